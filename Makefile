@@ -1,0 +1,102 @@
+# Every task a developer or a continuous-integration machine runs. `make help` lists them.
+# On a fresh Debian machine `make quickstart` needs nothing but make and, for apt-get, root.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+CUDA ?= OFF
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := PYTHONPATH=python $(BIN)/python
+GENERATOR := $(if $(shell command -v ninja),Ninja,Unix Makefiles)
+
+help:  ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: system $(VENV)/.complete  ## install the compiler, the tools and the Python packages
+
+# Debian packages, by the command or header that shows that they are there.
+DEBIAN := g++:g++ cmake:cmake ninja:ninja-build ccache:ccache mold:mold clang-format:clang-format \
+  clang-tidy:clang-tidy $(PYTHON):python3 /usr/include/gtest/gtest.h:libgtest-dev
+.PHONY: system
+system:
+	@missing=""; \
+	for pair in $(DEBIAN); do \
+	  probe=$${pair%%:*}; \
+	  if [[ $$probe == /* ]]; then [ -e "$$probe" ] || missing+=" $${pair##*:}"; \
+	  else command -v "$$probe" >/dev/null || missing+=" $${pair##*:}"; fi; \
+	done; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing+=" python3-venv"; \
+	$(PYTHON) -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' \
+	  2>/dev/null || missing+=" python3-dev"; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	  else echo "Please install the Debian packages:$$missing" >&2; exit 1; fi; \
+	fi
+
+$(VENV)/.complete: pyproject.toml tools/requirements.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python tools/requirements.py > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --requirement $(VENV)/requirements.txt
+	touch $@
+
+build/%/CMakeCache.txt: CMakePresets.json | $(VENV)/.complete
+	cmake --preset $* -G "$(GENERATOR)"
+	touch $@
+
+.PHONY: dev
+dev: setup  ## build the library and the extension into python/flambeau (CUDA=ON for the GPU too)
+	@$(MAKE) --no-print-directory build/dev/CMakeCache.txt
+	@if ! grep -q '^FLAMBEAU_CUDA:[A-Z]*=$(CUDA)$$' build/dev/CMakeCache.txt; then \
+	  cmake --preset dev -DFLAMBEAU_CUDA=$(CUDA); fi
+	cmake --build --preset dev -j $(JOBS)
+
+.PHONY: quickstart
+quickstart: dev  ## set up, build, train a network on handwritten digits, draw quickstart.png
+	$(RUN) examples/quickstart.py
+
+.PHONY: quick
+quick: dev  ## a few minutes: fast lints, C++ tests, Python tests
+	$(MAKE) --no-print-directory lint-fast
+	ctest --preset dev -j $(JOBS)
+	$(RUN) -m pytest -q -x tests
+
+.PHONY: test
+test: dev  ## everything that CI asks
+	$(MAKE) --no-print-directory lint
+	ctest --preset dev -j $(JOBS)
+	$(RUN) -m pytest -q tests
+	$(MAKE) --no-print-directory asan
+
+.PHONY: lint lint-fast
+lint-fast: setup  ## format, ruff, mypy, layers, budgets
+	$(BIN)/python tools/lint.py format ruff mypy layers budgets
+lint: lint-fast  ## lint-fast and clang-tidy
+	$(BIN)/python tools/lint.py tidy
+
+.PHONY: format
+format: setup  ## rewrite the sources in the project's style
+	$(BIN)/python tools/lint.py --fix format ruff
+
+.PHONY: asan
+asan: setup  ## the C++ tests and the smoke test under the sanitizers
+	@$(MAKE) --no-print-directory build/asan/CMakeCache.txt
+	cmake --build --preset asan -j $(JOBS)
+	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/asan/python $(BIN)/python tests/smoke.py
+
+.PHONY: wheel
+wheel: setup  ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+.PHONY: bench
+bench: dev  ## overhead against PyTorch (FLAMBEAU_ORACLE names an interpreter that has torch)
+	$(RUN) benchmarks/overhead.py
+
+.PHONY: clean
+clean:  ## remove what was built
+	rm -rf build dist python/flambeau/*.so

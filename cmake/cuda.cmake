@@ -1,0 +1,34 @@
+# libflambeau_cuda: the CUDA backend. A library of its own, loaded on the first use of a CUDA device.
+file(GLOB cuda_sources CONFIGURE_DEPENDS
+  "${CMAKE_SOURCE_DIR}/flambeau/cuda/*.cu" "${CMAKE_SOURCE_DIR}/flambeau/cuda/*.cpp")
+string(TOUPPER "${FLAMBEAU_CUDA}" want_cuda)
+if(NOT want_cuda OR NOT cuda_sources)
+  return()
+endif()
+
+if(NOT CMAKE_CUDA_COMPILER)
+  find_program(nvcc nvcc HINTS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES bin)
+  if(nvcc)
+    set(CMAKE_CUDA_COMPILER "${nvcc}")
+  elseif(want_cuda STREQUAL "AUTO")
+    message(STATUS "No CUDA toolkit found: building without the CUDA library")
+    return()
+  else()
+    message(FATAL_ERROR "FLAMBEAU_CUDA=${FLAMBEAU_CUDA}, but nvcc is neither on PATH nor in CUDA_HOME")
+  endif()
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${FLAMBEAU_CUDA_ARCHITECTURES})
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+
+add_library(flambeau_cuda SHARED ${cuda_sources})
+target_compile_features(flambeau_cuda PRIVATE cuda_std_20)
+target_compile_options(flambeau_cuda PRIVATE
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--expt-extended-lambda;-Xcompiler=-Wall,-Wextra>")
+# The libraries of the toolkit, at run time, are NVIDIA's Python packages or the system's toolkit.
+target_link_libraries(flambeau_cuda PRIVATE flambeau CUDA::cudart CUDA::cublasLt CUDA::cublas)
+set_target_properties(flambeau_cuda PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
+  BUILD_RPATH "$ORIGIN"
+  INSTALL_RPATH "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;/usr/local/cuda/lib64")
+install(TARGETS flambeau_cuda LIBRARY DESTINATION flambeau)

@@ -1,0 +1,35 @@
+# flambeau._C: the extension module, placed beside libflambeau.so in the package.
+file(GLOB extension_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/src/*.cpp")
+if(NOT extension_sources)
+  return()
+endif()
+
+execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+  OUTPUT_VARIABLE nanobind_dir OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+find_package(nanobind CONFIG REQUIRED PATHS "${nanobind_dir}" NO_DEFAULT_PATH)
+nanobind_build_library(nanobind-static AS_SYSINCLUDE)
+
+# Not nanobind_add_module: that one compiles for size, and this module is the hot path.
+add_library(_C MODULE ${extension_sources})
+nanobind_extension(_C)
+target_include_directories(_C PRIVATE "${CMAKE_SOURCE_DIR}")
+target_link_libraries(_C PRIVATE flambeau nanobind-static)
+# The interpreter provides CPython's symbols when it loads the module.
+target_link_options(_C PRIVATE -Wl,-z,undefs -Wl,--exclude-libs,ALL)
+set_target_properties(_C PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
+  BUILD_RPATH "$ORIGIN"
+  INSTALL_RPATH "$ORIGIN")
+install(TARGETS _C LIBRARY DESTINATION flambeau)
+
+# A build that does not place its libraries in the source tree mirrors the package with links, so
+# that PYTHONPATH=<its python folder> imports the sources with these libraries.
+if(NOT SKBUILD AND NOT FLAMBEAU_PACKAGE_DIR STREQUAL "${CMAKE_SOURCE_DIR}/python/flambeau")
+  file(MAKE_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}")
+  file(GLOB entries CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/flambeau/*")
+  list(FILTER entries EXCLUDE REGEX "(\\.so|__pycache__)$")
+  foreach(entry IN LISTS entries)
+    get_filename_component(name "${entry}" NAME)
+    file(CREATE_LINK "${entry}" "${FLAMBEAU_PACKAGE_DIR}/${name}" SYMBOLIC)
+  endforeach()
+endif()
