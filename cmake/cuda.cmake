@@ -18,17 +18,25 @@ if(NOT CMAKE_CUDA_COMPILER)
   endif()
 endif()
 set(CMAKE_CUDA_ARCHITECTURES ${FLAMBEAU_CUDA_ARCHITECTURES})
+set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O2 -Xcompiler=-g1")
 enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  # CMake 3.25 does not know that nvcc has C++20.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
 find_package(CUDAToolkit REQUIRED)
 
 add_library(flambeau_cuda SHARED ${cuda_sources})
-target_compile_features(flambeau_cuda PRIVATE cuda_std_20)
 target_compile_options(flambeau_cuda PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--expt-extended-lambda;-Xcompiler=-Wall,-Wextra>")
 # The libraries of the toolkit, at run time, are NVIDIA's Python packages or the system's toolkit.
 target_link_libraries(flambeau_cuda PRIVATE flambeau CUDA::cudart CUDA::cublasLt CUDA::cublas)
 set_target_properties(flambeau_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
-  BUILD_RPATH "$ORIGIN"
+  BUILD_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}"
   INSTALL_RPATH "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;/usr/local/cuda/lib64")
 install(TARGETS flambeau_cuda LIBRARY DESTINATION flambeau)

@@ -30,6 +30,7 @@ add_compile_options(
 add_link_options(-Wl,-Bsymbolic-functions -Wl,-z,defs)
 
 if(FLAMBEAU_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
   add_compile_options(
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined;-fno-sanitize-recover=undefined;-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=address,undefined)

@@ -48,9 +48,16 @@ target_link_libraries(flambeau PUBLIC OpenMP::OpenMP_CXX PRIVATE dnnl openblas m
 # Where an installed library finds oneDNN (a package's data file: lib/ of the environment, or of
 # the target of `pip install --target`) and OpenBLAS (inside its package).
 set(package_rpath "$ORIGIN" "$ORIGIN/../../.." "$ORIGIN/../lib" "$ORIGIN/../scipy_openblas32/lib")
+# A development build can be moved together with its environment: its paths are relative too.
+set(build_rpath "$ORIGIN")
+foreach(library IN ITEMS "${dnnl_library}" "${openblas_library}")
+  get_filename_component(directory "${library}" DIRECTORY)
+  file(RELATIVE_PATH relative "${FLAMBEAU_PACKAGE_DIR}" "${directory}")
+  list(APPEND build_rpath "$ORIGIN/${relative}")
+endforeach()
 set_target_properties(flambeau PROPERTIES
   LINKER_LANGUAGE CXX
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
-  BUILD_RPATH "$ORIGIN"
+  BUILD_RPATH "${build_rpath}"
   INSTALL_RPATH "${package_rpath}")
 install(TARGETS flambeau LIBRARY DESTINATION flambeau)
