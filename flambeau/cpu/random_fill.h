@@ -1,0 +1,203 @@
+// Fills a run of elements with PyTorch's random numbers: every distribution turns the words of the
+// CPU generator into values exactly as PyTorch does, and leaves the generator in the same state.
+// A run is `count` elements `stride` elements apart; who calls holds the generator's mutex.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <type_traits>
+
+#include "flambeau/tensor/generator.h"
+
+namespace flambeau::random {
+
+template <class T>
+struct Run {
+  T* data;
+  int64_t stride;
+  int64_t count;
+};
+
+// ---- From words to uniform numbers ---------------------------------------------------------
+
+inline float unit_float(uint32_t word) {
+  return static_cast<float>(word & 0xffffffu) * 0x1p-24f;
+}
+// The low 53 bits of `word` over 2^53. The halves become doubles by way of their bit patterns,
+// since AVX2 has no conversion of 64-bit integers; every step is exact.
+inline double unit_double(uint64_t word) {
+  double low = std::bit_cast<double>(uint64_t{0x4330000000000000} | (word & 0xffffffffu));
+  double high = std::bit_cast<double>(uint64_t{0x4530000000000000} | (word >> 32 & 0x1fffffu));
+  return (high - (0x1p84 + 0x1p52) + low) * 0x1p-53;
+}
+inline double next_unit_double(CpuGenerator& generator) {
+  return unit_double(generator.next_uint64());
+}
+
+// ---- Distributions that take a fixed number of words for each element ----------------------
+// `Word` is what one element takes from the stream: 32 bits, or 64 with the first word on top.
+
+// Uniform on [low, high). `T` is the element type, whose rounding may reach `high`; those draws
+// become `low`.
+template <class T>
+struct Uniform {
+  using Word = std::conditional_t<std::is_same_v<T, double>, uint64_t, uint32_t>;
+  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  Real low, high;
+  T first, last;
+
+  Uniform(double from, double to)
+      : low(static_cast<Real>(from)), high(static_cast<Real>(to)),
+        first(static_cast<T>(low)), last(static_cast<T>(high)) {}
+
+  T operator()(Word word) const {
+    Real unit;
+    if constexpr (std::is_same_v<Word, uint64_t>) unit = unit_double(word);
+    else unit = unit_float(word);
+    T value = static_cast<T>(std::fma(unit, high - low, low));
+    return value == last ? first : value;
+  }
+};
+
+// Integers of [base, base + range), one 32-bit word each; `range` below 2^28 keeps the bias of
+// the remainder small.
+template <class T>
+struct SmallInteger {
+  using Word = uint32_t;
+  uint32_t range;
+  int64_t base;
+  T operator()(Word word) const { return static_cast<T>(static_cast<int64_t>(word % range) + base); }
+};
+
+template <class T>
+struct LargeInteger {
+  using Word = uint64_t;
+  uint64_t range;
+  int64_t base;
+  T operator()(Word word) const {
+    return static_cast<T>(static_cast<int64_t>(word % range + static_cast<uint64_t>(base)));
+  }
+};
+
+// All 2^64 integers.
+template <class T>
+struct AnyInteger {
+  using Word = uint64_t;
+  T operator()(Word word) const { return static_cast<T>(static_cast<int64_t>(word)); }
+};
+
+inline constexpr uint64_t kLargeRange = uint64_t{1} << 28;
+
+struct Coin {
+  using Word = uint32_t;
+  bool operator()(Word word) const { return word & 1u; }
+};
+
+template <class T>
+struct Bernoulli {
+  using Word = uint64_t;
+  int64_t threshold;  // unit_double(word) < probability, asked of integers
+  explicit Bernoulli(double probability)
+      : threshold(static_cast<int64_t>(std::ceil(probability * 0x1p53))) {}
+  T operator()(Word word) const {
+    return static_cast<int64_t>(word & 0x1fffffffffffffu) < threshold ? T(1) : T(0);
+  }
+};
+
+template <class T>
+struct Exponential {
+  using Word = uint64_t;
+  double rate;
+  T operator()(Word word) const {
+    return static_cast<T>(-1.0 / rate * std::log1p(-unit_double(word)));
+  }
+};
+
+template <class T>
+struct Geometric {
+  using Word = uint64_t;
+  double log_failure;  // log(1 - p)
+  explicit Geometric(double p) : log_failure(std::log(1.0 - p)) {}
+  T operator()(Word word) const {
+    return static_cast<T>(std::ceil(std::log(unit_double(word)) / log_failure));
+  }
+};
+
+template <class T>
+struct Cauchy {
+  using Word = uint64_t;
+  double median, sigma;
+  T operator()(Word word) const {
+    return static_cast<T>(std::fma(sigma, std::tan(std::numbers::pi * (unit_double(word) - 0.5)), median));
+  }
+};
+
+// Draws the words of many elements at once, then maps them in a loop the compiler can vectorise.
+template <class T, class Distribution>
+void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution) {
+  using Word = typename Distribution::Word;
+  constexpr int64_t kPerElement = sizeof(Word) / sizeof(uint32_t);
+  constexpr int64_t kChunk = 1248 / kPerElement;
+  uint32_t words[kChunk * kPerElement];
+  for (int64_t begin = 0; begin < run.count; begin += kChunk) {
+    int64_t count = std::min(kChunk, run.count - begin);
+    generator.fill({words, static_cast<size_t>(count * kPerElement)});
+    auto word = [&](int64_t i) -> Word {
+      if constexpr (kPerElement == 1) return words[i];
+      else return uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
+    };
+    T* out = run.data + begin * run.stride;
+    if (run.stride == 1)
+      for (int64_t i = 0; i < count; ++i) out[i] = distribution(word(i));
+    else
+      for (int64_t i = 0; i < count; ++i) out[i * run.stride] = distribution(word(i));
+  }
+}
+
+// Bernoulli draws, each with its own probability; a double probability is met by a double draw,
+// any other by a float draw.
+template <class T, class P>
+void fill_bernoulli(CpuGenerator& generator, Run<T> run, const P* p, int64_t p_stride) {
+  for (int64_t i = 0; i < run.count; ++i) {
+    bool hit;
+    if constexpr (std::is_same_v<P, double>)
+      hit = next_unit_double(generator) < p[i * p_stride];
+    else
+      hit = unit_float(generator.next_uint32()) < static_cast<float>(p[i * p_stride]);
+    run.data[i * run.stride] = static_cast<T>(hit);
+  }
+}
+
+// ---- Normal samples -------------------------------------------------------------------------
+
+// One standard normal sample by Box and Muller's method in double; its twin waits in the generator.
+inline double next_standard_normal(CpuGenerator& generator) {
+  if (auto& waiting = generator.next_normal()) {
+    double value = *waiting;
+    waiting.reset();
+    return value;
+  }
+  double angle = 2.0 * std::numbers::pi * next_unit_double(generator);
+  double radius = std::sqrt(-2.0 * std::log1p(-next_unit_double(generator)));
+  generator.next_normal() = radius * std::sin(angle);
+  return radius * std::cos(angle);
+}
+
+template <class T>
+void fill_normal_serially(CpuGenerator& generator, Run<T> run, double mean, double deviation) {
+  for (int64_t i = 0; i < run.count; ++i)
+    run.data[i * run.stride] = static_cast<T>(std::fma(next_standard_normal(generator), deviation, mean));
+}
+
+template <class T>
+void fill_log_normal(CpuGenerator& generator, Run<T> run, double mean, double deviation) {
+  for (int64_t i = 0; i < run.count; ++i)
+    run.data[i * run.stride] =
+        static_cast<T>(std::exp(std::fma(next_standard_normal(generator), deviation, mean)));
+}
+
+}  // namespace flambeau::random
