@@ -108,12 +108,39 @@ struct Bernoulli {
   }
 };
 
+// log(x) for x in [2^-53, 1], within one unit in the last place, without branches or calls so that
+// loops over it become vector code. Fdlibm's method: x = 2^k (1 + f), s = f / (2 + f), and an odd
+// polynomial in s.
+inline double vector_log(double x) {
+  int64_t bits = std::bit_cast<int64_t>(x);
+  constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
+  int64_t exponent_bits = (bits - kSqrtHalf) & ~0x000fffffffffffff;
+  double f = std::bit_cast<double>(bits - exponent_bits) - 1.0;
+  // An integer below 2^51 in size becomes a double through the bit pattern of 1.5 * 2^52.
+  double k = std::bit_cast<double>((exponent_bits >> 52) + 0x4338000000000000) - 0x1.8p52;
+  double s = f / (2.0 + f);
+  double z = s * s;
+  double r = 1.479819860511658591e-01;
+  r = r * z + 1.531383769920937332e-01;
+  r = r * z + 1.818357216161805012e-01;
+  r = r * z + 2.222219843214978396e-01;
+  r = r * z + 2.857142874366239149e-01;
+  r = r * z + 3.999999999940941908e-01;
+  r = r * z + 6.666666666666735130e-01;
+  r = r * z;
+  double half_square = 0.5 * f * f;
+  double low = s * (half_square + r) + k * 1.90821492927058770002e-10;
+  return k * 6.93147180369123816490e-01 - ((half_square - low) - f);
+}
+
 template <class T>
 struct Exponential {
   using Word = uint64_t;
-  double rate;
+  double scale;
+  explicit Exponential(double rate) : scale(1.0 / rate) {}
   T operator()(Word word) const {
-    return static_cast<T>(-1.0 / rate * std::log1p(-unit_double(word)));
+    // Subtracted from zero, not negated: the smallest sample is 0 and never -0.
+    return static_cast<T>((0.0 - vector_log(1.0 - unit_double(word))) * scale);
   }
 };
 
