@@ -1,0 +1,31 @@
+"""Options and fixtures that all tests share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+# Test modules import their helpers by plain names: tests/ops/harness.py is `harness`.
+sys.path.insert(0, str(Path(__file__).parent / "ops"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="the device on which op tests run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: left out of the quick tier")
+    config.addinivalue_line("markers", "quick: all that is not slow; a minute or two")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            item.add_marker("quick")
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.config.getoption("--device"))

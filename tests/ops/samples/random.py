@@ -1,0 +1,182 @@
+"""Samples of the random functions.
+
+What they draw is compared with PyTorch in tests/compat; here the reference is a property: the range
+of the values, checked by `within`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .spec import DTYPE, call, op, t
+
+Array = Any
+
+
+class Within:
+    """Stands for any values between two bounds."""
+
+    def __init__(self, low: float, high: float, whole: bool = False) -> None:
+        self.low, self.high, self.whole = low, high, whole
+
+    def holds(self, values: Array) -> bool:
+        values = np.asarray(values, dtype=np.float64)
+        inside = bool(np.all((values >= self.low) & (values <= self.high)))
+        return inside and (not self.whole or bool(np.all(values == np.floor(values))))
+
+
+def within(low: float, high: float, whole: bool = False) -> Any:
+    return lambda *_, **__: Within(low, high, whole)
+
+
+SIZES = [
+    call(2, 3, dtype=DTYPE),
+    call((40,), dtype=DTYPE),
+    call((), dtype=DTYPE),
+    call(0, 3, dtype=DTYPE),
+    call(3, dtypes_="float32"),
+]
+LIKE = [call(t(3, 4)), call(t()), call(t(0, 3)), call(t(40))]
+DRAWN = {"forms": "creation random out", "grad": False}
+DRAWN_LIKE = {"forms": "creation random", "grad": False}
+FILLED = {"forms": "mutating random method-only", "grad": False}
+
+op("rand", SIZES, ref=within(0, 1), dtypes="hf", **DRAWN)
+op("randn", SIZES, ref=within(-9, 9), dtypes="hf", **DRAWN)
+op(
+    "randint",
+    call(10, (2, 3), dtype=DTYPE),
+    call(3, 7, (4,), dtype=DTYPE),
+    call(1, (), dtype=DTYPE),
+    call(5, (0, 2), dtype=DTYPE),
+    call(0, 9, [2], dtypes_="int64"),
+    ref=within(0, 9, True),
+    dtypes="ihf",
+    **DRAWN,
+)
+op(
+    "randperm",
+    call(5, dtype=DTYPE),
+    call(0, dtype=DTYPE),
+    call(60, dtype=DTYPE),
+    call(7, dtypes_="int64"),
+    ref=within(0, 59, True),
+    dtypes="if",
+    zero_dim="it makes a vector",
+    **DRAWN,
+)
+op("rand_like", LIKE, ref=within(0, 1), dtypes="hf", **DRAWN_LIKE)
+op("randn_like", LIKE, ref=within(-9, 9), dtypes="hf", **DRAWN_LIKE)
+op(
+    "randint_like",
+    call(t(3, 4), 5),
+    call(t(), 2, 4),
+    call(t(0, 2), 3),
+    ref=within(0, 4, True),
+    dtypes="ihf",
+    **DRAWN_LIKE,
+)
+op(
+    "normal",
+    call(t(3, 4), 1.0),
+    call(t(3), t(3, low=0.1)),
+    call(0.0, t(3, low=0.1)),
+    call(t(), 1.0),
+    call(t(0, 2), 1.0),
+    ref=within(-40, 40),
+    dtypes="float32",
+    forms="random",
+    grad=False,
+)
+op(
+    "bernoulli",
+    call(t(3, 4, low=0, high=1)),
+    call(t(low=0, high=1)),
+    call(t(0, 2)),
+    call(t(3), 0.5),
+    ref=within(0, 1, True),
+    dtypes="f",
+    forms="random",
+    grad=False,
+)
+op(
+    "uniform_",
+    call(t(3, 4)),
+    call(t(40), -2.0, 3.0),
+    call(t()),
+    call(t(0, 2)),
+    ref=within(-2, 3),
+    dtypes="hf",
+    **FILLED,
+)
+op(
+    "normal_",
+    call(t(3, 4)),
+    call(t(40), 1.0, 2.0),
+    call(t()),
+    call(t(0, 2)),
+    ref=within(-20, 20),
+    dtypes="hf",
+    **FILLED,
+)
+op(
+    "bernoulli_",
+    call(t(3, 4)),
+    call(t(40), 0.3),
+    call(t()),
+    call(t(0, 2)),
+    call(t(3), t(3, dtype="float32", low=0, high=1)),
+    ref=within(0, 1, True),
+    dtypes="bihf",
+    **FILLED,
+)
+op(
+    "random_",
+    call(t(3, 4), 5),
+    call(t(40), 2, 7),
+    call(t(), 5),
+    call(t(0, 2), 5),
+    ref=within(0, 6, True),
+    dtypes="ihf",
+    **FILLED,
+)
+op(
+    "exponential_",
+    call(t(3, 4)),
+    call(t(40), 2.0),
+    call(t()),
+    call(t(0, 2)),
+    ref=within(0, 100),
+    dtypes="hf",
+    **FILLED,
+)
+op(
+    "cauchy_",
+    call(t(3, 4)),
+    call(t(40), 1.0, 2.0),
+    call(t()),
+    call(t(0, 2)),
+    ref=within(-1e9, 1e9),
+    dtypes="hf",
+    **FILLED,
+)
+op(
+    "geometric_",
+    call(t(3, 4), 0.5),
+    call(t(), 0.5),
+    call(t(0, 2), 0.5),
+    ref=within(1, 99, True),
+    dtypes="ihf",
+    **FILLED,
+)
+op(
+    "log_normal_",
+    call(t(3, 4)),
+    call(t()),
+    call(t(0, 2)),
+    ref=within(0, 1e5),
+    dtypes="hf",
+    **FILLED,
+)

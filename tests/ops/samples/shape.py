@@ -1,0 +1,245 @@
+"""Samples of the shape functions that copy: repeating, flipping, rolling, triangles, diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .creation import shape_of
+from .spec import call, ints, op, t
+
+Array = Any
+
+
+def repeat(x: Array, *repeats: Any) -> Array:
+    return np.tile(x, shape_of(repeats))
+
+
+def repeat_interleave(x: Array, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Array:
+    return np.repeat(x, repeats, axis=dim)
+
+
+def roll(x: Array, shifts: Any, dims: Any = None) -> Array:
+    return np.roll(x, shifts, axis=None if dims in (None, ()) else dims)
+
+
+def diag_embed(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    size = x.shape[-1] + abs(offset)
+    result = np.zeros((*x.shape[:-1], size, size), x.dtype)
+    for k in range(x.shape[-1]):
+        result[..., k + max(-offset, 0), k + max(offset, 0)] = x[..., k]
+    return np.moveaxis(result, (-2, -1), (dim1, dim2))
+
+
+def sum_to_size(x: Array, *size: Any) -> Array:
+    size = shape_of(size)
+    x = x.sum(axis=tuple(range(x.ndim - len(size))))
+    return x.sum(
+        axis=tuple(k for k, s in enumerate(size) if s == 1 and x.shape[k] != 1), keepdims=True
+    )
+
+
+def constant_pad_nd(x: Array, pad: Any, value: Any = 0) -> Array:
+    widths = [(0, 0)] * x.ndim
+    for k in range(len(pad) // 2):
+        widths[-1 - k] = (pad[2 * k], pad[2 * k + 1])
+    cut = tuple(
+        slice(max(-low, 0), size - max(-high, 0))
+        for (low, high), size in zip(widths, x.shape, strict=True)
+    )
+    grown = [(max(low, 0), max(high, 0)) for low, high in widths]
+    return np.pad(x[cut], grown, constant_values=value)
+
+
+def scatter_view(select: Any) -> Any:
+    """A copy of x in which what `select` picks is replaced by src."""
+
+    def run(x: Array, src: Array, *args: Any, **kwargs: Any) -> Array:
+        positions = np.arange(x.size).reshape(x.shape)
+        result = x.copy()
+        result.ravel()[select(positions, *args, **kwargs).ravel()] = src.ravel()
+        return result
+
+    return run
+
+
+def sliced(x: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Array:
+    return x[(slice(None),) * dim + (slice(start, end, step),)]
+
+
+op(
+    "repeat",
+    call(t(2, 3), 2, 1),
+    call(t(3), (2, 2)),
+    call(t(), 3),
+    call(t(0, 2), 1, 2),
+    call(t(2), 0),
+    ref=repeat,
+    forms="method-only",
+)
+op(
+    "tile",
+    call(t(2, 3), (2, 2)),
+    call(t(2, 3), (2,)),
+    call(t(3), (2, 2)),
+    call(t(), (2,)),
+    call(t(0, 2), (1, 2)),
+    ref=lambda x, dims: np.tile(x, dims),
+)
+op(
+    "repeat_interleave",
+    call(t(3), 2),
+    call(t(2, 3), 2, 1),
+    call(t(2, 3), ints(2, high=3), 0),
+    call(t(2, 3), 2),
+    call(t(), 2),
+    call(t(0), 2),
+    ref=repeat_interleave,
+    forms="data-dependent",
+)
+op(
+    "flip",
+    call(t(2, 3), (0,)),
+    call(t(2, 3), [0, 1]),
+    call(t(2, 3, 4), (0, -1)),
+    call(t(0, 2), (0,)),
+    ref=np.flip,
+    zero_dim="it names a dimension",
+)
+op("fliplr", call(t(2, 3)), call(t(0, 2)), ref=np.fliplr, zero_dim="it takes two dimensions")
+op(
+    "flipud",
+    call(t(2, 3)),
+    call(t(3)),
+    call(t(0, 2)),
+    ref=np.flipud,
+    zero_dim="it takes one dimension",
+)
+op(
+    "roll",
+    call(t(5), 2),
+    call(t(3, 4), -1),
+    call(t(3, 4), 1, 0),
+    call(t(3, 4), (1, 2), (0, 1)),
+    call(t(0, 2), 1, 0),
+    ref=roll,
+    zero_dim="it moves along a dimension",
+)
+op(
+    "rot90",
+    call(t(2, 3)),
+    call(t(2, 3), 2),
+    call(t(2, 3, 4), 1, (0, 2)),
+    call(t(2, 3), -1, [1, 0]),
+    call(t(0, 2)),
+    ref=lambda x, k=1, dims=(0, 1): np.rot90(x, k, dims),
+    zero_dim="it turns a plane",
+)
+op(
+    "tril",
+    call(t(3, 4)),
+    call(t(4, 3), 1),
+    call(t(2, 3, 3), -1),
+    call(t(0, 3)),
+    ref=lambda x, diagonal=0: np.tril(x, diagonal),
+    forms="inplace out",
+    zero_dim="it takes matrices",
+)
+op(
+    "triu",
+    call(t(3, 4)),
+    call(t(4, 3), 1),
+    call(t(2, 3, 3), diagonal=-1),
+    call(t(0, 3)),
+    ref=lambda x, diagonal=0: np.triu(x, diagonal),
+    forms="inplace out",
+    zero_dim="it takes matrices",
+)
+op(
+    "diag",
+    call(t(3)),
+    call(t(3), 1),
+    call(t(3, 4)),
+    call(t(3, 4), -1),
+    call(t(0)),
+    ref=lambda x, diagonal=0: np.diag(x, diagonal),
+    forms="out",
+    zero_dim="it takes a vector",
+)
+op(
+    "diagflat",
+    call(t(3)),
+    call(t(2, 2), 1),
+    call(t()),
+    call(t(0)),
+    ref=lambda x, offset=0: np.diagflat(x, offset),
+)
+op(
+    "diag_embed",
+    call(t(3)),
+    call(t(2, 3), 1),
+    call(t(2, 3), -1, 0, 2),
+    call(t(0, 2)),
+    ref=diag_embed,
+    zero_dim="it takes a dimension",
+)
+op(
+    "sum_to_size",
+    call(t(3, 4), 4),
+    call(t(2, 3, 4), (3, 1)),
+    call(t(3, 4), 3, 4),
+    call(t(), ()),
+    call(t(0, 2), 1, 2),
+    ref=sum_to_size,
+    forms="method-only",
+    dtypes="ihfc",
+    result="any",
+    tolerance=10,
+)
+op(
+    "constant_pad_nd",
+    call(t(2, 3), (1, 2)),
+    call(t(2, 3), [1, 0, 0, 2], 1),
+    call(t(4), (-1, 2)),
+    call(t(0, 2), (1, 1)),
+    ref=constant_pad_nd,
+    zero_dim="it pads a dimension",
+)
+op(
+    "select_scatter",
+    call(t(3, 4), t(4), 0, 1),
+    call(t(3, 4), t(3), 1, -1),
+    call(t(0, 2), t(0), 1, 0),
+    ref=scatter_view(lambda x, dim, index: np.take(x, index, dim)),
+    second=False,
+    zero_dim="it needs a dimension",
+)
+op(
+    "slice_scatter",
+    call(t(5, 2), t(2, 2), 0, 1, 3),
+    call(t(2, 5), t(2, 3), 1, 0, 5, 2),
+    call(t(0, 2), t(0, 2)),
+    ref=scatter_view(sliced),
+    zero_dim="it needs a dimension",
+)
+op(
+    "diagonal_scatter",
+    call(t(3, 4), t(3)),
+    call(t(3, 4), t(3), 1),
+    call(t(0, 2), t(0)),
+    ref=scatter_view(lambda x, offset=0: np.diagonal(x, offset)),
+    zero_dim="it takes matrices",
+)
+op(
+    "as_strided_scatter",
+    call(t(3, 4), t(2, 2), (2, 2), (4, 1)),
+    call(t(6), t(2), (2,), (2,), 1),
+    call(t(0), t(0), (0,), (1,)),
+    ref=lambda x, src, size, stride, offset=0: scatter_view(
+        lambda p: np.lib.stride_tricks.as_strided(p.ravel()[offset:], size, [8 * s for s in stride])
+    )(x, src),
+    zero_dim="it needs a dimension",
+    forms="rigid",
+    grad=False,
+)
