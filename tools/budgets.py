@@ -1,0 +1,187 @@
+"""Fails when something outgrew its budget.
+
+budgets.py sizes          files within 600 lines, functions within 60
+budgets.py import         time of `import flambeau` beyond a bare interpreter, without NumPy
+budgets.py wheel          size of the wheels in dist/
+budgets.py compile        a clean build of the CPU library: CPU time in all and per unit
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sources import CPP_SUFFIXES, ROOT, source_files
+
+FILE_LINES = 600
+FUNCTION_LINES = 60
+IMPORT_SECONDS = 0.2
+WHEEL_MEGABYTES = 25
+BUILD_CPU_SECONDS = 6 * 60
+UNIT_SECONDS = 60
+
+# Kernels are long because loops for several layouts stand side by side.
+FUNCTION_EXEMPT_FOLDERS = ("flambeau/cpu/kernels/", "flambeau/cuda/")
+
+# Single files or functions beyond the budget, as "path" or "path:function", and why.
+EXCEPTIONS: dict[str, str] = {}
+
+
+def blank_out_text(source: str) -> str:
+    """The C++ source with comments, strings and directives replaced by spaces, same length."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+        r"|^[ \t]*#(?:\\\n|[^\n])*",
+        re.S | re.M,
+    )
+    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+
+
+def cpp_functions(source: str) -> Iterator[tuple[str, int, int]]:
+    """Name, first and last line of each function body outside other functions.
+
+    A brace after a parenthesis opens a function; after namespace, class or `=` it does not. That
+    is a heuristic, but one that clang-format's output satisfies.
+    """
+    text = blank_out_text(source)
+    head_start = 0
+    inside = 0  # depth of braces within the current function, 0 outside
+    first = ""
+    start = 0
+    for position, char in enumerate(text):
+        if inside:
+            inside += (char == "{") - (char == "}")
+            if not inside:
+                yield first, text.count("\n", 0, start) + 1, text.count("\n", 0, position) + 1
+                head_start = position + 1
+        elif char == "{":
+            head = text[head_start:position]
+            named = re.search(r"([\w~:]+|operator\s*\S+)\s*\(", head)
+            if named and not re.search(r"=\s*$|\b(namespace|enum)\b", head):
+                inside, first = 1, named[1]
+                start = head_start + len(head) - len(head.lstrip())
+            head_start = position + 1
+        elif char in "};":
+            head_start = position + 1
+
+
+def python_functions(source: str) -> Iterator[tuple[str, int, int]]:
+    """Name, first and last line of each function, its docstring not counted."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.lineno
+            if ast.get_docstring(node) is not None:
+                docstring = node.body[0]
+                first += (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+            yield node.name, first, node.end_lineno or node.lineno
+
+
+def check_sizes() -> list[str]:
+    problems = []
+    for path in source_files(*CPP_SUFFIXES, ".py"):
+        name = str(path)
+        source = (ROOT / path).read_text()
+        lines = source.count("\n")
+        if lines > FILE_LINES and name not in EXCEPTIONS:
+            problems.append(f"{name}: {lines} lines, the budget is {FILE_LINES}")
+        if name.startswith(FUNCTION_EXEMPT_FOLDERS):
+            continue
+        functions = python_functions if path.suffix == ".py" else cpp_functions
+        for function, first, last in functions(source):
+            length = last - first + 1
+            if length > FUNCTION_LINES and f"{name}:{function}" not in EXCEPTIONS:
+                problems.append(
+                    f"{name}:{first}: {function} has {length} lines, the budget is {FUNCTION_LINES}"
+                )
+    return problems
+
+
+def best_seconds(code: str, runs: int = 7) -> float:
+    best = float("inf")
+    for _ in range(runs):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python", check=True)
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def check_import() -> list[str]:
+    best_seconds("import flambeau", runs=1)  # writes the byte code
+    beyond = best_seconds("import flambeau") - best_seconds("pass")
+    print(f"import flambeau: {beyond * 1e3:.0f} ms beyond a bare interpreter")
+    problems = []
+    if beyond > IMPORT_SECONDS:
+        problems.append(f"import takes {beyond:.3f} s, the budget is {IMPORT_SECONDS} s")
+    code = "import flambeau, sys; sys.exit('numpy' in sys.modules)"
+    if subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python").returncode:
+        problems.append("import flambeau imports NumPy")
+    return problems
+
+
+def check_wheel() -> list[str]:
+    problems = []
+    for wheel in sorted((ROOT / "dist").glob("*.whl")):
+        megabytes = wheel.stat().st_size / 1e6
+        print(f"{wheel.name}: {megabytes:.1f} MB")
+        if megabytes > WHEEL_MEGABYTES:
+            problems.append(f"{wheel.name} has {megabytes:.1f} MB, the budget is {WHEEL_MEGABYTES}")
+    return problems
+
+
+def unit_seconds(ninja_log: Path) -> dict[str, float]:
+    """Wall time of each object from ninja's log, which equals CPU time for a build with -j1."""
+    rows = (line.split("\t") for line in ninja_log.read_text().splitlines()[1:])
+    return {row[3]: (int(row[1]) - int(row[0])) / 1e3 for row in rows if row[3].endswith(".o")}
+
+
+def check_compile() -> list[str]:
+    build = ROOT / "build" / "timing"
+    subprocess.run(["rm", "-rf", str(build)], check=True)
+    options = ["-DCMAKE_CXX_COMPILER_LAUNCHER=env", "-DFLAMBEAU_TESTS=OFF", "-DFLAMBEAU_CUDA=OFF"]
+    package = f"-DFLAMBEAU_PACKAGE_DIR={build}/python/flambeau"
+    configure = ["cmake", "--preset", "release", "-G", "Ninja", "-B", str(build)]
+    subprocess.run([*configure, *options, package], cwd=ROOT, check=True)
+    subprocess.run(["cmake", "--build", str(build), "-j1"], cwd=ROOT, check=True)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = usage.ru_utime + usage.ru_stime
+    units = unit_seconds(build / ".ninja_log")
+    slowest = sorted(units, key=lambda unit: -units[unit])
+    print(f"clean CPU build: {total:.0f} CPU-seconds, {len(units)} units")
+    for unit in slowest[:10]:
+        print(f"  {units[unit]:6.1f} s  {unit}")
+    problems = [
+        f"{unit} took {units[unit]:.0f} s, the budget is {UNIT_SECONDS} s"
+        for unit in slowest
+        if units[unit] > UNIT_SECONDS
+    ]
+    if total > BUILD_CPU_SECONDS:
+        problems.append(f"clean build took {total:.0f} s, the budget is {BUILD_CPU_SECONDS} s")
+    return problems
+
+
+CHECKS = {
+    "sizes": check_sizes,
+    "import": check_import,
+    "wheel": check_wheel,
+    "compile": check_compile,
+}
+
+
+def main() -> int:
+    names = sys.argv[1:]
+    if not names or any(name not in CHECKS for name in names):
+        print(__doc__)
+        return 2
+    problems = [problem for name in names for problem in CHECKS[name]()]
+    print("\n".join(problems) if problems else f"budgets: {', '.join(names)} clean")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
