@@ -18,7 +18,7 @@ inline constexpr uint64_t kDefaultSeed = 67280421310721;
 
 // What all generators can do. Whoever draws, seeds or copies state holds mutex() for the whole
 // call: a kernel's draws are one run of the stream, never interleaved with another thread's.
-class Generator {
+class Generator : public RefCounted {
  public:
   virtual ~Generator() = default;
   Generator(const Generator&) = delete;

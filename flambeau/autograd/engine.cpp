@@ -1,0 +1,320 @@
+#include "flambeau/autograd/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <queue>
+#include <unordered_map>
+
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/base/check.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+
+AnomalyMode anomaly_mode;
+
+namespace {
+
+thread_local std::vector<std::function<void()>>* callbacks = nullptr;
+
+// Two backward passes may reach the same leaf at once.
+std::array<std::mutex, 16> leaf_locks;
+
+// What one pass knows about a node.
+struct State {
+  int waiting = 0;      // edges that have not delivered yet
+  bool needed = true;   // lies on a path to something that is asked for
+  Grads grads;          // delivered so far
+};
+
+struct Later {  // the last recorded runs first
+  bool operator()(const Node* a, const Node* b) const { return a->sequence() < b->sequence(); }
+};
+
+bool sole_owner(const Tensor& tensor) {
+  return tensor.impl()->use_count() == 1 && tensor.storage()->use_count() == 1;
+}
+
+void accumulate_into(Tensor& total, Tensor grad) {
+  if (!total.defined()) {
+    total = std::move(grad);
+  } else if (!grad_enabled() && sole_owner(total) && total.dtype() == grad.dtype() &&
+             total.sizes() == grad.sizes() && !total->view_base) {
+    add_(total, grad);
+  } else {
+    total = total + grad;
+  }
+}
+
+class Pass {
+ public:
+  Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
+      : options_(options), inputs_(inputs), captured_(inputs.size()) {}
+
+  std::vector<Tensor> run(const std::vector<Edge>& roots, std::vector<Tensor>& root_grads) {
+    discover(roots);
+    if (!inputs_.empty()) find_needed(roots);
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (!roots[i]) continue;
+      deliver(roots[i], std::move(root_grads[i]), nullptr);
+    }
+    for (const Edge& root : roots) {
+      if (root && states_[root.node.get()].waiting == 0) push_once(root.node.get());
+    }
+    while (!ready_.empty()) {
+      Node* node = ready_.top();
+      ready_.pop();
+      run_node(*node);
+    }
+    return std::move(captured_);
+  }
+
+ private:
+  // Counts, for every node that can be reached, the edges that lead to it.
+  void discover(const std::vector<Edge>& roots) {
+    std::vector<Node*> stack;
+    for (const Edge& root : roots) {
+      if (root && states_.try_emplace(root.node.get()).second) stack.push_back(root.node.get());
+    }
+    while (!stack.empty()) {
+      Node* node = stack.back();
+      stack.pop_back();
+      order_.push_back(node);
+      for (const Edge& edge : node->edges) {
+        if (!edge) continue;
+        const auto [at, fresh] = states_.try_emplace(edge.node.get());
+        ++at->second.waiting;
+        if (fresh) stack.push_back(edge.node.get());
+      }
+    }
+  }
+
+  // Marks the nodes from which one of the inputs can be reached; the others are not run.
+  void find_needed(const std::vector<Edge>&) {
+    std::unordered_map<const Node*, std::vector<Node*>> comes_from;
+    for (Node* node : order_) {
+      states_[node].needed = false;
+      for (const Edge& edge : node->edges) {
+        if (edge) comes_from[edge.node.get()].push_back(node);
+      }
+    }
+    std::vector<Node*> stack;
+    for (const Edge& input : inputs_) {
+      if (input && states_.contains(input.node.get())) {
+        targets_[input.node.get()] = true;
+        stack.push_back(input.node.get());
+      }
+    }
+    for (size_t i = 0; i < stack.size(); ++i) states_[stack[i]].needed = true;
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      for (Node* parent : comes_from[node]) {
+        State& state = states_[parent];
+        if (std::exchange(state.needed, true)) continue;
+        stack.push_back(parent);
+      }
+    }
+  }
+
+  void deliver(const Edge& edge, Tensor grad, const Node* from) {
+    State& state = states_[edge.node.get()];
+    if (!state.needed || !grad.defined()) return;
+    if (state.grads.size() < edge.node->inputs.size()) {
+      state.grads.resize(edge.node->inputs.size());
+    }
+    accumulate_into(state.grads[edge.input],
+                    fit_gradient(edge.node->inputs[edge.input], std::move(grad), from));
+  }
+
+  void push_once(Node* node) {
+    State& state = states_[node];
+    if (state.waiting < 0) return;
+    state.waiting = -1;
+    ready_.push(node);
+  }
+
+  void run_hooks(Node& node, Grads& grads) {
+    if (node.variable) {
+      const auto* meta = static_cast<AutogradMeta*>(node.variable->autograd.get());
+      const auto hooks = meta->hooks;  // a hook may take itself off
+      for (const auto& [key, hook] : hooks) apply_hook(hook, grads[0]);
+    }
+    if (const NodeExtras* extras = node.maybe_extras()) {
+      const auto hooks = extras->tensor_hooks;
+      for (const auto& entry : hooks) {
+        if (entry.input < grads.size()) apply_hook(entry.hook, grads[entry.input]);
+      }
+      const auto pre_hooks = extras->pre_hooks;
+      for (const auto& [key, hook] : pre_hooks) hook(grads);
+    }
+  }
+
+  static void apply_hook(const TensorHook& hook, Tensor& grad) {
+    if (!grad.defined()) return;
+    Tensor changed = hook(grad);
+    if (changed.defined()) grad = std::move(changed);
+  }
+
+  void run_node(Node& node) {
+    State& state = states_[&node];
+    Grads grads = std::move(state.grads);
+    const bool needed = state.needed;
+    grads.resize(node.inputs.size());
+    Grads out;
+    if (needed) {
+      run_hooks(node, grads);
+      const bool is_target = !inputs_.empty() && targets_.contains(&node);
+      if (is_target) capture(node, grads);
+      if (node.variable) {
+        if (options_.accumulate && (inputs_.empty() || is_target)) accumulate(node, grads[0]);
+      } else if (continues(node)) {
+        apply(node, grads, out);
+      }
+    }
+    for (size_t i = 0; i < node.edges.size(); ++i) {
+      const Edge& edge = node.edges[i];
+      if (!edge) continue;
+      if (i < out.size()) deliver(edge, std::move(out[i]), &node);
+      State& next = states_[edge.node.get()];
+      if (--next.waiting == 0) push_once(edge.node.get());
+    }
+  }
+
+  // With inputs given, a target whose own inputs nobody asked for is captured but not run.
+  bool continues(const Node& node) {
+    if (inputs_.empty()) return true;
+    for (const Edge& edge : node.edges) {
+      if (edge && states_[edge.node.get()].needed) return true;
+    }
+    return false;
+  }
+
+  void apply(Node& node, Grads& grads, Grads& out) {
+    const NodeExtras* extras = node.maybe_extras();
+    const bool keep_in = extras && !extras->post_hooks.empty();
+    const Grads in = keep_in ? grads : Grads();
+    try {
+      node.apply(grads, out);
+    } catch (const Error&) {
+      report_anomaly(node);
+      throw;
+    }
+    if (keep_in) {
+      const auto hooks = extras->post_hooks;
+      for (const auto& [key, hook] : hooks) hook(out, in);
+    }
+    if (!options_.keep_graph) node.release();
+    if (anomaly_mode.enabled && anomaly_mode.check_nan) check_nan(node, out);
+  }
+
+  void report_anomaly(const Node& node) {
+    if (anomaly_mode.enabled && anomaly_mode.report) anomaly_mode.report(node);
+  }
+
+  void check_nan(const Node& node, const Grads& out) {
+    const NoGrad off;
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!out[i].defined() || !has_nan(out[i])) continue;
+      report_anomaly(node);
+      fail<RuntimeError>("Function '{}' returned nan values in its {}th output.", node.name(), i);
+    }
+  }
+
+  void capture(const Node& node, const Grads& grads) {
+    if (options_.accumulate) {
+      // Not a leaf's accumulator: the caller asked for .grad of an inner tensor.
+      return;
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].node.get() == &node) captured_[i] = grads[inputs_[i].input];
+    }
+  }
+
+  void accumulate(Node& node, Tensor& grad) {
+    if (!grad.defined()) return;
+    const Tensor variable(node.variable);
+    AutogradMeta& meta = autograd_meta(variable);
+    {
+      const std::lock_guard lock(leaf_locks[(reinterpret_cast<uintptr_t>(&meta) >> 6) % leaf_locks.size()]);
+      if (!meta.grad.defined()) {
+        const bool may_keep = !grad_enabled() && sole_owner(grad) &&
+                              (grad.strides() == variable.strides() || grad.is_contiguous()) &&
+                              !grad->view_base;
+        if (may_keep) {
+          meta.grad = std::move(grad);
+        } else if (grad_enabled()) {
+          meta.grad = clone(grad);
+        } else {
+          meta.grad = detach_alias(clone(grad));
+        }
+      } else if (grad_enabled()) {
+        meta.grad = meta.grad + grad;
+      } else {
+        add_(meta.grad, grad);
+      }
+    }
+    const auto hooks = meta.accumulate_hooks;
+    for (const auto& [key, hook] : hooks) hook(variable);
+  }
+
+  const BackwardOptions& options_;
+  const std::vector<Edge>& inputs_;
+  std::unordered_map<const Node*, State> states_;
+  std::unordered_map<const Node*, bool> targets_;
+  std::vector<Node*> order_;
+  std::priority_queue<Node*, std::vector<Node*>, Later> ready_;
+  std::vector<Tensor> captured_;
+};
+
+}  // namespace
+
+Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from) {
+  if (!(grad.sizes() == meta.sizes)) {
+    CHECK(can_broadcast_to(meta.sizes, grad.sizes()), RuntimeError,
+          "Function {} returned an invalid gradient - got {} but expected shape compatible with {}",
+          from ? from->name() : std::string("backward"), grad.sizes(), meta.sizes);
+    grad = sum_to_size(grad, meta.sizes);
+  }
+  if (grad.dtype() != meta.dtype) {
+    if (grad.is_complex() && !is_complex(meta.dtype)) grad = real(grad);
+    grad = to(grad, meta.dtype);
+  }
+  if (!(grad.device() == meta.device)) {
+    CHECK(grad.dim() == 0, RuntimeError,
+          "Function {} returned an invalid gradient - expected device {} but got {}",
+          from ? from->name() : std::string("backward"), meta.device, grad.device());
+    grad = to(grad, meta.device);
+  }
+  return grad;
+}
+
+std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> root_grads,
+                                 const std::vector<Edge>& inputs, const BackwardOptions& options) {
+  const GradGuard mode(options.create_graph);
+  std::vector<std::function<void()>> queued;
+  auto* const outer = std::exchange(callbacks, &queued);
+  struct Restore {
+    std::vector<std::function<void()>>* outer;
+    ~Restore() { callbacks = outer; }
+  } restore{outer};
+  std::vector<Tensor> grads = Pass(options, inputs).run(roots, root_grads);
+  for (size_t i = 0; i < queued.size(); ++i) queued[i]();  // a callback may queue more
+  if (!options.allow_unused && !options.accumulate) {
+    for (const Tensor& grad : grads) {
+      CHECK(grad.defined(), RuntimeError,
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior.");
+    }
+  }
+  return grads;
+}
+
+void queue_callback(std::function<void()> callback) {
+  CHECK(callbacks, RuntimeError, "Final callbacks can only be installed during backward pass.");
+  callbacks->push_back(std::move(callback));
+}
+
+}  // namespace flambeau

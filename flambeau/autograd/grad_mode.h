@@ -1,0 +1,33 @@
+// Whether ops are recorded. Per thread; the guards restore what they found.
+#pragma once
+
+#include <utility>
+
+namespace flambeau {
+
+struct GradState {
+  bool grad_enabled = true;
+  bool inference = false;
+  bool multithreading = true;
+};
+inline thread_local constinit GradState grad_state;
+
+inline bool grad_enabled() { return grad_state.grad_enabled; }
+inline bool inference_mode() { return grad_state.inference; }
+
+class GradGuard {
+ public:
+  explicit GradGuard(bool enabled) : before_(std::exchange(grad_state.grad_enabled, enabled)) {}
+  ~GradGuard() { grad_state.grad_enabled = before_; }
+  GradGuard(const GradGuard&) = delete;
+  GradGuard& operator=(const GradGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+struct NoGrad : GradGuard {
+  NoGrad() : GradGuard(false) {}
+};
+
+}  // namespace flambeau

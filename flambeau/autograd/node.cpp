@@ -1,0 +1,124 @@
+#include "flambeau/autograd/node.h"
+
+#include <atomic>
+#include <cctype>
+#include <mutex>
+
+#include "flambeau/autograd/meta.h"
+#include "flambeau/base/check.h"
+
+namespace flambeau {
+
+thread_local Node* running_node = nullptr;
+
+namespace {
+
+thread_local uint64_t sequence_counter = 0;
+
+// Guards the weak pointers from leaves to their accumulators.
+std::mutex accumulators;
+
+// Accumulators run as soon as their gradient is there, which frees it early.
+constexpr uint64_t first_of_all = UINT64_MAX;
+
+}  // namespace
+
+uint64_t Node::next_sequence() { return sequence_counter++; }
+uint64_t Node::peek_sequence() { return sequence_counter; }
+
+Node::~Node() = default;
+
+// Note [Freeing without recursion]
+// A node holds the next nodes, through its edges and through the saved tensors that its rules
+// captured; deleting a long chain naively would recurse as deep as the chain. Nodes that die
+// while another one is being deleted wait in a list that the outermost deletion works off.
+void Node::destroy(Node* node) {
+  if (node->variable) {
+    const std::lock_guard lock(accumulators);
+    if (node->use_count() != 0) return;  // found again by its leaf meanwhile
+    static_cast<AutogradMeta*>(node->variable->autograd.get())->accumulator = nullptr;
+  }
+  static thread_local std::vector<Node*>* waiting = nullptr;
+  if (waiting) {
+    waiting->push_back(node);
+    return;
+  }
+  std::vector<Node*> list{node};
+  waiting = &list;
+  while (!list.empty()) {
+    Node* next = list.back();
+    list.pop_back();
+    delete next;
+  }
+  waiting = nullptr;
+}
+
+std::string Node::name() const {
+  if (extras_ && !extras_->name.empty()) return extras_->name;
+  if (variable) return "AccumulateGrad";
+  std::string text;
+  bool upper = true;
+  for (const char* c = op_; *c; ++c) {
+    if (*c == '_') {
+      upper = true;
+    } else {
+      text += upper ? static_cast<char>(std::toupper(*c)) : *c;
+      upper = false;
+    }
+  }
+  return text + "Backward0";
+}
+
+uint32_t Node::add_input(const Tensor& output) {
+  inputs.emplace_back(GradMeta{output->sizes, output.dtype(), output.device()});
+  return static_cast<uint32_t>(inputs.size() - 1);
+}
+
+void Node::set_rule(uint32_t i, Rule rule) { rules_.emplace_back(Indexed{i, std::move(rule)}); }
+
+void Node::apply(Grads& in, Grads& out) {
+  CHECK(!released_, RuntimeError,
+        "Trying to backward through the graph a second time (or directly access saved tensors after "
+        "they have already been freed). Saved intermediate values of the graph are freed when you "
+        "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+        "through the graph a second time or if you need to access saved tensors after calling "
+        "backward. ({})",
+        name());
+  Node* const before = std::exchange(running_node, this);
+  struct Restore {
+    Node* before;
+    ~Restore() { running_node = before; }
+  } restore{before};
+  out.resize(edges.size());
+  if (whole_rule_) return whole_rule_(in, out);
+  if (!in[0].defined()) return;
+  for (Indexed& entry : rules_) {
+    if (wants(entry.index)) out[entry.index] = entry.rule(in[0]);
+  }
+}
+
+void Node::release() {
+  if (variable) return;
+  rules_.clear();
+  if (whole_rule_) whole_rule_.reset();
+  released_ = true;
+}
+
+NodeExtras& Node::extras() {
+  if (!extras_) extras_ = std::make_unique<NodeExtras>();
+  return *extras_;
+}
+
+NodePtr accumulator(const Tensor& leaf) {
+  AutogradMeta& meta = autograd_meta(leaf);
+  const std::lock_guard lock(accumulators);
+  if (meta.accumulator) return NodePtr(meta.accumulator);
+  NodePtr node = make_intrusive<Node>("AccumulateGrad");
+  node->variable = leaf.ptr();
+  node->sequence_ = first_of_all;
+  node->add_input(leaf);
+  meta.accumulator = node.get();
+  return node;
+}
+
+}  // namespace flambeau

@@ -1,0 +1,55 @@
+#include "flambeau/autograd/record.h"
+
+#include "flambeau/autograd/engine.h"
+
+namespace flambeau {
+
+Record::Record(const char* op, const Tensor& out, const std::vector<Tensor>& inputs)
+    : Record(op, &out, 1, std::vector<Ref>(inputs.begin(), inputs.end()).data(), inputs.size(),
+             false) {}
+
+Record::Record(const char* op, std::initializer_list<Ref> outs, std::initializer_list<Ref> inputs)
+    : Record(op, std::vector<Tensor>(outs.begin(), outs.end()), inputs) {}
+
+Record::Record(const char* op, const std::vector<Tensor>& outs, std::initializer_list<Ref> inputs)
+    : Record(op, outs.data(), outs.size(), inputs.begin(), inputs.size(), false) {}
+
+Record Record::in_place(const char* op, const Tensor& self, std::initializer_list<Ref> others) {
+  InlineVector<Ref, 4> inputs{std::cref(self)};
+  for (const Ref& other : others) inputs.push_back(other);
+  return {op, &self, 1, inputs.data(), inputs.size(), true};
+}
+
+void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref* inputs,
+                   size_t n_inputs, bool in_place) {
+  node_ = make_intrusive<Node>(op);
+  in_place_ = in_place;
+  node_->edges.reserve(n_inputs);
+  for (size_t i = 0; i < n_inputs; ++i) {
+    const Tensor& input = inputs[i];
+    node_->edges.emplace_back(input.defined() ? gradient_edge(input) : Edge{});
+  }
+  if (anomaly_mode.enabled && anomaly_mode.forward_trace) [[unlikely]] {
+    node_->extras().forward_trace = anomaly_mode.forward_trace();
+    node_->extras().parent = NodePtr(running_node);
+  }
+  for (size_t i = 0; i < n_outs; ++i) {
+    node_->add_input(outs[i]);
+    // An in-place op takes over its tensor's history only once its rules are in place.
+    if (in_place) {
+      outs_.push_back(outs[i]);
+    } else if (is_differentiable(outs[i].dtype())) {
+      set_history(outs[i], node_, static_cast<uint32_t>(i));
+    }
+  }
+}
+
+Saved Record::save_output(const Tensor& output) const {
+  return Saved(output, true, node_.get());
+}
+
+void Record::finish() {
+  if (in_place_) rebase_history(outs_[0], node_);
+}
+
+}  // namespace flambeau

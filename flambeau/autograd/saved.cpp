@@ -1,0 +1,84 @@
+#include "flambeau/autograd/saved.h"
+
+#include "flambeau/autograd/meta.h"
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/base/check.h"
+
+namespace flambeau {
+
+thread_local const SavedHooks* saved_hooks = nullptr;
+
+// A tensor that pack hooks took away, and how to get it back with its history.
+struct Saved::Packed {
+  std::shared_ptr<void> value;
+  std::function<Tensor(const std::shared_ptr<void>&)> unpack;
+  Edge history;
+  bool requires_grad = false;
+};
+
+Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_output) {
+  if (!tensor.defined()) return;
+  CHECK(!(tensor->inference && grad_state.grad_enabled && !grad_state.inference), RuntimeError,
+        "Inference tensors cannot be saved for backward. To work around you can make a clone to get "
+        "a normal tensor and use it in autograd.");
+  version_ = tensor.version();
+  if (is_output) {
+    for (uint32_t i = 0; i < node->inputs.size(); ++i) {
+      const AutogradMeta* meta = maybe_meta(tensor);
+      if (meta && meta->grad_fn.get() == node) output_ = meta->output;
+    }
+  }
+  if (saved_hooks) [[unlikely]] {
+    packed_ = std::make_shared<Packed>();
+    packed_->unpack = saved_hooks->unpack;
+    packed_->requires_grad = !is_output && tensor.requires_grad();
+    if (packed_->requires_grad) packed_->history = gradient_edge(tensor);
+    packed_->value = saved_hooks->pack(detach_alias(tensor));
+    return;
+  }
+  // An output is kept without its history (which leads back here), but with its version counter.
+  tensor_ = is_output ? detach_alias(tensor) : tensor;
+}
+
+Tensor Saved::operator()() const {
+  if (packed_) {
+    const Tensor value = packed_->unpack(packed_->value);
+    if (!is_output_ && !packed_->requires_grad) return value;
+    Tensor result = detach_alias(value);
+    if (is_output_) {
+      set_history(result, NodePtr(running_node), output_);
+    } else if (packed_->history.node->variable) {
+      return Tensor(packed_->history.node->variable);
+    } else {
+      set_history(result, packed_->history.node, packed_->history.input);
+    }
+    return result;
+  }
+  if (!tensor_.defined()) return tensor_;
+  const uint32_t now = tensor_.version();
+  if (now != version_) [[unlikely]] {
+    const char* writer = tensor_->version ? tensor_->version->writer.load() : nullptr;
+    const AutogradMeta* meta = maybe_meta(tensor_);
+    const NodePtr source = is_output_ ? NodePtr(running_node) : meta ? meta->grad_fn : nullptr;
+    fail<RuntimeError>(
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        "operation: [torch.{}{}Tensor {}]{} is at version {}; expected version {} instead. It was "
+        "saved by {} and overwritten by {}. Hint: enable anomaly detection to find the operation "
+        "that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).",
+        tensor_.device().is_cuda() ? "cuda." : "", dtype_legacy_name(tensor_.dtype()),
+        tensor_.sizes(),
+        source ? format(", which is output {} of {},", is_output_ ? output_ : meta->output,
+                        source->name())
+               : std::string(","),
+        now, version_, running_node ? running_node->name() : std::string("an op"),
+        writer ? writer : "an in-place operation");
+  }
+  if (!is_output_) return tensor_;
+  Tensor result = detach_alias(tensor_);
+  if (running_node && !running_node->released()) {
+    set_history(result, NodePtr(running_node), output_);
+  }
+  return result;
+}
+
+}  // namespace flambeau

@@ -1,0 +1,39 @@
+// A tensor kept for the backward pass. Remembers the version it saw; reading it after somebody
+// wrote to it raises, naming the op that saved and the op that wrote. An output is kept without
+// its history, which it gets back from the running node: so graphs have no cycles.
+#pragma once
+
+#include <functional>
+
+#include "flambeau/autograd/node.h"
+#include "flambeau/tensor/tensor.h"
+
+namespace flambeau {
+
+// Pack and unpack hooks (saved_tensors_hooks). The packed value belongs to the front end.
+struct SavedHooks {
+  std::function<std::shared_ptr<void>(const Tensor&)> pack;
+  std::function<Tensor(const std::shared_ptr<void>&)> unpack;
+};
+// The innermost hooks of this thread; null where there are none.
+extern thread_local const SavedHooks* saved_hooks;
+
+class Saved {
+ public:
+  Saved() = default;
+  Saved(const Tensor& tensor, bool is_output, Node* node);
+
+  [[nodiscard]] Tensor operator()() const;
+  [[nodiscard]] bool defined() const { return tensor_.defined() || packed_; }
+
+ private:
+  struct Packed;
+
+  Tensor tensor_;
+  uint32_t version_ = 0;
+  uint32_t output_ = 0;
+  bool is_output_ = false;
+  std::shared_ptr<Packed> packed_;
+};
+
+}  // namespace flambeau

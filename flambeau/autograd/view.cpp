@@ -1,0 +1,192 @@
+// Views and writes: how a write through a view enters the history of its base, and how other
+// views of that base learn of it.
+//
+// Note [Writes through views]
+// A view shares memory with its base, so a recorded write to the view changes the base as well.
+// The write gives the base a new node: its gradient flows unchanged outside the window, and
+// through the write's own rule inside. Every view of the base notices by the version counter that
+// its grad_fn is out of date, and takes itself from the base anew when somebody asks.
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/meta.h"
+#include "flambeau/base/check.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+// Why a view of this origin cannot take part in a recorded write.
+void check_origin(const Tensor& view, const char* what) {
+  switch (view->view_origin) {
+    case ViewOrigin::normal: return;
+    case ViewOrigin::no_grad:
+      fail<RuntimeError>(
+          "A view was created in no_grad mode and {} modified inplace with grad mode enabled. "
+          "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
+          "your code by moving both the view and the inplace either both inside the no_grad block "
+          "(if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+          "to be tracked).",
+          what);
+    case ViewOrigin::inference:
+      fail<RuntimeError>(
+          "A view was created in inference mode and {} modified inplace in normal mode.", what);
+    case ViewOrigin::multiple_outputs: {
+      const AutogradMeta* meta = maybe_meta(view);
+      const std::string origin = meta && meta->grad_fn
+                                     ? format("Output {} of {}", meta->output, meta->grad_fn->name())
+                                     : std::string("This view");
+      fail<RuntimeError>(
+          "{} is a view and {} modified inplace. This view is the output of a function that returns "
+          "multiple views. Such functions do not allow the output views to be modified inplace. "
+          "You should replace the inplace operation by an out-of-place one.",
+          origin, what);
+    }
+    case ViewOrigin::custom_function:
+      fail<RuntimeError>(
+          "A view created inside a custom Function (or because an input was returned as-is) {} "
+          "modified inplace. This would override its custom backward; clone() the output of the "
+          "custom Function first.",
+          what);
+  }
+}
+
+}  // namespace
+
+Tensor take_view(const Tensor& view, const Tensor& base) {
+  const AutogradMeta* meta = maybe_meta(view);
+  if (meta && meta->replay) return meta->replay(base);
+  return as_strided(base, view.sizes(), view.strides(),
+                    view.offset() - view->view_base->offset + base.offset());
+}
+
+void mark_view(const Tensor& view, const Tensor& base, ViewOrigin origin,
+               std::function<Tensor(const Tensor& base)> replay) {
+  if (base->inference) return;
+  const AutogradMeta* parent = maybe_meta(base);
+  if (base->view_base && (replay || (parent && parent->replay))) {
+    // From the root: first to the parent, then on.
+    if (!replay) {
+      replay = [sizes = view->sizes, strides = view->strides,
+                shift = view.offset() - base.offset()](const Tensor& from) {
+        return as_strided(from, sizes, strides, from.offset() + shift);
+      };
+    }
+    std::function<Tensor(const Tensor&)> to_parent;
+    if (parent && parent->replay) {
+      to_parent = parent->replay;
+    } else {
+      to_parent = [sizes = base->sizes, strides = base->strides,
+                   shift = base.offset() - base->view_base->offset](const Tensor& from) {
+        return as_strided(from, sizes, strides, from.offset() + shift);
+      };
+    }
+    replay = [to_parent = std::move(to_parent), step = std::move(replay)](const Tensor& from) {
+      return step(to_parent(from));
+    };
+  }
+  view->view_base = base->view_base ? base->view_base : base.ptr();
+  if (origin == ViewOrigin::normal) {
+    if (!grad_enabled()) {
+      origin = inference_mode() ? ViewOrigin::inference : ViewOrigin::no_grad;
+    } else if (base->view_base) {
+      origin = base->view_origin;  // a view of a marked view is marked too
+    }
+  }
+  view->view_origin = origin;
+  view->view_version = view.version();
+  if (replay) autograd_meta(view).replay = std::move(replay);
+}
+
+NodePtr grad_fn(const Tensor& tensor) {
+  AutogradMeta* meta = maybe_meta(tensor);
+  if (!tensor->view_base) return meta ? meta->grad_fn : nullptr;
+  const Tensor base(tensor->view_base);
+  const bool has_node = meta && meta->grad_fn;
+  if (!has_node && !base.requires_grad()) return nullptr;
+  if (tensor->view_version != tensor.version() && base.requires_grad() &&
+      (maybe_meta(base) && maybe_meta(base)->grad_fn)) {
+    check_origin(tensor, "its base or another view of its base has been");
+    const GradGuard grad_on(true);
+    const Tensor fresh = take_view(tensor, base);
+    const AutogradMeta* taken = maybe_meta(fresh);
+    AutogradMeta& own = autograd_meta(tensor);
+    own.grad_fn = taken->grad_fn;
+    own.output = taken->output;
+    tensor->view_version = tensor.version();
+    return own.grad_fn;
+  }
+  return has_node ? meta->grad_fn : nullptr;
+}
+
+void check_inplace(const char* op, const Tensor& tensor) {
+  if (tensor->inference && !inference_mode()) {
+    fail<RuntimeError>(
+        "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
+        "clone to get a normal tensor before doing inplace update.",
+        op);
+  }
+  if (!grad_enabled()) return;
+  if (tensor->view_base) {
+    const Tensor base(tensor->view_base);
+    if (tensor.requires_grad()) {
+      check_origin(tensor, "is being");
+      CHECK(!(base.requires_grad() && is_leaf(base)), RuntimeError,
+            "{}: a view of a leaf Variable that requires grad is being used in an in-place "
+            "operation.",
+            op);
+    }
+    return;
+  }
+  CHECK(!(tensor.requires_grad() && is_leaf(tensor)), RuntimeError,
+        "{}: a leaf Variable that requires grad is being used in an in-place operation.", op);
+}
+
+void rebase_history(const Tensor& tensor, const NodePtr& node) {
+  if (!tensor->view_base) {
+    set_history(tensor, node, 0);
+    return;
+  }
+  check_origin(tensor, "is being");
+  const Tensor base(tensor->view_base);
+  // Into the base: the gradient passes through `node` inside the window.
+  NodePtr through = make_intrusive<Node>("copy_slices");
+  through->extras().name = "CopySlices";
+  through->add_input(base);
+  through->edges.push_back(gradient_edge(base));
+  for (size_t i = 1; i < node->edges.size(); ++i) through->edges.push_back(node->edges[i]);
+  // Only the view's geometry is captured, in a tensor without data, so that nothing owns itself.
+  Tensor window(make_intrusive<TensorImpl>());
+  window->sizes = tensor->sizes;
+  window->strides = tensor->strides;
+  window->offset = tensor->offset - base->offset;
+  std::function<Tensor(const Tensor&)> replay;
+  if (const AutogradMeta* meta = maybe_meta(tensor)) replay = meta->replay;
+  through->set_whole_rule([window, replay, node, sizes = base->sizes, strides = base->strides](
+                              Grads& in, Grads& out) {
+    if (!in[0].defined()) return;
+    Tensor whole = make_strided(sizes, strides, in[0].dtype(), in[0].device());
+    copy_(whole, in[0]);
+    const Tensor slice = replay ? replay(whole)
+                                : as_strided(whole, window.sizes(), window.strides(), window.offset());
+    Grads inner_in, inner_out;
+    inner_in.push_back(clone(slice));
+    node->apply(inner_in, inner_out);
+    if (inner_out[0].defined()) {
+      copy_(slice, inner_out[0]);
+    } else {
+      zero_(slice);
+    }
+    if (out.size() != inner_out.size()) out.resize(inner_out.size());
+    out[0] = whole;
+    for (size_t i = 1; i < inner_out.size(); ++i) out[i] = std::move(inner_out[i]);
+  });
+  // The inner node runs within ours, and must produce its gradient for the window always.
+  if (!node->edges[0]) node->edges[0].node = make_intrusive<Node>("window");
+  set_history(base, through, 0);
+  base->requires_grad = true;
+  tensor->requires_grad = true;
+  tensor->view_version = tensor.version() - 1;  // ask for a fresh grad_fn
+  grad_fn(tensor);
+}
+
+}  // namespace flambeau

@@ -1,0 +1,57 @@
+// Errors and the one way to raise them: CHECK(condition, ErrorType, "message {}", values...).
+// One class per Python exception that PyTorch would raise; the binding translates them.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "flambeau/base/format.h"
+
+namespace flambeau {
+
+class Error : public std::exception {  // Python's RuntimeError
+ public:
+  explicit Error(std::string message) : message_(std::move(message)) {}
+  [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
+
+using RuntimeError = Error;
+struct IndexError : Error {
+  using Error::Error;
+};
+struct ValueError : Error {
+  using Error::Error;
+};
+struct TypeError : Error {
+  using Error::Error;
+};
+struct NotImplementedError : Error {
+  using Error::Error;
+};
+struct OutOfMemoryError : Error {
+  using Error::Error;
+};
+struct LinAlgError : Error {
+  using Error::Error;
+};
+struct OverflowError : Error {
+  using Error::Error;
+};
+
+// Out of line so that a check costs a compare and a jump where it stands.
+template <class ErrorType, class... Args>
+[[noreturn, gnu::noinline, gnu::cold]] void fail(std::string_view pattern, const Args&... args) {
+  throw ErrorType(format(pattern, args...));
+}
+
+#define CHECK(condition, ErrorType, ...)                      \
+  do {                                                        \
+    if (!(condition)) [[unlikely]]                            \
+      ::flambeau::fail<::flambeau::ErrorType>(__VA_ARGS__);   \
+  } while (false)
+
+}  // namespace flambeau

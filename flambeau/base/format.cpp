@@ -1,0 +1,37 @@
+#include "flambeau/base/format.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace flambeau {
+
+std::string to_text(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char buffer[40];
+  // The shortest of the precisions that reads back as the same number.
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::snprintf(buffer, sizeof buffer, "%.*g", digits, value);
+    if (std::strtod(buffer, nullptr) == value) break;
+  }
+  return buffer;
+}
+
+std::string to_text(std::complex<double> value) {
+  return "(" + to_text(value.real()) + (std::signbit(value.imag()) ? "" : "+") +
+         to_text(value.imag()) + "j)";
+}
+
+std::string format_pieces(std::string_view pattern, std::initializer_list<std::string> pieces) {
+  std::string text;
+  const std::string* piece = pieces.begin();
+  while (true) {
+    const size_t hole = pattern.find("{}");
+    text += pattern.substr(0, hole);
+    if (hole == std::string_view::npos) return text;
+    if (piece != pieces.end()) text += *piece++;
+    pattern.remove_prefix(hole + 2);
+  }
+}
+
+}  // namespace flambeau

@@ -1,0 +1,221 @@
+// CPU kernels of elementwise ops that are no rows: copies between dtypes, where, clamp, ...
+#include <cstring>
+
+#include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/kernels/elementwise.h"
+#include "flambeau/kernels/math.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+template <class To, class From>
+To convert(From value) {
+  if constexpr (is_complex_type<To>) {
+    using R = typename To::value_type;
+    if constexpr (is_complex_type<From>) {
+      return To(static_cast<R>(value.real()), static_cast<R>(value.imag()));
+    } else {
+      return To(static_cast<R>(value));
+    }
+  } else if constexpr (is_complex_type<From>) {
+    return convert<To>(value.real());
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    // Out-of-range values are undefined in C++; through int64 they give what x86 gives.
+    return static_cast<To>(static_cast<int64_t>(value));
+  } else if constexpr (is_reduced_type<To>) {
+    return To(static_cast<float>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+void copy_same(const TensorIter& iter) {
+  dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_row(iter, [](char** data, const int64_t* strides, int64_t n) {
+      if (strides[0] == sizeof(T) && strides[1] == sizeof(T)) {
+        std::memmove(data[0], data[1], n * sizeof(T));
+      } else if (strides[0] == sizeof(T) && strides[1] == 0) {
+        const T value = *reinterpret_cast<const T*>(data[1]);
+        std::fill_n(reinterpret_cast<T*>(data[0]), n, value);
+      } else {
+        for (int64_t i = 0; i < n; ++i) {
+          *reinterpret_cast<T*>(data[0] + i * strides[0]) =
+              *reinterpret_cast<const T*>(data[1] + i * strides[1]);
+        }
+      }
+    });
+  });
+}
+
+void copy_kernel(const TensorIter& iter) {
+  if (iter.dtypes[0] == iter.dtypes[1]) return copy_same(iter);
+  dispatch<dtypes::All>("copy_", iter.dtypes[1], [&](auto from) {
+    using From = typename decltype(from)::type;
+    dispatch<dtypes::All>("copy_", iter.dtypes[0], [&](auto to) {
+      using To = typename decltype(to)::type;
+      if constexpr (!std::is_same_v<From, To>) {
+        unary_loop<To, From>(iter, [](ComputeType<From> x) { return convert<To>(x); }, 1);
+      }
+    });
+  });
+}
+KERNEL_FOR(copy, copy_kernel)
+
+void where_kernel(const TensorIter& iter) {
+  dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_row(iter, [](char** data, const int64_t* s, int64_t n) {
+      if (s[0] == sizeof(T) && s[1] == 1 && s[2] == sizeof(T) && s[3] == sizeof(T)) {
+        T* o = reinterpret_cast<T*>(data[0]);
+        const bool* c = reinterpret_cast<const bool*>(data[1]);
+        const T *a = reinterpret_cast<const T*>(data[2]), *b = reinterpret_cast<const T*>(data[3]);
+        IVDEP for (int64_t i = 0; i < n; ++i) o[i] = c[i] ? a[i] : b[i];
+      } else {
+        for (int64_t i = 0; i < n; ++i) {
+          *reinterpret_cast<T*>(data[0] + i * s[0]) =
+              *reinterpret_cast<const T*>(data[1 + (data[1][i * s[1]] ? 1 : 2)] +
+                                          i * s[data[1][i * s[1]] ? 2 : 3]);
+        }
+      }
+    });
+  });
+}
+KERNEL_FOR(where, where_kernel)
+
+void clamp_kernel(const TensorIter& iter) {
+  dispatch<dtypes::Real>("clamp", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    ternary_loop<T>(iter, [](C x, C low, C high) {
+      return math::minimum(math::maximum(x, low), high);
+    });
+  });
+}
+KERNEL_FOR(clamp, clamp_kernel)
+
+void abs_kernel(const TensorIter& iter) {
+  dispatch<dtypes::All>("abs", iter.dtypes[1], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<T, bool>) {
+      unary_loop<T, T>(iter, [](T x) { return x; }, 1);
+    } else if constexpr (is_complex_type<T>) {
+      unary_loop<typename T::value_type, T>(iter, [](T x) { return math::abs(x); }, 2);
+    } else {
+      unary_loop<T, T>(iter, [](ComputeType<T> x) { return math::abs(x); }, 1);
+    }
+  });
+}
+KERNEL_FOR(abs, abs_kernel)
+
+void bitwise_not_kernel(const TensorIter& iter) {
+  dispatch<dtypes::IntegralBool>("bitwise_not", iter.dtypes[1], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    unary_loop<T, T>(iter, [](T x) {
+      if constexpr (std::is_same_v<T, bool>) {
+        return !x;
+      } else {
+        return static_cast<T>(~x);
+      }
+    }, 1);
+  });
+}
+KERNEL_FOR(bitwise_not, bitwise_not_kernel)
+
+void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
+  dispatch<dtypes::All>("add", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const C factor = alpha.to<C>();
+    binary_loop<T, T>(iter, [factor](C a, C b) { return math::plus(a, math::times(factor, b)); }, 1);
+  });
+}
+KERNEL_FOR(add_scaled, add_scaled_kernel)
+
+void pow_kernel(const TensorIter& iter) {
+  dispatch<dtypes::Numeric>("pow", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    binary_loop<T, T>(iter, [](C a, C b) { return math::pow(a, b); }, 16);
+  });
+}
+KERNEL_FOR(pow, pow_kernel)
+
+void addcmul_kernel(const TensorIter& iter, const Scalar& value) {
+  dispatch<dtypes::Numeric>("addcmul", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const C v = value.to<C>();
+    ternary_loop<T>(iter, [v](C x, C a, C b) { return math::plus(x, math::times(v, math::times(a, b))); });
+  });
+}
+KERNEL_FOR(addcmul, addcmul_kernel)
+
+void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {
+  dispatch<dtypes::FloatingComplex>("addcdiv", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const C v = value.to<C>();
+    ternary_loop<T>(iter, [v](C x, C a, C b) { return x + v * a / b; });
+  });
+}
+KERNEL_FOR(addcdiv, addcdiv_kernel)
+
+void lerp_kernel(const TensorIter& iter) {
+  dispatch<dtypes::FloatingComplex>("lerp", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    // From the nearer end, so that weights 0 and 1 give the ends exactly.
+    ternary_loop<T>(iter, [](C a, C b, C w) {
+      return math::abs(w) < 0.5 ? a + w * (b - a) : b - (b - a) * (C(1) - w);
+    });
+  });
+}
+KERNEL_FOR(lerp, lerp_kernel)
+
+void round_kernel(const TensorIter& iter, int64_t decimals) {
+  dispatch<dtypes::Real>("round", iter.dtypes[1], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    if (decimals == 0) {
+      unary_loop<T, T>(iter, [](C x) { return math::rint(x); }, 1);
+    } else if constexpr (std::is_floating_point_v<C>) {
+      const C scale = static_cast<C>(std::pow(10.0, std::abs(static_cast<double>(decimals))));
+      const bool up = decimals > 0;
+      unary_loop<T, T>(iter, [=](C x) {
+        return up ? math::rint(x * scale) / scale : math::rint(x / scale) * scale;
+      }, 1);
+    } else {
+      unary_loop<T, T>(iter, [](C x) { return x; }, 1);
+    }
+  });
+}
+KERNEL_FOR(round, round_kernel)
+
+void nan_to_num_kernel(const TensorIter& iter, double nan, double posinf, double neginf) {
+  dispatch<dtypes::Floating>("nan_to_num", iter.dtypes[1], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const C n = static_cast<C>(nan), up = static_cast<C>(posinf), down = static_cast<C>(neginf);
+    unary_loop<T, T>(iter, [=](C x) { return x != x ? n : math::isinf(x) ? (x > 0 ? up : down) : x; }, 1);
+  });
+}
+KERNEL_FOR(nan_to_num, nan_to_num_kernel)
+
+void gelu_kernel(const TensorIter& iter, bool tanh_form) {
+  dispatch<dtypes::Floating>("gelu", iter.dtypes[1], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    if (tanh_form) {
+      unary_loop<T, T>(iter, [](C x) { return math::gelu_tanh(x); }, 8);
+    } else {
+      unary_loop<T, T>(iter, [](C x) { return math::gelu(x); }, 8);
+    }
+  });
+}
+KERNEL_FOR(gelu, gelu_kernel)
+
+}  // namespace
+}  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -1,0 +1,49 @@
+// CPU kernels of unary.def.
+#include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/kernels/elementwise.h"
+#include "flambeau/kernels/math.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+// Transcendental functions are worth a second thread earlier than additions are.
+constexpr int unary_cost = 4;
+
+template <class Formula, DTypeSet Set, bool Predicate>
+void unary_kernel(const TensorIter& iter, const Scalar* params) {
+  dispatch<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    using Out = std::conditional_t<Predicate, bool, T>;
+    const C p = params ? params[0].to<C>() : C(0);
+    const C q = Formula::two && params ? params[1].to<C>() : C(0);
+    unary_loop<Out, T>(iter, [p, q](C x) { return Formula::at(x, p, q); }, unary_cost);
+  });
+}
+
+}  // namespace
+
+#define FORMULA(name_, value, two_)                                       \
+  struct name_##_formula {                                                \
+    static constexpr const char* name = #name_;                           \
+    static constexpr bool two = two_;                                     \
+    template <class C>                                                    \
+    static auto at(C x, [[maybe_unused]] C p, [[maybe_unused]] C q) {     \
+      using namespace math;                                               \
+      return static_cast<std::common_type_t<decltype(value)>>(value);     \
+    }                                                                     \
+  };
+#define UNARY(name, dtypes, value, keeps, gradient, doc) \
+  FORMULA(name, value, false)                            \
+  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::dtypes, false>)
+#define PREDICATE(name, dtypes, value, doc) \
+  FORMULA(name, value, false)               \
+  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::dtypes, true>)
+#define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) \
+  UNARY(name, dtypes, value, keeps, gradient, doc)
+#define UNARY2(name, p_name, p_default, q_name, q_default, dtypes, value, keeps, gradient, doc) \
+  FORMULA(name, value, true)                                                                    \
+  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::dtypes, false>)
+#include "flambeau/kernels/unary.def"
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -1,0 +1,379 @@
+// The scalar functions that rows are written in, for every compute type and device. They are
+// branch-free where a loop over them should become vector code; NaN and infinity behave as
+// PyTorch's kernels do.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "flambeau/tensor/dtype.h"
+
+#if !defined(__CUDACC__)
+// A loop that calls these becomes a loop over glibc's vector versions (libmvec).
+extern "C" {
+#define VECTOR_MATH(name)                                                       \
+  __attribute__((simd("notinbranch"))) double name(double) noexcept;            \
+  __attribute__((simd("notinbranch"))) float name##f(float) noexcept;
+VECTOR_MATH(sin)
+VECTOR_MATH(cos)
+VECTOR_MATH(tan)
+VECTOR_MATH(asin)
+VECTOR_MATH(acos)
+VECTOR_MATH(atan)
+VECTOR_MATH(sinh)
+VECTOR_MATH(cosh)
+VECTOR_MATH(tanh)
+VECTOR_MATH(asinh)
+VECTOR_MATH(acosh)
+VECTOR_MATH(atanh)
+VECTOR_MATH(exp)
+VECTOR_MATH(exp2)
+VECTOR_MATH(expm1)
+VECTOR_MATH(log)
+VECTOR_MATH(log2)
+VECTOR_MATH(log10)
+VECTOR_MATH(log1p)
+VECTOR_MATH(erf)
+VECTOR_MATH(erfc)
+#undef VECTOR_MATH
+}
+#endif
+
+namespace flambeau::math {
+
+#define FN FLAMBEAU_DEVICE inline
+#define REAL template <class T>                          \
+  requires(std::is_floating_point_v<T>)
+#define INTEGER template <class T>                       \
+  requires(std::is_integral_v<T>)
+
+#define FROM_LIBM(name)                                             \
+  FN float name(float x) { return ::name##f(x); }                   \
+  FN double name(double x) { return ::name(x); }                    \
+  template <class T>                                                \
+  FN std::complex<T> name(std::complex<T> x) {                      \
+    return std::name(x);                                            \
+  }
+#define FROM_LIBM_REAL(name)                                        \
+  FN float name(float x) { return ::name##f(x); }                   \
+  FN double name(double x) { return ::name(x); }
+
+FROM_LIBM(sin)
+FROM_LIBM(cos)
+FROM_LIBM(tan)
+FROM_LIBM(asin)
+FROM_LIBM(acos)
+FROM_LIBM(atan)
+FROM_LIBM(sinh)
+FROM_LIBM(cosh)
+FROM_LIBM(tanh)
+FROM_LIBM(asinh)
+FROM_LIBM(acosh)
+FROM_LIBM(atanh)
+FROM_LIBM(log)
+FROM_LIBM(log10)
+FROM_LIBM(sqrt)
+FROM_LIBM_REAL(exp2)
+FROM_LIBM_REAL(expm1)
+FROM_LIBM_REAL(log2)
+FROM_LIBM_REAL(log1p)
+FROM_LIBM_REAL(erf)
+FROM_LIBM_REAL(erfc)
+#undef FROM_LIBM
+#undef FROM_LIBM_REAL
+
+// e**x by x = n ln 2 + r, a polynomial on |r| <= ln 2 / 2, and two exact powers of two whose
+// product reaches subnormals and infinity without a branch. Within 1 ulp.
+FN float exp(float x) {
+#if defined(__CUDACC__)
+  return ::expf(x);
+#else
+  const float clamped = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
+  const float n = __builtin_rintf(clamped * 1.44269504088896341f);
+  const float r = (clamped - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
+  float p = 1.98756943e-4f;
+  p = p * r + 1.39819994e-3f;
+  p = p * r + 8.33345205e-3f;
+  p = p * r + 4.16657962e-2f;
+  p = p * r + 1.66666657e-1f;
+  p = p * r + 5.00000000e-1f;
+  p = p * r * r + r + 1.0f;
+  const int32_t exponent = static_cast<int32_t>(n);
+  const int32_t half = exponent >> 1;
+  const float low = std::bit_cast<float>((half + 127) << 23);
+  const float high = std::bit_cast<float>((exponent - half + 127) << 23);
+  const float result = p * low * high;
+  return x != x ? x : result;
+#endif
+}
+FN double exp(double x) { return ::exp(x); }
+template <class T>
+FN std::complex<T> exp(std::complex<T> x) {
+  return std::exp(x);
+}
+template <class T>
+FN std::complex<T> exp2(std::complex<T> x) {
+  return std::exp(x * T(0.693147180559945309417));
+}
+template <class T>
+FN std::complex<T> expm1(std::complex<T> x) {
+  // (e^a - 1) + e^a (cos b - 1) keeps small values exact.
+  const T a = std::expm1(x.real()), s = std::sin(x.imag() / 2);
+  return {a - 2 * (a + 1) * s * s, (a + 1) * std::sin(x.imag())};
+}
+template <class T>
+FN std::complex<T> log2(std::complex<T> x) {
+  return std::log(x) * T(1.44269504088896340736);
+}
+template <class T>
+FN std::complex<T> log1p(std::complex<T> x) {
+  const T a = x.real(), b = x.imag();
+  return {std::log1p(a * (a + 2) + b * b) / 2, std::atan2(b, a + 1)};
+}
+
+FN float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+FN double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+template <class T>
+FN std::complex<T> rsqrt(std::complex<T> x) {
+  return T(1) / std::sqrt(x);
+}
+template <class T>
+FN T reciprocal(T x) {
+  return T(1) / x;
+}
+template <class T>
+FN T sigmoid(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+REAL FN T softplus(T x) { return x > T(20) ? x : log1p(exp(x)); }
+
+FN float floor(float x) { return ::floorf(x); }
+FN double floor(double x) { return ::floor(x); }
+FN float ceil(float x) { return ::ceilf(x); }
+FN double ceil(double x) { return ::ceil(x); }
+FN float trunc(float x) { return ::truncf(x); }
+FN double trunc(double x) { return ::trunc(x); }
+FN float rint(float x) { return ::rintf(x); }  // halves to even
+FN double rint(double x) { return ::rint(x); }
+INTEGER FN T floor(T x) { return x; }
+INTEGER FN T ceil(T x) { return x; }
+INTEGER FN T trunc(T x) { return x; }
+INTEGER FN T rint(T x) { return x; }
+
+FN float abs(float x) { return ::fabsf(x); }
+FN double abs(double x) { return ::fabs(x); }
+INTEGER FN T abs(T x) {
+  if constexpr (std::is_signed_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return x < 0 ? static_cast<T>(U(0) - static_cast<U>(x)) : x;
+  } else {
+    return x;
+  }
+}
+template <class T>
+FN T abs(std::complex<T> x) {
+  return ::hypot(x.real(), x.imag());
+}
+
+// Integer arithmetic wraps; signed overflow is spelt so that it is defined.
+template <class T>
+FN T negate(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x));
+  } else {
+    return -x;
+  }
+}
+template <class T>
+FN T plus(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return a || b;
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
+                          static_cast<std::make_unsigned_t<T>>(b));
+  } else {
+    return a + b;
+  }
+}
+template <class T>
+FN T minus(T a, T b) {
+  return plus(a, negate(b));
+}
+template <class T>
+FN T times(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return a && b;
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  } else {
+    return a * b;
+  }
+}
+
+template <class T>
+FN bool truth(T x) {
+  return x != T(0);
+}
+template <class T>
+FN T conj(T x) {
+  if constexpr (is_complex_type<T>) {
+    return std::conj(x);
+  } else {
+    return x;
+  }
+}
+template <class T>
+FN T zero_or_nan(T x) {
+  return x == x ? T(0) : x;
+}
+template <class T>
+FN T sign(T x) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return x;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return x != x ? x : T((x > 0) - (x < 0));
+  } else {
+    return static_cast<T>((x > 0) - (x < 0));
+  }
+}
+template <class T>
+FN bool isinf(T x) {
+  if constexpr (is_complex_type<T>) {
+    return isinf(x.real()) || isinf(x.imag());
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return abs(x) == std::numeric_limits<T>::infinity();
+  } else {
+    return false;
+  }
+}
+template <class T>
+FN bool isfinite(T x) {
+  if constexpr (is_complex_type<T>) {
+    return isfinite(x.real()) && isfinite(x.imag());
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return abs(x) < std::numeric_limits<T>::infinity();
+  } else {
+    return true;
+  }
+}
+template <class T>
+FN bool signbit(T x) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<int32_t>(x) < 0;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return std::bit_cast<int64_t>(x) < 0;
+  } else {
+    return std::is_signed_v<T> && x < T(0);
+  }
+}
+
+// Against a constant of any arithmetic type; NaN in x stays.
+template <class T, class U>
+FN T min(T x, U bound) {
+  return x > T(bound) ? T(bound) : x;
+}
+template <class T, class U>
+FN T max(T x, U bound) {
+  return x < T(bound) ? T(bound) : x;
+}
+template <class T>
+FN T maximum(T a, T b) {
+  return a != a ? a : (b != b || b > a) ? b : a;
+}
+template <class T>
+FN T minimum(T a, T b) {
+  return a != a ? a : (b != b || b < a) ? b : a;
+}
+
+FN float atan2(float a, float b) { return ::atan2f(a, b); }
+FN double atan2(double a, double b) { return ::atan2(a, b); }
+
+FN float fmod(float a, float b) { return ::fmodf(a, b); }
+FN double fmod(double a, double b) { return ::fmod(a, b); }
+// Division by zero is checked by the op before the kernel runs; the smallest integer over -1 wraps.
+INTEGER FN T fmod(T a, T b) {
+  return b == T(0) || (std::is_signed_v<T> && b == T(-1)) ? T(0) : static_cast<T>(a % b);
+}
+REAL FN T remainder(T a, T b) {
+  const T rest = fmod(a, b);
+  return rest != 0 && ((b < 0) != (rest < 0)) ? rest + b : rest;
+}
+INTEGER FN T remainder(T a, T b) {
+  const T rest = fmod(a, b);
+  return rest != 0 && ((b < 0) != (rest < 0)) ? static_cast<T>(rest + b) : rest;
+}
+REAL FN T div_trunc(T a, T b) { return trunc(a / b); }
+INTEGER FN T div_trunc(T a, T b) {
+  if (b == T(0)) return T(0);
+  return std::is_signed_v<T> && b == T(-1) ? negate(a) : static_cast<T>(a / b);
+}
+// As Python's //: exact for floats too, where a / b itself may round up to the next integer.
+REAL FN T div_floor(T a, T b) {
+  if (b == T(0)) return a / b;
+  const T rest = fmod(a, b);
+  T quotient = (a - rest) / b;
+  if (rest != 0 && (b < 0) != (rest < 0)) quotient -= T(1);
+  if (quotient == 0) return std::copysign(T(0), a / b);
+  const T floored = floor(quotient);
+  return quotient - floored > T(0.5) ? floored + T(1) : floored;
+}
+INTEGER FN T div_floor(T a, T b) {
+  const T quotient = div_trunc(a, b);
+  return b != T(0) && ((a < 0) != (b < 0)) && fmod(a, b) != T(0) ? static_cast<T>(quotient - 1)
+                                                                 : quotient;
+}
+
+// Shifts by as much as the width or more give what an endless word would: 0, or the sign.
+INTEGER FN T shift_left(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  constexpr int width = std::numeric_limits<U>::digits;
+  if (b < T(0) || static_cast<uint64_t>(b) >= width) return T(0);
+  return static_cast<T>(static_cast<U>(static_cast<uint64_t>(static_cast<U>(a)) << b));
+}
+INTEGER FN T shift_right(T a, T b) {
+  constexpr int width = std::numeric_limits<std::make_unsigned_t<T>>::digits;
+  const int most = std::is_signed_v<T> ? width - 1 : width;
+  if (b < T(0) || static_cast<uint64_t>(b) >= static_cast<uint64_t>(width)) {
+    return std::is_signed_v<T> ? static_cast<T>(a >> (width - 1)) : T(0);
+  }
+  return static_cast<T>(a >> (static_cast<int>(b) < most ? static_cast<int>(b) : most));
+}
+
+FN float pow(float a, float b) { return ::powf(a, b); }
+FN double pow(double a, double b) { return ::pow(a, b); }
+template <class T>
+FN std::complex<T> pow(std::complex<T> a, std::complex<T> b) {
+  if (a == std::complex<T>(0)) {
+    return b == std::complex<T>(0) ? std::complex<T>(1) : b.real() > 0 ? std::complex<T>(0) : std::pow(a, b);
+  }
+  return std::pow(a, b);
+}
+INTEGER FN T pow(T a, T b) {
+  if (b < T(0)) {  // only for tensors of exponents; a scalar one is refused
+    if (a == T(1)) return T(1);
+    if (std::is_signed_v<T> && a == T(-1)) return b % 2 == 0 ? T(1) : T(-1);
+    return T(0);
+  }
+  T result = 1;
+  for (T e = b; e > 0; e = static_cast<T>(e >> 1)) {
+    if (e & 1) result = times(result, a);
+    a = times(a, a);
+  }
+  return result;
+}
+
+REAL FN T gelu(T x) { return x * T(0.5) * (T(1) + erf(x * T(0.70710678118654752440))); }
+REAL FN T gelu_tanh(T x) {
+  const T inner = T(0.79788456080286535588) * (x + T(0.044715) * x * x * x);
+  return T(0.5) * x * (T(1) + tanh(inner));
+}
+
+#undef FN
+#undef REAL
+#undef INTEGER
+
+}  // namespace flambeau::math

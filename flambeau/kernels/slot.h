@@ -1,0 +1,60 @@
+// A kernel slot: a name, a C++ type, and one implementation a device. This is the whole dispatcher.
+// Backends fill slots from static initialisers; calling an empty one raises a sentence.
+#pragma once
+
+#include <array>
+
+#include "flambeau/base/check.h"
+#include "flambeau/tensor/backend.h"
+#include "flambeau/tensor/device.h"
+
+namespace flambeau {
+
+template <class Signature>
+class Slot;
+
+template <class... Args>
+class Slot<void(Args...)> {
+ public:
+  using Kernel = void (*)(Args...);
+
+  constexpr explicit Slot(const char* name) : name_(name) {}
+
+  // On the meta device there is nothing to compute: the op around the call is the shape rule.
+  void operator()(DeviceType device, Args... args) const {
+    if (device == DeviceType::meta) return;
+    Kernel kernel = kernels_[static_cast<int>(device)];
+    if (!kernel) [[unlikely]] kernel = missing(device);
+    kernel(static_cast<Args>(args)...);
+  }
+
+  // A body for a better instruction set has a higher rank and wins.
+  void fill(DeviceType device, Kernel kernel, int rank = 0) {
+    const int at = static_cast<int>(device);
+    if (kernels_[at] && rank < ranks_[at]) return;
+    kernels_[at] = kernel;
+    ranks_[at] = rank;
+  }
+
+  [[nodiscard]] bool filled(DeviceType device) const {
+    return kernels_[static_cast<int>(device)] != nullptr;
+  }
+  [[nodiscard]] const char* name() const { return name_; }
+
+ private:
+  [[gnu::cold, gnu::noinline]] Kernel missing(DeviceType device) const {
+    load_backend(device);  // the tensor may have been made by somebody else's allocator
+    Kernel kernel = kernels_[static_cast<int>(device)];
+    CHECK(kernel, NotImplementedError, "{}: not implemented for device '{}'", name_, device);
+    return kernel;
+  }
+
+  const char* name_;
+  std::array<Kernel, device_type_count> kernels_{};
+  std::array<int, device_type_count> ranks_{};
+};
+
+// SLOT(softmax, void(const Tensor& input, const Tensor& out, int64_t dim)) in namespace kernels.
+#define SLOT(name, ...) inline constinit ::flambeau::Slot<__VA_ARGS__> name{#name};
+
+}  // namespace flambeau

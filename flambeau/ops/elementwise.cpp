@@ -1,0 +1,198 @@
+#include "flambeau/ops/elementwise.h"
+
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/ops.h"
+
+namespace flambeau {
+
+DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype) {
+  if (dtypes.has(dtype)) return dtype;
+  if (is_integral(dtype, true) && dtypes.has(DType::float32)) return default_dtype();
+  fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
+}
+
+void check_result_cast(const char* op, DType from, DType to) {
+  CHECK(can_cast(from, to), RuntimeError,
+        "{}: result type {} can't be cast to the desired output type {}", op,
+        dtype_legacy_name(from), dtype_legacy_name(to));
+}
+
+Device common_device(const char* op, std::initializer_list<Operand> operands) {
+  const Tensor* lead = nullptr;
+  for (const Operand& operand : operands) {
+    if (!operand.is_tensor()) continue;
+    const Tensor& tensor = operand.tensor();
+    // A zero-dim CPU tensor goes along with any device, as a number would.
+    if (!lead || (lead->dim() == 0 && lead->device().is_cpu())) {
+      lead = &tensor;
+    } else {
+      CHECK(tensor.device() == lead->device() || (tensor.dim() == 0 && tensor.device().is_cpu()),
+            RuntimeError,
+            "{}: Expected all tensors to be on the same device, but found at least two devices, {} "
+            "and {}!",
+            op, lead->device(), tensor.device());
+    }
+  }
+  return lead->device();
+}
+
+Tensor cast_operand(const Operand& operand, DType dtype, Device device) {
+  if (!operand.is_tensor()) {
+    Options options;
+    options.dtype = dtype;
+    options.device = device;
+    return scalar_tensor(operand.scalar(), options);
+  }
+  const Tensor& tensor = operand.tensor();
+  Tensor same = tensor.dtype() == dtype ? tensor : to(tensor, dtype);
+  return same.device() == device ? same : to(same, device);
+}
+
+namespace {
+
+// The tensor to compute into: none for a new one, `out` itself where its dtype fits, or a
+// temporary that is copied into it afterwards.
+Tensor target(const char* op, const Tensor& out, DType result) {
+  if (!out.defined() || out.dtype() == result) return out;
+  check_result_cast(op, result, out.dtype());
+  return {};
+}
+
+}  // namespace
+
+Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
+                const Tensor& out) {
+  const bool in_place = out.defined() && out.is_same(input);
+  const DType dtype = compute_dtype(row.name, row.dtypes, input.dtype());
+  const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
+  if (in_place) check_inplace(row.name, out);
+  const Tensor x = input.dtype() == dtype ? input : to(input, dtype);
+  Tensor result = target(row.name, out, result_dtype);
+  TensorIter iter;
+  const Operand inputs[] = {x};
+  iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 1, dtype);
+  // What an in-place op keeps of its input must be taken before it is overwritten.
+  const bool records = row.gradient && grad_enabled() && input.requires_grad();
+  Tensor kept;
+  if (records && in_place && row.keeps == Keep::x) kept = clone(detach_alias(x));
+  (*row.slot)(iter.device.type, iter, params);
+  if (out.defined()) {
+    if (!result.is_same(out)) {
+      const NoGrad off;
+      if (!in_place) resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
+      copy_(out, result);
+      result = out;
+    } else {
+      out.bump_version(row.name);
+    }
+  }
+  if (!records) return result;
+  const Scalar p0 = n_params > 0 ? params[0] : Scalar(), p1 = n_params > 1 ? params[1] : Scalar();
+  const auto rule = [&](Record& r) {
+    const Saved saved = row.keeps == Keep::y   ? r.save_output(result)
+                        : row.keeps == Keep::x ? r.save(kept.defined() ? kept : x)
+                                               : Saved();
+    r.wrt(0, [saved, gradient = row.gradient, p0, p1](const Tensor& g) {
+      const Scalar numbers[] = {p0, p1};
+      return gradient(g, saved(), numbers);
+    });
+  };
+  if (in_place) {
+    if (Record r = Record::in_place(row.name, result, {})) rule(r);
+  } else if (Record r{row.name, result, {input}}) {
+    rule(r);
+  }
+  return result;
+}
+
+namespace {
+
+// A number among the operands of a gradient becomes a zero-dim tensor there.
+Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
+  return operand.is_tensor() ? operand.tensor() : cast_operand(operand, dtype, device);
+}
+
+struct BinaryRule {
+  Saved a, b, y;
+  BinaryRow::Gradient gradient;
+  Tensor operator()(const Tensor& g) const { return gradient(g, a(), b(), y()); }
+};
+
+void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tensor& b,
+                   const Tensor& y, size_t index_a, size_t index_b) {
+  const auto rule = [&](uint32_t input, uint8_t keeps, BinaryRow::Gradient gradient) {
+    BinaryRule made{{}, {}, {}, gradient};
+    if (keeps & Keep::a) made.a = r.save(a);
+    if (keeps & Keep::b) made.b = r.save(b);
+    if (keeps & Keep::y) made.y = r.save_output(y);
+    r.wrt(input, std::move(made));
+  };
+  if (a.defined() && r.wants(index_a)) rule(index_a, row.keeps_a, row.gradient_a);
+  if (b.defined() && r.wants(index_b)) rule(index_b, row.keeps_b, row.gradient_b);
+}
+
+}  // namespace
+
+Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
+  const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
+  const Device device = common_device(row.name, {a, b});
+  const DType common = result_type(a, b);
+  const DType dtype = compute_dtype(row.name, row.dtypes, common);
+  const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
+  if (in_place) check_inplace(row.name, out);
+  // Operands in the dtype of the computation. History is kept on the originals: the engine casts
+  // gradients back.
+  Tensor cast_a, cast_b;
+  const auto ready = [&](const Operand& operand, Tensor& cast) -> Operand {
+    if (!operand.is_tensor()) return operand;
+    const Tensor& tensor = operand.tensor();
+    if (tensor.device() == device && tensor.dtype() == dtype) return operand;
+    if (!(tensor.device() == device)) return Operand(item(tensor));  // zero-dim, on the CPU
+    const NoGrad off;
+    cast = to(tensor, dtype);
+    return Operand(cast);
+  };
+  const Operand inputs[] = {ready(a, cast_a), ready(b, cast_b)};
+  Tensor result = target(row.name, out, result_dtype);
+  TensorIter iter;
+  iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 2, dtype);
+  const bool records =
+      row.gradient_a && grad_enabled() && (a.requires_grad() || b.requires_grad());
+  Tensor saved_a;
+  const bool needs_a = (a.requires_grad() && row.keeps_a & Keep::a) ||
+                       (b.requires_grad() && row.keeps_b & Keep::a);
+  if (records && in_place && needs_a) saved_a = clone(detach_alias(a.tensor()));
+  (*row.slot)(iter.device.type, iter, nullptr);
+  if (out.defined()) {
+    if (!result.is_same(out)) {
+      const NoGrad off;
+      if (!in_place) resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
+      copy_(out, result);
+      result = out;
+    } else {
+      out.bump_version(row.name);
+    }
+  }
+  if (!records) return result;
+  const auto kept = [&](const Operand& operand, bool needed) {
+    return needed || operand.is_tensor() ? as_tensor(operand, dtype, device) : Tensor();
+  };
+  const Tensor tensor_a = saved_a.defined() ? saved_a : kept(a, (row.keeps_a | row.keeps_b) & Keep::a);
+  const Tensor tensor_b = kept(b, (row.keeps_a | row.keeps_b) & Keep::b);
+  static const Tensor none;
+  const Tensor& input_a = a.is_tensor() ? a.tensor() : none;
+  const Tensor& input_b = b.is_tensor() ? b.tensor() : none;
+  if (in_place) {
+    if (Record r = Record::in_place(row.name, result, {input_b})) {
+      record_binary(r, row, tensor_a, tensor_b, result, 0, 1);
+    }
+  } else if (Record r{row.name, result, {input_a, input_b}}) {
+    record_binary(r, row, tensor_a, tensor_b, result, 0, 1);
+  }
+  return result;
+}
+
+Tensor mul_conj(const Tensor& g, const Tensor& x) { return g * (x.is_complex() ? conj_physical(x) : x); }
+Tensor div_conj(const Tensor& g, const Tensor& x) { return g / (x.is_complex() ? conj_physical(x) : x); }
+
+}  // namespace flambeau

@@ -1,0 +1,255 @@
+// The op registry. OP(function, "name(input, dim, *, dtype=None)", "What it does.") makes a C++
+// function known to every front end: types come from the function, names and defaults from the
+// signature, and a mismatch in their number does not compile.
+//
+// In a signature: `*size` takes integers one by one or as a sequence; `*` alone starts keyword-only
+// arguments; `**options` stands for dtype, layout, device, pin_memory and requires_grad;
+// `-> (values, indices)` names the results.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "flambeau/tensor/generator.h"
+#include "flambeau/tensor/tensor.h"
+#include "flambeau/tensor/tensor_iter.h"
+
+namespace flambeau {
+
+// What creation ops take by keyword.
+struct Options {
+  std::optional<DType> dtype;
+  std::optional<Device> device;
+  Layout layout = Layout::strided;
+  bool pin_memory = false;
+  bool requires_grad = false;
+
+  [[nodiscard]] DType dtype_or(DType other) const { return dtype.value_or(other); }
+  [[nodiscard]] Device device_or_default() const { return device ? *device : default_device(); }
+};
+
+enum class Kind : uint8_t {
+  tensor,         // const Tensor&; undefined for None
+  operand,        // const Operand&: a tensor or a number
+  scalar,         // const Scalar&
+  integer,        // int64_t
+  real,           // double
+  boolean,        // bool
+  ints,           // IntSpan
+  reals,          // const std::vector<double>&
+  tensors,        // const std::vector<Tensor>&
+  dtype,
+  device,
+  layout,
+  memory_format,
+  string,         // std::string_view
+  generator,      // Generator*; null for None
+  options,        // const Options&
+};
+
+// One argument on its way from a front end to a C++ function. Borrows what it points to.
+struct Value {
+  bool given = false;  // false: None
+  bool flag = false;
+  uint8_t code = 0;    // dtype, layout, memory format
+  union {
+    int64_t integer = 0;
+    double real;
+    const Tensor* tensor;
+    const Operand* operand;
+    const Scalar* scalar;
+    const std::vector<Tensor>* tensors;
+    const std::vector<double>* reals;
+    const Device* device;
+    Generator* generator;
+    const Options* options;
+    struct {
+      const void* begin;
+      size_t size;
+    } span;
+  };
+};
+
+// What an op gave back.
+struct Result {
+  enum class Form : uint8_t { none, tensor, tuple, list, boolean, integer, real, scalar, dtype, text };
+  Form form = Form::none;
+  Tensor tensor;
+  std::vector<Tensor> tensors;  // of a tuple or a list
+  Scalar scalar;
+  std::string text;
+};
+
+namespace detail {
+
+template <class T>
+struct Argument;
+#define ARGUMENT(type, kind_, nullable_, expression)           \
+  template <>                                                  \
+  struct Argument<type> {                                      \
+    static constexpr Kind kind = Kind::kind_;                  \
+    static constexpr bool nullable = nullable_;                \
+    static decltype(auto) get(const Value& v) { return expression; } \
+  };
+inline const Tensor no_tensor;
+ARGUMENT(const Tensor&, tensor, false, (v.given ? *v.tensor : no_tensor))
+ARGUMENT(const Operand&, operand, false, (*v.operand))
+ARGUMENT(const Scalar&, scalar, false, (*v.scalar))
+ARGUMENT(const std::optional<Scalar>&, scalar, true, (v.given ? std::optional<Scalar>(*v.scalar) : std::nullopt))
+ARGUMENT(int64_t, integer, false, (v.integer + 0))
+ARGUMENT(std::optional<int64_t>, integer, true, (v.given ? std::optional<int64_t>(v.integer) : std::nullopt))
+ARGUMENT(double, real, false, (v.real + 0))
+ARGUMENT(std::optional<double>, real, true, (v.given ? std::optional<double>(v.real) : std::nullopt))
+ARGUMENT(bool, boolean, false, (v.flag ? true : false))
+ARGUMENT(std::optional<bool>, boolean, true, (v.given ? std::optional<bool>(v.flag) : std::nullopt))
+ARGUMENT(IntSpan, ints, false, (IntSpan(static_cast<const int64_t*>(v.span.begin), v.span.size)))
+ARGUMENT(std::optional<IntSpan>, ints, true, (v.given ? std::optional<IntSpan>(IntSpan(static_cast<const int64_t*>(v.span.begin), v.span.size)) : std::nullopt))
+ARGUMENT(const std::vector<double>&, reals, false, (*v.reals))
+ARGUMENT(const std::vector<Tensor>&, tensors, false, (*v.tensors))
+ARGUMENT(DType, dtype, false, (static_cast<DType>(v.code)))
+ARGUMENT(std::optional<DType>, dtype, true, (v.given ? std::optional<DType>(static_cast<DType>(v.code)) : std::nullopt))
+ARGUMENT(std::optional<Device>, device, true, (v.given ? std::optional<Device>(*v.device) : std::nullopt))
+ARGUMENT(Layout, layout, false, (static_cast<Layout>(v.code)))
+ARGUMENT(MemoryFormat, memory_format, false, (static_cast<MemoryFormat>(v.code)))
+ARGUMENT(std::optional<MemoryFormat>, memory_format, true, (v.given ? std::optional<MemoryFormat>(static_cast<MemoryFormat>(v.code)) : std::nullopt))
+ARGUMENT(std::string_view, string, false, (std::string_view(static_cast<const char*>(v.span.begin), v.span.size)))
+ARGUMENT(std::optional<std::string_view>, string, true, (v.given ? std::optional<std::string_view>(std::string_view(static_cast<const char*>(v.span.begin), v.span.size)) : std::nullopt))
+ARGUMENT(Generator*, generator, true, (v.given ? v.generator : nullptr))
+ARGUMENT(const Options&, options, false, (*v.options))
+#undef ARGUMENT
+
+inline void store(Result& r, Tensor value) {
+  r.form = Result::Form::tensor;
+  r.tensor = std::move(value);
+}
+inline void store(Result& r, std::vector<Tensor> value) {
+  r.form = Result::Form::list;
+  r.tensors = std::move(value);
+}
+template <class... T>
+void store(Result& r, std::tuple<T...> value) {
+  static_assert((std::is_same_v<T, Tensor> && ...), "a tuple result holds tensors");
+  r.form = Result::Form::tuple;
+  std::apply([&](auto&... item) { (r.tensors.push_back(std::move(item)), ...); }, value);
+}
+inline void store(Result& r, bool value) { r.form = Result::Form::boolean, r.scalar = value; }
+inline void store(Result& r, int64_t value) { r.form = Result::Form::integer, r.scalar = value; }
+inline void store(Result& r, double value) { r.form = Result::Form::real, r.scalar = value; }
+inline void store(Result& r, Scalar value) { r.form = Result::Form::scalar, r.scalar = value; }
+inline void store(Result& r, DType value) {
+  r.form = Result::Form::dtype, r.scalar = static_cast<int64_t>(value);
+}
+inline void store(Result& r, std::string value) {
+  r.form = Result::Form::text, r.text = std::move(value);
+}
+
+// One per C++ function type, not per op: what keeps the registry cheap to compile.
+template <class F>
+struct Invoker;
+template <class R, class... A>
+struct Invoker<R (*)(A...)> {
+  static constexpr int arity = sizeof...(A);
+  static constexpr Kind kinds[arity + 1] = {Argument<A>::kind..., Kind::tensor};
+  static constexpr bool nullable[arity + 1] = {Argument<A>::nullable..., false};
+  static constexpr bool returns_tensors =
+      std::is_same_v<R, Tensor> ||
+      (!std::is_arithmetic_v<R> && !std::is_void_v<R> && requires(R r) { std::tuple_size<R>::value; });
+
+  static void call(void (*function)(), const Value* values, Result& result) {
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      const auto typed = reinterpret_cast<R (*)(A...)>(function);
+      if constexpr (std::is_void_v<R>) {
+        typed(Argument<A>::get(values[I])...);
+      } else {
+        store(result, typed(Argument<A>::get(values[I])...));
+      }
+    }(std::index_sequence_for<A...>());
+  }
+};
+
+// The number of arguments that a signature names.
+consteval int signature_arity(const char* text) {
+  while (*text && *text != '(') ++text;
+  int count = 0, depth = 0;
+  bool in_name = false;
+  for (; *text; ++text) {
+    if (*text == '(') {
+      if (depth++ == 0) continue;
+    }
+    if (*text == ')' && --depth == 0) break;
+    if (depth != 1) continue;
+    if (*text == ',') {
+      in_name = false;
+    } else if (*text != ' ' && !in_name) {
+      in_name = true;
+      const bool bare_star = *text == '*' && (text[1] == ',' || text[1] == ')');
+      if (!bare_star) ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace detail
+
+struct OpDef {
+  enum Flags : uint8_t { plain = 0, function_only = 1, method_only = 2, has_inplace = 4, makes_view = 8, out_form = 16 };
+
+  const char* signature;
+  const char* doc;
+  void (*function)();
+  void (*invoke)(void (*function)(), const Value* values, Result& result);
+  const Kind* kinds;
+  const bool* nullable;
+  int arity;
+  bool returns_tensors;  // and so takes out=, unless it makes a view
+  uint8_t flags;
+  OpDef* next = nullptr;
+};
+
+// Every registered op, in an order where overloads of one name keep the order of their file.
+const std::vector<const OpDef*>& all_ops();
+void register_op(OpDef* op);
+
+struct OpRegistration {
+  template <class F>
+  OpRegistration(OpDef& def, F function, const char* signature, const char* doc, int flags) {
+    using Call = detail::Invoker<F>;
+    def = OpDef{signature, doc, reinterpret_cast<void (*)()>(function), &Call::call, Call::kinds,
+                Call::nullable, Call::arity, Call::returns_tensors, static_cast<uint8_t>(flags)};
+    register_op(&def);
+  }
+};
+
+#define FLAMBEAU_JOIN_(a, b) a##b
+#define FLAMBEAU_JOIN(a, b) FLAMBEAU_JOIN_(a, b)
+#define OP_WITH(flags, function, signature, doc) \
+  OP_NUMBERED(__COUNTER__, flags, function, signature, doc)
+#define OP_NUMBERED(number, flags, function, signature, doc)                                     \
+  static_assert(::flambeau::detail::signature_arity(signature) ==                                \
+                    ::flambeau::detail::Invoker<decltype(+(function))>::arity,                   \
+                "the signature and the function differ in their number of arguments");           \
+  static ::flambeau::OpDef FLAMBEAU_JOIN(op_def_, number);                                       \
+  static const ::flambeau::OpRegistration FLAMBEAU_JOIN(op_registration_, number){               \
+      FLAMBEAU_JOIN(op_def_, number), +(function), signature, doc, flags};
+// A function, and a method where the first argument is a tensor called input or self.
+#define OP(function, signature, doc) OP_WITH(::flambeau::OpDef::plain, function, signature, doc)
+#define OP_FUNCTION(function, signature, doc) \
+  OP_WITH(::flambeau::OpDef::function_only, function, signature, doc)
+#define OP_METHOD(function, signature, doc) \
+  OP_WITH(::flambeau::OpDef::method_only, function, signature, doc)
+// Also with an in-place form name_(), which writes the result into input.
+#define OP_INPLACE(function, signature, doc) \
+  OP_WITH(::flambeau::OpDef::has_inplace, function, signature, doc)
+// The form with out= as its last argument, where writing there directly saves a copy.
+#define OP_OUT(function, signature) \
+  OP_WITH(::flambeau::OpDef::out_form | ::flambeau::OpDef::function_only, function, signature, "")
+// The result shares memory with the first argument: no out=.
+#define OP_VIEW(function, signature, doc) \
+  OP_WITH(::flambeau::OpDef::makes_view, function, signature, doc)
+
+}  // namespace flambeau

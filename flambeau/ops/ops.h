@@ -1,0 +1,136 @@
+// The C++ op API: what PyTorch calls torch.*, as free functions with the same names, argument orders
+// and defaults. An op that no C++ code calls needs no line here; its OP registration is enough.
+#pragma once
+
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "flambeau/ops/op.h"
+#include "flambeau/tensor/tensor.h"
+#include "flambeau/tensor/tensor_iter.h"
+
+namespace flambeau {
+
+// --- Elementwise rows -------------------------------------------------------------------------
+#define UNARY(name, dtypes, value, keeps, gradient, doc) \
+  Tensor name(const Tensor& input);                      \
+  Tensor name##_(const Tensor& self);
+#define PREDICATE(name, dtypes, value, doc) Tensor name(const Tensor& input);
+#define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) \
+  Tensor name(const Tensor& input, const Scalar& p);                    \
+  Tensor name##_(const Tensor& self, const Scalar& p);
+#define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc) \
+  Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);                 \
+  Tensor name##_(const Tensor& self, const Scalar& p, const Scalar& q);
+#include "flambeau/kernels/unary.def"
+#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
+  Tensor name(const Operand& input, const Operand& other);                 \
+  Tensor name##_(const Tensor& self, const Operand& other);
+#define KERNEL BINARY
+#define COMPARE(name, dtypes, value, doc)                  \
+  Tensor name(const Operand& input, const Operand& other); \
+  Tensor name##_(const Tensor& self, const Operand& other);
+#define BITWISE(name, dtypes, value, doc) COMPARE(name, dtypes, value, doc)
+#include "flambeau/kernels/binary.def"
+#include "flambeau/kernels/no_rows.h"
+
+inline Tensor operator-(const Tensor& a) { return neg(a); }
+inline Tensor operator+(const Tensor& a, const Operand& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Operand& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Operand& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Operand& b) { return div(a, b); }
+inline Tensor operator>(const Tensor& a, const Operand& b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, const Operand& b) { return ge(a, b); }
+inline Tensor operator<(const Tensor& a, const Operand& b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, const Operand& b) { return le(a, b); }
+inline Tensor operator==(const Tensor& a, const Operand& b) { return eq(a, b); }
+inline Tensor operator!=(const Tensor& a, const Operand& b) { return ne(a, b); }
+inline Tensor operator&(const Tensor& a, const Operand& b) { return bitwise_and(a, b); }
+inline Tensor operator|(const Tensor& a, const Operand& b) { return bitwise_or(a, b); }
+#define NUMBER_FIRST(op, name)                                  \
+  template <class T>                                            \
+    requires std::is_arithmetic_v<T>                            \
+  Tensor operator op(T a, const Tensor& b) {                    \
+    return name(Operand(a), b);                                 \
+  }
+NUMBER_FIRST(+, add)
+NUMBER_FIRST(-, sub)
+NUMBER_FIRST(*, mul)
+NUMBER_FIRST(/, div)
+#undef NUMBER_FIRST
+
+Tensor add_scaled(const Operand& input, const Operand& other, const Scalar& alpha);  // input + alpha * other
+Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha);
+Tensor abs(const Tensor& input);
+Tensor pow(const Operand& input, const Operand& exponent);
+Tensor where(const Tensor& condition, const Operand& input, const Operand& other);
+Tensor clamp(const Tensor& input, const std::optional<Scalar>& min, const std::optional<Scalar>& max);
+Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value);
+Tensor conj(const Tensor& input);
+Tensor real(const Tensor& input);
+Tensor imag(const Tensor& input);
+
+// --- Creation -----------------------------------------------------------------------------------
+Tensor empty(IntSpan size, const Options& options = {});
+Tensor empty_like(const Tensor& input, std::optional<DType> dtype = {});  // keeps the layout
+Tensor zeros(IntSpan size, const Options& options = {});
+Tensor ones(IntSpan size, const Options& options = {});
+Tensor full(IntSpan size, const Scalar& value, const Options& options = {});
+Tensor zeros_like(const Tensor& input, std::optional<DType> dtype = {});
+Tensor ones_like(const Tensor& input, std::optional<DType> dtype = {});
+Tensor full_like(const Tensor& input, const Scalar& value, std::optional<DType> dtype = {});
+Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, const Options& options = {});
+Tensor scalar_tensor(const Scalar& value, const Options& options = {});
+Options options_of(const Tensor& tensor);  // its dtype and device
+
+// --- Copying and converting ----------------------------------------------------------------------
+Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking = false);
+Tensor clone(const Tensor& input, MemoryFormat format = MemoryFormat::preserve);
+Tensor contiguous(const Tensor& input, MemoryFormat format = MemoryFormat::contiguous);
+Tensor to(const Tensor& input, DType dtype);
+Tensor to(const Tensor& input, Device device);
+Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
+          bool non_blocking, bool copy, std::optional<MemoryFormat> format);
+Tensor detach(const Tensor& input);
+Tensor fill_(const Tensor& self, const Operand& value);
+Tensor zero_(const Tensor& self);
+Scalar item(const Tensor& input);
+bool has_nan(const Tensor& input);
+bool is_nonzero(const Tensor& input);
+bool equal(const Tensor& input, const Tensor& other);
+
+// --- Views and shapes ----------------------------------------------------------------------------
+Tensor as_strided(const Tensor& input, IntSpan size, IntSpan stride, std::optional<int64_t> offset);
+Tensor view(const Tensor& input, IntSpan size);
+Tensor reshape(const Tensor& input, IntSpan size);
+Tensor expand(const Tensor& input, IntSpan size);
+Tensor permute(const Tensor& input, IntSpan dims);
+Tensor transpose(const Tensor& input, int64_t dim0, int64_t dim1);
+Tensor t(const Tensor& input);
+Tensor select(const Tensor& input, int64_t dim, int64_t index);
+Tensor slice(const Tensor& input, int64_t dim, std::optional<int64_t> start,
+             std::optional<int64_t> end, int64_t step);
+Tensor narrow(const Tensor& input, int64_t dim, int64_t start, int64_t length);
+Tensor squeeze(const Tensor& input);
+Tensor squeeze(const Tensor& input, IntSpan dims);
+Tensor unsqueeze(const Tensor& input, int64_t dim);
+Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim);
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim);
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim);
+std::vector<Tensor> unbind(const Tensor& input, int64_t dim);
+std::vector<Tensor> split(const Tensor& input, int64_t split_size, int64_t dim);
+std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim);
+
+// --- Reductions ----------------------------------------------------------------------------------
+Tensor sum(const Tensor& input, std::optional<DType> dtype = {});
+Tensor sum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, std::optional<DType> dtype = {});
+Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, std::optional<DType> dtype = {});
+Tensor sum_to_size(const Tensor& input, IntSpan size);
+
+// --- Matrices ------------------------------------------------------------------------------------
+Tensor mm(const Tensor& input, const Tensor& mat2);
+Tensor bmm(const Tensor& input, const Tensor& mat2);
+Tensor matmul(const Tensor& input, const Tensor& other);
+
+}  // namespace flambeau

@@ -1,0 +1,35 @@
+// Where a tensor's bytes are: cpu, cuda:N, or meta (nowhere: shapes without data).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace flambeau {
+
+enum class DeviceType : int8_t { cpu, cuda, meta };
+constexpr int device_type_count = 3;
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int8_t index = -1;  // -1: the current one of its type
+
+  Device() = default;
+  Device(DeviceType type, int index = -1)  // NOLINT(google-explicit-constructor)
+      : type(type), index(static_cast<int8_t>(index)) {}
+  static Device parse(std::string_view text);  // "cpu", "cuda:1"
+  bool operator==(const Device&) const = default;
+  [[nodiscard]] bool is_cpu() const { return type == DeviceType::cpu; }
+  [[nodiscard]] bool is_cuda() const { return type == DeviceType::cuda; }
+  [[nodiscard]] bool is_meta() const { return type == DeviceType::meta; }
+};
+
+std::string_view device_type_name(DeviceType type);
+std::string to_text(Device device);
+inline std::string to_text(DeviceType type) { return std::string(device_type_name(type)); }
+
+// What tensors are made on when nobody says; each thread has its own.
+Device default_device();
+void set_default_device(Device device);
+
+}  // namespace flambeau

@@ -1,0 +1,92 @@
+#include "flambeau/tensor/dtype.h"
+
+#include <array>
+#include <atomic>
+
+namespace flambeau {
+namespace {
+
+struct Facts {
+  std::string_view name;
+  std::string_view legacy;
+  size_t size;
+};
+
+constexpr std::array<Facts, dtype_count> facts = {{
+#define ROW(name, type, legacy) {#name, legacy, sizeof(type)},
+    FLAMBEAU_DTYPES(ROW)
+#undef ROW
+}};
+
+std::atomic<DType> the_default{DType::float32};
+
+// 0 bool, 1 integral, 2 floating, 3 complex
+int category(DType dtype) {
+  if (is_complex(dtype)) return 3;
+  if (is_floating(dtype)) return 2;
+  return dtype == DType::bool_ ? 0 : 1;
+}
+
+DType promote_integers(DType a, DType b) {
+  const bool a_wide = dtypes::Unsigned.has(a), b_wide = dtypes::Unsigned.has(b);
+  if (a_wide || b_wide) {
+    // Only uint8 fits into the wider unsigned types; nothing else has a common type with them.
+    if (a == DType::uint8) return b;
+    if (b == DType::uint8) return a;
+    fail<RuntimeError>("Promotion for uint16, uint32, uint64 types is not supported, attempted to "
+                       "promote {} and {}",
+                       dtype_legacy_name(a), dtype_legacy_name(b));
+  }
+  if (a == DType::uint8) return b == DType::int8 ? DType::int16 : b;
+  if (b == DType::uint8) return a == DType::int8 ? DType::int16 : a;
+  return item_size(a) > item_size(b) ? a : b;
+}
+
+}  // namespace
+
+size_t item_size(DType dtype) { return facts[static_cast<int>(dtype)].size; }
+
+std::string_view dtype_name(DType dtype) {
+  return dtype == DType::bool_ ? "bool" : facts[static_cast<int>(dtype)].name;
+}
+
+std::string_view dtype_legacy_name(DType dtype) { return facts[static_cast<int>(dtype)].legacy; }
+
+DType promote_types(DType a, DType b) {
+  if (a == b) return a;
+  const int rank_a = category(a), rank_b = category(b);
+  if (rank_a == 3 || rank_b == 3) {
+    if (a == DType::complex128 || b == DType::complex128) return DType::complex128;
+    return a == DType::float64 || b == DType::float64 ? DType::complex128 : DType::complex64;
+  }
+  if (rank_a != rank_b) return rank_a > rank_b ? a : b;
+  if (rank_a == 1) return promote_integers(a, b);
+  // Two different floating types: float16 with bfloat16 needs float32, else the wider.
+  if (item_size(a) == item_size(b)) return DType::float32;
+  return item_size(a) > item_size(b) ? a : b;
+}
+
+bool can_cast(DType from, DType to) {
+  const int rank_from = category(from), rank_to = category(to);
+  return rank_from <= rank_to;
+}
+
+DType to_real(DType dtype) {
+  if (dtype == DType::complex64) return DType::float32;
+  if (dtype == DType::complex128) return DType::float64;
+  return dtype;
+}
+
+DType to_complex(DType dtype) {
+  if (is_complex(dtype)) return dtype;
+  return dtype == DType::float64 ? DType::complex128 : DType::complex64;
+}
+
+DType default_dtype() { return the_default.load(std::memory_order_relaxed); }
+
+void set_default_dtype(DType dtype) {
+  CHECK(is_floating(dtype), TypeError, "only floating-point types are supported as the default type");
+  the_default.store(dtype);
+}
+
+}  // namespace flambeau

@@ -1,0 +1,167 @@
+// Element types: the enumeration, their C++ types, sets of them, promotion, and the switch from
+// a run-time dtype to a compile-time type.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "flambeau/base/check.h"
+#include "flambeau/tensor/half.h"
+
+namespace flambeau {
+
+//          Python name, C++ type, the name in "torch.FloatTensor", storage in files
+#define FLAMBEAU_DTYPES(ROW)                            \
+  ROW(uint8, uint8_t, "Byte")                           \
+  ROW(int8, int8_t, "Char")                             \
+  ROW(int16, int16_t, "Short")                          \
+  ROW(int32, int32_t, "Int")                            \
+  ROW(int64, int64_t, "Long")                           \
+  ROW(float16, ::flambeau::Half, "Half")                \
+  ROW(float32, float, "Float")                          \
+  ROW(float64, double, "Double")                        \
+  ROW(complex64, std::complex<float>, "ComplexFloat")   \
+  ROW(complex128, std::complex<double>, "ComplexDouble")\
+  ROW(bool_, bool, "Bool")                              \
+  ROW(bfloat16, ::flambeau::BFloat16, "BFloat16")       \
+  ROW(uint16, uint16_t, "UInt16")                       \
+  ROW(uint32, uint32_t, "UInt32")                       \
+  ROW(uint64, uint64_t, "UInt64")
+
+enum class DType : uint8_t {
+#define ROW(name, type, legacy) name,
+  FLAMBEAU_DTYPES(ROW)
+#undef ROW
+};
+
+#define ROW(name, type, legacy) +1
+constexpr int dtype_count = 0 FLAMBEAU_DTYPES(ROW);
+#undef ROW
+
+// A set of dtypes, one bit each.
+struct DTypeSet {
+  uint32_t bits = 0;
+  constexpr DTypeSet() = default;
+  constexpr DTypeSet(DType one) : bits(1u << static_cast<int>(one)) {}  // NOLINT
+  constexpr explicit DTypeSet(uint32_t raw) : bits(raw) {}
+  [[nodiscard]] constexpr bool has(DType dtype) const {
+    return bits >> static_cast<int>(dtype) & 1u;
+  }
+  constexpr DTypeSet operator|(DTypeSet other) const { return DTypeSet(bits | other.bits); }
+  constexpr DTypeSet operator-(DTypeSet other) const { return DTypeSet(bits & ~other.bits); }
+};
+constexpr DTypeSet operator|(DType a, DType b) { return DTypeSet(a) | DTypeSet(b); }
+
+namespace dtypes {
+constexpr DTypeSet Reduced = DType::float16 | DType::bfloat16;
+constexpr DTypeSet Floating = Reduced | DType::float32 | DType::float64;
+constexpr DTypeSet Complex = DType::complex64 | DType::complex128;
+constexpr DTypeSet Signed = DType::int8 | DType::int16 | DTypeSet(DType::int32) | DType::int64;
+constexpr DTypeSet Unsigned = DTypeSet(DType::uint16) | DType::uint32 | DType::uint64;
+constexpr DTypeSet Integral = Signed | DType::uint8 | Unsigned;
+constexpr DTypeSet Bool = DType::bool_;
+constexpr DTypeSet FloatingComplex = Floating | Complex;
+constexpr DTypeSet Real = Floating | Integral;
+constexpr DTypeSet RealBool = Real | Bool;
+constexpr DTypeSet Numeric = Real | Complex;
+constexpr DTypeSet IntegralBool = Integral | Bool;
+constexpr DTypeSet All = Numeric | Bool;
+}  // namespace dtypes
+
+size_t item_size(DType dtype);
+std::string_view dtype_name(DType dtype);         // "float32"
+std::string_view dtype_legacy_name(DType dtype);  // "Float", as in torch.FloatTensor
+inline std::string to_text(DType dtype) { return "torch." + std::string(dtype_name(dtype)); }
+
+constexpr bool is_floating(DType dtype) { return dtypes::Floating.has(dtype); }
+constexpr bool is_complex(DType dtype) { return dtypes::Complex.has(dtype); }
+constexpr bool is_differentiable(DType dtype) { return dtypes::FloatingComplex.has(dtype); }
+constexpr bool is_integral(DType dtype, bool with_bool = false) {
+  return dtypes::Integral.has(dtype) || (with_bool && dtype == DType::bool_);
+}
+constexpr bool is_signed(DType dtype) {
+  return dtypes::Signed.has(dtype) || is_differentiable(dtype);
+}
+
+DType promote_types(DType a, DType b);
+bool can_cast(DType from, DType to);       // by category: no complex to real, no float to int, ...
+DType to_real(DType dtype);                // complex64 -> float32, others themselves
+DType to_complex(DType dtype);             // float32 -> complex64, others themselves
+DType default_dtype();                     // float32 unless set
+void set_default_dtype(DType dtype);
+inline DType default_complex_dtype() { return to_complex(default_dtype()); }
+
+template <class T>
+struct DTypeOf;
+#define ROW(name, type, legacy)                   \
+  template <>                                     \
+  struct DTypeOf<type> {                          \
+    static constexpr DType value = DType::name;   \
+  };
+FLAMBEAU_DTYPES(ROW)
+#undef ROW
+template <class T>
+constexpr DType dtype_of = DTypeOf<T>::value;
+
+// What arithmetic on stored T is done in.
+template <class T>
+struct ComputeTypeOf {
+  using type = T;
+};
+template <>
+struct ComputeTypeOf<Half> {
+  using type = float;
+};
+template <>
+struct ComputeTypeOf<BFloat16> {
+  using type = float;
+};
+template <class T>
+using ComputeType = typename ComputeTypeOf<T>::type;
+
+template <class T>
+constexpr bool is_complex_type = false;
+template <class T>
+constexpr bool is_complex_type<std::complex<T>> = true;
+template <class T>
+constexpr bool is_reduced_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T>
+constexpr bool is_floating_type = std::is_floating_point_v<T> || is_reduced_type<T>;
+
+template <class T>
+struct TypeTag {
+  using type = T;
+};
+
+// Calls body(TypeTag<T>{}) for the dtype if Set has it; otherwise raises PyTorch's sentence. Only
+// the types of the set are instantiated.
+template <DTypeSet Set, class Body>
+void dispatch(std::string_view op, DType dtype, Body&& body) {
+  switch (dtype) {
+#define ROW(name, type, legacy)                                   \
+  case DType::name:                                               \
+    if constexpr (Set.has(DType::name)) return body(TypeTag<type>{}); \
+    break;
+    FLAMBEAU_DTYPES(ROW)
+#undef ROW
+  }
+  fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
+}
+
+// Bytes only, for copies, gathers and the like, where the meaning of an element does not matter.
+template <class Body>
+void dispatch_size(size_t bytes, Body&& body) {
+  switch (bytes) {
+    case 1: return body(TypeTag<uint8_t>{});
+    case 2: return body(TypeTag<uint16_t>{});
+    case 4: return body(TypeTag<uint32_t>{});
+    case 8: return body(TypeTag<uint64_t>{});
+    default: return body(TypeTag<std::complex<double>>{});
+  }
+}
+
+}  // namespace flambeau

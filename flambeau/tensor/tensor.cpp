@@ -1,0 +1,183 @@
+#include "flambeau/tensor/tensor.h"
+
+#include <algorithm>
+
+#include "flambeau/tensor/backend.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+
+void (*release_python_object)(void* object) = nullptr;
+
+TensorImpl::~TensorImpl() = default;
+
+void TensorImpl::destroy(TensorImpl* impl) {
+  if (impl->owns_python) release_python_object(impl->python);
+  delete impl;
+}
+
+int64_t Tensor::size(int64_t dim) const {
+  CHECK(this->dim() > 0, IndexError,
+        "Dimension specified as {} but tensor has no dimensions", dim);
+  return impl_->sizes[wrap_dim(dim, this->dim())];
+}
+
+int64_t Tensor::stride(int64_t dim) const {
+  CHECK(this->dim() > 0, IndexError,
+        "Dimension specified as {} but tensor has no dimensions", dim);
+  return impl_->strides[wrap_dim(dim, this->dim())];
+}
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  switch (format) {
+    case MemoryFormat::channels_last: {
+      if (dim() != 4) return false;
+      int64_t step = 1;
+      for (const int d : {1, 3, 2, 0}) {
+        if (impl_->sizes[d] != 1) {
+          if (impl_->strides[d] != step) return numel() == 0;
+          step *= impl_->sizes[d];
+        }
+      }
+      return true;
+    }
+    case MemoryFormat::channels_last_3d: {
+      if (dim() != 5) return false;
+      int64_t step = 1;
+      for (const int d : {1, 4, 3, 2, 0}) {
+        if (impl_->sizes[d] != 1) {
+          if (impl_->strides[d] != step) return numel() == 0;
+          step *= impl_->sizes[d];
+        }
+      }
+      return true;
+    }
+    default:
+      return impl_->contiguous;
+  }
+}
+
+const IntrusivePtr<VersionCounter>& Tensor::shared_version() const {
+  if (!impl_->version) impl_->version = make_intrusive<VersionCounter>();
+  return impl_->version;
+}
+
+void Tensor::bump_version(const char* op) const {
+  if (impl_->inference) return;
+  const auto& counter = shared_version();
+  counter->version.fetch_add(1, std::memory_order_relaxed);
+  counter->writer.store(op, std::memory_order_relaxed);
+}
+
+void set_geometry(TensorImpl& impl, IntSpan sizes, IntSpan strides) {
+  impl.sizes = sizes.dims();
+  impl.strides = strides.dims();
+  int64_t numel = 1;
+  for (const int64_t size : sizes) numel *= size;
+  impl.numel = numel;
+  impl.contiguous = is_contiguous_geometry(sizes, strides);
+}
+
+StoragePtr make_storage(size_t bytes, Device device) {
+  Allocator& owner = allocator(device.type);
+  if (device.is_cuda() && device.index < 0) {
+    device.index = static_cast<int8_t>(device_runtime(device.type).current_device());
+  }
+  return make_intrusive<Storage>(bytes, device, owner);
+}
+
+namespace {
+
+void check_rank(IntSpan sizes) {
+  CHECK(sizes.size() <= max_dims, RuntimeError,
+        "a tensor can have at most {} dimensions, got {}", max_dims, sizes.size());
+}
+
+Tensor tensor_on(StoragePtr storage, DType dtype) {
+  Tensor tensor(make_intrusive<TensorImpl>());
+  tensor->device = storage->device();
+  tensor->storage = std::move(storage);
+  tensor->dtype = dtype;
+  return tensor;
+}
+
+}  // namespace
+
+Tensor make_tensor(IntSpan sizes, DType dtype, Device device) {
+  check_rank(sizes);
+  const size_t bytes = checked_bytes(sizes, dtype);
+  Tensor tensor = tensor_on(make_storage(bytes, device), dtype);
+  TensorImpl& impl = *tensor.impl();
+  impl.sizes = sizes.dims();
+  impl.strides.resize(sizes.size());
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    impl.strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  impl.numel = static_cast<int64_t>(bytes / item_size(dtype));
+  return tensor;
+}
+
+Tensor make_strided(IntSpan sizes, IntSpan strides, DType dtype, Device device) {
+  check_rank(sizes);
+  CHECK(sizes.size() == strides.size(), RuntimeError,
+        "mismatch in length of strides and shape: {} and {}", strides, sizes);
+  checked_numel(sizes);
+  for (const int64_t stride : strides) {
+    CHECK(stride >= 0, RuntimeError, "negative strides are not supported, got strides {}", strides);
+  }
+  const size_t bytes = checked_bytes(storage_extent(sizes, strides), dtype);
+  Tensor tensor = tensor_on(make_storage(bytes, device), dtype);
+  set_geometry(*tensor.impl(), sizes, strides);
+  return tensor;
+}
+
+Tensor make_over(StoragePtr storage, IntSpan sizes, IntSpan strides, int64_t offset, DType dtype) {
+  check_rank(sizes);
+  CHECK(sizes.size() == strides.size(), RuntimeError,
+        "mismatch in length of strides and shape: {} and {}", strides, sizes);
+  checked_numel(sizes);
+  CHECK(offset >= 0, RuntimeError, "Tensor: invalid storage offset {}", offset);
+  for (const int64_t stride : strides) {
+    CHECK(stride >= 0, RuntimeError,
+          "as_strided: Negative strides are not supported at the moment, got strides: {}", strides);
+  }
+  const int64_t extent = storage_extent(sizes, strides);
+  const size_t have = storage->bytes();
+  int64_t last = 0, need = 0;
+  const bool overflow = __builtin_add_overflow(extent, offset, &last) ||
+                        __builtin_mul_overflow(last, static_cast<int64_t>(item_size(dtype)), &need);
+  CHECK(extent == 0 || (!overflow && static_cast<size_t>(need) <= have), RuntimeError,
+        "setStorage: sizes {}, strides {}, storage offset {}, and itemsize {} requiring a storage "
+        "size of {} are out of bounds for storage of size {}",
+        sizes, strides, offset, item_size(dtype), overflow ? std::string("too many") : to_text(need), have);
+  Tensor tensor = tensor_on(std::move(storage), dtype);
+  tensor->offset = offset;
+  set_geometry(*tensor.impl(), sizes, strides);
+  return tensor;
+}
+
+Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t offset) {
+  Tensor tensor(make_intrusive<TensorImpl>());
+  TensorImpl& impl = *tensor.impl();
+  impl.storage = base.storage();
+  impl.device = base.device();
+  impl.dtype = base.dtype();
+  impl.offset = offset;
+  impl.inference = base->inference;
+  set_geometry(impl, sizes, strides);
+  if (!base->inference) impl.version = base.shared_version();
+  return tensor;
+}
+
+void resize_tensor(const Tensor& tensor, IntSpan sizes, IntSpan strides) {
+  check_rank(sizes);
+  checked_bytes(sizes, tensor.dtype());
+  const int64_t extent = storage_extent(sizes, strides) + tensor.offset();
+  const size_t need = checked_bytes(extent, tensor.dtype());
+  if (need > tensor.storage()->bytes() && checked_numel(sizes) > 0) tensor.storage()->resize(need);
+  set_geometry(*tensor.impl(), sizes, strides);
+}
+
+}  // namespace flambeau

@@ -1,0 +1,331 @@
+#include "flambeau/tensor/tensor_iter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "flambeau/base/parallel.h"
+
+namespace flambeau {
+namespace {
+
+DType promote(std::optional<DType> a, DType b) { return a ? promote_types(*a, b) : b; }
+
+std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
+  if (!higher) return lower;
+  if (!lower || is_complex(*higher)) return higher;
+  if (is_floating(*higher)) return is_complex(*lower) ? to_complex(*higher) : *higher;
+  if (*higher == DType::bool_ || is_floating(*lower) || is_complex(*lower)) {
+    return promote_types(*higher, *lower);
+  }
+  return higher;
+}
+
+// The order of dimensions, innermost first, that the operands' strides suggest. Ties keep the
+// logical order; a stride of 0 says nothing.
+template <class StrideOf>
+void order_dims(int64_t* order, int64_t rank, IntSpan shape, int operands, StrideOf stride_of) {
+  for (int64_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
+  const auto compare = [&](int64_t inner, int64_t outer) {
+    for (int k = 0; k < operands; ++k) {
+      const int64_t a = stride_of(k, inner), b = stride_of(k, outer);
+      if (a == 0 || b == 0) continue;
+      if (a != b) return a < b ? -1 : 1;
+      if (shape[inner] > shape[outer]) return 1;
+    }
+    return 0;
+  };
+  for (int64_t i = 1; i < rank; ++i) {
+    int64_t at = i;
+    for (int64_t j = i - 1; j >= 0; --j) {
+      const int verdict = compare(order[j], order[at]);
+      if (verdict > 0) {
+        std::swap(order[j], order[at]);
+        at = j;
+      } else if (verdict < 0) {
+        break;
+      }
+    }
+  }
+}
+
+// The stride that dimension `d` of a tensor broadcast to `shape` has, in elements.
+int64_t broadcast_stride(const Tensor& tensor, IntSpan shape, int64_t d) {
+  const int64_t own = d - (static_cast<int64_t>(shape.size()) - tensor.dim());
+  if (own < 0) return 0;
+  if (tensor->sizes[own] == 1 && shape[d] != 1) return 0;
+  return tensor->strides[own];
+}
+
+}  // namespace
+
+void ResultType::add(const Tensor& tensor) {
+  auto& slot = tensor.dim() > 0 ? dimensioned_ : zero_dim_;
+  slot = promote(slot, tensor.dtype());
+}
+
+void ResultType::add(const Scalar& scalar) { number_ = promote(number_, scalar.natural_dtype()); }
+
+void ResultType::add(const Operand& operand) {
+  if (operand.is_tensor()) {
+    add(operand.tensor());
+  } else {
+    add(operand.scalar());
+  }
+}
+
+DType ResultType::get() const { return *combine(dimensioned_, combine(zero_dim_, number_)); }
+
+DType result_type(const Operand& a, const Operand& b) {
+  if (a.is_tensor() && b.is_tensor() && a.tensor().dtype() == b.tensor().dtype()) {
+    return a.tensor().dtype();
+  }
+  ResultType type;
+  type.add(a);
+  type.add(b);
+  return type.get();
+}
+
+Dims common_strides(IntSpan shape, const Tensor* const* operands, int count) {
+  const int64_t rank = static_cast<int64_t>(shape.size());
+  int64_t order[max_dims];
+  order_dims(order, rank, shape, count, [&](int k, int64_t d) {
+    return broadcast_stride(*operands[k], shape, d);
+  });
+  Dims strides(rank, 0);
+  int64_t step = 1;
+  for (int64_t i = 0; i < rank; ++i) {
+    strides[order[i]] = step;
+    step *= std::max<int64_t>(shape[order[i]], 1);
+  }
+  return strides;
+}
+
+void check_no_internal_overlap(std::string_view op, const Tensor& tensor) {
+  if (tensor.is_contiguous()) return;
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    CHECK(tensor->sizes[d] <= 1 || tensor->strides[d] != 0, RuntimeError,
+          "{}: unsupported operation: more than one element of the written-to tensor refers to a "
+          "single memory location. Please clone() the tensor before performing the operation.",
+          op);
+  }
+}
+
+void check_no_partial_overlap(std::string_view op, const Tensor& out, const Tensor& input) {
+  if (out.storage() != input.storage() || out.is_same(input)) return;
+  if (out.numel() == 0 || input.numel() == 0) return;
+  if (out.offset() == input.offset() && out.strides() == input.strides() &&
+      out.sizes() == input.sizes()) {
+    return;
+  }
+  // Where both are dense, comparing the windows is exact; elsewhere it would be a guess.
+  if (!is_non_overlapping_and_dense(out.sizes(), out.strides()) ||
+      !is_non_overlapping_and_dense(input.sizes(), input.strides())) {
+    return;
+  }
+  const auto begin_out = static_cast<const char*>(out.raw());
+  const auto begin_in = static_cast<const char*>(input.raw());
+  const char* end_out = begin_out + out.numel() * out.item_size();
+  const char* end_in = begin_in + input.numel() * input.item_size();
+  CHECK(end_out <= begin_in || end_in <= begin_out, RuntimeError,
+        "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
+        "refer to a single memory location. Please clone() the tensor before performing the "
+        "operation.",
+        op);
+}
+
+void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtypes, int n_outs,
+                       const Operand* inputs, int n_inputs, DType number_dtype) {
+  count = n_outs + n_inputs;
+  outputs = n_outs;
+  for (int k = 0; k < n_inputs; ++k) {
+    const int at = n_outs + k;
+    is_number[at] = !inputs[k].is_tensor();
+    if (is_number[at]) {
+      dtypes[at] = number_dtype;
+      dispatch<dtypes::All>(config.op, number_dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T value = inputs[k].scalar().to<T>();
+        std::memcpy(numbers[at], &value, sizeof value);
+      });
+      data[at] = numbers[at];
+    } else {
+      dtypes[at] = inputs[k].tensor().dtype();
+    }
+  }
+  // The common shape, and whether everybody is simply contiguous in it.
+  const Tensor* lead = nullptr;
+  bool simple = true;
+  Dims common;
+  for (int k = 0; k < n_inputs; ++k) {
+    if (is_number[n_outs + k]) continue;
+    const Tensor& tensor = inputs[k].tensor();
+    simple &= tensor.is_contiguous();
+    if (!lead) {
+      lead = &tensor;
+      common = tensor->sizes;
+    } else if (!(common == tensor->sizes)) {
+      simple = false;
+      common = broadcast_shapes(common, tensor.sizes());
+    }
+  }
+  if (!lead && n_outs > 0 && outs[0].defined()) common = outs[0]->sizes;
+  device = lead ? lead->device() : outs[0].device();
+  set_dims(config, outs, out_dtypes, inputs, n_inputs, common);
+  for (int k = 0; k < n_outs; ++k) simple &= outs[k].is_contiguous();
+  for (int k = 0; k < count; ++k) {
+    if (!is_number[k]) data[k] = static_cast<char*>(k < n_outs ? outs[k].raw() : inputs[k - n_outs].tensor().raw());
+  }
+  numel = 1;
+  for (const int64_t size : common) numel *= size;
+  if (simple) {
+    ndim = 1;
+    shape[0] = numel;
+    for (int k = 0; k < count; ++k) {
+      strides[k][0] = is_number[k] ? 0 : static_cast<int64_t>(item_size(dtypes[k]));
+    }
+    return;
+  }
+  const int64_t rank = static_cast<int64_t>(common.size());
+  const auto tensor_of = [&](int k) -> const Tensor& {
+    return k < n_outs ? outs[k] : inputs[k - n_outs].tensor();
+  };
+  int64_t order[max_dims];
+  order_dims(order, rank, common, count, [&](int k, int64_t d) {
+    return is_number[k] ? 0 : broadcast_stride(tensor_of(k), common, d) *
+                                  static_cast<int64_t>(item_size(dtypes[k]));
+  });
+  ndim = static_cast<int>(rank);
+  for (int64_t i = 0; i < rank; ++i) {
+    shape[i] = common[order[i]];
+    for (int k = 0; k < count; ++k) {
+      strides[k][i] = is_number[k] ? 0
+                                   : broadcast_stride(tensor_of(k), common, order[i]) *
+                                         static_cast<int64_t>(item_size(dtypes[k]));
+    }
+  }
+  merge_dims();
+}
+
+// Allocates, resizes or checks the outputs for the common shape.
+void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_dtypes,
+                          const Operand* inputs, int n_inputs, IntSpan common) {
+  for (int k = 0; k < outputs; ++k) {
+    is_number[k] = false;
+    Tensor& out = outs[k];
+    if (out.defined() && !(out.sizes() == common)) {
+      CHECK(config.resize_outputs, RuntimeError,
+            "{}: output with shape {} doesn't match the broadcast shape {}", config.op,
+            out.sizes(), common);
+      resize_tensor(out, common, contiguous_strides(common));
+    }
+    if (!out.defined()) {
+      const Tensor* tensors[max_operands];
+      int n = 0;
+      bool contiguous = true;
+      for (int j = 0; j < n_inputs; ++j) {
+        if (!inputs[j].is_tensor()) continue;
+        tensors[n++] = &inputs[j].tensor();
+        contiguous &= inputs[j].tensor().is_contiguous();
+      }
+      if (contiguous) {
+        out = make_tensor(common, out_dtypes[k], device);
+      } else {
+        out = make_strided(common, common_strides(common, tensors, n), out_dtypes[k], device);
+      }
+    } else if (config.check_overlap) {
+      check_no_internal_overlap(config.op, out);
+      for (int j = 0; j < n_inputs; ++j) {
+        if (inputs[j].is_tensor()) check_no_partial_overlap(config.op, out, inputs[j].tensor());
+      }
+    }
+    dtypes[k] = out.dtype();
+  }
+}
+
+// Joins neighbouring dimensions that every operand steps through as one.
+void TensorIter::merge_dims() {
+  int last = 0;
+  for (int d = 1; d < ndim; ++d) {
+    bool joins = true;
+    for (int k = 0; k < count && joins; ++k) {
+      joins = shape[last] == 1 || shape[d] == 1 || strides[k][d] == shape[last] * strides[k][last];
+    }
+    if (joins) {
+      if (shape[last] == 1) {
+        for (int k = 0; k < count; ++k) strides[k][last] = strides[k][d];
+      }
+      shape[last] *= shape[d];
+    } else {
+      ++last;
+      shape[last] = shape[d];
+      for (int k = 0; k < count; ++k) strides[k][last] = strides[k][d];
+    }
+  }
+  if (ndim > 0) {
+    ndim = last + 1;
+  } else {
+    ndim = 1;
+    shape[0] = 1;
+    for (int k = 0; k < count; ++k) strides[k][0] = is_number[k] ? 0 : static_cast<int64_t>(item_size(dtypes[k]));
+  }
+}
+
+bool TensorIter::is_contiguous() const {
+  if (ndim != 1) return false;
+  for (int k = 0; k < count; ++k) {
+    if (strides[k][0] != static_cast<int64_t>(item_size(dtypes[k]))) return false;
+  }
+  return true;
+}
+
+bool TensorIter::can_use_32bit() const {
+  for (int k = 0; k < count; ++k) {
+    int64_t reach = 1;
+    for (int d = 0; d < ndim; ++d) reach += (shape[d] - 1) * strides[k][d];
+    if (reach > INT32_MAX) return false;
+  }
+  return numel <= INT32_MAX;
+}
+
+void for_each_row(const TensorIter& iter, void* context, RowLoop loop, int cost) {
+  if (iter.numel == 0) return;
+  int64_t steps[TensorIter::max_operands];
+  for (int k = 0; k < iter.count; ++k) steps[k] = iter.strides[k][0];
+  const int64_t grain = std::max<int64_t>(1, default_grain / cost);
+  const auto run = [&](int64_t begin, int64_t end) {
+    int64_t index[max_dims];
+    char* data[TensorIter::max_operands];
+    int64_t rest = begin;
+    for (int k = 0; k < iter.count; ++k) data[k] = iter.data[k];
+    for (int d = 0; d < iter.ndim; ++d) {
+      index[d] = rest % iter.shape[d];
+      rest /= iter.shape[d];
+      for (int k = 0; k < iter.count; ++k) data[k] += index[d] * iter.strides[k][d];
+    }
+    while (begin < end) {
+      const int64_t n = std::min(iter.shape[0] - index[0], end - begin);
+      char* row[TensorIter::max_operands];
+      std::copy_n(data, iter.count, row);
+      loop(context, row, steps, n);
+      begin += n;
+      if (begin >= end) break;
+      for (int k = 0; k < iter.count; ++k) data[k] -= index[0] * steps[k];
+      index[0] = 0;
+      for (int d = 1; d < iter.ndim; ++d) {
+        for (int k = 0; k < iter.count; ++k) data[k] += iter.strides[k][d];
+        if (++index[d] < iter.shape[d]) break;
+        for (int k = 0; k < iter.count; ++k) data[k] -= iter.shape[d] * iter.strides[k][d];
+        index[d] = 0;
+      }
+    }
+  };
+  if (iter.ndim == 1 && iter.numel <= grain) {
+    char* row[TensorIter::max_operands];
+    std::copy_n(iter.data, iter.count, row);
+    loop(context, row, steps, iter.numel);
+    return;
+  }
+  parallel_for(0, iter.numel, grain, run);
+}
+
+}  // namespace flambeau

@@ -1,0 +1,107 @@
+// TensorIter answers for every elementwise op: broadcast, promote, allocate, order and merge
+// dimensions. Kernels then see data pointers and byte strides of a few merged dimensions, innermost
+// first; most often one dimension, contiguous.
+#pragma once
+
+#include <optional>
+
+#include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/tensor.h"
+
+namespace flambeau {
+
+// A tensor or a number, as binary ops take it. Borrows the tensor.
+class Operand {
+ public:
+  Operand(const Tensor& tensor) : tensor_(&tensor) {}  // NOLINT(google-explicit-constructor)
+  template <class T>
+    requires std::is_constructible_v<Scalar, T>
+  Operand(const T& number) : scalar_(number) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool is_tensor() const { return tensor_ != nullptr; }
+  [[nodiscard]] const Tensor& tensor() const { return *tensor_; }
+  [[nodiscard]] const Scalar& scalar() const { return scalar_; }
+  [[nodiscard]] bool requires_grad() const { return tensor_ && tensor_->requires_grad(); }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  Scalar scalar_;
+};
+
+// Type promotion over operands: tensors with dimensions count before zero-dim tensors, and those
+// before numbers; a lower class only changes the category (bool, int, float, complex).
+class ResultType {
+ public:
+  void add(const Tensor& tensor);
+  void add(const Scalar& scalar);
+  void add(const Operand& operand);
+  [[nodiscard]] DType get() const;
+
+ private:
+  std::optional<DType> dimensioned_, zero_dim_, number_;
+};
+DType result_type(const Operand& a, const Operand& b);
+
+class TensorIter {
+ public:
+  static constexpr int max_operands = 5;
+
+  // Outputs come first. An undefined output is allocated; a defined one is resized to the common
+  // shape if it may be (out=), or must have that shape (in-place).
+  struct Config {
+    std::string_view op;
+    bool resize_outputs = false;   // out= semantics
+    bool check_overlap = true;     // an output must not overlap itself or partly an input
+  };
+
+  int count = 0;    // operands
+  int outputs = 0;  // of them, the first ones
+  int ndim = 0;     // merged dimensions, innermost first
+  int64_t numel = 0;
+  Device device;
+  int64_t shape[max_dims];
+  int64_t strides[max_operands][max_dims];  // in bytes
+  char* data[max_operands];
+  DType dtypes[max_operands];
+  bool is_number[max_operands];  // data points into numbers_, a host value with stride 0
+  alignas(16) char numbers[max_operands][16];
+
+  // Fills everything. `inputs` have been cast to the dtypes that the kernel wants; numbers take
+  // dtype `number_dtype`. New outputs have `out_dtypes`.
+  void build(const Config& config, Tensor* outs, const DType* out_dtypes, int n_outs,
+             const Operand* inputs, int n_inputs, DType number_dtype);
+
+  // One dimension, all operands contiguous, all of the same size: what most calls are.
+  [[nodiscard]] bool is_contiguous() const;
+  // All byte offsets fit 32 bits (what device code prefers to index with).
+  [[nodiscard]] bool can_use_32bit() const;
+
+ private:
+  void set_dims(const Config& config, Tensor* outs, const DType* out_dtypes,
+                const Operand* inputs, int n_inputs, IntSpan common);
+  void merge_dims();
+};
+
+// Runs loop(data, strides, n) over the whole iteration space on the CPU in rows of the innermost
+// dimension, in parallel above the grain. `cost` says how many plain adds an element is worth.
+using RowLoop = void (*)(void* context, char** data, const int64_t* strides, int64_t n);
+void for_each_row(const TensorIter& iter, void* context, RowLoop loop, int cost = 1);
+
+template <class Body>
+void for_each_row(const TensorIter& iter, const Body& body, int cost = 1) {
+  for_each_row(
+      iter, const_cast<void*>(static_cast<const void*>(&body)),
+      [](void* context, char** data, const int64_t* strides, int64_t n) {
+        (*static_cast<const Body*>(context))(data, strides, n);
+      },
+      cost);
+}
+
+// Raises if one element of `tensor` lies in memory twice (an expanded tensor as an output).
+void check_no_internal_overlap(std::string_view op, const Tensor& tensor);
+// Raises if `out` overlaps `input` without being the same window.
+void check_no_partial_overlap(std::string_view op, const Tensor& out, const Tensor& input);
+// Dense strides for a new output in the dimension order that the operands agree on.
+Dims common_strides(IntSpan shape, const Tensor* const* operands, int count);
+
+}  // namespace flambeau
