@@ -62,13 +62,14 @@ quickstart: dev  ## set up, build, train a network on handwritten digits, draw q
 quick: dev  ## a few minutes: fast lints, C++ tests, Python tests
 	$(MAKE) --no-print-directory lint-fast
 	ctest --preset dev -j $(JOBS)
-	$(RUN) -m pytest -q -x tests
+	$(RUN) -m pytest -q -m quick tests
 
 .PHONY: test
 test: dev  ## everything that CI asks
 	$(MAKE) --no-print-directory lint
 	ctest --preset dev -j $(JOBS)
 	$(RUN) -m pytest -q tests
+	$(BIN)/python tools/budgets.py import
 	$(MAKE) --no-print-directory asan
 
 .PHONY: lint lint-fast
@@ -82,7 +83,7 @@ format: setup  ## rewrite the sources in the project's style
 	$(BIN)/python tools/lint.py --fix format ruff
 
 .PHONY: asan
-asan: setup  ## the C++ tests and the smoke test under the sanitizers
+asan: setup  ## run the C++ tests and the smoke test under the sanitizers
 	@$(MAKE) --no-print-directory build/asan/CMakeCache.txt
 	cmake --build --preset asan -j $(JOBS)
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan
@@ -91,7 +92,13 @@ asan: setup  ## the C++ tests and the smoke test under the sanitizers
 
 .PHONY: wheel
 wheel: setup  ## build the wheel into dist/
+	rm -f dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python tools/budgets.py wheel
+
+.PHONY: build-time
+build-time: setup  ## time a clean build against its budget
+	$(BIN)/python tools/budgets.py compile
 
 .PHONY: bench
 bench: dev  ## overhead against PyTorch (FLAMBEAU_ORACLE names an interpreter that has torch)
