@@ -43,6 +43,19 @@ def blank_out_text(source: str) -> str:
     return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
 
 
+def without_template(head: str) -> str:
+    """A declaration without the `template <...>` in front of it."""
+    head = head.lstrip()
+    while head.startswith("template"):
+        depth = 0
+        for position, char in enumerate(head):
+            depth += (char == "<") - (char == ">")
+            if char == ">" and depth == 0:
+                break
+        head = head[position + 1 :].lstrip()
+    return head
+
+
 def cpp_functions(source: str) -> Iterator[tuple[str, int, int]]:
     """Name, first and last line of each function body outside other functions.
 
@@ -62,8 +75,10 @@ def cpp_functions(source: str) -> Iterator[tuple[str, int, int]]:
                 head_start = position + 1
         elif char == "{":
             head = text[head_start:position]
-            named = re.search(r"([\w~:]+|operator\s*\S+)\s*\(", head)
-            if named and not re.search(r"=\s*$|\b(namespace|enum)\b", head):
+            declared = without_template(head)
+            named = re.search(r"([\w~:]+|operator\s*\S+)\s*\(", declared)
+            transparent = re.match(r"(namespace|class|struct|union|enum|extern)\b", declared)
+            if named and not transparent and not declared.rstrip().endswith("="):
                 inside, first = 1, named[1]
                 start = head_start + len(head) - len(head.lstrip())
             head_start = position + 1
