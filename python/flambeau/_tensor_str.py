@@ -1,0 +1,309 @@
+"""Text of tensors: `repr`, `str` and `set_printoptions`, character for character as PyTorch writes
+them.
+
+A tensor is brought to nested Python lists once (only the part that will be seen), a Formatter looks
+at the numbers to choose one notation and one width for all of them, and the lists are laid out in
+lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from math import inf, isfinite
+
+import flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from flambeau import Tensor
+
+
+class PrinterOptions:
+    """The current print settings; one instance, changed by `set_printoptions`."""
+
+    __slots__ = ("edgeitems", "linewidth", "precision", "sci_mode", "threshold")
+
+    def __init__(self) -> None:
+        self.precision: int = 4
+        self.threshold: float = 1000
+        self.edgeitems: int = 3
+        self.linewidth: int = 80
+        self.sci_mode: bool | None = None
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"PrinterOptions({fields})"
+
+
+PRINT_OPTS = PrinterOptions()
+
+_PROFILES: dict[str, dict[str, Any]] = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": inf, "edgeitems": 3, "linewidth": 80},
+}
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Changes how tensors are printed.
+
+    Args:
+        precision: digits after the point (4 at first).
+        threshold: more elements than this and the middle is left out (1000).
+        edgeitems: elements shown at each end of a dimension that is cut (3).
+        linewidth: characters a line may have (80).
+        profile: "default", "short" or "full": a set of the four above, applied before them.
+        sci_mode: True or False forces scientific notation on or off; None, the value taken whenever
+            this argument is left out, chooses by the numbers printed.
+    """
+    if profile is not None:
+        for name, value in _PROFILES.get(profile, {}).items():
+            setattr(PRINT_OPTS, name, value)
+    if precision is not None:
+        PRINT_OPTS.precision = precision
+    if threshold is not None:
+        PRINT_OPTS.threshold = threshold
+    if edgeitems is not None:
+        PRINT_OPTS.edgeitems = edgeitems
+    if linewidth is not None:
+        PRINT_OPTS.linewidth = linewidth
+    PRINT_OPTS.sci_mode = sci_mode
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The current settings, as keyword arguments that `set_printoptions` takes."""
+    return {name: getattr(PRINT_OPTS, name) for name in PrinterOptions.__slots__}
+
+
+@contextlib.contextmanager
+def printoptions(**kwargs: Any) -> Iterator[None]:
+    """Applies `set_printoptions(**kwargs)` inside a `with` block, and restores what was set
+    before.
+    """
+    before = get_printoptions()
+    set_printoptions(**kwargs)
+    try:
+        yield
+    finally:
+        set_printoptions(**before)
+
+
+class Formatter:
+    """Writes the numbers of one tensor in one notation and one width.
+
+    Floating-point numbers are whole (`1.`), fixed (`1.5000`) or scientific (`1.5000e+00`): whole if
+    every number is, scientific if the range is too wide to compare at a glance.
+    """
+
+    def __init__(self, values: list[Any], is_floating: bool) -> None:
+        self.is_floating = is_floating
+        self.whole = True
+        self.scientific = False
+        self.width = 1
+        if is_floating:
+            self._choose_notation(values)
+        else:
+            self.width = max((len(str(value)) for value in values), default=1)
+
+    def _choose_notation(self, values: list[float]) -> None:
+        shown = [value for value in values if value != 0 and isfinite(value)]
+        if not shown:
+            return
+        sizes = [abs(value) for value in shown]
+        largest, smallest = max(sizes), min(sizes)
+        self.whole = all(value.is_integer() for value in shown)
+        if PRINT_OPTS.sci_mode is not None:
+            self.scientific = PRINT_OPTS.sci_mode
+        else:
+            self.scientific = (
+                largest / smallest > 1000.0
+                or largest > 1.0e8
+                or (not self.whole and smallest < 1.0e-4)
+            )
+        self.width = max(len(self._digits(value)) for value in shown)
+
+    def _digits(self, value: float) -> str:
+        if self.scientific:
+            return f"{value:.{PRINT_OPTS.precision}e}"
+        if self.whole:
+            digits = f"{value:.0f}"
+            return f"{digits}." if isfinite(value) else digits
+        return f"{value:.{PRINT_OPTS.precision}f}"
+
+    def format(self, value: Any) -> str:
+        text = self._digits(value) if self.is_floating else str(value)
+        return text.rjust(self.width)
+
+
+def _writer(leaves: list[Any], dtype: Any) -> tuple[Callable[[Any], str], int]:
+    """The function that writes one element, and the room an element takes with its comma and
+    space.
+    """
+    if dtype.is_complex:
+        real = Formatter([value.real for value in leaves], True)
+        imag = Formatter([value.imag for value in leaves], True)
+
+        def write_complex(value: complex) -> str:
+            imag_text = imag.format(value.imag).lstrip()
+            sign = "" if imag_text[0] == "-" else "+"
+            return f"{real.format(value.real)}{sign}{imag_text}j"
+
+        return write_complex, real.width + imag.width + 3
+    formatter = Formatter(leaves, dtype.is_floating_point)
+    return formatter.format, formatter.width + 2
+
+
+def _leaves(nested: Any, depth: int) -> list[Any]:
+    """All elements of `depth` levels of nested lists, in order."""
+    if depth == 0:
+        return [nested]
+    for _ in range(depth - 1):
+        nested = [item for row in nested for item in row]
+    return nested
+
+
+def _visible(tensor: Tensor) -> Tensor:
+    """The elements that a summary shows: the first and last `edgeitems` of every dimension."""
+    edge = PRINT_OPTS.edgeitems
+    for dim, size in enumerate(tensor.shape):
+        if size > 2 * edge:
+            ends = [tensor.narrow(dim, 0, edge), tensor.narrow(dim, size - edge, edge)]
+            tensor = flambeau.cat(ends, dim)
+    return tensor
+
+
+class _Layout:
+    """Lays nested lists out in lines; `indent` is the column at which the outer bracket opens."""
+
+    def __init__(
+        self, shape: tuple[int, ...], summarize: bool, write: Callable[[Any], str], room: int
+    ):
+        self.shape = shape
+        self.summarize = summarize
+        self.write = write
+        self.room = room
+
+    def _cut(self, level: int) -> int:
+        """Where the dots go among the items of dimension `level`, or -1 when all of them are
+        shown.
+        """
+        edge = PRINT_OPTS.edgeitems
+        return edge if self.summarize and self.shape[level] > 2 * edge else -1
+
+    def row(self, values: list[Any], indent: int, level: int) -> str:
+        per_line = max(1, (PRINT_OPTS.linewidth - indent) // self.room)
+        words = [self.write(value) for value in values]
+        cut = self._cut(level)
+        if cut >= 0:
+            words.insert(cut, " ...")
+        lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+    def block(self, values: Any, indent: int, level: int = 0) -> str:
+        below = len(self.shape) - level - 1
+        if below < 0:
+            return self.write(values)
+        if below == 0:
+            return self.row(values, indent, level)
+        blocks = [self.block(value, indent + 1, level + 1) for value in values]
+        cut = self._cut(level)
+        if cut >= 0:
+            blocks.insert(cut, "...")
+        return "[" + ("," + "\n" * below + " " * (indent + 1)).join(blocks) + "]"
+
+
+def _contents(tensor: Tensor, indent: int) -> str:
+    """The text between the parentheses of `tensor(...)`, without the suffixes."""
+    summarize = tensor.numel() > PRINT_OPTS.threshold
+    data = tensor.detach()
+    if data.is_conj():
+        data = data.resolve_conj()
+    if data.is_neg():
+        data = data.resolve_neg()
+    nested = (_visible(data) if summarize else data).tolist()
+    write, room = _writer(_leaves(nested, tensor.dim()), tensor.dtype)
+    return _Layout(tuple(tensor.shape), summarize, write, room).block(nested, indent)
+
+
+def _is_default_dtype(dtype: Any) -> bool:
+    if dtype in (flambeau.int64, flambeau.bool):
+        return True
+    default = flambeau.get_default_dtype()
+    if dtype.is_complex:
+        wide = default == flambeau.float64
+        return dtype == (flambeau.complex128 if wide else flambeau.complex64)
+    return dtype == default
+
+
+def _grad_suffix(tensor: Tensor) -> str | None:
+    try:
+        grad_fn = tensor.grad_fn
+    except RuntimeError:
+        # A view whose base was written in a way that leaves it without a derivative.
+        return "grad_fn=<Invalid>"
+    if grad_fn is not None:
+        return f"grad_fn=<{grad_fn.name()}>"
+    return "requires_grad=True" if tensor.requires_grad else None
+
+
+def _add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    """Appends each suffix to the last line while it fits, else on a line of its own."""
+    parts = [text]
+    column = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if column + len(suffix) + 2 > PRINT_OPTS.linewidth:
+            parts.append(",\n" + " " * indent + suffix)
+            column = indent + len(suffix)
+        else:
+            parts.append(", " + suffix)
+            column += len(suffix) + 2
+    parts.append(")")
+    return "".join(parts)
+
+
+def _describe(tensor: Tensor, contents: str | None) -> str:
+    kind = type(tensor)
+    plain = kind is flambeau.Tensor or kind is flambeau.nn.Parameter
+    prefix = "tensor(" if plain else f"{kind.__name__}("
+    indent = len(prefix)
+    dtype = tensor.dtype
+    suffixes = []
+    if tensor.device.type != "cpu":
+        suffixes.append(f"device='{tensor.device}'")
+    show_dtype = not _is_default_dtype(dtype)
+    if tensor.is_meta:
+        suffixes.append(f"size={tuple(tensor.shape)}")
+        show_dtype = dtype != flambeau.get_default_dtype()
+        text = "..."
+    elif tensor.numel() == 0:
+        if tensor.dim() != 1:
+            suffixes.append(f"size={tuple(tensor.shape)}")
+        show_dtype = dtype != flambeau.get_default_dtype()
+        text = "[]"
+    else:
+        text = contents if contents is not None else _contents(tensor, indent)
+    if show_dtype:
+        suffixes.append(f"dtype={dtype}")
+    grad = _grad_suffix(tensor)
+    if grad is not None:
+        suffixes.append(grad)
+    described = _add_suffixes(prefix + text, suffixes, indent)
+    if not plain and isinstance(tensor, flambeau.nn.Parameter):
+        return f"Parameter({described})"
+    return described
+
+
+def _str(tensor: Tensor, *, tensor_contents: str | None = None) -> str:
+    """The text of `tensor`; `tensor_contents`, if given, stands in place of its elements."""
+    with flambeau.no_grad(), flambeau._C.DisableTorchFunctionSubclass():
+        return _describe(tensor, tensor_contents)

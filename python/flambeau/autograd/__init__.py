@@ -1,0 +1,285 @@
+"""Automatic differentiation: `backward`, `grad`, the grad modes, custom functions and gradient
+checks.
+
+The graph and its engine are in the core; this package checks arguments and names things.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import flambeau
+from flambeau import _C
+
+from . import anomaly_mode, function, grad_mode, graph, variable  # noqa: F401
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .function import Function
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from .gradcheck import gradcheck, gradgradcheck
+from .variable import Variable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from flambeau import Tensor
+
+    from .graph import GradientEdge
+
+    Targets = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
+    Gradients = Tensor | Sequence[Tensor | None] | None
+
+__all__ = [
+    "Function",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+    "variable",
+]
+
+
+def _as_tuple(targets: Targets) -> tuple[Any, ...]:
+    if isinstance(targets, (flambeau.Tensor, graph.GradientEdge)):
+        return (targets,)
+    return tuple(targets)
+
+
+def _shape_and_dtype(output: Any) -> tuple[Any, Any]:
+    if isinstance(output, graph.GradientEdge):
+        metadata = output.node._input_metadata[output.output_nr]
+        return flambeau.Size(metadata.shape), metadata.dtype
+    if not isinstance(output, flambeau.Tensor):
+        raise AssertionError(f"Expected output to be a torch.Tensor, got {type(output).__name__}")
+    return output.shape, output.dtype
+
+
+def _implicit_gradient(output: Any) -> Tensor | None:
+    """The one that a scalar output starts from; None for an output that is no part of a graph."""
+    if isinstance(output, flambeau.Tensor) and not output.requires_grad:
+        return None
+    shape, dtype = _shape_and_dtype(output)
+    if shape.numel() != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if not dtype.is_floating_point:
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {dtype}"
+        )
+    if isinstance(output, flambeau.Tensor):
+        return flambeau.ones_like(output, memory_format=flambeau.preserve_format)
+    metadata = output.node._input_metadata[output.output_nr]
+    return flambeau.ones(shape, dtype=dtype, device=metadata.device)
+
+
+def _check_gradient(index: int, gradient: Tensor, output: Any, batched: bool) -> None:
+    shape, dtype = _shape_and_dtype(output)
+    given = gradient.shape[1:] if batched else gradient.shape
+    if given != shape:
+        if batched:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                "as the batch dimension. The sizes of the remaining dimensions are expected to "
+                "match the shape of corresponding output, but a mismatch was detected: "
+                f"grad_output[{index}] has a shape of {given} and output[{index}] has a shape of "
+                f"{shape}."
+            )
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {given} and output[{index}] "
+            f"has a shape of {shape}."
+        )
+    if dtype.is_complex != gradient.dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{index}] has a dtype of {gradient.dtype} and "
+            f"output[{index}] has a dtype of {dtype}."
+        )
+
+
+def _make_grads(
+    outputs: tuple[Any, ...], gradients: tuple[Any, ...], batched: bool
+) -> tuple[Tensor | None, ...]:
+    """The gradient each output starts from: the given one, checked, or one for a scalar."""
+    made: list[Tensor | None] = []
+    for index, (output, gradient) in enumerate(zip(outputs, gradients)):
+        if isinstance(gradient, flambeau.Tensor):
+            _check_gradient(index, gradient, output, batched)
+            made.append(gradient)
+        elif gradient is None:
+            made.append(_implicit_gradient(output))
+        else:
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
+            )
+    return tuple(made)
+
+
+def _gradients_tuple(gradients: Gradients, count: int) -> tuple[Any, ...]:
+    if gradients is None:
+        return (None,) * count
+    if isinstance(gradients, flambeau.Tensor):
+        return (gradients,)
+    return tuple(gradients)
+
+
+def backward(
+    tensors: Targets,
+    grad_tensors: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Gradients = None,
+    inputs: Targets | Mapping[str, Tensor] | None = None,
+) -> None:
+    """Adds the gradients of `tensors` with respect to the leaves of their graph to the leaves'
+    `.grad`.
+
+    Args:
+        tensors: what is differentiated: tensors or gradient edges.
+        grad_tensors: for each of them the gradient to start from; None for a scalar means one.
+        retain_graph: keeps what the graph saved, for a second pass; by default as `create_graph`.
+        create_graph: records the pass itself, so that gradients can be differentiated again.
+        grad_variables: the old name of `grad_tensors`.
+        inputs: the only tensors whose `.grad` is to be added to; by default all leaves.
+    """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    wanted: tuple[Any, ...] = ()
+    if inputs is not None:
+        wanted = _as_tuple(tuple(inputs.values()) if isinstance(inputs, dict) else inputs)  # type: ignore[arg-type]
+        if not wanted:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    outputs = _as_tuple(tensors)
+    gradients = _make_grads(outputs, _gradients_tuple(grad_tensors, len(outputs)), False)
+    if retain_graph is None:
+        retain_graph = create_graph
+    _C._engine_run_backward(outputs, gradients, retain_graph, create_graph, wanted, True, True)
+
+
+def _grad_of_batch(
+    outputs: tuple[Any, ...],
+    gradients: tuple[Any, ...],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: tuple[Any, ...],
+    allow_unused: bool,
+) -> tuple[Tensor | None, ...]:
+    """One backward pass for each row of the batched gradients; the results are stacked."""
+    if any(gradient is None or gradient.dim() == 0 for gradient in gradients):
+        raise ValueError(
+            "is_grads_batched=True: every output needs a grad_output with a batch dimension"
+        )
+    sizes = [gradient.shape[0] for gradient in gradients]
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, "
+            f"got sizes {sizes} for the mapped dimension"
+        )
+    rows = []
+    for i in range(sizes[0]):
+        keep = retain_graph or i + 1 < sizes[0]
+        row = tuple(gradient[i] for gradient in gradients)
+        rows.append(
+            _C._engine_run_backward(outputs, row, keep, create_graph, inputs, allow_unused, False)
+        )
+    if not rows:
+        return tuple(flambeau.zeros((0, *tensor.shape), dtype=tensor.dtype) for tensor in inputs)
+    return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows))
+
+
+def grad(
+    outputs: Targets,
+    inputs: Targets | Mapping[str, Tensor],
+    grad_outputs: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """Returns the sum of the gradients of `outputs` with respect to each of `inputs`.
+
+    Args:
+        outputs: what is differentiated.
+        inputs: by what; a dict gives a dict of gradients back, anything else a tuple.
+        grad_outputs: for each output the gradient to start from; None for a scalar means one.
+        retain_graph: keeps what the graph saved, for a second pass; by default as `create_graph`.
+        create_graph: records the pass itself, so that the results can be differentiated.
+        only_inputs: ignored.
+        allow_unused: whether an input that `outputs` do not depend on gives None instead of an
+            error.
+        is_grads_batched: `grad_outputs` have a first dimension more, over which the results are
+            stacked.
+        materialize_grads: zeros instead of None for inputs that `outputs` do not depend on.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, "
+            "but got: allow_unused=False."
+        )
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To "
+            "accumulate gradient for other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    names = tuple(inputs) if isinstance(inputs, dict) else None
+    wanted = _as_tuple(tuple(inputs.values()) if isinstance(inputs, dict) else inputs)  # type: ignore[arg-type]
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if materialize_grads and any(isinstance(target, graph.GradientEdge) for target in wanted):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    sources = _as_tuple(outputs)
+    gradients = _make_grads(sources, _gradients_tuple(grad_outputs, len(sources)), is_grads_batched)
+    if retain_graph is None:
+        retain_graph = create_graph
+    unused_ok = materialize_grads if allow_unused is None else allow_unused or materialize_grads
+    if is_grads_batched:
+        result = _grad_of_batch(sources, gradients, retain_graph, create_graph, wanted, unused_ok)
+    else:
+        result = _C._engine_run_backward(
+            sources, gradients, retain_graph, create_graph, wanted, unused_ok, False
+        )
+    if materialize_grads:
+        result = tuple(
+            flambeau.zeros_like(tensor, requires_grad=create_graph) if found is None else found
+            for found, tensor in zip(result, wanted)
+        )
+    return result if names is None else dict(zip(names, result))
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use, to keep `import flambeau` short.
+    if name == "functional":
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
