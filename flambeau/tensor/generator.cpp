@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
-#include <stdexcept>
-#include <string>
+
+#include "flambeau/base/check.h"
+#include "flambeau/tensor/backend.h"
 
 namespace flambeau {
 
 namespace {
 
-constexpr size_t kMiddle = 397;
+constexpr size_t middle = 397;
 
 // Drawing is bound by how fast words are made, and this file is compiled for any x86-64 at -O2.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
@@ -38,9 +39,9 @@ struct SerializedState {
   int32_t left;
   int32_t seeded;
   uint64_t next;
-  uint64_t words[MersenneTwister::kWords];
-  double normal_x;  // unused, always 0
-  double normal_y;  // the waiting double sample
+  uint64_t words[MersenneTwister::word_count];
+  double normal_x;    // unused, always 0
+  double normal_y;    // the waiting double sample
   double normal_rho;  // unused, always 0
   int32_t normal_is_valid;
   int32_t padding;
@@ -53,16 +54,16 @@ static_assert(sizeof(SerializedState) == 5056);
 // Two loops, each of which reads only words that are all old or all new, so that the compiler can
 // turn them into vector code.
 FLAMBEAU_VECTORISED void advance(uint32_t* words) {
-  constexpr size_t kWords = MersenneTwister::kWords;
-  for (size_t i = 0; i < kWords - kMiddle; ++i)
-    words[i] = words[i + kMiddle] ^ twist(words[i], words[i + 1]);
-  for (size_t i = kWords - kMiddle; i < kWords - 1; ++i)
-    words[i] = words[i + kMiddle - kWords] ^ twist(words[i], words[i + 1]);
-  words[kWords - 1] = words[kMiddle - 1] ^ twist(words[kWords - 1], words[0]);
+  constexpr size_t word_count = MersenneTwister::word_count;
+  for (size_t i = 0; i < word_count - middle; ++i)
+    words[i] = words[i + middle] ^ twist(words[i], words[i + 1]);
+  for (size_t i = word_count - middle; i < word_count - 1; ++i)
+    words[i] = words[i + middle - word_count] ^ twist(words[i], words[i + 1]);
+  words[word_count - 1] = words[middle - 1] ^ twist(words[word_count - 1], words[0]);
 }
 
 FLAMBEAU_VECTORISED void temper_all(const uint32_t* __restrict raw, uint32_t* __restrict out) {
-  for (size_t i = 0; i < MersenneTwister::kWords; ++i) out[i] = tempered(raw[i]);
+  for (size_t i = 0; i < MersenneTwister::word_count; ++i) out[i] = tempered(raw[i]);
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ uint64_t Generator::seed() {
 
 void MersenneTwister::reseed(uint32_t seed) {
   raw_[0] = seed;
-  for (uint32_t i = 1; i < kWords; ++i)
+  for (uint32_t i = 1; i < word_count; ++i)
     raw_[i] = 1812433253u * (raw_[i - 1] ^ (raw_[i - 1] >> 30)) + i;
   left_ = 1;
   next_ = 0;
@@ -90,7 +91,7 @@ void MersenneTwister::reseed(uint32_t seed) {
 void MersenneTwister::refill() {
   advance(raw_.data());
   temper_all(raw_.data(), words_.data());
-  left_ = kWords;
+  left_ = word_count;
   next_ = 0;
 }
 
@@ -108,9 +109,10 @@ void MersenneTwister::fill(std::span<uint32_t> out) {
   }
 }
 
-bool MersenneTwister::restore(std::span<const uint32_t, kWords> raw, int32_t left, uint64_t next) {
-  if (left < 1 || left > static_cast<int32_t>(kWords) || next > kWords) return false;
-  if (next + static_cast<uint64_t>(left - 1) > kWords) return false;
+bool MersenneTwister::restore(std::span<const uint32_t, word_count> raw, int32_t left,
+                              uint64_t next) {
+  if (left < 1 || left > static_cast<int32_t>(word_count) || next > word_count) return false;
+  if (next + static_cast<uint64_t>(left - 1) > word_count) return false;
   std::copy(raw.begin(), raw.end(), raw_.begin());
   temper_all(raw_.data(), words_.data());
   left_ = left;
@@ -118,7 +120,16 @@ bool MersenneTwister::restore(std::span<const uint32_t, kWords> raw, int32_t lef
   return true;
 }
 
-CpuGenerator::CpuGenerator(uint64_t seed) : seed_(seed), engine_(static_cast<uint32_t>(seed)) {}
+CpuGenerator::CpuGenerator(uint64_t seed)
+    : Generator(DeviceType::cpu), seed_(seed), engine_(static_cast<uint32_t>(seed)) {}
+
+GeneratorPtr CpuGenerator::clone() const {
+  auto twin = make_intrusive<CpuGenerator>(seed_);
+  twin->engine_ = engine_;
+  twin->next_normal_ = next_normal_;
+  twin->next_float_normal_ = next_float_normal_;
+  return twin;
+}
 
 void CpuGenerator::manual_seed(uint64_t seed) {
   seed_ = seed;
@@ -130,8 +141,9 @@ void CpuGenerator::manual_seed(uint64_t seed) {
 size_t CpuGenerator::state_size() const { return sizeof(SerializedState); }
 
 void CpuGenerator::get_state(std::span<std::byte> out) const {
-  if (out.size() != sizeof(SerializedState))
-    throw std::invalid_argument("Generator state needs a buffer of 5056 bytes");
+  CHECK(out.size() == sizeof(SerializedState), RuntimeError,
+        "get_state: the state takes {} bytes, but there is room for {}", sizeof(SerializedState),
+        out.size());
   SerializedState state{};
   state.seed = seed_;
   state.left = engine_.left();
@@ -146,15 +158,15 @@ void CpuGenerator::get_state(std::span<std::byte> out) const {
 }
 
 void CpuGenerator::set_state(std::span<const std::byte> bytes) {
-  if (bytes.size() != sizeof(SerializedState))
-    throw std::runtime_error("Expected a CPUGeneratorImplState of size 5056 but found the input "
-                             "RNG state size to be " + std::to_string(bytes.size()));
+  CHECK(bytes.size() == sizeof(SerializedState), RuntimeError,
+        "Expected a CPUGeneratorImplState of size {} but found the input RNG state size to be {}",
+        sizeof(SerializedState), bytes.size());
   SerializedState state;
   std::memcpy(&state, bytes.data(), sizeof state);
-  std::array<uint32_t, MersenneTwister::kWords> words;
+  std::array<uint32_t, MersenneTwister::word_count> words;
   for (size_t i = 0; i < words.size(); ++i) words[i] = static_cast<uint32_t>(state.words[i]);
-  if (state.seeded == 0 || !engine_.restore(words, state.left, state.next))
-    throw std::runtime_error("Invalid mt19937 state");
+  CHECK(state.seeded != 0 && engine_.restore(words, state.left, state.next), RuntimeError,
+        "Invalid mt19937 state");
   seed_ = state.seed;
   next_normal_.reset();
   if (state.normal_is_valid) next_normal_ = state.normal_y;
@@ -162,17 +174,44 @@ void CpuGenerator::set_state(std::span<const std::byte> bytes) {
   if (state.float_normal_is_valid) next_float_normal_ = state.float_normal;
 }
 
-uint64_t CpuGenerator::offset() const {
-  throw std::runtime_error("CPU Generator does not use offset");
-}
+uint64_t CpuGenerator::offset() const { fail<RuntimeError>("CPU Generator does not use offset"); }
 
-void CpuGenerator::set_offset(uint64_t) {
-  throw std::runtime_error("CPU Generator does not use offset");
-}
+void CpuGenerator::set_offset(uint64_t) { fail<RuntimeError>("CPU Generator does not use offset"); }
 
-CpuGenerator& default_cpu_generator() {
-  static CpuGenerator generator(nondeterministic_seed());
+namespace {
+
+const GeneratorPtr& default_cpu_generator() {
+  static const GeneratorPtr generator = make_intrusive<CpuGenerator>(nondeterministic_seed());
   return generator;
+}
+
+std::array<GeneratorFactory, device_type_count>& factories() {
+  static std::array<GeneratorFactory, device_type_count> table{};
+  return table;
+}
+
+}  // namespace
+
+void set_generator_factory(DeviceType type, const GeneratorFactory& factory) {
+  factories()[static_cast<size_t>(type)] = factory;
+}
+
+GeneratorPtr make_generator(Device device) {
+  if (device.is_cpu()) return make_intrusive<CpuGenerator>();
+  CHECK(!device.is_meta(), RuntimeError, "Generator: device type meta has no random numbers");
+  load_backend(device.type);
+  const GeneratorFactory& factory = factories()[static_cast<size_t>(device.type)];
+  CHECK(factory.make, NotImplementedError, "Generator: not implemented for device '{}'", device);
+  return factory.make(device);
+}
+
+const GeneratorPtr& default_generator(Device device) {
+  if (!device.is_cuda()) return default_cpu_generator();  // what is meta draws nothing
+  load_backend(device.type);
+  const GeneratorFactory& factory = factories()[static_cast<size_t>(device.type)];
+  CHECK(factory.default_of, NotImplementedError, "Generator: not implemented for device '{}'",
+        device);
+  return factory.default_of(device);
 }
 
 }  // namespace flambeau

@@ -10,11 +10,17 @@
 #include <optional>
 #include <span>
 
+#include "flambeau/base/intrusive_ptr.h"
+#include "flambeau/tensor/device.h"
+
 namespace flambeau {
+
+class Generator;
+using GeneratorPtr = IntrusivePtr<Generator>;
 
 // The seed of a generator nobody has seeded: the sixth Fermat number's larger prime factor, whose
 // bits are well mixed.
-inline constexpr uint64_t kDefaultSeed = 67280421310721;
+inline constexpr uint64_t default_seed = 67280421310721;
 
 // What all generators can do. Whoever draws, seeds or copies state holds mutex() for the whole
 // call: a kernel's draws are one run of the stream, never interleaved with another thread's.
@@ -24,33 +30,49 @@ class Generator : public RefCounted {
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  std::mutex& mutex() const { return mutex_; }
+  [[nodiscard]] std::mutex& mutex() const { return mutex_; }
+  [[nodiscard]] Device device() const { return device_; }
+  [[nodiscard]] virtual GeneratorPtr clone() const = 0;
 
   virtual void manual_seed(uint64_t seed) = 0;
-  virtual uint64_t initial_seed() const = 0;
+  [[nodiscard]] virtual uint64_t initial_seed() const = 0;
   // Seeds with a number nobody can predict, and returns it.
   uint64_t seed();
 
-  virtual size_t state_size() const = 0;
+  [[nodiscard]] virtual size_t state_size() const = 0;
   virtual void get_state(std::span<std::byte> out) const = 0;
   virtual void set_state(std::span<const std::byte> state) = 0;
 
   // The position of a counter-based generator (Philox). A sequential one has none and throws.
-  virtual uint64_t offset() const = 0;
+  [[nodiscard]] virtual uint64_t offset() const = 0;
   virtual void set_offset(uint64_t offset) = 0;
 
  protected:
-  Generator() = default;
+  explicit Generator(Device device) : device_(device) {}
 
  private:
   mutable std::mutex mutex_;
+  Device device_;
 };
+
+// How a backend makes its generators, told by a static initialiser of its library.
+struct GeneratorFactory {
+  GeneratorPtr (*make)(Device device);
+  const GeneratorPtr& (*default_of)(Device device);
+};
+void set_generator_factory(DeviceType type, const GeneratorFactory& factory);
+
+// A generator with the default seed. Raises RuntimeError where the device has none.
+GeneratorPtr make_generator(Device device);
+// The generator that ops on the device use when they are given none. Its first seed is
+// unpredictable.
+const GeneratorPtr& default_generator(Device device);
 
 // The Mersenne twister mt19937. Words are made and tempered 624 at a time; what has been tempered
 // but not yet drawn lies in words_[next_ .. next_ + left_ - 1).
 class MersenneTwister {
  public:
-  static constexpr size_t kWords = 624;
+  static constexpr size_t word_count = 624;
 
   explicit MersenneTwister(uint32_t seed) { reseed(seed); }
   void reseed(uint32_t seed);
@@ -62,31 +84,32 @@ class MersenneTwister {
   void fill(std::span<uint32_t> out);
 
   // The untempered words and the two counters are what PyTorch serializes.
-  std::span<const uint32_t, kWords> raw() const { return raw_; }
-  int32_t left() const { return left_; }
-  uint32_t next() const { return next_; }
+  [[nodiscard]] std::span<const uint32_t, word_count> raw() const { return raw_; }
+  [[nodiscard]] int32_t left() const { return left_; }
+  [[nodiscard]] uint32_t next() const { return next_; }
   // False, and no change, when the counters point outside the words.
-  bool restore(std::span<const uint32_t, kWords> raw, int32_t left, uint64_t next);
+  bool restore(std::span<const uint32_t, word_count> raw, int32_t left, uint64_t next);
 
  private:
   void refill();
 
-  std::array<uint32_t, kWords> raw_;
-  std::array<uint32_t, kWords> words_;
+  std::array<uint32_t, word_count> raw_;
+  std::array<uint32_t, word_count> words_;
   int32_t left_ = 1;  // one more than the words not yet drawn
   uint32_t next_ = 0;
 };
 
 class CpuGenerator final : public Generator {
  public:
-  explicit CpuGenerator(uint64_t seed = kDefaultSeed);
+  explicit CpuGenerator(uint64_t seed = default_seed);
 
+  [[nodiscard]] GeneratorPtr clone() const override;
   void manual_seed(uint64_t seed) override;
-  uint64_t initial_seed() const override { return seed_; }
-  size_t state_size() const override;
+  [[nodiscard]] uint64_t initial_seed() const override { return seed_; }
+  [[nodiscard]] size_t state_size() const override;
   void get_state(std::span<std::byte> out) const override;
   void set_state(std::span<const std::byte> state) override;
-  uint64_t offset() const override;
+  [[nodiscard]] uint64_t offset() const override;
   void set_offset(uint64_t offset) override;
 
   uint32_t next_uint32() { return engine_.next_word(); }
@@ -110,9 +133,6 @@ class CpuGenerator final : public Generator {
   // state goes through unchanged.
   std::optional<float> next_float_normal_;
 };
-
-// The generator that CPU ops use when they are given none. Its first seed is unpredictable.
-CpuGenerator& default_cpu_generator();
 
 // A 64-bit number from the system's entropy source.
 uint64_t nondeterministic_seed();

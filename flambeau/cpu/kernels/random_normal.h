@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <numbers>
 
-#include "flambeau/cpu/random_fill.h"
+#include "flambeau/cpu/kernels/random_fill.h"
 
-namespace flambeau::random {
+namespace flambeau::cpu::ISA_NAMESPACE {
 
-inline constexpr int64_t kNormalBlock = 16;
+inline constexpr int64_t normal_block_size = 16;
 
 // log(x) for normal x in (0, 1]: the exponent apart, a polynomial in the mantissa near 1.
 inline float block_log(float x) {
@@ -96,32 +96,32 @@ template <class T>
 void fill_normal_blocks(CpuGenerator& generator, T* data, int64_t count, double mean,
                         double deviation) {
   using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  constexpr bool kDirect = std::is_same_v<T, Real>;
-  constexpr int64_t kWordsPerBlock = kNormalBlock * sizeof(Real) / sizeof(uint32_t);
-  constexpr int64_t kChunk = 64;  // blocks whose words are drawn at once
-  uint32_t words[kChunk * kWordsPerBlock];
+  constexpr bool direct = std::is_same_v<T, Real>;
+  constexpr int64_t block_words_count = normal_block_size * sizeof(Real) / sizeof(uint32_t);
+  constexpr int64_t chunk = 64;  // blocks whose words are drawn at once
+  uint32_t words[chunk * block_words_count];
   auto make_blocks = [&](T* out, int64_t blocks) {
-    generator.fill({words, static_cast<size_t>(blocks * kWordsPerBlock)});
-    for (int64_t i = 0; i < blocks; ++i, out += kNormalBlock) {
-      const uint32_t* block_words = words + i * kWordsPerBlock;
+    generator.fill({words, static_cast<size_t>(blocks * block_words_count)});
+    for (int64_t i = 0; i < blocks; ++i, out += normal_block_size) {
+      const uint32_t* block_words = words + i * block_words_count;
       Real m = static_cast<Real>(mean), d = static_cast<Real>(deviation);
-      if constexpr (kDirect) {
+      if constexpr (direct) {
         normal_block(block_words, out, m, d);
       } else {
-        Real wide[kNormalBlock];
+        Real wide[normal_block_size];
         normal_block(block_words, wide, m, d);
-        for (int j = 0; j < kNormalBlock; ++j) out[j] = static_cast<T>(wide[j]);
+        for (int j = 0; j < normal_block_size; ++j) out[j] = static_cast<T>(wide[j]);
       }
     }
   };
-  int64_t blocks = count / kNormalBlock;
-  for (int64_t i = 0; i < blocks; i += kChunk)
-    make_blocks(data + i * kNormalBlock, std::min(kChunk, blocks - i));
-  int64_t rest = count % kNormalBlock;
+  int64_t blocks = count / normal_block_size;
+  for (int64_t i = 0; i < blocks; i += chunk)
+    make_blocks(data + i * normal_block_size, std::min(chunk, blocks - i));
+  int64_t rest = count % normal_block_size;
   if (rest == 0) return;
-  if (kDirect)
-    generator.fill({words, static_cast<size_t>(rest * kWordsPerBlock / kNormalBlock)});
-  make_blocks(data + count - kNormalBlock, 1);
+  if (direct)
+    generator.fill({words, static_cast<size_t>(rest * block_words_count / normal_block_size)});
+  make_blocks(data + count - normal_block_size, 1);
 }
 
-}  // namespace flambeau::random
+}  // namespace flambeau::cpu::ISA_NAMESPACE

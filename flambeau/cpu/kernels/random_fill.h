@@ -1,6 +1,6 @@
 // Fills a run of elements with PyTorch's random numbers: every distribution turns the words of the
 // CPU generator into values exactly as PyTorch does, and leaves the generator in the same state.
-// A run is `count` elements `stride` elements apart; who calls holds the generator's mutex.
+// Who calls holds the generator's mutex.
 #pragma once
 
 #include <algorithm>
@@ -11,34 +11,12 @@
 #include <numbers>
 #include <type_traits>
 
-#include "flambeau/tensor/generator.h"
+#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/random_words.h"
 
-namespace flambeau::random {
+namespace flambeau::cpu::ISA_NAMESPACE {
 
-template <class T>
-struct Run {
-  T* data;
-  int64_t stride;
-  int64_t count;
-};
-
-// ---- From words to uniform numbers ---------------------------------------------------------
-
-inline float unit_float(uint32_t word) {
-  return static_cast<float>(word & 0xffffffu) * 0x1p-24f;
-}
-// The low 53 bits of `word` over 2^53. The halves become doubles by way of their bit patterns,
-// since AVX2 has no conversion of 64-bit integers; every step is exact.
-inline double unit_double(uint64_t word) {
-  double low = std::bit_cast<double>(uint64_t{0x4330000000000000} | (word & 0xffffffffu));
-  double high = std::bit_cast<double>(uint64_t{0x4530000000000000} | (word >> 32 & 0x1fffffu));
-  return (high - (0x1p84 + 0x1p52) + low) * 0x1p-53;
-}
-inline double next_unit_double(CpuGenerator& generator) {
-  return unit_double(generator.next_uint64());
-}
-
-// ---- Distributions that take a fixed number of words for each element ----------------------
+// --- Distributions that take a fixed number of words for each element -------------------------
 // `Word` is what one element takes from the stream: 32 bits, or 64 with the first word on top.
 
 // Uniform on [low, high). `T` is the element type, whose rounding may reach `high`; those draws
@@ -51,32 +29,27 @@ struct Uniform {
   T first, last;
 
   Uniform(double from, double to)
-      : low(static_cast<Real>(from)), high(static_cast<Real>(to)),
-        first(static_cast<T>(low)), last(static_cast<T>(high)) {}
+      : low(static_cast<Real>(from)),
+        high(static_cast<Real>(to)),
+        first(static_cast<T>(low)),
+        last(static_cast<T>(high)) {}
 
   T operator()(Word word) const {
     Real unit;
-    if constexpr (std::is_same_v<Word, uint64_t>) unit = unit_double(word);
-    else unit = unit_float(word);
+    if constexpr (std::is_same_v<Word, uint64_t>)
+      unit = unit_double(word);
+    else
+      unit = unit_float(word);
     T value = static_cast<T>(std::fma(unit, high - low, low));
     return value == last ? first : value;
   }
 };
 
-// Integers of [base, base + range), one 32-bit word each; `range` below 2^28 keeps the bias of
-// the remainder small.
-template <class T>
-struct SmallInteger {
-  using Word = uint32_t;
-  uint32_t range;
-  int64_t base;
-  T operator()(Word word) const { return static_cast<T>(static_cast<int64_t>(word % range) + base); }
-};
-
-template <class T>
-struct LargeInteger {
-  using Word = uint64_t;
-  uint64_t range;
+// Integers of [base, base + range), one word each.
+template <class T, class W>
+struct Integer {
+  using Word = W;
+  Word range;
   int64_t base;
   T operator()(Word word) const {
     return static_cast<T>(static_cast<int64_t>(word % range + static_cast<uint64_t>(base)));
@@ -88,13 +61,6 @@ template <class T>
 struct AnyInteger {
   using Word = uint64_t;
   T operator()(Word word) const { return static_cast<T>(static_cast<int64_t>(word)); }
-};
-
-inline constexpr uint64_t kLargeRange = uint64_t{1} << 28;
-
-struct Coin {
-  using Word = uint32_t;
-  bool operator()(Word word) const { return word & 1u; }
 };
 
 template <class T>
@@ -113,8 +79,8 @@ struct Bernoulli {
 // polynomial in s.
 inline double vector_log(double x) {
   int64_t bits = std::bit_cast<int64_t>(x);
-  constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
-  int64_t exponent_bits = (bits - kSqrtHalf) & ~0x000fffffffffffff;
+  constexpr int64_t sqrt_half = 0x3fe6a09e667f3bcd;
+  int64_t exponent_bits = (bits - sqrt_half) & ~0x000fffffffffffff;
   double f = std::bit_cast<double>(bits - exponent_bits) - 1.0;
   // An integer below 2^51 in size becomes a double through the bit pattern of 1.5 * 2^52.
   double k = std::bit_cast<double>((exponent_bits >> 52) + 0x4338000000000000) - 0x1.8p52;
@@ -144,13 +110,26 @@ struct Exponential {
   }
 };
 
+// A double in T; one too large for an integer type becomes what x86 makes of it.
+template <class T>
+T from_double(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    using Wide = std::conditional_t<sizeof(T) <= 4, int32_t, int64_t>;
+    constexpr double limit = sizeof(T) <= 4 ? 0x1p31 : 0x1p63;
+    const bool fits = value >= -limit && value < limit;
+    return static_cast<T>(fits ? static_cast<Wide>(value) : std::numeric_limits<Wide>::min());
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
 template <class T>
 struct Geometric {
   using Word = uint64_t;
   double log_failure;  // log(1 - p)
   explicit Geometric(double p) : log_failure(std::log(1.0 - p)) {}
   T operator()(Word word) const {
-    return static_cast<T>(std::ceil(std::log(unit_double(word)) / log_failure));
+    return from_double<T>(std::ceil(std::log(unit_double(word)) / log_failure));
   }
 };
 
@@ -159,7 +138,8 @@ struct Cauchy {
   using Word = uint64_t;
   double median, sigma;
   T operator()(Word word) const {
-    return static_cast<T>(std::fma(sigma, std::tan(std::numbers::pi * (unit_double(word) - 0.5)), median));
+    return static_cast<T>(
+        std::fma(sigma, std::tan(std::numbers::pi * (unit_double(word) - 0.5)), median));
   }
 };
 
@@ -167,15 +147,17 @@ struct Cauchy {
 template <class T, class Distribution>
 void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution) {
   using Word = typename Distribution::Word;
-  constexpr int64_t kPerElement = sizeof(Word) / sizeof(uint32_t);
-  constexpr int64_t kChunk = 1248 / kPerElement;
-  uint32_t words[kChunk * kPerElement];
-  for (int64_t begin = 0; begin < run.count; begin += kChunk) {
-    int64_t count = std::min(kChunk, run.count - begin);
-    generator.fill({words, static_cast<size_t>(count * kPerElement)});
+  constexpr int64_t words_each = sizeof(Word) / sizeof(uint32_t);
+  constexpr int64_t chunk = 1248 / words_each;
+  uint32_t words[chunk * words_each];
+  for (int64_t begin = 0; begin < run.count; begin += chunk) {
+    int64_t count = std::min(chunk, run.count - begin);
+    generator.fill({words, static_cast<size_t>(count * words_each)});
     auto word = [&](int64_t i) -> Word {
-      if constexpr (kPerElement == 1) return words[i];
-      else return uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
+      if constexpr (words_each == 1)
+        return words[i];
+      else
+        return uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
     };
     T* out = run.data + begin * run.stride;
     if (run.stride == 1)
@@ -199,7 +181,7 @@ void fill_bernoulli(CpuGenerator& generator, Run<T> run, const P* p, int64_t p_s
   }
 }
 
-// ---- Normal samples -------------------------------------------------------------------------
+// --- Normal samples ---------------------------------------------------------------------------
 
 // One standard normal sample by Box and Muller's method in double; its twin waits in the generator.
 inline double next_standard_normal(CpuGenerator& generator) {
@@ -217,7 +199,8 @@ inline double next_standard_normal(CpuGenerator& generator) {
 template <class T>
 void fill_normal_serially(CpuGenerator& generator, Run<T> run, double mean, double deviation) {
   for (int64_t i = 0; i < run.count; ++i)
-    run.data[i * run.stride] = static_cast<T>(std::fma(next_standard_normal(generator), deviation, mean));
+    run.data[i * run.stride] =
+        static_cast<T>(std::fma(next_standard_normal(generator), deviation, mean));
 }
 
 template <class T>
@@ -227,4 +210,4 @@ void fill_log_normal(CpuGenerator& generator, Run<T> run, double mean, double de
         static_cast<T>(std::exp(std::fma(next_standard_normal(generator), deviation, mean)));
 }
 
-}  // namespace flambeau::random
+}  // namespace flambeau::cpu::ISA_NAMESPACE

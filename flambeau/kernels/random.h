@@ -1,0 +1,35 @@
+// The slots of random draws. Each fills a tensor; the op around it has checked the arguments and
+// holds the generator's mutex. Where draws depend on the order of elements, it is memory order.
+#pragma once
+
+#include "flambeau/kernels/slot.h"
+#include "flambeau/tensor/generator.h"
+#include "flambeau/tensor/tensor.h"
+
+namespace flambeau {
+
+// The integers of [base, base + range); a range of 0 stands for all 2^64. `wide` draws take 64 bits
+// of the generator, others 32.
+struct IntegerRange {
+  int64_t base = 0;
+  uint64_t range = 0;
+  bool wide = true;
+};
+
+namespace kernels {
+SLOT(uniform, void(const Tensor& out, double from, double to, Generator& generator))
+SLOT(normal, void(const Tensor& out, double mean, double std, Generator& generator))
+SLOT(log_normal, void(const Tensor& out, double mean, double std, Generator& generator))
+SLOT(exponential, void(const Tensor& out, double rate, Generator& generator))
+SLOT(cauchy, void(const Tensor& out, double median, double sigma, Generator& generator))
+SLOT(geometric, void(const Tensor& out, double p, Generator& generator))
+SLOT(random_integers, void(const Tensor& out, IntegerRange range, Generator& generator))
+SLOT(bernoulli, void(const Tensor& out, double p, Generator& generator))
+SLOT(bernoulli_each, void(const Tensor& out, const Tensor& p, Generator& generator))
+SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
+SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional
+// Rows of `weights` (contiguous) give rows of indices in `out` (contiguous int64).
+SLOT(multinomial, void(const Tensor& out, const Tensor& weights, Generator& generator))
+}  // namespace kernels
+
+}  // namespace flambeau
