@@ -47,12 +47,11 @@ def without_template(head: str) -> str:
     """A declaration without the `template <...>` in front of it."""
     head = head.lstrip()
     while head.startswith("template"):
-        depth = 0
-        for position, char in enumerate(head):
-            depth += (char == "<") - (char == ">")
-            if char == ">" and depth == 0:
-                break
-        head = head[position + 1 :].lstrip()
+        depth, end = 1, head.find("<") + 1
+        while depth and 0 < end < len(head):
+            depth += (head[end] == "<") - (head[end] == ">")
+            end += 1
+        head = head[end:].lstrip()
     return head
 
 
