@@ -83,10 +83,7 @@ def _place(place: tuple[Any, ...]) -> str:
     return "\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in place)
 
 
-# Walking the structures
-# -----------------------------------------------------------------------------------
-
-
+# Walking the structures ---------------------------------------------------------------------------
 def _is_sequence(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
@@ -174,10 +171,7 @@ def _check_comparable(
     )
 
 
-# Comparing a pair
-# -----------------------------------------------------------------------------------------
-
-
+# Comparing a pair ---------------------------------------------------------------------------------
 def _compare(actual: Any, expected: Any, options: _Options, place: tuple[Any, ...]) -> None:
     if actual is None or expected is None:
         if actual is not expected:

@@ -103,10 +103,7 @@ class DefaultDeviceType:
         return DefaultDeviceType._default_device_type
 
 
-# Random state
-# ----------------------------------------------------------------------------------------------
-
-
+# Random state -------------------------------------------------------------------------------------
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """The devices of the tensors among `args`, other than the CPU, and the states of their
     generators.
@@ -143,10 +140,7 @@ class _RandomState:
             yield
 
 
-# The reentrant way
-# -----------------------------------------------------------------------------------------
-
-
+# The reentrant way --------------------------------------------------------------------------------
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """`inputs` with its tensors cut off from their history, requiring gradients as before."""
     if not isinstance(inputs, tuple):
@@ -223,10 +217,7 @@ class CheckpointFunction(Function):
         )
 
 
-# The way that is not reentrant
-# -----------------------------------------------------------------------------
-
-
+# The way that is not reentrant --------------------------------------------------------------------
 class _Placeholder:
     """Stands in a node for a tensor that the function saved; keeps what a recomputation finds for
     it.
@@ -431,10 +422,7 @@ def _checkpoint_without_reentrant(
         return fn(*args, **kwargs)
 
 
-# The entry points
-# ------------------------------------------------------------------------------------------
-
-
+# The entry points ---------------------------------------------------------------------------------
 def _warn_about_use_reentrant(caller: str) -> None:
     warnings.warn(
         f"{caller}: the use_reentrant parameter should be passed explicitly. use_reentrant=False "

@@ -1,0 +1,303 @@
+"""The part of Tensor that is written in Python: methods that are not hot, attached to the core's
+type.
+
+Nothing here replaces a method the core has; `attach` fills in what is missing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import flambeau
+from flambeau import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from flambeau import Tensor
+
+
+# Subclasses and __torch_function__ ----------------------------------------------------------------
+def _convert(value: Any, cls: type) -> Any:
+    """`value` with its tensors, in tuples and lists too, made instances of `cls`."""
+    if isinstance(value, flambeau.Tensor):
+        return value if cls is flambeau.Tensor or isinstance(value, cls) else value.as_subclass(cls)
+    if isinstance(value, (tuple, list)) and value:
+        items = [_convert(item, cls) for item in value]
+        if all(new is old for new, old in zip(items, value)):
+            return value
+        # Named results are made from one sequence, as tuples and lists are; named tuples from
+        # arguments.
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def __torch_function__(
+    cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """What subclasses do unless they say otherwise: the operation, with results of the subclass."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with _C.DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+    # `x.grad` and `x._base` are tensors in their own right, whatever class x is of.
+    if func in _returns_other_tensors():
+        return result
+    return _convert(result, cls)
+
+
+_other_tensors: set[Any] = set()
+
+
+def _returns_other_tensors() -> set[Any]:
+    if not _other_tensors:
+        for name in ("grad", "_base", "_grad"):
+            attribute = getattr(flambeau.Tensor, name, None)
+            if attribute is not None:
+                _other_tensors.add(attribute.__get__)
+    return _other_tensors
+
+
+# Text ---------------------------------------------------------------------------------------------
+def __repr__(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    from flambeau import _tensor_str
+
+    return _tensor_str._str(self, tensor_contents=tensor_contents)
+
+
+def __format__(self: Tensor, format_spec: str) -> str:
+    if self.dim() == 0 and not self.is_meta and type(self) is flambeau.Tensor:
+        return self.item().__format__(format_spec)
+    return object.__format__(self, format_spec)
+
+
+def __dir__(self: Tensor) -> list[str]:
+    names = set(dir(type(self))) | set(self.__dict__)
+    return sorted(name for name in names if not name[0].isdigit())
+
+
+# Autograd -----------------------------------------------------------------------------------------
+
+
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Adds the gradients of this tensor with respect to the leaves of its graph to the leaves'
+    `.grad`.
+
+    Args:
+        gradient: the gradient of this tensor itself; may be left out for a single number.
+        retain_graph: keeps what the graph saved, for a second pass; by default as `create_graph`.
+        create_graph: records the pass itself, so that gradients can be differentiated again.
+        inputs: the only tensors whose `.grad` is to be added to; by default all leaves.
+    """
+    flambeau.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+# Copying and pickling -----------------------------------------------------------------------------
+
+
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment. If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage."
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    from copy import deepcopy
+
+    with flambeau.no_grad(), _C.DisableTorchFunctionSubclass():
+        copied = _copy_of_memory(self, memo)
+        if type(self) is not flambeau.Tensor:
+            copied = copied.as_subclass(type(self))
+    copied.requires_grad_(self.requires_grad)
+    memo[id(self)] = copied
+    if self.grad is not None:
+        copied.grad = self.grad.__deepcopy__(memo)
+    for name, value in self.__dict__.items():
+        copied.__dict__[name] = deepcopy(value, memo)
+    return copied
+
+
+def _copy_of_memory(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A tensor of the same strides on a copy of the storage; tensors that share memory still share
+    it.
+    """
+    if tensor.is_meta:
+        return flambeau.empty_strided(
+            tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
+        )
+    storage = tensor.untyped_storage()
+    key = ("storage", storage.data_ptr(), storage.nbytes(), str(tensor.device))
+    if key not in memo:
+        memo[key] = storage.clone()  # type: ignore[index]
+    copied = flambeau.empty(0, dtype=tensor.dtype, device=tensor.device)
+    copied.set_(memo[key], tensor.storage_offset(), tensor.size(), tensor.stride())  # type: ignore[index]
+    return copied
+
+
+def __reduce_ex__(self: Tensor, protocol: int) -> Any:
+    from flambeau import _utils
+
+    state = self.__dict__
+    if type(self) is flambeau.Tensor and not state:
+        return _utils._reduce_tensor(self)
+    func, args = _utils._reduce_tensor(self)
+    return (_utils._rebuild_from_type_v2, (func, type(self), args, dict(state)))
+
+
+def __setstate__(self: Tensor, state: Any) -> None:
+    self.__dict__.update(state)
+
+
+# Sequences and NumPy ------------------------------------------------------------------------------
+
+
+def __iter__(self: Tensor) -> Iterator[Tensor]:
+    if self.dim() == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+def __len__(self: Tensor) -> int:
+    if self.dim() == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return self.shape[0]
+
+
+def __reversed__(self: Tensor) -> Tensor:
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def __contains__(self: Tensor, element: Any) -> bool:
+    if isinstance(element, (flambeau.Tensor, int, float, complex)):
+        return bool((element == self).any().item())
+    raise RuntimeError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+    )
+
+
+def __array__(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
+    if copy is False and dtype is not None and self.numpy().dtype != dtype:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    array = self.numpy()
+    if dtype is not None:
+        return array.astype(dtype, copy=bool(copy))
+    return array.copy() if copy else array
+
+
+def __array_wrap__(self: Tensor, array: Any, *args: Any) -> Any:
+    if array.dtype == bool:
+        # NumPy's comparisons of a tensor give bytes to programs of old.
+        array = array.astype("uint8")
+    return flambeau.from_numpy(array)
+
+
+# Arithmetic that Python asks of the right operand -------------------------------------------------
+
+
+def __rpow__(self: Tensor, other: Any) -> Tensor:
+    return flambeau.pow(other, self)
+
+
+def __rdiv__(self: Tensor, other: Any) -> Tensor:
+    return self.reciprocal() * other
+
+
+def __rfloordiv__(self: Tensor, other: Any) -> Tensor:
+    return flambeau.floor_divide(other, self)
+
+
+def __rmatmul__(self: Tensor, other: Any) -> Tensor:
+    return flambeau.matmul(other, self)
+
+
+def __rlshift__(self: Tensor, other: Any) -> Tensor:
+    return flambeau.bitwise_left_shift(other, self)
+
+
+def __rrshift__(self: Tensor, other: Any) -> Tensor:
+    return flambeau.bitwise_right_shift(other, self)
+
+
+def __rmod__(self: Tensor, other: Any) -> Tensor:
+    return flambeau.remainder(other, self)
+
+
+# Shapes -------------------------------------------------------------------------------------------
+
+
+def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Cuts the tensor along `dim` into pieces of `split_size`, or of the sizes in a list."""
+    return flambeau.split(self, split_size, dim)
+
+
+def unflatten(self: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Unfolds dimension `dim` into `sizes`, of which one may be -1."""
+    if not isinstance(sizes, flambeau.Size) and not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    return flambeau.unflatten(self, dim, sizes)
+
+
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dimensions in the order in which they lie in memory, outermost first."""
+    strides = self.stride()
+    return tuple(sorted(range(self.dim()), key=lambda dim: -strides[dim]))
+
+
+def reinforce(self: Tensor, reward: Any) -> None:
+    """Removed from PyTorch long ago; the error says what to use."""
+    raise RuntimeError(
+        "reinforce() was removed. Use torch.distributions instead: compute log_prob of the action "
+        "that was taken, multiply it with the reward, and call backward()."
+    )
+
+
+# Hooks of RemovableHandle need a mapping even where a tensor has no hooks.
+EMPTY_HOOKS: OrderedDict[int, Any] = OrderedDict()
+
+_METHODS: tuple[Callable[..., Any], ...] = (
+    __repr__,
+    __format__,
+    __dir__,
+    backward,
+    __deepcopy__,
+    __reduce_ex__,
+    __setstate__,
+    __iter__,
+    __len__,
+    __reversed__,
+    __contains__,
+    __array__,
+    __array_wrap__,
+    __rpow__,
+    __rdiv__,
+    __rfloordiv__,
+    __rmatmul__,
+    __rlshift__,
+    __rrshift__,
+    __rmod__,
+    split,
+    unflatten,
+    dim_order,
+)
+
+
+def attach(tensor_type: Any) -> None:
+    """Gives the core's Tensor type the methods of this file that it has not got itself."""
+    own = tensor_type.__dict__
+    for method in _METHODS:
+        if method.__name__ not in own:
+            setattr(tensor_type, method.__name__, method)
+    if "__array_priority__" not in own:
+        tensor_type.__array_priority__ = 1000  # prefer Tensor over ndarray in mixed arithmetic
+    if "__torch_function__" not in own:
+        tensor_type.__torch_function__ = classmethod(__torch_function__)
