@@ -24,7 +24,8 @@ SLOT(exponential, void(const Tensor& out, double rate, Generator& generator))
 SLOT(cauchy, void(const Tensor& out, double median, double sigma, Generator& generator))
 SLOT(geometric, void(const Tensor& out, double p, Generator& generator))
 SLOT(random_integers, void(const Tensor& out, IntegerRange range, Generator& generator))
-SLOT(bernoulli, void(const Tensor& out, double p, Generator& generator))
+// `hit` with probability p, else 0.
+SLOT(bernoulli, void(const Tensor& out, double p, double hit, Generator& generator))
 SLOT(bernoulli_each, void(const Tensor& out, const Tensor& p, Generator& generator))
 SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
 SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional

@@ -68,9 +68,9 @@ void geometric_kernel(const Tensor& out, double p, Generator& generator) {
 }
 KERNEL_FOR(geometric, geometric_kernel)
 
-void bernoulli_kernel(const Tensor& out, double p, Generator& generator) {
+void bernoulli_kernel(const Tensor& out, double p, double hit, Generator& generator) {
   fill_with<drawable>("bernoulli_scalar_cpu_", out, generator,
-                      [&](auto tag) { return Bernoulli<TypeOf<decltype(tag)>>(p); });
+                      [&](auto tag) { return Bernoulli<TypeOf<decltype(tag)>>(p, hit); });
 }
 KERNEL_FOR(bernoulli, bernoulli_kernel)
 

@@ -67,10 +67,12 @@ template <class T>
 struct Bernoulli {
   using Word = uint64_t;
   int64_t threshold;  // unit_double(word) < probability, asked of integers
-  explicit Bernoulli(double probability)
-      : threshold(static_cast<int64_t>(std::ceil(probability * 0x1p53))) {}
+  T hit;
+  Bernoulli(double probability, double hit)
+      : threshold(static_cast<int64_t>(std::ceil(probability * 0x1p53))),
+        hit(static_cast<T>(hit)) {}
   T operator()(Word word) const {
-    return static_cast<int64_t>(word & 0x1fffffffffffffu) < threshold ? T(1) : T(0);
+    return static_cast<int64_t>(word & 0x1fffffffffffffu) < threshold ? hit : T(0);
   }
 };
 
