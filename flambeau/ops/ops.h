@@ -103,6 +103,7 @@ bool equal(const Tensor& input, const Tensor& other);
 // --- Views and shapes ----------------------------------------------------------------------------
 Tensor as_strided(const Tensor& input, IntSpan size, IntSpan stride, std::optional<int64_t> offset);
 Tensor view(const Tensor& input, IntSpan size);
+Tensor view(const Tensor& input, DType dtype);  // the same bytes
 Tensor reshape(const Tensor& input, IntSpan size);
 Tensor expand(const Tensor& input, IntSpan size);
 Tensor permute(const Tensor& input, IntSpan dims);
@@ -116,11 +117,45 @@ Tensor squeeze(const Tensor& input);
 Tensor squeeze(const Tensor& input, IntSpan dims);
 Tensor unsqueeze(const Tensor& input, int64_t dim);
 Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim);
+Tensor alias(const Tensor& input);
+Tensor numpy_T(const Tensor& input);   // x.T: all dimensions reversed
+Tensor matrix_H(const Tensor& input);  // x.H
+Tensor mT(const Tensor& input);
+Tensor mH(const Tensor& input);
+Tensor adjoint(const Tensor& input);
+Tensor movedim(const Tensor& input, IntSpan source, IntSpan destination);
+Tensor diagonal(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2);
+Tensor view_as_real(const Tensor& input);
+Tensor view_as_complex(const Tensor& input);
+Tensor repeat(const Tensor& input, IntSpan repeats);
+Tensor flip(const Tensor& input, IntSpan dims);
+Tensor tril(const Tensor& input, int64_t diagonal);
+Tensor triu(const Tensor& input, int64_t diagonal);
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim);
+std::vector<Tensor> chunk(const Tensor& input, int64_t chunks, int64_t dim);
 std::vector<Tensor> unbind(const Tensor& input, int64_t dim);
 std::vector<Tensor> split(const Tensor& input, int64_t split_size, int64_t dim);
 std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim);
+
+// --- Indexing ------------------------------------------------------------------------------------
+// An undefined index stands for a whole dimension, as `:` does. Indices are integers or masks.
+Tensor index(const Tensor& input, const std::vector<Tensor>& indices);
+Tensor index_put(const Tensor& input, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate);
+Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate);
+Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index);
+Tensor index_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha);
+Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha);
+Tensor index_fill(const Tensor& input, int64_t dim, const Tensor& index, const Operand& value);
+Tensor gather(const Tensor& input, int64_t dim, const Tensor& index);
+Tensor scatter(const Tensor& input, int64_t dim, const Tensor& index, const Operand& src);
+Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& src);
+Tensor scatter_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src);
+Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
+Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value);
+Tensor masked_select(const Tensor& input, const Tensor& mask);
+Tensor masked_scatter(const Tensor& input, const Tensor& mask, const Tensor& source);
+Tensor nonzero(const Tensor& input);
 
 // --- Reductions ----------------------------------------------------------------------------------
 Tensor sum(const Tensor& input, std::optional<DType> dtype = {});

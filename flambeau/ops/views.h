@@ -1,0 +1,48 @@
+// What the files of view ops share.
+#pragma once
+
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+
+constexpr int view_method = OpDef::makes_view | OpDef::method_only;
+constexpr int view_function = OpDef::makes_view | OpDef::function_only;
+
+// The window as a view of input, not yet in the graph.
+inline Tensor window(const Tensor& input, IntSpan sizes, IntSpan strides, int64_t offset) {
+  Tensor out = make_alias(input, sizes, strides, offset);
+  mark_view(out, input);
+  return out;
+}
+
+// Zeros of shape `sizes` in which the window that `view` takes holds g: the gradient of a view
+// whose elements are distinct. Its own derivative is the view.
+template <class View>
+Tensor embed(const char* op, const Tensor& g, IntSpan sizes, View view) {
+  Tensor whole = zeros(sizes, options_of(g));
+  {
+    const NoGrad off;
+    copy_(view(whole), g);
+  }
+  if (Record r{op, whole, {g}}) r.wrt(0, std::move(view));
+  return whole;
+}
+
+// A window on memory.
+struct Geometry {
+  Dims sizes, strides;
+  int64_t offset = 0;
+};
+inline Geometry geometry_of(const Tensor& tensor) {
+  return {tensor->sizes, tensor->strides, tensor.offset()};
+}
+
+// See Note [Gradients of overlapping windows].
+Tensor window_gradient(const Tensor& g, const Geometry& out, const Geometry& input);
+
+// The length of range(start, end) after Python's clamping; start and end are moved into bounds.
+int64_t clamp_slice(int64_t size, int64_t& start, int64_t& end, int64_t step);
+
+}  // namespace flambeau

@@ -1,0 +1,159 @@
+// Tensors that change their own geometry: transpose_ and the like, resize_, set_, detach_.
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/views.h"
+
+namespace flambeau {
+namespace {
+
+// Makes self look like the view that `take` takes of it. As an op without a kernel: the history of
+// a tensor gets one more step, and a view of a base becomes another view of it.
+template <class Take, class Undo>
+Tensor become(const char* op, const Tensor& self, Take take, Undo undo) {
+  check_inplace(op, self);
+  Tensor look;
+  {
+    const NoGrad off;
+    look = take(make_alias(self));
+  }
+  AutogradMeta* meta = maybe_meta(self);
+  const bool retake = self->view_base && self.requires_grad() && grad_enabled();
+  if (self->view_base && meta && meta->replay) {
+    meta->replay = [before = std::move(meta->replay), take](const Tensor& base) {
+      return take(before(base));
+    };
+  }
+  set_geometry(*self.impl(), look.sizes(), look.strides());
+  self.bump_version(op);
+  if (retake) {
+    const Tensor fresh = take_view(self, Tensor(self->view_base));
+    set_history(self, maybe_meta(fresh)->grad_fn, maybe_meta(fresh)->output);
+  } else if (!self->view_base) {
+    if (Record r = Record::in_place(op, self, {})) r.wrt(0, undo);
+  } else {
+    self->view_version = self.version();
+  }
+  return self;
+}
+
+Tensor transpose_(const Tensor& self, int64_t dim0, int64_t dim1) {
+  const auto exchange = [=](const Tensor& x) { return transpose(x, dim0, dim1); };
+  return become("transpose_", self, exchange, exchange);
+}
+Tensor t_(const Tensor& self) {
+  const auto exchange = [](const Tensor& x) { return t(x); };
+  return become("t_", self, exchange, exchange);
+}
+Tensor unsqueeze_(const Tensor& self, int64_t dim) {
+  return become(
+      "unsqueeze_", self, [=](const Tensor& x) { return unsqueeze(x, dim); },
+      [=](const Tensor& x) { return squeeze(x, dim); });
+}
+template <class Take>
+Tensor become_squeezed(const Tensor& self, Take take) {
+  return become("squeeze_", self, take,
+                [shape = self->sizes](const Tensor& g) { return reshape(g, shape); });
+}
+Tensor squeeze_all_(const Tensor& self) {
+  return become_squeezed(self, [](const Tensor& x) { return squeeze(x); });
+}
+Tensor squeeze_dim_(const Tensor& self, int64_t dim) {
+  return become_squeezed(self, [=](const Tensor& x) { return squeeze(x, dim); });
+}
+Tensor squeeze_dims_(const Tensor& self, IntSpan dims) {
+  return become_squeezed(self, [dims = dims.dims()](const Tensor& x) { return squeeze(x, dims); });
+}
+Tensor as_strided_(const Tensor& self, IntSpan size, IntSpan stride,
+                   std::optional<int64_t> offset) {
+  check_inplace("as_strided_", self);
+  CHECK(!self.requires_grad(), RuntimeError,
+        "as_strided_: cannot change the window of a tensor that "
+        "requires grad; use as_strided() instead");
+  const Tensor look = as_strided(detach_alias(self), size, stride, offset);
+  self->offset = look.offset();
+  set_geometry(*self.impl(), look.sizes(), look.strides());
+  return self;
+}
+
+Tensor resize_(const Tensor& self, IntSpan size, std::optional<MemoryFormat> format) {
+  CHECK(!self.requires_grad(), RuntimeError, "cannot resize variables that require grad");
+  CHECK(format != MemoryFormat::preserve, RuntimeError,
+        "resize_: unsupported memory format preserve");
+  resize_tensor(self, size, format_strides(size, format.value_or(MemoryFormat::contiguous)));
+  return self;
+}
+Tensor resize_as_(const Tensor& self, const Tensor& other, std::optional<MemoryFormat> format) {
+  CHECK(!self.requires_grad(), RuntimeError, "cannot resize variables that require grad");
+  const bool same_layout = format == MemoryFormat::preserve;
+  resize_tensor(self, other.sizes(),
+                same_layout
+                    ? preserved_strides(other)
+                    : format_strides(other.sizes(), format.value_or(MemoryFormat::contiguous)));
+  return self;
+}
+
+void point_at(const Tensor& self, const Tensor& source) {
+  CHECK(self.dtype() == source.dtype(), RuntimeError,
+        "set_: Could not set tensor of type {} to a tensor of type {}", dtype_name(source.dtype()),
+        dtype_name(self.dtype()));
+  CHECK(self.device() == source.device(), RuntimeError,
+        "set_: Could not set a tensor on device {} to a tensor on device {}", source.device(),
+        self.device());
+  self->storage = source.storage();
+  self->offset = source.offset();
+  set_geometry(*self.impl(), source.sizes(), source.strides());
+  self.bump_version("set_");
+}
+Tensor set_source_(const Tensor& self, const Tensor& source) {
+  check_inplace("set_", self);
+  point_at(self, source);
+  return self;
+}
+Tensor set_window_(const Tensor& self, const Tensor& source, int64_t storage_offset, IntSpan size,
+                   IntSpan stride) {
+  check_inplace("set_", self);
+  const Dims strides = stride.empty() ? contiguous_strides(size) : stride.dims();
+  point_at(self, make_over(source.storage(), size, strides, storage_offset, source.dtype()));
+  return self;
+}
+Tensor set_empty_(const Tensor& self) {
+  check_inplace("set_", self);
+  point_at(self, make_tensor(0, self.dtype(), self.device()));
+  return self;
+}
+
+Tensor detach_(const Tensor& self) {
+  CHECK(!self->view_base, RuntimeError,
+        "Can't detach views in-place. Use detach() instead, or clone the view first.");
+  if (AutogradMeta* meta = maybe_meta(self)) meta->grad_fn = nullptr;
+  self->requires_grad = false;
+  return self;
+}
+
+}  // namespace
+
+Tensor detach(const Tensor& input) { return detach_alias(input); }
+
+OP_VIEW(detach, "detach(input)", "The same values without history: no gradient flows through.")
+OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.")
+OP_FUNCTION(detach_, "detach_(input)", "Cuts input off from its history.")
+OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.")
+OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.")
+OP_METHOD(transpose_, "swapaxes_(self, axis0, axis1)", "Exchanges two dimensions of self.")
+OP_METHOD(t_, "t_(self)", "Transposes self.")
+OP_METHOD(unsqueeze_, "unsqueeze_(self, dim)", "Inserts a dimension of size 1 into self.")
+OP_METHOD(squeeze_all_, "squeeze_(self)", "Removes the dimensions of size 1 from self.")
+OP_METHOD(squeeze_dim_, "squeeze_(self, dim)", "Removes a dimension of size 1 from self.")
+OP_METHOD(squeeze_dims_, "squeeze_(self, dim)", "Removes dimensions of size 1 from self.")
+OP_METHOD(as_strided_, "as_strided_(self, size, stride, storage_offset=None)",
+          "Gives self another size, strides and offset over its memory.")
+OP_METHOD(resize_, "resize_(self, *size, *, memory_format=None)",
+          "Resizes self; memory grows where needed, new elements are undefined.")
+OP_METHOD(resize_as_, "resize_as_(self, the_template, *, memory_format=None)",
+          "Resizes self to the size of another tensor.")
+OP_METHOD(set_empty_, "set_(self)", "Makes self empty.")
+OP_METHOD(set_source_, "set_(self, source)",
+          "Makes self share the memory, size and strides of source.")
+OP_METHOD(set_window_, "set_(self, source, storage_offset, size, stride=())",
+          "Makes self a window on the memory of source.")
+
+}  // namespace flambeau
