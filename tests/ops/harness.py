@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from samples import ENTRIES
 from samples.random import Within
 from samples.spec import (
+    ALL_DTYPES,
     DTYPE,
     REAL_OF_COMPLEX,
     Call,
@@ -276,3 +278,25 @@ class Complaints:
             rest = len(self.found) - 12
             more = [f"... and {rest} more"] if rest > 0 else []
             raise AssertionError("\n".join(self.found[:12] + more))
+
+
+def outcomes(lib: Any, name: str) -> dict[str, Any]:
+    """What every call of an op gives for every dtype, listed in its entry or not: the result, or
+    the name of the exception. Two libraries are compared by it."""
+    entry = ENTRIES[name]
+    found: dict[str, Any] = {}
+    for position, one in enumerate(entry.calls):
+        for dtype in ALL_DTYPES:
+            for layout in LAYOUTS[:2]:
+                if layout != "contiguous" and {"rigid", "creation"} & entry.forms:
+                    continue
+                lib.manual_seed(position)
+                try:
+                    sample = build(lib, entry, one, dtype, layout=layout)
+                    result = resolve(lib, entry)(*sample.args, **sample.kwargs)
+                    if "undefined" in entry.forms:
+                        result = result.zero_()
+                except Exception as error:
+                    result = type(error).__name__
+                found[f"{name}{one} {dtype} {layout}"] = result
+    return found

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import flambeau as torch
 import numpy as np
 import pytest
+
+import flambeau as torch
 
 TABLES = Path(__file__).parent / "errors"
 

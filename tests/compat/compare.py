@@ -1,0 +1,186 @@
+"""Runs the same program under Flambeau and under PyTorch and finds the first difference.
+
+The interpreter that has PyTorch is named by the environment variable FLAMBEAU_ORACLE.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+WORKER = Path(__file__).with_name("worker.py")
+
+# Programs chain operations, so these are wider than the tolerances of single ops.
+TOLERANCES = {
+    "float64": 1e-9,
+    "complex128": 1e-9,
+    "float32": 1e-4,
+    "complex64": 1e-4,
+    "float16": 2e-2,
+    "bfloat16": 8e-2,
+}
+
+
+class Worker:
+    """A process that runs programs under one library; it is started anew when it dies."""
+
+    def __init__(self, interpreter: str, module: str) -> None:
+        self.command = [interpreter, str(WORKER), module]
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self, statements: list[str]) -> dict[str, Any]:
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )  # fmt: skip
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(statements) + "\n")
+            self.process.stdin.flush()
+            reply = self.process.stdout.readline()
+        except BrokenPipeError:
+            reply = ""
+        if not reply:
+            status = self.process.wait()
+            self.process = None
+            return {"crash": status}
+        answer: dict[str, Any] = json.loads(reply)
+        return answer
+
+    def close(self) -> None:
+        if self.process is not None:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            self.process.wait()
+            self.process = None
+
+
+class Comparison:
+    """Both libraries, side by side."""
+
+    def __init__(self, tolerances: dict[str, float] | None = None) -> None:
+        self.ours = Worker(sys.executable, "flambeau")
+        self.theirs = Worker(os.environ["FLAMBEAU_ORACLE"], "torch")
+        self.tolerances = TOLERANCES if tolerances is None else tolerances
+
+    def difference(self, statements: list[str]) -> str | None:
+        """How the two differ on a program, or None."""
+        theirs = self.theirs.run(statements)
+        if "crash" in theirs:
+            return None  # nothing to compare with
+        ours = self.ours.run(statements)
+        if "crash" in ours:
+            return f"Flambeau died with status {ours['crash']}"
+        return self._errors(statements, ours, theirs) or self._variables(ours, theirs)
+
+    def close(self) -> None:
+        self.ours.close()
+        self.theirs.close()
+
+    def _errors(self, statements: list[str], ours: Any, theirs: Any) -> str | None:
+        found = {number: (kind, text) for number, kind, text in ours["errors"]}
+        wanted = {number: (kind, text) for number, kind, text in theirs["errors"]}
+        for number in sorted(found.keys() | wanted.keys()):
+            got, want = found.get(number), wanted.get(number)
+            if (got and got[0]) != (want and want[0]):
+                return f"`{statements[number]}` raises {got} instead of {want}"
+        return None
+
+    def _variables(self, ours: Any, theirs: Any) -> str | None:
+        for name, want in theirs["variables"].items():
+            got = ours["variables"].get(name)
+            text = self._described(got, want)
+            if text is not None:
+                return f"{name}: {text}"
+        return None
+
+    def _described(self, got: Any, want: Any) -> str | None:
+        """How two descriptions made by the worker differ."""
+        if got is None or want is None:
+            return None if got is want else f"{_short(got)} instead of {_short(want)}"
+        if "python" in want:
+            return self._python(got, want)
+        for key in ("dtype", "shape", "requires_grad", "is_leaf", "version"):
+            if got.get(key) != want.get(key):
+                return f"{key} {got.get(key)} instead of {want.get(key)}"
+        if _layout(got) != _layout(want):
+            return f"stride, offset {_layout(got)} instead of {_layout(want)}"
+        if not self._close(got["values"], want["values"], want["dtype"]):
+            return f"values {got['values']} instead of {want['values']} ({want['dtype']})"
+        grad = self._described(got.get("grad"), want.get("grad"))
+        return None if grad is None else f"grad: {grad}"
+
+    def _python(self, got: Any, want: Any) -> str | None:
+        if got.get("python") != want["python"]:
+            return f"{_short(got)} instead of {_short(want)}"
+        items = want.get("items")
+        if isinstance(items, list):
+            if len(got["items"]) != len(items):
+                return f"{len(got['items'])} items instead of {len(items)}"
+            pairs = [(str(k), g, w) for k, (g, w) in enumerate(zip(got["items"], items))]
+        elif isinstance(items, dict):
+            if list(got["items"]) != list(items):
+                return f"keys {list(got['items'])} instead of {list(items)}"
+            pairs = [(k, got["items"][k], w) for k, w in items.items()]
+        elif want["python"] in ("float", "complex"):
+            same = self._close([got["value"]], [want["value"]], "float32")
+            return None if same else f"{got['value']} instead of {want['value']}"
+        else:
+            same = got["value"] == want["value"]
+            return None if same else f"{got['value']!r} instead of {want['value']!r}"
+        for key, one, other in pairs:
+            text = self._described(one, other)
+            if text is not None:
+                return f"[{key}] {text}"
+        return None
+
+    def _close(self, got: list[Any], want: list[Any], dtype: str) -> bool:
+        """Equality, within the tolerance of the dtype relative to the largest finite element."""
+        if len(got) != len(want):
+            return False
+        one, other = _flat(got), _flat(want)
+        largest = max((abs(x) for x in other if math.isfinite(x)), default=0.0)
+        limit = self.tolerances.get(dtype, 0.0) * max(1.0, largest)
+        return all(_near(x, y, limit) for x, y in zip(one, other))
+
+
+def _flat(values: list[Any]) -> list[float]:
+    return [part for value in values for part in (value if isinstance(value, list) else [value])]
+
+
+def _near(x: float, y: float, limit: float) -> bool:
+    if math.isnan(x) or math.isnan(y):
+        return math.isnan(x) and math.isnan(y)
+    return x == y or abs(x - y) <= limit
+
+
+def _layout(described: Any) -> Any:
+    return described["stride"], described["offset"]
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:200]
+
+
+def shrink(statements: list[str], comparison: Comparison) -> list[str]:
+    """The shortest program found, by leaving out statements, on which the two still differ."""
+    changed = True
+    while changed:
+        changed = False
+        for position in reversed(range(len(statements))):
+            shorter = statements[:position] + statements[position + 1 :]
+            if shorter and comparison.difference(shorter) is not None:
+                statements, changed = shorter, True
+    return statements
+
+
+def report(statements: list[str], comparison: Comparison) -> str:
+    """The minimal program and its difference, to be pasted into a bug report."""
+    least = shrink(statements, comparison)
+    return "\n".join([*least, f"# {comparison.difference(least)}"])

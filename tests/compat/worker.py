@@ -1,0 +1,105 @@
+"""Runs programs under one library and tells what came of them, as JSON, a line each.
+
+    python worker.py flambeau|torch
+
+A request holds statements; each is executed on its own, so that one that raises is recorded and the
+rest goes on. The reply holds the exception types and a description of every variable. The same file
+runs under both interpreters, needs nothing but the library, and knows nothing of the tests.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import sys
+import warnings
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Numbers and lists of numbers as JSON has them; a complex number is a pair."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    return value
+
+
+def describe_tensor(tensor: Any, depth: int = 0) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "dtype": str(tensor.dtype).split(".")[-1],
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()),
+        "offset": tensor.storage_offset(),
+        "requires_grad": tensor.requires_grad,
+        "is_leaf": tensor.is_leaf,
+    }
+    data = tensor.detach()
+    if hasattr(data, "_is_zerotensor") and data._is_zerotensor():
+        data = data.clone()
+    described["values"] = plain(data.resolve_conj().reshape(-1).tolist())
+    if depth == 0:
+        described["version"] = tensor._version
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            grad = tensor.grad
+        described["grad"] = None if grad is None else describe_tensor(grad, 1)
+    return described
+
+
+def describe(lib: Any, value: Any) -> Any:
+    """What a variable holds, or None for what is not compared (modules, functions)."""
+    if isinstance(value, lib.Tensor):
+        return describe_tensor(value)
+    if isinstance(value, (bool, int, float, str, complex)):
+        return {"python": type(value).__name__, "value": plain(value)}
+    if isinstance(value, (tuple, list)):
+        return {"python": "sequence", "items": [describe(lib, item) for item in value]}
+    if isinstance(value, dict):
+        return {"python": "dict", "items": {str(k): describe(lib, v) for k, v in value.items()}}
+    if isinstance(value, (lib.dtype, lib.device)):
+        return {"python": "name", "value": str(value)}
+    return None
+
+
+def run(lib: Any, statements: list[str]) -> dict[str, Any]:
+    """Executes the statements one by one in a namespace of their own."""
+    names: dict[str, Any] = {"torch": lib, "math": math, "inf": math.inf, "nan": math.nan}
+    errors: list[list[Any]] = []
+    lib.manual_seed(0)
+    for number, statement in enumerate(statements):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                exec(statement, names)
+            except Exception as error:
+                errors.append([number, type(error).__name__, str(error)[:300]])
+    variables = {}
+    for name, value in names.items():
+        if name.startswith("_") or name in ("torch", "math", "inf", "nan"):
+            continue
+        try:
+            described = describe(lib, value)
+        except Exception as error:
+            described = {"python": "undescribable", "value": f"{type(error).__name__}: {error}"}
+        if described is not None:
+            variables[name] = described
+    return {"errors": errors, "variables": variables}
+
+
+def main() -> None:
+    # What the library prints must not mix with the replies.
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    lib = importlib.import_module(sys.argv[1])
+    if hasattr(lib, "set_num_threads"):
+        lib.set_num_threads(1)
+    for line in sys.stdin:
+        replies.write(json.dumps(run(lib, json.loads(line))) + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main()
