@@ -151,7 +151,21 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
     if type(self) is flambeau.Tensor and not state:
         return _utils._reduce_tensor(self)
     func, args = _utils._reduce_tensor(self)
-    return (_utils._rebuild_from_type_v2, (func, type(self), args, dict(state)))
+    return (_rebuild_from_type_v2, (func, type(self), args, dict(state)))
+
+
+def _rebuild_from_type_v2(func: Callable[..., Any], new_type: type, args: Any, state: Any) -> Any:
+    tensor = func(*args)
+    if type(tensor) is not new_type:
+        tensor = tensor.as_subclass(new_type)
+    if new_type.__setstate__ is not flambeau.Tensor.__setstate__:  # type: ignore[attr-defined]
+        tensor.__setstate__(state)
+    elif state:
+        attributes, slots = state if isinstance(state, tuple) else (state, None)
+        tensor.__dict__.update(attributes or {})
+        for name, value in (slots or {}).items():
+            setattr(tensor, name, value)
+    return tensor
 
 
 def __setstate__(self: Tensor, state: Any) -> None:

@@ -202,7 +202,9 @@ def _tensor_members() -> Iterator[tuple[str, Any]]:
     ignored = get_ignored_functions()
     for name in dir(flambeau.Tensor):
         value = getattr(flambeau.Tensor, name)
-        if value.__hash__ is None or value in ignored or value is getattr(object, name, None):
+        if name == "__dict__" or value is getattr(object, name, None) or value.__hash__ is None:
+            continue
+        if value in ignored:
             continue
         if callable(value):
             yield name, value
@@ -307,9 +309,10 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
     """The name under which users know a function that can be taken over, or None."""
+    names = _overridable()[1]
     try:
-        return _overridable()[1].get(f)
-    except TypeError:
+        return names.get(f)
+    except TypeError:  # `f` is not even hashable, so it is no function
         return None
 
 

@@ -1,0 +1,92 @@
+"""Functions that pickles name in order to rebuild objects; their names are part of the format."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from flambeau import Tensor
+
+
+def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The function and arguments that rebuild a plain tensor of the same data, strides and
+    requires_grad.
+    """
+    # Hooks belong to the running program, so an empty mapping stands in for them.
+    hooks: OrderedDict[int, Any] = OrderedDict()
+    size, stride = tuple(tensor.size()), tuple(tensor.stride())
+    if tensor.is_meta:
+        arguments = (tensor.dtype, size, stride, tensor.requires_grad)
+        return _rebuild_meta_tensor_no_storage, arguments
+    from flambeau.storage import TypedStorage, _has_class
+
+    untyped = tensor.untyped_storage()
+    where = (tensor.storage_offset(), size, stride, tensor.requires_grad, hooks)
+    if not _has_class(tensor.dtype):
+        return _rebuild_tensor_v3, (untyped, *where, tensor.dtype)
+    storage = TypedStorage(wrap_storage=untyped, dtype=tensor.dtype)
+    return _rebuild_tensor_v2, (storage, *where)
+
+
+def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    untyped = storage._untyped_storage
+    tensor = flambeau.empty(0, dtype=storage.dtype, device=untyped.device)
+    return tensor.set_(untyped, storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(
+    storage: Any,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: Any = None,
+) -> Tensor:
+    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
+def _rebuild_tensor_v3(
+    storage: Any,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Tensor:
+    untyped = getattr(storage, "_untyped_storage", storage)
+    tensor = flambeau.empty(0, dtype=dtype, device=untyped.device)
+    tensor.set_(untyped, storage_offset, size, stride)
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
+def _rebuild_meta_tensor_no_storage(
+    dtype: Any, size: Any, stride: Any, requires_grad: bool
+) -> Tensor:
+    return flambeau.empty_strided(
+        size, stride, dtype=dtype, device="meta", requires_grad=requires_grad
+    )
+
+
+def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> Any:
+    return flambeau.nn.Parameter(data, requires_grad)
+
+
+def _rebuild_parameter_with_state(
+    data: Any, requires_grad: bool, backward_hooks: Any, state: Any
+) -> Any:
+    parameter = flambeau.nn.Parameter(data, requires_grad)
+    for name, value in state.items():
+        setattr(parameter, name, value)
+    return parameter

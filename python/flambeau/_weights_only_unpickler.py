@@ -1,0 +1,140 @@
+"""The unpickler behind `load`: PyTorch's names are found in this package, and, for weights_only,
+only names from a list of safe ones and those that the user added.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+
+import flambeau
+from flambeau import storage as _storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def replace_root(module: str, old: str, new: str) -> str:
+    """`module` with its first part `old` replaced by `new`."""
+    return new + module[len(old) :] if module == old or module.startswith(old + ".") else module
+
+
+user_safe_globals: dict[str, Any] = {}
+
+
+def _entry(item: Any) -> tuple[str, Any]:
+    if isinstance(item, tuple):
+        if len(item) != 2 or not isinstance(item[1], str):
+            raise ValueError(f"Expected a (callable, str) pair, but got {item!r}")
+        return item[1], item[0]
+    return f"{item.__module__}.{item.__qualname__}", item
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Allows classes and functions, or (object, "full.name") pairs, in `load(...,
+    weights_only=True)`.
+    """
+    user_safe_globals.update(map(_entry, safe_globals))
+
+
+def get_safe_globals() -> list[Any]:
+    """What add_safe_globals added."""
+    return list(user_safe_globals.values())
+
+
+def clear_safe_globals() -> None:
+    """Forgets what add_safe_globals added."""
+    user_safe_globals.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """Adds safe globals for the length of a block."""
+    before = dict(user_safe_globals)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        user_safe_globals.clear()
+        user_safe_globals.update(before)
+
+
+def default_safe_globals() -> dict[str, Any]:
+    """By PyTorch's names, what every file may use."""
+    import _codecs
+    from collections import Counter, OrderedDict, defaultdict
+
+    from flambeau import _tensor, _utils
+
+    safe: dict[str, Any] = {
+        "collections.OrderedDict": OrderedDict,
+        "collections.Counter": Counter,
+        "collections.defaultdict": defaultdict,
+        "_codecs.encode": _codecs.encode,
+        "torch.serialization._get_layout": flambeau.serialization._get_layout,
+        "torch._tensor._rebuild_from_type_v2": _tensor._rebuild_from_type_v2,
+        "torch.Size": flambeau.Size,
+        "torch.device": flambeau.device,
+        "torch.Tensor": flambeau.Tensor,
+        "torch._tensor.Tensor": flambeau.Tensor,
+        "torch.nn.parameter.Parameter": flambeau.nn.Parameter,
+        "torch.storage.UntypedStorage": _storage.UntypedStorage,
+        "torch.storage.TypedStorage": _storage.TypedStorage,
+    }
+    for module in ("builtins", "__builtin__"):
+        for kind in (set, frozenset, bytearray, complex, int, float, str, bytes, list, dict, tuple):
+            safe[f"{module}.{kind.__name__}"] = kind
+    for name in dir(_utils):
+        if name.startswith("_rebuild_"):
+            safe[f"torch._utils.{name}"] = getattr(_utils, name)
+    for name in dir(flambeau):
+        value = getattr(flambeau, name, None)
+        if isinstance(value, (flambeau.dtype, flambeau.memory_format)):
+            safe[f"torch.{name}"] = value
+    for name in _storage._CLASS_NAMES.values():
+        safe[f"torch.{name}"] = getattr(_storage, name)
+    return safe
+
+
+_REFUSED = (
+    "Weights only load failed. The file asks for an object that is not known to be safe: "
+    "Unsupported global: GLOBAL {name} was not an allowed global by default. Please use "
+    "`torch.serialization.add_safe_globals([{short}])` or the "
+    "`torch.serialization.safe_globals([{short}])` context manager to allowlist this global if you "
+    "trust this class/function. Loading with `weights_only=False` allows all, and lets the file "
+    "run any code: do it only if you trust where the file comes from."
+)
+
+
+class Unpickler(pickle.Unpickler):
+    """Finds PyTorch's names in this package, and storages by their ids."""
+
+    def __init__(
+        self, file: Any, persistent_load: Callable[[Any], Any], weights_only: bool, **kwargs: Any
+    ) -> None:
+        super().__init__(file, **kwargs)
+        self._persistent_load = persistent_load
+        self._safe = default_safe_globals() if weights_only else None
+
+    def persistent_load(self, saved_id: Any) -> Any:
+        return self._persistent_load(saved_id)
+
+    def find_class(self, module: str, name: str) -> Any:
+        full = f"{module}.{name}"
+        if self._safe is None:
+            if module in ("torch", "torch.storage") and hasattr(_storage, name):
+                return getattr(_storage, name)
+            return super().find_class(replace_root(module, "torch", _PACKAGE), name)
+        ours = f"{replace_root(module, 'torch', _PACKAGE)}.{name}"
+        for table, key in (
+            (self._safe, full),
+            (user_safe_globals, full),
+            (user_safe_globals, ours),
+        ):
+            if key in table:
+                return table[key]
+        raise pickle.UnpicklingError(_REFUSED.format(name=full, short=name))

@@ -1,0 +1,548 @@
+"""save and load: objects with tensors in PyTorch's files, which both libraries read and write.
+
+A file is a zip archive: `data.pkl` is a pickle in which every storage is a persistent id,
+`data/<key>` holds the bytes of a storage. Classes and functions of this package are written under
+PyTorch's names and found again by them. `weights_only` loading allows only names from a list, so
+that a file cannot run code. Files of PyTorch before 1.6, one pickle after another, are read as
+well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import sys
+from types import FunctionType
+
+import flambeau
+from flambeau import storage as _storage
+from flambeau._weights_only_unpickler import (
+    Unpickler,
+    add_safe_globals,
+    clear_safe_globals,
+    default_safe_globals,
+    get_safe_globals,
+    replace_root,
+    safe_globals,
+    user_safe_globals,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, ClassVar
+
+__all__ = [
+    "LoadEndianness",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_default_load_endianness",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "safe_globals",
+    "save",
+    "set_default_load_endianness",
+]
+
+DEFAULT_PROTOCOL = 2
+_PACKAGE = __name__.partition(".")[0]
+_ALIGNMENT = 64
+_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+
+
+# Names in files -----------------------------------------------------------------------------------
+
+
+def _memory(storage: Any) -> Any:
+    """The bytes of a storage on the CPU, as a writable buffer."""
+    import ctypes
+
+    size = storage.nbytes()
+    return (
+        memoryview((ctypes.c_ubyte * size).from_address(storage.data_ptr())).cast("B")
+        if size
+        else b""
+    )
+
+
+class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
+    """Writes names of this package as PyTorch's, and storages as persistent ids.
+
+    The pure-Python pickler, because the one in C looks every name up before it writes it, and
+    PyTorch's are not there.
+    """
+
+    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+
+    def __init__(self, file: Any, protocol: int, persistent_id: Callable[[Any], Any]) -> None:
+        super().__init__(file, protocol)
+        self._persistent_id = persistent_id
+
+    def persistent_id(self, obj: Any) -> Any:
+        return self._persistent_id(obj)
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, flambeau.dtype):
+            return str(obj).rpartition(".")[2]
+        if isinstance(obj, flambeau.layout):
+            return _get_layout, (str(obj),)
+        return NotImplemented
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        module = (
+            "torch" if isinstance(obj, flambeau.dtype) else getattr(obj, "__module__", None) or ""
+        )
+        target = replace_root(module, _PACKAGE, "torch")
+        if not (target == "torch" or target.startswith("torch.")):
+            super().save_global(obj, name)
+            return
+        name = name or obj.__qualname__
+        if self.proto >= 4:
+            self.save(target)
+            self.save(name)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            self.write(pickle.GLOBAL + f"{target}\n{name}\n".encode())
+        self.memoize(obj)
+
+    dispatch[FunctionType] = save_global
+
+
+def _get_layout(name: str) -> Any:
+    """The layout that a file names."""
+    return getattr(flambeau, name.rpartition(".")[2])
+
+
+# Saving -------------------------------------------------------------------------------------------
+
+
+class _Storages:
+    """The storages met while pickling: a key for each, and what to write."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, Any] = {}
+        self._keys: dict[tuple[Any, ...], str] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, _storage.TypedStorage):
+            untyped, count = obj._untyped_storage, obj.size()
+            kind: Any = getattr(_storage, obj.pickle_storage_type())
+        elif isinstance(obj, _storage.UntypedStorage):
+            untyped, count, kind = obj, obj.nbytes(), _storage.UntypedStorage
+        else:
+            return None
+        location = str(untyped.device)
+        identity = (
+            (location, untyped.data_ptr(), untyped.nbytes()) if untyped.nbytes() else (id(untyped),)
+        )
+        key = self._keys.setdefault(identity, str(len(self._keys)))
+        self.by_key[key] = untyped
+        return ("storage", _StorageType(kind), key, location, count)
+
+
+class _StorageType:
+    """Stands in a persistent id for a storage class, which is written by name."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def __reduce__(self) -> str:
+        raise pickle.PicklingError("a storage type was pickled outside of a persistent id")
+
+
+def _save_storage_type(pickler: Any, obj: _StorageType) -> None:
+    known = pickler.memo.get(id(obj.kind))
+    if known is not None:
+        pickler.write(pickler.get(known[0]))
+        return
+    name = obj.kind.__name__
+    module = "torch.storage" if name == "UntypedStorage" else "torch"
+    pickler.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+    pickler.memoize(obj.kind)
+
+
+_Pickler.dispatch[_StorageType] = _save_storage_type
+
+
+class _ArchiveWriter:
+    """Writes a zip archive whose records begin at multiples of 64 bytes, so that they can be
+    mapped.
+    """
+
+    def __init__(self, file: Any, name: str) -> None:
+        import zipfile
+
+        self.name = name
+        self.zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+
+    def write(self, record: str, data: Any) -> None:
+        import struct
+        import zipfile
+
+        info = zipfile.ZipInfo(f"{self.name}/{record}")
+        size = len(data)
+        big = size > 0x7FFF0000
+        header = 30 + len(info.filename.encode()) + (20 if big else 0) + 4
+        start = self.zip.fp.tell() + header  # type: ignore[union-attr]
+        padding = -start % _ALIGNMENT
+        info.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding
+        info.file_size = size
+        with self.zip.open(info, "w", force_zip64=big) as target:
+            target.write(data)
+
+    def close(self) -> None:
+        self.zip.close()
+
+
+def _check_writable(f: Any) -> None:
+    if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
+        raise AttributeError(
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
+        )
+
+
+def _archive_name(f: Any) -> str:
+    if isinstance(f, (str, os.PathLike)):
+        return os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
+    return "archive"
+
+
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Writes an object, with all tensors in it, to a file.
+
+    Args:
+        obj: the object.
+        f: a path, or a file object opened for writing bytes.
+        pickle_module: accepted for compatibility; names must be written in a way only this module
+            can.
+        pickle_protocol: the protocol of the pickle inside.
+    """
+    import io
+
+    _check_writable(f)
+    if not _use_new_zipfile_serialization:
+        raise NotImplementedError("save: files of PyTorch before 1.6 can be read, but not written")
+    storages = _Storages()
+    data = io.BytesIO()
+    _Pickler(data, pickle_protocol, storages.persistent_id).dump(obj)
+    writer = _ArchiveWriter(os.fspath(f) if isinstance(f, os.PathLike) else f, _archive_name(f))
+    try:
+        writer.write("data.pkl", data.getbuffer())
+        writer.write(".format_version", b"1")
+        writer.write(".storage_alignment", str(_ALIGNMENT).encode())
+        if not _disable_byteorder_record:
+            writer.write("byteorder", sys.byteorder.encode())
+        for key, untyped in storages.by_key.items():
+            on_cpu = untyped if untyped.device.type == "cpu" else untyped.cpu()
+            writer.write(f"data/{key}", _memory(on_cpu))
+        writer.write("version", b"3\n")
+    finally:
+        writer.close()
+
+
+# Loading -----------------------------------------------------------------------------------------
+
+
+class LoadEndianness:
+    """The byte order to assume for files that do not say."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_default_endianness: Any = None
+
+
+def get_default_load_endianness() -> Any:
+    """The byte order assumed for files that do not say; None means little."""
+    return _default_endianness
+
+
+def set_default_load_endianness(endianness: Any) -> None:
+    """Sets the byte order assumed for files that do not say."""
+    global _default_endianness
+    _default_endianness = endianness
+
+
+def _assumed_byteorder() -> str:
+    if _default_endianness == LoadEndianness.NATIVE:
+        return sys.byteorder
+    return "big" if _default_endianness == LoadEndianness.BIG else "little"
+
+
+def _swap_bytes(data: Any, dtype: Any) -> None:
+    """Reverses the bytes of each number in place."""
+    size = dtype.itemsize // (2 if dtype.is_complex else 1)
+    original = bytes(data)
+    for i in range(size):
+        data[i::size] = original[size - 1 - i :: size]
+
+
+def _device_missing(location: str) -> str | None:
+    """Why a storage cannot go to the device it was saved on."""
+    if not location.startswith("cuda") or flambeau.cuda.is_available():
+        return None
+    return (
+        "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. "
+        "If you are running on a CPU-only machine, please use torch.load with "
+        "map_location=torch.device('cpu') to map your storages to the CPU."
+    )
+
+
+def _moved(storage: Any, location: str) -> Any:
+    device = flambeau.device(location)
+    if device.type == "cpu":
+        return storage
+    reason = _device_missing(location)
+    if reason is not None:
+        raise RuntimeError(reason)
+    flat = flambeau.empty(0, dtype=flambeau.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
+    return flat.to(device).untyped_storage()
+
+
+def _placed(storage: Any, location: str, map_location: Any) -> Any:
+    """A storage, read to the CPU, on the device where it belongs."""
+    if map_location is None:
+        return _moved(storage, location)
+    if isinstance(map_location, dict):
+        return _moved(storage, str(map_location.get(location, location)))
+    if isinstance(map_location, (str, flambeau.device)):
+        return _moved(storage, str(map_location))
+    result = map_location(storage, location)
+    return _moved(storage, location) if result is None else result
+
+
+class _ArchiveReader:
+    """Reads records of a zip archive."""
+
+    def __init__(self, file: Any, mmap: bool) -> None:
+        import zipfile
+
+        try:
+            self.zip = zipfile.ZipFile(file)
+        except zipfile.BadZipFile as error:
+            raise RuntimeError(
+                f"PytorchStreamReader failed reading zip archive: {error}. Is the file complete?"
+            ) from error
+        names = self.zip.namelist()
+        if not names:
+            raise RuntimeError("PytorchStreamReader failed: the archive is empty")
+        self.root = names[0].partition("/")[0]
+        self.names = set(names)
+        self.map = self._mapped(file) if mmap else None
+
+    @staticmethod
+    def _mapped(path: Any) -> Any:
+        import mmap
+
+        with open(path, "rb") as file:
+            # Private pages: tensors may be written into, the file stays as it is.
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+    def has(self, record: str) -> bool:
+        return f"{self.root}/{record}" in self.names
+
+    def read(self, record: str) -> bytes:
+        return self.zip.read(f"{self.root}/{record}")
+
+    def storage(self, record: str) -> Any:
+        """The bytes of a record in a new storage, or mapped."""
+        try:
+            info = self.zip.getinfo(f"{self.root}/{record}")
+        except KeyError:
+            raise RuntimeError(
+                f"PytorchStreamReader failed locating file {record}: file not found"
+            ) from None
+        if self.map is not None and info.file_size:
+            start = self._data_offset(info)
+            view = memoryview(self.map)[start : start + info.file_size]
+            return flambeau.frombuffer(view, dtype=flambeau.uint8).untyped_storage()
+        storage = _storage.UntypedStorage(info.file_size)
+        with self.zip.open(info) as source:
+            target = _memory(storage)
+            done = 0
+            while done < info.file_size:
+                count = source.readinto(target[done:])  # type: ignore[attr-defined]
+                if not count:
+                    raise RuntimeError(
+                        f"PytorchStreamReader failed reading file {record}: truncated"
+                    )
+                done += count
+        return storage
+
+    def _data_offset(self, info: Any) -> int:
+        header = self.map[info.header_offset : info.header_offset + 30]  # type: ignore[index]
+        name_length = int.from_bytes(header[26:28], "little")
+        extra_length = int.from_bytes(header[28:30], "little")
+        return info.header_offset + 30 + name_length + extra_length
+
+
+def _typed(untyped: Any, kind: Any) -> Any:
+    if kind is _storage.UntypedStorage:
+        return untyped
+    return _storage.TypedStorage(wrap_storage=untyped, dtype=kind.dtype)
+
+
+def _load_archive(
+    file: Any, map_location: Any, weights_only: bool, mmap: bool, pickle_args: dict[str, Any]
+) -> Any:
+    import io
+
+    reader = _ArchiveReader(file, mmap)
+    if not reader.has("data.pkl"):
+        raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
+    order = reader.read("byteorder").decode() if reader.has("byteorder") else _assumed_byteorder()
+    loaded: dict[str, Any] = {}
+
+    def persistent_load(saved_id: Any) -> Any:
+        if not isinstance(saved_id, tuple) or saved_id[0] != "storage":
+            raise RuntimeError(f"Unknown typename for persistent_load: {saved_id!r}")
+        _, kind, key, location, _ = saved_id
+        if key not in loaded:
+            untyped = reader.storage(f"data/{key}")
+            if order != sys.byteorder and kind is not _storage.UntypedStorage:
+                _swap_bytes(_memory(untyped), kind.dtype)
+            loaded[key] = _placed(untyped, location, map_location)
+        return _typed(loaded[key], kind)
+
+    data = io.BytesIO(reader.read("data.pkl"))
+    return Unpickler(data, persistent_load, weights_only, **pickle_args).load()
+
+
+def _load_legacy(
+    file: Any, map_location: Any, weights_only: bool, pickle_args: dict[str, Any]
+) -> Any:
+    loaded: dict[str, tuple[Any, Any]] = {}
+    result_storages: dict[str, Any] = {}
+
+    def persistent_load(saved_id: Any) -> Any:
+        if saved_id[0] == "module":
+            return saved_id[1]
+        if saved_id[0] != "storage":
+            raise RuntimeError(f"Unknown saved id type: {saved_id[0]}")
+        _, kind, key, location, count, view = saved_id
+        if key not in loaded:
+            loaded[key] = (kind, _storage.UntypedStorage(count * kind.dtype.itemsize))
+            result_storages[key] = _placed(loaded[key][1], location, map_location)
+        if view is not None:
+            raise RuntimeError("load: storages that are views of others are not supported")
+        return _typed(result_storages[key], kind)
+
+    def next_pickle(**kwargs: Any) -> Any:
+        return Unpickler(file, persistent_load, weights_only, **kwargs).load()
+
+    if next_pickle() != _LEGACY_MAGIC:
+        raise RuntimeError("Invalid magic number; corrupt file?")
+    next_pickle()  # the version of the protocol
+    info = next_pickle()
+    result = next_pickle(**pickle_args)
+    for key in next_pickle():
+        kind, storage = loaded[key]
+        count = int.from_bytes(file.read(8), "little" if info.get("little_endian", True) else "big")
+        data = file.read(count * kind.dtype.itemsize)
+        target = _memory(storage)
+        if len(data) != len(target):
+            raise RuntimeError("load: the file ends before its data: it is truncated")
+        target[:] = data
+        placed = result_storages[key]
+        if placed.data_ptr() != storage.data_ptr():
+            _fill(placed, storage)
+    return result
+
+
+def _fill(target: Any, source: Any) -> None:
+    size = (source.nbytes(),)
+    one = flambeau.empty(0, dtype=flambeau.uint8, device=target.device).set_(target, 0, size, (1,))
+    two = flambeau.empty(0, dtype=flambeau.uint8).set_(source, 0, size, (1,))
+    one.copy_(two)
+
+
+@contextlib.contextmanager
+def _opened(f: Any) -> Iterator[Any]:
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            yield file
+        return
+    if not (hasattr(f, "seek") and hasattr(f, "tell") and hasattr(f, "read")):
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a "
+            "file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try "
+            "to load from it instead."
+        )
+    yield f
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Reads an object that `save`, of this library or of PyTorch, has written.
+
+    Args:
+        f: a path, or a file object opened for reading bytes that can seek.
+        map_location: where storages go: a device, a dict from saved to new locations, or a function
+            of a storage on the CPU and its saved location; by default where they were.
+        pickle_module: accepted for compatibility; if given, weights_only is False by default.
+        weights_only: True, the default, allows only tensors, plain containers, and what
+            add_safe_globals added; False lets the file run any code.
+        mmap: maps the file's data into memory instead of reading it; `f` must be a path.
+        pickle_load_args: arguments of the unpickler, such as `encoding`.
+    """
+    if weights_only is None:
+        weights_only = pickle_module is None
+    elif weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    pickle_load_args.setdefault("encoding", "utf-8")
+    if mmap and not isinstance(f, (str, os.PathLike)):
+        raise ValueError("f must be a string or filename in order to use mmap argument")
+    with _opened(f) as file:
+        start = file.tell()
+        magic = file.read(4)
+        file.seek(start)
+        if magic == b"PK\x03\x04":
+            source = os.fspath(f) if mmap else file
+            return _load_archive(source, map_location, weights_only, bool(mmap), pickle_load_args)
+        if mmap:
+            raise RuntimeError(
+                "mmap can only be used with files saved with "
+                "`torch.save(_use_new_zipfile_serialization=True)`."
+            )
+        if not magic:
+            raise EOFError("Ran out of input")
+        return _load_legacy(file, map_location, weights_only, pickle_load_args)
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The names in a file that `load(f, weights_only=True)` would refuse."""
+    import pickletools
+
+    with _opened(f) as file:
+        start = file.tell()
+        data = _ArchiveReader(file, False).read("data.pkl")
+        file.seek(start)
+    safe = default_safe_globals()
+    strings: list[str] = []
+    found: list[str] = []
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name in ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"):
+            strings.append(str(argument))
+        if opcode.name == "GLOBAL":
+            found.append(str(argument).replace(" ", "."))
+        elif opcode.name == "STACK_GLOBAL":
+            found.append(".".join(strings[-2:]))
+    return sorted({name for name in found if name not in safe and name not in user_safe_globals})

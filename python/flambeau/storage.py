@@ -1,0 +1,225 @@
+"""TypedStorage and its classes by dtype (FloatStorage, ...): memory seen as a flat array of one
+dtype.
+
+The memory itself is the core's UntypedStorage. These classes are what PyTorch's files name, and
+what older programs get from `tensor.storage()`.
+"""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau._C import UntypedStorage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from flambeau import Tensor
+
+__all__ = ["TypedStorage", "UntypedStorage"]
+
+
+class TypedStorage:
+    """A flat array of `dtype` over an UntypedStorage, which it shares with tensors.
+
+    Args:
+        args: a number of elements, or a sequence of values; nothing for an empty storage.
+        wrap_storage: the memory, instead.
+        dtype: the type of the elements, the default dtype by default.
+        device: where to make new memory.
+    """
+
+    dtype: Any = None
+
+    def __init__(
+        self, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None
+    ) -> None:
+        self.dtype = type(self).dtype or dtype or flambeau.get_default_dtype()
+        if wrap_storage is not None:
+            if args:
+                raise RuntimeError(
+                    "TypedStorage: no positional arguments can be given when using 'wrap_storage'"
+                )
+            self._untyped_storage = wrap_storage
+        elif args and not isinstance(args[0], int):
+            tensor = flambeau.tensor(list(args[0]), dtype=self.dtype, device=device)
+            self._untyped_storage = tensor.untyped_storage()
+        else:
+            count = args[0] if args else 0
+            size = count * self.dtype.itemsize
+            self._untyped_storage = UntypedStorage(size, device=device or "cpu")
+
+    def _tensor(self) -> Tensor:
+        """A flat tensor over the same memory."""
+        flat = flambeau.empty(0, dtype=self.dtype, device=self._untyped_storage.device)
+        return flat.set_(self._untyped_storage, 0, (self.size(),), (1,))
+
+    @property
+    def device(self) -> Any:
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def untyped(self) -> Any:
+        """The memory."""
+        return self._untyped_storage
+
+    def size(self) -> int:
+        """The number of elements."""
+        return self._untyped_storage.nbytes() // self.dtype.itemsize
+
+    _size = size
+    __len__ = size
+
+    def nbytes(self) -> int:
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        return self._untyped_storage.data_ptr()
+
+    _data_ptr = data_ptr
+
+    def tolist(self) -> list[Any]:
+        return self._tensor().tolist()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(self.tolist()[index], dtype=self.dtype)
+        return self._tensor()[index].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._tensor()[index] = value
+
+    def fill_(self, value: Any) -> TypedStorage:
+        self._tensor().fill_(value)
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> TypedStorage:
+        """Copies the elements of another storage, converting them."""
+        values = source._tensor() if isinstance(source, TypedStorage) else source
+        self._tensor().copy_(values, non_blocking)
+        return self
+
+    def resize_(self, size: int) -> None:
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+
+    def _wrap(self, storage: Any) -> TypedStorage:
+        return type(self)(wrap_storage=storage, dtype=self.dtype)
+
+    def clone(self) -> TypedStorage:
+        """A copy of the memory."""
+        return self._wrap(self._untyped_storage.clone())
+
+    def cpu(self) -> TypedStorage:
+        return self._wrap(self._untyped_storage.cpu())
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        tensor = self._tensor().cuda(device, non_blocking)
+        return self._wrap(tensor.untyped_storage())
+
+    def _converted(self, dtype: Any) -> TypedStorage:
+        return TypedStorage(wrap_storage=self._tensor().to(dtype).untyped_storage(), dtype=dtype)
+
+    def type(self, dtype: Any = None) -> Any:
+        """The name of this storage's class, or a copy of another dtype."""
+        if dtype is None:
+            return f"torch.{_class_name(self.dtype)}"
+        return self._converted(dtype.dtype if hasattr(dtype, "dtype") else dtype)
+
+    def __repr__(self) -> str:
+        values = "\n ".join(str(value) for value in self)
+        return (
+            f" {values}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of "
+            f"size {self.size()}]"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TypedStorage)
+            and self.dtype == other.dtype
+            and self.data_ptr() == other.data_ptr()
+            and self.size() == other.size()
+        )
+
+    __hash__ = object.__hash__
+
+    def __copy__(self) -> TypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> TypedStorage:
+        key = ("storage", self.data_ptr(), self.nbytes(), str(self.device))
+        if key not in memo:
+            memo[key] = self._untyped_storage.clone()
+        return self._wrap(memo[key])
+
+    def __reduce__(self) -> Any:
+        import io
+
+        from flambeau.serialization import save
+
+        buffer = io.BytesIO()
+        save(self, buffer)
+        return (_load_from_bytes, (buffer.getvalue(),))
+
+    def pickle_storage_type(self) -> str:
+        """The name of the class that stands for this dtype in files."""
+        return _class_name(self.dtype)
+
+
+def _load_from_bytes(data: bytes) -> Any:
+    import io
+
+    from flambeau.serialization import load
+
+    # Reached through `pickle`, which runs code of the file already.
+    return load(io.BytesIO(data), weights_only=False)
+
+
+_CLASS_NAMES = {
+    "float64": "DoubleStorage",
+    "float32": "FloatStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "int64": "LongStorage",
+    "int32": "IntStorage",
+    "int16": "ShortStorage",
+    "int8": "CharStorage",
+    "uint8": "ByteStorage",
+    "bool": "BoolStorage",
+    "complex64": "ComplexFloatStorage",
+    "complex128": "ComplexDoubleStorage",
+}
+
+
+def _class_name(dtype: Any) -> str:
+    """The name of the storage class of `dtype`; newer dtypes have none and are saved by other
+    means.
+    """
+    return _CLASS_NAMES.get(str(dtype).rpartition(".")[2], "UntypedStorage")
+
+
+def _has_class(dtype: Any) -> bool:
+    return str(dtype).rpartition(".")[2] in _CLASS_NAMES
+
+
+for _dtype_name, _name in _CLASS_NAMES.items():
+    _class = type(
+        _name,
+        (TypedStorage,),
+        {
+            "dtype": getattr(flambeau, _dtype_name),
+            "__module__": "flambeau",
+            "__doc__": TypedStorage.__doc__,
+        },
+    )
+    globals()[_name] = _class
+    __all__.append(_name)
