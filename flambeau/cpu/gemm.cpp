@@ -1,0 +1,156 @@
+// Matrix products on the CPU: our own loops for what is small or thin, oneDNN for single precision,
+// OpenBLAS for double precision and complex numbers. Libraries want unit strides; what has none is
+// copied first.
+#include "flambeau/cpu/gemm.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "flambeau/base/parallel.h"
+#include "flambeau/tensor/dtype.h"
+
+namespace flambeau::cpu {
+namespace {
+
+// Products below this many multiplications are faster in our own loops than in a library.
+constexpr int64_t direct_work = 24 * 24 * 24;
+// From here on one product keeps all threads busy; below, threads take a product of the batch each.
+constexpr int64_t threaded_work = 128 * 128 * 128;
+// Thin products read every element once or a few times: memory decides, not arithmetic.
+constexpr int64_t thin = 4;
+
+template <class T>
+struct Problem {  // one product of the batch
+  int64_t m, n, k;
+  const T *a, *b, *addend;
+  int64_t a_row, a_col, b_row, b_col, addend_row, addend_col;
+  T* out;
+  int64_t out_row, out_col;
+};
+
+// What multiplies T: half precision is widened to float.
+template <class T>
+using Wide = ComputeType<T>;
+
+// `matrix` as BLAS takes it, by way of a copy in `buffer` where its strides or type do not fit.
+template <class T>
+BlasMatrix<const Wide<T>> for_blas(const T* data, int64_t rows, int64_t cols, int64_t row,
+                                   int64_t col, std::unique_ptr<Wide<T>[]>& buffer) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    if (col == 1 && (row >= cols || rows == 1)) return {data, false, std::max(row, cols)};
+    if (row == 1 && (col >= rows || cols == 1)) return {data, true, std::max(col, rows)};
+  }
+  buffer = std::make_unique_for_overwrite<Wide<T>[]>(rows * cols);
+  Wide<T>* copy = buffer.get();
+  // Along the smaller stride first, on both sides.
+  const bool by_columns = row < col;
+  const int64_t outer = by_columns ? cols : rows, inner = by_columns ? rows : cols;
+  const int64_t outer_step = by_columns ? col : row, inner_step = by_columns ? row : col;
+  parallel_for(0, outer, default_grain / std::max<int64_t>(inner, 1) + 1,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t i = first; i < last; ++i) {
+                   const T* from = data + i * outer_step;
+                   Wide<T>* to = copy + i * inner;
+                   for (int64_t j = 0; j < inner; ++j) {
+                     to[j] = static_cast<Wide<T>>(from[j * inner_step]);
+                   }
+                 }
+               });
+  return {copy, by_columns, inner};
+}
+
+// Calls body(row, column) pairs in pieces of rows, in parallel.
+template <class Body>
+void for_rows(int64_t rows, int64_t cols, const Body& body) {
+  parallel_for(0, rows, default_grain / std::max<int64_t>(cols, 1) + 1,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t i = first; i < last; ++i) body(i);
+               });
+}
+
+template <class T>
+void library_gemm(const Problem<T>& p, Wide<T> alpha, Wide<T> beta) {
+  using W = Wide<T>;
+  if (p.out_col != 1 && p.out_row == 1) {  // the transposed product is row-major
+    return library_gemm<T>({p.n, p.m, p.k, p.b, p.a, p.addend, p.b_col, p.b_row, p.a_col, p.a_row,
+                            p.addend_col, p.addend_row, p.out, p.out_col, p.out_row},
+                           alpha, beta);
+  }
+  std::unique_ptr<W[]> a_copy, b_copy, out_copy;
+  const auto a = for_blas(p.a, p.m, p.k, p.a_row, p.a_col, a_copy);
+  const auto b = for_blas(p.b, p.k, p.n, p.b_row, p.b_col, b_copy);
+  W* out = nullptr;
+  int64_t ld = p.out_row;
+  if constexpr (std::is_same_v<T, W>) {
+    if (p.out_col == 1 && (p.out_row >= p.n || p.m == 1)) out = p.out;
+  }
+  if (out) {
+    ld = std::max(ld, p.n);
+  } else {
+    out_copy = std::make_unique_for_overwrite<W[]>(p.m * p.n);
+    out = out_copy.get();
+    ld = p.n;
+  }
+  const bool adds = p.addend && beta != W(0);
+  const bool in_place = out == reinterpret_cast<const W*>(p.addend) && p.addend_col == 1 &&
+                        (p.addend_row == p.out_row || p.m == 1);
+  if (adds && !in_place) {
+    for_rows(p.m, p.n, [&](int64_t i) {
+      const T* from = p.addend + i * p.addend_row;
+      for (int64_t j = 0; j < p.n; ++j) out[i * ld + j] = static_cast<W>(from[j * p.addend_col]);
+    });
+  }
+  if constexpr (std::is_same_v<W, float>) {
+    sgemm(p.m, p.n, p.k, alpha, a, b, adds ? beta : W(0), out, ld);
+  } else {
+    blas_gemm<W>(p.m, p.n, p.k, alpha, a, b, adds ? beta : W(0), out, ld);
+  }
+  if (out_copy) {
+    for_rows(p.m, p.n, [&](int64_t i) {
+      T* to = p.out + i * p.out_row;
+      for (int64_t j = 0; j < p.n; ++j) to[j * p.out_col] = static_cast<T>(out[i * p.n + j]);
+    });
+  }
+}
+
+template <class T>
+void library_batch(const Gemm& p) {
+  const auto alpha = p.alpha.to<Wide<T>>(), beta = p.beta.to<Wide<T>>();
+  const auto run = [&](int64_t index) {
+    const BatchOffsets at = batch_offsets(p, index);
+    const T* addend = static_cast<const T*>(p.addend.data);
+    library_gemm<T>({p.m, p.n, p.k, static_cast<const T*>(p.a.data) + at.a,
+                     static_cast<const T*>(p.b.data) + at.b, addend ? addend + at.addend : nullptr,
+                     p.a.row, p.a.col, p.b.row, p.b.col, p.addend.row, p.addend.col,
+                     static_cast<T*>(p.out.data) + at.out, p.out.row, p.out.col},
+                    alpha, beta);
+  };
+  const int64_t count = p.batch_count();
+  if (count >= get_num_threads() && p.m * p.n * p.k < threaded_work) {
+    parallel_for(0, count, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) run(i);
+    });
+  } else {
+    for (int64_t i = 0; i < count; ++i) run(i);
+  }
+}
+
+void gemm_kernel(const Gemm& p) {
+  if (p.m == 0 || p.n == 0) return;
+  const bool integers = !is_differentiable(p.dtype);
+  // Exact for what matters: three sizes below 2^31 may overflow, so compare in floating point.
+  const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  const bool is_thin = (p.m <= thin || p.n <= thin) && !is_complex(p.dtype);
+  if (integers || is_thin || work <= direct_work) {
+    kernels::gemm_direct(DeviceType::cpu, p);
+    return;
+  }
+  dispatch<dtypes::FloatingComplex>(p.op, p.dtype, [&](auto tag) {
+    library_batch<typename decltype(tag)::type>(p);
+  });
+}
+
+const bool filled = (kernels::gemm.fill(DeviceType::cpu, gemm_kernel), true);
+
+}  // namespace
+}  // namespace flambeau::cpu
