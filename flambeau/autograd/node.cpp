@@ -58,7 +58,8 @@ std::string Node::name() const {
   if (variable) return "AccumulateGrad";
   std::string text;
   bool upper = true;
-  for (const char* c = op_; *c; ++c) {
+  const char* c = op_;
+  for (; *c && *c != '.'; ++c) {
     if (*c == '_') {
       upper = true;
     } else {
@@ -66,7 +67,8 @@ std::string Node::name() const {
       upper = false;
     }
   }
-  return text + "Backward0";
+  // "sum.1" is the second overload of sum that has a derivative.
+  return text + "Backward" + (*c == '.' ? c + 1 : "0");
 }
 
 uint32_t Node::add_input(const Tensor& output) {

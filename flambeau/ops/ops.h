@@ -162,6 +162,10 @@ Tensor sum(const Tensor& input, std::optional<DType> dtype = {});
 Tensor sum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, std::optional<DType> dtype = {});
 Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, std::optional<DType> dtype = {});
 Tensor sum_to_size(const Tensor& input, IntSpan size);
+Tensor amax(const Tensor& input, std::optional<IntSpan> dim, bool keepdim);
+Tensor amin(const Tensor& input, std::optional<IntSpan> dim, bool keepdim);
+Tensor softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype = {});
+Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype = {});
 
 // --- Matrices ------------------------------------------------------------------------------------
 Tensor mm(const Tensor& input, const Tensor& mat2);

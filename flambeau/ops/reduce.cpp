@@ -1,0 +1,104 @@
+// Sums, means and products over dimensions.
+#include "flambeau/ops/reduce.h"
+
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/ops.h"
+
+namespace flambeau {
+namespace {
+
+// The input in the dtype that a sum or product is made in, and the dtype of its result.
+struct Summands {
+  Tensor input;
+  DType result;
+};
+
+// Integers are added up in int64, whatever dtype the result shall have: wrapping around there and
+// being cut afterwards is the same.
+Summands summands(const Tensor& input, std::optional<DType> dtype) {
+  const DType own = is_integral(input.dtype(), true) ? DType::int64 : input.dtype();
+  const DType wanted = dtype.value_or(own);
+  if (wanted == own) return {input, own};
+  return {to(input, wanted), is_integral(wanted, true) ? DType::int64 : wanted};
+}
+
+Tensor finish_dtype(Tensor result, std::optional<DType> dtype) {
+  return dtype && result.dtype() != *dtype ? to(result, *dtype) : result;
+}
+
+Tensor sum_over(const char* op, const Tensor& input, DimSet dims, bool keepdim, std::optional<DType> dtype) {
+  const Summands x = summands(input, dtype);
+  Tensor out = reduce_with(kernels::sum, x.input, dims, keepdim, x.result);
+  if (Record r{op, out, {x.input}}) {
+    r.wrt(0, [sizes = x.input->sizes, dims, keepdim](const Tensor& g) {
+      return spread_back(g, sizes, dims, keepdim);
+    });
+  }
+  return finish_dtype(std::move(out), dtype);
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& input, std::optional<DType> dtype) {
+  return sum_over("sum", input, DimSet::all(input.dim()), false, dtype);
+}
+
+Tensor sum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+           std::optional<DType> dtype) {
+  return sum_over("sum.1", input, DimSet::of(dim, input.dim()), keepdim, dtype);
+}
+
+static Tensor sum_all(const Tensor& input, std::optional<DType> dtype) { return sum(input, dtype); }
+static Tensor sum_dims(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+                       std::optional<DType> dtype) {
+  return sum(input, dim, keepdim, dtype);
+}
+OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.")
+OP(sum_dims, "sum(input, dim, keepdim=False, *, dtype=None)",
+   "The sum of the elements along the given dimensions.")
+
+Tensor sum_to_size(const Tensor& input, IntSpan size) {
+  if (input.sizes() == size) return input;
+  CHECK(can_broadcast_to(size, input.sizes()), RuntimeError,
+        "size {{}} is not expandable to size {{}}.", size, input.sizes());
+  const int64_t lead = input.dim() - static_cast<int64_t>(size.size());
+  Dims dims;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    if (d < lead || (size[d - lead] == 1 && input->sizes[d] != 1)) dims.push_back(d);
+  }
+  const Tensor summed = dims.empty() ? input : sum(input, IntSpan(dims), true);
+  return lead > 0 ? view(summed, size) : summed;
+}
+static Tensor sum_to_size_op(const Tensor& input, IntSpan size) { return sum_to_size(input, size); }
+OP_METHOD(sum_to_size_op, "sum_to_size(input, *size)",
+          "input summed over the dimensions in which size would have to be expanded to its shape.")
+
+Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+            std::optional<DType> dtype) {
+  CHECK(dtype || is_differentiable(input.dtype()), NotImplementedError,
+        "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+        "complex dtype. Got: {}",
+        dtype_legacy_name(input.dtype()));
+  CHECK(!dtype || is_differentiable(*dtype), NotImplementedError,
+        "mean(): could not infer output dtype. Optional dtype must be either a floating point or "
+        "complex dtype. Got: {}",
+        dtype_legacy_name(*dtype));
+  const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
+  const DimSet dims = DimSet::of(dim, x.dim());
+  Tensor out = reduce_with(kernels::mean, x, dims, keepdim, x.dtype());
+  if (Record r{dim ? "mean.1" : "mean", out, {x}}) {
+    const auto count = static_cast<double>(reduced_count(x.sizes(), dims));
+    r.wrt(0, [sizes = x->sizes, dims, keepdim, count](const Tensor& g) {
+      return spread_back(g / count, sizes, dims, keepdim);
+    });
+  }
+  return out;
+}
+static Tensor mean_all(const Tensor& input, std::optional<DType> dtype) {
+  return mean(input, std::nullopt, false, dtype);
+}
+OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.")
+OP(mean, "mean(input, dim, keepdim=False, *, dtype=None)",
+   "The mean of the elements along the given dimensions.")
+
+}  // namespace flambeau
