@@ -1,0 +1,1 @@
+"""The parts of ``flambeau.nn.functional``, one family a file."""

@@ -1,0 +1,53 @@
+"""Functional forms of the layers and losses of ``flambeau.nn``.
+
+Functions whose arguments are exactly those of an op are that op: calling them costs no Python.
+"""
+
+from __future__ import annotations
+
+from flambeau import _C, Tensor
+from flambeau.nn._functional.activation import *  # noqa: F403
+from flambeau.nn._functional.loss import *  # noqa: F403
+from flambeau.nn._functional.normalization import *  # noqa: F403
+from flambeau.nn._functional.pooling import *  # noqa: F403
+
+linear = _C.linear
+bilinear = _C.bilinear
+conv1d = _C.conv1d
+conv2d = _C.conv2d
+conv3d = _C.conv3d
+conv_transpose1d = _C.conv_transpose1d
+conv_transpose2d = _C.conv_transpose2d
+conv_transpose3d = _C.conv_transpose3d
+avg_pool1d = _C.avg_pool1d
+avg_pool2d = _C.avg_pool2d
+avg_pool3d = _C.avg_pool3d
+adaptive_avg_pool1d = _C.adaptive_avg_pool1d
+gelu = _C.gelu
+softplus = _C.softplus
+softshrink = _C.softshrink
+hardshrink = _C.hardshrink
+logsigmoid = _C.log_sigmoid
+prelu = _C.prelu
+relu_ = _C.relu_
+elu_ = _C.elu_
+selu_ = _C.selu_
+celu_ = _C.celu_
+leaky_relu_ = _C.leaky_relu_
+rrelu_ = _C.rrelu_
+hardtanh_ = _C.hardtanh_
+threshold_ = _C.threshold_
+one_hot = _C.one_hot
+pairwise_distance = _C.pairwise_distance
+cosine_similarity = _C.cosine_similarity
+pixel_shuffle = _C.pixel_shuffle
+pixel_unshuffle = _C.pixel_unshuffle
+
+
+def pad(
+    input: Tensor, pad: list[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """Pads the last dimensions: ``pad`` is (before, after) of the last, of the one before, ..."""
+    if mode == "constant":
+        return _C.constant_pad_nd(input, pad, 0 if value is None else value)
+    return _C.pad(input, pad, mode, value)

@@ -1,0 +1,107 @@
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import flambeau
+from flambeau import _C, Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Buffer", "Parameter", "is_lazy"]
+
+
+class _MarkedTensorType(type(Tensor)):  # type: ignore[misc]
+    """Makes ``isinstance`` accept tensors of other subclasses that carry the class's mark."""
+
+    _mark: str
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        return isinstance(instance, Tensor) and getattr(instance, cls._mark, False) is True
+
+
+class _ParameterMeta(_MarkedTensorType):
+    _mark = "_is_param"
+
+
+class _BufferMeta(_MarkedTensorType):
+    _mark = "_is_buffer"
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that is a parameter of the module it is assigned to.
+
+    Shares memory with ``data``. A tensor of a subclass of Tensor keeps its class and is marked.
+    """
+
+    requires_grad: bool
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+        if data is None:
+            data = flambeau.empty(0)
+        if type(data) is Tensor or type(data) is Parameter:
+            return Tensor._make_subclass(cls, data, requires_grad)
+        # Keep the class of a custom tensor: detach() must give that class back.
+        tensor = data.detach().requires_grad_(requires_grad)
+        if type(tensor) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} "
+                "requires that detach() returns an instance of the same type, but return "
+                f"type {type(tensor).__name__} was found instead. To use the type as a "
+                "Parameter, please correct the detach() semantics defined by "
+                "its __torch_dispatch__() implementation."
+            )
+        tensor._is_param = True
+        return tensor
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        if id(self) in memo:
+            return memo[id(self)]
+        copied = type(self)(
+            self.data.clone(memory_format=flambeau.preserve_format), self.requires_grad
+        )
+        memo[id(self)] = copied
+        return copied
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from flambeau._utils import _rebuild_parameter, _rebuild_parameter_with_state
+
+        state = self.__dict__ or None
+        # Hooks belong to the running program, so an empty mapping stands in for them.
+        if state is None:
+            return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        return (
+            _rebuild_parameter_with_state,
+            (self.data, self.requires_grad, OrderedDict(), state),
+        )
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that is a buffer of the module it is assigned to, saved if ``persistent``."""
+
+    persistent: bool
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        if data is None:
+            data = flambeau.empty(0)
+        tensor = data.detach().requires_grad_(data.requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+
+def is_lazy(param: Any) -> bool:
+    """Tells whether a parameter has no shape yet; every parameter here has one."""
+    return False

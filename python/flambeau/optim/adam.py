@@ -1,0 +1,198 @@
+"""Adam."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import _C, Tensor
+from flambeau.optim.optimizer import Optimizer, _check_common, _check_fused, _get_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["Adam", "adam"]
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2014): steps scaled by running moments of the gradient.
+
+    All parameters of a group are updated by one op; ``foreach`` and ``fused`` are accepted and
+    make no difference.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
+        _check_common(lr, weight_decay, eps, betas)
+        _check_fused(foreach, fused, differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("amsgrad", False)
+            group.setdefault("maximize", False)
+            group.setdefault("foreach", None)
+            group.setdefault("capturable", False)
+            group.setdefault("differentiable", False)
+            group.setdefault("fused", None)
+            group.setdefault("decoupled_weight_decay", False)
+            for param in group["params"]:
+                own = self.state.get(param, {})
+                # Older checkpoints count steps in a plain number.
+                if "step" in own and not isinstance(own["step"], Tensor):
+                    own["step"] = flambeau.tensor(float(own["step"]), dtype=flambeau.float32)
+
+    def _init_state(self, own: dict[str, Any], param: Tensor, group: dict[str, Any]) -> None:
+        on_device = group["capturable"] or group["fused"]
+        own["step"] = flambeau.zeros(
+            (), dtype=flambeau.float32, device=param.device if on_device else None
+        )
+        own["exp_avg"] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+        own["exp_avg_sq"] = flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+        if group["amsgrad"]:
+            own["max_exp_avg_sq"] = flambeau.zeros_like(
+                param, memory_format=flambeau.preserve_format
+            )
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates the parameters once."""
+        loss = None if closure is None else self._closure_loss(closure)
+        state = self.state
+        for group in self.param_groups:
+            params: list[Tensor] = []
+            grads: list[Tensor] = []
+            exp_avgs: list[Tensor] = []
+            exp_avg_sqs: list[Tensor] = []
+            max_exp_avg_sqs: list[Tensor] = []
+            steps: list[Tensor] = []
+            amsgrad = group["amsgrad"]
+            for param in group["params"]:
+                grad = param.grad
+                if grad is None:
+                    continue
+                own = state[param]
+                if not own:
+                    self._init_state(own, param, group)
+                params.append(param)
+                grads.append(grad)
+                exp_avgs.append(own["exp_avg"])
+                exp_avg_sqs.append(own["exp_avg_sq"])
+                steps.append(own["step"])
+                if amsgrad:
+                    max_exp_avg_sqs.append(own["max_exp_avg_sq"])
+            if params:
+                beta1, beta2 = group["betas"]
+                adam(
+                    params,
+                    grads,
+                    exp_avgs,
+                    exp_avg_sqs,
+                    max_exp_avg_sqs,
+                    steps,
+                    amsgrad=amsgrad,
+                    beta1=beta1,
+                    beta2=beta2,
+                    lr=group["lr"],
+                    weight_decay=group["weight_decay"],
+                    eps=group["eps"],
+                    maximize=group["maximize"],
+                    differentiable=group["differentiable"],
+                    decoupled_weight_decay=group["decoupled_weight_decay"],
+                )
+        return loss
+
+
+def adam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    decoupled_weight_decay: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: Any,
+    beta2: Any,
+    lr: Any,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step on lists of tensors."""
+    if not differentiable:
+        _C._adam_step(
+            params,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr=_get_value(lr),
+            beta1=_get_value(beta1),
+            beta2=_get_value(beta2),
+            weight_decay=weight_decay,
+            eps=eps,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+            grad_scale=grad_scale,
+            found_inf=found_inf,
+        )
+        return
+    for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
+        grad = -grad if maximize else grad
+        step = state_steps[i]
+        step.add_(1)
+        if weight_decay != 0:
+            if decoupled_weight_decay:
+                param.mul_(1 - lr * weight_decay)
+            else:
+                grad = grad + param * weight_decay
+        exp_avgs[i].lerp_(grad, 1 - beta1)
+        exp_avg_sqs[i].mul_(beta2).addcmul_(grad, grad.conj(), value=1 - beta2)
+        second = exp_avg_sqs[i]
+        if amsgrad:
+            max_exp_avg_sqs[i].copy_(flambeau.maximum(max_exp_avg_sqs[i], second))
+            second = max_exp_avg_sqs[i]
+        denominator = (second / (1 - beta2**step)).sqrt() + eps
+        param.add_(exp_avgs[i].clone() / denominator * (-lr / (1 - beta1**step)))

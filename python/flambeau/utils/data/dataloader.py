@@ -1,0 +1,259 @@
+"""DataLoader: iterates over a dataset in batches, in this process."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau.utils.data.collate import default_collate, default_convert
+from flambeau.utils.data.dataset import IterableDataset, _Subscriptable
+from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+__all__ = ["DataLoader", "get_worker_info"]
+
+_FIXED_ATTRIBUTES = (
+    "batch_size",
+    "batch_sampler",
+    "sampler",
+    "drop_last",
+    "dataset",
+    "persistent_workers",
+)
+
+
+def get_worker_info() -> None:
+    """What a worker process knows about itself; None in the main process, which all code is in."""
+    return None
+
+
+class _DatasetKind:
+    Map = 0
+    Iterable = 1
+
+
+class _InfiniteConstantSampler:
+    """None for ever: what a batch of an iterable dataset is asked for."""
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
+
+
+class DataLoader(_Subscriptable):
+    """Iterates over a dataset: samples in an order, batched and collated.
+
+    Each iteration takes one draw from the default generator (or from ``generator``), and one
+    more when it shuffles, as in PyTorch, so that the same seed gives the same order.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        _check_worker_options(num_workers, timeout, prefetch_factor, persistent_workers)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        if isinstance(dataset, IterableDataset):
+            self._dataset_kind = _DatasetKind.Iterable
+            _check_iterable_options(shuffle, sampler, batch_sampler)
+        else:
+            self._dataset_kind = _DatasetKind.Map
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, "
+                    "sampler, and drop_last"
+                )
+            batch_size = None
+            drop_last = False
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+        if sampler is None:
+            if self._dataset_kind == _DatasetKind.Iterable:
+                sampler = _InfiniteConstantSampler()
+            elif shuffle:
+                sampler = RandomSampler(dataset, generator=generator)
+            else:
+                sampler = SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.generator = generator
+        if collate_fn is None:
+            collate_fn = default_collate if self._auto_collation else default_convert
+        self.collate_fn = collate_fn
+        self.persistent_workers = persistent_workers
+        self._iterator = None
+        self.__initialized = True
+
+    __initialized = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self.__initialized and name in _FIXED_ATTRIBUTES:
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def __iter__(self) -> _LoaderIterator:
+        return _LoaderIterator(self)
+
+    def __len__(self) -> int:
+        if self._dataset_kind == _DatasetKind.Map:
+            return len(self._index_sampler)
+        samples = len(self.dataset)
+        if self.batch_size is None:
+            return samples
+        if self.drop_last:
+            return samples // self.batch_size
+        return (samples + self.batch_size - 1) // self.batch_size
+
+
+def _check_worker_options(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
+) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable "
+            "multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers > 0:
+        raise NotImplementedError(
+            f"DataLoader: num_workers={num_workers} is not implemented; use num_workers=0, which "
+            "loads in the main process"
+        )
+    if prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing."
+            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if persistent_workers:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_iterable_options(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
+    for name, value in (
+        ("shuffle", shuffle or None),
+        ("sampler", sampler),
+        ("batch_sampler", batch_sampler),
+    ):
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
+                f"{name}={value}"
+            )
+
+
+class _LoaderIterator:
+    """One pass over a DataLoader."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+        self._indices = iter(loader._index_sampler)
+        # Worker processes would be seeded with this; it is drawn all the same, so that the
+        # generator's state does not depend on there being any.
+        self._base_seed = (
+            flambeau.empty((), dtype=flambeau.int64).random_(generator=loader.generator).item()
+        )
+        self._samples = (
+            iter(loader.dataset) if loader._dataset_kind == _DatasetKind.Iterable else None
+        )
+        self._exhausted = False
+        self._pin = loader.pin_memory and flambeau.cuda.is_available()
+
+    def __iter__(self) -> _LoaderIterator:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader._index_sampler)
+
+    def __next__(self) -> Any:
+        wanted = next(self._indices)
+        batch = self._fetch(wanted) if self._samples is None else self._fetch_next(wanted)
+        collated = self._loader.collate_fn(batch)
+        return _pinned(collated) if self._pin else collated
+
+    def _fetch(self, wanted: Any) -> Any:
+        dataset = self._loader.dataset
+        if not self._loader._auto_collation:
+            return dataset[wanted]
+        load_many = getattr(dataset, "__getitems__", None)
+        return load_many(wanted) if load_many else [dataset[index] for index in wanted]
+
+    def _fetch_next(self, wanted: Any) -> Any:
+        """The next samples of an iterable dataset, as many as ``wanted`` has places."""
+        if self._exhausted:
+            raise StopIteration
+        samples: Any = self._samples
+        if not self._loader._auto_collation:
+            return next(samples)
+        batch = []
+        for _ in wanted:
+            try:
+                batch.append(next(samples))
+            except StopIteration:
+                self._exhausted = True
+                break
+        if not batch or (self._loader.drop_last and len(batch) < len(wanted)):
+            raise StopIteration
+        return batch
+
+
+def _pinned(batch: Any) -> Any:
+    """The batch with its tensors in page-locked memory, from where they copy to a GPU faster."""
+    if isinstance(batch, flambeau.Tensor):
+        return batch.pin_memory()
+    if hasattr(batch, "pin_memory"):
+        return batch.pin_memory()
+    if isinstance(batch, dict):
+        return type(batch)({key: _pinned(value) for key, value in batch.items()})
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(_pinned(item) for item in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(_pinned(item) for item in batch)
+    return batch
