@@ -138,7 +138,7 @@ def training() -> None:
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-        assert losses[-1] < losses[0]
+        assert losses[-1] < 1.0
     model.load_state_dict(copy.deepcopy(model.state_dict()))
     assert "Conv2d(1, 4" in repr(model) and not model.eval()(data).isnan().any()
 
