@@ -1,34 +1,54 @@
-"""Comparisons with PyTorch are collected only when FLAMBEAU_ORACLE names an interpreter with it."""
+"""Comparisons with PyTorch: with itself where FLAMBEAU_ORACLE names an interpreter that has it,
+otherwise with its recorded answers. Tests that only make sense with itself are then not collected.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-collect_ignore_glob = [] if os.environ.get("FLAMBEAU_ORACLE") else ["test_*.py"]
+from compare import ORACLE, RECORDING, TOLERANCES, Comparison, Recording, Worker
+
+collect_ignore_glob = [] if ORACLE and not RECORDING else ["test_*_oracle.py"]
+if not ORACLE and not RECORDED.exists():
+    collect_ignore_glob = ["test_*.py"]
+
+# Draws from the normal distribution: two units in the last place.
+NORMAL = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2.4e-7, "float64": 4.5e-16}
 
 
 @pytest.fixture(scope="session")
-def comparison() -> Iterator[Any]:
-    from compare import Comparison
+def theirs() -> Iterator[Worker | Recording]:
+    """PyTorch, or what it answered."""
+    live = Worker(ORACLE, "torch") if ORACLE else None
+    answers = live if live is not None and not RECORDING else Recording(live)
+    yield answers
+    answers.close()
 
-    both = Comparison()
+
+@pytest.fixture(scope="session")
+def comparison(theirs: Worker | Recording) -> Iterator[Comparison]:
+    both = Comparison(theirs, TOLERANCES)
     yield both
-    both.close()
+    both.ours.close()
 
 
 @pytest.fixture(scope="session")
-def exact() -> Iterator[Any]:
+def exact(theirs: Worker | Recording) -> Iterator[Comparison]:
     """A comparison that allows no difference in any value."""
-    from compare import Comparison
-
-    both = Comparison(tolerances={})
+    both = Comparison(theirs, {})
     yield both
-    both.close()
+    both.ours.close()
+
+
+@pytest.fixture(scope="session")
+def nearly(theirs: Worker | Recording) -> Iterator[Comparison]:
+    """A comparison that allows two units in the last place of numbers of size one."""
+    both = Comparison(theirs, NORMAL)
+    yield both
+    both.ours.close()

@@ -1,7 +1,7 @@
 """Random programs mean the same under Flambeau and under PyTorch.
 
 A difference is reported as the shortest program that still shows it. FLAMBEAU_PROGRAMS sets how
-many seeds are tried and FLAMBEAU_FIRST_SEED where they begin.
+many seeds are tried and FLAMBEAU_FIRST_SEED where they begin; the first few hundred are recorded.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import os
 import random
 
 import pytest
-from compare import Comparison, report
+from compare import ORACLE, RECORDING, Comparison, report
 from programs import generate
 
 BATCH = 50
-COUNT = int(os.environ.get("FLAMBEAU_PROGRAMS", "2000"))
+LIVE = ORACLE is not None and not RECORDING
+COUNT = int(os.environ.get("FLAMBEAU_PROGRAMS", "2000")) if LIVE else 500
 FIRST = int(os.environ.get("FLAMBEAU_FIRST_SEED", "0"))
 
 
@@ -24,16 +25,3 @@ def test_random_programs_agree_with_pytorch(start: int, comparison: Comparison) 
         program = generate(random.Random(seed))
         if comparison.difference(program) is not None:
             pytest.fail(f"seed {seed}\n{report(program, comparison)}", pytrace=False)
-
-
-def test_programs_drawn_by_hypothesis_agree_with_pytorch(comparison: Comparison) -> None:
-    hypothesis = pytest.importorskip("hypothesis")
-
-    @hypothesis.settings(max_examples=150, deadline=None, derandomize=True, database=None)
-    @hypothesis.given(hypothesis.strategies.randoms(use_true_random=False))
-    def check(rng: random.Random) -> None:
-        program = generate(rng, 6)
-        text = comparison.difference(program)
-        assert text is None, "\n".join([*program, f"# {text}"])
-
-    check()

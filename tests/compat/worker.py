@@ -17,14 +17,17 @@ import sys
 import warnings
 from typing import Any
 
+# As many decimal digits as tell any two numbers of a dtype apart.
+DIGITS = {"float16": 5, "bfloat16": 4, "float32": 9, "complex64": 9}
 
-def plain(value: Any) -> Any:
+
+def plain(value: Any, digits: int = 17) -> Any:
     """Numbers and lists of numbers as JSON has them; a complex number is a pair."""
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain(item, digits) for item in value]
     if isinstance(value, complex):
-        return [value.real, value.imag]
-    return value
+        return [plain(value.real, digits), plain(value.imag, digits)]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def describe_tensor(tensor: Any, depth: int = 0) -> dict[str, Any]:
@@ -39,7 +42,9 @@ def describe_tensor(tensor: Any, depth: int = 0) -> dict[str, Any]:
     data = tensor.detach()
     if hasattr(data, "_is_zerotensor") and data._is_zerotensor():
         data = data.clone()
-    described["values"] = plain(data.resolve_conj().reshape(-1).tolist())
+    described["values"] = plain(
+        data.resolve_conj().reshape(-1).tolist(), DIGITS.get(described["dtype"], 17)
+    )
     if depth == 0:
         described["version"] = tensor._version
         with warnings.catch_warnings():
