@@ -12,7 +12,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from compare import ORACLE, RECORDING, TOLERANCES, Comparison, Recording, Worker
+from compare import (
+    ORACLE,
+    RECORDED,
+    RECORDING,
+    TOLERANCES,
+    Comparison,
+    Recording,
+    Worker,
+)
 
 collect_ignore_glob = [] if ORACLE and not RECORDING else ["test_*_oracle.py"]
 if not ORACLE and not RECORDED.exists():
