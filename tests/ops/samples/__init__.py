@@ -6,6 +6,7 @@ from . import (  # noqa: F401  (importing a family declares its entries)
     creation,
     indexing,
     joining,
+    layers,
     matmul,
     nn,
     random,

@@ -114,6 +114,7 @@ class Op:
     where: str
     empty: str | None
     zero_dim: str | None
+    covers: frozenset[str]
 
     def __str__(self) -> str:
         return self.name
@@ -173,6 +174,7 @@ def op(
     where: str = "",
     empty: str | None = None,
     zero_dim: str | None = None,
+    covers: str = "",
 ) -> None:
     """Declares the samples of an op, and of its aliases when `names` holds several words.
 
@@ -186,6 +188,7 @@ def op(
     tolerance  factor on the tolerance of each dtype
     where      the module in which the function is found, such as nn.functional
     empty      why the op has no call with a zero-size tensor; `zero_dim` likewise
+    covers     registered ops that are only reached through this one
     """
     flat: list[Call] = []
     for item in calls:
@@ -209,6 +212,7 @@ def op(
             where,
             empty,
             zero_dim,
+            frozenset(covers.split()),
         )
 
 
