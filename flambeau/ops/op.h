@@ -13,6 +13,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "flambeau/tensor/generator.h"
@@ -136,6 +137,11 @@ void store(Result& r, std::tuple<T...> value) {
   static_assert((std::is_same_v<T, Tensor> && ...), "a tuple result holds tensors");
   r.form = Result::Form::tuple;
   std::apply([&](auto&... item) { (r.tensors.push_back(std::move(item)), ...); }, value);
+}
+// An argument decides which of several forms the result has.
+template <class... T>
+void store(Result& r, std::variant<T...> value) {
+  std::visit([&](auto& form) { store(r, std::move(form)); }, value);
 }
 inline void store(Result& r, bool value) { r.form = Result::Form::boolean, r.scalar = value; }
 inline void store(Result& r, int64_t value) { r.form = Result::Form::integer, r.scalar = value; }

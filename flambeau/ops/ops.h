@@ -152,6 +152,8 @@ Tensor scatter(const Tensor& input, int64_t dim, const Tensor& index, const Oper
 Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& src);
 Tensor scatter_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
+Tensor scatter_reduce(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src,
+                      std::string_view reduce, bool include_self);
 Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value);
 Tensor masked_select(const Tensor& input, const Tensor& mask);
 Tensor masked_scatter(const Tensor& input, const Tensor& mask, const Tensor& source);

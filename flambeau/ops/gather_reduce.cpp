@@ -1,0 +1,160 @@
+// scatter_reduce: elements that meet at one place are combined there.
+#include <limits>
+#include <memory>
+
+#include "flambeau/ops/indexing.h"
+#include "flambeau/ops/views.h"
+
+namespace flambeau {
+namespace {
+
+enum class Reduce { sum, prod, mean, amax, amin };
+
+Reduce parse_reduce(std::string_view name) {
+  if (name == "sum") return Reduce::sum;
+  if (name == "prod") return Reduce::prod;
+  if (name == "mean") return Reduce::mean;
+  if (name == "amax") return Reduce::amax;
+  if (name == "amin") return Reduce::amin;
+  fail<RuntimeError>(
+      "scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {}", name);
+}
+
+// The value that changes nothing under the reduction.
+Scalar neutral(Reduce reduce, DType dtype) {
+  if (reduce == Reduce::sum || reduce == Reduce::mean) return 0;
+  if (reduce == Reduce::prod) return 1;
+  Scalar value;
+  dispatch<dtypes::RealBool>("scatter_reduce", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (is_floating_type<T>) {
+      const double infinity = std::numeric_limits<double>::infinity();
+      value = reduce == Reduce::amax ? -infinity : infinity;
+    } else {
+      value =
+          reduce == Reduce::amax ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+    }
+  });
+  return value;
+}
+
+// How many elements meet at each place, at least one.
+Tensor meeting_counts(const Tensor& self, int64_t dim, const Tensor& index, bool include_self) {
+  const NoGrad off;
+  const Tensor start = include_self ? ones_like(self) : zeros_like(self);
+  const Tensor counts = scatter_add_(start, dim, index, ones(index.sizes(), options_of(self)));
+  return clamp(counts, Scalar(1), std::nullopt);
+}
+
+struct ReduceRule {
+  Reduce reduce;
+  int64_t dim;
+  bool include_self;
+  Saved self, index, src, out;  // self before, out after
+
+  // Gradients of self and of those elements of src that the index reaches.
+  std::pair<Tensor, Tensor> operator()(const Tensor& g) const {
+    const Tensor at = index();
+    switch (reduce) {
+      case Reduce::sum: return {kept(g), gather(g, dim, at)};
+      case Reduce::mean: {
+        const Tensor share = g / meeting_counts(self(), dim, at, include_self);
+        return {kept(share), gather(share, dim, at)};
+      }
+      case Reduce::prod: return of_product(g);
+      default: return of_extreme(g);
+    }
+  }
+
+  // Where self does not take part, its gradient ends.
+  Tensor kept(const Tensor& g) const { return include_self ? g : scatter(g, dim, index(), 0); }
+
+  std::pair<Tensor, Tensor> of_extreme(const Tensor& g) const {
+    const Tensor at = index(), best = out(), source = corner(src(), at.sizes());
+    const Tensor mine = to(self() == best, g.dtype());
+    const Tensor theirs = to(source == gather(best, dim, at), g.dtype());
+    // All that reached the extreme share its gradient.
+    const Tensor from_self = include_self ? mine : zeros_like(mine);
+    const Tensor count = clamp(scatter_add(from_self, dim, at, theirs), Scalar(1), std::nullopt);
+    const Tensor share = g / count;
+    return {kept(mine * share), theirs * gather(share, dim, at)};
+  }
+
+  // The product of the others at the same place: without zeros by division; a single zero receives
+  // the product of the rest; beside a zero, everybody else receives nothing.
+  std::pair<Tensor, Tensor> of_product(const Tensor& g) const {
+    const Tensor at = index(), source = corner(src(), at.sizes()), x = self();
+    const Tensor x_zero = x == 0, source_zero = source == 0;
+    const Tensor plain_x = masked_fill(x, x_zero, 1),
+                 plain_source = masked_fill(source, source_zero, 1);
+    const Tensor start = include_self ? plain_x : scatter(plain_x, dim, at, 1);
+    const Tensor product = scatter_reduce(start, dim, at, plain_source, "prod", true);
+    const Tensor own_zeros = to(x_zero, g.dtype());
+    const Tensor zeros_there = scatter_add(include_self ? own_zeros : zeros_like(own_zeros), dim,
+                                           at, to(source_zero, g.dtype()));
+    const auto others = [](const Tensor& value, const Tensor& is_zero, const Tensor& whole,
+                           const Tensor& zero_count) {
+      return where(is_zero, where(zero_count == 1, whole, 0),
+                   where(zero_count == 0, whole / value, 0));
+    };
+    const Tensor for_self = g * others(plain_x, x_zero, product, zeros_there);
+    const Tensor for_source =
+        gather(g, dim, at) *
+        others(plain_source, source_zero, gather(product, dim, at), gather(zeros_there, dim, at));
+    return {kept(for_self), for_source};
+  }
+};
+
+void reduce_into(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                 Reduce reduce, bool include_self) {
+  const NoGrad off;
+  const Tensor window = make_alias(self);
+  if (!include_self) scatter_(window, dim, index, neutral(reduce, self.dtype()));
+  const WriteMode modes[] = {WriteMode::add, WriteMode::multiply, WriteMode::add,
+                             WriteMode::maximum, WriteMode::minimum};
+  write_scattered("scatter_reduce", window, dim, index, src, modes[static_cast<int>(reduce)]);
+  if (reduce != Reduce::mean) return;
+  const Tensor counts = meeting_counts(self, dim, index, include_self);
+  if (is_integral(self.dtype())) {
+    div_floor_(window, counts);
+  } else {
+    div_(window, counts);
+  }
+}
+
+}  // namespace
+
+Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                       std::string_view reduce, bool include_self) {
+  dim = wrap_dim(dim, self.dim());
+  const Reduce kind = parse_reduce(reduce);
+  check_inplace("scatter_reduce_", self);
+  const bool records = grad_enabled() && (self.requires_grad() || src.requires_grad());
+  // The rule needs self as it was.
+  const bool reads_self = kind != Reduce::sum;
+  const Tensor before = records && reads_self ? clone(self) : Tensor();
+  reduce_into(self, dim, index, src, kind, include_self);
+  if (!records) return self;
+  if (Record r = Record::in_place("scatter_reduce", self, {src})) {
+    const bool extreme = kind == Reduce::amax || kind == Reduce::amin;
+    auto rule = std::make_shared<ReduceRule>(
+        ReduceRule{kind, dim, include_self, r.save(before), r.save(index), r.save(src),
+                   extreme ? r.save(clone(detach_alias(self))) : Saved()});
+    r.wrt(0, [rule](const Tensor& g) { return (*rule)(g).first; });
+    r.wrt(1, [rule, shape = src->sizes](const Tensor& g) {
+      return fill_up((*rule)(g).second, shape);
+    });
+  }
+  return self;
+}
+
+Tensor scatter_reduce(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src,
+                      std::string_view reduce, bool include_self) {
+  return scatter_reduce_(clone(input), dim, index, src, reduce, include_self);
+}
+OP(scatter_reduce, "scatter_reduce(input, dim, index, src, reduce, *, include_self=True)",
+   "A copy of input combined with the elements of src at the places along dim that index names.")
+OP_METHOD(scatter_reduce_, "scatter_reduce_(self, dim, index, src, reduce, *, include_self=True)",
+          "Combines self with the elements of src at the places along dim that index names.")
+
+}  // namespace flambeau

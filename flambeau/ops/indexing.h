@@ -1,0 +1,30 @@
+// What the files of indexing ops share.
+#pragma once
+
+#include "flambeau/kernels/indexing.h"
+#include "flambeau/ops/ops.h"
+
+namespace flambeau {
+
+// Raises unless the tensor holds int32 or int64; the index as int64 on the device.
+Tensor checked_index(const char* op, const Tensor& index, Device device);
+// The positions of the elements that are not zero, flat: (n).
+Tensor nonzero_flat(const Tensor& input);
+// The same as coordinates: (rank, n).
+Tensor nonzero_columns(const Tensor& input);
+// Values that are about to be written into `target` while they may lie in its memory.
+Tensor apart_from(const Tensor& target, const Tensor& values);
+
+// self[indices], and a write there that has been checked and is recorded by the caller.
+Tensor read_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices);
+void write_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices,
+              const Tensor& values, WriteMode mode);
+
+// Writes src along dim at the places that index names: checked and versioned, not recorded.
+void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
+                     const Operand& src, WriteMode mode);
+// The corner of input that has these sizes, and its gradient: zeros around what was used.
+Tensor corner(const Tensor& input, IntSpan sizes);
+Tensor fill_up(const Tensor& used, IntSpan shape);
+
+}  // namespace flambeau

@@ -1,0 +1,195 @@
+// Ops whose places a mask names, and the positions of nonzeros.
+#include <variant>
+
+#include "flambeau/kernels/elementwise.h"
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/indexing.h"
+#include "flambeau/ops/views.h"
+
+namespace flambeau {
+namespace {
+
+void check_mask(const char* op, const Tensor& mask) {
+  CHECK(mask.dtype() == DType::bool_, RuntimeError,
+        "{} only supports boolean masks, but got mask with dtype {}", op,
+        dtype_legacy_name(mask.dtype()));
+}
+
+// out = value where the mask says so, else input. `out` may be the input, or undefined for a new
+// one.
+Tensor fill_where(const char* op, Tensor out, const Tensor& input, const Tensor& mask,
+                  const Operand& value) {
+  check_mask("masked_fill_", mask);
+  const DType dtype = input.dtype();
+  common_device(op, {input, mask, value});
+  Operand filling = value;
+  Tensor cast;
+  if (value.is_tensor()) {
+    const Tensor& tensor = value.tensor();
+    CHECK(tensor.dim() == 0, RuntimeError,
+          "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} "
+          "dimension(s).",
+          tensor.dim());
+    CHECK(!tensor.is_complex() || input.is_complex(), RuntimeError,
+          "{}: value cannot be converted to type {} without overflow", op, dtype);
+    const NoGrad off;
+    cast = apart_from(input, cast_operand(value, dtype, input.device()));
+    filling = Operand(cast);
+  } else {
+    CHECK(!value.scalar().is_complex() || input.is_complex(), RuntimeError,
+          "{}: value cannot be converted to type {} without overflow", op, dtype);
+  }
+  const Operand inputs[] = {mask, filling, input};
+  TensorIter iter;
+  iter.build({op}, &out, &dtype, 1, inputs, 3, dtype);
+  kernels::where(input.device_type(), iter);
+  return out;
+}
+
+void record_fill(Record& r, const Tensor& mask) {
+  const Saved saved = r.save(mask);
+  r.wrt(0, [saved](const Tensor& g) { return masked_fill(g, saved(), 0); });
+  r.wrt(1, [saved](const Tensor& g) { return sum(where(saved(), g, 0)); });
+}
+
+const Tensor& tensor_or_none(const Operand& operand) {
+  static const Tensor none;
+  return operand.is_tensor() ? operand.tensor() : none;
+}
+
+}  // namespace
+
+Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value) {
+  check_inplace("masked_fill_", self);
+  fill_where("masked_fill_", self, self, mask, value);
+  self.bump_version("masked_fill_");
+  if (Record r = Record::in_place("masked_fill", self, {tensor_or_none(value)}))
+    record_fill(r, mask);
+  return self;
+}
+Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value) {
+  Tensor out = fill_where("masked_fill", {}, input, mask, value);
+  if (Record r{"masked_fill", out, {input, tensor_or_none(value)}}) record_fill(r, mask);
+  return out;
+}
+OP(masked_fill, "masked_fill(input, mask, value)", "A copy of input with value where mask is true.")
+OP_METHOD(masked_fill_, "masked_fill_(self, mask, value)", "Writes value where mask is true.")
+
+Tensor masked_select(const Tensor& input, const Tensor& mask) {
+  CHECK(mask.dtype() == DType::bool_, RuntimeError,
+        "masked_select: expected BoolTensor for mask, got {}", mask.dtype());
+  common_device("masked_select", {input, mask});
+  const Dims shape = broadcast_shapes(mask.sizes(), input.sizes());
+  Tensor out;
+  {
+    const NoGrad off;
+    out = read_at("masked_select", expand(input, shape), {expand(mask, shape)});
+  }
+  if (Record r{"masked_select", out, {input}}) {
+    r.wrt(0, [shape, saved = r.save(mask)](const Tensor& g) {
+      return masked_scatter(zeros(shape, options_of(g)), saved(), g);
+    });
+  }
+  return out;
+}
+OP(masked_select, "masked_select(input, mask)",
+   "The elements of input where mask is true, as a vector.")
+
+namespace {
+
+Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& source) {
+  check_mask("masked_scatter_", mask);
+  CHECK(self.dtype() == source.dtype(), RuntimeError,
+        "masked_scatter: expected self and source to have same dtypes but got {} and {}",
+        dtype_legacy_name(self.dtype()), dtype_legacy_name(source.dtype()));
+  common_device("masked_scatter_", {self, mask, source});
+  check_inplace("masked_scatter_", self);
+  check_no_internal_overlap("masked_scatter_", self);
+  {
+    const NoGrad off;
+    const Tensor window = make_alias(self);
+    const Tensor places = nonzero_flat(expand(mask, self.sizes()));
+    const int64_t count = places.numel();
+    CHECK(count <= source.numel(), RuntimeError,
+          "masked_scatter: Number of elements of source < number of ones in mask ({} < {})",
+          source.numel(), count);
+    const Tensor values = narrow(reshape(apart_from(self, source), -1), 0, 0, count);
+    write_at("masked_scatter_", window, {expand(mask, self.sizes())}, values, WriteMode::assign);
+  }
+  self.bump_version("masked_scatter_");
+  if (Record r = Record::in_place("masked_scatter", self, {source})) {
+    const Saved saved = r.save(mask);
+    r.wrt(0, [saved](const Tensor& g) { return masked_fill(g, saved(), 0); });
+    r.wrt(1, [saved, shape = source->sizes, numel = source.numel()](const Tensor& g) {
+      const Tensor used = masked_select(g, expand(saved(), g.sizes()));
+      const Tensor all =
+          embed("masked_scatter_backward", used, numel,
+                [count = used.numel()](const Tensor& whole) { return narrow(whole, 0, 0, count); });
+      return reshape(all, shape);
+    });
+  }
+  return self;
+}
+
+}  // namespace
+
+Tensor masked_scatter(const Tensor& input, const Tensor& mask, const Tensor& source) {
+  const Dims shape = broadcast_shapes(mask.sizes(), input.sizes());
+  return masked_scatter_(clone(expand(input, shape), MemoryFormat::contiguous), mask, source);
+}
+OP(masked_scatter, "masked_scatter(input, mask, source)",
+   "A copy of input with the elements of source, in order, where mask is true.")
+OP_METHOD(masked_scatter_, "masked_scatter_(self, mask, source)",
+          "Writes the elements of source, in order, where mask is true.")
+
+// --- Positions ---------------------------------------------------------------------------------
+
+namespace {
+
+Tensor positions(const Tensor& input, bool flat) {
+  CHECK(!input.device().is_meta(), NotImplementedError,
+        "nonzero: the shape of the result depends on the data, which a meta tensor does not have");
+  const NoGrad off;
+  Tensor out;
+  kernels::nonzero(input.device_type(), contiguous(input), flat, out);
+  return out;
+}
+
+}  // namespace
+
+Tensor nonzero_flat(const Tensor& input) { return positions(input, true); }
+Tensor nonzero_columns(const Tensor& input) { return positions(input, false); }
+
+Tensor nonzero(const Tensor& input) {
+  const NoGrad off;
+  const Tensor columns = nonzero_columns(input);
+  return make_alias(columns, {columns->sizes[1], columns->sizes[0]}, {1, columns->sizes[1]}, 0);
+}
+
+namespace {
+
+std::vector<Tensor> nonzero_tuple(const Tensor& input) {
+  const NoGrad off;
+  if (input.dim() == 0) return {nonzero_flat(input)};
+  const Tensor columns = nonzero_columns(input);
+  std::vector<Tensor> out;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    const int64_t count = columns->sizes[1];
+    out.push_back(make_alias(columns, count, 1, d * count));
+  }
+  return out;
+}
+
+std::variant<Tensor, std::vector<Tensor>> nonzero_op(const Tensor& input, bool as_tuple) {
+  if (as_tuple) return nonzero_tuple(input);
+  return nonzero(input);
+}
+
+}  // namespace
+OP(nonzero_op, "nonzero(input, *, as_tuple=False)",
+   "The positions of the elements that are not zero: a row each, or a vector per dimension.")
+OP(nonzero, "argwhere(input)", "The positions of the elements that are not zero, a row each.")
+OP_FUNCTION(nonzero_tuple, "where(condition)",
+            "The positions where condition is true, a vector per dimension.")
+
+}  // namespace flambeau
