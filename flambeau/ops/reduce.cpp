@@ -101,4 +101,69 @@ OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.")
 OP(mean, "mean(input, dim, keepdim=False, *, dtype=None)",
    "The mean of the elements along the given dimensions.")
 
+namespace {
+
+Tensor nansum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+              std::optional<DType> dtype) {
+  CHECK(!input.is_complex(), NotImplementedError, "nansum on {} does not support complex inputs",
+        input.device().is_cpu() ? std::string("CPU") : to_text(input.device()));
+  // Integers hold no NaN.
+  if (!input.is_floating() || (dtype && !is_floating(*dtype))) {
+    return sum(input, dim, keepdim, dtype);
+  }
+  const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
+  const DimSet dims = DimSet::of(dim, x.dim());
+  Tensor out = reduce_with(kernels::nansum, x, dims, keepdim, x.dtype());
+  if (Record r{"nansum", out, {x}}) {
+    r.wrt(0, [kept = r.save(x), dims, keepdim](const Tensor& g) {
+      const Tensor values = kept();
+      return spread_back(g, values.sizes(), dims, keepdim) * (values == values);
+    });
+  }
+  return out;
+}
+OP(nansum, "nansum(input, dim=None, keepdim=False, *, dtype=None)",
+   "The sum of the elements that are not NaN, of all or along the given dimensions.")
+
+Tensor nanmean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+               std::optional<DType> dtype) {
+  CHECK(is_differentiable(input.dtype()), NotImplementedError,
+        "nanmean(): expected input to have floating point or complex dtype but got {}",
+        dtype_legacy_name(input.dtype()));
+  const Tensor count = sum(input == input, dim, keepdim);
+  return nansum(input, dim, keepdim, dtype) / count;
+}
+OP(nanmean, "nanmean(input, dim=None, keepdim=False, *, dtype=None)",
+   "The mean of the elements that are not NaN, of all or along the given dimensions.")
+
+Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
+  const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
+  const DimSet dims = DimSet::of(dim, x.dim());
+  Tensor out;
+  {
+    const NoGrad off;
+    if (x.numel() == 0 || x.is_complex()) {
+      out = log(sum(exp(x), dim, keepdim));
+    } else {
+      // The largest element is taken out so that nothing overflows, unless it is infinite itself.
+      const Tensor most = reduce_with(kernels::amax, x, dims, true, x.dtype());
+      const Tensor shift = masked_fill(most, isinf(most), 0.0);
+      const Tensor total = log(reduce_with(kernels::sum, exp(x - shift), dims, true, x.dtype()));
+      out = view(total + shift, reduced_shape(x.sizes(), dims, keepdim));
+    }
+  }
+  if (Record r{"logsumexp", out, {x}}) {
+    r.wrt(0, [kept = r.save(x), y = r.save_output(out), dims, keepdim](const Tensor& g) {
+      const Tensor values = kept();
+      const IntSpan sizes = values.sizes();
+      return with_reduced_dims(g, sizes, dims, keepdim) *
+             conj(exp(values - with_reduced_dims(y(), sizes, dims, keepdim)));
+    });
+  }
+  return out;
+}
+OP(logsumexp, "logsumexp(input, dim, keepdim=False)",
+   "The logarithm of the sum of exponentials along the given dimensions, without overflow.")
+
+}  // namespace
 }  // namespace flambeau

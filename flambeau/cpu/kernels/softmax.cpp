@@ -2,23 +2,12 @@
 // in cache while it is read twice or three times; along another one, a block of columns does.
 #include <limits>
 
-#include "flambeau/base/parallel.h"
-#include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/slices.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/softmax.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
-
-// The tensor as rows x size x columns around the dimension.
-struct Shape {
-  int64_t outer = 1, size = 1, inner = 1;
-  Shape(const Tensor& tensor, int64_t dim) {
-    for (int64_t d = 0; d < tensor.dim(); ++d) {
-      (d < dim ? outer : d == dim ? size : inner) *= tensor->sizes[d];
-    }
-  }
-};
 
 template <class C>
 constexpr int chunk = 64 / sizeof(C);  // a register of elements
@@ -115,8 +104,7 @@ void softmax_row(const T* x, T* out, int64_t n) {
 template <class T, bool Log>
 void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
   using C = ComputeType<T>;
-  constexpr int64_t width = 512;
-  C most[width], total[width];
+  C most[column_block], total[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
   for (int64_t i = 0; i < size; ++i) {
     const T* row = x + i * stride;
@@ -141,38 +129,15 @@ void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n
   }
 }
 
-// Calls rows(offset) or columns(offset, n) over the whole tensor, in parallel.
-template <class Rows, class Columns>
-void for_each_slice(const Shape& s, const Rows& rows, const Columns& columns) {
-  constexpr int cost = 8;
-  const int64_t grain = std::max<int64_t>(1, default_grain / cost / std::max<int64_t>(s.size, 1));
-  if (s.inner == 1) {
-    parallel_for(0, s.outer, grain, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) rows(i * s.size);
-    });
-    return;
-  }
-  constexpr int64_t width = 512;
-  const int64_t blocks = (s.inner + width - 1) / width;
-  parallel_for(0, s.outer * blocks, std::max<int64_t>(1, grain / std::min(width, s.inner)),
-               [&](int64_t first, int64_t last) {
-    for (int64_t task = first; task < last; ++task) {
-      const int64_t column = task % blocks * width;
-      columns(task / blocks * s.size * s.inner + column, std::min(width, s.inner - column));
-    }
-  });
-}
-
 template <bool Log>
 void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
-  const Shape shape(input, dim);
+  const SliceShape shape(input, dim);
   dispatch<dtypes::Floating>("softmax_lastdim_kernel_impl", input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = input.data<T>();
     T* y = out.data<T>();
-    if (input.numel() == 0) return;
     for_each_slice(
-        shape, [&](int64_t at) { softmax_row<T, Log>(x + at, y + at, shape.size); },
+        shape, 8, [&](int64_t at) { softmax_row<T, Log>(x + at, y + at, shape.size); },
         [&](int64_t at, int64_t n) {
           softmax_columns<T, Log>(x + at, y + at, shape.size, shape.inner, n);
         });
@@ -216,7 +181,7 @@ void backward_row(const T* g, const T* y, T* out, int64_t n) {
 template <class T, bool Log>
 void backward_columns(const T* g, const T* y, T* out, int64_t size, int64_t stride, int64_t n) {
   using C = ComputeType<T>;
-  C total[512] = {};
+  C total[column_block] = {};
   for (int64_t i = 0; i < size; ++i) {
     IVDEP for (int64_t j = 0; j < n; ++j) {
       total[j] += share<Log>(static_cast<C>(g[i * stride + j]), static_cast<C>(y[i * stride + j]));
@@ -233,14 +198,13 @@ void backward_columns(const T* g, const T* y, T* out, int64_t size, int64_t stri
 template <bool Log>
 void softmax_backward_kernel(const Tensor& grad, const Tensor& output, const Tensor& out,
                              int64_t dim) {
-  const Shape shape(output, dim);
+  const SliceShape shape(output, dim);
   dispatch<dtypes::Floating>("softmax_backward", output.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T *g = grad.data<T>(), *y = output.data<T>();
     T* to = out.data<T>();
-    if (output.numel() == 0) return;
     for_each_slice(
-        shape, [&](int64_t at) { backward_row<T, Log>(g + at, y + at, to + at, shape.size); },
+        shape, 8, [&](int64_t at) { backward_row<T, Log>(g + at, y + at, to + at, shape.size); },
         [&](int64_t at, int64_t n) {
           backward_columns<T, Log>(g + at, y + at, to + at, shape.size, shape.inner, n);
         });

@@ -1,0 +1,165 @@
+// CPU kernels of cumulative sums, products, extremes and logcumsumexp.
+#include <cmath>
+#include <limits>
+
+#include "flambeau/cpu/kernels/slices.h"
+#include "flambeau/kernels/math.h"
+#include "flambeau/kernels/scan.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+// Long running sums lose digits; floats are therefore carried in double.
+template <class T>
+using Carry = std::conditional_t<is_floating_type<T>, double,
+                                 std::conditional_t<std::is_same_v<T, std::complex<float>>,
+                                                    std::complex<double>, T>>;
+
+template <class T, class Carried>
+inline T narrow(Carried value) {
+  if constexpr (is_complex_type<T>) {
+    return T(value);
+  } else {
+    return static_cast<T>(static_cast<ComputeType<T>>(value));
+  }
+}
+
+// out[i] = f(out[i - 1], in[i]) along the dimension, from `start`.
+template <class T, class F>
+void scan(const Tensor& input, const Tensor& out, int64_t dim, bool reverse, Carry<T> start, F f) {
+  using A = Carry<T>;
+  const SliceShape shape(input, dim);
+  const T* x = input.data<T>();
+  T* y = out.data<T>();
+  const auto index = [&](int64_t i) { return reverse ? shape.size - 1 - i : i; };
+  for_each_slice(
+      shape, 2,
+      [&](int64_t at) {
+        A carried = start;
+        for (int64_t i = 0; i < shape.size; ++i) {
+          const int64_t k = at + index(i);
+          carried = f(carried, static_cast<A>(static_cast<ComputeType<T>>(x[k])));
+          y[k] = narrow<T>(carried);
+        }
+      },
+      [&](int64_t at, int64_t n) {
+        A carried[column_block];
+        std::fill_n(carried, n, start);
+        for (int64_t i = 0; i < shape.size; ++i) {
+          const int64_t k = at + index(i) * shape.inner;
+          IVDEP for (int64_t j = 0; j < n; ++j) {
+            carried[j] = f(carried[j], static_cast<A>(static_cast<ComputeType<T>>(x[k + j])));
+            y[k + j] = narrow<T>(carried[j]);
+          }
+        }
+      });
+}
+
+constexpr DTypeSet scanned = dtypes::FloatingComplex | DType::int64;
+
+void cumsum_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool reverse) {
+  dispatch<scanned>("cumsum_out_cpu", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Carry<T>;
+    scan<T>(input, out, dim, reverse, A(0), [](A a, A b) { return math::plus(a, b); });
+  });
+}
+KERNEL_FOR(cumsum, cumsum_kernel)
+
+void cumprod_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool reverse) {
+  dispatch<scanned>("cumprod_out_cpu", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Carry<T>;
+    scan<T>(input, out, dim, reverse, A(1), [](A a, A b) { return math::times(a, b); });
+  });
+}
+KERNEL_FOR(cumprod, cumprod_kernel)
+
+// log(exp(a) + exp(b)) without overflow; equal infinities give themselves.
+inline double log_add_exp(double a, double b) {
+  const double high = math::maximum(a, b), low = math::minimum(a, b);
+  if (high == low || std::isinf(high)) return std::isinf(high) ? high : high + M_LN2;
+  return high + std::log1p(std::exp(low - high));
+}
+
+void logcumsumexp_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool reverse) {
+  dispatch<dtypes::Floating>("logcumsumexp_out_cpu", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    scan<T>(input, out, dim, reverse, -std::numeric_limits<double>::infinity(), log_add_exp);
+  });
+}
+KERNEL_FOR(logcumsumexp, logcumsumexp_kernel)
+
+// grad_k = exp(x_k - y_k) r_k, where r_k = g_k + exp(y_k - y_{k+1}) r_{k+1}: no exponent is positive.
+template <class T>
+void logcumsumexp_backward_slice(const T* g, const T* x, const T* y, T* out, int64_t size,
+                                 int64_t step) {
+  double carried = 0;
+  for (int64_t i = size - 1; i >= 0; --i) {
+    const int64_t k = i * step;
+    const auto at = [](T value) { return static_cast<double>(static_cast<ComputeType<T>>(value)); };
+    const double fade = i + 1 < size ? std::exp(at(y[k]) - at(y[k + step])) : 0;
+    carried = at(g[k]) + (carried == 0 ? 0 : fade * carried);
+    const double share = std::exp(at(x[k]) - at(y[k]));
+    out[k] = narrow<T>(at(x[k]) == -std::numeric_limits<double>::infinity() ? 0 : share * carried);
+  }
+}
+
+void logcumsumexp_backward_kernel(const Tensor& grad, const Tensor& input, const Tensor& output,
+                                  const Tensor& out, int64_t dim) {
+  dispatch<dtypes::Floating>("logcumsumexp_backward", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const SliceShape s(input, dim);
+    const auto slice = [&](int64_t at) {
+      logcumsumexp_backward_slice(grad.data<T>() + at, input.data<T>() + at, output.data<T>() + at,
+                                  out.data<T>() + at, s.size, s.inner);
+    };
+    for_each_slice(s, 16, slice, [&](int64_t at, int64_t n) {
+      for (int64_t j = 0; j < n; ++j) slice(at + j);
+    });
+  });
+}
+KERNEL_FOR(logcumsumexp_backward, logcumsumexp_backward_kernel)
+
+// The last of equal elements counts; NaN, once seen, stays.
+template <class T, class Better>
+void scan_index_slice(const T* x, T* values, int64_t* indices, int64_t size, int64_t step,
+                      Better better) {
+  using C = ComputeType<T>;
+  C best = static_cast<C>(x[0]);
+  int64_t at = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const C v = static_cast<C>(x[i * step]);
+    if (v != v || (best == best && better(v, best))) best = v, at = i;
+    values[i * step] = static_cast<T>(best);
+    indices[i * step] = at;
+  }
+}
+
+template <class Better>
+void scan_index(const char* name, const Tensor& input, const Tensor& values, const Tensor& indices,
+                int64_t dim, Better better) {
+  dispatch<dtypes::RealBool>(name, input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const SliceShape s(input, dim);
+    const auto slice = [&](int64_t at) {
+      scan_index_slice(input.data<T>() + at, values.data<T>() + at, indices.data<int64_t>() + at,
+                       s.size, s.inner, better);
+    };
+    for_each_slice(s, 2, slice, [&](int64_t at, int64_t n) {
+      for (int64_t j = 0; j < n; ++j) slice(at + j);
+    });
+  });
+}
+
+void cummax_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim) {
+  scan_index("cummax_cpu", input, values, indices, dim, [](auto a, auto b) { return a >= b; });
+}
+KERNEL_FOR(cummax, cummax_kernel)
+void cummin_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim) {
+  scan_index("cummin_cpu", input, values, indices, dim, [](auto a, auto b) { return a <= b; });
+}
+KERNEL_FOR(cummin, cummin_kernel)
+
+}  // namespace
+}  // namespace flambeau::cpu::ISA_NAMESPACE

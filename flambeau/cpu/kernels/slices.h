@@ -1,0 +1,47 @@
+// Work along one dimension of a contiguous tensor: rows where it is the last one, blocks of
+// neighbouring columns where it is not.
+#pragma once
+
+#include <algorithm>
+
+#include "flambeau/base/parallel.h"
+#include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/tensor/tensor.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+
+// The tensor as outer x size x inner around the dimension.
+struct SliceShape {
+  int64_t outer = 1, size = 1, inner = 1;
+  SliceShape(const Tensor& tensor, int64_t dim) {
+    for (int64_t d = 0; d < tensor.dim(); ++d) {
+      (d < dim ? outer : d == dim ? size : inner) *= tensor->sizes[d];
+    }
+  }
+};
+
+constexpr int64_t column_block = 512;
+
+// Calls rows(offset) where inner is one, else columns(offset, n) with n <= column_block columns,
+// over the whole tensor and in parallel. `cost` says how many plain adds an element is worth.
+template <class Rows, class Columns>
+void for_each_slice(const SliceShape& s, int cost, const Rows& rows, const Columns& columns) {
+  if (s.outer == 0 || s.size == 0 || s.inner == 0) return;
+  const int64_t grain = std::max<int64_t>(1, default_grain / cost / s.size);
+  if (s.inner == 1) {
+    parallel_for(0, s.outer, grain, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) rows(i * s.size);
+    });
+    return;
+  }
+  const int64_t blocks = (s.inner + column_block - 1) / column_block;
+  const int64_t block_grain = std::max<int64_t>(1, grain / std::min(column_block, s.inner));
+  parallel_for(0, s.outer * blocks, block_grain, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t column = task % blocks * column_block;
+      columns(task / blocks * s.size * s.inner + column, std::min(column_block, s.inner - column));
+    }
+  });
+}
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -1,0 +1,95 @@
+// Whether any or all elements are true, how many are, and comparisons of whole tensors.
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/ops/reduce.h"
+
+namespace flambeau {
+namespace {
+
+// Of a uint8 tensor, any and all are uint8 too: before there was bool, masks were.
+Tensor truth(const ReduceSlot& slot, const Tensor& input, DimSet dims, bool keepdim) {
+  Tensor out = reduce_with(slot, input, dims, keepdim, DType::bool_);
+  return input.dtype() == DType::uint8 ? to(out, DType::uint8) : out;
+}
+
+// Unlike for sums, an empty list of dimensions reduces nothing here.
+DimSet truth_dims(const Tensor& input, std::optional<IntSpan> dim) {
+  return dim && dim->empty() ? DimSet() : DimSet::of(dim, input.dim());
+}
+
+Tensor any_all(const Tensor& input) {
+  return truth(kernels::any, input, DimSet::all(input.dim()), false);
+}
+Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
+  return truth(kernels::any, input, truth_dims(input, dim), keepdim);
+}
+OP(any_all, "any(input)", "Whether any element is not zero.")
+OP(any_along, "any(input, dim, keepdim=False)",
+   "Whether any element along the given dimensions is not zero.")
+
+Tensor all_all(const Tensor& input) {
+  return truth(kernels::all, input, DimSet::all(input.dim()), false);
+}
+Tensor all_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
+  return truth(kernels::all, input, truth_dims(input, dim), keepdim);
+}
+OP(all_all, "all(input)", "Whether no element is zero.")
+OP(all_along, "all(input, dim, keepdim=False)",
+   "Whether no element along the given dimensions is zero.")
+
+Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
+  return reduce_with(kernels::count_nonzero, input, DimSet::of(dim, input.dim()), false,
+                     DType::int64);
+}
+OP(count_nonzero, "count_nonzero(input, dim=None)",
+   "The number of elements that are not zero, of all or along the given dimensions.")
+
+}  // namespace
+
+bool equal(const Tensor& input, const Tensor& other) {
+  CHECK(input.device() == other.device(), RuntimeError,
+        "equal: Expected all tensors to be on the same device, but found at least two devices, {} "
+        "and {}!",
+        input.device(), other.device());
+  if (!(input.sizes() == other.sizes())) return false;
+  const NoGrad off;
+  return item(all_all(eq(input, other))).to<bool>();
+}
+OP(equal, "equal(input, other)", "Whether two tensors have the same shape and elements.")
+
+bool has_nan(const Tensor& input) {
+  if (!is_differentiable(input.dtype())) return false;
+  const NoGrad off;
+  return item(any_all(isnan(input))).to<bool>();
+}
+
+namespace {
+
+Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  CHECK(input.dtype() == other.dtype(), RuntimeError, "{} did not match {}",
+        dtype_legacy_name(input.dtype()), dtype_legacy_name(other.dtype()));
+  CHECK(rtol >= 0, RuntimeError, "rtol must be greater than or equal to zero, but got {}", rtol);
+  CHECK(atol >= 0, RuntimeError, "atol must be greater than or equal to zero, but got {}", atol);
+  const NoGrad off;
+  Tensor close = eq(input, other);
+  if (equal_nan && is_differentiable(input.dtype())) close = close | (isnan(input) & isnan(other));
+  if (rtol == 0 && atol == 0) return close;
+  // Integers and bool are compared as floating-point numbers.
+  const bool whole = is_integral(input.dtype(), true);
+  const Tensor a = whole ? to(input, DType::float64) : input;
+  const Tensor b = whole ? to(other, DType::float64) : other;
+  const Tensor allowed = abs(b) * rtol + atol;
+  const Tensor distance = abs(a - b);
+  return close | (isfinite(distance) & (distance <= allowed));
+}
+OP(isclose, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
+   "Whether each element of input differs from other by at most atol + rtol * |other|.")
+
+bool allclose(const Tensor& input, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  return item(all_all(isclose(input, other, rtol, atol, equal_nan))).to<bool>();
+}
+OP(allclose, "allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
+   "Whether all elements are close, as isclose says.")
+
+}  // namespace
+}  // namespace flambeau
