@@ -47,9 +47,7 @@ def _overrides(value: Any) -> bool:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether any of the arguments, or a mode that is active, takes over."""
-    if not _C._is_torch_function_enabled():
-        return False
-    return _C._len_torch_function_stack() > 0 or any(map(_overrides, relevant_args))
+    return _C._has_torch_function(relevant_args)
 
 
 def has_torch_function_unary(obj: Any) -> bool:

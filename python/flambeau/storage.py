@@ -7,6 +7,8 @@ what older programs get from `tensor.storage()`.
 
 from __future__ import annotations
 
+import copyreg
+
 import flambeau
 from flambeau._C import UntypedStorage
 
@@ -162,17 +164,21 @@ class TypedStorage:
         return self._wrap(memo[key])
 
     def __reduce__(self) -> Any:
-        import io
-
-        from flambeau.serialization import save
-
-        buffer = io.BytesIO()
-        save(self, buffer)
-        return (_load_from_bytes, (buffer.getvalue(),))
+        return _reduce_through_save(self)
 
     def pickle_storage_type(self) -> str:
         """The name of the class that stands for this dtype in files."""
         return _class_name(self.dtype)
+
+
+def _reduce_through_save(storage: Any) -> Any:
+    import io
+
+    from flambeau.serialization import save
+
+    buffer = io.BytesIO()
+    save(storage, buffer)
+    return (_load_from_bytes, (buffer.getvalue(),))
 
 
 def _load_from_bytes(data: bytes) -> Any:
@@ -210,6 +216,9 @@ def _class_name(dtype: Any) -> str:
 def _has_class(dtype: Any) -> bool:
     return str(dtype).rpartition(".")[2] in _CLASS_NAMES
 
+
+# Storages in a plain pickle carry a small file of their own, as in PyTorch.
+copyreg.pickle(UntypedStorage, _reduce_through_save)
 
 for _dtype_name, _name in _CLASS_NAMES.items():
     _class = type(

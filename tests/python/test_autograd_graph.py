@@ -1,0 +1,153 @@
+"""Hooks on several gradients, on saved tensors, and on nodes; anomaly mode."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import graph
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+
+def test_nodes_show_the_graph(x) -> None:
+    node = (x * 2).grad_fn
+    assert isinstance(node, graph.Node) and not isinstance(3, graph.Node)
+    assert node.name() == "MulBackward0"
+    leaf, index = node.next_functions[0]
+    assert leaf.variable is x and index == 0
+    node.metadata["note"] = 1
+    assert node.metadata == {"note": 1}
+
+
+def test_node_hooks(x) -> None:
+    seen = []
+    y = x.exp()
+    y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 10,))
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append(outputs[0].tolist()))
+    handle = y.grad_fn.register_hook(lambda inputs, outputs: (torch.ones(3),))
+    y.sum().backward(retain_graph=True)
+    assert seen == [[10.0, 10.0, 10.0]] and x.grad.tolist() == [1.0, 1.0, 1.0]
+    handle.remove()
+    x.grad = None
+    y.sum().backward()
+    assert x.grad.tolist() == (x.detach().exp() * 10).tolist()
+
+
+def test_saved_tensors_hooks_see_what_is_saved(x) -> None:
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor.tolist())
+        return len(packed) - 1
+
+    with graph.saved_tensors_hooks(pack, lambda index: torch.tensor(packed[index])):
+        y = x * x
+    z = x * x
+    y.sum().backward()
+    z.sum().backward()
+    assert packed == [[1.0, 2.0, 3.0]] * 2
+    assert x.grad.tolist() == [4.0, 8.0, 12.0]
+
+
+def test_errors_in_saved_tensors_hooks(x) -> None:
+    with graph.saved_tensors_hooks(lambda t: 1 / 0, lambda t: t), pytest.raises(ZeroDivisionError):
+        x * x
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: 3):
+        y = x * x
+    with pytest.raises(TypeError, match="expected to be a Tensor"):
+        y.sum().backward()
+
+
+def test_saved_tensors_hooks_can_be_forbidden(x) -> None:
+    with (
+        graph.disable_saved_tensors_hooks("not here"),
+        pytest.raises(RuntimeError, match="not here"),
+        graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+    ):
+        x * x
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        x * x
+
+
+def test_save_on_cpu(x) -> None:
+    with graph.save_on_cpu():
+        y = x * x
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_saved_tensors_may_be_written_where_that_is_allowed(x) -> None:
+    y = x * 1
+    with graph.allow_mutation_on_saved_tensors():
+        z = y * y
+        y.add_(1)
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_multi_grad_hook_for_all(x) -> None:
+    seen = []
+    a = torch.ones(3, requires_grad=True)
+    y, z = x * a, x * a
+    handle = graph.register_multi_grad_hook((x, a, y, z), seen.append)
+    y.sum().backward(retain_graph=True)
+    assert [g is None for g in seen[0]] == [False, False, False, True]
+    y.sum().backward(inputs=(x,), retain_graph=True)
+    assert [g is None for g in seen[1]] == [False, True, False, True]
+    handle.remove()
+    y.sum().backward()
+    assert len(seen) == 2
+
+
+def test_multi_grad_hook_for_any(x) -> None:
+    seen = []
+    y = x * 2
+    graph.register_multi_grad_hook((x, y), seen.append, mode="any")
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    assert len(seen) == 2
+    with pytest.raises(ValueError, match="mode"):
+        graph.register_multi_grad_hook((x,), seen.append, mode="some")
+
+
+def test_increment_version(x) -> None:
+    y = x * 1
+    z = y * y
+    graph.increment_version(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+    with pytest.raises(RuntimeError, match="increment_version"):
+        graph.increment_version(3)
+
+
+class NanBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a):
+        return a * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * float("nan")
+
+
+def test_anomaly_mode_finds_nan_and_its_origin(x) -> None:
+    with pytest.warns(UserWarning, match="Anomaly Detection"):
+        detect = torch.autograd.detect_anomaly()
+    with (
+        detect,
+        pytest.warns(UserWarning, match="test_anomaly_mode_finds_nan_and_its_origin"),
+        pytest.raises(RuntimeError, match=r"NanBackward.*returned nan values in its 0th output"),
+    ):
+        NanBackward.apply(x).sum().backward()
+    NanBackward.apply(x).sum().backward()
+
+
+def test_set_detect_anomaly_restores(x) -> None:
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        NanBackward.apply(x).sum().backward()
+    with torch.autograd.set_detect_anomaly(False):
+        NanBackward.apply(x).sum().backward()
