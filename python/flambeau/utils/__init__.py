@@ -1,3 +1,22 @@
 """Utilities around tensors and modules; each is a module of its own, loaded when it is asked
 for.
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if not name.startswith("__"):
+        full = f"{__name__}.{name}"
+        try:
+            return importlib.import_module(full)
+        except ModuleNotFoundError as error:
+            if error.name != full:
+                raise
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
