@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Sequence
-from typing import IO, Any, Union
+from typing import IO, Any
 
 from flambeau import Size, Tensor, device, dtype, layout
 from flambeau._C import Generator
@@ -19,18 +19,18 @@ _complex = builtins.complex
 _dtype = dtype
 _device = device
 _layout = layout
-_size = Union[Size, list[int], tuple[int, ...]]
-_symsize = Union[Size, Sequence[int]]
-_dispatchkey = Union[str, int]
+_size = Size | list[int] | tuple[int, ...]
+_symsize = Size | Sequence[int]
+_dispatchkey = str | int
 
 # A number in Python, and what may be given where a device is asked for.
-Number = Union[int, float, bool]
+Number = int | float | bool
 _Number = (int, float, bool)
-Device = Union[device, str, int, None]
-FileLike = Union[str, "os.PathLike[str]", IO[bytes]]
+Device = device | str | int | None
+FileLike = str | os.PathLike[str] | IO[bytes]
 Storage = Any
 
-_TensorOrTensors = Union[Tensor, Sequence[Tensor]]
-_TensorOrOptionalTensors = Union[Tensor, Sequence[Tensor | None]]
-_TensorOrTensorsOrGradEdge = Union[Tensor, Sequence[Tensor], Any]
+_TensorOrTensors = Tensor | Sequence[Tensor]
+_TensorOrOptionalTensors = Tensor | Sequence[Tensor | None]
+_TensorOrTensorsOrGradEdge = Tensor | Sequence[Tensor] | Any
 _Generator = Generator

@@ -75,16 +75,6 @@ GradientEdge.__doc__ = (
 )
 
 
-def _gradient_node(tensor: Tensor) -> Any:
-    """The node that receives the gradient of `tensor`; for a leaf the one that accumulates it."""
-    if tensor.grad_fn is not None:
-        return tensor.grad_fn
-    if not tensor.requires_grad:
-        raise AssertionError("Expected gradient function to be set")
-    with flambeau.enable_grad():
-        return tensor.view_as(tensor).grad_fn.next_functions[0][0]
-
-
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge for `tensor`, to be given to `backward` or `grad` in its place, without keeping it
     alive.
@@ -94,8 +84,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "It is not possible to get the gradient edge for a Tensor that does not require "
             "gradients"
         )
-    # output_nr counts from the node's outputs; a leaf has one.
-    return GradientEdge(_gradient_node(tensor), tensor.output_nr)
+    return GradientEdge(*_C._gradient_edge(tensor))
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -198,7 +187,7 @@ def _hook_when_all_came(tensors: Sequence[Tensor], fn: Callable[..., Any]) -> li
     """Hooks that call `fn` in each backward pass once, with the gradients of all tensors it
     computes.
     """
-    nodes = [_gradient_node(tensor) for tensor in tensors]
+    nodes = [get_gradient_edge(tensor).node for tensor in tensors]
     # By pass: how many gradients will come, and those that came. Threads have passes of their own.
     expected: dict[int, int] = {}
     arrived: dict[int, list[Tensor | None]] = {}
