@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.utils.hooks import BackwardHook, RemovableHandle
 
 TYPE_CHECKING = False
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_global_buffer_registration_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-_global_module_registration_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-_global_parameter_registration_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+# By the attribute of Module that holds what is registered.
+_registration_hooks: dict[str, OrderedDict[int, Callable[..., Any]]] = {
+    "_parameters": OrderedDict(),
+    "_buffers": OrderedDict(),
+    "_modules": OrderedDict(),
+}
 _global_forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _global_forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
@@ -24,6 +27,15 @@ _global_backward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _global_backward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 # Global backward hooks are either all full or all of the older kind; None while there are none.
 _global_is_full_backward_hook: bool | None = None
+
+_C._ModuleBase._set_global_hooks(
+    (
+        _global_forward_hooks,
+        _global_forward_pre_hooks,
+        _global_backward_hooks,
+        _global_backward_pre_hooks,
+    )
+)
 
 
 def _register(registry: Any, hook: Any, prepend: bool = False, **flags: Any) -> RemovableHandle:
@@ -40,17 +52,17 @@ def _register(registry: Any, hook: Any, prepend: bool = False, **flags: Any) -> 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, buffer)`` whenever any module registers a buffer."""
-    return _register(_global_buffer_registration_hooks, hook)
+    return _register(_registration_hooks["_buffers"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, submodule)`` whenever any module registers a submodule."""
-    return _register(_global_module_registration_hooks, hook)
+    return _register(_registration_hooks["_modules"], hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, param)`` whenever any module registers a parameter."""
-    return _register(_global_parameter_registration_hooks, hook)
+    return _register(_registration_hooks["_parameters"], hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -107,6 +119,7 @@ class HookMethods:
     _forward_hooks_always_called: OrderedDict[int, bool]
     _forward_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _compiled_call_impl: Callable[..., Any] | None
     forward: Callable[..., Any]
 
     def register_full_backward_pre_hook(
@@ -179,6 +192,11 @@ class HookMethods:
         return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call of a module that has hooks or is compiled; others go straight to forward."""
+        compiled = self._compiled_call_impl
+        return self._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         called: set[int] = set()
         try:
             return self._run_forward_and_hooks(args, kwargs, called)

@@ -7,7 +7,7 @@ import warnings
 from collections import OrderedDict
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.nn.modules import _hooks
 from flambeau.nn.modules._convert import parse_to
 from flambeau.nn.modules._hooks import (
@@ -76,6 +76,12 @@ _HOOK_REGISTRIES = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+# Where members are kept, what one is called, and what may take the place of one.
+_REGISTRIES = (
+    ("_parameters", "parameter", "torch.nn.Parameter or None"),
+    ("_modules", "child module", "torch.nn.Module or None"),
+    ("_buffers", "buffer", "torch.nn.Buffer, torch.Tensor or None"),
+)
 
 
 def _addindent(text: str, spaces: int) -> str:
@@ -83,8 +89,11 @@ def _addindent(text: str, spaces: int) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
-class Module(HookMethods, StateMethods, TraversalMethods):
+class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
     """Base of all networks: assign parameters and modules to it, and define ``forward``.
+
+    Finding a parameter, buffer or submodule by attribute, and calling a module, are in C
+    (``_ModuleBase``), for they happen on every forward.
 
     >>> class Model(Module):
     ...     def __init__(self):
@@ -142,23 +151,6 @@ class Module(HookMethods, StateMethods, TraversalMethods):
 
     forward: Callable[..., Any] = _missing_forward
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if (
-            self._forward_hooks
-            or self._forward_pre_hooks
-            or self._backward_hooks
-            or self._backward_pre_hooks
-            or _global_forward_hooks
-            or _global_forward_pre_hooks
-            or _global_backward_hooks
-            or _global_backward_pre_hooks
-        ):
-            return self._call_with_hooks(args, kwargs)
-        return self.forward(*args, **kwargs)
-
-    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        return Module.__call__(self, *args, **kwargs)
-
     # Registration
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -171,10 +163,7 @@ class Module(HookMethods, StateMethods, TraversalMethods):
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        for hook in _hooks._global_buffer_registration_hooks.values():
-            replaced = hook(self, name, tensor)
-            tensor = tensor if replaced is None else replaced
-        self._buffers[name] = tensor
+        self._buffers[name] = self._run_registration_hooks("_buffers", name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -197,9 +186,7 @@ class Module(HookMethods, StateMethods, TraversalMethods):
                     f"be created explicitly. To express '{name}' as a function of another Tensor, "
                     "compute the value in the forward() method."
                 )
-            for hook in _hooks._global_parameter_registration_hooks.values():
-                replaced = hook(self, name, param)
-                param = param if replaced is None else replaced
+            param = self._run_registration_hooks("_parameters", name, param)
         self._parameters[name] = param
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -209,17 +196,18 @@ class Module(HookMethods, StateMethods, TraversalMethods):
         if isinstance(name, str) and "." in name:
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         self._check_new_name("module", name, self._modules)
-        self._modules[name] = self._run_module_registration_hooks(name, module)
+        self._modules[name] = self._run_registration_hooks("_modules", name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """The same as add_module."""
         self.add_module(name, module)
 
-    def _run_module_registration_hooks(self, name: str, module: Any) -> Any:
-        for hook in _hooks._global_module_registration_hooks.values():
-            replaced = hook(self, name, module)
-            module = module if replaced is None else replaced
-        return module
+    def _run_registration_hooks(self, registry: str, name: str, value: Any) -> Any:
+        """What the global hooks for new members of a registry make of ``value``."""
+        for hook in _hooks._registration_hooks[registry].values():
+            replaced = hook(self, name, value)
+            value = value if replaced is None else replaced
+        return value
 
     def _check_new_name(self, kind: str, name: Any, registry: dict[str, Any]) -> None:
         if not isinstance(name, str):
@@ -233,68 +221,35 @@ class Module(HookMethods, StateMethods, TraversalMethods):
 
     # Attributes
 
-    def __getattr__(self, name: str) -> Any:
-        members = self.__dict__
-        if "_parameters" in members:
-            for registry in ("_parameters", "_buffers", "_modules"):
-                registered = members[registry]
-                if name in registered:
-                    return registered[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
     def __setattr__(self, name: str, value: Any) -> None:
         members = self.__dict__
-        parameters = members.get("_parameters")
-        if isinstance(value, Parameter):
-            if parameters is None:
-                raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name, keep=parameters)
-            self.register_parameter(name, value)
-            return
-        if parameters is not None and name in parameters:
-            if value is not None:
-                raise TypeError(
-                    f"cannot assign '{typename(value)}' as parameter '{name}' "
-                    "(torch.nn.Parameter or None expected)"
-                )
-            self.register_parameter(name, value)
-            return
-        modules = members.get("_modules")
-        if isinstance(value, Module):
-            if modules is None:
-                raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name, keep=modules)
-            modules[name] = self._run_module_registration_hooks(name, value)
-            return
-        if modules is not None and name in modules:
-            if value is not None:
-                raise TypeError(
-                    f"cannot assign '{typename(value)}' as child module '{name}' "
-                    "(torch.nn.Module or None expected)"
-                )
-            modules[name] = self._run_module_registration_hooks(name, value)
-            return
-        buffers = members.get("_buffers")
         if isinstance(value, Tensor):
+            if isinstance(value, Parameter):
+                if "_parameters" not in members:
+                    raise AttributeError("cannot assign parameters before Module.__init__() call")
+                self._forget(name, keep="_parameters")
+                self.register_parameter(name, value)
+                return
             if isinstance(value, Buffer):
-                if buffers is not None:
-                    self._forget(name, keep=buffers)
+                if "_buffers" in members:
+                    self._forget(name, keep="_buffers")
                 self.register_buffer(name, value, getattr(value, "persistent", True))
                 return
-            if buffers is not None and name in buffers:
-                for hook in _hooks._global_buffer_registration_hooks.values():
-                    replaced = hook(self, name, value)
-                    value = value if replaced is None else replaced
-                buffers[name] = value
-                return
-        elif buffers is not None and name in buffers:
-            if value is not None:
-                raise TypeError(
-                    f"cannot assign '{typename(value)}' as buffer '{name}' "
-                    "(torch.nn.Buffer, torch.Tensor or None expected)"
-                )
-            buffers[name] = None
+        elif isinstance(value, Module):
+            if "_modules" not in members:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, keep="_modules")
+            members["_modules"][name] = self._run_registration_hooks("_modules", name, value)
             return
+        for registry, kind, wanted in _REGISTRIES:
+            registered = members.get(registry)
+            if registered is not None and name in registered:
+                if value is not None and not (registry == "_buffers" and isinstance(value, Tensor)):
+                    raise TypeError(
+                        f"cannot assign '{typename(value)}' as {kind} '{name}' ({wanted} expected)"
+                    )
+                registered[name] = self._run_registration_hooks(registry, name, value)
+                return
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -305,14 +260,14 @@ class Module(HookMethods, StateMethods, TraversalMethods):
                 return
         object.__delattr__(self, name)
 
-    def _forget(self, name: str, keep: Any) -> None:
-        """Removes ``name`` from everywhere but ``keep``, so that it can be registered there."""
+    def _forget(self, name: str, keep: str) -> None:
+        """Removes ``name`` from everywhere but registry ``keep``, to be registered there."""
         members = self.__dict__
         members.pop(name, None)
-        for registry in (members["_parameters"], members["_buffers"], members["_modules"]):
-            if registry is not keep:
-                registry.pop(name, None)
-        if keep is not members["_buffers"]:
+        for registry, _, _ in _REGISTRIES:
+            if registry != keep:
+                members[registry].pop(name, None)
+        if keep != "_buffers":
             members["_non_persistent_buffers_set"].discard(name)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
