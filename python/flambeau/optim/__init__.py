@@ -3,9 +3,35 @@
 from __future__ import annotations
 
 from flambeau.optim import lr_scheduler
+from flambeau.optim._adafactor import Adafactor
+from flambeau.optim.adadelta import Adadelta
+from flambeau.optim.adagrad import Adagrad
 from flambeau.optim.adam import Adam
+from flambeau.optim.adamax import Adamax
 from flambeau.optim.adamw import AdamW
+from flambeau.optim.asgd import ASGD
+from flambeau.optim.lbfgs import LBFGS
+from flambeau.optim.nadam import NAdam
 from flambeau.optim.optimizer import Optimizer
+from flambeau.optim.radam import RAdam
+from flambeau.optim.rmsprop import RMSprop
+from flambeau.optim.rprop import Rprop
 from flambeau.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+]

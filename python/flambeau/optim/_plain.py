@@ -1,0 +1,95 @@
+"""The base of optimizers whose step is a formula in tensor operations, a parameter at a time."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+from flambeau.optim.optimizer import Optimizer, _get_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class PlainOptimizer(Optimizer):
+    """Subclasses say how the state of a parameter starts and how it and the parameter change.
+
+    Both must be changed in place. Complex parameters are updated as pairs of real numbers.
+    """
+
+    def _start(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state of a parameter before its first step."""
+        raise NotImplementedError
+
+    def _update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+    ) -> None:
+        """Changes a parameter and its state, given its gradient."""
+        raise NotImplementedError
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in (
+                ("foreach", None),
+                ("maximize", False),
+                ("differentiable", False),
+                ("capturable", False),
+            ):
+                if name in self.defaults:
+                    group.setdefault(name, default)
+            for param in group["params"]:
+                own = self.state.get(param, {})
+                # Older checkpoints count steps in a plain number.
+                if "step" in own and not isinstance(own["step"], Tensor):
+                    own["step"] = flambeau.tensor(float(own["step"]), dtype=flambeau.float32)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates the parameters once."""
+        loss = self._closure_loss(closure)
+        for group in self.param_groups:
+            differentiable = group.get("differentiable", False)
+            lr = group["lr"] if differentiable else _get_value(group["lr"])
+            with flambeau.set_grad_enabled(differentiable and flambeau.is_grad_enabled()):
+                for param in group["params"]:
+                    grad = param.grad
+                    if grad is None:
+                        continue
+                    state = self.state[param]
+                    if not state:
+                        state.update(self._start(param, group))
+                    grad = -grad if group.get("maximize") else grad
+                    if param.is_complex():
+                        param, grad = flambeau.view_as_real(param), flambeau.view_as_real(grad)
+                        state = {key: _as_real(value) for key, value in state.items()}
+                    self._update(param, grad, state, group, lr)
+        return loss
+
+
+def _as_real(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.is_complex():
+        return flambeau.view_as_real(value)
+    return value
+
+
+def new_step(param: Tensor, group: dict[str, Any]) -> Tensor:
+    """A count of steps, kept where the parameter is if its updates are to be captured."""
+    device = param.device if group.get("capturable") else None
+    return flambeau.zeros((), dtype=flambeau.float32, device=device)
+
+
+def zeros_like(param: Tensor) -> Tensor:
+    """Zeros with a parameter's shape, dtype, device and strides."""
+    return flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
+
+
+def count(state: dict[str, Any]) -> float:
+    """Counts a step, and tells which it is."""
+    state["step"] += 1
+    return float(state["step"])
+
+
+def with_weight_decay(grad: Tensor, param: Tensor, weight_decay: float) -> Tensor:
+    """The gradient of the loss plus weight_decay / 2 times the square of the parameter."""
+    return grad.add(param, alpha=weight_decay) if weight_decay != 0 else grad

@@ -1,0 +1,69 @@
+"""Adamax."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau.optim._plain import (
+    PlainOptimizer,
+    count,
+    new_step,
+    with_weight_decay,
+    zeros_like,
+)
+from flambeau.optim.optimizer import _check_common
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+
+__all__ = ["Adamax"]
+
+
+class Adamax(PlainOptimizer):
+    """Adam with the infinity norm (Kingma and Ba, 2014)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        _check_common(lr, weight_decay, eps, betas)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _start(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "step": new_step(param, group),
+            "exp_avg": zeros_like(param),
+            "exp_inf": zeros_like(param),
+        }
+
+    def _update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+    ) -> None:
+        step = count(state)
+        grad = with_weight_decay(grad, param, group["weight_decay"])
+        beta1, beta2 = group["betas"]
+        mean = state["exp_avg"].lerp_(grad, 1 - beta1)
+        largest = state["exp_inf"]
+        largest.copy_(flambeau.maximum(largest * beta2, grad.abs() + group["eps"]))
+        param.add_(mean / largest * (-lr / (1 - beta1**step)))

@@ -1,0 +1,75 @@
+"""ASGD."""
+
+from __future__ import annotations
+
+from flambeau.optim._plain import (
+    PlainOptimizer,
+    count,
+    new_step,
+    with_weight_decay,
+    zeros_like,
+)
+from flambeau.optim.optimizer import _check_common, _get_value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+
+__all__ = ["ASGD"]
+
+
+class ASGD(PlainOptimizer):
+    """Gradient descent that also averages the parameters (Polyak and Juditsky, 1992)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        _check_common(lr, weight_decay)
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _start(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "step": new_step(param, group),
+            "eta": new_step(param, group) + _get_value(group["lr"]),
+            "mu": new_step(param, group) + 1.0,
+            "ax": zeros_like(param),
+        }
+
+    def _update(
+        self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
+    ) -> None:
+        step = count(state)
+        grad = with_weight_decay(grad, param, group["weight_decay"])
+        eta, mu = float(state["eta"]), float(state["mu"])
+        param.mul_(1 - group["lambd"] * eta)
+        param.add_(grad * -eta)
+        average = state["ax"]
+        if mu == 1:
+            average.copy_(param)
+        else:
+            average.add_((param - average) * mu)
+        state["eta"].fill_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
+        state["mu"].fill_(1 / max(1, step - group["t0"]))
