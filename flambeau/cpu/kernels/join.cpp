@@ -1,0 +1,81 @@
+// CPU kernels that move whole rows: joining and cutting triangles.
+#include "flambeau/kernels/join.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "flambeau/base/parallel.h"
+#include "flambeau/cpu/kernels/isa.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+// Bytes that one thread should have to copy at least.
+constexpr int64_t copy_grain = int64_t{1} << 18;
+
+struct Part {
+  const char* data;
+  int64_t bytes;  // of one row
+  int64_t start;  // within a row of the result
+};
+
+void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows) {
+  if (out.numel() == 0) return;
+  std::vector<Part> parts;
+  parts.reserve(pieces.size());
+  int64_t row = 0;
+  for (const Tensor& piece : pieces) {
+    if (piece.numel() == 0) continue;
+    const int64_t bytes = piece.numel() / rows * static_cast<int64_t>(piece.item_size());
+    parts.push_back({static_cast<const char*>(piece.raw()), bytes, row});
+    row += bytes;
+  }
+  char* to = static_cast<char*>(out.raw());
+  parallel_for(0, rows * row, copy_grain, [&](int64_t begin, int64_t end) {
+    int64_t line = begin / row, within = begin % row;
+    const auto holds = [&](const Part& part) { return within < part.start + part.bytes; };
+    auto part = std::find_if(parts.begin(), parts.end(), holds);
+    while (begin < end) {
+      const int64_t skip = within - part->start;
+      const int64_t bytes = std::min(part->bytes - skip, end - begin);
+      std::memcpy(to + begin, part->data + line * part->bytes + skip, bytes);
+      begin += bytes;
+      within += bytes;
+      if (++part == parts.end()) {
+        part = parts.begin();
+        within = 0;
+        ++line;
+      }
+    }
+  });
+}
+KERNEL_FOR(cat, cat_kernel)
+
+void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, bool upper) {
+  const int64_t columns = input->sizes.back(), height = input->sizes[input.dim() - 2];
+  if (input.numel() == 0) return;
+  const int64_t item = static_cast<int64_t>(input.item_size());
+  const char* from = static_cast<const char*>(input.raw());
+  char* to = static_cast<char*>(out.raw());
+  // Offsets beyond the corners mean the corners; this also keeps i + diagonal from overflowing.
+  diagonal = std::clamp(diagonal, -height - 1, columns + 1);
+  const int64_t grain = std::max<int64_t>(copy_grain / (columns * item), 1);
+  parallel_for(0, input.numel() / columns, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t i = r % height;
+      const int64_t border = std::clamp<int64_t>(i + diagonal + (upper ? 0 : 1), 0, columns);
+      const int64_t keep_from = upper ? border : 0, keep_to = upper ? columns : border;
+      char* row = to + r * columns * item;
+      if (from != to) {
+        std::memcpy(row + keep_from * item, from + (r * columns + keep_from) * item,
+                    (keep_to - keep_from) * item);
+      }
+      std::memset(row, 0, keep_from * item);
+      std::memset(row + keep_to * item, 0, (columns - keep_to) * item);
+    }
+  });
+}
+KERNEL_FOR(triangle, triangle_kernel)
+
+}  // namespace
+}  // namespace flambeau::cpu::ISA_NAMESPACE

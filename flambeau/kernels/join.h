@@ -1,0 +1,16 @@
+// Slots of the ops that put tensors together or cut them, where moving bytes is all there is to do.
+#pragma once
+
+#include <vector>
+
+#include "flambeau/kernels/slot.h"
+#include "flambeau/tensor/tensor.h"
+
+namespace flambeau::kernels {
+
+// Contiguous pieces of one dtype into contiguous `out`: for each of `rows`, a part of every piece.
+SLOT(cat, void(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows))
+// The lower or upper triangle of contiguous matrices, zeros elsewhere; `out` may be the input.
+SLOT(triangle, void(const Tensor& input, const Tensor& out, int64_t diagonal, bool upper))
+
+}  // namespace flambeau::kernels

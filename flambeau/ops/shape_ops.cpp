@@ -1,0 +1,336 @@
+// Ops that rearrange elements into new memory: repeating, flipping, rolling, triangles, diagonals.
+#include <algorithm>
+#include <numeric>
+
+#include "flambeau/kernels/elementwise.h"
+#include "flambeau/kernels/join.h"
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/views.h"
+
+namespace flambeau {
+
+// --- Repeating -----------------------------------------------------------------------------------
+
+namespace {
+
+// Shapes in which a repeated tensor has two dimensions for each one: copies, and its own size.
+struct Tiling {
+  Dims source, whole, copies;
+};
+Tiling tiling_of(IntSpan sizes, IntSpan repeats) {
+  Tiling tiling;
+  const size_t extra = repeats.size() - sizes.size();
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    const int64_t size = d < extra ? 1 : sizes[d - extra];
+    tiling.source.push_back(1);
+    tiling.source.push_back(size);
+    tiling.copies.push_back(static_cast<int64_t>(2 * d));
+    tiling.whole.push_back(repeats[d]);
+    tiling.whole.push_back(size);
+  }
+  return tiling;
+}
+
+}  // namespace
+
+Tensor repeat(const Tensor& input, IntSpan repeats) {
+  CHECK(static_cast<int64_t>(repeats.size()) >= input.dim(), RuntimeError,
+        "repeat: Number of dimensions of repeat dims ({}) can not be smaller than number of "
+        "dimensions "
+        "of tensor ({})",
+        repeats.size(), input.dim());
+  const Tiling tiling = tiling_of(input.sizes(), repeats);
+  Dims sizes;
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    sizes.push_back(checked_multiply(repeats[d], tiling.source[2 * d + 1]));
+    CHECK(repeats[d] >= 0, RuntimeError,
+          "repeat: Trying to create tensor with negative dimension {}: repeats {}", sizes[d],
+          repeats);
+  }
+  Tensor out = make_tensor(sizes, input.dtype(), input.device());
+  if (out.numel() > 0) {
+    const NoGrad off;
+    // As many dimensions as a tensor may have are enough for the copy only if half are dropped:
+    // where nothing is repeated, one will do.
+    Dims from_sizes, from_strides, to_sizes, to_strides;
+    const Dims dense = contiguous_strides(sizes);
+    const int64_t extra = static_cast<int64_t>(repeats.size()) - input.dim();
+    for (size_t d = 0; d < repeats.size(); ++d) {
+      const int64_t own = static_cast<int64_t>(d) - extra, size = tiling.source[2 * d + 1];
+      if (repeats[d] != 1) {
+        from_sizes.push_back(repeats[d]);
+        from_strides.push_back(0);
+        to_strides.push_back(dense[d] * size);
+      }
+      from_sizes.push_back(size);
+      from_strides.push_back(own >= 0 ? input->strides[own] : 0);
+      to_strides.push_back(dense[d]);
+    }
+    copy_(make_alias(out, from_sizes, to_strides, 0),
+          make_alias(input, from_sizes, from_strides, input.offset()));
+  }
+  if (Record r{"repeat", out, {input}}) {
+    r.wrt(0, [tiling, shape = input->sizes](const Tensor& g) {
+      if (tiling.copies.empty()) return g;
+      return reshape(sum(reshape(g, tiling.whole), IntSpan(tiling.copies), false), shape);
+    });
+  }
+  return out;
+}
+OP_METHOD(repeat, "repeat(self, *repeats)", "Copies of self, so many along each dimension.")
+
+namespace {
+
+Tensor tile(const Tensor& input, IntSpan dims) {
+  Dims repeats(std::max<int64_t>(input.dim() - static_cast<int64_t>(dims.size()), 0), 1);
+  repeats.append(dims.begin(), dims.end());
+  return repeat(input, repeats);
+}
+
+// How often each index appears, as the indices themselves: [2, 0, 1] gives [0, 0, 2].
+Tensor interleaved_index(const Tensor& repeats, std::optional<int64_t> output_size) {
+  CHECK(repeats.dim() == 1, RuntimeError,
+        "repeat_interleave only accept 1D vector as repeat, got shape {}", repeats.sizes());
+  CHECK(repeats.dtype() == DType::int64 || repeats.dtype() == DType::int32, RuntimeError,
+        "repeat_interleave: repeats has to be Long or Int tensor, got {}", repeats.dtype());
+  const NoGrad off;
+  const Tensor counts = contiguous(to(to(repeats, DType::int64), Device()));
+  const int64_t* count = counts.data<int64_t>();
+  int64_t total = 0;
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    CHECK(count[i] >= 0, RuntimeError, "repeats can not be negative, got {}", count[i]);
+    CHECK(!__builtin_add_overflow(total, count[i], &total), RuntimeError,
+          "repeat_interleave: the number of elements overflows");
+  }
+  CHECK(!output_size || *output_size == total, RuntimeError,
+        "repeat_interleave: allocated size does not match required size ({} and {})",
+        output_size.value_or(0), total);
+  const Tensor index = make_tensor(total, DType::int64, Device());
+  int64_t* at = index.data<int64_t>();
+  for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, count[i], i);
+  return to(to(index, repeats.dtype()), repeats.device());
+}
+
+Tensor repeat_interleave(const Tensor& input, const Tensor& repeats, std::optional<int64_t> dim,
+                         std::optional<int64_t> output_size) {
+  const Tensor x = dim && input.dim() > 0 ? input : reshape(input, -1);
+  const int64_t at = wrap_dim(dim.value_or(0), x.dim());
+  Tensor counts = repeats.dim() == 0 ? reshape(repeats, 1) : repeats;
+  if (counts.dim() == 1 && counts.numel() == 1) counts = expand(counts, x->sizes[at]);
+  CHECK(counts.dim() != 1 || counts.numel() == x->sizes[at], RuntimeError,
+        "repeats must have the same size as input along dim, but got repeats.size(0) = {} and "
+        "input.size({}) = {}",
+        counts.numel(), at, x->sizes[at]);
+  return index_select(x, at, interleaved_index(counts, output_size));
+}
+Tensor repeat_interleave_number(const Tensor& input, int64_t repeats, std::optional<int64_t> dim,
+                                std::optional<int64_t> output_size) {
+  CHECK(repeats >= 0, RuntimeError, "Repeats must be non-negative, got {}", repeats);
+  const Tensor x = dim && input.dim() > 0 ? input : reshape(input, -1);
+  const int64_t at = wrap_dim(dim.value_or(0), x.dim());
+  Dims sizes = x->sizes;
+  CHECK(!output_size || *output_size == checked_multiply(sizes[at], repeats), RuntimeError,
+        "repeat_interleave: Invalid output_size, expected {} but got {}", sizes[at] * repeats,
+        output_size.value_or(0));
+  sizes.insert(sizes.begin() + at + 1, repeats);
+  return flatten(clone(expand(unsqueeze(x, at + 1), sizes), MemoryFormat::contiguous), at, at + 1);
+}
+
+}  // namespace
+OP_FUNCTION(tile, "tile(input, dims)",
+            "Copies of input, so many along each of its last dimensions.")
+OP_METHOD(tile, "tile(self, *dims)", "Copies of self, so many along each of its last dimensions.")
+OP_FUNCTION(interleaved_index, "repeat_interleave(repeats, *, output_size=None)",
+            "Each index of repeats as often as repeats says.")
+OP(repeat_interleave_number, "repeat_interleave(input, repeats, dim=None, *, output_size=None)",
+   "Every element of input along dim repeated so many times.")
+OP(repeat_interleave, "repeat_interleave(input, repeats, dim=None, *, output_size=None)",
+   "Every element of input along dim repeated so many times.")
+
+// --- Flipping, rolling, turning ------------------------------------------------------------------
+
+Tensor flip(const Tensor& input, IntSpan dims) {
+  uint64_t flipped = 0;
+  for (const int64_t dim : dims) {
+    const int64_t d = wrap_dim(dim, input.dim());
+    CHECK(!(flipped >> d & 1), RuntimeError,
+          "flip: dim {} appears multiple times in the list of dims {}", d, dims);
+    flipped |= uint64_t{1} << d;
+  }
+  Tensor out = make_strided(input.sizes(), preserved_strides(input), input.dtype(), input.device());
+  if (out.numel() > 0) {
+    // Read backwards: a window that starts at the last element and has negative strides. It never
+    // leaves this function.
+    Dims strides = input->strides;
+    int64_t offset = input.offset();
+    for (int64_t d = 0; d < input.dim(); ++d) {
+      if (!(flipped >> d & 1)) continue;
+      offset += (input->sizes[d] - 1) * strides[d];
+      strides[d] = -strides[d];
+    }
+    const Tensor mirrored = make_alias(input, input.sizes(), strides, offset);
+    const DType dtype = input.dtype();
+    const Operand inputs[] = {mirrored};
+    TensorIter iter;
+    iter.build({"flip", false, false}, &out, &dtype, 1, inputs, 1, dtype);
+    kernels::copy(input.device_type(), iter);
+  }
+  if (Record r{"flip", out, {input}}) {
+    r.wrt(0, [turned = dims.dims()](const Tensor& g) { return flip(g, turned); });
+  }
+  return out;
+}
+OP(flip, "flip(input, *dims)", "input with the order of elements reversed along dims.")
+
+namespace {
+
+Tensor fliplr(const Tensor& input) {
+  CHECK(input.dim() >= 2, RuntimeError, "fliplr: Input must be >= 2-d.");
+  return flip(input, 1);
+}
+Tensor flipud(const Tensor& input) {
+  CHECK(input.dim() >= 1, RuntimeError, "flipud: Input must be >= 1-d.");
+  return flip(input, 0);
+}
+
+Tensor rolled(const Tensor& input, int64_t shift, int64_t dim) {
+  const int64_t size = input->sizes[dim];
+  if (size == 0) return clone(input);
+  const int64_t start = ((-(shift % size)) % size + size) % size;
+  if (start == 0) return clone(input);
+  return cat({narrow(input, dim, start, size - start), narrow(input, dim, 0, start)}, dim);
+}
+
+Tensor roll(const Tensor& input, IntSpan shifts, IntSpan dims) {
+  CHECK(!shifts.empty(), RuntimeError, "roll: `shifts` required");
+  CHECK(shifts.size() == dims.size() || (dims.empty() && shifts.size() == 1), RuntimeError,
+        "shifts and dimensions must align. shifts: {}, dims:{}", shifts.size(), dims.size());
+  Tensor out;
+  {
+    const NoGrad off;
+    if (dims.empty()) {
+      out = reshape(rolled(reshape(input, -1), shifts[0], 0), input.sizes());
+    } else {
+      out = input;
+      for (size_t i = 0; i < dims.size(); ++i) {
+        CHECK(input.dim() > 0, IndexError, "Dimension specified as {} but tensor has no dimensions",
+              dims[i]);
+        out = rolled(out, shifts[i], wrap_dim(dims[i], input.dim()));
+      }
+    }
+  }
+  if (out->view_base) out = detach_alias(out);
+  if (Record r{"roll", out, {input}}) {
+    Dims back;
+    for (const int64_t shift : shifts) back.push_back(shift == INT64_MIN ? shift : -shift);
+    r.wrt(0, [back, along = dims.dims()](const Tensor& g) { return roll(g, back, along); });
+  }
+  return out;
+}
+
+Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
+  CHECK(dims.size() == 2, RuntimeError,
+        "rot90: expected total rotation dims == 2, but got dims = {}", dims.size());
+  CHECK(input.dim() >= 2, RuntimeError, "rot90: expected total dims >= 2, but got total dims = {}",
+        input.dim());
+  const int64_t a = wrap_dim(dims[0], input.dim()), b = wrap_dim(dims[1], input.dim());
+  CHECK(a != b, RuntimeError,
+        "rot90: expected rotation dims to be different, but got dim0 = {} and dim1 = {}", dims[0],
+        dims[1]);
+  switch (((k % 4) + 4) % 4) {
+    case 1: return transpose(flip(input, b), a, b);
+    case 2: return flip(input, {a, b});
+    case 3: return transpose(flip(input, a), a, b);
+    default: return clone(input, MemoryFormat::contiguous);
+  }
+}
+
+}  // namespace
+OP(fliplr, "fliplr(input)", "input with its columns in reverse order.")
+OP(flipud, "flipud(input)", "input with its rows in reverse order.")
+OP(roll, "roll(input, shifts, dims=())",
+   "input moved along dims; what leaves at one end enters at the other.")
+OP(rot90, "rot90(input, k=1, dims=(0, 1))",
+   "input turned k times by 90 degrees in the plane of dims.")
+
+// --- Triangles
+// -------------------------------------------------------------------------------------
+
+namespace {
+
+void check_matrix(const char* op, const Tensor& input) {
+  CHECK(input.dim() >= 2, RuntimeError,
+        "{}: input tensor must have at least 2 dimensions, got shape {}", op, input.sizes());
+}
+Tensor triangle(const char* op, const Tensor& input, int64_t diagonal, bool upper) {
+  check_matrix(op, input);
+  Tensor out = make_tensor(input.sizes(), input.dtype(), input.device());
+  {
+    const NoGrad off;
+    kernels::triangle(input.device_type(), contiguous(input), out, diagonal, upper);
+  }
+  if (Record r{op, out, {input}}) {
+    r.wrt(0, [=](const Tensor& g) { return triangle(op, g, diagonal, upper); });
+  }
+  return out;
+}
+Tensor triangle_(const char* op, const Tensor& self, int64_t diagonal, bool upper) {
+  check_matrix(op, self);
+  check_inplace(op, self);
+  check_no_internal_overlap(op, self);
+  {
+    const NoGrad off;
+    if (self.is_contiguous()) {
+      kernels::triangle(self.device_type(), self, self, diagonal, upper);
+    } else {
+      const Tensor window = make_alias(self);
+      copy_(window, triangle(op, window, diagonal, upper));
+    }
+  }
+  self.bump_version(op);
+  if (Record r = Record::in_place(op, self, {})) {
+    r.wrt(0, [=](const Tensor& g) { return triangle(op, g, diagonal, upper); });
+  }
+  return self;
+}
+Tensor tril_(const Tensor& self, int64_t diagonal) {
+  return triangle_("tril", self, diagonal, false);
+}
+Tensor triu_(const Tensor& self, int64_t diagonal) {
+  return triangle_("triu", self, diagonal, true);
+}
+
+Tensor triangle_indices(const char* op, int64_t row, int64_t col, int64_t offset, bool upper,
+                        const Options& options) {
+  CHECK(row >= 0 && col >= 0, RuntimeError, "{}: row and col must be non-negative, got {} and {}",
+        op, row, col);
+  Options mask = options;
+  mask.dtype = DType::bool_;
+  mask.requires_grad = false;
+  const Tensor all = triangle(op, ones({row, col}, mask), offset, upper);
+  return to(contiguous(transpose(nonzero(all), 0, 1)), options.dtype_or(DType::int64));
+}
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, const Options& options) {
+  return triangle_indices("tril_indices", row, col, offset, false, options);
+}
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, const Options& options) {
+  return triangle_indices("triu_indices", row, col, offset, true, options);
+}
+
+}  // namespace
+Tensor tril(const Tensor& input, int64_t diagonal) {
+  return triangle("tril", input, diagonal, false);
+}
+Tensor triu(const Tensor& input, int64_t diagonal) {
+  return triangle("triu", input, diagonal, true);
+}
+OP(tril, "tril(input, diagonal=0)", "The lower triangles of matrices, zeros elsewhere.")
+OP(triu, "triu(input, diagonal=0)", "The upper triangles of matrices, zeros elsewhere.")
+OP_METHOD(tril_, "tril_(self, diagonal=0)", "Sets everything above a diagonal to zero.")
+OP_METHOD(triu_, "triu_(self, diagonal=0)", "Sets everything below a diagonal to zero.")
+OP_FUNCTION(tril_indices, "tril_indices(row, col, offset=0, **options)",
+            "The indices of the lower triangle of a matrix, row indices above column indices.")
+OP_FUNCTION(triu_indices, "triu_indices(row, col, offset=0, **options)",
+            "The indices of the upper triangle of a matrix, row indices above column indices.")
+
+}  // namespace flambeau

@@ -1,0 +1,161 @@
+// Ops that write one tensor into a part of another: diagonals, padding, and copies in which one
+// view is replaced (select_scatter and its relatives).
+#include <algorithm>
+
+#include "flambeau/ops/views.h"
+
+namespace flambeau {
+
+// --- Diagonals
+// -------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor diag_embed(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
+  const int64_t rank = input.dim() + 1;
+  CHECK(input.dim() > 0, RuntimeError, "diag_embed: input must have at least one dimension");
+  const int64_t first = wrap_dim(dim1, rank), second = wrap_dim(dim2, rank);
+  CHECK(first != second, RuntimeError, "diagonal dimensions cannot be identical {}, {}", dim1,
+        dim2);
+  const int64_t distance = offset < 0 ? -(offset + 1) : offset;  // -INT64_MIN has no room
+  int64_t size = 0;
+  CHECK(!__builtin_add_overflow(input->sizes.back(), distance, &size) &&
+            !__builtin_add_overflow(size, int64_t{offset < 0}, &size),
+        RuntimeError, "diag_embed: offset {} is too large", offset);
+  Dims shape = input->sizes;
+  shape.pop_back();
+  for (const int64_t dim : {std::min(first, second), std::max(first, second)}) {
+    shape.insert(shape.begin() + dim, size);
+  }
+  return embed("diag_embed", input, shape,
+               [=](const Tensor& whole) { return diagonal(whole, offset, first, second); });
+}
+Tensor diag(const Tensor& input, int64_t diagonal_) {
+  CHECK(input.dim() == 1 || input.dim() == 2, RuntimeError,
+        "diag(): Supports 1D or 2D tensors. Got {}D", input.dim());
+  if (input.dim() == 1) return diag_embed(input, diagonal_, 0, 1);
+  return clone(diagonal(input, diagonal_, 0, 1), MemoryFormat::contiguous);
+}
+Tensor diagflat(const Tensor& input, int64_t offset) { return diag(reshape(input, -1), offset); }
+
+}  // namespace
+OP(diag_embed, "diag_embed(input, offset=0, dim1=-2, dim2=-1)",
+   "Matrices of zeros whose diagonals are the last dimension of input.")
+OP(diag, "diag(input, diagonal=0)", "The diagonal of a matrix, or the matrix with that diagonal.")
+OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.")
+
+// --- Padding
+// ---------------------------------------------------------------------------------------
+
+namespace {
+
+Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
+  CHECK(pad.size() % 2 == 0, RuntimeError,
+        "constant_pad_nd: Length of pad must be even but instead it equals {}", pad.size());
+  const int64_t padded = static_cast<int64_t>(pad.size() / 2), rank = input.dim();
+  CHECK(
+      padded <= rank, RuntimeError,
+      "constant_pad_nd: Length of pad should be no more than twice the number of dimensions of the "
+      "input. Pad length is {} while the input has {} dimensions.",
+      pad.size(), rank);
+  Dims sizes = input->sizes;
+  for (int64_t i = 0; i < padded; ++i) {
+    int64_t& size = sizes[rank - 1 - i];
+    const int64_t before = size;
+    CHECK(!__builtin_add_overflow(size, pad[2 * i], &size) &&
+              !__builtin_add_overflow(size, pad[2 * i + 1], &size) && size >= 0 &&
+              before + std::min<int64_t>(pad[2 * i], 0) + std::min<int64_t>(pad[2 * i + 1], 0) >= 0,
+          RuntimeError,
+          "constant_pad_nd: The input size {}, plus negative padding {} and {}, resulted in a "
+          "negative "
+          "output size, which is invalid (dimension {} of shape {}).",
+          before, pad[2 * i], pad[2 * i + 1], rank - 1 - i, input.sizes());
+  }
+  const MemoryFormat format = suggest_format(input);
+  Tensor out = make_strided(sizes, format_strides(sizes, format), input.dtype(), input.device());
+  {
+    const NoGrad off;
+    fill_(out, value);
+    Tensor from = input, to = out;
+    for (int64_t i = 0; i < padded; ++i) {
+      const int64_t d = rank - 1 - i, left = pad[2 * i], right = pad[2 * i + 1];
+      const int64_t cut = std::max<int64_t>(-left, 0);
+      const int64_t length = from->sizes[d] - cut - std::max<int64_t>(-right, 0);
+      from = narrow(from, d, cut, length);
+      to = narrow(to, d, std::max<int64_t>(left, 0), length);
+    }
+    copy_(to, from);
+  }
+  if (Record r{"constant_pad_nd", out, {input}}) {
+    Dims back;
+    for (const int64_t width : pad) back.push_back(-width);
+    r.wrt(0, [back](const Tensor& g) { return constant_pad_nd(g, back, 0); });
+  }
+  return out;
+}
+
+}  // namespace
+OP(constant_pad_nd, "constant_pad_nd(input, pad, value=0)",
+   "input with value around it; pad gives the widths before and after, last dimension first.")
+
+// --- Copies in which a view is replaced
+// --------------------------------------------------------------
+
+namespace {
+
+template <class View>
+Tensor replace_view(const char* op, const Tensor& input, const Tensor& src, View view) {
+  Tensor out;
+  {
+    const NoGrad off;
+    out = clone(input, MemoryFormat::contiguous);  // as_strided counts on it
+    const Tensor part = view(out);
+    CHECK(part.sizes() == src.sizes(), RuntimeError,
+          "{}: expected src to have a size equal to the slice of self. src size = {}, slice size = "
+          "{}",
+          op, src.sizes(), part.sizes());
+    copy_(part, src);
+  }
+  if (Record r{op, out, {input, src}}) {
+    r.wrt(0, [op, view, shape = src->sizes](const Tensor& g) {
+      return replace_view(op, g, zeros(shape, options_of(g)), view);
+    });
+    r.wrt(1, view);
+  }
+  return out;
+}
+
+Tensor select_scatter(const Tensor& input, const Tensor& src, int64_t dim, int64_t index) {
+  return replace_view("select_scatter", input, src,
+                      [=](const Tensor& x) { return select(x, dim, index); });
+}
+Tensor slice_scatter(const Tensor& input, const Tensor& src, int64_t dim,
+                     std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+  return replace_view("slice_scatter", input, src,
+                      [=](const Tensor& x) { return slice(x, dim, start, end, step); });
+}
+Tensor diagonal_scatter(const Tensor& input, const Tensor& src, int64_t offset, int64_t dim1,
+                        int64_t dim2) {
+  return replace_view("diagonal_scatter", input, src,
+                      [=](const Tensor& x) { return diagonal(x, offset, dim1, dim2); });
+}
+Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, IntSpan stride,
+                          std::optional<int64_t> storage_offset) {
+  return replace_view(
+      "as_strided_scatter", input, src,
+      [sizes = size.dims(), strides = stride.dims(), storage_offset](const Tensor& x) {
+        return as_strided(contiguous(x), sizes, strides, storage_offset);
+      });
+}
+
+}  // namespace
+OP(select_scatter, "select_scatter(input, src, dim, index)",
+   "A copy of input in which the slice at index of dim is src.")
+OP(slice_scatter, "slice_scatter(input, src, dim=0, start=None, end=None, step=1)",
+   "A copy of input in which a slice of dim is src.")
+OP(diagonal_scatter, "diagonal_scatter(input, src, offset=0, dim1=0, dim2=1)",
+   "A copy of input in which the diagonal is src.")
+OP(as_strided_scatter, "as_strided_scatter(input, src, size, stride, storage_offset=None)",
+   "A copy of input in which a strided window is src.")
+
+}  // namespace flambeau
