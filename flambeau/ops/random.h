@@ -25,13 +25,18 @@ void draw_integers(const Tensor& out, int64_t from, std::optional<int64_t> to,
 void draw_integers(const Tensor& out, Generator* generator);
 void draw_exponential(const Tensor& out, double rate, Generator* generator);
 
+// Then PyTorch does not ask whether the dtype can be drawn either.
+inline bool nothing_to_draw(const Tensor& out) {
+  return out.device().is_meta() || out.numel() == 0;
+}
+
 // The generator that `device` wants, or an error if the given one is of another device.
 Generator& generator_for(Device device, Generator* given);
 
 // Calls draw(generator) with the generator to use and its mutex held.
 template <class Draw>
 void with_generator(const Tensor& out, Generator* given, Draw&& draw) {
-  if (out.device().is_meta()) return;
+  if (nothing_to_draw(out)) return;
   Generator& generator = generator_for(out.device(), given);
   const std::lock_guard lock(generator.mutex());
   draw(generator);

@@ -112,6 +112,7 @@ void draw_normal(const Tensor& out, double mean, double std, Generator* generato
   if (out.is_complex()) {
     return draw_normal(real_parts(out), mean, std / std::sqrt(2.0), generator);
   }
+  if (nothing_to_draw(out)) return;
   require(dtypes::Floating, "normal_kernel_cpu", out.dtype());
   check_no_internal_overlap("normal_", out);
   with_generator(out, generator,
@@ -119,7 +120,7 @@ void draw_normal(const Tensor& out, double mean, double std, Generator* generato
 }
 
 void draw_exponential(const Tensor& out, double rate, Generator* generator) {
-  if (out.device().is_meta()) return;
+  if (nothing_to_draw(out)) return;
   CHECK(out.is_floating(), RuntimeError,
         "Exponential distribution is a continuous probability distribution. dtype must be a "
         "floating point but you specified {}",
@@ -239,7 +240,8 @@ IntegerRange open_range(DType dtype, int64_t from) {
 }
 
 // All 2^64 integers, for the dtypes that come near to holding them.
-IntegerRange whole_range(DType dtype) {
+IntegerRange whole_range(DType dtype, bool empty) {
+  if (empty) return {};
   constexpr const char* kernel = "random_full_64_bits_range_kernel_cpu";
   require((dtypes::Signed | dtypes::Floating | DType::uint8) - DType::float16, kernel, dtype);
   CHECK(dtype == DType::int64 || is_floating(dtype), RuntimeError,
@@ -255,7 +257,7 @@ void draw_integers(const Tensor& out, int64_t from, std::optional<int64_t> to,
   const DType dtype = out.dtype();
   const IntegerRange range = to ? bounded_range(dtype, from, *to)
                              : from == std::numeric_limits<int64_t>::min()
-                                 ? whole_range(dtype)
+                                 ? whole_range(dtype, out.numel() == 0)
                                  : open_range(dtype, from);
   check_no_internal_overlap("random_", out);
   with_generator(out, generator,
@@ -263,7 +265,7 @@ void draw_integers(const Tensor& out, int64_t from, std::optional<int64_t> to,
 }
 
 void draw_integers(const Tensor& out, Generator* generator) {
-  if (out.device().is_meta()) return;
+  if (nothing_to_draw(out)) return;
   const DType dtype = out.dtype();
   require(dtypes::RealBool - dtypes::Unsigned, "random_kernel_cpu", dtype);
   IntegerRange range = open_range(dtype, 0);
