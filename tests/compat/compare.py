@@ -13,6 +13,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,31 +100,33 @@ class Comparison:
         self.tolerances = tolerances
 
     def difference(self, statements: list[str]) -> str | None:
-        """How the two differ on a program, or None."""
+        """The first difference between the two on a program, or None."""
+        found = self.differences(statements)
+        return found[0] if found else None
+
+    def differences(self, statements: list[str]) -> list[str]:
+        """How the two differ on a program, statement by statement and variable by variable."""
         theirs = self.theirs.run(statements)
         if "crash" in theirs:
-            return None  # nothing to compare with
+            return []  # nothing to compare with
         ours = self.ours.run(statements)
         if "crash" in ours:
-            return f"Flambeau died with status {ours['crash']}"
-        return self._errors(statements, ours, theirs) or self._variables(ours, theirs)
+            return [f"Flambeau died with status {ours['crash']}"]
+        return [*self._errors(statements, ours, theirs), *self._variables(ours, theirs)]
 
-    def _errors(self, statements: list[str], ours: Any, theirs: Any) -> str | None:
+    def _errors(self, statements: list[str], ours: Any, theirs: Any) -> Iterator[str]:
         found = {number: (kind, text) for number, kind, text in ours["errors"]}
         wanted = {number: (kind, text) for number, kind, text in theirs["errors"]}
         for number in sorted(found.keys() | wanted.keys()):
             got, want = found.get(number), wanted.get(number)
             if (got and got[0]) != (want and want[0]):
-                return f"`{statements[number]}` raises {got} instead of {want}"
-        return None
+                yield f"`{statements[number]}` raises {got} instead of {want}"
 
-    def _variables(self, ours: Any, theirs: Any) -> str | None:
+    def _variables(self, ours: Any, theirs: Any) -> Iterator[str]:
         for name, want in theirs["variables"].items():
-            got = ours["variables"].get(name)
-            text = self._described(got, want)
+            text = self._described(ours["variables"].get(name), want)
             if text is not None:
-                return f"{name}: {text}"
-        return None
+                yield f"{name}: {text}"
 
     def _described(self, got: Any, want: Any) -> str | None:
         """How two descriptions made by the worker differ."""
