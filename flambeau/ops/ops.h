@@ -166,6 +166,8 @@ Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, std::
 Tensor sum_to_size(const Tensor& input, IntSpan size);
 Tensor amax(const Tensor& input, std::optional<IntSpan> dim, bool keepdim);
 Tensor amin(const Tensor& input, std::optional<IntSpan> dim, bool keepdim);
+Tensor argmax(const Tensor& input, std::optional<int64_t> dim, bool keepdim);
+Tensor argmin(const Tensor& input, std::optional<int64_t> dim, bool keepdim);
 Tensor cumprod(const Tensor& input, int64_t dim, std::optional<DType> dtype = {});
 Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<IntSpan> dim,
                           bool keepdim, std::optional<DType> dtype = {});

@@ -24,10 +24,6 @@ Tensor prepare(const char* op, IntSpan size, const Tensor& out, Options options,
   CHECK(!options.device || options.device->type == out.device().type, RuntimeError,
         "{}: device type {} does not match device type of out parameter ({})", op,
         options.device->type, out.device().type);
-  CHECK(!grad_enabled() || !out.requires_grad(), RuntimeError,
-        "{}(): functions with out=... arguments don't support automatic differentiation, but one "
-        "of the arguments requires grad.",
-        op);
   checked_numel(size);
   if (!(out.sizes() == size)) resize_tensor(out, size, contiguous_strides(size));
   return out;
@@ -58,21 +54,29 @@ Tensor blank_like(const Tensor& input, std::optional<MemoryFormat> format, const
 // --- Uniform and normal numbers
 // --------------------------------------------------------------------
 
-Tensor rand(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
+Tensor rand_out(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
   Tensor result = prepare("rand", size, out, options, default_dtype());
   draw_uniform(result, 0, 1, generator);
   return finish("rand", result, out, options);
 }
-OP_FUNCTION(rand, "rand(*size, *, generator=None, out=None, **options)",
+Tensor rand(IntSpan size, Generator* generator, const Options& options) {
+  return rand_out(size, generator, {}, options);
+}
+OP_FUNCTION(rand, "rand(*size, *, generator=None, **options)",
             "A tensor of numbers drawn uniformly from [0, 1).")
+OP_OUT(rand_out, "rand(*size, *, generator=None, out, **options)")
 
-Tensor randn(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
+Tensor randn_out(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
   Tensor result = prepare("randn", size, out, options, default_dtype());
   draw_normal(result, 0, 1, generator);
   return finish("randn", result, out, options);
 }
-OP_FUNCTION(randn, "randn(*size, *, generator=None, out=None, **options)",
+Tensor randn(IntSpan size, Generator* generator, const Options& options) {
+  return randn_out(size, generator, {}, options);
+}
+OP_FUNCTION(randn, "randn(*size, *, generator=None, **options)",
             "A tensor of samples of the standard normal distribution.")
+OP_OUT(randn_out, "randn(*size, *, generator=None, out, **options)")
 
 Tensor rand_like(const Tensor& input, Generator* generator,
                  std::optional<MemoryFormat> memory_format, const Options& options) {
@@ -95,21 +99,29 @@ OP_FUNCTION(randn_like, "randn_like(input, *, generator=None, memory_format=None
 // --- Integers
 // ----------------------------------------------------------------------------------------
 
-Tensor randint_between(int64_t low, int64_t high, IntSpan size, Generator* generator,
-                       const Tensor& out, const Options& options) {
+Tensor randint_between_out(int64_t low, int64_t high, IntSpan size, Generator* generator,
+                           const Tensor& out, const Options& options) {
   Tensor result = prepare("randint", size, out, options, DType::int64);
   draw_integers(result, low, high, generator);
   return finish("randint", result, out, options);
 }
-
-Tensor randint_below(int64_t high, IntSpan size, Generator* generator, const Tensor& out,
-                     const Options& options) {
-  return randint_between(0, high, size, generator, out, options);
+Tensor randint_below_out(int64_t high, IntSpan size, Generator* generator, const Tensor& out,
+                         const Options& options) {
+  return randint_between_out(0, high, size, generator, out, options);
 }
-OP_FUNCTION(randint_below, "randint(high, size, *, generator=None, out=None, **options)",
+Tensor randint_between(int64_t low, int64_t high, IntSpan size, Generator* generator,
+                       const Options& options) {
+  return randint_between_out(low, high, size, generator, {}, options);
+}
+Tensor randint_below(int64_t high, IntSpan size, Generator* generator, const Options& options) {
+  return randint_between_out(0, high, size, generator, {}, options);
+}
+OP_FUNCTION(randint_below, "randint(high, size, *, generator=None, **options)",
             "A tensor of integers drawn uniformly from [0, high).")
-OP_FUNCTION(randint_between, "randint(low, high, size, *, generator=None, out=None, **options)",
+OP_FUNCTION(randint_between, "randint(low, high, size, *, generator=None, **options)",
             "A tensor of integers drawn uniformly from [low, high).")
+OP_OUT(randint_below_out, "randint(high, size, *, generator=None, out, **options)")
+OP_OUT(randint_between_out, "randint(low, high, size, *, generator=None, out, **options)")
 
 Tensor randint_like_between(const Tensor& input, int64_t low, int64_t high, Generator* generator,
                             std::optional<MemoryFormat> memory_format, const Options& options) {
@@ -147,7 +159,7 @@ void check_permutation(int64_t n, DType dtype) {
   }
 }
 
-Tensor randperm(int64_t n, Generator* generator, const Tensor& out, const Options& options) {
+Tensor randperm_out(int64_t n, Generator* generator, const Tensor& out, const Options& options) {
   const std::array<int64_t, 1> size{n};
   Tensor result = prepare("randperm", {size.data(), 1}, out, options, DType::int64);
   if (!result.device().is_meta()) check_permutation(n, result.dtype());
@@ -155,8 +167,12 @@ Tensor randperm(int64_t n, Generator* generator, const Tensor& out, const Option
                  [&](Generator& g) { kernels::permutation(result.device_type(), result, g); });
   return finish("randperm", result, out, options);
 }
-OP_FUNCTION(randperm, "randperm(n, *, generator=None, out=None, **options)",
+Tensor randperm(int64_t n, Generator* generator, const Options& options) {
+  return randperm_out(n, generator, {}, options);
+}
+OP_FUNCTION(randperm, "randperm(n, *, generator=None, **options)",
             "A random permutation of the integers from 0 to n - 1.")
+OP_OUT(randperm_out, "randperm(n, *, generator=None, out, **options)")
 
 // --- Normal samples of given mean and deviation
 // --------------------------------------------------------
@@ -178,7 +194,8 @@ void check_deviations(const Tensor& std) {
         "normal expects all elements of std >= 0.0");
 }
 
-Tensor normal_each(const Tensor& mean, const Tensor& std, Generator* generator, const Tensor& out) {
+Tensor normal_each_out(const Tensor& mean, const Tensor& std, Generator* generator,
+                       const Tensor& out) {
   check_deviations(std);
   const Dims size = broadcast_shapes(mean.sizes(), std.sizes());
   Tensor result = prepare("normal", size, out, options_of(mean, out), mean.dtype());
@@ -190,10 +207,13 @@ Tensor normal_each(const Tensor& mean, const Tensor& std, Generator* generator, 
   }
   return record_normal(finish("normal", result, out, {}), mean, std);
 }
-OP_FUNCTION(normal_each, "normal(mean, std, *, generator=None, out=None)",
+Tensor normal_each(const Tensor& mean, const Tensor& std, Generator* generator) {
+  return normal_each_out(mean, std, generator, {});
+}
+OP_FUNCTION(normal_each, "normal(mean, std, *, generator=None)",
             "Samples of normal distributions whose means and standard deviations are given.")
 
-Tensor normal_means(const Tensor& mean, double std, Generator* generator, const Tensor& out) {
+Tensor normal_means_out(const Tensor& mean, double std, Generator* generator, const Tensor& out) {
   Tensor result = prepare("normal", mean.sizes(), out, options_of(mean, out), mean.dtype());
   {
     const NoGrad off;
@@ -202,10 +222,14 @@ Tensor normal_means(const Tensor& mean, double std, Generator* generator, const 
   }
   return record_normal(finish("normal", result, out, {}), mean, {});
 }
-OP_FUNCTION(normal_means, "normal(mean, std=1, *, generator=None, out=None)",
+Tensor normal_means(const Tensor& mean, double std, Generator* generator) {
+  return normal_means_out(mean, std, generator, {});
+}
+OP_FUNCTION(normal_means, "normal(mean, std=1, *, generator=None)",
             "Samples of normal distributions of given means and one standard deviation.")
 
-Tensor normal_deviations(double mean, const Tensor& std, Generator* generator, const Tensor& out) {
+Tensor normal_deviations_out(double mean, const Tensor& std, Generator* generator,
+                             const Tensor& out) {
   check_deviations(std);
   Tensor result = prepare("normal", std.sizes(), out, options_of(std, out), std.dtype());
   {
@@ -216,17 +240,29 @@ Tensor normal_deviations(double mean, const Tensor& std, Generator* generator, c
   }
   return record_normal(finish("normal", result, out, {}), {}, std);
 }
-OP_FUNCTION(normal_deviations, "normal(mean, std, *, generator=None, out=None)",
+Tensor normal_deviations(double mean, const Tensor& std, Generator* generator) {
+  return normal_deviations_out(mean, std, generator, {});
+}
+OP_FUNCTION(normal_deviations, "normal(mean, std, *, generator=None)",
             "Samples of normal distributions of one mean and given standard deviations.")
 
-Tensor normal_sized(double mean, double std, IntSpan size, Generator* generator, const Tensor& out,
-                    const Options& options) {
+Tensor normal_sized_out(double mean, double std, IntSpan size, Generator* generator,
+                        const Tensor& out, const Options& options) {
   Tensor result = prepare("normal", size, out, options, default_dtype());
   draw_normal(result, mean, std, generator);
   return finish("normal", result, out, options);
 }
-OP_FUNCTION(normal_sized, "normal(mean, std, size, *, generator=None, out=None, **options)",
+Tensor normal_sized(double mean, double std, IntSpan size, Generator* generator,
+                    const Options& options) {
+  return normal_sized_out(mean, std, size, generator, {}, options);
+}
+OP_FUNCTION(normal_sized, "normal(mean, std, size, *, generator=None, **options)",
             "A tensor of samples of one normal distribution.")
+
+OP_OUT(normal_each_out, "normal(mean, std, *, generator=None, out)")
+OP_OUT(normal_means_out, "normal(mean, std=1, *, generator=None, out)")
+OP_OUT(normal_deviations_out, "normal(mean, std, *, generator=None, out)")
+OP_OUT(normal_sized_out, "normal(mean, std, size, *, generator=None, out, **options)")
 
 }  // namespace
 }  // namespace flambeau

@@ -137,6 +137,8 @@ Pair aminmax(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
 OP(aminmax, "aminmax(input, *, dim=None, keepdim=False) -> (min, max)",
    "The smallest and the largest elements, of all or along dim.")
 
+}  // namespace
+
 Tensor argmax(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
   return index_of_extreme("argmax", kernels::max_index, input, dim, keepdim);
 }
@@ -148,5 +150,4 @@ OP(argmax, "argmax(input, dim=None, keepdim=False)",
 OP(argmin, "argmin(input, dim=None, keepdim=False)",
    "The index of the first smallest element, of all in row-major order or along dim.")
 
-}  // namespace
 }  // namespace flambeau
