@@ -1,0 +1,272 @@
+// Pooling on the CPU. Planes of one channel are walked window by window; channels-last tensors are
+// walked with the channels innermost, which vectorises.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "flambeau/base/parallel.h"
+#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/kernels/nn.h"
+#include "flambeau/tensor/dtype.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+bool is_channels_last(const Tensor& x) { return !x.is_contiguous() && x.strides()[1] == 1; }
+
+// Elements of one channel of one sample.
+int64_t plane_size(const Tensor& x) {
+  int64_t size = 1;
+  for (int64_t d = 2; d < x.dim(); ++d) size *= x.sizes()[d];
+  return size;
+}
+
+template <class T>
+T lowest() {
+  if constexpr (std::numeric_limits<T>::has_infinity) return -std::numeric_limits<T>::infinity();
+  return std::numeric_limits<T>::lowest();
+}
+
+// Calls body(i0, i1, i2, index of the output) for all outputs of a plane.
+template <class Body>
+void for_outputs(const PoolGeometry& g, const Body& body) {
+  int64_t index = 0;
+  for (int64_t i0 = 0; i0 < g.dims[0].out; ++i0) {
+    for (int64_t i1 = 0; i1 < g.dims[1].out; ++i1) {
+      for (int64_t i2 = 0; i2 < g.dims[2].out; ++i2) body(i0, i1, i2, index++);
+    }
+  }
+}
+
+// Calls body(offset in the plane) for all inputs of one window.
+template <class Body>
+[[gnu::always_inline]] inline void for_window(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2,
+                                              const Body& body) {
+  const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
+  for (int64_t x0 = d0.start[i0]; x0 < d0.end[i0]; x0 += d0.step) {
+    for (int64_t x1 = d1.start[i1]; x1 < d1.end[i1]; x1 += d1.step) {
+      const int64_t row = (x0 * d1.in + x1) * d2.in;
+      for (int64_t x2 = d2.start[i2]; x2 < d2.end[i2]; x2 += d2.step) body(row + x2);
+    }
+  }
+}
+
+template <class Body>
+void for_planes(int64_t planes, int64_t size, const Body& body) {
+  parallel_for(0, planes, default_grain / std::max<int64_t>(size, 1) + 1,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t p = first; p < last; ++p) body(p);
+               });
+}
+
+// --- Maxima ------------------------------------------------------------------------------------------
+
+template <class T>
+void max_plane(const T* x, T* out, int64_t* indices, const PoolGeometry& g) {
+  using C = ComputeType<T>;
+  for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
+    C best = lowest<C>();
+    int64_t where = (g.dims[0].start[i0] * g.dims[1].in + g.dims[1].start[i1]) * g.dims[2].in +
+                    g.dims[2].start[i2];
+    for_window(g, i0, i1, i2, [&](int64_t offset) {
+      const C value = static_cast<C>(x[offset]);
+      if (value > best || value != value) best = value, where = offset;
+    });
+    out[at] = static_cast<T>(best);
+    if (indices) indices[at] = where;
+  });
+}
+
+// One output position of all channels.
+template <class T>
+void max_channels(const T* x, int64_t channels, ComputeType<T>* best, int64_t* where, T* out,
+                  const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
+  using C = ComputeType<T>;
+  const int64_t first = (g.dims[0].start[i0] * g.dims[1].in + g.dims[1].start[i1]) * g.dims[2].in +
+                        g.dims[2].start[i2];
+  std::fill_n(best, channels, lowest<C>());
+  std::fill_n(where, channels, first);
+  for_window(g, i0, i1, i2, [&](int64_t offset) {
+    const T* row = x + offset * channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      const C value = static_cast<C>(row[c]);
+      const bool wins = value > best[c] || value != value;
+      best[c] = wins ? value : best[c];
+      where[c] = wins ? offset : where[c];
+    }
+  });
+  for (int64_t c = 0; c < channels; ++c) out[c] = static_cast<T>(best[c]);
+}
+
+template <class T>
+void max_pool_typed(const Tensor& x, const Tensor& out, const Tensor& indices, const PoolGeometry& g) {
+  const int64_t in_size = plane_size(x), out_size = plane_size(out), channels = x.sizes()[1];
+  const T* from = x.data<T>();
+  T* to = out.data<T>();
+  int64_t* found = indices.defined() ? indices.data<int64_t>() : nullptr;
+  if (!is_channels_last(x)) {
+    for_planes(x.sizes()[0] * channels, in_size, [&](int64_t p) {
+      max_plane(from + p * in_size, to + p * out_size, found ? found + p * out_size : nullptr, g);
+    });
+    return;
+  }
+  parallel_for(0, x.sizes()[0], 1, [&](int64_t first, int64_t last) {
+    std::vector<ComputeType<T>> best(channels);
+    std::vector<int64_t> spare(channels);
+    for (int64_t n = first; n < last; ++n) {
+      for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
+        const int64_t offset = (n * out_size + at) * channels;
+        max_channels(from + n * in_size * channels, channels, best.data(),
+                     found ? found + offset : spare.data(), to + offset, g, i0, i1, i2);
+      });
+    }
+  });
+}
+
+void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices, const PoolGeometry& g) {
+  dispatch<dtypes::Floating | dtypes::Signed | DType::uint8>("max_pool2d", x.dtype(), [&](auto tag) {
+    max_pool_typed<typename decltype(tag)::type>(x, out, indices, g);
+  });
+}
+KERNEL_FOR(max_pool, max_pool_kernel)
+
+// Calls body(element of the pooled tensor, element of the plane's tensor) for every pooled element.
+template <class Body>
+void for_chosen(const Tensor& pooled, const Tensor& indices, const Tensor& full, const Body& body) {
+  const int64_t small = plane_size(pooled), large = plane_size(full), channels = full.sizes()[1];
+  const int64_t* at = indices.data<int64_t>();
+  const bool channels_last = is_channels_last(full) || is_channels_last(pooled);
+  if (!channels_last) {
+    for_planes(full.sizes()[0] * channels, large, [&](int64_t p) {
+      for (int64_t i = p * small; i < (p + 1) * small; ++i) body(i, p * large + at[i]);
+    });
+    return;
+  }
+  parallel_for(0, full.sizes()[0], 1, [&](int64_t first, int64_t last) {
+    for (int64_t n = first; n < last; ++n) {
+      for (int64_t i = n * small; i < (n + 1) * small; ++i) {
+        for (int64_t c = 0; c < channels; ++c) {
+          body(i * channels + c, (n * large + at[i * channels + c]) * channels + c);
+        }
+      }
+    }
+  });
+}
+
+void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const Tensor& grad_x) {
+  dispatch<dtypes::Floating>("max_pool2d_backward", grad.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* g = grad.data<T>();
+    T* out = grad_x.data<T>();
+    parallel_for(0, grad_x.numel(), default_grain, [&](int64_t first, int64_t last) {
+      std::fill(out + first, out + last, T());
+    });
+    for_chosen(grad, indices, grad_x, [&](int64_t from, int64_t to) {
+      out[to] = static_cast<T>(static_cast<ComputeType<T>>(out[to]) + static_cast<ComputeType<T>>(g[from]));
+    });
+  });
+}
+KERNEL_FOR(max_pool_backward, max_pool_backward_kernel)
+
+void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& out) {
+  dispatch_size(x.item_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* from = x.data<T>();
+    T* to = out.data<T>();
+    for_chosen(out, indices, x, [&](int64_t at, int64_t source) { to[at] = from[source]; });
+  });
+}
+KERNEL_FOR(max_pool_take, max_pool_take_kernel)
+
+// --- Averages ----------------------------------------------------------------------------------------
+
+double divisor_at(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
+  if (g.divisor != 0) return g.divisor;
+  return static_cast<double>(g.dims[0].extent[i0] * g.dims[1].extent[i1] * g.dims[2].extent[i2]);
+}
+
+template <class T>
+void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
+  using C = ComputeType<T>;
+  const int64_t in_size = plane_size(x), out_size = plane_size(out), channels = x.sizes()[1];
+  const T* from = x.data<T>();
+  T* to = out.data<T>();
+  if (!is_channels_last(x)) {
+    for_planes(x.sizes()[0] * channels, in_size, [&](int64_t p) {
+      for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
+        C sum = 0;
+        for_window(g, i0, i1, i2, [&](int64_t offset) { sum += static_cast<C>(from[p * in_size + offset]); });
+        to[p * out_size + at] = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
+      });
+    });
+    return;
+  }
+  parallel_for(0, x.sizes()[0], 1, [&](int64_t first, int64_t last) {
+    std::vector<C> sums(channels);
+    for (int64_t n = first; n < last; ++n) {
+      for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
+        std::fill(sums.begin(), sums.end(), C(0));
+        for_window(g, i0, i1, i2, [&](int64_t offset) {
+          const T* row = from + (n * in_size + offset) * channels;
+          for (int64_t c = 0; c < channels; ++c) sums[c] += static_cast<C>(row[c]);
+        });
+        const C divisor = static_cast<C>(divisor_at(g, i0, i1, i2));
+        T* row = to + (n * out_size + at) * channels;
+        for (int64_t c = 0; c < channels; ++c) row[c] = static_cast<T>(sums[c] / divisor);
+      });
+    }
+  });
+}
+
+void avg_pool_kernel(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
+  dispatch<dtypes::Floating | DType::int64>("avg_pool2d", x.dtype(), [&](auto tag) {
+    avg_pool_typed<typename decltype(tag)::type>(x, out, g);
+  });
+}
+KERNEL_FOR(avg_pool, avg_pool_kernel)
+
+template <class T>
+void avg_pool_backward_typed(const Tensor& grad, const Tensor& grad_x, const PoolGeometry& g) {
+  using C = ComputeType<T>;
+  const int64_t in_size = plane_size(grad_x), out_size = plane_size(grad), channels = grad_x.sizes()[1];
+  const T* from = grad.data<T>();
+  T* to = grad_x.data<T>();
+  if (!is_channels_last(grad_x)) {
+    for_planes(grad_x.sizes()[0] * channels, in_size, [&](int64_t p) {
+      // Windows may overlap: sums are kept in the compute type until the plane is done.
+      std::vector<C> sums(in_size);
+      for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
+        const C share = static_cast<C>(from[p * out_size + at]) / static_cast<C>(divisor_at(g, i0, i1, i2));
+        for_window(g, i0, i1, i2, [&](int64_t offset) { sums[offset] += share; });
+      });
+      for (int64_t i = 0; i < in_size; ++i) to[p * in_size + i] = static_cast<T>(sums[i]);
+    });
+    return;
+  }
+  parallel_for(0, grad_x.sizes()[0], 1, [&](int64_t first, int64_t last) {
+    std::vector<C> sums(in_size * channels);
+    for (int64_t n = first; n < last; ++n) {
+      std::fill(sums.begin(), sums.end(), C(0));
+      for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
+        const C factor = C(1) / static_cast<C>(divisor_at(g, i0, i1, i2));
+        const T* row = from + (n * out_size + at) * channels;
+        for_window(g, i0, i1, i2, [&](int64_t offset) {
+          C* sum = sums.data() + offset * channels;
+          for (int64_t c = 0; c < channels; ++c) sum[c] += static_cast<C>(row[c]) * factor;
+        });
+      });
+      T* out = to + n * in_size * channels;
+      for (int64_t i = 0; i < in_size * channels; ++i) out[i] = static_cast<T>(sums[i]);
+    }
+  });
+}
+
+void avg_pool_backward_kernel(const Tensor& grad, const Tensor& grad_x, const PoolGeometry& g) {
+  dispatch<dtypes::Floating>("avg_pool2d_backward", grad.dtype(), [&](auto tag) {
+    avg_pool_backward_typed<typename decltype(tag)::type>(grad, grad_x, g);
+  });
+}
+KERNEL_FOR(avg_pool_backward, avg_pool_backward_kernel)
+
+}  // namespace
+}  // namespace flambeau::cpu::ISA_NAMESPACE

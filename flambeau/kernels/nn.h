@@ -1,0 +1,76 @@
+// The slots of pooling, normalization, losses and embedding.
+#pragma once
+
+#include <vector>
+
+#include "flambeau/kernels/slot.h"
+#include "flambeau/tensor/tensor.h"
+
+namespace flambeau {
+
+// --- Pooling ---------------------------------------------------------------------------------------
+
+// One pooled dimension: which inputs each output looks at. Plain and adaptive pooling differ only
+// in these tables.
+struct PoolDim {
+  int64_t in = 1, out = 1, step = 1;
+  std::vector<int64_t> start{0}, end{1};  // of the window, clipped to the input
+  std::vector<int64_t> extent{1};         // what the window counts for in an average
+};
+struct PoolGeometry {
+  PoolDim dims[3];      // depth, height, width; unused ones have size 1
+  double divisor = 0;   // instead of the product of the extents, unless 0
+};
+
+// --- Losses ------------------------------------------------------------------------------------------
+
+enum class Reduction : int64_t { none = 0, mean = 1, sum = 2 };
+
+namespace kernels {
+
+// x: (N, C, spatial...), contiguous or channels last, and results likewise. Indices count within
+// the plane of a channel; an undefined one is not wanted.
+SLOT(max_pool, void(const Tensor& x, const Tensor& out, const Tensor& indices,
+                    const PoolGeometry& geometry))
+SLOT(max_pool_backward, void(const Tensor& grad, const Tensor& indices, const Tensor& grad_x))
+// The elements that max_pool chose: the adjoint of max_pool_backward.
+SLOT(max_pool_take, void(const Tensor& x, const Tensor& indices, const Tensor& out))
+SLOT(avg_pool, void(const Tensor& x, const Tensor& out, const PoolGeometry& geometry))
+SLOT(avg_pool_backward, void(const Tensor& grad, const Tensor& grad_x, const PoolGeometry& geometry))
+
+// x: (N, C, spatial...), contiguous or channels last. Vectors of C are float32, or float64 for double.
+SLOT(channel_stats, void(const Tensor& x, const Tensor& mean, const Tensor& var))  // biased
+SLOT(channel_affine, void(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& out))
+// Sums over all but the channels of g and of g * (x - mean).
+SLOT(channel_sums, void(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& sum_g,
+                        const Tensor& sum_gx))
+// out = g * a + (x - mean) * b + c
+SLOT(channel_backward, void(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& a,
+                            const Tensor& b, const Tensor& c, const Tensor& out))
+
+// Rows of x normalized; weight and bias may be undefined. mean and rstd have one value a row.
+SLOT(layer_norm, void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                      const Tensor& out, const Tensor& mean, const Tensor& rstd))
+// Undefined results are not wanted.
+SLOT(layer_norm_backward, void(const Tensor& g, const Tensor& x, const Tensor& weight,
+                               const Tensor& mean, const Tensor& rstd, const Tensor& grad_x,
+                               const Tensor& grad_weight, const Tensor& grad_bias))
+
+// log_probabilities: (N, C, D) contiguous; target: (N, D). For no reduction `out` is (N, D);
+// otherwise a scalar, and total_weight receives the sum of the weights.
+SLOT(nll_loss, void(const Tensor& log_probabilities, const Tensor& target, const Tensor& weight,
+                    Reduction reduction, int64_t ignore_index, const Tensor& out,
+                    const Tensor& total_weight))
+SLOT(nll_loss_backward, void(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                             Reduction reduction, int64_t ignore_index, const Tensor& total_weight,
+                             const Tensor& grad_input))
+
+// Rows of weight by index; indices out of range raise IndexError.
+SLOT(embedding, void(const Tensor& weight, const Tensor& indices, const Tensor& out))
+// Adds rows of grad to a zeroed grad_weight, but for the padding row; divided by how often an index
+// occurs if asked for.
+SLOT(embedding_backward, void(const Tensor& grad, const Tensor& indices, int64_t padding_idx,
+                              bool scale_by_frequency, const Tensor& grad_weight))
+
+}  // namespace kernels
+}  // namespace flambeau
