@@ -1,0 +1,218 @@
+// Batch and instance normalization. Forward and first derivative are fused kernels over channels;
+// a second derivative goes through the same formula written in tensor operations.
+#include "flambeau/autograd/record.h"
+#include "flambeau/kernels/nn.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::float32; }
+
+Tensor as_stat(const Tensor& x) {
+  const DType dtype = stat_dtype(x.dtype());
+  return contiguous(x.dtype() == dtype ? x : to(x, dtype));
+}
+
+// The shape under which a vector of channels broadcasts against x.
+Tensor per_channel(const Tensor& vector, const Tensor& x) {
+  Dims shape(x.dim(), 1);
+  shape[1] = x.sizes()[1];
+  return reshape(vector, shape);
+}
+
+Dims all_but_channels(const Tensor& x) {
+  Dims dims{0};
+  for (int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
+  return dims;
+}
+
+struct Statistics {
+  Tensor mean, invstd;  // what x is normalized with
+  bool from_batch;      // and so depends on x
+  double eps;
+};
+
+// The gradients in operations that can be differentiated again.
+void composed_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Statistics& s,
+                       Grads& out) {
+  const Dims dims = all_but_channels(x);
+  const IntSpan over(dims);
+  Tensor mean = per_channel(s.mean, x), invstd = per_channel(s.invstd, x);
+  if (s.from_batch) {
+    mean = flambeau::mean(x, over, true);
+    const Tensor centered = x - mean;
+    invstd = rsqrt(flambeau::mean(centered * centered, over, true) + s.eps);
+  }
+  const Tensor normal = (x - mean) * invstd;
+  const Tensor scale = weight.defined() ? invstd * per_channel(weight, x) : invstd;
+  out[0] = scale * g;
+  if (s.from_batch) {
+    out[0] = scale * (g - flambeau::mean(g, over, true) - normal * flambeau::mean(g * normal, over, true));
+  }
+  out[1] = sum(g * normal, over, false);
+  out[2] = sum(g, over, false);
+}
+
+void fused_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight,
+                    const Statistics& s, bool wants_x, Grads& out) {
+  const MemoryFormat format = suggest_format(input);
+  const Tensor x = contiguous(input, format), g = contiguous(gradient, format);
+  Tensor sum_g = empty_like(s.mean), sum_gx = empty_like(s.mean);
+  kernels::channel_sums(x.device_type(), g, x, s.mean, sum_g, sum_gx);
+  out[1] = sum_gx * s.invstd;
+  out[2] = sum_g;
+  if (!wants_x) return;
+  const Tensor scale = weight.defined() ? as_stat(weight) * s.invstd : s.invstd;
+  out[0] = empty_like(x);
+  if (!s.from_batch) {
+    kernels::channel_affine(x.device_type(), g, scale, zeros_like(scale), out[0]);
+    return;
+  }
+  const double count = static_cast<double>(x.numel()) / static_cast<double>(s.mean.numel());
+  const Tensor slope = scale * s.invstd * out[1] / -count, offset = scale * sum_g / -count;
+  kernels::channel_backward(x.device_type(), g, x, s.mean, scale, slope, offset, out[0]);
+}
+
+struct BatchNormRule {
+  Saved x, weight;
+  Statistics statistics;
+  bool wants[3];
+
+  void operator()(Grads& in, Grads& out) const {
+    const Tensor& g = in[0];
+    if (!g.defined()) return;
+    if (grad_enabled() || x().numel() == 0) {
+      composed_backward(g, x(), weight(), statistics, out);
+    } else {
+      fused_backward(g, x(), weight(), statistics, wants[0], out);
+    }
+    for (int i = 0; i < 3; ++i) {
+      if (!wants[i]) out[i].reset();
+    }
+  }
+};
+
+void check_vector(const char* name, const Tensor& vector, int64_t channels) {
+  CHECK(!vector.defined() || vector.numel() == channels, RuntimeError, "{} should contain {} elements not {}",
+        name, channels, vector.numel());
+}
+
+void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                      const Tensor& running_mean, const Tensor& running_var, bool training) {
+  const int64_t channels = input.dim() > 1 ? input.sizes()[1] : 0;
+  if (!training) {
+    CHECK(running_mean.defined(), RuntimeError, "running_mean must be defined in evaluation mode");
+    CHECK(running_var.defined(), RuntimeError, "running_var must be defined in evaluation mode");
+  }
+  check_vector("running_mean", running_mean, channels);
+  check_vector("running_var", running_var, channels);
+  check_vector("weight", weight, channels);
+  check_vector("bias", bias, channels);
+  CHECK(input.dim() > 1, RuntimeError, "batch_norm: expected an input of at least 2 dimensions, got {}",
+        input.sizes());
+  CHECK(input.is_floating(), NotImplementedError, "\"batch_norm\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
+  for (const Tensor* other : {&weight, &bias, &running_mean, &running_var}) {
+    if (!other->defined()) continue;
+    // Half precision goes with parameters of its own type or of float.
+    const bool fits = other->dtype() == input.dtype() || (dtypes::Reduced.has(input.dtype()) &&
+                                                          other->dtype() == DType::float32);
+    CHECK(fits, RuntimeError,
+          "mixed dtype (CPU): all inputs must share same datatype. (batch_norm: input {}, parameter {})",
+          input.dtype(), other->dtype());
+  }
+}
+
+void update_running(const Tensor& running, const Tensor& value, double momentum) {
+  if (!running.defined()) return;
+  mul_(running, 1 - momentum);
+  add_scaled_(running, value, momentum);
+}
+
+Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  const Tensor& running_mean, const Tensor& running_var, bool training,
+                  double momentum, double eps, bool /*cudnn_enabled*/) {
+  check_batch_norm(input, weight, bias, running_mean, running_var, training);
+  Statistics s{{}, {}, training, eps};
+  const MemoryFormat format = suggest_format(input);
+  Tensor out;
+  {
+    const NoGrad off;
+    const Tensor x = contiguous(input, format);
+    out = empty_like(x);
+    const int64_t channels = x.sizes()[1];
+    Tensor var;
+    if (training) {
+      s.mean = make_tensor({channels}, stat_dtype(x.dtype()), x.device());
+      var = empty_like(s.mean);
+      const double count = static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(channels, 1));
+      if (x.numel() != 0) {
+        kernels::channel_stats(x.device_type(), x, s.mean, var);
+        update_running(running_mean, s.mean, momentum);
+        update_running(running_var, var * (count / (count - 1)), momentum);
+      }
+    } else {
+      // A later update of the running statistics must not change this op's derivative.
+      s.mean = clone(as_stat(running_mean));
+      var = as_stat(running_var);
+    }
+    s.invstd = rsqrt(var + eps);
+    const Tensor scale = weight.defined() ? as_stat(weight) * s.invstd : s.invstd;
+    const Tensor centered = s.mean * scale;
+    const Tensor shift = bias.defined() ? as_stat(bias) - centered : -centered;
+    if (x.numel() != 0) kernels::channel_affine(x.device_type(), x, scale, shift, out);
+  }
+  if (Record r{"native_batch_norm", out, {input, weight, bias}}) {
+    r.all(BatchNormRule{r.save(input), r.save(weight), s, {r.wants(0), r.wants(1), r.wants(2)}});
+  }
+  return out;
+}
+OP_FUNCTION(batch_norm,
+            "batch_norm(input, weight=None, bias=None, running_mean=None, running_var=None, training, "
+            "momentum, eps, cudnn_enabled=True)",
+            "Normalizes each channel with the statistics of the batch or with the running ones.")
+
+// A vector of channels repeated for every sample.
+Tensor repeated(const Tensor& vector, int64_t samples) {
+  if (!vector.defined()) return vector;
+  return reshape(expand(unsqueeze(vector, 0), {samples, vector.numel()}), {samples * vector.numel()});
+}
+
+Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                     const Tensor& running_mean, const Tensor& running_var, bool use_input_stats,
+                     double momentum, double eps, bool cudnn_enabled) {
+  CHECK(use_input_stats || (running_mean.defined() && running_var.defined()), RuntimeError,
+        "Expected running_mean and running_var to be defined when use_input_stats is false");
+  CHECK(input.dim() > 1, RuntimeError, "instance_norm: expected an input of at least 2 dimensions, got {}",
+        input.sizes());
+  // Each sample's channels are channels of one large sample.
+  const int64_t samples = input.sizes()[0], channels = input.sizes()[1];
+  check_vector("running_mean", running_mean, channels);
+  check_vector("running_var", running_var, channels);
+  check_vector("weight", weight, channels);
+  check_vector("bias", bias, channels);
+  Dims shape = input.sizes().dims();
+  shape[0] = 1;
+  shape[1] = checked_multiply(samples, channels);
+  const Tensor mean = repeated(running_mean, samples), var = repeated(running_var, samples);
+  const Tensor out = batch_norm(reshape(input, shape), repeated(weight, samples), repeated(bias, samples),
+                                mean, var, use_input_stats, momentum, eps, cudnn_enabled);
+  if (use_input_stats) {
+    const NoGrad off;
+    const auto average = [&](const Tensor& running, const Tensor& each) {
+      if (running.defined()) copy_(running, flambeau::mean(reshape(each, {samples, channels}), IntSpan{0}, false));
+    };
+    average(running_mean, mean);
+    average(running_var, var);
+  }
+  return reshape(out, input.sizes());
+}
+OP_FUNCTION(instance_norm,
+            "instance_norm(input, weight=None, bias=None, running_mean=None, running_var=None, "
+            "use_input_stats, momentum, eps, cudnn_enabled=True)",
+            "Normalizes each channel of each sample.")
+
+}  // namespace
+}  // namespace flambeau

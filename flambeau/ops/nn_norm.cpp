@@ -1,0 +1,182 @@
+// Layer, group and root-mean-square normalization: rows brought to mean 0 and variance 1.
+#include <limits>
+
+#include "flambeau/autograd/record.h"
+#include "flambeau/kernels/nn.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::float32; }
+
+Tensor as_stat(const Tensor& x) {
+  if (!x.defined()) return x;
+  const DType dtype = stat_dtype(x.dtype());
+  return contiguous(x.dtype() == dtype ? x : to(x, dtype));
+}
+
+// The last dimensions, as many as `count`.
+Dims last_dims(int64_t count) {
+  Dims dims;
+  for (int64_t d = -count; d < 0; ++d) dims.push_back(d);
+  return dims;
+}
+Dims first_dims(int64_t count) {
+  Dims dims;
+  for (int64_t d = 0; d < count; ++d) dims.push_back(d);
+  return dims;
+}
+
+struct LayerNormRule {
+  Saved x, weight;
+  Tensor mean, rstd;
+  double eps;
+  int64_t normalized;  // number of normalized dimensions
+  bool wants[3];
+
+  void operator()(Grads& in, Grads& out) const {
+    const Tensor& g = in[0];
+    if (!g.defined()) return;
+    if (grad_enabled() || g.numel() == 0) {
+      composed(g, out);
+    } else {
+      fused(g, out);
+    }
+    for (int i = 0; i < 3; ++i) {
+      if (!wants[i]) out[i].reset();
+    }
+  }
+
+  void fused(const Tensor& g, Grads& out) const {
+    const Tensor input = contiguous(x()), w = as_stat(weight());
+    const IntSpan shape = input.sizes().from(input.dim() - normalized);
+    if (wants[0]) out[0] = empty_like(input);
+    if (wants[1]) out[1] = make_tensor(shape, mean.dtype(), mean.device());
+    if (wants[2]) out[2] = make_tensor(shape, mean.dtype(), mean.device());
+    kernels::layer_norm_backward(g.device_type(), contiguous(g), input, w, mean, rstd, out[0], out[1],
+                                 out[2]);
+  }
+
+  // In operations that can be differentiated again.
+  void composed(const Tensor& g, Grads& out) const {
+    const Tensor input = x(), w = weight();
+    const Dims last = last_dims(normalized), first = first_dims(input.dim() - normalized);
+    const IntSpan over(last);
+    const Tensor centered = input - flambeau::mean(input, over, true);
+    const Tensor factor = rsqrt(flambeau::mean(centered * centered, over, true) + eps);
+    const Tensor normal = centered * factor, scaled = w.defined() ? g * w : g;
+    out[0] = factor * (scaled - flambeau::mean(scaled, over, true) -
+                       normal * flambeau::mean(scaled * normal, over, true));
+    out[1] = first.empty() ? g * normal : sum(g * normal, IntSpan(first), false);
+    out[2] = first.empty() ? g : sum(g, IntSpan(first), false);
+  }
+};
+
+// Normalizes over the last `normalized` dimensions.
+Tensor normalize_rows(const char* op, const Tensor& input, int64_t normalized, const Tensor& weight,
+                      const Tensor& bias, double eps) {
+  CHECK(input.is_floating(), NotImplementedError, "\"LayerNormKernelImpl\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
+  const IntSpan outer = input.sizes().first(input.dim() - normalized);
+  Tensor out, mean = make_tensor(outer, stat_dtype(input.dtype()), input.device());
+  Tensor rstd = empty_like(mean);
+  {
+    const NoGrad off;
+    const Tensor x = contiguous(input);
+    out = empty_like(x);
+    if (x.numel() != 0) {
+      kernels::layer_norm(x.device_type(), x, as_stat(weight), as_stat(bias), eps, out, mean, rstd);
+    }
+  }
+  if (Record r{op, out, {input, weight, bias}}) {
+    r.all(LayerNormRule{r.save(input), r.save(weight), mean, rstd, eps, normalized,
+                        {r.wants(0), r.wants(1), r.wants(2)}});
+  }
+  return out;
+}
+
+void check_normalized(const Tensor& input, IntSpan shape, const Tensor& weight, const Tensor& bias) {
+  CHECK(!shape.empty(), RuntimeError,
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+        "but got normalized_shape = {}",
+        shape);
+  CHECK(!weight.defined() || weight.sizes() == shape, RuntimeError,
+        "Expected weight to be of same shape as normalized_shape, but got weight of shape {} and "
+        "normalized_shape = {}",
+        weight.sizes(), shape);
+  CHECK(!bias.defined() || bias.sizes() == shape, RuntimeError,
+        "Expected bias to be of same shape as normalized_shape, but got bias of shape {} and "
+        "normalized_shape = {}",
+        bias.sizes(), shape);
+  const size_t rank = input.dim();
+  if (rank < shape.size() || !(input.sizes().from(rank - shape.size()) == shape)) {
+    std::string wanted = "[*";
+    for (const int64_t size : shape) wanted += ", " + std::to_string(size);
+    fail<RuntimeError>("Given normalized_shape={}, expected input with shape {}], but got input of size{}",
+                       shape, wanted, input.sizes());
+  }
+}
+
+Tensor layer_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
+                  const Tensor& bias, double eps, bool /*cudnn_enable*/) {
+  check_normalized(input, normalized_shape, weight, bias);
+  return normalize_rows("native_layer_norm", input, static_cast<int64_t>(normalized_shape.size()), weight,
+                        bias, eps);
+}
+OP_FUNCTION(layer_norm,
+            "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
+            "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.")
+
+Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
+                std::optional<double> eps) {
+  check_normalized(input, normalized_shape, weight, {});
+  CHECK(is_differentiable(input.dtype()), NotImplementedError, "\"rms_norm\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
+  const bool is_double = to_real(input.dtype()) == DType::float64;
+  const double smallest = is_double ? std::numeric_limits<double>::epsilon()
+                                    : static_cast<double>(std::numeric_limits<float>::epsilon());
+  const Tensor x = dtypes::Reduced.has(input.dtype()) ? to(input, DType::float32) : input;
+  const Dims last = last_dims(static_cast<int64_t>(normalized_shape.size()));
+  Tensor result = x * rsqrt(mean(x * x, IntSpan(last), true) + eps.value_or(smallest));
+  if (weight.defined()) result = result * weight;
+  return result.dtype() == input.dtype() ? result : to(result, input.dtype());
+}
+OP_FUNCTION(rms_norm, "rms_norm(input, normalized_shape, weight=None, eps=None)",
+            "Divides by the root mean square over the last dimensions, then scales.")
+
+Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias,
+                  double eps, bool /*cudnn_enabled*/) {
+  CHECK(input.dim() >= 2, RuntimeError, "Expected at least 2 dimensions for input tensor but received {}",
+        input.dim());
+  const int64_t channels = input.sizes()[1];
+  CHECK(num_groups > 0, RuntimeError, "Expected num groups to be greater than 0, got {}", num_groups);
+  CHECK(channels % num_groups == 0, RuntimeError,
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape {} "
+        "and num_groups={}",
+        input.sizes(), num_groups);
+  const auto check_vector = [&](const char* name, const Tensor& vector) {
+    CHECK(!vector.defined() || (vector.dim() == 1 && vector.numel() == channels), RuntimeError,
+          "Expected {} to be a vector of size equal to the number of channels in input, but got {} of "
+          "shape {} and input of shape {}",
+          name, name, vector.sizes(), input.sizes());
+  };
+  check_vector("weight", weight);
+  check_vector("bias", bias);
+  const int64_t samples = input.sizes()[0];
+  const int64_t width = input.numel() / std::max<int64_t>(samples * num_groups, 1);
+  const Tensor groups = reshape(input, {samples, num_groups, width});
+  Tensor out = reshape(normalize_rows("native_group_norm", groups, 1, {}, {}, eps), input.sizes());
+  Dims shape(input.dim() - 1, 1);
+  shape[0] = channels;
+  if (weight.defined()) out = out * reshape(weight, shape);
+  if (bias.defined()) out = out + reshape(bias, shape);
+  return out.dtype() == input.dtype() ? out : to(out, input.dtype());
+}
+OP_FUNCTION(group_norm,
+            "group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",
+            "Normalizes groups of channels of each sample.")
+
+}  // namespace
+}  // namespace flambeau
