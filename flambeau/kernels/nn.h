@@ -65,6 +65,14 @@ SLOT(nll_loss_backward, void(const Tensor& grad, const Tensor& target, const Ten
                              Reduction reduction, int64_t ignore_index, const Tensor& total_weight,
                              const Tensor& grad_input))
 
+// Cross-entropy of logits x: (N, C) against classes: (N). losses and lse (the logarithms of the sums
+// of exponentials) are (N), of the dtype of statistics; losses of ignored rows are 0.
+SLOT(cross_entropy, void(const Tensor& x, const Tensor& target, int64_t ignore_index,
+                         const Tensor& losses, const Tensor& lse))
+// grad_x = (softmax(x) - one_hot(target)) * scale, where scale is (N) or one value for all rows.
+SLOT(cross_entropy_backward, void(const Tensor& scale, const Tensor& x, const Tensor& lse,
+                                  const Tensor& target, int64_t ignore_index, const Tensor& grad_x))
+
 // Rows of weight by index; indices out of range raise IndexError.
 SLOT(embedding, void(const Tensor& weight, const Tensor& indices, const Tensor& out))
 // Adds rows of grad to a zeroed grad_weight, but for the padding row; divided by how often an index

@@ -1,0 +1,204 @@
+// Kernels of nll_loss and of cross-entropy with class indices. Targets are checked as they are read.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "flambeau/base/parallel.h"
+#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/kernels/math.h"
+#include "flambeau/kernels/nn.h"
+#include "flambeau/tensor/dtype.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+// Targets of either dtype.
+struct Targets {
+  explicit Targets(const Tensor& target, int64_t classes_, int64_t ignore_)
+      : wide(target.dtype() == DType::int64 ? target.data<int64_t>() : nullptr),
+        narrow(wide ? nullptr : target.data<uint8_t>()),
+        classes(classes_),
+        ignore(ignore_) {}
+  // The class, or -1 for one to ignore.
+  [[nodiscard]] int64_t operator[](int64_t i) const {
+    const int64_t at = wide ? wide[i] : narrow[i];
+    if (at == ignore) return -1;
+    CHECK(at >= 0 && at < classes, IndexError, "Target {} is out of bounds.", at);
+    return at;
+  }
+  const int64_t* wide;
+  const uint8_t* narrow;
+  int64_t classes, ignore;
+};
+
+template <class T>
+void nll_loss_typed(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
+                    int64_t ignore_index, const Tensor& out, const Tensor& total_weight) {
+  using C = ComputeType<T>;
+  const int64_t samples = x.sizes()[0], classes = x.sizes()[1], inner = x.sizes()[2];
+  const Targets targets(target, classes, ignore_index);
+  const T* data = x.data<T>();
+  const T* weights = weight.defined() ? weight.data<T>() : nullptr;
+  double total = 0, weight_sum = 0;
+  for (int64_t i = 0; i < samples * inner; ++i) {
+    const int64_t at = targets[i];
+    double loss = 0;
+    if (at >= 0) {
+      const double w = weights ? static_cast<double>(static_cast<C>(weights[at])) : 1.0;
+      loss = -w * static_cast<double>(static_cast<C>(data[(i / inner * classes + at) * inner + i % inner]));
+      weight_sum += w;
+    }
+    if (reduction == Reduction::none) {
+      out.data<T>()[i] = static_cast<T>(static_cast<C>(loss));
+    } else {
+      total += loss;
+    }
+  }
+  if (reduction == Reduction::none) return;
+  if (reduction == Reduction::mean) total /= weight_sum;
+  out.data<T>()[0] = static_cast<T>(static_cast<C>(total));
+  total_weight.data<T>()[0] = static_cast<T>(static_cast<C>(weight_sum));
+}
+
+void nll_loss_kernel(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
+                     int64_t ignore_index, const Tensor& out, const Tensor& total_weight) {
+  dispatch<dtypes::Floating>("nll_loss_out_frame", x.dtype(), [&](auto tag) {
+    nll_loss_typed<typename decltype(tag)::type>(x, target, weight, reduction, ignore_index, out,
+                                                 total_weight);
+  });
+}
+KERNEL_FOR(nll_loss, nll_loss_kernel)
+
+template <class T>
+void nll_loss_backward_typed(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                             Reduction reduction, int64_t ignore_index, const Tensor& total_weight,
+                             const Tensor& grad_input) {
+  using C = ComputeType<T>;
+  const int64_t samples = grad_input.sizes()[0], classes = grad_input.sizes()[1];
+  const int64_t inner = grad_input.sizes()[2];
+  const Targets targets(target, classes, ignore_index);
+  const T* g = grad.data<T>();
+  const T* weights = weight.defined() ? weight.data<T>() : nullptr;
+  T* out = grad_input.data<T>();
+  std::fill_n(out, grad_input.numel(), T());
+  const C divisor = reduction == Reduction::mean ? static_cast<C>(total_weight.data<T>()[0]) : C(1);
+  for (int64_t i = 0; i < samples * inner; ++i) {
+    const int64_t at = targets[i];
+    if (at < 0) continue;
+    const C w = weights ? static_cast<C>(weights[at]) : C(1);
+    const C incoming = static_cast<C>(g[reduction == Reduction::none ? i : 0]);
+    out[(i / inner * classes + at) * inner + i % inner] = static_cast<T>(-w * incoming / divisor);
+  }
+}
+
+void nll_loss_backward_kernel(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                              Reduction reduction, int64_t ignore_index, const Tensor& total_weight,
+                              const Tensor& grad_input) {
+  dispatch<dtypes::Floating>("nll_loss_backward_out_frame", grad.dtype(), [&](auto tag) {
+    nll_loss_backward_typed<typename decltype(tag)::type>(grad, target, weight, reduction, ignore_index,
+                                                          total_weight, grad_input);
+  });
+}
+KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
+
+// --- Cross-entropy -----------------------------------------------------------------------------------
+
+constexpr int lanes = 16;
+
+template <class T>
+ComputeType<T> row_max(const T* x, int64_t n) {
+  using C = ComputeType<T>;
+  C most[lanes];
+  std::fill_n(most, lanes, -std::numeric_limits<C>::infinity());
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (int l = 0; l < lanes; ++l) {
+      const C value = static_cast<C>(x[i + l]);
+      most[l] = value > most[l] ? value : most[l];
+    }
+  }
+  for (; i < n; ++i) most[0] = std::max(most[0], static_cast<C>(x[i]));
+  return *std::max_element(most, most + lanes);
+}
+
+template <class T>
+double log_sum_exp(const T* x, int64_t n) {
+  using C = ComputeType<T>;
+  const C most = row_max(x, n);
+  if (!math::isfinite(most)) return static_cast<double>(most);
+  C sums[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (int l = 0; l < lanes; ++l) sums[l] += math::exp(static_cast<C>(x[i + l]) - most);
+  }
+  for (; i < n; ++i) sums[i % lanes] += math::exp(static_cast<C>(x[i]) - most);
+  double total = 0;
+  for (const C sum : sums) total += static_cast<double>(sum);
+  return static_cast<double>(most) + std::log(total);
+}
+
+template <class T>
+void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_index,
+                         const Tensor& losses, const Tensor& lse) {
+  using S = ComputeType<T>;
+  const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
+  const Targets targets(target, classes, ignore_index);
+  parallel_for(0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t row = first; row < last; ++row) {
+                   const T* logits = x.data<T>() + row * classes;
+                   const int64_t at = targets[row];
+                   const double sum = log_sum_exp(logits, classes);
+                   lse.data<S>()[row] = static_cast<S>(sum);
+                   losses.data<S>()[row] =
+                       at < 0 ? S(0) : static_cast<S>(sum - static_cast<double>(static_cast<S>(logits[at])));
+                 }
+               });
+}
+
+void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_index,
+                          const Tensor& losses, const Tensor& lse) {
+  dispatch<dtypes::Floating>("cross_entropy", x.dtype(), [&](auto tag) {
+    cross_entropy_typed<typename decltype(tag)::type>(x, target, ignore_index, losses, lse);
+  });
+}
+KERNEL_FOR(cross_entropy, cross_entropy_kernel)
+
+template <class T>
+void cross_entropy_backward_typed(const Tensor& scale, const Tensor& x, const Tensor& lse,
+                                  const Tensor& target, int64_t ignore_index, const Tensor& grad_x) {
+  using S = ComputeType<T>;
+  const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
+  const Targets targets(target, classes, ignore_index);
+  const int64_t scale_step = scale.numel() == 1 ? 0 : 1;
+  parallel_for(0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t row = first; row < last; ++row) {
+                   const T* logits = x.data<T>() + row * classes;
+                   T* out = grad_x.data<T>() + row * classes;
+                   const int64_t at = targets[row];
+                   const S factor = at < 0 ? S(0) : scale.data<S>()[row * scale_step];
+                   const S shift = lse.data<S>()[row];
+                   if (at < 0) {
+                     std::fill_n(out, classes, T());
+                     continue;
+                   }
+                   for (int64_t c = 0; c < classes; ++c) {
+                     out[c] = static_cast<T>(math::exp(static_cast<S>(logits[c]) - shift) * factor);
+                   }
+                   const S chance = math::exp(static_cast<S>(logits[at]) - shift);
+                   out[at] = static_cast<T>((chance - S(1)) * factor);
+                 }
+               });
+}
+
+void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const Tensor& lse,
+                                   const Tensor& target, int64_t ignore_index, const Tensor& grad_x) {
+  dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
+    cross_entropy_backward_typed<typename decltype(tag)::type>(scale, x, lse, target, ignore_index, grad_x);
+  });
+}
+KERNEL_FOR(cross_entropy_backward, cross_entropy_backward_kernel)
+
+}  // namespace
+}  // namespace flambeau::cpu::ISA_NAMESPACE

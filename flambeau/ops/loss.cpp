@@ -1,0 +1,331 @@
+// Losses: nll_loss and cross-entropy with kernels of their own, and those that are an elementwise
+// function and a reduction. Reductions are numbers as PyTorch has them: 0 none, 1 mean, 2 sum.
+#include "flambeau/autograd/record.h"
+#include "flambeau/kernels/nn.h"
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+Reduction check_reduction(int64_t reduction) {
+  CHECK(reduction >= 0 && reduction <= 2, ValueError, "{} is not a valid value for reduction", reduction);
+  return static_cast<Reduction>(reduction);
+}
+
+Tensor reduced(const Tensor& loss, Reduction reduction) {
+  if (reduction == Reduction::mean) return mean(loss, {}, false);
+  return reduction == Reduction::sum ? sum(loss) : loss;
+}
+
+// --- nll_loss ----------------------------------------------------------------------------------------
+
+// The arguments of a loss over classes, as (N, C, D), (N, D) and (C).
+struct Classes {
+  Tensor target, weight;
+  Reduction reduction;
+  int64_t ignore_index;
+};
+
+Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_weight, IntSpan sizes);
+
+// The gradient of nll_backward in what it was given: the chosen elements, weighted and reduced with
+// the total weight of the first pass.
+Tensor nll_forward(const Tensor& x, const Classes& c, Tensor& total_weight) {
+  const bool whole = c.reduction == Reduction::none;
+  Tensor out = make_tensor(whole ? c.target.sizes() : IntSpan(), x.dtype(), x.device());
+  if (!total_weight.defined()) total_weight = make_tensor({}, x.dtype(), x.device());
+  {
+    const NoGrad off;
+    kernels::nll_loss(x.device_type(), contiguous(x), c.target, c.weight, c.reduction, c.ignore_index, out,
+                      total_weight);
+  }
+  if (Record r{"nll_loss", out, {x}}) {
+    r.wrt(0, [c, total_weight, sizes = x.sizes().dims()](const Tensor& g) {
+      return nll_backward(g, c, total_weight, sizes);
+    });
+  }
+  return out;
+}
+
+Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_weight, IntSpan sizes) {
+  Tensor out = make_tensor(sizes, grad.dtype(), grad.device());
+  {
+    const NoGrad off;
+    if (out.numel() != 0) {
+      kernels::nll_loss_backward(grad.device_type(), contiguous(grad), c.target, c.weight, c.reduction,
+                                 c.ignore_index, total_weight, out);
+    }
+  }
+  if (Record r{"nll_loss_backward", out, {grad}}) {
+    r.wrt(0, [c](const Tensor& gg) {
+      Tensor weight_sum;
+      return nll_forward(gg, c, weight_sum);
+    });
+  }
+  return out;
+}
+
+void check_class_weight(const Tensor& weight, int64_t classes) {
+  CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == classes), RuntimeError,
+        "weight tensor should be defined either for all {} classes or no classes but got weight tensor of "
+        "shape: {}",
+        classes, weight.sizes());
+}
+
+void check_target(const Tensor& input, const Tensor& target) {
+  CHECK(input.dim() >= 1, RuntimeError, "Expected 1 or more dimensions (got {})", input.dim());
+  if (input.dim() <= 2) {
+    CHECK(target.dim() <= 1, RuntimeError, "0D or 1D target tensor expected, multi-target not supported");
+    CHECK(input.dim() == 1 ? target.dim() == 0 || target.numel() == 1
+                           : target.dim() == 1 && input.sizes()[0] == target.sizes()[0],
+          ValueError, "Expected input batch_size ({}) to match target batch_size ({}).",
+          input.dim() == 1 ? 1 : input.sizes()[0], target.dim() == 0 ? 1 : target.sizes()[0]);
+  } else {
+    Dims expected{input.sizes()[0]};
+    for (int64_t d = 2; d < input.dim(); ++d) expected.push_back(input.sizes()[d]);
+    CHECK(target.dim() >= 1 && input.sizes()[0] == target.sizes()[0], ValueError,
+          "Expected input batch_size ({}) to match target batch_size ({}).", input.sizes()[0],
+          target.dim() == 0 ? 1 : target.sizes()[0]);
+    CHECK(target.sizes() == IntSpan(expected), RuntimeError, "Expected target size {}, got {}", expected,
+          target.sizes());
+  }
+  CHECK(target.dtype() == DType::int64 || target.dtype() == DType::uint8, RuntimeError,
+        "expected target dtype to be Long or Byte, but got {}", dtype_legacy_name(target.dtype()));
+}
+
+}  // namespace
+
+static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tensor& weight,
+                          int64_t reduction, int64_t ignore_index) {
+  check_target(input, target);
+  const int64_t classes = input.sizes()[input.dim() == 1 ? 0 : 1];
+  check_class_weight(weight, classes);
+  const int64_t samples = input.dim() == 1 ? 1 : input.sizes()[0];
+  const int64_t inner = classes == 0 || samples == 0 ? target.numel() / std::max<int64_t>(samples, 1)
+                                                     : input.numel() / (samples * classes);
+  const Classes c{contiguous(reshape(target, {samples, inner})),
+                  weight.defined() ? contiguous(to(detach(weight), input.dtype())) : weight,
+                  check_reduction(reduction), ignore_index};
+  Tensor total_weight;
+  const Tensor out = nll_forward(reshape(input, {samples, classes, inner}), c, total_weight);
+  return c.reduction == Reduction::none ? reshape(out, target.sizes()) : out;
+}
+OP_FUNCTION(nll_loss_nd, "nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100)",
+            "Minus the elements of input, log-probabilities, that target names, weighted and reduced.")
+OP_FUNCTION(nll_loss_nd, "nll_loss(input, target, weight=None, reduction=1, ignore_index=-100)",
+            "The same as nll_loss_nd.")
+
+// --- Cross-entropy -----------------------------------------------------------------------------------
+
+namespace {
+
+DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::float32; }
+
+// Logits (N, C) against classes (N), unweighted: one pass each way.
+struct FusedRule {
+  Saved x, target;
+  Tensor lse, count;  // count: of rows that are not ignored, for the mean
+  Reduction reduction;
+  int64_t ignore_index;
+
+  Tensor operator()(const Tensor& g) const {
+    const Tensor logits = x(), classes = target();
+    Tensor scale = to(g, lse.dtype());
+    if (reduction == Reduction::mean) scale = scale / count;
+    if (grad_enabled()) {  // in operations that can be differentiated again
+      const Tensor used = classes != ignore_index;
+      const Tensor index = unsqueeze(masked_fill(classes, classes == ignore_index, int64_t{0}), 1);
+      const Tensor chosen = scatter(zeros_like(detach(logits)), 1, to(index, DType::int64), 1.0);
+      const Tensor row = unsqueeze(used * scale, 1);
+      return (softmax(logits, 1) - chosen) * row;
+    }
+    const Tensor dense = contiguous(logits);
+    Tensor out = empty_like(dense);
+    kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), dense, lse, classes, ignore_index,
+                                    out);
+    return out;
+  }
+};
+
+Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction reduction,
+                           int64_t ignore_index) {
+  const DType dtype = stat_dtype(input.dtype());
+  Tensor lse = make_tensor({input.sizes()[0]}, dtype, input.device()), count, out;
+  const Tensor classes = contiguous(target);
+  {
+    const NoGrad off;
+    Tensor losses = empty_like(lse);
+    if (input.numel() != 0) {
+      kernels::cross_entropy(input.device_type(), contiguous(input), classes, ignore_index, losses, lse);
+    }
+    if (reduction == Reduction::mean) count = sum(classes != ignore_index, dtype);
+    out = reduction == Reduction::none   ? losses
+          : reduction == Reduction::mean ? sum(losses) / count
+                                         : sum(losses);
+    if (out.dtype() != input.dtype()) out = to(out, input.dtype());
+  }
+  if (Record r{"cross_entropy_loss", out, {input}}) {
+    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, reduction, ignore_index});
+  }
+  return out;
+}
+
+Tensor smoothed_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
+                              Reduction reduction, int64_t ignore_index, double label_smoothing) {
+  const int64_t dim = input.dim() == 1 ? 0 : 1, classes = input.sizes()[dim];
+  check_target(input, target);
+  check_class_weight(weight, classes);
+  const Tensor log_probabilities = log_softmax(input, dim);
+  const Tensor hard = nll_loss_nd(log_probabilities, target, weight, static_cast<int64_t>(reduction),
+                                  ignore_index);
+  Tensor weighted = log_probabilities;
+  if (weight.defined()) {
+    Dims shape(input.dim(), 1);
+    shape[dim] = classes;
+    weighted = log_probabilities * reshape(weight, shape);
+  }
+  const Tensor ignored = target == ignore_index;
+  const Tensor each = masked_fill(-sum(weighted, IntSpan(dim), false), ignored, 0.0);
+  Tensor smooth = each;
+  if (reduction == Reduction::sum) smooth = sum(each);
+  if (reduction == Reduction::mean) {
+    Tensor total = sum(logical_not(ignored), input.dtype());
+    if (weight.defined()) {
+      const Tensor index = reshape(masked_fill(target, ignored, int64_t{0}), {-1});
+      const Tensor used = reshape(index_select(weight, 0, to(index, DType::int64)), target.sizes());
+      total = sum(masked_fill(used, ignored, 0.0));
+    }
+    smooth = sum(each) / total;
+  }
+  return hard * (1 - label_smoothing) + smooth * (label_smoothing / static_cast<double>(classes));
+}
+
+Tensor cross_entropy_of_probabilities(const Tensor& input, const Tensor& target, const Tensor& weight,
+                                      Reduction reduction, double label_smoothing) {
+  const int64_t dim = input.dim() == 1 ? 0 : 1, classes = input.sizes()[dim];
+  check_class_weight(weight, classes);
+  Tensor wanted = target;
+  if (label_smoothing > 0) {
+    wanted = target * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes);
+  }
+  Tensor product = log_softmax(input, dim) * wanted;
+  if (weight.defined()) {
+    Dims shape(input.dim(), 1);
+    shape[dim] = classes;
+    product = product * reshape(weight, shape);
+  }
+  if (reduction == Reduction::none) return -sum(product, IntSpan(dim), false);
+  const Tensor total = -sum(product);
+  if (reduction == Reduction::sum) return total;
+  return total / (static_cast<double>(input.numel()) / static_cast<double>(classes));
+}
+
+}  // namespace
+
+static Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const Tensor& weight,
+                                 int64_t reduction, int64_t ignore_index, double label_smoothing) {
+  const Reduction how = check_reduction(reduction);
+  CHECK(label_smoothing >= 0 && label_smoothing <= 1, RuntimeError,
+        "label_smoothing must be between 0.0 and 1.0. Got: {}", label_smoothing);
+  if (input.sizes() == target.sizes()) {
+    CHECK(target.is_floating(), RuntimeError,
+          "Expected floating point type for target with class probabilities, got {}",
+          dtype_legacy_name(target.dtype()));
+    CHECK(ignore_index < 0, RuntimeError, "ignore_index is not supported for floating point target");
+    CHECK(input.dim() > 0, RuntimeError, "Expected 1 or more dimensions (got 0)");
+    return cross_entropy_of_probabilities(input, target, weight, how, label_smoothing);
+  }
+  CHECK(input.is_floating(), NotImplementedError,
+        "\"log_softmax_lastdim_kernel_impl\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  if (label_smoothing > 0) {
+    return smoothed_cross_entropy(input, target, weight, how, ignore_index, label_smoothing);
+  }
+  if (input.dim() == 2 && !weight.defined()) {
+    check_target(input, target);
+    common_device("cross_entropy_loss", {input, target});
+    return fused_cross_entropy(input, target, how, ignore_index);
+  }
+  const Tensor log_probabilities = log_softmax(input, input.dim() == 1 ? 0 : 1);
+  return nll_loss_nd(log_probabilities, target, weight, reduction, ignore_index);
+}
+OP_FUNCTION(cross_entropy_loss,
+            "cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0)",
+            "The cross-entropy of logits against class indices or class probabilities.")
+
+// --- Elementwise losses --------------------------------------------------------------------------------
+
+namespace {
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
+  const DType dtype = result_type(input, target);
+  CHECK(is_differentiable(dtype), NotImplementedError, "\"mse_cpu\" not implemented for '{}'",
+        dtype_legacy_name(dtype));
+  return reduced(squared_difference(input, target), check_reduction(reduction));
+}
+OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared difference.")
+
+Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
+  return reduced(abs(input - target), check_reduction(reduction));
+}
+OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.")
+
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
+  CHECK(beta >= 0, RuntimeError, "smooth_l1_loss does not support negative values for beta. Got {}", beta);
+  if (beta == 0) return l1_loss(input, target, reduction);
+  const Tensor distance = abs(input - target);
+  return reduced(where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta),
+                 check_reduction(reduction));
+}
+OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0)",
+            "Half the squared difference over beta where it is below beta, else the absolute one.")
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
+  CHECK(delta > 0, RuntimeError, "huber_loss does not support non-positive values for delta. Got {}", delta);
+  const Tensor distance = abs(input - target);
+  return reduced(where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta),
+                 check_reduction(reduction));
+}
+OP_FUNCTION(huber_loss, "huber_loss(input, target, reduction=1, delta=1.0)",
+            "Half the squared difference where it is below delta, else linear in it.")
+
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
+                            int64_t reduction) {
+  CHECK(input.is_floating(), NotImplementedError, "\"binary_cross_entropy\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
+  CHECK(input.sizes() == target.sizes(), ValueError,
+        "binary_cross_entropy: target size {} differs from input size {}", target.sizes(), input.sizes());
+  if (input.numel() != 0 && input.device_type() != DeviceType::meta) {
+    const NoGrad off;
+    // Not a number counts as outside.
+    const Tensor inside = (input >= 0.0) & (input <= 1.0);
+    CHECK(is_nonzero(amin(to(inside, DType::uint8), {}, false)), RuntimeError,
+          "all elements of input should be between 0 and 1");
+  }
+  Tensor loss = bce(input, target);
+  if (weight.defined()) loss = loss * weight;
+  return reduced(loss, check_reduction(reduction));
+}
+OP_FUNCTION(binary_cross_entropy, "binary_cross_entropy(input, target, weight=None, reduction=1)",
+            "The cross-entropy of probabilities against targets in [0, 1].")
+
+Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target, const Tensor& weight,
+                                        const Tensor& pos_weight, int64_t reduction) {
+  Tensor loss;
+  if (pos_weight.defined()) {
+    // (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x)), with the logarithm written without overflow.
+    const Tensor factor = (pos_weight - 1) * target + 1;
+    loss = (1 - target) * input - factor * log_sigmoid(input);
+  } else {
+    loss = bce_logits(input, target);
+  }
+  if (weight.defined()) loss = loss * weight;
+  return reduced(loss, check_reduction(reduction));
+}
+OP_FUNCTION(binary_cross_entropy_with_logits,
+            "binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)",
+            "The cross-entropy of logits against targets in [0, 1].")
+
+}  // namespace
+}  // namespace flambeau

@@ -1,0 +1,154 @@
+// Fused optimizer steps: one op updates all parameters of a group and their state in place. They
+// are not recorded; differentiable optimizers are written in ordinary operations.
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/kernels/optim.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+using kernels::Tensors;
+
+void check_lengths(const char* op, const char* name, const Tensors& list, size_t count) {
+  CHECK(list.size() == count, RuntimeError, "{}: got {} params but {} {}", op, count, list.size(), name);
+}
+
+// Whether x can be walked element by element together with param.
+bool lies_like(const Tensor& x, const Tensor& param) {
+  return x.dtype() == param.dtype() && x.strides() == param.strides();
+}
+
+// The lists with every tensor in the layout of its parameter. Those that are not get a stand-in,
+// which is copied back if it is state.
+class Aligned {
+ public:
+  Aligned(const char* op, const Tensors& params) : op_(op), params_(params) {
+    for (const Tensor& param : params) {
+      CHECK(param.defined() && is_differentiable(param.dtype()), RuntimeError,
+            "{}: parameters must be floating-point or complex tensors", op);
+      CHECK(param.device() == params[0].device(), RuntimeError,
+            "{}: parameters must be on one device, got {} and {}", op, params[0].device(), param.device());
+    }
+  }
+
+  // The parameters themselves, dense.
+  Tensors params() {
+    Tensors result;
+    for (const Tensor& param : params_) {
+      const bool dense = is_non_overlapping_and_dense(param.sizes(), param.strides());
+      result.push_back(dense ? param : stand_in(param, clone(detach(param), MemoryFormat::contiguous), true));
+    }
+    dense_ = result;
+    return result;
+  }
+
+  Tensors like_params(const char* name, const Tensors& list, bool is_state) {
+    check_lengths(op_, name, list, params_.size());
+    Tensors result;
+    for (size_t i = 0; i < list.size(); ++i) {
+      CHECK(list[i].defined() && list[i].sizes() == params_[i].sizes(), RuntimeError,
+            "{}: {}[{}] does not have the shape {} of its parameter", op_, name, i, params_[i].sizes());
+      CHECK(list[i].device() == params_[i].device(), RuntimeError,
+            "{}: {}[{}] is on {}, but its parameter is on {}", op_, name, i, list[i].device(),
+            params_[i].device());
+      if (lies_like(list[i], dense_[i])) {
+        result.push_back(list[i]);
+        if (is_state) written_.push_back(list[i]);
+      } else {
+        const Tensor copy = copy_(make_strided(dense_[i].sizes(), dense_[i].strides(), dense_[i].dtype(),
+                                               dense_[i].device()),
+                                  list[i]);
+        result.push_back(stand_in(list[i], copy, is_state));
+      }
+    }
+    return result;
+  }
+
+  // Copies stand-ins back and says that the tensors were written.
+  void finish() const {
+    for (const auto& [original, copy] : stand_ins_) copy_(original, copy);
+    for (const Tensor& tensor : written_) tensor.bump_version(op_);
+    for (size_t i = 0; i < params_.size(); ++i) {
+      if (dense_[i].is_same(params_[i])) params_[i].bump_version(op_);
+    }
+  }
+
+ private:
+  Tensor stand_in(const Tensor& original, const Tensor& copy, bool is_state) {
+    if (is_state) stand_ins_.emplace_back(original, copy);
+    return copy;
+  }
+
+  const char* op_;
+  const Tensors& params_;
+  Tensors dense_, written_;
+  std::vector<std::pair<Tensor, Tensor>> stand_ins_;
+};
+
+// What gradients are multiplied with, or nothing if the step is to be left out.
+std::optional<double> gradient_factor(bool maximize, const Tensor& grad_scale, const Tensor& found_inf) {
+  if (found_inf.defined() && is_nonzero(found_inf)) return {};
+  const double scale = grad_scale.defined() ? item(grad_scale).to_double() : 1.0;
+  return (maximize ? -1.0 : 1.0) / scale;
+}
+
+void sgd_step(const Tensors& params, const Tensors& grads, const Tensors& momentum_buffers, double lr,
+              double momentum, double dampening, double weight_decay, bool nesterov, bool maximize,
+              bool first_step, const Tensor& grad_scale, const Tensor& found_inf) {
+  const NoGrad off;
+  const auto factor = gradient_factor(maximize, grad_scale, found_inf);
+  if (params.empty() || !factor) return;
+  Aligned lists("_sgd_step", params);
+  const Tensors p = lists.params(), g = lists.like_params("grads", grads, false);
+  const Tensors buffers = momentum == 0 || momentum_buffers.empty()
+                              ? Tensors()
+                              : lists.like_params("momentum_buffers", momentum_buffers, true);
+  kernels::sgd_step(params[0].device_type(), p, g, buffers,
+                    {lr, momentum, dampening, weight_decay, *factor, nesterov, first_step});
+  lists.finish();
+}
+OP_FUNCTION(sgd_step,
+            "_sgd_step(params, grads, momentum_buffers, *, lr, momentum, dampening, weight_decay, nesterov, "
+            "maximize, first_step, grad_scale=None, found_inf=None)",
+            "One step of stochastic gradient descent on all params, in place.")
+
+// Counts this step in a tensor of one number and returns the count.
+double count_step(const Tensor& step) {
+  CHECK(step.defined() && step.numel() == 1, RuntimeError, "_adam_step: a step count must be one number");
+  if (step.device().is_cpu() && step.dtype() == DType::float32) {
+    step.bump_version("_adam_step");
+    return *step.data<float>() += 1;
+  }
+  add_(step, int64_t{1});
+  return item(step).to_double();
+}
+
+void adam_step(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
+               const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs, const Tensors& state_steps,
+               double lr, double beta1, double beta2, double weight_decay, double eps, bool amsgrad,
+               bool maximize, bool decoupled_weight_decay, const Tensor& grad_scale,
+               const Tensor& found_inf) {
+  const NoGrad off;
+  const auto factor = gradient_factor(maximize, grad_scale, found_inf);
+  if (params.empty() || !factor) return;
+  check_lengths("_adam_step", "state_steps", state_steps, params.size());
+  Aligned lists("_adam_step", params);
+  const Tensors p = lists.params(), g = lists.like_params("grads", grads, false);
+  const Tensors averages = lists.like_params("exp_avgs", exp_avgs, true);
+  const Tensors squares = lists.like_params("exp_avg_sqs", exp_avg_sqs, true);
+  const Tensors most = amsgrad ? lists.like_params("max_exp_avg_sqs", max_exp_avg_sqs, true) : Tensors();
+  std::vector<double> counts;
+  for (const Tensor& step : state_steps) counts.push_back(count_step(step));
+  kernels::adam_step(params[0].device_type(), p, g, averages, squares, most, counts,
+                     {lr, beta1, beta2, eps, weight_decay, *factor, decoupled_weight_decay});
+  lists.finish();
+}
+OP_FUNCTION(adam_step,
+            "_adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, "
+            "beta2, weight_decay, eps, amsgrad, maximize, decoupled_weight_decay, grad_scale=None, "
+            "found_inf=None)",
+            "One step of Adam or AdamW on all params, in place.")
+
+}  // namespace
+}  // namespace flambeau
