@@ -11,6 +11,10 @@ from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
 from flambeau.nn._functional.pooling import *  # noqa: F403
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 linear = _C.linear
 bilinear = _C.bilinear
 conv1d = _C.conv1d
@@ -45,7 +49,7 @@ pixel_unshuffle = _C.pixel_unshuffle
 
 
 def pad(
-    input: Tensor, pad: list[int], mode: str = "constant", value: float | None = None
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
     """Pads the last dimensions: ``pad`` is (before, after) of the last, of the one before, ..."""
     if mode == "constant":

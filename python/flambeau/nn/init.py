@@ -223,7 +223,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         tensor.zero_()
         for group in range(groups):
             for channel in range(min(channels_per_group, sizes[1])):
-                tensor[(group * channels_per_group + channel, channel, *center)] = 1
+                index = (group * channels_per_group + channel, channel, *center)
+                tensor[index] = 1
     return tensor
 
 

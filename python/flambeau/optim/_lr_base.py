@@ -179,8 +179,8 @@ def _count_steps(optimizer: Optimizer) -> None:
     function: Callable[..., Any] = optimizer.step.__func__  # type: ignore[attr-defined]
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        owner = optimizer_ref()
-        owner._opt_called = True  # type: ignore[union-attr]
+        owner: Any = optimizer_ref()
+        owner._opt_called = True
         # The class's step is looked up anew, for it may have been given hooks meanwhile.
         current = function if function is not base_step else type(owner).step
         return current(owner, *args, **kwargs)

@@ -101,7 +101,7 @@ class SequentialLR(_Combined):
         current = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[current]
         if current > 0 and self._milestones[current - 1] == self.last_epoch:
-            _step_to(scheduler, 0)
+            _restart(scheduler)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -115,11 +115,12 @@ def _undo_step(scheduler: Any) -> None:
         scheduler.last_epoch -= 1
 
 
-def _step_to(scheduler: Any, epoch: int) -> None:
-    """Sends a schedule to an epoch, without the warning about that."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        scheduler.step(epoch)
+def _restart(scheduler: Any) -> None:
+    """Sends a schedule that takes over to its first epoch; that is not counted as a step."""
+    if type(scheduler).step is LRScheduler.step:
+        scheduler._update_lr(0)
+    else:
+        scheduler.step(0)
 
 
 class ChainedScheduler(_Combined):

@@ -52,4 +52,5 @@ class AdamW(Adam):
 
 def adamw(*args: Any, **kwargs: Any) -> None:
     """One step on lists of tensors; the arguments are those of ``adam``."""
-    adam(*args, **kwargs, decoupled_weight_decay=True)
+    kwargs["decoupled_weight_decay"] = True
+    adam(*args, **kwargs)

@@ -78,19 +78,43 @@ def max_pool3d(
     return _C.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = True,
+) -> Any:
     """max_pool1d and the indices of the maxima."""
-    return max_pool1d(input, kernel_size, *args, **kwargs, return_indices=True)
+    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(input: Tensor, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = True,
+) -> Any:
     """max_pool2d and the indices of the maxima."""
-    return max_pool2d(input, kernel_size, *args, **kwargs, return_indices=True)
+    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(input: Tensor, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = True,
+) -> Any:
     """max_pool3d and the indices of the maxima."""
-    return max_pool3d(input, kernel_size, *args, **kwargs, return_indices=True)
+    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:

@@ -1,0 +1,171 @@
+"""Hooks of modules, and hooks of all modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.nn.modules import module as module_file
+
+
+class Scale(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([2.0, 3.0]))
+
+    def forward(self, x: torch.Tensor, k: float = 1) -> torch.Tensor:
+        return x * self.w * k
+
+
+def leaf() -> torch.Tensor:
+    return torch.tensor([1.0, 2.0], requires_grad=True)
+
+
+def test_forward_hooks_see_and_change_inputs_and_outputs() -> None:
+    module, x = Scale(), leaf()
+    pre = module.register_forward_pre_hook(lambda m, args: (args[0] * 10,))
+    post = module.register_forward_hook(lambda m, args, out: out + args[0].sum())
+    assert module(x).tolist() == [50, 90]
+    pre.remove()
+    post.remove()
+    assert module(x).tolist() == [2, 6]
+    with module.register_forward_pre_hook(lambda m, args: args[0] * 10):
+        assert module(x).tolist() == [20, 60]
+    assert module(x).tolist() == [2, 6]
+
+
+def test_hooks_with_keywords() -> None:
+    module, x = Scale(), leaf()
+    seen: list[Any] = []
+    module.register_forward_pre_hook(lambda m, a, k: (a, {"k": 7}), with_kwargs=True)
+    module.register_forward_hook(lambda m, a, k, out: seen.append(k), with_kwargs=True)
+    assert module(x, k=3).tolist() == [14, 42]
+    assert seen == [{"k": 7}]
+    module.register_forward_pre_hook(lambda m, a, k: 3, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="must return None or a tuple"):
+        module(x)
+
+
+def test_hooks_run_in_order_and_can_be_put_first() -> None:
+    module, order = Scale(), []
+    module.register_forward_hook(lambda *a: order.append("second"))
+    module.register_forward_hook(lambda *a: order.append("first"), prepend=True)
+    module(leaf())
+    assert order == ["first", "second"]
+
+
+def test_always_called_hooks_run_when_forward_raises() -> None:
+    module, seen = Scale(), []
+    module.register_forward_hook(lambda m, a, out: seen.append(out), always_call=True)
+    module.register_forward_hook(lambda m, a, out: seen.append("never"))
+    with pytest.raises(TypeError):
+        module(leaf(), 1, 2, 3)
+    assert seen == [None]
+
+    def failing(*args: Any) -> None:
+        raise ValueError("hook")
+
+    module.register_forward_hook(failing, always_call=True)
+    with pytest.warns(UserWarning, match="always_call=True"), pytest.raises(TypeError):
+        module(leaf(), 1, 2, 3)
+
+
+def test_full_backward_hooks_see_and_change_gradients() -> None:
+    module, x, seen = Scale(), leaf(), []
+
+    def hook(m: nn.Module, grad_input: Any, grad_output: Any) -> Any:
+        seen.append((grad_input[0].tolist(), grad_output[0].tolist()))
+        return (grad_input[0] * 100,)
+
+    handle = module.register_full_backward_hook(hook)
+    module(x).sum().backward()
+    assert seen == [([2.0, 3.0], [1.0, 1.0])]
+    assert x.grad.tolist() == [200, 300]
+    handle.remove()
+    x.grad = None
+    module.register_full_backward_pre_hook(lambda m, grad_output: (grad_output[0] * 10,))
+    module(x).sum().backward()
+    assert x.grad.tolist() == [20, 30]
+
+
+def test_full_backward_hooks_fire_when_no_input_needs_a_gradient() -> None:
+    module, seen = Scale(), []
+    module.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go[0].tolist())))
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        module(leaf().detach()).sum().backward()
+    assert seen == [((None,), [1.0, 1.0])]
+
+
+def test_backward_hooks_that_return_too_much_are_told() -> None:
+    module = Scale()
+    handle = module.register_full_backward_hook(lambda m, gi, go: (gi[0], gi[0]))
+    with pytest.raises(RuntimeError, match="invalid number of grad_input, got 2, but expected 1"):
+        module(leaf()).sum().backward()
+    handle.remove()
+    module.register_full_backward_pre_hook(lambda m, go: (go[0], go[0]))
+    with pytest.raises(RuntimeError, match="invalid number of grad_output"):
+        module(leaf()).sum().backward()
+
+
+def test_the_two_kinds_of_backward_hooks_do_not_mix() -> None:
+    module = Scale()
+    module.register_full_backward_hook(lambda *a: None)
+    with pytest.raises(RuntimeError, match="Cannot use both"):
+        module.register_backward_hook(lambda *a: None)
+
+
+def test_hooks_are_not_recorded_without_gradients() -> None:
+    module = Scale()
+    module.register_full_backward_hook(lambda *a: None)
+    with torch.no_grad():
+        assert module(leaf()).grad_fn is None
+
+
+def test_global_hooks_see_every_module() -> None:
+    seen: list[str] = []
+    handles = [
+        module_file.register_module_forward_pre_hook(lambda m, a: seen.append("pre")),
+        module_file.register_module_forward_hook(lambda m, a, o: seen.append("post")),
+        module_file.register_module_full_backward_pre_hook(lambda m, go: seen.append("bpre")),
+        module_file.register_module_full_backward_hook(lambda m, gi, go: seen.append("bwd")),
+    ]
+    try:
+        Scale()(leaf()).sum().backward()
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert seen == ["pre", "post", "bpre", "bwd"]
+    Scale()(leaf()).sum().backward()
+    assert len(seen) == 4
+
+
+def test_registration_hooks_see_new_members() -> None:
+    seen: list[str] = []
+    handles = [
+        module_file.register_module_parameter_registration_hook(
+            lambda m, name, p: seen.append("parameter " + name)
+        ),
+        module_file.register_module_buffer_registration_hook(
+            lambda m, name, b: seen.append("buffer " + name)
+        ),
+        module_file.register_module_module_registration_hook(
+            lambda m, name, c: seen.append("module " + name)
+        ),
+    ]
+    try:
+        nn.Sequential(nn.PReLU()).register_buffer("b", None)
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert seen == ["parameter weight", "module 0", "buffer b"]
+
+
+def test_handles_do_not_keep_modules_alive() -> None:
+    module = Scale()
+    handle = module.register_forward_hook(lambda *a: None)
+    del module
+    handle.remove()
+    handle.remove()

@@ -1,0 +1,140 @@
+"""Losses against NumPy, with every reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import nn
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((4, 3))
+Y = RNG.standard_normal((4, 3))
+UNIT = RNG.uniform(0.05, 0.95, (4, 3))
+CLASSES = np.array([0, 2, 1, 2])
+SIGNS = np.array([1.0, -1.0, 1.0, -1.0])
+LOG_SOFTMAX = X - np.log(np.exp(X).sum(1, keepdims=True))
+PICKED = -LOG_SOFTMAX[np.arange(4), CLASSES]
+
+
+def t(values: Any) -> torch.Tensor:
+    return torch.tensor(values.tolist(), dtype=torch.float64 if values.dtype.kind == "f" else None)
+
+
+def softplus(x: Any) -> Any:
+    return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
+
+
+LOSSES: dict[str, tuple[Any, tuple[Any, ...], Any]] = {
+    "CrossEntropyLoss": (nn.CrossEntropyLoss, (X, CLASSES), PICKED),
+    "NLLLoss": (nn.NLLLoss, (X, CLASSES), -X[np.arange(4), CLASSES]),
+    "MSELoss": (nn.MSELoss, (X, Y), (X - Y) ** 2),
+    "L1Loss": (nn.L1Loss, (X, Y), np.abs(X - Y)),
+    "SmoothL1Loss": (
+        nn.SmoothL1Loss, (X, Y),
+        np.where(np.abs(X - Y) < 1, (X - Y) ** 2 / 2, np.abs(X - Y) - 0.5),
+    ),
+    "HuberLoss": (
+        lambda reduction: nn.HuberLoss(reduction, 0.5), (X, Y),
+        np.where(np.abs(X - Y) < 0.5, (X - Y) ** 2 / 2, 0.5 * (np.abs(X - Y) - 0.25)),
+    ),
+    "BCELoss": (nn.BCELoss, (UNIT, UNIT[::-1]),
+                -(UNIT[::-1] * np.log(UNIT) + (1 - UNIT[::-1]) * np.log(1 - UNIT))),
+    "BCEWithLogitsLoss": (nn.BCEWithLogitsLoss, (X, UNIT), softplus(X) - X * UNIT),
+    "KLDivLoss": (nn.KLDivLoss, (X, UNIT), UNIT * (np.log(UNIT) - X)),
+    "SoftMarginLoss": (nn.SoftMarginLoss, (X, np.sign(Y)), np.log1p(np.exp(-np.sign(Y) * X))),
+    "HingeEmbeddingLoss": (
+        nn.HingeEmbeddingLoss, (X, np.sign(Y)),
+        np.where(Y > 0, X, np.maximum(1 - X, 0)),
+    ),
+    "PoissonNLLLoss": (nn.PoissonNLLLoss, (X, UNIT), np.exp(X) - UNIT * X),
+    "GaussianNLLLoss": (nn.GaussianNLLLoss, (X, Y, UNIT),
+                        0.5 * (np.log(UNIT) + (X - Y) ** 2 / UNIT)),
+    "MarginRankingLoss": (
+        lambda reduction: nn.MarginRankingLoss(0.2, reduction=reduction), (X, Y, np.sign(Y)),
+        np.maximum(-np.sign(Y) * (X - Y) + 0.2, 0),
+    ),
+    "CosineEmbeddingLoss": (
+        nn.CosineEmbeddingLoss, (X, Y, SIGNS),
+        np.where(
+            SIGNS > 0,
+            1 - (X * Y).sum(1) / np.sqrt((X * X).sum(1) * (Y * Y).sum(1)),
+            np.maximum((X * Y).sum(1) / np.sqrt((X * X).sum(1) * (Y * Y).sum(1)), 0),
+        ),
+    ),
+    "MultiLabelSoftMarginLoss": (
+        nn.MultiLabelSoftMarginLoss, (X, UNIT),
+        (UNIT * softplus(-X) + (1 - UNIT) * softplus(X)).mean(1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:reduction:UserWarning")
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(name: str, reduction: str) -> None:
+    make, arguments, want = LOSSES[name]
+    got = make(reduction=reduction)(*[t(np.ascontiguousarray(a)) for a in arguments])
+    want = {"none": np.asarray, "mean": np.mean, "sum": np.sum}[reduction](want)
+    assert np.allclose(got.numpy(), want, rtol=1e-6, atol=1e-9)
+
+
+def test_cross_entropy_options() -> None:
+    weight = np.array([1.0, 2.0, 0.5])
+    got = F.cross_entropy(t(X), t(CLASSES), t(weight))
+    assert np.allclose(got.item(), (PICKED * weight[CLASSES]).sum() / weight[CLASSES].sum())
+    got = F.cross_entropy(t(X), t(CLASSES), ignore_index=2)
+    assert np.allclose(got.item(), PICKED[CLASSES != 2].mean())
+    got = F.cross_entropy(t(X), t(CLASSES), label_smoothing=0.3)
+    assert np.allclose(got.item(), 0.7 * PICKED.mean() - 0.3 * LOG_SOFTMAX.mean())
+    got = F.cross_entropy(t(X), t(UNIT))
+    assert np.allclose(got.item(), -(UNIT * LOG_SOFTMAX).sum(1).mean())
+
+
+def test_cross_entropy_of_images_and_of_one_sample() -> None:
+    images = RNG.standard_normal((2, 3, 4, 5))
+    classes = RNG.integers(0, 3, (2, 4, 5))
+    logs = images - np.log(np.exp(images).sum(1, keepdims=True))
+    want = -np.take_along_axis(logs, classes[:, None], 1).mean()
+    assert np.allclose(F.cross_entropy(t(images), t(classes)).item(), want)
+    assert np.allclose(F.cross_entropy(t(X[1]), torch.tensor(2)).item(), PICKED[1])
+
+
+def test_gradient_of_cross_entropy() -> None:
+    x = t(X).requires_grad_()
+    F.cross_entropy(x, t(CLASSES)).backward()
+    want = (np.exp(LOG_SOFTMAX) - np.eye(3)[CLASSES]) / 4
+    assert np.allclose(x.grad.numpy(), want)
+
+
+def test_triplet_and_multi_margin() -> None:
+    anchor, positive, negative = X, Y, UNIT
+    near = np.linalg.norm(anchor - positive + 1e-6, axis=1)
+    far = np.linalg.norm(anchor - negative + 1e-6, axis=1)
+    want = np.maximum(near - far + 1, 0).mean()
+    assert np.allclose(nn.TripletMarginLoss()(t(anchor), t(positive), t(negative)).item(), want)
+    margins = np.maximum(1 - X[np.arange(4), CLASSES][:, None] + X, 0)
+    margins[np.arange(4), CLASSES] = 0
+    want = margins.mean(1).mean()
+    assert np.allclose(nn.MultiMarginLoss()(t(X), t(CLASSES)).item(), want)
+
+
+def test_mistakes() -> None:
+    with pytest.raises(ValueError, match="wrong is not a valid value for reduction"):
+        F.mse_loss(t(X), t(Y), reduction="wrong")
+    with pytest.raises(ValueError, match="must be the same as input size"):
+        F.binary_cross_entropy_with_logits(t(X), t(UNIT[:2]))
+    with pytest.raises(ValueError, match="different to the input size"):
+        F.binary_cross_entropy(t(UNIT), t(UNIT[:2]))
+    with pytest.warns(UserWarning, match="different to the input size"):
+        F.mse_loss(t(X), t(Y[:1]))
+    with pytest.raises(ValueError, match="margin must be greater than 0"):
+        F.triplet_margin_loss(t(X), t(X), t(X), margin=-1)
+    with pytest.warns(UserWarning, match="size_average and reduce args will be deprecated"):
+        assert F.mse_loss(t(X), t(Y), size_average=False).item() == pytest.approx(
+            ((X - Y) ** 2).sum()
+        )
