@@ -57,7 +57,8 @@ def test_layers_start_equal_and_compute_the_same(layer: str, comparison: Compari
 @pytest.mark.parametrize(
     "fill",
     [
-        "uniform_(w, -1, 2)", "normal_(w, 1, 2)", "trunc_normal_(w)", "trunc_normal_(w, 0, 1, 1, 2)",
+        "uniform_(w, -1, 2)", "normal_(w, 1, 2)",
+        "trunc_normal_(w)", "trunc_normal_(w, 0, 1, 1, 2)",
         "trunc_normal_(w, 0, 0.02)", "xavier_uniform_(w, 2)", "xavier_normal_(w)",
         "kaiming_uniform_(w, 0.1, 'fan_out', 'relu')", "kaiming_normal_(w, nonlinearity='tanh')",
         "sparse_(w, 0.4)", "eye_(w)",
@@ -185,7 +186,8 @@ def test_schedules(schedule: str, comparison: Comparison) -> None:
     "options",
     [
         "batch_size=3, shuffle=True", "batch_size=4, drop_last=True, shuffle=True", "batch_size=3",
-        "batch_size=None, shuffle=True", "sampler=data.SubsetRandomSampler([1, 3, 5]), batch_size=2",
+        "batch_size=None, shuffle=True",
+        "sampler=data.SubsetRandomSampler([1, 3, 5]), batch_size=2",
         "sampler=data.RandomSampler(d, replacement=True, num_samples=70), batch_size=9",
         "sampler=data.RandomSampler(d, num_samples=23), batch_size=8",
         "sampler=data.WeightedRandomSampler([0.1] * 5 + [0.9] * 5, 6), batch_size=6",

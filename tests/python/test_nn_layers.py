@@ -45,7 +45,7 @@ def test_identity_takes_anything() -> None:
         (lambda: nn.Conv2d(2, 4, 3, padding="same"), (2, 9, 8), (4, 9, 8)),
         (lambda: nn.Conv2d(2, 4, (1, 3), dilation=(1, 2)), (1, 2, 9, 8), (1, 4, 9, 4)),
         (lambda: nn.Conv2d(4, 4, 3, groups=2, bias=False), (1, 4, 5, 5), (1, 4, 3, 3)),
-        (lambda: nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), (1, 1, 5, 5), (1, 1, 5, 5)),
+        (lambda: nn.Conv2d(1, 1, 3, 1, 1, padding_mode="circular"), (1, 1, 5, 5), (1, 1, 5, 5)),
         (lambda: nn.MaxPool2d(2), (1, 2, 5, 5), (1, 2, 2, 2)),
         (lambda: nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True), (1, 2, 6, 6), (1, 2, 4, 4)),
         (lambda: nn.AvgPool2d(2, padding=1), (1, 2, 4, 4), (1, 2, 3, 3)),
@@ -71,7 +71,7 @@ def test_convolution_with_a_delta_is_the_identity() -> None:
 def test_pooling_values() -> None:
     x = torch.arange(16.0).view(1, 1, 4, 4)
     assert nn.MaxPool2d(2)(x).flatten().tolist() == [5, 7, 13, 15]
-    values, indices = nn.MaxPool2d(2, return_indices=True)(x)
+    _, indices = nn.MaxPool2d(2, return_indices=True)(x)
     assert indices.flatten().tolist() == [5, 7, 13, 15]
     assert nn.AvgPool2d(2)(x).flatten().tolist() == [2.5, 4.5, 10.5, 12.5]
     assert nn.AdaptiveAvgPool2d(1)(x).item() == 7.5

@@ -37,7 +37,7 @@ def test_state_dict_has_names_and_versions() -> None:
         "a": {"version": 1},
         "norm": {"version": 2},
     }
-    assert list(Net().state_dict(prefix="p."))[0] == "p.kept"
+    assert next(iter(Net().state_dict(prefix="p."))) == "p.kept"
     assert not state["a.weight"].requires_grad
     assert Net().state_dict(keep_vars=True)["a.weight"].requires_grad
 
@@ -107,7 +107,7 @@ def test_extra_state_is_saved_and_loaded() -> None:
     assert list(source.state_dict()) == ["_extra_state"]
     target.load_state_dict(source.state_dict())
     assert target.value == 7
-    with pytest.raises(RuntimeError, match='Missing key.*"_extra_state"'):
+    with pytest.raises(RuntimeError, match=r'Missing key.*"_extra_state"'):
         target.load_state_dict({})
 
 

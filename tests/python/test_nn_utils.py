@@ -48,5 +48,5 @@ def test_parameters_as_a_vector() -> None:
     assert vector.shape == (6,)
     nn.utils.vector_to_parameters(torch.arange(6.0), layer.parameters())
     assert layer.weight.tolist() == [[0, 1], [2, 3]] and layer.bias.tolist() == [4, 5]
-    with pytest.raises(TypeError, match="expected torch.Tensor"):
+    with pytest.raises(TypeError, match=r"expected torch\.Tensor"):
         nn.utils.vector_to_parameters([1.0], layer.parameters())  # type: ignore[arg-type]
