@@ -86,6 +86,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     __torch_function__ = _C._disabled_torch_function_impl
 
 
+# The core knows this type, and spares its tensors the search for overrides.
+Tensor._set_parameter_type(Parameter)
+
+
 class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that is a buffer of the module it is assigned to, saved if ``persistent``."""
 

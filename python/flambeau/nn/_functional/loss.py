@@ -150,8 +150,9 @@ def kl_div(
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        # xlogy is 0 at target 0, where target * log(target) would be nan.
-        loss = _C.xlogy(target, target) - target * input
+        # Where the target is 0, target * log(target) would be nan instead of 0.
+        logarithm = flambeau.where(target == 0, 1, target).log()
+        loss = target * logarithm - target * input
     if reduction == "batchmean":
         total = loss.sum()
         return total / input.size(0) if input.dim() > 0 else total

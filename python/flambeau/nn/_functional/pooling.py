@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C
-from flambeau.nn.modules.utils import _list_with_default
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +27,16 @@ __all__ = [
     "max_pool3d",
     "max_pool3d_with_indices",
 ]
+
+
+def _list_with_default(out_size: Any, defaults: Any) -> Any:
+    """An output size with the input's own size where None was given."""
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    own = defaults[-len(out_size) :]
+    return [given if given is not None else size for given, size in zip(out_size, own, strict=True)]
 
 
 def max_pool1d(
