@@ -5,15 +5,12 @@ Functions whose arguments are exactly those of an op are that op: calling them c
 
 from __future__ import annotations
 
-from flambeau import _C, Tensor
+from flambeau import _C
 from flambeau.nn._functional.activation import *  # noqa: F403
+from flambeau.nn._functional.attention import *  # noqa: F403
 from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
 from flambeau.nn._functional.pooling import *  # noqa: F403
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 linear = _C.linear
 bilinear = _C.bilinear
@@ -27,7 +24,7 @@ avg_pool1d = _C.avg_pool1d
 avg_pool2d = _C.avg_pool2d
 avg_pool3d = _C.avg_pool3d
 adaptive_avg_pool1d = _C.adaptive_avg_pool1d
-gelu = _C.gelu
+gelu = _C._nn_gelu
 softplus = _C.softplus
 softshrink = _C.softshrink
 hardshrink = _C.hardshrink
@@ -46,12 +43,5 @@ pairwise_distance = _C.pairwise_distance
 cosine_similarity = _C.cosine_similarity
 pixel_shuffle = _C.pixel_shuffle
 pixel_unshuffle = _C.pixel_unshuffle
-
-
-def pad(
-    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
-) -> Tensor:
-    """Pads the last dimensions: ``pad`` is (before, after) of the last, of the one before, ..."""
-    if mode == "constant":
-        return _C.constant_pad_nd(input, pad, 0 if value is None else value)
-    return _C.pad(input, pad, mode, value)
+channel_shuffle = _C.channel_shuffle
+pad = _C.pad

@@ -33,6 +33,7 @@ from flambeau.nn.modules.activation import (
     Threshold,
 )
 from flambeau.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from flambeau.nn.modules.channelshuffle import ChannelShuffle
 from flambeau.nn.modules.container import (
     ModuleDict,
     ModuleList,
@@ -143,6 +144,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
     "CircularPad3d",
