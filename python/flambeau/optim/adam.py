@@ -179,6 +179,32 @@ def adam(
             found_inf=found_inf,
         )
         return
+    _differentiable_adam(
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs if amsgrad else None,
+        state_steps,
+        (lr, beta1, beta2, weight_decay, eps),
+        maximize,
+        decoupled_weight_decay,
+    )
+
+
+def _differentiable_adam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor] | None,
+    state_steps: list[Tensor],
+    options: tuple[Any, ...],
+    maximize: bool,
+    decoupled_weight_decay: bool,
+) -> None:
+    """The same step in recorded operations, so that it can be differentiated."""
+    lr, beta1, beta2, weight_decay, eps = options
     for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
         grad = -grad if maximize else grad
         step = state_steps[i]
@@ -191,7 +217,7 @@ def adam(
         exp_avgs[i].lerp_(grad, 1 - beta1)
         exp_avg_sqs[i].mul_(beta2).addcmul_(grad, grad.conj(), value=1 - beta2)
         second = exp_avg_sqs[i]
-        if amsgrad:
+        if max_exp_avg_sqs is not None:
             max_exp_avg_sqs[i].copy_(flambeau.maximum(max_exp_avg_sqs[i], second))
             second = max_exp_avg_sqs[i]
         denominator = (second / (1 - beta2**step)).sqrt() + eps

@@ -80,34 +80,19 @@ class DataLoader(_Subscriptable):
         self.worker_init_fn = worker_init_fn
         self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
-        if isinstance(dataset, IterableDataset):
-            self._dataset_kind = _DatasetKind.Iterable
-            _check_iterable_options(shuffle, sampler, batch_sampler)
-        else:
-            self._dataset_kind = _DatasetKind.Map
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+        is_iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if is_iterable else _DatasetKind.Map
+        _check_sampling_options(is_iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError(
-                    "batch_sampler option is mutually exclusive with batch_size, shuffle, "
-                    "sampler, and drop_last"
-                )
             batch_size = None
-            drop_last = False
-        elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with "
-                "drop_last"
-            )
         if sampler is None:
-            if self._dataset_kind == _DatasetKind.Iterable:
+            if is_iterable:
                 sampler = _InfiniteConstantSampler()
             elif shuffle:
                 sampler = RandomSampler(dataset, generator=generator)
             else:
                 sampler = SequentialSampler(dataset)
-        if batch_size is not None and batch_sampler is None:
+        if batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -176,17 +161,38 @@ def _check_worker_options(
         raise ValueError("persistent_workers option needs num_workers > 0")
 
 
-def _check_iterable_options(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
-    for name, value in (
-        ("shuffle", shuffle or None),
-        ("sampler", sampler),
-        ("batch_sampler", batch_sampler),
-    ):
-        if value is not None:
+def _check_sampling_options(
+    is_iterable: bool,
+    batch_size: int | None,
+    shuffle: bool | None,
+    sampler: Any,
+    batch_sampler: Any,
+    drop_last: bool,
+) -> None:
+    """Raises for options that exclude each other."""
+    if is_iterable:
+        for name, value in (
+            ("shuffle", shuffle or None),
+            ("sampler", sampler),
+            ("batch_sampler", batch_sampler),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"DataLoader with IterableDataset: expected unspecified {name} option, but "
+                    f"got {name}={value}"
+                )
+    if sampler is not None and shuffle:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None:
+        if batch_size != 1 or shuffle or sampler is not None or drop_last:
             raise ValueError(
-                f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
-                f"{name}={value}"
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, "
+                "sampler, and drop_last"
             )
+    elif batch_size is None and drop_last:
+        raise ValueError(
+            "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+        )
 
 
 class _LoaderIterator:
