@@ -41,6 +41,9 @@ struct LinAlgError : Error {
 struct OverflowError : Error {
   using Error::Error;
 };
+struct ZeroDivisionError : Error {  // PyTorch raises a RuntimeError that says so
+  using Error::Error;
+};
 
 // Out of line so that a check costs a compare and a jump where it stands.
 template <class ErrorType, class... Args>

@@ -51,13 +51,15 @@ namespace flambeau::math {
 #define INTEGER template <class T>                       \
   requires(std::is_integral_v<T>)
 
+// Overloads for the two complex types. Not templates: those would tie with the standard library's.
+#define COMPLEX(name, x, ...)                                                       \
+  FN std::complex<float> name(std::complex<float> x) { return __VA_ARGS__; }        \
+  FN std::complex<double> name(std::complex<double> x) { return __VA_ARGS__; }
+
 #define FROM_LIBM(name)                                             \
   FN float name(float x) { return ::name##f(x); }                   \
   FN double name(double x) { return ::name(x); }                    \
-  template <class T>                                                \
-  FN std::complex<T> name(std::complex<T> x) {                      \
-    return std::name(x);                                            \
-  }
+  COMPLEX(name, x, std::name(x))
 #define FROM_LIBM_REAL(name)                                        \
   FN float name(float x) { return ::name##f(x); }                   \
   FN double name(double x) { return ::name(x); }
@@ -111,10 +113,7 @@ FN float exp(float x) {
 #endif
 }
 FN double exp(double x) { return ::exp(x); }
-template <class T>
-FN std::complex<T> exp(std::complex<T> x) {
-  return std::exp(x);
-}
+COMPLEX(exp, x, std::exp(x))
 template <class T>
 FN std::complex<T> exp2(std::complex<T> x) {
   return std::exp(x * T(0.693147180559945309417));
@@ -174,10 +173,8 @@ INTEGER FN T abs(T x) {
     return x;
   }
 }
-template <class T>
-FN T abs(std::complex<T> x) {
-  return ::hypot(x.real(), x.imag());
-}
+FN float abs(std::complex<float> x) { return ::hypotf(x.real(), x.imag()); }
+FN double abs(std::complex<double> x) { return ::hypot(x.real(), x.imag()); }
 
 // Integer arithmetic wraps; signed overflow is spelt so that it is defined.
 template <class T>
@@ -219,13 +216,11 @@ FN bool truth(T x) {
   return x != T(0);
 }
 template <class T>
+  requires(!is_complex_type<T>)
 FN T conj(T x) {
-  if constexpr (is_complex_type<T>) {
-    return std::conj(x);
-  } else {
-    return x;
-  }
+  return x;
 }
+COMPLEX(conj, x, {x.real(), -x.imag()})
 template <class T>
 FN T zero_or_nan(T x) {
   return x == x ? T(0) : x;
@@ -346,11 +341,14 @@ INTEGER FN T shift_right(T a, T b) {
 FN float pow(float a, float b) { return ::powf(a, b); }
 FN double pow(double a, double b) { return ::pow(a, b); }
 template <class T>
-FN std::complex<T> pow(std::complex<T> a, std::complex<T> b) {
-  if (a == std::complex<T>(0)) {
-    return b == std::complex<T>(0) ? std::complex<T>(1) : b.real() > 0 ? std::complex<T>(0) : std::pow(a, b);
-  }
+FN std::complex<T> complex_pow(std::complex<T> a, std::complex<T> b) {
+  if (b == std::complex<T>(0)) return std::complex<T>(1);
+  if (a == std::complex<T>(0) && b.real() > 0) return std::complex<T>(0);
   return std::pow(a, b);
+}
+FN std::complex<float> pow(std::complex<float> a, std::complex<float> b) { return complex_pow(a, b); }
+FN std::complex<double> pow(std::complex<double> a, std::complex<double> b) {
+  return complex_pow(a, b);
 }
 INTEGER FN T pow(T a, T b) {
   if (b < T(0)) {  // only for tensors of exponents; a scalar one is refused
@@ -373,6 +371,7 @@ REAL FN T gelu_tanh(T x) {
 }
 
 #undef FN
+#undef COMPLEX
 #undef REAL
 #undef INTEGER
 

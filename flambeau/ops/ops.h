@@ -97,6 +97,7 @@ Tensor fill_(const Tensor& self, const Operand& value);
 Tensor zero_(const Tensor& self);
 Scalar item(const Tensor& input);
 bool has_nan(const Tensor& input);
+bool any_zero(const Tensor& input);  // whether some element is zero
 bool is_nonzero(const Tensor& input);
 bool equal(const Tensor& input, const Tensor& other);
 

@@ -27,16 +27,16 @@ void binary_kernel(const TensorIter& iter, const Scalar*) {
       return value;                                \
     }                                              \
   };
-#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
+#define BINARY(name, set, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
   FORMULA(name, value)                                                     \
-  KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::dtypes, false>)
+  KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, false>)
 #define KERNEL BINARY
-#define COMPARE(name, dtypes, value, doc) \
+#define COMPARE(name, set, value, doc) \
   FORMULA(name, value)                    \
-  KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::dtypes, true>)
-#define BITWISE(name, dtypes, value, doc) \
+  KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, true>)
+#define BITWISE(name, set, value, doc) \
   FORMULA(name, value)                    \
-  KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::dtypes, false>)
+  KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, false>)
 #include "flambeau/kernels/binary.def"
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

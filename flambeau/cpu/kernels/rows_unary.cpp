@@ -33,17 +33,17 @@ void unary_kernel(const TensorIter& iter, const Scalar* params) {
       return static_cast<std::common_type_t<decltype(value)>>(value);     \
     }                                                                     \
   };
-#define UNARY(name, dtypes, value, keeps, gradient, doc) \
+#define UNARY(name, set, value, keeps, gradient, doc) \
   FORMULA(name, value, false)                            \
-  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::dtypes, false>)
-#define PREDICATE(name, dtypes, value, doc) \
+  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
+#define PREDICATE(name, set, value, doc) \
   FORMULA(name, value, false)               \
-  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::dtypes, true>)
-#define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) \
-  UNARY(name, dtypes, value, keeps, gradient, doc)
-#define UNARY2(name, p_name, p_default, q_name, q_default, dtypes, value, keeps, gradient, doc) \
+  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, true>)
+#define UNARY1(name, p, p_default, set, value, keeps, gradient, doc) \
+  UNARY(name, set, value, keeps, gradient, doc)
+#define UNARY2(name, p_name, p_default, q_name, q_default, set, value, keeps, gradient, doc) \
   FORMULA(name, value, true)                                                                    \
-  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::dtypes, false>)
+  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
 #include "flambeau/kernels/unary.def"
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

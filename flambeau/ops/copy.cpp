@@ -1,0 +1,226 @@
+// Copies: between layouts, dtypes and devices, and what is made of them.
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+// The copy itself, on the devices of both: within one device a kernel; across devices the bytes of
+// a dense tensor of the right dtype and layout.
+void copy_values(const Tensor& to, const Tensor& from) {
+  if (to.numel() == 0 || to.device().is_meta() || from.device().is_meta()) return;
+  if (to.device() == from.device()) {
+    TensorIter iter;
+    Tensor out = to;
+    const DType dtype = to.dtype();
+    const Operand inputs[] = {from};
+    iter.build({"copy_", false, false}, &out, &dtype, 1, inputs, 1, dtype);
+    kernels::copy(iter.device.type, iter);
+    return;
+  }
+  const NoGrad off;
+  Tensor source = from.sizes() == to.sizes() ? from : expand(from, to.sizes());
+  const bool same_layout = source.strides() == to.strides() &&
+                           is_non_overlapping_and_dense(to.sizes(), to.strides());
+  if (source.dtype() == to.dtype() && (same_layout || (source.is_contiguous() && to.is_contiguous()))) {
+    copy_bytes(to.raw(), to.device(), source.raw(), source.device(), to.numel() * to.item_size());
+    return;
+  }
+  // Convert on the source's side, move, then lay out on the target's side.
+  source = contiguous(flambeau::to(source, to.dtype()));
+  if (to.is_contiguous()) return copy_values(to, source);
+  const Tensor moved = make_tensor(to.sizes(), to.dtype(), to.device());
+  copy_values(moved, source);
+  copy_values(to, moved);
+}
+
+}  // namespace
+
+Tensor copy_(const Tensor& self, const Tensor& source, bool) {
+  if (self.is_same(source)) return self;
+  CHECK(can_broadcast_to(source.sizes(), self.sizes()), RuntimeError,
+        "copy_: output with shape {} doesn't match the broadcast shape {}", self.sizes(),
+        broadcast_shapes(self.sizes(), source.sizes()));
+  check_inplace("copy_", self);
+  check_no_internal_overlap("copy_", self);
+  copy_values(self, source);
+  self.bump_version("copy_");
+  if (Record r = Record::in_place("copy_backwards", self, {source})) {
+    r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
+    r.wrt(1, [device = source.device()](const Tensor& g) { return to(g, device); });
+  }
+  return self;
+}
+OP_METHOD(copy_, "copy_(self, src, non_blocking=False)",
+          "Copies the elements of src into self, converting and broadcasting them.")
+
+Tensor clone(const Tensor& input, MemoryFormat format) {
+  const Dims strides = format == MemoryFormat::preserve ? preserved_strides(input)
+                                                        : format_strides(input.sizes(), format);
+  Tensor out = make_strided(input.sizes(), strides, input.dtype(), input.device());
+  copy_values(out, input);
+  if (Record r{"clone", out, {input}}) r.wrt(0, [](const Tensor& g) { return g; });
+  return out;
+}
+namespace {
+Tensor clone_op(const Tensor& input, std::optional<MemoryFormat> memory_format) {
+  return clone(input, memory_format.value_or(MemoryFormat::preserve));
+}
+}  // namespace
+OP(clone_op, "clone(input, *, memory_format=None)",
+   "A copy of input in memory of its own. Gradients flow through it.")
+
+Tensor contiguous(const Tensor& input, MemoryFormat format) {
+  CHECK(format != MemoryFormat::preserve, RuntimeError,
+        "contiguous: preserve memory format is unsupported by the contiguous operator");
+  return input.is_contiguous(format) ? input : clone(input, format);
+}
+OP_METHOD(contiguous, "contiguous(self, memory_format=torch.contiguous_format)",
+          "self if its elements lie in order in memory already, else a copy in which they do.")
+
+Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
+          bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
+  Device target = device.value_or(input.device());
+  if (target.is_cuda() && target.index < 0) {
+    target.index = static_cast<int8_t>(device_runtime(target.type).current_device());
+  }
+  if (target.is_cpu()) target.index = -1;
+  const DType type = dtype.value_or(input.dtype());
+  const MemoryFormat layout = format.value_or(MemoryFormat::preserve);
+  const bool layout_fits = layout == MemoryFormat::preserve || input.is_contiguous(layout);
+  if (!copy && target == input.device() && type == input.dtype() && layout_fits) return input;
+  (void)non_blocking;
+  const Dims strides = layout == MemoryFormat::preserve ? preserved_strides(input)
+                                                        : format_strides(input.sizes(), layout);
+  Tensor out = make_strided(input.sizes(), strides, type, target);
+  copy_values(out, input);
+  if (is_differentiable(type)) {
+    // The engine casts the gradient back; it only has to come home.
+    if (Record r{"to_copy", out, {input}}) {
+      r.wrt(0, [home = input.device()](const Tensor& g) { return to(g, home); });
+    }
+  }
+  return out;
+}
+
+Tensor to(const Tensor& input, DType dtype) {
+  return input.dtype() == dtype ? input : to(input, {}, dtype, false, false, {});
+}
+Tensor to(const Tensor& input, Device device) {
+  return input.device() == device ? input : to(input, device, {}, false, false, {});
+}
+
+namespace {
+
+Tensor to_dtype(const Tensor& self, DType dtype, bool non_blocking, bool copy,
+                std::optional<MemoryFormat> memory_format) {
+  return to(self, {}, dtype, non_blocking, copy, memory_format);
+}
+Tensor to_device(const Tensor& self, std::optional<Device> device, std::optional<DType> dtype,
+                 bool non_blocking, bool copy, std::optional<MemoryFormat> memory_format) {
+  return to(self, device, dtype, non_blocking, copy, memory_format);
+}
+Tensor to_other(const Tensor& self, const Tensor& other, bool non_blocking, bool copy,
+                std::optional<MemoryFormat> memory_format) {
+  return to(self, other.device(), other.dtype(), non_blocking, copy, memory_format);
+}
+
+}  // namespace
+OP_METHOD(to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
+          "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+OP_METHOD(to_device,
+          "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
+          "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+OP_METHOD(to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
+          "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+
+#define CONVERSION(method, dtype_)                                                             \
+  static Tensor to_##method(const Tensor& self, std::optional<MemoryFormat> memory_format) {   \
+    return to(self, {}, DType::dtype_, false, false, memory_format);                           \
+  }                                                                                            \
+  OP_METHOD(to_##method, #method "(self, memory_format=None)", "self converted to torch." #dtype_ ".")
+CONVERSION(float, float32)
+CONVERSION(double, float64)
+CONVERSION(half, float16)
+CONVERSION(bfloat16, bfloat16)
+CONVERSION(long, int64)
+CONVERSION(int, int32)
+CONVERSION(short, int16)
+CONVERSION(char, int8)
+CONVERSION(byte, uint8)
+CONVERSION(bool, bool_)
+CONVERSION(cfloat, complex64)
+CONVERSION(cdouble, complex128)
+#undef CONVERSION
+
+namespace {
+Tensor type_as(const Tensor& self, const Tensor& other) { return to(self, other.device(), other.dtype(), false, false, {}); }
+Tensor cpu(const Tensor& self, std::optional<MemoryFormat> memory_format) {
+  return to(self, Device(DeviceType::cpu), {}, false, false, memory_format);
+}
+Tensor cuda(const Tensor& self, std::optional<Device> device, bool non_blocking,
+            std::optional<MemoryFormat> memory_format) {
+  return to(self, device.value_or(Device(DeviceType::cuda)), {}, non_blocking, false, memory_format);
+}
+}  // namespace
+OP_METHOD(type_as, "type_as(self, other)", "self converted to the dtype and device of other.")
+OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.")
+OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)", "self on a CUDA device.")
+
+Tensor fill_(const Tensor& self, const Operand& value) {
+  if (value.is_tensor()) {
+    CHECK(value.tensor().dim() == 0, RuntimeError,
+          "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+          value.tensor().dim());
+    return copy_(self, value.tensor());
+  }
+  check_inplace("fill_", self);
+  check_no_internal_overlap("fill_", self);
+  CHECK(!value.scalar().is_complex() || self.is_complex(), RuntimeError,
+        "fill_: value cannot be converted to type {} without overflow", self.dtype());
+  TensorIter iter;
+  Tensor out = self;
+  const DType dtype = self.dtype();
+  iter.build({"fill_", false, false}, &out, &dtype, 1, &value, 1, dtype);
+  kernels::copy(iter.device.type, iter);
+  self.bump_version("fill_");
+  if (Record r = Record::in_place("fill", self, {})) {
+    r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
+  }
+  return self;
+}
+OP_METHOD(fill_, "fill_(self, value)", "Sets every element of self to value.")
+
+Tensor zero_(const Tensor& self) { return fill_(self, 0); }
+OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.")
+
+Scalar item(const Tensor& input) {
+  CHECK(input.numel() == 1, RuntimeError,
+        "a Tensor with {} elements cannot be converted to Scalar", input.numel());
+  CHECK(!input.device().is_meta(), RuntimeError,
+        "Tensor.item() cannot be called on meta tensors");
+  alignas(16) char buffer[16];
+  const void* at = input.raw();
+  if (!input.device().is_cpu()) {
+    copy_bytes(buffer, Device(), input.raw(), input.device(), input.item_size());
+    at = buffer;
+  }
+  Scalar value;
+  dispatch<dtypes::All>("item", input.dtype(), [&](auto tag) {
+    value = Scalar(*static_cast<const typename decltype(tag)::type*>(at));
+  });
+  return value;
+}
+OP_METHOD(item, "item(self)", "The value of a tensor with one element, as a Python number.")
+
+bool is_nonzero(const Tensor& input) {
+  CHECK(input.numel() != 0, RuntimeError, "Boolean value of Tensor with no values is ambiguous");
+  CHECK(input.numel() == 1, RuntimeError,
+        "Boolean value of Tensor with more than one value is ambiguous");
+  return item(input).to<bool>();
+}
+OP(is_nonzero, "is_nonzero(input)", "Whether the one element of input is not zero.")
+
+}  // namespace flambeau

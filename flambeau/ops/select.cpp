@@ -1,0 +1,181 @@
+// Elementwise choice between tensors: where, clamp, fused multiply-adds, interpolation.
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/ops.h"
+
+namespace flambeau {
+
+Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
+  CHECK(condition.dtype() == DType::bool_ || condition.dtype() == DType::uint8, RuntimeError,
+        "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
+        condition.dtype());
+  const Device device = common_device("where", {condition, a, b});
+  const DType dtype = result_type(a, b);
+  const Tensor mask = to(to(condition, DType::bool_), device);
+  const Tensor x = cast_operand(a, dtype, device), y = cast_operand(b, dtype, device);
+  Tensor out;
+  TensorIter iter;
+  const Operand inputs[] = {mask, x, y};
+  iter.build({"where"}, &out, &dtype, 1, inputs, 3, dtype);
+  kernels::where(device.type, iter);
+  if (Record r{"where", out, {x, y}}) {
+    r.wrt(0, [mask](const Tensor& g) { return where(mask, g, 0.0); });
+    r.wrt(1, [mask](const Tensor& g) { return where(mask, 0.0, g); });
+  }
+  return out;
+}
+namespace {
+Tensor where_method(const Tensor& self, const Tensor& condition, const Operand& other) {
+  return where(condition, self, other);
+}
+}  // namespace
+OP_FUNCTION(where, "where(condition, input, other)", "input where condition is true, other elsewhere.")
+OP_METHOD(where_method, "where(self, condition, other)", "self where condition is true, other elsewhere.")
+
+namespace {
+
+// A bound as an operand of the clamp kernel; a missing one is the end of the dtype's range.
+Tensor bound(const Operand* given, DType dtype, Device device, bool low) {
+  if (given) return cast_operand(*given, dtype, device);
+  Options options;
+  options.dtype = dtype;
+  options.device = device;
+  Scalar limit;
+  dispatch<dtypes::Real>("clamp", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      limit = low ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
+    } else {
+      limit = low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    }
+  });
+  return full({}, limit, options);
+}
+
+Tensor clamp_between(const Tensor& input, const Operand* low, const Operand* high) {
+  CHECK(low || high, RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None");
+  ResultType type;
+  type.add(input);
+  if (low) type.add(*low);
+  if (high) type.add(*high);
+  const DType dtype = type.get();
+  CHECK(dtypes::Real.has(dtype), NotImplementedError, "\"clamp\" not implemented for '{}'",
+        dtype_legacy_name(dtype));
+  const Device device = input.device();
+  const Tensor x = to(input, dtype);
+  const Tensor lower = bound(low, dtype, device, true), upper = bound(high, dtype, device, false);
+  Tensor out;
+  TensorIter iter;
+  const Operand inputs[] = {x, lower, upper};
+  iter.build({"clamp"}, &out, &dtype, 1, inputs, 3, dtype);
+  kernels::clamp(device.type, iter);
+  if (Record r{"clamp", out, {x, lower, upper}}) {
+    r.wrt(0, [x = r.save(x), lower, upper](const Tensor& g) {
+      return g * logical_and(x() >= lower, x() <= upper);
+    });
+    r.wrt(1, [x = r.save(x), lower, upper](const Tensor& g) {
+      return g * logical_and(x() < lower, lower < upper);
+    });
+    r.wrt(2, [x = r.save(x), lower, upper](const Tensor& g) {
+      return g * logical_or(x() > upper, lower >= upper);
+    });
+  }
+  return out;
+}
+
+Tensor clamp_tensors(const Tensor& input, const Tensor& min, const Tensor& max) {
+  const Operand low(min), high(max);
+  return clamp_between(input, min.defined() ? &low : nullptr, max.defined() ? &high : nullptr);
+}
+Tensor clamp_min(const Tensor& input, const Operand& min) { return clamp_between(input, &min, nullptr); }
+Tensor clamp_max(const Tensor& input, const Operand& max) { return clamp_between(input, nullptr, &max); }
+
+}  // namespace
+
+Tensor clamp(const Tensor& input, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
+  const Operand low(min.value_or(0)), high(max.value_or(0));
+  return clamp_between(input, min ? &low : nullptr, max ? &high : nullptr);
+}
+OP_INPLACE(clamp, "clamp(input, min=None, max=None)", "Each element moved into the range from min to max.")
+OP_INPLACE(clamp_tensors, "clamp(input, min=None, max=None)", "Each element moved into the range from min to max.")
+OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.")
+OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.")
+OP_INPLACE(clamp_min, "clamp_min(input, min)", "Each element, or min where that is larger.")
+OP_INPLACE(clamp_max, "clamp_max(input, max)", "Each element, or max where that is smaller.")
+
+namespace {
+
+// x + value * f(a, b) for the two fused forms.
+using FusedSlot = Slot<void(const TensorIter& iter, const Scalar& value)>;
+Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tensor& a,
+             const Tensor& b, const Scalar& value, Tensor& x_, Tensor& a_, Tensor& b_) {
+  const Device device = common_device(op, {x, a, b});
+  ResultType type;
+  for (const Tensor* tensor : {&x, &a, &b}) type.add(*tensor);
+  const DType dtype = type.get();
+  x_ = cast_operand(x, dtype, device);
+  a_ = cast_operand(a, dtype, device);
+  b_ = cast_operand(b, dtype, device);
+  Tensor out;
+  TensorIter iter;
+  const Operand inputs[] = {x_, a_, b_};
+  iter.build({op}, &out, &dtype, 1, inputs, 3, dtype);
+  slot(device.type, iter, value);
+  return out;
+}
+
+Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value) {
+  Tensor x, a, b;
+  const Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
+  if (Record r{"addcmul", out, {x, a, b}}) {
+    r.wrt(0, [](const Tensor& g) { return g; });
+    r.wrt(1, [b = r.save(b), value](const Tensor& g) { return mul_conj(g * value, b()); });
+    r.wrt(2, [a = r.save(a), value](const Tensor& g) { return mul_conj(g * value, a()); });
+  }
+  return out;
+}
+
+Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value) {
+  CHECK(!is_integral(tensor1.dtype(), true) || !is_integral(tensor2.dtype(), true), RuntimeError,
+        "addcdiv: Integer division with addcdiv is no longer supported; use floating tensors.");
+  Tensor x, a, b;
+  const Tensor out = fused("addcdiv", kernels::addcdiv, input, tensor1, tensor2, value, x, a, b);
+  if (Record r{"addcdiv", out, {x, a, b}}) {
+    r.wrt(0, [](const Tensor& g) { return g; });
+    r.wrt(1, [b = r.save(b), value](const Tensor& g) { return div_conj(g * value, b()); });
+    r.wrt(2, [a = r.save(a), b = r.save(b), value](const Tensor& g) {
+      return mul_conj(-(g * value), a() / (b() * b()));
+    });
+  }
+  return out;
+}
+
+Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
+  CHECK(input.dtype() == end.dtype(), RuntimeError,
+        "lerp: expected dtype {} for `end` but got dtype {}", input.dtype(), end.dtype());
+  const DType dtype = input.dtype();
+  const Device device = common_device("lerp", {input, end, weight});
+  CHECK(!weight.is_tensor() || weight.tensor().dtype() == dtype, RuntimeError,
+        "lerp: expected dtype {} for `weight` but got dtype {}", dtype,
+        weight.is_tensor() ? weight.tensor().dtype() : dtype);
+  CHECK(is_differentiable(dtype), NotImplementedError, "\"lerp\" not implemented for '{}'", dtype_legacy_name(dtype));
+  const Tensor w = cast_operand(weight, dtype, device);
+  Tensor out;
+  TensorIter iter;
+  const Operand inputs[] = {input, end, w};
+  iter.build({"lerp"}, &out, &dtype, 1, inputs, 3, dtype);
+  kernels::lerp(device.type, iter);
+  if (Record r{"lerp", out, {input, end, w}}) {
+    r.wrt(0, [w](const Tensor& g) { return mul_conj(g, 1 - w); });
+    r.wrt(1, [w](const Tensor& g) { return mul_conj(g, w); });
+    r.wrt(2, [a = r.save(input), b = r.save(end)](const Tensor& g) { return mul_conj(g, b() - a()); });
+  }
+  return out;
+}
+
+}  // namespace
+OP_INPLACE(addcmul, "addcmul(input, tensor1, tensor2, *, value=1)", "input plus value times tensor1 times tensor2.")
+OP_INPLACE(addcdiv, "addcdiv(input, tensor1, tensor2, *, value=1)", "input plus value times tensor1 over tensor2.")
+OP_INPLACE(lerp, "lerp(input, end, weight)", "The point from input towards end that weight says.")
+
+}  // namespace flambeau
