@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <queue>
 #include <unordered_map>
@@ -18,6 +19,8 @@ AnomalyMode anomaly_mode;
 namespace {
 
 thread_local std::vector<std::function<void()>>* callbacks = nullptr;
+
+std::atomic<int64_t> next_id{0};
 
 // Two backward passes may reach the same leaf at once.
 std::array<std::mutex, 16> leaf_locks;
@@ -50,10 +53,23 @@ void accumulate_into(Tensor& total, Tensor grad) {
 
 class Pass {
  public:
+  static thread_local Pass* current;
+  [[nodiscard]] int64_t id() const { return id_; }
+  bool will_run(const Node& node) {
+    const auto at = states_.find(&node);
+    if (at == states_.end()) return false;
+    return inputs_.empty() || (node.variable ? targets_.contains(&node) : at->second.needed && continues(node));
+  }
+
   Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
       : options_(options), inputs_(inputs), captured_(inputs.size()) {}
 
   std::vector<Tensor> run(const std::vector<Edge>& roots, std::vector<Tensor>& root_grads) {
+    Pass* const outer = std::exchange(current, this);
+    struct Restore {
+      Pass* outer;
+      ~Restore() { current = outer; }
+    } restore{outer};
     discover(roots);
     if (!inputs_.empty()) find_needed(roots);
     for (size_t i = 0; i < roots.size(); ++i) {
@@ -224,10 +240,7 @@ class Pass {
   }
 
   void capture(const Node& node, const Grads& grads) {
-    if (options_.accumulate) {
-      // Not a leaf's accumulator: the caller asked for .grad of an inner tensor.
-      return;
-    }
+    if (options_.accumulate && node.variable) return;  // goes into the leaf itself
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].node.get() == &node) captured_[i] = grads[inputs_[i].input];
     }
@@ -262,6 +275,7 @@ class Pass {
 
   const BackwardOptions& options_;
   const std::vector<Edge>& inputs_;
+  const int64_t id_ = next_id.fetch_add(1);
   std::unordered_map<const Node*, State> states_;
   std::unordered_map<const Node*, bool> targets_;
   std::vector<Node*> order_;
@@ -269,7 +283,12 @@ class Pass {
   std::vector<Tensor> captured_;
 };
 
+thread_local Pass* Pass::current = nullptr;
+
 }  // namespace
+
+int64_t current_pass() { return Pass::current ? Pass::current->id() : -1; }
+bool pass_will_run(const Node& node) { return Pass::current && Pass::current->will_run(node); }
 
 Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from) {
   if (!(grad.sizes() == meta.sizes)) {

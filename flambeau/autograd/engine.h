@@ -24,6 +24,10 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
 // Checks and fits a gradient to what its receiver expects: sums over broadcast dimensions, casts.
 Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from);
 
+// The number of the pass that runs on this thread, -1 outside of one; whether it will reach a node.
+int64_t current_pass();
+bool pass_will_run(const Node& node);
+
 // Where the engine should look for a queue of callbacks to run when the current backward ends.
 void queue_callback(std::function<void()> callback);
 

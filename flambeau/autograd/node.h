@@ -58,6 +58,7 @@ struct NodeExtras {
   std::string forward_trace;                                      // anomaly mode
   std::string name;                                               // of custom functions
   NodePtr parent;                                                 // anomaly: made while this ran
+  std::shared_ptr<void> python_owner;                             // a custom function's context
 };
 
 class Node final : public RefCounted {

@@ -142,20 +142,19 @@ Tensor div_inplace(const Tensor& self, const Operand& other, std::optional<std::
   return divide(self, other, rounding_mode, self);
 }
 Tensor true_divide(const Tensor& input, const Operand& other) { return div(input, other); }
-Tensor floor_divide(const Tensor& input, const Operand& other) { return divide(input, other, "floor", {}); }
-Tensor floor_divide_number(const Scalar& self, const Tensor& other) {
-  return divide(self, other, "floor", {});
-}
+Tensor floor_divide_op(const Tensor& input, const Operand& other) { return floor_divide(input, other); }
+Tensor floor_divide_number(const Scalar& self, const Tensor& other) { return floor_divide(self, other); }
 Tensor floor_divide_(const Tensor& self, const Operand& other) { return divide(self, other, "floor", self); }
 Tensor remainder_number(const Scalar& self, const Tensor& other) { return remainder(Operand(self), other); }
 
 }  // namespace
+Tensor floor_divide(const Operand& input, const Operand& other) { return divide(input, other, "floor", {}); }
 OP(div_op, "div(input, other, *, rounding_mode=None)", "The quotient of input and other, rounded as asked.")
 OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.")
 OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.")
 OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.")
 OP_INPLACE(true_divide, "true_divide(input, other)", "The quotient of input and other, as a floating number.")
-OP(floor_divide, "floor_divide(input, other)", "The quotient of input and other rounded down.")
+OP(floor_divide_op, "floor_divide(input, other)", "The quotient of input and other rounded down.")
 OP_FUNCTION(floor_divide_number, "floor_divide(self, other)", "The quotient of self and other rounded down.")
 OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.")
 OP_FUNCTION(remainder_number, "remainder(self, other)", "The remainder of a division that rounds down.")

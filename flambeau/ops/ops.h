@@ -63,6 +63,7 @@ NUMBER_FIRST(/, div)
 Tensor add_scaled(const Operand& input, const Operand& other, const Scalar& alpha);  // input + alpha * other
 Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha);
 Tensor abs(const Tensor& input);
+Tensor floor_divide(const Operand& input, const Operand& other);
 Tensor pow(const Operand& input, const Operand& exponent);
 Tensor where(const Tensor& condition, const Operand& input, const Operand& other);
 Tensor clamp(const Tensor& input, const std::optional<Scalar>& min, const std::optional<Scalar>& max);

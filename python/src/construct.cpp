@@ -1,0 +1,262 @@
+// torch.tensor and torch.Tensor: tensors from Python data, and back to nested lists.
+#include <optional>
+
+#include "binding.h"
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/meta.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+#include "interop.h"
+
+namespace flambeau::python {
+namespace {
+
+bool is_sequence(PyObject* object) {
+  if (PyList_Check(object) || PyTuple_Check(object)) return true;
+  if (PyUnicode_Check(object) || PyBytes_Check(object) || is_number(object)) return false;
+  if (is_tensor(object)) return tensor_of(object).dim() > 0;
+  return PySequence_Check(object) && !PyDict_Check(object) && PySequence_Size(object) >= 0;
+}
+
+// The shape that the first elements on the way down suggest; reading checks the others.
+Dims infer_shape(PyObject* data) {
+  Dims shape;
+  Object current = Object::borrow(data);
+  while (is_sequence(current.get())) {
+    const Py_ssize_t n = PySequence_Size(current.get());
+    if (n < 0) throw PythonError();
+    shape.push_back(n);
+    CHECK(static_cast<int64_t>(shape.size()) <= max_dims, ValueError, "tensor(): too many dimensions: data is nested deeper than {}", max_dims);
+    if (n == 0) break;
+    current = check(PySequence_GetItem(current.get(), 0));
+  }
+  PyErr_Clear();
+  return shape;
+}
+
+// Reads numbers in order, widening the common type as it meets them.
+class Reader {
+ public:
+  explicit Reader(const Dims& shape) : shape_(shape) { scalars_.reserve(checked_numel(shape)); }
+
+  void read(PyObject* data, size_t depth) {
+    if (depth == shape_.size()) return read_number(data);
+    CHECK(is_sequence(data), TypeError, "not a sequence");
+    if (!PyList_Check(data) && !PyTuple_Check(data)) {
+      Object list = check(PySequence_List(data));
+      return read(list.get(), depth);
+    }
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(data);
+    CHECK(n == shape_[depth], ValueError, "expected sequence of length {} at dim {} (got {})", shape_[depth], depth, n);
+    for (Py_ssize_t i = 0; i < n; ++i) read(PySequence_Fast_GET_ITEM(data, i), depth + 1);
+  }
+
+  [[nodiscard]] DType dtype() const { return scalars_.empty() ? default_dtype() : kind_; }
+  [[nodiscard]] const std::vector<Scalar>& scalars() const { return scalars_; }
+
+ private:
+  void read_number(PyObject* object) {
+    Scalar scalar;
+    if (is_tensor(object)) {
+      const Tensor& tensor = tensor_of(object);
+      CHECK(tensor.numel() == 1, ValueError, "only one element tensors can be converted to Python scalars");
+      scalar = item(tensor);
+      widen(tensor.dtype());
+    } else {
+      CHECK(!is_sequence(object), ValueError, "too many dimensions '{}'", Py_TYPE(object)->tp_name);
+      CHECK(scalar_from(object, scalar), TypeError, "new(): invalid data type '{}'", Py_TYPE(object)->tp_name);
+      widen(scalar.natural_dtype());
+    }
+    scalars_.push_back(scalar);
+  }
+  void widen(DType dtype) {
+    kind_ = scalars_.empty() ? dtype : kind_ == dtype ? kind_ : promote_types(kind_, dtype);
+  }
+
+  const Dims& shape_;
+  std::vector<Scalar> scalars_;
+  DType kind_ = DType::float32;
+};
+
+Tensor from_sequence(PyObject* data, std::optional<DType> dtype) {
+  const Dims shape = infer_shape(data);
+  Reader reader(shape);
+  if (checked_numel(shape) > 0 || shape.empty()) {
+    reader.read(data, 0);
+  }
+  const DType type = dtype.value_or(reader.dtype());
+  Tensor out = make_tensor(shape, type, Device());
+  dispatch<dtypes::All>("tensor", type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = out.data<T>();
+    for (const Scalar& scalar : reader.scalars()) {
+      CHECK(!is_integral(type) || scalar.fits(type) || scalar.is_floating(), RuntimeError,
+            "value cannot be converted to type {} without overflow: {}", dtype_name(type), scalar);
+      *to++ = scalar.to<T>();
+    }
+  });
+  return out;
+}
+
+Tensor moved(Tensor tensor, std::optional<Device> device) {
+  const Device target = device ? *device : default_device();
+  return tensor.device().type == target.type && target.index < 0 ? tensor : to(tensor, target);
+}
+
+// A new tensor with the data's values, never sharing memory with it.
+Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device) {
+  const NoGrad off;
+  if (is_tensor(data)) {
+    const Tensor& source = tensor_of(data);
+    return detach_alias(to(source, device ? *device : source.device(), dtype.value_or(source.dtype()), false, true, {}));
+  }
+  if (Tensor view = tensor_over_array(data); view.defined()) {
+    return to(view, device ? *device : default_device(), dtype.value_or(view.dtype()), false, true, {});
+  }
+  return moved(from_sequence(data, dtype), device);
+}
+
+struct Arguments {
+  PyObject* data = nullptr;
+  std::optional<DType> dtype;
+  std::optional<Device> device;
+  bool requires_grad = false;
+};
+
+Arguments parse(PyObject* args, PyObject* kwargs, const char* format) {
+  static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
+  PyObject *data = nullptr, *dtype = Py_None, *device = Py_None;
+  int requires_grad = 0, pin_memory = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, const_cast<char**>(names), &data, &dtype, &device, &requires_grad, &pin_memory)) throw PythonError();
+  Arguments result;
+  result.data = data;
+  result.requires_grad = requires_grad != 0;
+  if (dtype != Py_None) {
+    CHECK(is_dtype(dtype), TypeError, "tensor(): argument 'dtype' must be torch.dtype, not {}", Py_TYPE(dtype)->tp_name);
+    result.dtype = dtype_of_object(dtype);
+  }
+  if (device != Py_None) {
+    Device target;
+    CHECK(device_from(device, target), TypeError, "tensor(): argument 'device' must be torch.device, not {}", Py_TYPE(device)->tp_name);
+    result.device = target;
+  }
+  return result;
+}
+
+PyObject* finish(Tensor tensor, bool requires_grad) {
+  if (inference_mode()) tensor->inference = true;
+  if (requires_grad) set_requires_grad(tensor, true);
+  return wrap(std::move(tensor));
+}
+
+PyObject* tensor_function(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    const Arguments a = parse(args, kwargs, "O|$OOpp:tensor");
+    return finish(copy_of_data(a.data, a.dtype, a.device), a.requires_grad);
+  });
+}
+
+PyObject* as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    const Arguments a = parse(args, kwargs, "O|OOpp:as_tensor");
+    if (is_tensor(a.data)) {
+      const Tensor& source = tensor_of(a.data);
+      return wrap(to(source, a.device, a.dtype, false, false, {}));
+    }
+    if (Tensor view = tensor_over_array(a.data); view.defined()) {
+      return wrap(to(view, a.device ? *a.device : default_device(), a.dtype, false, false, {}));
+    }
+    return finish(copy_of_data(a.data, a.dtype, a.device), false);
+  });
+}
+
+// x.new_tensor(data): as tensor(data), with x's dtype and device.
+PyObject* new_tensor_method(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    CHECK(PyTuple_GET_SIZE(args) >= 1 && is_tensor(PyTuple_GET_ITEM(args, 0)), TypeError, "new_tensor(): expected a tensor");
+    const Tensor self = tensor_of(PyTuple_GET_ITEM(args, 0));
+    Object rest = check(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
+    const Arguments a = parse(rest.get(), kwargs, "O|$OOpp:new_tensor");
+    return finish(copy_of_data(a.data, a.dtype.value_or(self.dtype()), a.device.value_or(self.device())), a.requires_grad);
+  });
+}
+
+PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
+  if (depth == tensor.dim()) {
+    Scalar scalar;
+    dispatch<dtypes::All>("tolist", tensor.dtype(), [&](auto tag) { scalar = Scalar(*reinterpret_cast<const typename decltype(tag)::type*>(at)); });
+    return wrap_scalar(scalar);
+  }
+  const int64_t n = tensor->sizes[depth], step = tensor->strides[depth] * static_cast<int64_t>(tensor.item_size());
+  Object list = check(PyList_New(n));
+  for (int64_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), i, check(list_of(tensor, depth + 1, at + i * step)).release());
+  return list.release();
+}
+
+PyObject* tolist(PyObject*, PyObject* object) {
+  return guarded([&]() -> PyObject* {
+    CHECK(is_tensor(object), TypeError, "tolist(): expected a tensor");
+    const NoGrad off;
+    CHECK(!tensor_of(object).device().is_meta(), NotImplementedError, "tolist() cannot be called on meta tensors");
+    const Tensor tensor = to(tensor_of(object), Device());
+    return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
+  });
+}
+
+PyObject* as_subclass(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *self = nullptr, *cls = nullptr;
+    if (!PyArg_ParseTuple(args, "OO!:as_subclass", &self, &PyType_Type, &cls)) return nullptr;
+    CHECK(is_tensor(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), TypeError,
+          "as_subclass(): cls must be a subclass of Tensor");
+    return wrap_as(reinterpret_cast<PyTypeObject*>(cls), alias(tensor_of(self)));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tensor_function)), METH_VARARGS | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n\nA new tensor with the values of data: numbers, nested sequences, arrays."},
+    {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_tensor)), METH_VARARGS | METH_KEYWORDS, "as_tensor(data, dtype=None, device=None)\n\nA tensor with the values of data, sharing its memory where that is possible."},
+    {"_new_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(new_tensor_method)), METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"_tolist", tolist, METH_O, nullptr},
+    {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device) {
+  return wrap(copy_of_data(data, dtype, device));
+}
+
+// torch.Tensor(), Tensor(2, 3), Tensor(size), Tensor([1., 2.]), Tensor(other): always the default dtype.
+PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    Device device = default_device();
+    if (kwargs) {
+      PyObject* given = PyDict_GetItemString(kwargs, "device");
+      if (given && given != Py_None) CHECK(device_from(given, device), TypeError, "Tensor(): argument 'device' must be torch.device");
+    }
+    const Py_ssize_t n = PyTuple_GET_SIZE(args);
+    Tensor tensor;
+    Dims sizes;
+    PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
+    if (first && is_tensor(first) && n == 1) {
+      const Tensor& source = tensor_of(first);
+      CHECK(type != tensor_type || source.dtype() == default_dtype(), TypeError,
+            "expected {} (got {})", to_text(default_dtype()), to_text(source.dtype()));
+      tensor = type == tensor_type ? alias(source) : detach_alias(source);
+    } else if (first && n == 1 && Py_TYPE(first) != size_type && !PyLong_Check(first)) {
+      CHECK(is_sequence(first) || tensor_over_array(first).defined(), TypeError, "new(): data must be a sequence (got {})", Py_TYPE(first)->tp_name);
+      tensor = copy_of_data(first, default_dtype(), device);
+    } else {
+      PyObject* from = n == 1 && Py_TYPE(first) == size_type ? first : args;
+      CHECK(ints_from(from, sizes), TypeError, "new() received an invalid combination of arguments: sizes must be ints");
+      tensor = make_tensor(sizes, default_dtype(), device);
+    }
+    if (type == tensor_type) return wrap(std::move(tensor));
+    return wrap_as(type, make_alias(tensor));
+  });
+}
+
+bool add_construct(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace flambeau::python

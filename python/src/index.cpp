@@ -1,0 +1,227 @@
+// Subscripts: x[key] and x[key] = value for every key that Python allows. Integers, slices, None and
+// Ellipsis are views; masks and index tensors go to one index op.
+#include "binding.h"
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau::python {
+namespace {
+
+// The view part of a key is applied as it is read; index tensors are collected by dimension.
+struct Applied {
+  Tensor view;
+  std::vector<Tensor> indices;  // by dimension of `view`; undefined where there is none
+  bool any_index = false;
+};
+
+bool is_plain_sequence(PyObject* object) {
+  return PyList_Check(object) || (PySequence_Check(object) && !PyTuple_Check(object) && !PyUnicode_Check(object) && !PyBytes_Check(object) && !is_tensor(object));
+}
+
+// Dimensions of the tensor that one item of a key uses up.
+int64_t uses(PyObject* item) {
+  if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
+  if (is_tensor(item)) {
+    const Tensor& tensor = tensor_of(item);
+    const bool mask = tensor.dtype() == DType::bool_ || tensor.dtype() == DType::uint8;
+    return mask ? tensor.dim() : 1;
+  }
+  return 1;
+}
+
+Tensor tensor_from_sequence(PyObject* object, Device device) {
+  Object data = check(tensor_from_data(object, std::nullopt, device));
+  Tensor tensor = tensor_of(data.get());
+  if (tensor.numel() == 0 && tensor.is_floating()) tensor = to(tensor, DType::int64);
+  return tensor;
+}
+
+int64_t slice_part(PyObject* part, int64_t otherwise, const char* what) {
+  if (part == Py_None) return otherwise;
+  int64_t value = 0;
+  if (PyLong_Check(part)) {
+    int overflow = 0;
+    value = PyLong_AsLongLongAndOverflow(part, &overflow);
+    return overflow ? (overflow > 0 ? INT64_MAX : INT64_MIN) : value;
+  }
+  CHECK(int_from(part, value), TypeError, "slice indices must be integers or None or have an __index__ method ({})", what);
+  return value;
+}
+
+Tensor apply_slice(const Tensor& tensor, int64_t dim, PyObject* object) {
+  auto* key = reinterpret_cast<PySliceObject*>(object);
+  const int64_t step = slice_part(key->step, 1, "step");
+  CHECK(step != 0, ValueError, "slice step cannot be zero");
+  CHECK(step > 0, ValueError, "step must be greater than zero");
+  if (key->start == Py_None && key->stop == Py_None && step == 1) return tensor;
+  return slice(tensor, dim, slice_part(key->start, 0, "start"), slice_part(key->stop, INT64_MAX, "stop"), step);
+}
+
+void add_index(Applied& result, int64_t dim, Tensor index) {
+  while (static_cast<int64_t>(result.indices.size()) <= dim) result.indices.emplace_back();
+  result.indices[dim] = std::move(index);
+  result.any_index = true;
+}
+
+// A bool on its own adds a dimension of size one and keeps all or nothing of it.
+void apply_bool(Applied& result, int64_t& dim, bool keep) {
+  result.view = unsqueeze(result.view, dim);
+  Options options;
+  options.dtype = DType::int64;
+  options.device = result.view.device();
+  add_index(result, dim, keep ? zeros(1, options) : empty(0, options));
+  ++dim;
+}
+
+void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
+  const bool mask = index.dtype() == DType::bool_ || index.dtype() == DType::uint8;
+  if (index.dim() == 0 && !mask) {
+    CHECK(is_integral(index.dtype()), IndexError,
+          "tensors used as indices must be long, int, byte or bool tensors, got {}", index.dtype());
+    if (!index.device().is_meta()) {
+      result.view = select(result.view, dim, item(index).to_int());
+      return;
+    }
+  }
+  if (index.dim() == 0) return apply_bool(result, dim, item(index).to<bool>());
+  CHECK(mask || is_integral(index.dtype()), IndexError,
+        "tensors used as indices must be long, int, byte or bool tensors, got {}", index.dtype());
+  add_index(result, dim, index);
+  dim += mask ? index.dim() : 1;
+}
+
+Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
+  int64_t used = 0, ellipses = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    used += uses(items[i]);
+    ellipses += items[i] == Py_Ellipsis;
+  }
+  CHECK(used <= self.dim(), IndexError, "too many indices for tensor of dimension {}", self.dim());
+  CHECK(ellipses <= 1, IndexError, "an index can only have a single ellipsis ('...')");
+  Applied result{self, {}, false};
+  int64_t dim = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* key = items[i];
+    int64_t number = 0;
+    if (PySlice_Check(key)) {
+      result.view = apply_slice(result.view, dim++, key);
+    } else if (key == Py_None) {
+      result.view = unsqueeze(result.view, dim++);
+    } else if (key == Py_Ellipsis) {
+      dim += self.dim() - used;
+    } else if (PyBool_Check(key)) {
+      apply_bool(result, dim, key == Py_True);
+    } else if (is_tensor(key)) {
+      apply_tensor(result, dim, tensor_of(key));
+    } else if (int_from(key, number)) {
+      result.view = select(result.view, dim, number);
+    } else if (PySequence_Check(key) && !PyUnicode_Check(key)) {
+      apply_tensor(result, dim, tensor_from_sequence(key, self.device()));
+    } else {
+      fail<IndexError>("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+                       "indices (got {})",
+                       Py_TYPE(key)->tp_name);
+    }
+  }
+  return result;
+}
+
+Applied apply_key(const Tensor& self, PyObject* key) {
+  if (PyTuple_Check(key)) return apply_key(self, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
+  return apply_key(self, &key, 1);
+}
+
+// What stands right of the equals sign, as a tensor of the target's dtype.
+Tensor value_tensor(const Tensor& target, PyObject* value) {
+  if (is_tensor(value)) {
+    const Tensor& tensor = tensor_of(value);
+    return tensor.device() == target.device() || tensor.numel() != 1 ? tensor : to(tensor, target.device());
+  }
+  Scalar number;
+  Options options = options_of(target);
+  if (scalar_from(value, number)) return scalar_tensor(number, options);
+  if (PySequence_Check(value) && !PyUnicode_Check(value)) {
+    Object data = check(tensor_from_data(value, target.dtype(), target.device()));
+    return tensor_of(data.get());
+  }
+  fail<TypeError>("can't assign a {} to a {} tensor", Py_TYPE(value)->tp_name, target.dtype());
+}
+
+// PyTorch drops leading ones of the value so that x[0] = tensor of shape [1, 3] works.
+Tensor without_leading_ones(const Tensor& value, int64_t rank) {
+  if (value.dim() <= rank) return value;
+  int64_t extra = 0;
+  while (extra < value.dim() - rank && value->sizes[extra] == 1) ++extra;
+  return extra ? view(value, value.sizes().from(extra)) : value;
+}
+
+void assign(const Tensor& target, const Tensor& value) {
+  const Tensor source = without_leading_ones(value, target.dim());
+  CHECK(can_broadcast_to(source.sizes(), target.sizes()), RuntimeError,
+        "The expanded size of the tensor must match the existing size: shape mismatch: value tensor of shape {} cannot "
+        "be broadcast to indexing result of shape {}",
+        value.sizes(), target.sizes());
+  copy_(target, source);
+}
+
+}  // namespace
+
+PyObject* get_item(PyObject* self, PyObject* key) {
+  if ((Py_TYPE(self) != tensor_type && has_override(self)) || (is_tensor(key) && Py_TYPE(key) != tensor_type && has_override(key))) [[unlikely]] {
+    Object method(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__getitem__"));
+    PyObject* const args[] = {self, key};
+    return method ? call_override(method.get(), args, 2, nullptr) : nullptr;
+  }
+  return guarded([&]() -> PyObject* {
+    const Tensor& tensor = tensor_of(self);
+    if (PyLong_CheckExact(key)) {  // the common x[i]
+      int64_t index = 0;
+      int_from(key, index);
+      CHECK(tensor.dim() > 0, IndexError,
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+            "0-dim tensor to a number");
+      return wrap(select(tensor, 0, index));
+    }
+    Applied applied = apply_key(tensor, key);
+    if (applied.any_index) {
+      const GilRelease release(applied.view.numel() >= gil_threshold);
+      applied.view = index(applied.view, applied.indices);
+    } else if (applied.view.is_same(tensor)) {
+      applied.view = alias(tensor);  // x[...] is a new view, not x
+    }
+    return wrap(std::move(applied.view));
+  });
+}
+
+int set_item(PyObject* self, PyObject* key, PyObject* value) {
+  if (!value) {
+    PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
+    return -1;
+  }
+  if ((Py_TYPE(self) != tensor_type && has_override(self)) || has_override(value)) [[unlikely]] {
+    Object method(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__"));
+    PyObject* const args[] = {self, key, value};
+    Object result(method ? call_override(method.get(), args, 3, nullptr) : nullptr);
+    return result ? 0 : -1;
+  }
+  return guarded_int([&] {
+    const Tensor& tensor = tensor_of(self);
+    Applied applied = apply_key(tensor, key);
+    Scalar number;
+    if (!applied.any_index && !is_tensor(value) && scalar_from(value, number)) {
+      fill_(applied.view, number);
+      return 0;
+    }
+    const Tensor source = value_tensor(tensor, value);
+    const GilRelease release(applied.view.numel() >= gil_threshold);
+    if (applied.any_index) {
+      index_put_(applied.view, applied.indices, source, false);
+    } else {
+      assign(applied.view, source);
+    }
+    return 0;
+  });
+}
+
+}  // namespace flambeau::python

@@ -1,0 +1,127 @@
+// NumPy without NumPy's headers: arrays describe themselves through __array_interface__.
+#include "interop.h"
+
+#include <cstring>
+
+#include "flambeau/autograd/meta.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+#include "node.h"
+
+namespace flambeau::python {
+namespace {
+
+struct ArrayType {
+  const char* text;
+  DType dtype;
+};
+constexpr ArrayType array_types[] = {{"|b1", DType::bool_},   {"|u1", DType::uint8},     {"|i1", DType::int8},
+                                     {"<i2", DType::int16},   {"<i4", DType::int32},     {"<i8", DType::int64},
+                                     {"<u2", DType::uint16},  {"<u4", DType::uint32},    {"<u8", DType::uint64},
+                                     {"<f2", DType::float16}, {"<f4", DType::float32},   {"<f8", DType::float64},
+                                     {"<c8", DType::complex64}, {"<c16", DType::complex128}};
+
+std::optional<DType> array_dtype(const char* text) {
+  for (const ArrayType& type : array_types) {
+    if (std::strcmp(type.text, text) == 0) return type.dtype;
+  }
+  return std::nullopt;
+}
+const char* array_text(DType dtype) {
+  for (const ArrayType& type : array_types) {
+    if (type.dtype == dtype) return type.text;
+  }
+  return nullptr;
+}
+
+Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DType dtype) {
+  const auto item = static_cast<int64_t>(item_size(dtype));
+  Dims strides;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    CHECK(byte_strides[i] >= 0, ValueError,
+          "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+          "supported. (You can probably work around this by making a copy of your array with array.copy().)");
+    CHECK(byte_strides[i] % item == 0, ValueError,
+          "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.");
+    strides.push_back(byte_strides[i] / item);
+  }
+  const size_t bytes = static_cast<size_t>(storage_extent(sizes, strides)) * item;
+  StoragePtr storage = make_intrusive<Storage>(data, bytes, Device(), [keep = hold(owner)]() mutable { keep.reset(); });
+  return make_over(std::move(storage), sizes, strides, 0, dtype);
+}
+
+// from_numpy(array)
+PyObject* from_numpy(PyObject*, PyObject* array) {
+  return guarded([&]() -> PyObject* {
+    CHECK(std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") == 0 || PyObject_HasAttrString(array, "__array_interface__"), TypeError,
+          "expected np.ndarray (got {})", Py_TYPE(array)->tp_name);
+    return wrap(tensor_over_array(array));
+  });
+}
+
+// _to_numpy(tensor): an array over the same memory, which it keeps alive.
+PyObject* to_numpy(PyObject*, PyObject* object) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& tensor = tensor_of(object);
+    const char* type = array_text(tensor.dtype());
+    CHECK(type, TypeError, "Got unsupported ScalarType {}", dtype_legacy_name(tensor.dtype()));
+    CHECK(tensor.device().is_cpu(), TypeError,
+          "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", to_text(tensor.device()));
+    CHECK(!tensor.requires_grad(), RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    Dims strides;
+    for (const int64_t stride : tensor.strides()) strides.push_back(stride * static_cast<int64_t>(tensor.item_size()));
+    Object shape = check(wrap_ints(tensor.sizes())), steps = check(wrap_ints(strides));
+    Object address = check(PyLong_FromVoidPtr(tensor.raw()));
+    Object interface = check(Py_BuildValue("{s:s,s:O,s:O,s:(OO),s:i}", "typestr", type, "shape", shape.get(), "strides", steps.get(), "data", address.get(), Py_False, "version", 3));
+    Object types = check(PyImport_ImportModule("types"));
+    Object numpy = check(PyImport_ImportModule("numpy"));
+    if (tensor.numel() == 0) {
+      Object dtype = check(PyUnicode_FromString(type));
+      return PyObject_CallMethod(numpy.get(), "empty", "OO", shape.get(), dtype.get());
+    }
+    Object holder = check(PyObject_CallMethod(types.get(), "SimpleNamespace", nullptr));
+    // A handle of its own, so that the array outlives the tensor it came from.
+    Object keep = check(wrap(make_alias(tensor)));
+    if (PyObject_SetAttrString(holder.get(), "__array_interface__", interface.get()) < 0 || PyObject_SetAttrString(holder.get(), "tensor", keep.get()) < 0) return nullptr;
+    return PyObject_CallMethod(numpy.get(), "asarray", "O", holder.get());
+  });
+}
+
+PyMethodDef functions[] = {{"from_numpy", from_numpy, METH_O, "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},
+                           {"_to_numpy", to_numpy, METH_O, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+Tensor tensor_over_array(PyObject* object) {
+  if (PyList_Check(object) || PyTuple_Check(object) || PyFloat_Check(object) || PyLong_Check(object)) return {};
+  Object interface(PyObject_GetAttrString(object, "__array_interface__"));
+  if (!interface || !PyDict_Check(interface.get())) {
+    PyErr_Clear();
+    return {};
+  }
+  PyObject* type = PyDict_GetItemString(interface.get(), "typestr");
+  PyObject* shape = PyDict_GetItemString(interface.get(), "shape");
+  PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
+  PyObject* data = PyDict_GetItemString(interface.get(), "data");
+  CHECK(type && PyUnicode_Check(type) && shape && PyTuple_Check(shape), TypeError, "the object's __array_interface__ lacks typestr or shape");
+  const auto dtype = array_dtype(PyUnicode_AsUTF8(type));
+  CHECK(dtype, TypeError,
+        "can't convert np.ndarray of type {}. The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
+        PyUnicode_AsUTF8(type));
+  Dims sizes, steps;
+  CHECK(ints_from(shape, sizes), TypeError, "the object's __array_interface__ has a bad shape");
+  if (strides && PyTuple_Check(strides)) {
+    CHECK(ints_from(strides, steps) && steps.size() == sizes.size(), TypeError, "the object's __array_interface__ has bad strides");
+  } else {
+    for (const int64_t stride : contiguous_strides(sizes)) steps.push_back(stride * static_cast<int64_t>(item_size(*dtype)));
+  }
+  CHECK(data && PyTuple_Check(data), TypeError, "the object's __array_interface__ has no data pointer");
+  void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
+  if (PyErr_Occurred()) throw PythonError();
+  return over(object, address, sizes, steps, *dtype);
+}
+
+bool add_interop(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace flambeau::python

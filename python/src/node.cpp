@@ -1,0 +1,262 @@
+// Nodes of the backward graph and the hooks on them and on tensors.
+#include "node.h"
+
+#include "flambeau/autograd/meta.h"
+
+namespace flambeau::python {
+
+PyTypeObject* node_type = nullptr;
+
+std::shared_ptr<void> hold(PyObject* object) {
+  Py_INCREF(object);
+  return {object, [](void* owned) {
+            const GilAcquire gil;
+            Py_DECREF(static_cast<PyObject*>(owned));
+          }};
+}
+
+PyObject* grads_tuple(const Grads& grads) {
+  Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(grads.size())));
+  for (size_t i = 0; i < grads.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(wrap(grads[i])).release());
+  }
+  return tuple.release();
+}
+
+void replace_grads(PyObject* result, Grads& grads, const char* what) {
+  if (result == Py_None) return;
+  const auto set = [&](size_t i, PyObject* item) {
+    CHECK(item == Py_None || is_tensor(item), TypeError, "{} returned a {} in place of a gradient; expected Tensor or None",
+          what, Py_TYPE(item)->tp_name);
+    grads[i] = item == Py_None ? Tensor() : tensor_of(item);
+  };
+  if (is_tensor(result)) {
+    CHECK(grads.size() == 1, RuntimeError, "{} returned one gradient, expected {}", what, grads.size());
+    return set(0, result);
+  }
+  CHECK(PyTuple_Check(result), TypeError, "{} returned a {}; expected Tensor, a tuple of Tensors or None", what, Py_TYPE(result)->tp_name);
+  CHECK(PyTuple_GET_SIZE(result) == static_cast<Py_ssize_t>(grads.size()), RuntimeError,
+        "{} has returned an incorrect number of values (got {}, but expected {})", what, PyTuple_GET_SIZE(result), grads.size());
+  for (size_t i = 0; i < grads.size(); ++i) set(i, PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)));
+}
+
+namespace {
+
+// What register_hook gives back: remove() takes the hook off; it is a context manager too.
+struct Handle {
+  PyObject_HEAD
+  NodePtr* node;
+  Tensor* leaf;
+  uint64_t key;
+};
+PyTypeObject* handle_type = nullptr;
+
+PyObject* make_handle(uint64_t key, NodePtr node, Tensor leaf) {
+  auto* handle = PyObject_New(Handle, handle_type);
+  if (!handle) return nullptr;
+  handle->node = new NodePtr(std::move(node));
+  handle->leaf = new Tensor(std::move(leaf));
+  handle->key = key;
+  return reinterpret_cast<PyObject*>(handle);
+}
+PyObject* handle_remove(PyObject* self, PyObject*) {
+  auto* handle = reinterpret_cast<Handle*>(self);
+  if (*handle->node) remove_node_hook(**handle->node, handle->key);
+  if (handle->leaf->defined()) remove_hook(*handle->leaf, handle->key);
+  Py_RETURN_NONE;
+}
+PyObject* handle_enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
+PyObject* handle_id(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(reinterpret_cast<Handle*>(self)->key); }
+void handle_dealloc(PyObject* self) {
+  auto* handle = reinterpret_cast<Handle*>(self);
+  delete handle->node;
+  delete handle->leaf;
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyObject* node_repr(PyObject* self) {
+  const NodePtr node = node_of(self);
+  return PyUnicode_FromFormat("<%s object at %p>", node ? node->name().c_str() : "freed node", self);
+}
+void node_dealloc(PyObject* self) {
+  auto* object = reinterpret_cast<PyNode*>(self);
+  if (object->node) object->node->python = nullptr;
+  object->node.~NodePtr();
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+PyObject* node_variable(PyObject* self, void*) {
+  const NodePtr node = node_of(self);
+  if (!node || !node->variable) {
+    PyErr_SetString(PyExc_AttributeError, "only the node that accumulates into a leaf has a variable");
+    return nullptr;
+  }
+  return wrap(Tensor(node->variable));
+}
+PyObject* node_metadata(PyObject*, void*) { return PyDict_New(); }
+
+// --- Hooks on tensors ---------------------------------------------------------------------------------
+
+TensorHook tensor_hook(PyObject* callable) {
+  return [hook = hold(callable)](const Tensor& grad) -> Tensor {
+    const GilAcquire gil;
+    Object argument = check(wrap(grad));
+    Object result = check(PyObject_CallOneArg(held(hook), argument.get()));
+    if (result.get() == Py_None) return {};
+    CHECK(is_tensor(result.get()), TypeError, "hook returned a {}; expected Tensor or None", Py_TYPE(result.get())->tp_name);
+    const Tensor& changed = tensor_of(result.get());
+    CHECK(changed.sizes() == grad.sizes(), RuntimeError, "hook '{}' has changed the size of value: {} to {}",
+          "tensor hook", grad.sizes(), changed.sizes());
+    return changed;
+  };
+}
+
+PyObject* tensor_register_hook(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *tensor = nullptr, *callable = nullptr;
+    if (!PyArg_ParseTuple(args, "OO:_register_hook", &tensor, &callable)) return nullptr;
+    const Tensor& self = tensor_of(tensor);
+    const uint64_t key = add_hook(self, tensor_hook(callable));
+    NodePtr node = grad_fn(self);
+    return make_handle(key, node, node ? Tensor() : self);
+  });
+}
+PyObject* tensor_register_accumulate_hook(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *tensor = nullptr, *callable = nullptr;
+    if (!PyArg_ParseTuple(args, "OO:_register_post_accumulate_grad_hook", &tensor, &callable)) return nullptr;
+    const Tensor& self = tensor_of(tensor);
+    const uint64_t key = add_accumulate_hook(self, [hook = hold(callable)](const Tensor& variable) {
+      const GilAcquire gil;
+      Object argument = check(wrap(variable));
+      check(PyObject_CallOneArg(held(hook), argument.get()));
+    });
+    return make_handle(key, nullptr, self);
+  });
+}
+PyMethodDef functions[] = {{"_register_hook", tensor_register_hook, METH_VARARGS, nullptr},
+                           {"_register_post_accumulate_grad_hook", tensor_register_accumulate_hook, METH_VARARGS, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+NodePtr node_of(PyObject* object) {
+  if (Py_TYPE(object) == node_type) return reinterpret_cast<PyNode*>(object)->node;
+  return node_of_context(object);
+}
+
+PyObject* wrap_node(const NodePtr& node) {
+  if (!node) Py_RETURN_NONE;
+  if (node->python) return Py_NewRef(static_cast<PyObject*>(node->python));
+  auto* object = PyObject_New(PyNode, node_type);
+  if (!object) return nullptr;
+  new (&object->node) NodePtr(node);
+  node->python = object;
+  return reinterpret_cast<PyObject*>(object);
+}
+
+PyObject* node_name(PyObject* self, PyObject*) {
+  const NodePtr node = node_of(self);
+  return PyUnicode_FromString(node ? node->name().c_str() : Py_TYPE(self)->tp_name);
+}
+
+PyObject* node_next_functions(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    const NodePtr node = node_of(self);
+    if (!node) return PyTuple_New(0);
+    Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(node->edges.size())));
+    for (size_t i = 0; i < node->edges.size(); ++i) {
+      const Edge& edge = node->edges[i];
+      Object next = check(wrap_node(edge.node));
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(Py_BuildValue("(OI)", next.get(), edge.input)).release());
+    }
+    return tuple.release();
+  });
+}
+
+PyObject* node_register_hook(PyObject* self, PyObject* callable) {
+  return guarded([&]() -> PyObject* {
+    const NodePtr node = node_of(self);
+    CHECK(node, RuntimeError, "register_hook: this node is gone");
+    const uint64_t key = next_hook_key();
+    node->extras().post_hooks.emplace_back(key, [hook = hold(callable)](Grads& out, const Grads& in) {
+      const GilAcquire gil;
+      Object outgoing = check(grads_tuple(out)), incoming = check(grads_tuple(in));
+      Object result = check(PyObject_CallFunctionObjArgs(held(hook), outgoing.get(), incoming.get(), nullptr));
+      replace_grads(result.get(), out, "backward hook");
+    });
+    return make_handle(key, node, {});
+  });
+}
+
+PyObject* node_register_prehook(PyObject* self, PyObject* callable) {
+  return guarded([&]() -> PyObject* {
+    const NodePtr node = node_of(self);
+    CHECK(node, RuntimeError, "register_prehook: this node is gone");
+    const uint64_t key = next_hook_key();
+    node->extras().pre_hooks.emplace_back(key, [hook = hold(callable)](Grads& in) {
+      const GilAcquire gil;
+      Object incoming = check(grads_tuple(in));
+      Object result = check(PyObject_CallOneArg(held(hook), incoming.get()));
+      replace_grads(result.get(), in, "backward pre hook");
+    });
+    return make_handle(key, node, {});
+  });
+}
+
+PyObject* node_sequence(PyObject* self, PyObject*) {
+  const NodePtr node = node_of(self);
+  return PyLong_FromUnsignedLongLong(node ? node->sequence() : 0);
+}
+
+// What the engine knows of each gradient that comes in: (shape, dtype, device).
+PyObject* node_input_metadata(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    const NodePtr node = node_of(self);
+    Object list = check(PyList_New(0));
+    for (size_t i = 0; node && i < node->inputs.size(); ++i) {
+      const GradMeta& meta = node->inputs[i];
+      Object shape = check(wrap_size(meta.sizes)), dtype = check(wrap_dtype(meta.dtype)), device = check(wrap_device(meta.device));
+      Object types = check(PyImport_ImportModule("types"));
+      Object maker = check(PyObject_GetAttrString(types.get(), "SimpleNamespace"));
+      Object none = check(PyTuple_New(0));
+      Object values = check(Py_BuildValue("{s:O,s:O,s:O}", "shape", shape.get(), "dtype", dtype.get(), "device", device.get()));
+      Object item = check(PyObject_Call(maker.get(), none.get(), values.get()));
+      if (PyList_Append(list.get(), item.get()) < 0) throw PythonError();
+    }
+    return list.release();
+  });
+}
+
+bool add_nodes(PyObject* module) {
+  static PyMethodDef methods[] = {{"name", node_name, METH_NOARGS, "The name of the op this node differentiates."},
+                                  {"register_hook", node_register_hook, METH_O, "Calls hook(grad_inputs, grad_outputs) after this node has run."},
+                                  {"register_prehook", node_register_prehook, METH_O, "Calls hook(grad_outputs) before this node runs."},
+                                  {"_sequence_nr", node_sequence, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef attributes[] = {{"next_functions", node_next_functions, nullptr, "The nodes this one's gradients go to.", nullptr},
+                                     {"variable", node_variable, nullptr, "The leaf that an accumulator writes to.", nullptr},
+                                     {"metadata", node_metadata, nullptr, nullptr, nullptr},
+                                     {"_input_metadata", node_input_metadata, nullptr, nullptr, nullptr},
+                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(node_repr)}, {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_methods, methods}, {Py_tp_getset, attributes}, {0, nullptr}};
+  PyType_Spec spec{"torch._C._Node", sizeof(PyNode), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), slots};
+  node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  static PyMethodDef handle_methods[] = {{"remove", handle_remove, METH_NOARGS, "Takes the hook off."},
+                                         {"__enter__", handle_enter, METH_NOARGS, nullptr},
+                                         {"__exit__", handle_remove, METH_VARARGS, nullptr},
+                                         {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef handle_attributes[] = {{"id", handle_id, nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  PyType_Slot handle_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(handle_dealloc)}, {Py_tp_methods, handle_methods},
+                                {Py_tp_getset, handle_attributes}, {0, nullptr}};
+  PyType_Spec handle_spec{"torch._C._HookHandle", sizeof(Handle), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), handle_slots};
+  handle_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&handle_spec));
+  return node_type && handle_type && PyModule_AddObjectRef(module, "_Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace flambeau::python

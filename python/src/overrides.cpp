@@ -1,0 +1,182 @@
+// __torch_function__: objects that want to answer for ops themselves.
+#include <algorithm>
+#include <vector>
+
+#include "binding.h"
+
+namespace flambeau::python {
+namespace {
+
+PyObject* name_torch_function = nullptr;
+PyObject* disabled_impl = nullptr;  // what a class assigns to say that it does not want to
+
+// Modes: a stack of objects whose __torch_function__ sees every call of this thread.
+thread_local std::vector<PyObject*> modes;
+thread_local bool modes_off = false;
+
+bool is_basic(PyTypeObject* type) {
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyTuple_Type ||
+         type == &PyList_Type || type == &PyUnicode_Type || type == Py_TYPE(Py_None) || type == dtype_type ||
+         type == device_type || type == size_type || type == &PySlice_Type || type == Py_TYPE(Py_Ellipsis);
+}
+
+void collect(PyObject* object, std::vector<PyObject*>& found) {
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) collect(PySequence_Fast_GET_ITEM(object, i), found);
+    return;
+  }
+  if (!has_override(object)) return;
+  const auto same_type = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(object); };
+  if (std::any_of(found.begin(), found.end(), same_type)) return;
+  // A subclass answers before its base.
+  const auto at = std::find_if(found.begin(), found.end(), [&](PyObject* other) { return PyType_IsSubtype(Py_TYPE(object), Py_TYPE(other)); });
+  found.insert(at, object);
+}
+
+PyObject* disabled(PyObject*, PyObject* args) {
+  // _disabled_torch_function_impl(func, types, args, kwargs)
+  PyObject *function = nullptr, *types = nullptr, *call_args = nullptr, *kwargs = nullptr;
+  if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &call_args, &kwargs)) return nullptr;
+  ++overrides_disabled;
+  Object empty(PyTuple_New(0));
+  PyObject* result = PyObject_Call(function, call_args ? call_args : empty.get(), kwargs && kwargs != Py_None ? kwargs : nullptr);
+  --overrides_disabled;
+  return result;
+}
+PyMethodDef disabled_method = {"_disabled_torch_function_impl", disabled, METH_VARARGS, nullptr};
+
+// with DisableTorchFunctionSubclass(): and with DisableTorchFunction(): (modes too).
+struct Guard {
+  PyObject_HEAD
+  bool modes_too;
+  bool before;
+};
+template <bool ModesToo>
+PyObject* guard_enter(PyObject* self, PyObject*) {
+  ++overrides_disabled;
+  if (ModesToo) {
+    reinterpret_cast<Guard*>(self)->before = modes_off;
+    modes_off = true;
+  }
+  Py_RETURN_NONE;
+}
+template <bool ModesToo>
+PyObject* guard_exit(PyObject* self, PyObject*) {
+  --overrides_disabled;
+  if (ModesToo) modes_off = reinterpret_cast<Guard*>(self)->before;
+  Py_RETURN_NONE;
+}
+template <bool ModesToo>
+PyMethodDef guard_methods[] = {{"__enter__", guard_enter<ModesToo>, METH_NOARGS, nullptr},
+                               {"__exit__", guard_exit<ModesToo>, METH_VARARGS, nullptr},
+                               {nullptr, nullptr, 0, nullptr}};
+template <bool ModesToo>
+PyObject* make_guard_type(const char* name) {
+  PyType_Slot slots[] = {{Py_tp_methods, guard_methods<ModesToo>}, {0, nullptr}};
+  PyType_Spec spec{name, sizeof(Guard), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT), slots};
+  return PyType_FromSpec(&spec);
+}
+
+PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(overrides_disabled == 0); }
+PyObject* push_mode(PyObject*, PyObject* mode) {
+  modes.push_back(Py_NewRef(mode));
+  Py_RETURN_NONE;
+}
+PyObject* pop_mode(PyObject*, PyObject*) {
+  if (modes.empty()) {
+    PyErr_SetString(PyExc_AssertionError, "the stack of torch function modes is empty");
+    return nullptr;
+  }
+  PyObject* mode = modes.back();
+  modes.pop_back();
+  return mode;
+}
+PyObject* count_modes(PyObject*, PyObject*) { return PyLong_FromSize_t(modes.size()); }
+PyObject* mode_at(PyObject*, PyObject* index) {
+  const size_t at = PyLong_AsSize_t(index);
+  if (PyErr_Occurred()) return nullptr;
+  if (at >= modes.size()) {
+    PyErr_SetString(PyExc_IndexError, "no torch function mode at this position");
+    return nullptr;
+  }
+  return Py_NewRef(modes[at]);
+}
+PyObject* has_torch_function(PyObject*, PyObject* arguments) {
+  return guarded([&]() -> PyObject* {
+    Object items = check(PySequence_Fast(arguments, "expected a sequence"));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+      if (has_override(PySequence_Fast_GET_ITEM(items.get(), i))) Py_RETURN_TRUE;
+    }
+    return PyBool_FromLong(!modes.empty() && !modes_off);
+  });
+}
+
+PyMethodDef functions[] = {{"_is_torch_function_enabled", is_enabled, METH_NOARGS, nullptr},
+                           {"_push_on_torch_function_stack", push_mode, METH_O, nullptr},
+                           {"_pop_torch_function_stack", pop_mode, METH_NOARGS, nullptr},
+                           {"_len_torch_function_stack", count_modes, METH_NOARGS, nullptr},
+                           {"_get_function_stack_at", mode_at, METH_O, nullptr},
+                           {"_has_torch_function", has_torch_function, METH_O, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+bool modes_active() { return !modes.empty() && !modes_off; }
+
+bool has_override(PyObject* object) {
+  if (overrides_disabled) return false;
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == tensor_type || type == parameter_type || is_basic(type)) return false;
+  if (type->tp_getattro != PyObject_GenericGetAttr && !is_tensor(object) && PyType_Check(object)) return false;
+  PyObject* found = _PyType_Lookup(type, name_torch_function);
+  return found && found != disabled_impl;
+}
+
+PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  std::vector<PyObject*> found;
+  const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect(args[i], found);
+  Object tuple = check(PyTuple_New(nargs));
+  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+  Object kwargs = check(PyDict_New());
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0) throw PythonError();
+  }
+  Object types = check(PyTuple_New(static_cast<Py_ssize_t>(found.size())));
+  for (size_t i = 0; i < found.size(); ++i) {
+    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
+  }
+  if (modes_active()) {
+    // The innermost mode sees the call first, with itself taken off.
+    PyObject* mode = modes.back();
+    modes.pop_back();
+    Object method(PyObject_GetAttr(mode, name_torch_function));
+    Object result(method ? PyObject_CallFunctionObjArgs(method.get(), function, types.get(), tuple.get(), kwargs.get(), nullptr) : nullptr);
+    modes.push_back(mode);
+    if (!result) throw PythonError();
+    if (result.get() != Py_NotImplemented) return result.release();
+  }
+  for (PyObject* object : found) {
+    Object method = check(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name_torch_function));
+    Object result = check(PyObject_CallFunctionObjArgs(method.get(), function, types.get(), tuple.get(), kwargs.get(), nullptr));
+    if (result.get() != Py_NotImplemented) return result.release();
+  }
+  Object name(PyObject_GetAttrString(function, "__name__"));
+  PyErr_Format(PyExc_TypeError, "no implementation found for '%S' on types that implement __torch_function__: %R",
+               name ? name.get() : function, types.get());
+  throw PythonError();
+}
+
+bool add_overrides(PyObject* module) {
+  name_torch_function = PyUnicode_InternFromString("__torch_function__");
+  disabled_impl = PyCFunction_New(&disabled_method, nullptr);
+  Object subclass(make_guard_type<false>("torch._C.DisableTorchFunctionSubclass"));
+  Object all(make_guard_type<true>("torch._C.DisableTorchFunction"));
+  return disabled_impl && subclass && all &&
+         PyModule_AddObjectRef(module, "_disabled_torch_function_impl", disabled_impl) == 0 &&
+         PyModule_AddObjectRef(module, "DisableTorchFunctionSubclass", subclass.get()) == 0 &&
+         PyModule_AddObjectRef(module, "DisableTorchFunction", all.get()) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace flambeau::python

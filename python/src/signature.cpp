@@ -1,0 +1,257 @@
+#include "signature.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "flambeau/base/check.h"
+
+namespace flambeau::python {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// The pieces between commas that are not inside brackets or quotes.
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> pieces;
+  int depth = 0;
+  bool quoted = false;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || (text[i] == ',' && depth == 0 && !quoted)) {
+      if (i > begin) pieces.push_back(trim(text.substr(begin, i - begin)));
+      begin = i + 1;
+    } else if (text[i] == '\'') {
+      quoted = !quoted;
+    } else if (text[i] == '(' || text[i] == '[') {
+      ++depth;
+    } else if (text[i] == ')' || text[i] == ']') {
+      --depth;
+    }
+  }
+  return pieces;
+}
+
+const char* kind_name(const Parameter& p) {
+  switch (p.kind) {
+    case Kind::tensor: return "Tensor";
+    case Kind::operand: return "Tensor or Number";
+    case Kind::scalar: return "Number";
+    case Kind::integer: return "int";
+    case Kind::real: return "float";
+    case Kind::boolean: return "bool";
+    case Kind::ints: return "tuple of ints";
+    case Kind::reals: return "tuple of floats";
+    case Kind::tensors: return "tuple of Tensors";
+    case Kind::dtype: return "torch.dtype";
+    case Kind::device: return "torch.device";
+    case Kind::layout: return "torch.layout";
+    case Kind::memory_format: return "torch.memory_format";
+    case Kind::string: return "str";
+    case Kind::generator: return "torch.Generator";
+    case Kind::options: return "options";
+  }
+  return "";
+}
+
+void set_number(Parameter& p, std::string_view text) {
+  const std::string digits(text);
+  if (text == "True" || text == "False") {
+    p.scalar = text == "True";
+  } else if (text.find_first_of(".en") != std::string_view::npos) {
+    p.scalar = text == "inf" ? HUGE_VAL : text == "-inf" ? -HUGE_VAL : std::stod(digits);
+  } else {
+    p.scalar = static_cast<int64_t>(std::stoll(digits));
+  }
+}
+
+void set_default(Parameter& p, std::string_view text) {
+  p.fallback.given = text != "None";
+  if (!p.fallback.given) {
+    p.nullable = true;
+    return;
+  }
+  switch (p.kind) {
+    case Kind::integer: p.fallback.integer = std::stoll(std::string(text)); break;
+    case Kind::real: {
+      set_number(p, text);
+      p.fallback.real = p.scalar.to_double();
+      break;
+    }
+    case Kind::boolean: p.fallback.flag = text == "True"; break;
+    case Kind::scalar: set_number(p, text); break;
+    case Kind::operand: {
+      set_number(p, text);
+      p.operand = std::make_unique<Operand>(p.scalar);
+      break;
+    }
+    case Kind::string: p.string = text.substr(1, text.size() - 2); break;
+    case Kind::ints: {
+      if (text.front() == '(' || text.front() == '[') text = text.substr(1, text.size() - 2);
+      for (const std::string_view piece : split(text)) p.ints.push_back(std::stoll(std::string(piece)));
+      break;
+    }
+    case Kind::memory_format:
+      p.fallback.code = static_cast<uint8_t>(text == "torch.contiguous_format" ? MemoryFormat::contiguous
+                                             : text == "torch.channels_last" ? MemoryFormat::channels_last
+                                                                             : MemoryFormat::preserve);
+      break;
+    case Kind::layout: p.fallback.code = static_cast<uint8_t>(Layout::strided); break;
+    default: fail<RuntimeError>("signature: no default '{}' for a {}", text, kind_name(p));
+  }
+}
+
+// Pointers into the parameter itself, once it has its final place.
+void link_default(Parameter& p) {
+  if (!p.fallback.given) return;
+  if (p.kind == Kind::scalar) p.fallback.scalar = &p.scalar;
+  if (p.kind == Kind::operand) p.fallback.operand = p.operand.get();
+  if (p.kind == Kind::ints) p.fallback.span = {p.ints.data(), p.ints.size()};
+  if (p.kind == Kind::string) p.fallback.span = {p.string.data(), p.string.size()};
+}
+
+Parameter read_parameter(std::string_view piece, Kind kind, bool nullable, bool keyword_only) {
+  Parameter p;
+  p.kind = kind;
+  p.nullable = nullable;
+  p.keyword_only = keyword_only;
+  if (piece.starts_with("*")) {
+    p.takes_rest = true;
+    piece.remove_prefix(1);
+  }
+  const size_t equals = piece.find('=');
+  p.text = trim(piece.substr(0, equals));
+  p.name = PyUnicode_InternFromString(p.text.c_str());
+  p.required = equals == std::string_view::npos;
+  p.single_int = kind == Kind::ints && !p.takes_rest;
+  if (!p.required) set_default(p, trim(piece.substr(equals + 1)));
+  return p;
+}
+
+std::string describe(const std::vector<Parameter>& parameters) {
+  std::string text = "(";
+  bool keyword_only = false;
+  for (const Parameter& p : parameters) {
+    if (text.size() > 1) text += ", ";
+    if (p.keyword_only && !keyword_only) {
+      keyword_only = true;
+      text += "*, ";
+    }
+    if (p.kind == Kind::options) {
+      text += "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
+              "bool pin_memory = False, bool requires_grad = False";
+      continue;
+    }
+    text += std::string(kind_name(p)) + " " + p.text;
+    if (!p.required && !p.fallback.given) text += " = None";
+  }
+  return text + ")";
+}
+
+PyTypeObject* named_tuple(const std::string& op, const std::vector<std::string_view>& names) {
+  static std::unordered_map<std::string, PyTypeObject*> made;
+  PyTypeObject*& type = made[op];
+  if (type) return type;
+  auto* fields = new PyStructSequence_Field[names.size() + 1]();
+  for (size_t i = 0; i < names.size(); ++i) {
+    fields[i].name = (new std::string(names[i]))->c_str();  // types live as long as the process
+  }
+  PyStructSequence_Desc description{(new std::string("torch.return_types." + op))->c_str(), "", fields,
+                                    static_cast<int>(names.size())};
+  return type = PyStructSequence_NewType(&description);
+}
+
+Overload read_overload(const OpDef* op) {
+  Overload overload{op, {}, 0, nullptr, {}};
+  const std::string_view text(op->signature);
+  const size_t open = text.find('(');
+  size_t close = open, depth = 0;
+  for (; close < text.size(); ++close) {
+    if (text[close] == '(') ++depth;
+    if (text[close] == ')' && --depth == 0) break;
+  }
+  bool keyword_only = false;
+  int at = 0;
+  for (std::string_view piece : split(text.substr(open + 1, close - open - 1))) {
+    if (piece == "*") {
+      keyword_only = true;
+      continue;
+    }
+    const bool options = piece.starts_with("**");
+    if (options) piece.remove_prefix(2);
+    Parameter p = read_parameter(piece, op->kinds[at], op->nullable[at], keyword_only || options);
+    if (options) p.required = false;
+    overload.parameters.push_back(std::move(p));
+    ++at;
+  }
+  for (Parameter& p : overload.parameters) {
+    link_default(p);
+    if (!p.keyword_only) ++overload.positional;
+  }
+  const size_t arrow = text.find("->", close);
+  if (arrow != std::string_view::npos) {
+    std::string_view names = trim(text.substr(arrow + 2));
+    if (names.starts_with("(")) {
+      names = names.substr(1, names.size() - 2);
+      overload.result_type = named_tuple(std::string(text.substr(0, open)), split(names));
+    }
+  }
+  overload.text = describe(overload.parameters);
+  return overload;
+}
+
+bool first_is_self(const Overload& overload) {
+  if (overload.parameters.empty()) return false;
+  const Parameter& first = overload.parameters[0];
+  return first.kind == Kind::tensor && (first.text == "input" || first.text == "self");
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Family>> read_families() {
+  std::vector<std::unique_ptr<Family>> families;
+  std::unordered_map<std::string, Family*> functions, methods;
+  const auto family = [&](auto& map, const std::string& name, bool method) -> Family& {
+    Family*& found = map[name];
+    if (!found) {
+      families.push_back(std::make_unique<Family>());
+      found = families.back().get();
+      found->name = name;
+      (method ? found->is_method : found->is_function) = true;
+    }
+    return *found;
+  };
+  const auto enter = [](Family& into, const OpDef* op) {
+    if (op->flags & OpDef::out_form) {
+      into.out_forms.push_back(read_overload(op));
+      return;
+    }
+    into.overloads.push_back(read_overload(op));
+    if (into.doc.empty()) into.doc = op->doc;
+    into.takes_out |= op->returns_tensors && !(op->flags & OpDef::makes_view);
+  };
+  for (const OpDef* op : all_ops()) {
+    const std::string_view signature(op->signature);
+    const std::string name(signature.substr(0, signature.find('(')));
+    const bool has_self = first_is_self(read_overload(op));
+    if (!(op->flags & OpDef::method_only)) enter(family(functions, name, false), op);
+    if (!(op->flags & OpDef::function_only) && has_self) enter(family(methods, name, true), op);
+    if (op->flags & OpDef::has_inplace) {
+      Family& inplace = family(methods, name + "_", true);
+      inplace.inplace_by_copy = true;
+      enter(inplace, op);
+      Family& as_function = family(functions, name + "_", false);
+      as_function.inplace_by_copy = true;
+      enter(as_function, op);
+    } else if ((op->flags & OpDef::method_only) && name.back() == '_' && name[0] != '_' &&
+               has_self) {
+      enter(family(functions, name, false), op);  // torch.relu_(x) and the like
+    }
+  }
+  return families;
+}
+
+}  // namespace flambeau::python
