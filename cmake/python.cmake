@@ -4,16 +4,10 @@ if(NOT extension_sources)
   return()
 endif()
 
-execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
-  OUTPUT_VARIABLE nanobind_dir OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-find_package(nanobind CONFIG REQUIRED PATHS "${nanobind_dir}" NO_DEFAULT_PATH)
-nanobind_build_library(nanobind-static AS_SYSINCLUDE)
-
-# Not nanobind_add_module: that one compiles for size, and this module is the hot path.
-add_library(_C MODULE ${extension_sources})
-nanobind_extension(_C)
+# Written on the C API alone, which keeps calls cheap and the module free of dependencies.
+Python_add_library(_C MODULE WITH_SOABI ${extension_sources})
 target_include_directories(_C PRIVATE "${CMAKE_SOURCE_DIR}")
-target_link_libraries(_C PRIVATE flambeau nanobind-static)
+target_link_libraries(_C PRIVATE flambeau)
 # The interpreter provides CPython's symbols when it loads the module.
 target_link_options(_C PRIVATE -Wl,-z,undefs -Wl,--exclude-libs,ALL)
 set_target_properties(_C PROPERTIES

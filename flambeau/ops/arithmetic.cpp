@@ -240,6 +240,14 @@ Tensor abs(const Tensor& input) {
 OP_INPLACE(abs, "abs(input)", "The absolute value of each element.")
 OP_INPLACE(abs, "absolute(input)", "Another name of abs.")
 
+Tensor conj(const Tensor& input) { return input.is_complex() ? conj_physical(input) : input; }
+OP(conj, "conj(input)", "The complex conjugate of each element; input itself if it is real.")
+
+bool any_zero(const Tensor& input) {
+  const NoGrad off;
+  return is_nonzero(sum(logical_not(input)));
+}
+
 namespace {
 
 Tensor round_op(const Tensor& input, int64_t decimals) {

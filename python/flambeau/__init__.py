@@ -1,18 +1,78 @@
 """Flambeau: eager tensors with automatic differentiation, in PyTorch's words.
 
-`import flambeau as torch` runs programs written for PyTorch.
+`import flambeau as torch` runs programs written for PyTorch. This module gathers names: the core's
+types and ops, and the packages around them, which are loaded when they are first used.
 """
 
 from __future__ import annotations
 
-import builtins as _builtins
+import importlib as _importlib
+import sys as _sys
 
 from flambeau import _C
-from flambeau._C import *  # noqa: F403
-from flambeau._C import Generator, OutOfMemoryError, Size, Tensor, default_generator, device
 
-# Names that Python keeps for itself, and so `import *` of plain names is spelt out here.
-_public = {
-    name: value for name, value in vars(_C).items() if not name.startswith("_") and name != "TensorBase"
+# Every public op and type of the core. They shadow builtins (sum, abs, ...) as PyTorch's do, so this
+# file itself uses only names that start with an underscore.
+globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})
+
+__version__ = "0.1.0"
+
+inf = _float_inf = type(0.0)("inf")
+nan = type(0.0)("nan")
+pi = 3.141592653589793
+e = 2.718281828459045
+newaxis = None
+
+from flambeau import _tensor  # noqa: E402
+
+_tensor.attach(_C.Tensor)
+
+from flambeau import _settings, autograd, random  # noqa: E402
+from flambeau._settings import *  # noqa: E402, F403
+from flambeau._tensor_str import set_printoptions  # noqa: E402
+from flambeau.autograd import (  # noqa: E402
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+)
+from flambeau.random import (  # noqa: E402
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+
+# Loaded on first use: programs that only compute never pay for them.
+_PACKAGES = frozenset(
+    (
+        "amp cuda backends distributed fft func hub jit library linalg masked multiprocessing nn optim "
+        "overrides profiler serialization sparse special storage testing types utils version"
+    ).split()
+)
+_FROM = {
+    "save": "serialization",
+    "load": "serialization",
+    "UntypedStorage": "storage",
+    "TypedStorage": "storage",
 }
-globals().update(_public)
+
+
+def __getattr__(name):
+    if name in _PACKAGES:
+        full = f"flambeau.{name}"
+        try:
+            return _importlib.import_module(full)
+        except ModuleNotFoundError as error:
+            if error.name != full:
+                raise
+    if name in _FROM or (name.endswith("Storage") and name[0] != "_"):
+        value = getattr(_importlib.import_module("flambeau." + _FROM.get(name, "storage")), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_PACKAGES, *_FROM})

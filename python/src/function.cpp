@@ -7,6 +7,7 @@
 #include "flambeau/autograd/saved.h"
 #include "flambeau/ops/ops.h"
 #include "node.h"
+#include "structmember.h"
 
 namespace flambeau::python {
 namespace {

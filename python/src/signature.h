@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "binding.h"
+#include "structmember.h"
 
 namespace flambeau::python {
 

@@ -1,0 +1,126 @@
+"""Settings of the process and small functions of the top-level namespace that are not ops."""
+
+from __future__ import annotations
+
+from flambeau import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+
+__all__ = [
+    "finfo",
+    "get_device",
+    "iinfo",
+    "is_complex",
+    "is_floating_point",
+    "is_inference",
+    "is_storage",
+    "is_tensor",
+    "numel",
+    "set_default_tensor_type",
+    "typename",
+]
+
+
+class finfo:
+    """The limits of a floating-point dtype, the default one by default."""
+
+    def __init__(self, type: Any = None) -> None:
+        dtype = _C.get_default_dtype() if type is None else type
+        facts = _C._float_facts(dtype)
+        self.bits, self.max, self.min, self.eps, self.tiny, self.resolution = facts
+        self.smallest_normal = self.tiny
+        self.dtype = str(dtype).removeprefix("torch.")
+
+    def __repr__(self) -> str:
+        def short(value: float) -> str:
+            return f"{value:g}"
+
+        return (
+            f"finfo(resolution={short(self.resolution)}, min={short(self.min)}, "
+            f"max={short(self.max)}, eps={short(self.eps)}, "
+            f"smallest_normal={short(self.smallest_normal)}, tiny={short(self.tiny)}, "
+            f"dtype={self.dtype})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+class iinfo:
+    """The limits of an integer dtype."""
+
+    def __init__(self, type: Any) -> None:
+        self.bits, self.min, self.max = _C._integer_facts(type)
+        self.dtype = str(type).removeprefix("torch.")
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether obj is a Tensor."""
+    return isinstance(obj, _C.Tensor)
+
+
+def is_storage(obj: object) -> bool:
+    """Whether obj is a storage."""
+    from flambeau import storage
+
+    return isinstance(obj, (storage.TypedStorage, storage.UntypedStorage))
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
+    return input.is_complex()
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def get_device(input: Tensor) -> int:
+    """The number of the CUDA device a tensor is on, -1 if it is on the CPU."""
+    return input.get_device()
+
+
+def typename(obj: Any) -> str:
+    """The name of a tensor's type ("torch.FloatTensor"), or of any object's class."""
+    if isinstance(obj, _C.Tensor):
+        return str(obj.type())
+    kind = obj if isinstance(obj, type) else type(obj)
+    module = getattr(kind, "__module__", "")
+    return kind.__qualname__ if module in ("", "builtins") else f"{module}.{kind.__qualname__}"
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Sets the default dtype from the name of a tensor type, "torch.DoubleTensor"."""
+    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
+    by_name = {"Half": "float16", "Float": "float32", "Double": "float64", "BFloat16": "bfloat16"}
+    kind = name.rsplit(".", 1)[-1].removesuffix("Tensor")
+    if kind not in by_name:
+        raise TypeError(f"only floating-point types are supported as the default type, got {name}")
+    _C.set_default_dtype(getattr(_C, by_name[kind]))
