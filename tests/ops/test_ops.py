@@ -80,7 +80,9 @@ def compared(entry: Op, one: Call, dtype: str, sample: Sample) -> Iterator[str |
 def test_every_registered_op_has_samples() -> None:
     covered = set(ENTRIES).union(*(entry.covers for entry in ENTRIES.values()))
     covered |= {f"{name}_" for name in covered}
-    missing = sorted(set(REGISTERED) - covered)
+    # An underscore marks what only the Python of this package calls, and its tests reach.
+    public = {name for name in REGISTERED if not name.startswith("_")}
+    missing = sorted(public - covered)
     assert not missing, f"ops without an entry in tests/ops/samples: {missing}"
 
 

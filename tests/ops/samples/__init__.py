@@ -13,6 +13,8 @@ from . import (  # noqa: F401  (importing a family declares its entries)
     reductions,
     shape,
     sorting,
+    spatial,
+    storage,
     unary,
     views,
 )

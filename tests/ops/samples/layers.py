@@ -1,4 +1,4 @@
-"""Samples of what layers are made of: linear maps, convolution, pooling, normalisation, losses."""
+"""Samples of what layers are made of: linear maps, normalisation, losses, attention."""
 
 from __future__ import annotations
 
@@ -12,45 +12,9 @@ from .spec import bools, call, ints, op, t
 Array = Any
 
 
-def pair(value: Any) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     result = np.matmul(x, weight.T)
     return result if bias is None else result + bias
-
-
-def windows(x: Array, size: Any, stride: Any, padding: Any, dilation: Any, fill: float) -> Array:
-    """All windows of the last two dimensions: [..., rows, columns, height, width]."""
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = map(pair, (size, stride, padding, dilation))
-    widths = [(0, 0)] * (x.ndim - 2) + [(ph, ph), (pw, pw)]
-    padded = np.pad(x, widths, constant_values=fill)
-    span = ((kh - 1) * dh + 1, (kw - 1) * dw + 1)
-    view = np.lib.stride_tricks.sliding_window_view(padded, span, axis=(-2, -1))
-    return view[..., ::sh, ::sw, ::dh, ::dw]
-
-
-def conv2d(x: Array, weight: Array, bias: Array | None = None, stride: Any = 1, padding: Any = 0,
-           dilation: Any = 1, groups: int = 1) -> Array:  # fmt: skip
-    single = x.ndim == 3
-    x = x[None] if single else x
-    taken = windows(x, weight.shape[-2:], stride, padding, dilation, 0.0)
-    each, out = x.shape[1] // groups, weight.shape[0] // groups
-    parts = [
-        np.einsum("nchwij,ocij->nohw", taken[:, g * each : (g + 1) * each],
-                  weight[g * out : (g + 1) * out])
-        for g in range(groups)
-    ]  # fmt: skip
-    result = np.concatenate(parts, 1)
-    if bias is not None:
-        result = result + bias[:, None, None]
-    return result[0] if single else result
-
-
-def max_pool2d(x: Array, kernel_size: Any, stride: Any = None, padding: Any = 0) -> Array:
-    taken = windows(x, kernel_size, stride or kernel_size, padding, 1, -np.inf)
-    return taken.max(axis=(-2, -1))
 
 
 def batch_norm(x: Array, mean: Any, var: Any, weight: Any = None, bias: Any = None,
@@ -119,43 +83,6 @@ op(
     **IN_NN,
 )
 op(
-    "conv2d",
-    call(t(1, 2, 4, 4), t(1, 2, 2, 2), t(1)),
-    call(t(1, 1, 5, 5), t(1, 1, 3, 3), None, 2, 1),
-    call(t(1, 2, 3, 4), t(2, 1, 2, 2), t(2), padding=(1, 0), groups=2),
-    call(t(1, 5, 5), t(1, 1, 2, 2), stride=(2, 1), dilation=2),
-    call(t(2, 3, 8, 8), t(4, 3, 3, 3), t(4), grad_=False),
-    call(t(0, 2, 4, 4), t(1, 2, 2, 2), t(1), grad_=False),
-    ref=conv2d,
-    dtypes="f",
-    tolerance=20,
-    covers="convolution _convolution",
-    **IN_NN,
-)
-op(
-    "max_pool2d",
-    call(t(1, 1, 4, 5, distinct=True), 2),
-    call(t(1, 2, 4, 4, distinct=True), 3, 1, 1),
-    call(t(1, 5, 5, distinct=True), (2, 3), (1, 2)),
-    call(t(0, 2, 4, 4), 2, grad_=False),
-    ref=max_pool2d,
-    dtypes="f",
-    covers="max_pool2d_with_indices",
-    **IN_NN,
-)
-op(
-    "avg_pool2d",
-    call(t(1, 1, 4, 5), 2),
-    call(t(1, 2, 4, 4), 3, 1, 1),
-    call(t(0, 2, 4, 4), 2, grad_=False),
-    ref=lambda x, size, stride=None, padding=0: windows(
-        x, size, stride or size, padding, 1, 0.0
-    ).mean(axis=(-2, -1)),
-    dtypes="f",
-    tolerance=4,
-    **IN_NN,
-)
-op(
     "batch_norm",
     call(t(3, 2), t(2, differentiable=False), t(2, low=0.5, differentiable=False), t(2), t(2)),
     call(t(2, 2, 2, 2), None, None, t(2), t(2), True),
@@ -190,6 +117,7 @@ op(
     call(ints(0, high=5), t(5, 4), grad_=False),
     ref=lambda index, weight: weight[index],
     dtypes="hf",
+    covers="embedding_renorm_",
     where="nn.functional",
 )
 op(
@@ -299,6 +227,79 @@ op(
     dtypes="f",
     tolerance=20,
     **IN_NN,
+)
+
+
+def normalised(x: Array, over: tuple[int, ...], eps: float) -> Array:
+    return (x - x.mean(axis=over, keepdims=True)) / np.sqrt(x.var(axis=over, keepdims=True) + eps)
+
+
+def group_norm(x: Array, groups: int, weight: Any = None, bias: Any = None,
+               eps: float = 1e-5) -> Array:  # fmt: skip
+    grouped = x.reshape(x.shape[0], groups, -1)
+    result = normalised(grouped, (2,), eps).reshape(x.shape)
+    shape = (1, -1, *[1] * (x.ndim - 2))
+    return result if weight is None else result * weight.reshape(shape) + bias.reshape(shape)
+
+
+op(
+    "group_norm",
+    call(t(2, 4, 2), 2),
+    call(t(2, 4), 4, t(4), t(4), grad_=False),
+    call(t(1, 4, 2), 2, t(4), t(4)),
+    ref=group_norm,
+    dtypes="f",
+    tolerance=50,
+    empty="a group of none has no mean",
+    **IN_NN,
+)
+op(
+    "instance_norm",
+    call(t(2, 2, 3)),
+    call(t(1, 2, 2, 2), weight=t(2), bias=t(2)),
+    ref=lambda x, weight=None, bias=None: group_norm(x, x.shape[1], weight, bias),
+    dtypes="f",
+    tolerance=50,
+    empty="an instance of none has no mean",
+    **IN_NN,
+)
+op(
+    "rms_norm",
+    call(t(3, 4), (4,), eps=1e-5),
+    call(t(2, 3), (3,), t(3), 1e-3),
+    call(t(0, 4), (4,), eps=1e-5),
+    ref=lambda x, shape, weight=1.0, eps=0.0: (
+        x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * weight
+    ),
+    dtypes="f",
+    tolerance=50,
+    **IN_NN,
+)
+op(
+    "binary_cross_entropy",
+    call(t(3, 4, low=0.1, high=0.9), t(3, 4, low=0.1, high=0.9)),
+    call(t(3, low=0.1, high=0.9), t(3, low=0.1, high=0.9), reduction="sum"),
+    call(t(low=0.1, high=0.9), t(low=0.1, high=0.9)),
+    call(t(0, 2), t(0, 2), reduction="sum"),
+    ref=lambda x, y, reduction="mean": reduced(
+        -(y * np.log(x) + (1 - y) * np.log(1 - x)), reduction
+    ),
+    dtypes="f",
+    tolerance=10,
+    where="nn.functional",
+)
+op(
+    "smooth_l1_loss huber_loss",
+    call(t(3, 4), t(3, 4)),
+    call(t(3), t(3), reduction="sum"),
+    call(t(), t(), reduction="none"),
+    call(t(0, 2), t(0, 2), reduction="sum"),
+    ref=lambda x, y, reduction="mean": reduced(
+        np.where(np.abs(x - y) < 1, 0.5 * (x - y) ** 2, np.abs(x - y) - 0.5), reduction
+    ),
+    dtypes="f",
+    tolerance=10,
+    where="nn.functional",
 )
 
 

@@ -180,3 +180,25 @@ op(
     dtypes="hf",
     **FILLED,
 )
+op(
+    "multinomial",
+    call(t(6, low=0.1, high=1), 3),
+    call(t(2, 6, low=0.1, high=1), 9, True),
+    call(t(0, 6, low=0.1, high=1), 2),
+    ref=within(0, 5, True),
+    dtypes="f",
+    result="int64",
+    forms="random",
+    grad=False,
+    zero_dim="it takes rows of weights",
+)
+op(
+    "poisson",
+    call(t(3, 4, low=0.1)),
+    call(t(low=0.1)),
+    call(t(0, 2, low=0.1)),
+    ref=within(0, 30, True),
+    dtypes="f",
+    forms="random",
+    grad=False,
+)

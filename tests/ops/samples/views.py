@@ -319,6 +319,20 @@ op(
     **VIEW,
 )
 op(
+    "unsafe_chunk",
+    call(t(7, 2), 3),
+    call(t(0, 2), 2),
+    ref=chunk,
+    zero_dim="it needs a dimension",
+)
+op(
+    "unsafe_split",
+    call(t(7, 2), 3),
+    call(t(0, 2), 2),
+    ref=split,
+    zero_dim="it needs a dimension",
+)
+op(
     "split",
     call(t(7, 2), 3),
     call(t(2, 6), [1, 2, 3], 1),
