@@ -38,7 +38,12 @@ Options options_of(const Tensor& tensor, const Tensor& out) {
 
 Tensor finish(const char* op, Tensor tensor, const Tensor& out, const Options& options) {
   if (out.defined()) out.bump_version(op);
-  if (options.requires_grad) set_requires_grad(tensor, true);
+  if (options.requires_grad) {
+    CHECK(is_differentiable(tensor.dtype()), RuntimeError,
+          "{}: Only Tensors of floating point and complex dtype can require gradients, got {}", op,
+          tensor.dtype());
+    set_requires_grad(tensor, true);
+  }
   return tensor;
 }
 

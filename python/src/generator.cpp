@@ -40,14 +40,14 @@ void generator_dealloc(PyObject* self) {
 
 // Seeds from -2**63 on; negative ones stand for 2**64 + seed.
 uint64_t seed_from(PyObject* object) {
-  CHECK(PyLong_Check(object), TypeError, "manual_seed expected a long, but got {}", Py_TYPE(object)->tp_name);
+  CHECK(PyLong_Check(object), RuntimeError, "manual_seed expected a long, but got {}", Py_TYPE(object)->tp_name);
   int overflow = 0;
   const int64_t small = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow == 0) return static_cast<uint64_t>(small);
   const uint64_t wide = PyLong_AsUnsignedLongLong(object);
   if (PyErr_Occurred()) {
     PyErr_Clear();
-    fail<RuntimeError>("Overflow when unpacking long");
+    fail<ValueError>("Overflow when unpacking long long");
   }
   return wide;
 }
@@ -76,9 +76,11 @@ PyObject* get_state(PyObject* self, PyObject*) {
 }
 PyObject* set_state(PyObject* self, PyObject* object) {
   return guarded([&]() -> PyObject* {
-    CHECK(is_tensor(object) && tensor_of(object).dtype() == DType::uint8 && tensor_of(object).device().is_cpu(), TypeError,
-          "expected a torch.ByteTensor, but got {}", Py_TYPE(object)->tp_name);
-    const Tensor state = contiguous(tensor_of(object));
+    CHECK(is_tensor(object), TypeError, "expected a torch.ByteTensor, but got {}", Py_TYPE(object)->tp_name);
+    const Tensor& state = tensor_of(object);
+    CHECK(state.dtype() == DType::uint8 && state.device().is_cpu(), TypeError,
+          "RNG state must be a torch.ByteTensor, but it is {} on {}", state.dtype(), state.device());
+    CHECK(state.is_contiguous(), RuntimeError, "RNG state must be contiguous, but it has strides {}", state.strides());
     const std::lock_guard lock(of(self).mutex());
     of(self).set_state({state.data<const std::byte>(), static_cast<size_t>(state.numel())});
     return Py_NewRef(self);
@@ -97,11 +99,11 @@ PyObject* set_offset(PyObject* self, PyObject* value) {
   });
 }
 PyObject* get_device(PyObject* self, void*) { return wrap_device(of(self).device()); }
+PyObject* restore_function = nullptr;  // flambeau._C._restore_generator, which pickles name
 PyObject* reduce(PyObject* self, PyObject*) {
   Object state(get_state(self, nullptr)), device(get_device(self, nullptr));
   if (!state || !device) return nullptr;
-  Object restore(PyObject_GetAttrString(reinterpret_cast<PyObject*>(generator_type), "_restore"));
-  return restore ? Py_BuildValue("O(OO)", restore.get(), device.get(), state.get()) : nullptr;
+  return Py_BuildValue("O(OO)", restore_function, device.get(), state.get());
 }
 PyObject* restore(PyObject*, PyObject* args) {
   PyObject *device = nullptr, *state = nullptr;
@@ -120,9 +122,10 @@ PyMethodDef methods[] = {{"manual_seed", manual_seed, METH_O, "Starts the sequen
                          {"get_offset", get_offset, METH_NOARGS, nullptr},
                          {"set_offset", set_offset, METH_O, nullptr},
                          {"__reduce__", reduce, METH_NOARGS, nullptr},
-                         {"_restore", restore, METH_VARARGS | METH_STATIC, nullptr},
                          {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The device it draws for.", nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMethodDef restore_method = {"_restore_generator", restore, METH_VARARGS, "A generator in a given state, for pickle."};
 
 }  // namespace
 
@@ -138,7 +141,9 @@ bool add_generator(PyObject* module) {
   generator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!generator_type) return false;
   Object standard(make(generator_type, default_generator(Device())));
-  return standard && PyModule_AddObjectRef(module, "Generator", reinterpret_cast<PyObject*>(generator_type)) == 0 &&
+  Object module_name(PyModule_GetNameObject(module));
+  restore_function = PyCFunction_NewEx(&restore_method, nullptr, module_name.get());
+  return standard && restore_function && PyModule_AddObjectRef(module, "_restore_generator", restore_function) == 0 && PyModule_AddObjectRef(module, "Generator", reinterpret_cast<PyObject*>(generator_type)) == 0 &&
          PyModule_AddObjectRef(module, "default_generator", standard.get()) == 0;
 }
 
