@@ -196,5 +196,6 @@ bool add_engine(PyObject* module);     // backward, grad modes, saved-tensor hoo
 bool add_construct(PyObject* module);  // tensor(), as_tensor(), buffers, NumPy, DLPack, storage
 bool add_runtime(PyObject* module);    // default dtype, threads, finfo, ...
 bool add_generator(PyObject* module);
+bool add_module_base(PyObject* module);  // what nn.Module does on every call
 
 }  // namespace flambeau::python
