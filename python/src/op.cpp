@@ -1,6 +1,7 @@
 // Ops as Python objects: one type that is called with vectorcall, matches the arguments to an
 // overload, and calls the C++ function behind it. Signatures, defaults and errors all come from the
 // registry.
+#include <memory>
 #include <cstddef>
 #include <cstring>
 
@@ -34,7 +35,9 @@ struct Frame {
   } rooms[most_arguments];
   Dims ints[4];
   int n_ints = 0;
-  std::vector<Tensor> tensors[2];
+  // Few ops take lists of tensors; the first one makes the room.
+  static constexpr int most_lists = 6;
+  std::unique_ptr<std::vector<Tensor>[]> tensors;
   int n_tensors = 0;
   std::vector<double> reals;
   Options options;
@@ -47,7 +50,8 @@ PyObject *name_out, *name_dtype, *name_layout, *name_device, *name_pin_memory, *
 
 bool convert_tensors(PyObject* object, Frame& frame, Value& value) {
   if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
-  if (frame.n_tensors == 2) return false;
+  if (frame.n_tensors == Frame::most_lists) return false;
+  if (!frame.tensors) frame.tensors = std::make_unique<std::vector<Tensor>[]>(Frame::most_lists);
   std::vector<Tensor>& list = frame.tensors[frame.n_tensors];
   list.clear();
   PyObject** items = PySequence_Fast_ITEMS(object);

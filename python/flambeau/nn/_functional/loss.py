@@ -159,14 +159,18 @@ def kl_div(
     return reduce_loss(loss, reduction)
 
 
-def _warn_on_broadcast(input: Tensor, target: Tensor) -> None:
-    if target.size() != input.size():
-        warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size "
-            f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=3,
-        )
+def _same_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both tensors broadcast to one size, which they should have had."""
+    if target.size() == input.size():
+        return input, target
+    warnings.warn(
+        f"Using a target size ({target.size()}) that is different to the input size "
+        f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=3,
+    )
+    size = flambeau.broadcast_shapes(input.size(), target.size())
+    return input.expand(size), target.expand(size)
 
 
 def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
@@ -188,10 +192,9 @@ def mse_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The squared difference."""
-    _warn_on_broadcast(input, target)
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
-    input, target = flambeau.broadcast_tensors(input, target)
+    input, target = _same_size(input, target)
     if weight is not None:
         return _weighted(_C.mse_loss(input, target, 0), weight, reduction)
     return _C.mse_loss(input, target, get_enum(reduction))
@@ -206,10 +209,9 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The absolute difference."""
-    _warn_on_broadcast(input, target)
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
-    input, target = flambeau.broadcast_tensors(input, target)
+    input, target = _same_size(input, target)
     if weight is not None:
         return _weighted(_C.l1_loss(input, target, 0), weight, reduction)
     return _C.l1_loss(input, target, get_enum(reduction))
@@ -224,10 +226,9 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """The squared difference over 2 beta where it is below ``beta``, else the absolute one."""
-    _warn_on_broadcast(input, target)
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
-    input, target = flambeau.broadcast_tensors(input, target)
+    input, target = _same_size(input, target)
     if beta == 0.0:
         return _C.l1_loss(input, target, get_enum(reduction))
     return _C.smooth_l1_loss(input, target, get_enum(reduction), beta)
@@ -241,8 +242,7 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """smooth_l1_loss times delta."""
-    _warn_on_broadcast(input, target)
-    input, target = flambeau.broadcast_tensors(input, target)
+    input, target = _same_size(input, target)
     if weight is not None:
         # Unlike mse_loss and l1_loss, the mean here is over all elements.
         if weight.size() != input.size():
