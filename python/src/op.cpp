@@ -1,9 +1,9 @@
 // Ops as Python objects: one type that is called with vectorcall, matches the arguments to an
 // overload, and calls the C++ function behind it. Signatures, defaults and errors all come from the
 // registry.
-#include <memory>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/ops/ops.h"
