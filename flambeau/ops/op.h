@@ -154,6 +154,22 @@ inline void store(Result& r, std::string value) {
   r.form = Result::Form::text, r.text = std::move(value);
 }
 
+// The form in which a C++ result reaches the caller: that of the overload of store that takes it.
+template <class R>
+consteval Result::Form form_of() {
+  using Form = Result::Form;
+  if constexpr (std::is_void_v<R>) return Form::none;
+  if constexpr (std::is_same_v<R, Tensor>) return Form::tensor;
+  if constexpr (std::is_same_v<R, std::vector<Tensor>>) return Form::list;
+  if constexpr (std::is_same_v<R, bool>) return Form::boolean;
+  if constexpr (std::is_same_v<R, int64_t>) return Form::integer;
+  if constexpr (std::is_same_v<R, double>) return Form::real;
+  if constexpr (std::is_same_v<R, Scalar>) return Form::scalar;
+  if constexpr (std::is_same_v<R, DType>) return Form::dtype;
+  if constexpr (std::is_same_v<R, std::string>) return Form::text;
+  return Form::tuple;
+}
+
 // One per C++ function type, not per op: what keeps the registry cheap to compile.
 template <class F>
 struct Invoker;
@@ -162,9 +178,7 @@ struct Invoker<R (*)(A...)> {
   static constexpr int arity = sizeof...(A);
   static constexpr Kind kinds[arity + 1] = {Argument<A>::kind..., Kind::tensor};
   static constexpr bool nullable[arity + 1] = {Argument<A>::nullable..., false};
-  static constexpr bool returns_tensors =
-      std::is_same_v<R, Tensor> ||
-      (!std::is_arithmetic_v<R> && !std::is_void_v<R> && requires(R r) { std::tuple_size<R>::value; });
+  static constexpr Result::Form returns = form_of<R>();
 
   static void call(void (*function)(), const Value* values, Result& result) {
     [&]<size_t... I>(std::index_sequence<I...>) {
@@ -212,7 +226,7 @@ struct OpDef {
   const Kind* kinds;
   const bool* nullable;
   int arity;
-  bool returns_tensors;  // and so takes out=, unless it makes a view
+  Result::Form returns;  // tensors can go to out=, unless they are views
   uint8_t flags;
   OpDef* next = nullptr;
 };
@@ -226,7 +240,7 @@ struct OpRegistration {
   OpRegistration(OpDef& def, F function, const char* signature, const char* doc, int flags) {
     using Call = detail::Invoker<F>;
     def = OpDef{signature, doc, reinterpret_cast<void (*)()>(function), &Call::call, Call::kinds,
-                Call::nullable, Call::arity, Call::returns_tensors, static_cast<uint8_t>(flags)};
+                Call::nullable, Call::arity, Call::returns, static_cast<uint8_t>(flags)};
     register_op(&def);
   }
 };

@@ -649,27 +649,6 @@ PyTypeObject* make_op_type(const char* name, bool method) {
   return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
-// [{name, signature, doc, function, method}], for stubs, docs and tests.
-PyObject* registry(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* {
-    Object list = check(PyList_New(0));
-    for (const OpDef* op : all_ops()) {
-      if (op->flags & OpDef::out_form) continue;
-      const std::string_view signature(op->signature);
-      const std::string name(signature.substr(0, signature.find('(')));
-      const bool tensor_first = op->arity > 0 && op->kinds[0] == Kind::tensor;
-      Object row = check(Py_BuildValue(
-          "{s:s,s:s,s:s,s:O,s:O,s:O,s:O}", "name", name.c_str(), "signature", op->signature, "doc", op->doc, "function",
-          op->flags & OpDef::method_only ? Py_False : Py_True, "method",
-          tensor_first && !(op->flags & OpDef::function_only) ? Py_True : Py_False, "inplace",
-          op->flags & OpDef::has_inplace ? Py_True : Py_False, "view", op->flags & OpDef::makes_view ? Py_True : Py_False));
-      if (PyList_Append(list.get(), row.get()) < 0) throw PythonError();
-    }
-    return list.release();
-  });
-}
-PyMethodDef registry_method = {"_op_registry", registry, METH_NOARGS, "Every registered op."};
-
 }  // namespace
 
 PyObject* call_method(const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -706,9 +685,7 @@ bool add_ops(PyObject* module) {
     }
   }
   PyType_Modified(tensor_type);
-  Object list(PyCFunction_New(&registry_method, nullptr));
-  return PyModule_AddObjectRef(module, "_op_registry", list.get()) == 0 &&
-         PyModule_AddObjectRef(module, "_ops", functions.get()) == 0;
+  return PyModule_AddObjectRef(module, "_ops", functions.get()) == 0;
 }
 
 }  // namespace flambeau::python

@@ -231,7 +231,9 @@ std::vector<std::unique_ptr<Family>> read_families() {
     }
     into.overloads.push_back(read_overload(op));
     if (into.doc.empty()) into.doc = op->doc;
-    into.takes_out |= op->returns_tensors && !(op->flags & OpDef::makes_view);
+    const bool makes_tensors =
+        op->returns == Result::Form::tensor || op->returns == Result::Form::tuple;
+    into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
   };
   for (const OpDef* op : all_ops()) {
     const std::string_view signature(op->signature);
