@@ -180,5 +180,10 @@ Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype 
 Tensor mm(const Tensor& input, const Tensor& mat2);
 Tensor bmm(const Tensor& input, const Tensor& mat2);
 Tensor matmul(const Tensor& input, const Tensor& other);
+Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value);
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
+Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx = -1,
+                 bool scale_grad_by_freq = false, bool sparse = false);
 
 }  // namespace flambeau

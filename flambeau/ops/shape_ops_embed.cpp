@@ -47,8 +47,6 @@ OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the ele
 // --- Padding
 // ---------------------------------------------------------------------------------------
 
-namespace {
-
 Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
   CHECK(pad.size() % 2 == 0, RuntimeError,
         "constant_pad_nd: Length of pad must be even but instead it equals {}", pad.size());
@@ -94,7 +92,6 @@ Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
   return out;
 }
 
-}  // namespace
 OP(constant_pad_nd, "constant_pad_nd(input, pad, value=0)",
    "input with value around it; pad gives the widths before and after, last dimension first.")
 
