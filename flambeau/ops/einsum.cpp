@@ -357,6 +357,9 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
   CHECK(!operands.empty(), ValueError,
         "einsum(): must specify the equation string and at least one operand, or at least one "
         "operand and its subscripts list");
+  for (const Tensor& operand : operands) {
+    CHECK(operand.defined(), TypeError, "einsum(): operands must be tensors, got None");
+  }
   Equation equation = Parser(equation_text).parse();
   CHECK(equation.operands.size() >= operands.size(), RuntimeError,
         "einsum(): more operands were provided than specified in the equation");

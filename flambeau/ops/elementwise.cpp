@@ -74,7 +74,7 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   // What an in-place op keeps of its input must be taken before it is overwritten.
   const bool records = row.gradient && grad_enabled() && input.requires_grad();
   Tensor kept;
-  if (records && in_place && row.keeps == Keep::x) kept = clone(detach_alias(x));
+  if (records && in_place && row.keeps == Keep::x) kept = clone(x);
   (*row.slot)(iter.device.type, iter, params);
   if (out.defined()) {
     if (!result.is_same(out)) {
@@ -161,7 +161,7 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   Tensor saved_a;
   const bool needs_a = (a.requires_grad() && row.keeps_a & Keep::a) ||
                        (b.requires_grad() && row.keeps_b & Keep::a);
-  if (records && in_place && needs_a) saved_a = clone(detach_alias(a.tensor()));
+  if (records && in_place && needs_a) saved_a = clone(a.tensor());
   (*row.slot)(iter.device.type, iter, nullptr);
   if (out.defined()) {
     if (!result.is_same(out)) {

@@ -237,6 +237,12 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
     CHECK(before <= size && behind <= size, RuntimeError,
           "Padding value causes wrapping around more than once.");
   }
+  if (mode == "circular" && (before < 0 || behind < 0)) {  // what is cut off does not come round
+    const int64_t cut = std::max<int64_t>(-before, 0), kept = size - cut - std::max<int64_t>(-behind, 0);
+    CHECK(kept > 0, RuntimeError, "pad: nothing is left of dimension {} of size {}", dim, size);
+    return pad_dim(narrow(input, dim, cut, kept), dim, std::max<int64_t>(before, 0),
+                   std::max<int64_t>(behind, 0), mode);
+  }
   const int64_t padded = size + before + behind;
   CHECK(size > 0 && padded > 0, RuntimeError,
         "pad: dimension {} of size {} with padding ({}, {}) would have size {}", dim, size, before, behind,

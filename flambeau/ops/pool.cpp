@@ -176,10 +176,10 @@ Dims expand_values(const char* op, const char* name, IntSpan values, size_t rank
   return values.size() == rank ? values.dims() : Dims(rank, values[0]);
 }
 
-Window check_window(const char* op, size_t rank, IntSpan kernel, IntSpan stride, IntSpan padding,
-                    IntSpan dilation, bool ceil_mode) {
+Window check_window(const char* op, size_t rank, IntSpan kernel, std::optional<IntSpan> stride,
+                    IntSpan padding, IntSpan dilation, bool ceil_mode) {
   Window w{expand_values(op, "kernel_size", kernel, rank),
-           expand_values(op, "stride", stride.empty() ? kernel : stride, rank),
+           expand_values(op, "stride", stride && !stride->empty() ? *stride : kernel, rank),
            expand_values(op, "padding", padding, rank),
            expand_values(op, "dilation", dilation, rank), ceil_mode};
   for (size_t d = 0; d < rank; ++d) {
@@ -242,7 +242,7 @@ struct Batched {
 };
 
 std::pair<Tensor, Tensor> max_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan kernel,
-                                      IntSpan stride, IntSpan padding, IntSpan dilation,
+                                      std::optional<IntSpan> stride, IntSpan padding, IntSpan dilation,
                                       bool ceil_mode, bool want_indices) {
   const Window window = check_window(op, rank, kernel, stride, padding, dilation, ceil_mode);
   check_pool_input(op, input, rank);
@@ -253,31 +253,32 @@ std::pair<Tensor, Tensor> max_pool_nd(const char* op, size_t rank, const Tensor&
 }
 
 #define MAX_POOL(name, rank)                                                                       \
-  Tensor name(const Tensor& input, IntSpan kernel_size, IntSpan stride, IntSpan padding,           \
+  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride, IntSpan padding,           \
               IntSpan dilation, bool ceil_mode) {                                                  \
     return max_pool_nd(#name "_with_indices", rank, input, kernel_size, stride, padding, dilation, \
                        ceil_mode, false)                                                           \
         .first;                                                                                    \
   }                                                                                                \
   std::tuple<Tensor, Tensor> name##_with_indices(const Tensor& input, IntSpan kernel_size,         \
-                                                 IntSpan stride, IntSpan padding,                  \
-                                                 IntSpan dilation, bool ceil_mode) {               \
+                                                 std::optional<IntSpan> stride,                    \
+                                                 IntSpan padding, IntSpan dilation,                \
+                                                 bool ceil_mode) {                                 \
     auto [out, indices] = max_pool_nd(#name "_with_indices", rank, input, kernel_size, stride,     \
                                       padding, dilation, ceil_mode, true);                         \
     return {out, indices};                                                                         \
   }                                                                                                \
-  OP_FUNCTION(name, #name "(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False)", \
+  OP_FUNCTION(name, #name "(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)", \
               "The maximum of each window.")                                                       \
   OP_FUNCTION(name##_with_indices,                                                                 \
-              #name "_with_indices(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False)", \
+              #name "_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)", \
               "The maximum of each window, and its place in the plane of its channel.")
 MAX_POOL(max_pool1d, 1)
 MAX_POOL(max_pool2d, 2)
 MAX_POOL(max_pool3d, 3)
 #undef MAX_POOL
 
-Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan kernel, IntSpan stride,
-                   IntSpan padding, bool ceil_mode, bool count_include_pad,
+Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan kernel,
+                   std::optional<IntSpan> stride, IntSpan padding, bool ceil_mode, bool count_include_pad,
                    std::optional<int64_t> divisor_override) {
   const Window window = check_window(op, rank, kernel, stride, padding, int64_t{1}, ceil_mode);
   CHECK(!divisor_override || *divisor_override != 0, RuntimeError, "divisor must be not zero");
@@ -288,22 +289,22 @@ Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan ker
   return batch.back(avg_pool(op, batch.x, geometry, rank));
 }
 
-Tensor avg_pool1d(const Tensor& input, IntSpan kernel_size, IntSpan stride, IntSpan padding,
+Tensor avg_pool1d(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride, IntSpan padding,
                   bool ceil_mode, bool count_include_pad) {
   return avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode,
                      count_include_pad, {});
 }
 OP_FUNCTION(avg_pool1d,
-            "avg_pool1d(input, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True)",
+            "avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True)",
             "The average of each window.")
 #define AVG_POOL(name, rank)                                                                       \
-  Tensor name(const Tensor& input, IntSpan kernel_size, IntSpan stride, IntSpan padding,           \
+  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride, IntSpan padding,           \
               bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {   \
     return avg_pool_nd(#name, rank, input, kernel_size, stride, padding, ceil_mode,                \
                        count_include_pad, divisor_override);                                       \
   }                                                                                                \
   OP_FUNCTION(name,                                                                                \
-              #name "(input, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, " \
+              #name "(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, " \
                     "divisor_override=None)",                                                      \
               "The average of each window.")
 AVG_POOL(avg_pool2d, 2)

@@ -36,6 +36,12 @@ from flambeau.autograd import (  # noqa: E402
     no_grad,
     set_grad_enabled,
 )
+from flambeau.functional import (  # noqa: E402
+    broadcast_shapes,
+    chain_matmul,
+    einsum,
+    tensordot,
+)
 from flambeau.random import (  # noqa: E402
     get_rng_state,
     initial_seed,

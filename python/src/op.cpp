@@ -48,12 +48,18 @@ PyObject *name_out, *name_dtype, *name_layout, *name_device, *name_pin_memory, *
 
 // --- One argument ---------------------------------------------------------------------------------
 
-bool convert_tensors(PyObject* object, Frame& frame, Value& value) {
-  if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
-  if (frame.n_tensors == Frame::most_lists) return false;
+// The next list of tensors, empty; not taken until n_tensors counts it.
+std::vector<Tensor>& next_list(Frame& frame) {
   if (!frame.tensors) frame.tensors = std::make_unique<std::vector<Tensor>[]>(Frame::most_lists);
   std::vector<Tensor>& list = frame.tensors[frame.n_tensors];
   list.clear();
+  return list;
+}
+
+bool convert_tensors(PyObject* object, Frame& frame, Value& value) {
+  if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
+  if (frame.n_tensors == Frame::most_lists) return false;
+  std::vector<Tensor>& list = next_list(frame);
   PyObject** items = PySequence_Fast_ITEMS(object);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
   list.reserve(n);
@@ -264,7 +270,23 @@ bool match(const Overload& overload, const Call& call, Frame& frame, Mismatch& m
     const Parameter& p = parameters[i];
     PyObject* object = call.args[taken];
     seen[i] = true;
-    if (p.takes_rest && !PyTuple_Check(object) && !PyList_Check(object)) {
+    if (p.takes_rest && p.kind == Kind::tensors && is_tensor(object)) {
+      // einsum(equation, a, b): every further positional argument belongs to it.
+      std::vector<Tensor>& list = next_list(frame);
+      for (; taken < call.nargs; ++taken) {
+        if (!is_tensor(call.args[taken])) {
+          miss = {Fault::wrong_type, i, call.args[taken]};
+          return false;
+        }
+        list.push_back(tensor_of(call.args[taken]));
+        frame.largest = std::max(frame.largest, list.back().numel());
+      }
+      ++frame.n_tensors;
+      frame.values[i].given = true;
+      frame.values[i].tensors = &list;
+      break;
+    }
+    if (p.takes_rest && p.kind == Kind::ints && !PyTuple_Check(object) && !PyList_Check(object)) {
       // view(2, 3): every further positional argument belongs to it.
       Dims& ints = frame.ints[frame.n_ints];
       ints.clear();
@@ -333,6 +355,10 @@ bool match(const Overload& overload, const Call& call, Frame& frame, Mismatch& m
         if (p.takes_rest) {  // x.view() with nothing: the empty shape
           frame.values[i].given = true;
           frame.values[i].span = {nullptr, 0};
+          if (p.kind == Kind::tensors) {
+            frame.values[i].tensors = &next_list(frame);
+            ++frame.n_tensors;
+          }
           continue;
         }
         miss = {Fault::missing, i, nullptr};
