@@ -6,8 +6,6 @@ Nothing here replaces a method the core has; `attach` fills in what is missing.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import flambeau
 from flambeau import _C
 
@@ -98,6 +96,24 @@ def backward(
         inputs: the only tensors whose `.grad` is to be added to; by default all leaves.
     """
     flambeau.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> Any:
+    """Calls `hook(grad)` whenever the gradient of this tensor is computed; what it returns replaces
+    the gradient. The result removes the hook: `handle.remove()`.
+    """
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return _C._register_hook(self, hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> Any:
+    """Calls `hook(tensor)` whenever backward has added to `.grad` of this leaf."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return _C._register_post_accumulate_grad_hook(self, hook)
 
 
 # Copying and pickling -----------------------------------------------------------------------------
@@ -267,22 +283,13 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
     return tuple(sorted(range(self.dim()), key=lambda dim: -strides[dim]))
 
 
-def reinforce(self: Tensor, reward: Any) -> None:
-    """Removed from PyTorch long ago; the error says what to use."""
-    raise RuntimeError(
-        "reinforce() was removed. Use torch.distributions instead: compute log_prob of the action "
-        "that was taken, multiply it with the reward, and call backward()."
-    )
-
-
-# Hooks of RemovableHandle need a mapping even where a tensor has no hooks.
-EMPTY_HOOKS: OrderedDict[int, Any] = OrderedDict()
-
 _METHODS: tuple[Callable[..., Any], ...] = (
     __repr__,
     __format__,
     __dir__,
     backward,
+    register_hook,
+    register_post_accumulate_grad_hook,
     __deepcopy__,
     __reduce_ex__,
     __setstate__,
