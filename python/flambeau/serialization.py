@@ -50,6 +50,7 @@ DEFAULT_PROTOCOL = 2
 _PACKAGE = __name__.partition(".")[0]
 _ALIGNMENT = 64
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+_PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
 
 
 # Names in files -----------------------------------------------------------------------------------
@@ -67,14 +68,14 @@ def _memory(storage: Any) -> Any:
     )
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
+class _Pickler(_PythonPickler):
     """Writes names of this package as PyTorch's, and storages as persistent ids.
 
     The pure-Python pickler, because the one in C looks every name up before it writes it, and
     PyTorch's are not there.
     """
 
-    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[Any, Any]] = dict(_PythonPickler.dispatch)
 
     def __init__(self, file: Any, protocol: int, persistent_id: Callable[[Any], Any]) -> None:
         super().__init__(file, protocol)

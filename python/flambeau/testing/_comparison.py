@@ -104,9 +104,13 @@ def _as_number(value: Any) -> Any:
     """A Python bool or number for `value`, or None if it is no number."""
     if isinstance(value, bool):
         return value
-    for kind in (int, float, complex):
-        if isinstance(value, kind):
-            return kind(value)  # a NumPy float64 is a float too, but of another type
+    # A NumPy float64 is a float too, but of another type: hence the conversions.
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, complex):
+        return complex(value)
     convert = {"b": bool, "i": int, "u": int, "f": float, "c": complex}.get(
         _numpy_kind(value) or ""
     )
