@@ -71,7 +71,9 @@ def _shape_and_dtype(output: Any) -> tuple[Any, Any]:
 
 
 def _implicit_gradient(output: Any) -> Tensor | None:
-    """The one that a scalar output starts from; None for an output that is no part of a graph."""
+    """What a scalar output starts from: None, for which the core makes a one, unless it is an
+    edge.
+    """
     if isinstance(output, flambeau.Tensor) and not output.requires_grad:
         return None
     shape, dtype = _shape_and_dtype(output)
@@ -82,7 +84,7 @@ def _implicit_gradient(output: Any) -> Tensor | None:
             f"grad can be implicitly created only for real scalar outputs but got {dtype}"
         )
     if isinstance(output, flambeau.Tensor):
-        return flambeau.ones_like(output, memory_format=flambeau.preserve_format)
+        return None
     metadata = output.node._input_metadata[output.output_nr]
     return flambeau.ones(shape, dtype=dtype, device=metadata.device)
 
@@ -114,7 +116,9 @@ def _check_gradient(index: int, gradient: Tensor, output: Any, batched: bool) ->
 def _make_grads(
     outputs: tuple[Any, ...], gradients: tuple[Any, ...], batched: bool
 ) -> tuple[Tensor | None, ...]:
-    """The gradient each output starts from: the given one, checked, or one for a scalar."""
+    """The gradient each output starts from: the given one, checked, or what a scalar starts
+    from.
+    """
     made: list[Tensor | None] = []
     for index, (output, gradient) in enumerate(zip(outputs, gradients)):
         if isinstance(gradient, flambeau.Tensor):
