@@ -151,13 +151,13 @@ def _copy_of_memory(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         return flambeau.empty_strided(
             tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
         )
-    storage = tensor.untyped_storage()
-    key = ("storage", storage.data_ptr(), storage.nbytes(), str(tensor.device))
-    if key not in memo:
-        memo[key] = storage.clone()  # type: ignore[index]
-    copied = flambeau.empty(0, dtype=tensor.dtype, device=tensor.device)
-    copied.set_(memo[key], tensor.storage_offset(), tensor.size(), tensor.stride())  # type: ignore[index]
-    return copied
+    from flambeau import _utils
+    from flambeau.storage import UntypedStorage
+
+    copied = UntypedStorage._of(tensor).__deepcopy__(memo)
+    return _utils._window(
+        copied, tensor.dtype, tensor.storage_offset(), tensor.size(), tensor.stride()
+    )
 
 
 def __reduce_ex__(self: Tensor, protocol: int) -> Any:
@@ -186,6 +186,42 @@ def _rebuild_from_type_v2(func: Callable[..., Any], new_type: type, args: Any, s
 
 def __setstate__(self: Tensor, state: Any) -> None:
     self.__dict__.update(state)
+
+
+# Storages -----------------------------------------------------------------------------------------
+
+
+def untyped_storage(self: Tensor) -> Any:
+    """The memory under this tensor, as bytes."""
+    from flambeau.storage import UntypedStorage
+
+    return UntypedStorage._of(self)
+
+
+def storage(self: Tensor) -> Any:
+    """The memory under this tensor, as an array of its dtype."""
+    from flambeau.storage import TypedStorage
+
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
+
+
+def storage_type(self: Tensor) -> Any:
+    """The class of this tensor's storage."""
+    from flambeau import storage as classes
+
+    return getattr(classes, classes._class_name(self.dtype))
+
+
+def _accept_storages(core_set: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def set_(self: Tensor, source: Any = None, *args: Any, **kwargs: Any) -> Tensor:
+        """Makes this tensor a window on the memory of a tensor or a storage, or an empty one."""
+        if source is None:
+            return core_set(self)
+        if not isinstance(source, flambeau.Tensor):
+            source = source.untyped()._as_dtype(self.dtype)
+        return core_set(self, source, *args, **kwargs)
+
+    return set_
 
 
 # Sequences and NumPy ------------------------------------------------------------------------------
@@ -293,6 +329,9 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     __deepcopy__,
     __reduce_ex__,
     __setstate__,
+    untyped_storage,
+    storage,
+    storage_type,
     __iter__,
     __len__,
     __reversed__,
@@ -318,6 +357,8 @@ def attach(tensor_type: Any) -> None:
     for method in _METHODS:
         if method.__name__ not in own:
             setattr(tensor_type, method.__name__, method)
+    tensor_type._typed_storage = storage
+    tensor_type.set_ = _accept_storages(tensor_type.set_)
     if "__array_priority__" not in own:
         tensor_type.__array_priority__ = 1000  # prefer Tensor over ndarray in mixed arithmetic
     if "__torch_function__" not in own:

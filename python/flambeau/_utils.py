@@ -24,9 +24,9 @@ def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]
     if tensor.is_meta:
         arguments = (tensor.dtype, size, stride, tensor.requires_grad)
         return _rebuild_meta_tensor_no_storage, arguments
-    from flambeau.storage import TypedStorage, _has_class
+    from flambeau.storage import TypedStorage, UntypedStorage, _has_class
 
-    untyped = tensor.untyped_storage()
+    untyped = UntypedStorage._of(tensor)
     where = (tensor.storage_offset(), size, stride, tensor.requires_grad, hooks)
     if not _has_class(tensor.dtype):
         return _rebuild_tensor_v3, (untyped, *where, tensor.dtype)
@@ -34,10 +34,14 @@ def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]
     return _rebuild_tensor_v2, (storage, *where)
 
 
+def _window(untyped: Any, dtype: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    """A tensor over a part of a storage."""
+    tensor = flambeau.empty(0, dtype=dtype, device=untyped.device)
+    return tensor.set_(untyped._as_dtype(dtype), storage_offset, size, stride)
+
+
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
-    untyped = storage._untyped_storage
-    tensor = flambeau.empty(0, dtype=storage.dtype, device=untyped.device)
-    return tensor.set_(untyped, storage_offset, size, stride)
+    return _window(storage._untyped_storage, storage.dtype, storage_offset, size, stride)
 
 
 def _rebuild_tensor_v2(
@@ -64,9 +68,7 @@ def _rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    untyped = getattr(storage, "_untyped_storage", storage)
-    tensor = flambeau.empty(0, dtype=dtype, device=untyped.device)
-    tensor.set_(untyped, storage_offset, size, stride)
+    tensor = _window(storage.untyped(), dtype, storage_offset, size, stride)
     tensor.requires_grad = requires_grad
     return tensor
 

@@ -307,8 +307,7 @@ def _moved(storage: Any, location: str) -> Any:
     reason = _device_missing(location)
     if reason is not None:
         raise RuntimeError(reason)
-    flat = flambeau.empty(0, dtype=flambeau.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
-    return flat.to(device).untyped_storage()
+    return storage.to(device=device)
 
 
 def _placed(storage: Any, location: str, map_location: Any) -> Any:
@@ -367,7 +366,7 @@ class _ArchiveReader:
         if self.map is not None and info.file_size:
             start = self._data_offset(info)
             view = memoryview(self.map)[start : start + info.file_size]
-            return flambeau.frombuffer(view, dtype=flambeau.uint8).untyped_storage()
+            return _storage.UntypedStorage._of(flambeau.frombuffer(view, dtype=flambeau.uint8))
         storage = _storage.UntypedStorage(info.file_size)
         with self.zip.open(info) as source:
             target = _memory(storage)
@@ -457,15 +456,8 @@ def _load_legacy(
         target[:] = data
         placed = result_storages[key]
         if placed.data_ptr() != storage.data_ptr():
-            _fill(placed, storage)
+            placed.copy_(storage)
     return result
-
-
-def _fill(target: Any, source: Any) -> None:
-    size = (source.nbytes(),)
-    one = flambeau.empty(0, dtype=flambeau.uint8, device=target.device).set_(target, 0, size, (1,))
-    two = flambeau.empty(0, dtype=flambeau.uint8).set_(source, 0, size, (1,))
-    one.copy_(two)
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""TypedStorage and its classes by dtype (FloatStorage, ...): memory seen as a flat array of one
-dtype.
+"""Storages: the memory under tensors, as bytes (UntypedStorage) or as a flat array of one dtype
+(TypedStorage and its classes by dtype, FloatStorage and so on).
 
-The memory itself is the core's UntypedStorage. These classes are what PyTorch's files name, and
-what older programs get from `tensor.storage()`.
+A storage is held by a flat tensor of bytes over all of it. The typed classes are what PyTorch's
+files name, and what older programs get from `tensor.storage()`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import copyreg
 
 import flambeau
-from flambeau._C import UntypedStorage
+from flambeau import _C
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,138 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 __all__ = ["TypedStorage", "UntypedStorage"]
+
+
+class UntypedStorage:
+    """Memory on one device, shared with the tensors over it.
+
+    Args:
+        args: a number of bytes, or a sequence of their values; nothing for an empty storage.
+        device: where to make it.
+    """
+
+    __slots__ = ("__weakref__", "_bytes")
+    dtype = flambeau.uint8
+
+    def __init__(self, *args: Any, device: Any = None) -> None:
+        content = args[0] if args else 0
+        if isinstance(content, int):
+            self._bytes = flambeau.empty(content, dtype=flambeau.uint8, device=device or "cpu")
+        else:
+            self._bytes = flambeau.tensor(list(content), dtype=flambeau.uint8, device=device)
+
+    @classmethod
+    def _of(cls, tensor: Tensor) -> UntypedStorage:
+        """The memory under `tensor`."""
+        storage = cls.__new__(cls)
+        storage._bytes = _C._storage_bytes(tensor)
+        return storage
+
+    def _as_dtype(self, dtype: Any) -> Tensor:
+        """A flat tensor of `dtype` over as many whole elements as there are."""
+        size = self.nbytes() // dtype.itemsize * dtype.itemsize
+        return self._bytes[:size].view(dtype)
+
+    @property
+    def device(self) -> Any:
+        return self._bytes.device
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    def _cdata(self) -> int:
+        return self._bytes.data_ptr()
+
+    def get_device(self) -> int:
+        return self._bytes.get_device()
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self._bytes.numel()
+
+    size = nbytes
+    __len__ = nbytes
+
+    def element_size(self) -> int:
+        return 1
+
+    def data_ptr(self) -> int:
+        return self._bytes.data_ptr()
+
+    def untyped(self) -> UntypedStorage:
+        return self
+
+    def tolist(self) -> list[int]:
+        return self._bytes.tolist()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._bytes[index]
+        if not isinstance(index, slice):
+            return found.item()
+        return type(self)._of(found.clone())
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._bytes[index] = value
+
+    def fill_(self, value: int) -> UntypedStorage:
+        self._bytes.fill_(value)
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> UntypedStorage:
+        """Copies the bytes of another storage of the same size."""
+        self._bytes.copy_(source.untyped()._bytes, non_blocking)
+        return self
+
+    def resize_(self, size: int) -> UntypedStorage:
+        self._bytes.resize_(size)
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """A copy of the memory."""
+        return type(self)._of(self._bytes.clone())
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """This storage if it is on `device`, else a copy there."""
+        moved = self._bytes.to(device=device, non_blocking=non_blocking)
+        return self if moved is self._bytes else type(self)._of(moved)
+
+    def cpu(self) -> UntypedStorage:
+        return self.to(device="cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        return self.to(device="cuda" if device is None else device, non_blocking=non_blocking)
+
+    def __repr__(self) -> str:
+        values = "\n ".join(map(str, self))
+        return (
+            f" {values}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, UntypedStorage)
+            and self.data_ptr() == other.data_ptr()
+            and self.nbytes() == other.nbytes()
+            and self.device == other.device
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.data_ptr(), self.nbytes()))
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage:
+        # By address: every tensor over this memory has a storage object of its own.
+        key = ("storage", self.data_ptr(), self.nbytes(), str(self.device))
+        if key not in memo:
+            memo[key] = self.clone()
+        return memo[key]
 
 
 class TypedStorage:
@@ -46,7 +178,7 @@ class TypedStorage:
             self._untyped_storage = wrap_storage
         elif args and not isinstance(args[0], int):
             tensor = flambeau.tensor(list(args[0]), dtype=self.dtype, device=device)
-            self._untyped_storage = tensor.untyped_storage()
+            self._untyped_storage = UntypedStorage._of(tensor)
         else:
             count = args[0] if args else 0
             size = count * self.dtype.itemsize
@@ -54,8 +186,7 @@ class TypedStorage:
 
     def _tensor(self) -> Tensor:
         """A flat tensor over the same memory."""
-        flat = flambeau.empty(0, dtype=self.dtype, device=self._untyped_storage.device)
-        return flat.set_(self._untyped_storage, 0, (self.size(),), (1,))
+        return self._untyped_storage._as_dtype(self.dtype)
 
     @property
     def device(self) -> Any:
@@ -125,11 +256,10 @@ class TypedStorage:
         return self._wrap(self._untyped_storage.cpu())
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
-        tensor = self._tensor().cuda(device, non_blocking)
-        return self._wrap(tensor.untyped_storage())
+        return self._wrap(self._untyped_storage.cuda(device, non_blocking))
 
     def _converted(self, dtype: Any) -> TypedStorage:
-        return TypedStorage(wrap_storage=self._tensor().to(dtype).untyped_storage(), dtype=dtype)
+        return TypedStorage(wrap_storage=UntypedStorage._of(self._tensor().to(dtype)), dtype=dtype)
 
     def type(self, dtype: Any = None) -> Any:
         """The name of this storage's class, or a copy of another dtype."""
@@ -158,10 +288,7 @@ class TypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> TypedStorage:
-        key = ("storage", self.data_ptr(), self.nbytes(), str(self.device))
-        if key not in memo:
-            memo[key] = self._untyped_storage.clone()
-        return self._wrap(memo[key])
+        return self._wrap(self._untyped_storage.__deepcopy__(memo))
 
     def __reduce__(self) -> Any:
         return _reduce_through_save(self)
