@@ -55,6 +55,7 @@ class Pass {
  public:
   static thread_local Pass* current;
   [[nodiscard]] int64_t id() const { return id_; }
+  [[nodiscard]] bool fills_all_leaves() const { return options_.accumulate && inputs_.empty(); }
   bool will_run(const Node& node) {
     const auto at = states_.find(&node);
     if (at == states_.end()) return false;
@@ -74,7 +75,7 @@ class Pass {
     if (!inputs_.empty()) find_needed(roots);
     for (size_t i = 0; i < roots.size(); ++i) {
       if (!roots[i]) continue;
-      deliver(roots[i], std::move(root_grads[i]), nullptr);
+      deliver(roots[i], std::move(root_grads[i]), nullptr, 0);
     }
     for (const Edge& root : roots) {
       if (root && states_[root.node.get()].waiting == 0) push_once(root.node.get());
@@ -135,14 +136,14 @@ class Pass {
     }
   }
 
-  void deliver(const Edge& edge, Tensor grad, const Node* from) {
+  void deliver(const Edge& edge, Tensor grad, const Node* from, size_t index) {
     State& state = states_[edge.node.get()];
     if (!state.needed || !grad.defined()) return;
     if (state.grads.size() < edge.node->inputs.size()) {
       state.grads.resize(edge.node->inputs.size());
     }
     accumulate_into(state.grads[edge.input],
-                    fit_gradient(edge.node->inputs[edge.input], std::move(grad), from));
+                    fit_gradient(edge.node->inputs[edge.input], std::move(grad), from, index));
   }
 
   void push_once(Node* node) {
@@ -193,7 +194,7 @@ class Pass {
     for (size_t i = 0; i < node.edges.size(); ++i) {
       const Edge& edge = node.edges[i];
       if (!edge) continue;
-      if (i < out.size()) deliver(edge, std::move(out[i]), &node);
+      if (i < out.size()) deliver(edge, std::move(out[i]), &node, i);
       State& next = states_[edge.node.get()];
       if (--next.waiting == 0) push_once(edge.node.get());
     }
@@ -290,11 +291,14 @@ thread_local Pass* Pass::current = nullptr;
 int64_t current_pass() { return Pass::current ? Pass::current->id() : -1; }
 bool pass_will_run(const Node& node) { return Pass::current && Pass::current->will_run(node); }
 
-Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from) {
+bool pass_fills_all_leaves() { return Pass::current && Pass::current->fills_all_leaves(); }
+
+Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from, size_t index) {
   if (!(grad.sizes() == meta.sizes)) {
     CHECK(can_broadcast_to(meta.sizes, grad.sizes()), RuntimeError,
-          "Function {} returned an invalid gradient - got {} but expected shape compatible with {}",
-          from ? from->name() : std::string("backward"), grad.sizes(), meta.sizes);
+          "Function {} returned an invalid gradient at index {} - got {} but expected shape "
+          "compatible with {}",
+          from ? from->name() : std::string("backward"), index, grad.sizes(), meta.sizes);
     grad = sum_to_size(grad, meta.sizes);
   }
   if (grad.dtype() != meta.dtype) {
@@ -303,8 +307,8 @@ Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from) {
   }
   if (!(grad.device() == meta.device)) {
     CHECK(grad.dim() == 0, RuntimeError,
-          "Function {} returned an invalid gradient - expected device {} but got {}",
-          from ? from->name() : std::string("backward"), meta.device, grad.device());
+          "Function {} returned an invalid gradient at index {} - expected device {} but got {}",
+          from ? from->name() : std::string("backward"), index, meta.device, grad.device());
     grad = to(grad, meta.device);
   }
   return grad;

@@ -22,11 +22,14 @@ std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Ten
                                  const std::vector<Edge>& inputs, const BackwardOptions& options);
 
 // Checks and fits a gradient to what its receiver expects: sums over broadcast dimensions, casts.
-Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from);
+// `from` is the node that computed it, as its result number `index`; null for a root.
+Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from, size_t index = 0);
 
 // The number of the pass that runs on this thread, -1 outside of one; whether it will reach a node.
 int64_t current_pass();
 bool pass_will_run(const Node& node);
+// Whether a pass runs that accumulates into every leaf it reaches.
+bool pass_fills_all_leaves();
 
 // Where the engine should look for a queue of callbacks to run when the current backward ends.
 void queue_callback(std::function<void()> callback);

@@ -101,9 +101,9 @@ void Node::apply(Grads& in, Grads& out) {
 
 void Node::release() {
   if (variable) return;
+  released_ = true;  // before the rules go: a custom function asks why it is dropped
   rules_.clear();
   if (whole_rule_) whole_rule_.reset();
-  released_ = true;
 }
 
 NodeExtras& Node::extras() {

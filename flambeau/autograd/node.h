@@ -59,6 +59,7 @@ struct NodeExtras {
   std::string name;                                               // of custom functions
   NodePtr parent;                                                 // anomaly: made while this ran
   std::shared_ptr<void> python_owner;                             // a custom function's context
+  std::shared_ptr<void> metadata;                                 // notes of the user, the front end's
 };
 
 class Node final : public RefCounted {

@@ -224,6 +224,113 @@ def _accept_storages(core_set: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return set_
 
 
+# Conversions --------------------------------------------------------------------------------------
+
+
+def tolist(self: Tensor) -> Any:
+    """The values as nested lists of Python numbers; a single number for a tensor without
+    dimensions.
+    """
+    return _C._tolist(self)
+
+
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """A NumPy array over the same memory.
+
+    Args:
+        force: for tensors that require gradients or are not on the CPU: gives an array of a copy.
+    """
+    return _C._to_numpy(self.detach().cpu().resolve_conj().resolve_neg() if force else self)
+
+
+def as_subclass(self: Tensor, cls: type) -> Any:
+    """A tensor of a subclass over the same values, with the same history."""
+    return _C._as_subclass(self, cls)
+
+
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **kwargs: Any,
+) -> Tensor:
+    """A new tensor with the values of `data`; dtype and device are those of this one by default."""
+    return _C._new_tensor(
+        self, data, dtype=dtype, device=device, requires_grad=requires_grad, **kwargs
+    )
+
+
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of the same dtype on the same device: of sizes, of a sequence, or empty."""
+    from flambeau._tensor_types import construct
+
+    return construct(args, self.dtype, self.device if device is None else flambeau.device(device))
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    """The name of this tensor's type (torch.FloatTensor), or the tensor converted to another."""
+    from flambeau import _tensor_types
+
+    if dtype is None:
+        return _tensor_types.type_name(self)
+    new_dtype, device = _tensor_types.resolve(dtype)
+    if device is None or device == self.device.type:
+        return self.to(new_dtype, non_blocking=non_blocking)
+    return self.to(device, new_dtype, non_blocking)
+
+
+type_.__name__ = "type"
+
+
+def is_conj(self: Tensor) -> bool:
+    """Whether the values are to be conjugated on reading: never, conj() computes."""
+    return False
+
+
+def resolve_conj(self: Tensor) -> Tensor:
+    """This tensor: its values are what they are."""
+    return self
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the other tensor has the same shape."""
+    return self.shape == other.shape
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether the other tensor is the same window on the same memory."""
+    return (
+        self.data_ptr() == tensor.data_ptr()
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
+    )
+
+
+def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
+    """Replaces each element by what a Python function of it gives. Slow."""
+    return map_(self, None, lambda value, _: function(value))
+
+
+def map_(self: Tensor, tensor: Tensor | None, function: Callable[[Any, Any], Any]) -> Tensor:
+    """Replaces each element by a Python function of it and of that of another tensor. Slow."""
+    if self.requires_grad:
+        raise RuntimeError(
+            "Can't call apply_() or map_() on Variable that requires grad. Use var.detach() first."
+        )
+    values = self.reshape(-1).tolist()
+    others = [None] * len(values) if tensor is None else tensor.expand_as(self).reshape(-1).tolist()
+    results = [function(one, two) for one, two in zip(values, others)]
+    return self.copy_(flambeau.tensor(results, dtype=self.dtype).view(self.shape))
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What a module's load_state_dict puts in the place of this tensor."""
+    return other.detach() if assign else self.detach().copy_(other)
+
+
 # Sequences and NumPy ------------------------------------------------------------------------------
 
 
@@ -329,6 +436,19 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     __deepcopy__,
     __reduce_ex__,
     __setstate__,
+    tolist,
+    numpy,
+    as_subclass,
+    new_tensor,
+    new,
+    type_,
+    is_conj,
+    resolve_conj,
+    is_same_size,
+    is_set_to,
+    apply_,
+    map_,
+    module_load,
     untyped_storage,
     storage,
     storage_type,
@@ -358,6 +478,8 @@ def attach(tensor_type: Any) -> None:
         if method.__name__ not in own:
             setattr(tensor_type, method.__name__, method)
     tensor_type._typed_storage = storage
+    tensor_type.is_neg = is_conj
+    tensor_type.resolve_neg = resolve_conj
     tensor_type.set_ = _accept_storages(tensor_type.set_)
     if "__array_priority__" not in own:
         tensor_type.__array_priority__ = 1000  # prefer Tensor over ndarray in mixed arithmetic

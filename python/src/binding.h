@@ -180,7 +180,14 @@ PyObject* call_method(const char* name, PyObject* const* args, Py_ssize_t nargs,
 bool has_override(PyObject* object);
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 extern thread_local int overrides_disabled;
-bool modes_active();  // a TorchFunctionMode wants to see every call
+extern constinit thread_local int active_modes;  // TorchFunctionModes that want to see every call
+inline bool modes_active() { return active_modes != 0; }
+// Whether an operation on these objects is taken over, by a class of theirs or by a mode.
+inline bool class_overrides(PyObject* object) {
+  return Py_TYPE(object) != tensor_type && Py_TYPE(object) != parameter_type && has_override(object);
+}
+inline bool overridden(PyObject* a) { return modes_active() || class_overrides(a); }
+inline bool overridden(PyObject* a, PyObject* b) { return overridden(a) || class_overrides(b); }
 
 // Subscripts: x[...] and x[...] = value.
 PyObject* get_item(PyObject* self, PyObject* key);

@@ -213,7 +213,17 @@ PyObject* as_subclass(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* storage_bytes(PyObject*, PyObject* object) {
+  return guarded([&]() -> PyObject* {
+    CHECK(is_tensor(object), TypeError, "_storage_bytes(): expected a tensor");
+    const StoragePtr& storage = tensor_of(object).storage();
+    const int64_t size = static_cast<int64_t>(storage->bytes());
+    return wrap(make_over(storage, size, 1, 0, DType::uint8));
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_storage_bytes", storage_bytes, METH_O, nullptr},
     {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tensor_function)), METH_VARARGS | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n\nA new tensor with the values of data: numbers, nested sequences, arrays."},
     {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_tensor)), METH_VARARGS | METH_KEYWORDS, "as_tensor(data, dtype=None, device=None)\n\nA tensor with the values of data, sharing its memory where that is possible."},
     {"_new_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(new_tensor_method)), METH_VARARGS | METH_KEYWORDS, nullptr},

@@ -95,7 +95,7 @@ PyObject* will_execute(PyObject*, PyObject* object) {
   const NodePtr node = node_of(object);
   return PyBool_FromLong(node && pass_will_run(*node));
 }
-PyObject* is_checkpoint_valid(PyObject*, PyObject*) { Py_RETURN_TRUE; }
+PyObject* is_checkpoint_valid(PyObject*, PyObject*) { return PyBool_FromLong(pass_fills_all_leaves()); }
 
 PyObject* increment_version(PyObject*, PyObject* tensor) {
   if (!is_tensor(tensor)) {

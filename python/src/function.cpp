@@ -2,6 +2,7 @@
 // Python face of the node that Function.apply makes.
 #include <algorithm>
 
+#include "flambeau/autograd/engine.h"
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/autograd/saved.h"
@@ -88,15 +89,18 @@ Object attribute_or_null(PyObject* object, const char* name) {
 }
 
 // The tensors of a tuple that the user left on the context.
-std::vector<PyObject*> tensors_in(const Object& tuple, const char* what, bool allow_none) {
+template <class ErrorType>
+std::vector<PyObject*> tensors_in(const Object& tuple, const char* what, const char* only, bool allow_none) {
   std::vector<PyObject*> items;
   if (!tuple) return items;
   CHECK(PyTuple_Check(tuple.get()), TypeError, "{} attribute is expected to be a tuple, but is {}", what, Py_TYPE(tuple.get())->tp_name);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
-    CHECK(is_tensor(item) || (allow_none && item == Py_None), TypeError,
-          "{} can only hold tensors, but argument {} is of type {}", what, i, Py_TYPE(item)->tp_name);
-    items.push_back(item);
+    if (is_tensor(item) || (allow_none && item == Py_None)) {
+      items.push_back(item);
+      continue;
+    }
+    fail<ErrorType>("{} {}, but argument {} is of type {}", what, only, i, Py_TYPE(item)->tp_name);
   }
   return items;
 }
@@ -117,8 +121,11 @@ struct BackwardRule {
     if (!context) return;
     const GilAcquire gil;
     Context* self = as_context(held(context));
-    delete std::exchange(self->saved, nullptr);
-    self->freed = true;
+    // A graph that merely died leaves the saved tensors to those who still hold the context.
+    if (self->node && self->node->released()) {
+      delete std::exchange(self->saved, nullptr);
+      self->freed = true;
+    }
     context.reset();
   }
 
@@ -157,9 +164,9 @@ struct BackwardRule {
       const int edge = edge_of_argument[i];
       if (value == Py_None) continue;
       CHECK(edge >= 0, RuntimeError,
-            "function {} returned a gradient different from None at position {}, but the corresponding forward input was not a Variable",
+            "function {} returned a gradient different than None at position {}, but the corresponding forward input was not a Variable",
             node.name(), i + 1);
-      CHECK(is_tensor(value), TypeError, "expected Variable or None (got {})", Py_TYPE(value)->tp_name);
+      CHECK(is_tensor(value), RuntimeError, "expected Variable or None (got {})", Py_TYPE(value)->tp_name);
       out[edge] = tensor_of(value);
     }
   }
@@ -236,7 +243,7 @@ Object run_forward(PyObject* cls, PyObject* context, PyObject* args) {
 void save_tensors(PyObject* self, const Outputs& outputs, const std::vector<Tensor>& results) {
   Object to_save = attribute_or_null(self, "to_save");
   if (!to_save) return;
-  const auto items = tensors_in(to_save, "save_for_backward", true);
+  const auto items = tensors_in<TypeError>(to_save, "save_for_backward", "can only save variables", true);
   auto saved = std::make_unique<std::vector<Saved>>();
   for (PyObject* item : items) {
     if (item == Py_None) {
@@ -275,8 +282,13 @@ PyObject* apply(PyObject* cls, PyObject* args) {
     Object output = run_forward(cls, context.get(), args);
     Object dirty = attribute_or_null(context.get(), "dirty_tensors");
     Object non_differentiable = attribute_or_null(context.get(), "non_differentiable");
-    Outputs outputs{args, tensors_in(dirty, "mark_dirty", false), tensors_in(non_differentiable, "mark_non_differentiable", false), node, records};
+    Outputs outputs{args, tensors_in<RuntimeError>(dirty, "mark_dirty", "can only accept variables", false),
+                    tensors_in<RuntimeError>(non_differentiable, "mark_non_differentiable", "only accepts variable arguments", false), node, records};
     if (records) {
+      if (anomaly_mode.enabled) {
+        node->extras().forward_trace = anomaly_mode.forward_trace();
+        node->extras().parent = NodePtr(running_node);
+      }
       for (PyObject* item : outputs.dirty) check_inplace("a custom Function", tensor_of(item));
       node->extras().name = Py_TYPE(context.get())->tp_name;
       as_context(context.get())->node = node.get();
@@ -298,7 +310,6 @@ PyObject* apply(PyObject* cls, PyObject* args) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(list.get(), i);
       if (!is_tensor(item)) {
-        CHECK(!single, TypeError, "{}.forward: expected to return a Tensor or a tuple, but got {}", reinterpret_cast<PyTypeObject*>(cls)->tp_name, Py_TYPE(item)->tp_name);
         if (records) node->inputs.emplace_back(GradMeta{});
         PyTuple_SET_ITEM(wrapped.get(), i, Py_NewRef(item));
         continue;

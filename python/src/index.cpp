@@ -168,10 +168,12 @@ void assign(const Tensor& target, const Tensor& value) {
 }  // namespace
 
 PyObject* get_item(PyObject* self, PyObject* key) {
-  if ((Py_TYPE(self) != tensor_type && has_override(self)) || (is_tensor(key) && Py_TYPE(key) != tensor_type && has_override(key))) [[unlikely]] {
-    Object method(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__getitem__"));
-    PyObject* const args[] = {self, key};
-    return method ? call_override(method.get(), args, 2, nullptr) : nullptr;
+  if (overridden(self) || (is_tensor(key) && class_overrides(key))) [[unlikely]] {
+    return guarded([&] {
+      Object method = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__getitem__"));
+      PyObject* const args[] = {self, key};
+      return call_override(method.get(), args, 2, nullptr);
+    });
   }
   return guarded([&]() -> PyObject* {
     const Tensor& tensor = tensor_of(self);
@@ -199,11 +201,13 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
     return -1;
   }
-  if ((Py_TYPE(self) != tensor_type && has_override(self)) || has_override(value)) [[unlikely]] {
-    Object method(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__"));
-    PyObject* const args[] = {self, key, value};
-    Object result(method ? call_override(method.get(), args, 3, nullptr) : nullptr);
-    return result ? 0 : -1;
+  if (overridden(self, value)) [[unlikely]] {
+    return guarded_int([&] {
+      Object method = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__"));
+      PyObject* const args[] = {self, key, value};
+      check(call_override(method.get(), args, 3, nullptr));
+      return 0;
+    });
   }
   return guarded_int([&] {
     const Tensor& tensor = tensor_of(self);

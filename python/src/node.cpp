@@ -96,7 +96,13 @@ PyObject* node_variable(PyObject* self, void*) {
   }
   return wrap(Tensor(node->variable));
 }
-PyObject* node_metadata(PyObject*, void*) { return PyDict_New(); }
+PyObject* node_metadata(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    std::shared_ptr<void>& metadata = node_of(self)->extras().metadata;
+    if (!metadata) metadata = hold(check(PyDict_New()).get());
+    return Py_NewRef(held(metadata));
+  });
+}
 
 // --- Hooks on tensors ---------------------------------------------------------------------------------
 

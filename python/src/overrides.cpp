@@ -13,6 +13,7 @@ PyObject* disabled_impl = nullptr;  // what a class assigns to say that it does 
 // Modes: a stack of objects whose __torch_function__ sees every call of this thread.
 thread_local std::vector<PyObject*> modes;
 thread_local bool modes_off = false;
+void count_active() { active_modes = modes_off ? 0 : static_cast<int>(modes.size()); }
 
 bool is_basic(PyTypeObject* type) {
   return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyTuple_Type ||
@@ -57,13 +58,17 @@ PyObject* guard_enter(PyObject* self, PyObject*) {
   if (ModesToo) {
     reinterpret_cast<Guard*>(self)->before = modes_off;
     modes_off = true;
+    count_active();
   }
   Py_RETURN_NONE;
 }
 template <bool ModesToo>
 PyObject* guard_exit(PyObject* self, PyObject*) {
   --overrides_disabled;
-  if (ModesToo) modes_off = reinterpret_cast<Guard*>(self)->before;
+  if (ModesToo) {
+    modes_off = reinterpret_cast<Guard*>(self)->before;
+    count_active();
+  }
   Py_RETURN_NONE;
 }
 template <bool ModesToo>
@@ -80,6 +85,7 @@ PyObject* make_guard_type(const char* name) {
 PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(overrides_disabled == 0); }
 PyObject* push_mode(PyObject*, PyObject* mode) {
   modes.push_back(Py_NewRef(mode));
+  count_active();
   Py_RETURN_NONE;
 }
 PyObject* pop_mode(PyObject*, PyObject*) {
@@ -89,6 +95,7 @@ PyObject* pop_mode(PyObject*, PyObject*) {
   }
   PyObject* mode = modes.back();
   modes.pop_back();
+  count_active();
   return mode;
 }
 PyObject* count_modes(PyObject*, PyObject*) { return PyLong_FromSize_t(modes.size()); }
@@ -107,7 +114,7 @@ PyObject* has_torch_function(PyObject*, PyObject* arguments) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
       if (has_override(PySequence_Fast_GET_ITEM(items.get(), i))) Py_RETURN_TRUE;
     }
-    return PyBool_FromLong(!modes.empty() && !modes_off);
+    return PyBool_FromLong(modes_active());
   });
 }
 
@@ -121,7 +128,7 @@ PyMethodDef functions[] = {{"_is_torch_function_enabled", is_enabled, METH_NOARG
 
 }  // namespace
 
-bool modes_active() { return !modes.empty() && !modes_off; }
+constinit thread_local int active_modes = 0;
 
 bool has_override(PyObject* object) {
   if (overrides_disabled) return false;
@@ -150,9 +157,11 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
     // The innermost mode sees the call first, with itself taken off.
     PyObject* mode = modes.back();
     modes.pop_back();
+    count_active();
     Object method(PyObject_GetAttr(mode, name_torch_function));
     Object result(method ? PyObject_CallFunctionObjArgs(method.get(), function, types.get(), tuple.get(), kwargs.get(), nullptr) : nullptr);
     modes.push_back(mode);
+    count_active();
     if (!result) throw PythonError();
     if (result.get() != Py_NotImplemented) return result.release();
   }

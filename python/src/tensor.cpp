@@ -154,8 +154,7 @@ template <BinaryFunction function>
 PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     const bool a_is = is_tensor(a), b_is = is_tensor(b);
-    if ((Py_TYPE(a) != tensor_type && Py_TYPE(a) != parameter_type && has_override(a)) ||
-        (Py_TYPE(b) != tensor_type && Py_TYPE(b) != parameter_type && has_override(b))) [[unlikely]] {
+    if (overridden(a, b)) [[unlikely]] {
       PyObject* const args[] = {a_is ? a : b, a_is ? b : a};
       return call_method(a_is ? name : reflected, args, 2, nullptr);
     }
@@ -249,9 +248,7 @@ using InplaceFunction = Tensor (*)(const Tensor&, const Operand&);
 template <InplaceFunction function>
 PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
-    const bool plain = (Py_TYPE(self) == tensor_type || Py_TYPE(self) == parameter_type || !has_override(self)) &&
-                       (Py_TYPE(other) == tensor_type || Py_TYPE(other) == parameter_type || !has_override(other));
-    if (!plain) [[unlikely]] return through_method(name, self, other);
+    if (overridden(self, other)) [[unlikely]] return through_method(name, self, other);
     const Tensor& x = tensor_of(self);
     if (is_tensor(other)) {
       const Tensor& y = tensor_of(other);
@@ -305,7 +302,7 @@ PyObject* nb_absolute(PyObject* self) { return unary_method("abs", self); }
 PyObject* nb_invert(PyObject* self) { return unary_method("bitwise_not", self); }
 
 int nb_bool(PyObject* self) {
-  if (Py_TYPE(self) != tensor_type && has_override(self)) [[unlikely]] {
+  if (overridden(self)) [[unlikely]] {
     Object value(unary_method("is_nonzero", self));
     return value ? PyObject_IsTrue(value.get()) : -1;
   }
@@ -353,7 +350,7 @@ PyObject* compare(PyObject* a, PyObject* b, int op) {
   constexpr BinaryFunction functions[] = {flambeau::lt, flambeau::le, flambeau::eq,
                                           flambeau::ne, flambeau::gt, flambeau::ge};
   return guarded([&]() -> PyObject* {
-    if ((Py_TYPE(a) != tensor_type && has_override(a)) || (Py_TYPE(b) != tensor_type && has_override(b))) [[unlikely]] {
+    if (overridden(a, b)) [[unlikely]] {
       return through_method(names[op], a, b);
     }
     Scalar number;

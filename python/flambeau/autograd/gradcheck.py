@@ -240,7 +240,7 @@ def _direction(tensor: Tensor, generator: Any, unit: bool) -> Tensor:
     weights = flambeau.rand(shape, generator=generator, dtype=dtype).to(tensor.device)
     if unit and weights.numel():
         weights = weights / weights.norm()
-    return flambeau.complex(weights[0], weights[1]) if tensor.is_complex() else weights
+    return weights[0] + 1j * weights[1] if tensor.is_complex() else weights
 
 
 def _numerical_along(
@@ -273,7 +273,7 @@ def _dot(gradient: Tensor, direction: Tensor) -> Tensor:
         return (gradient * direction).sum()
     along_real = (gradient.real * direction.real).sum()
     along_imaginary = (gradient.imag * direction.imag).sum()
-    return flambeau.complex(along_real, along_imaginary)
+    return along_real + 1j * along_imaginary
 
 
 def _fast_check(
