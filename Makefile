@@ -82,6 +82,10 @@ lint: lint-fast  ## lint-fast and clang-tidy
 format: setup  ## rewrite the sources in the project's style
 	$(BIN)/python tools/lint.py --fix format ruff
 
+.PHONY: stubs
+stubs: dev  ## write the type stubs from the built library
+	$(BIN)/python tools/stubs.py
+
 .PHONY: asan
 asan: setup  ## run the C++ tests and the smoke test under the sanitizers
 	@$(MAKE) --no-print-directory build/asan/CMakeCache.txt
