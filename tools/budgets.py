@@ -43,15 +43,21 @@ def blank_out_text(source: str) -> str:
     return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
 
 
-def without_template(head: str) -> str:
-    """A declaration without the `template <...>` in front of it."""
+def skip_balanced(text: str, begin: int, pair: str) -> int:
+    """The position behind the bracket that closes the one at `begin`."""
+    depth, end = 1, begin + 1
+    while depth and end < len(text):
+        depth += (text[end] == pair[0]) - (text[end] == pair[1])
+        end += 1
+    return end
+
+
+def without_preamble(head: str) -> str:
+    """A declaration without the `template <...>`, and the macros such as OP(...), before it."""
     head = head.lstrip()
-    while head.startswith("template"):
-        depth, end = 1, head.find("<") + 1
-        while depth and 0 < end < len(head):
-            depth += (head[end] == "<") - (head[end] == ">")
-            end += 1
-        head = head[end:].lstrip()
+    while match := re.match(r"template\s*<|[A-Z][A-Z0-9_]*\(", head):
+        pair = "<>" if match[0].endswith("<") else "()"
+        head = head[skip_balanced(head, match.end() - 1, pair) :].lstrip()
     return head
 
 
@@ -74,12 +80,12 @@ def cpp_functions(source: str) -> Iterator[tuple[str, int, int]]:
                 head_start = position + 1
         elif char == "{":
             head = text[head_start:position]
-            declared = without_template(head)
+            declared = without_preamble(head)
             named = re.search(r"([\w~:]+|operator\s*\S+)\s*\(", declared)
             transparent = re.match(r"(namespace|class|struct|union|enum|extern)\b", declared)
             if named and not transparent and not declared.rstrip().endswith("="):
                 inside, first = 1, named[1]
-                start = head_start + len(head) - len(head.lstrip())
+                start = position - len(declared)
             head_start = position + 1
         elif char in "};":
             head_start = position + 1
