@@ -7,7 +7,7 @@ Nothing here replaces a method the core has; `attach` fills in what is missing.
 from __future__ import annotations
 
 import flambeau
-from flambeau import _C
+from flambeau import _C, _utils
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +151,6 @@ def _copy_of_memory(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         return flambeau.empty_strided(
             tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
         )
-    from flambeau import _utils
     from flambeau.storage import UntypedStorage
 
     copied = UntypedStorage._of(tensor).__deepcopy__(memo)
@@ -161,13 +160,10 @@ def _copy_of_memory(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def __reduce_ex__(self: Tensor, protocol: int) -> Any:
-    from flambeau import _utils
-
-    state = self.__dict__
-    if type(self) is flambeau.Tensor and not state:
-        return _utils._reduce_tensor(self)
     func, args = _utils._reduce_tensor(self)
-    return (_rebuild_from_type_v2, (func, type(self), args, dict(state)))
+    if type(self) is flambeau.Tensor:
+        return (func, args, dict(self.__dict__)) if self.__dict__ else (func, args)
+    return (_rebuild_from_type_v2, (func, type(self), args, dict(self.__dict__)))
 
 
 def _rebuild_from_type_v2(func: Callable[..., Any], new_type: type, args: Any, state: Any) -> Any:

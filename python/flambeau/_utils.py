@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections import OrderedDict
 
 import flambeau
@@ -12,6 +13,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flambeau import Tensor
+
+
+# The core's types say that they are in a module called torch, which is not there to be imported:
+# plain pickles, and copies, rebuild their objects through functions of this one.
+
+
+def _rebuild_size(sizes: tuple[int, ...]) -> Any:
+    return flambeau.Size(sizes)
+
+
+def _rebuild_device(name: str) -> Any:
+    return flambeau.device(name)
+
+
+copyreg.pickle(flambeau.Size, lambda size: (_rebuild_size, (tuple(size),)))
+copyreg.pickle(flambeau.device, lambda device: (_rebuild_device, (str(device),)))
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:

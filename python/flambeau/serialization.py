@@ -16,6 +16,7 @@ import sys
 from types import FunctionType
 
 import flambeau
+from flambeau import _tensor, _utils
 from flambeau import storage as _storage
 from flambeau._weights_only_unpickler import (
     Unpickler,
@@ -89,6 +90,14 @@ class _Pickler(_PythonPickler):
             return str(obj).rpartition(".")[2]
         if isinstance(obj, flambeau.layout):
             return _get_layout, (str(obj),)
+        if isinstance(obj, flambeau.Size):
+            return flambeau.Size, (tuple(obj),)
+        if isinstance(obj, flambeau.device):
+            return flambeau.device, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if type(obj) is flambeau.Tensor and obj.__dict__:
+            # PyTorch's form for a tensor with attributes.
+            func, args = _utils._reduce_tensor(obj)
+            return _tensor._rebuild_from_type_v2, (func, flambeau.Tensor, args, dict(obj.__dict__))
         return NotImplemented
 
     def save_global(self, obj: Any, name: str | None = None) -> None:

@@ -86,6 +86,9 @@ bool add_enums(PyObject* module) {
   dtype_type = make_type("torch.dtype", sizeof(EnumObject), dtype_slots, none);
   layout_type = make_type("torch.layout", sizeof(EnumObject), layout_slots, none);
   memory_format_type = make_type("torch.memory_format", sizeof(EnumObject), format_slots, none);
+  for (const auto& [name, type] : {std::pair{"dtype", dtype_type}, {"layout", layout_type}, {"memory_format", memory_format_type}}) {
+    if (PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(type)) < 0) return false;
+  }
   for (int i = 0; i < dtype_count; ++i) {
     dtypes_made[i] = make_enum(dtype_type, i);
     const std::string name(dtype_name(static_cast<DType>(i)));
