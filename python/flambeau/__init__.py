@@ -77,6 +77,10 @@ def __getattr__(name):
         value = getattr(_importlib.import_module("flambeau." + _FROM.get(name, "storage")), name)
         globals()[name] = value
         return value
+    if name.endswith("Tensor") and name[0] != "_":
+        from flambeau._tensor_types import tensor_type
+
+        return tensor_type(name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 

@@ -291,6 +291,11 @@ def resolve_conj(self: Tensor) -> Tensor:
     return self
 
 
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
+    """This tensor, which is dense, converted to `dtype` if one is given."""
+    return self if dtype is None else self.to(dtype)
+
+
 def is_same_size(self: Tensor, other: Tensor) -> bool:
     """Whether the other tensor has the same shape."""
     return self.shape == other.shape
@@ -440,6 +445,7 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     type_,
     is_conj,
     resolve_conj,
+    to_dense,
     is_same_size,
     is_set_to,
     apply_,

@@ -105,7 +105,7 @@ _made: dict[tuple[str, bool], tensortype] = {}
 def tensor_type(name: str, cuda: bool = False) -> tensortype:
     """The type called `name`, such as FloatTensor."""
     if name not in _NAMES:
-        raise AttributeError(f"no tensor type is called '{name}'")
+        raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
     if (name, cuda) not in _made:
         _made[name, cuda] = _make(name, cuda)
     return _made[name, cuda]
@@ -133,7 +133,3 @@ def resolve(kind: Any) -> tuple[Any, str | None]:
     raise TypeError(
         f"type(): expected a dtype, a tensor type or its name, not {type(kind).__name__}"
     )
-
-
-def __getattr__(name: str) -> Any:
-    return tensor_type(name)
