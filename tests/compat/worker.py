@@ -46,7 +46,6 @@ def describe_tensor(tensor: Any, depth: int = 0) -> dict[str, Any]:
         data.resolve_conj().reshape(-1).tolist(), DIGITS.get(described["dtype"], 17)
     )
     if depth == 0:
-        described["version"] = tensor._version
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             grad = tensor.grad

@@ -68,7 +68,11 @@ def test_a_row_and_a_sample_make_an_op() -> None:
 
     build = COPY / "build"
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    options = [f"-DPython_EXECUTABLE={sys.executable}", "-DFLAMBEAU_TESTS=OFF", "-DFLAMBEAU_ISAS=v3"]
+    options = [
+        f"-DPython_EXECUTABLE={sys.executable}",
+        "-DFLAMBEAU_TESTS=OFF",
+        "-DFLAMBEAU_ISAS=v3",
+    ]
     run("cmake", "--preset", "dev", "-B", str(build), *generator, *options)
     run("cmake", "--build", str(build), "-j", str(os.cpu_count()))
 
