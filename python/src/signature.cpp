@@ -151,6 +151,19 @@ std::string describe(const std::vector<Parameter>& parameters) {
   return text + ")";
 }
 
+// A field a line, as PyTorch writes them.
+PyObject* named_tuple_repr(PyObject* self) {
+  std::string text = std::string(Py_TYPE(self)->tp_name) + "(";
+  const PyMemberDef* fields = Py_TYPE(self)->tp_members;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
+    Object item(PyObject_Repr(PyTuple_GET_ITEM(self, i)));
+    const char* item_text = item ? PyUnicode_AsUTF8(item.get()) : nullptr;
+    if (!item_text) return nullptr;
+    text += std::string(i ? ",\n" : "\n") + fields[i].name + "=" + item_text;
+  }
+  return PyUnicode_FromString((text + ")").c_str());
+}
+
 PyTypeObject* named_tuple(const std::string& op, const std::vector<std::string_view>& names) {
   static std::unordered_map<std::string, PyTypeObject*> made;
   PyTypeObject*& type = made[op];
@@ -161,7 +174,9 @@ PyTypeObject* named_tuple(const std::string& op, const std::vector<std::string_v
   }
   PyStructSequence_Desc description{(new std::string("torch.return_types." + op))->c_str(), "", fields,
                                     static_cast<int>(names.size())};
-  return type = PyStructSequence_NewType(&description);
+  type = PyStructSequence_NewType(&description);
+  if (type) type->tp_repr = named_tuple_repr;
+  return type;
 }
 
 Overload read_overload(const OpDef* op) {
