@@ -173,11 +173,13 @@ class Comparison:
         else:
             same = got["value"] == want["value"]
             return None if same else f"{got['value']!r} instead of {want['value']!r}"
+        found = []
         for key, one, other in pairs:
             text = self._described(one, other)
             if text is not None:
-                return f"[{key}] {text}"
-        return None
+                found.append(f"[{key}] {text}")
+        rest = [f"... and {len(found) - 12} more"] if len(found) > 12 else []
+        return "\n  ".join(found[:12] + rest) or None
 
     def _close(self, got: list[Any], want: list[Any], dtype: str) -> bool:
         """Equality, within the tolerance of the dtype relative to the largest finite element."""

@@ -1,8 +1,7 @@
 """Programs written by hand, statement by statement the same under Flambeau and under PyTorch.
 
-The files in tests/compat/scripts hold them; `# %%` starts a new program. Where a statement holds a
-list of expressions, each is compared as a variable of its own, so that one report shows all that
-differ.
+The files in tests/compat/scripts hold them; `# %%` starts a new program. A list that nothing reads
+is a list of questions: each is compared as a variable of its own.
 """
 
 from __future__ import annotations
@@ -18,15 +17,18 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 def statements(source: str) -> list[str]:
     """The statements of a program; `x = [a, b]` becomes `x_0 = a`, `x_1 = b`."""
+    tree = ast.parse(source)
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     found = []
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List) and node.value.elts:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List):
             (target,) = node.targets
             assert isinstance(target, ast.Name)
-            found += [f"{target.id}_{k} = {ast.unparse(e)}" for k, e in enumerate(node.value.elts)]
-            found.append(ast.unparse(node))
-        else:
-            found.append(ast.unparse(node))
+            if target.id not in used:
+                parts = enumerate(node.value.elts)
+                found += [f"{target.id}_{k} = {ast.unparse(part)}" for k, part in parts]
+                continue
+        found.append(ast.unparse(node))
     return found
 
 
