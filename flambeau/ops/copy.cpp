@@ -12,6 +12,10 @@ namespace {
 void copy_values(const Tensor& to, const Tensor& from) {
   if (to.numel() == 0 || to.device().is_meta() || from.device().is_meta()) return;
   if (to.device() == from.device()) {
+    if (!(from.sizes() == to.sizes())) {
+      const NoGrad off;
+      return copy_values(to, expand(from, to.sizes()));
+    }
     TensorIter iter;
     Tensor out = to;
     const DType dtype = to.dtype();

@@ -162,6 +162,14 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   const bool needs_a = (a.requires_grad() && row.keeps_a & Keep::a) ||
                        (b.requires_grad() && row.keeps_b & Keep::a);
   if (records && in_place && needs_a) saved_a = clone(a.tensor());
+  // So does the other operand, if it lies in the same memory.
+  const bool needs_b = (a.requires_grad() && row.keeps_a & Keep::b) ||
+                       (b.requires_grad() && row.keeps_b & Keep::b);
+  Tensor saved_b;
+  if (records && in_place && needs_b && b.is_tensor() &&
+      b.tensor().storage() == out.storage()) {
+    saved_b = clone(b.tensor());
+  }
   (*row.slot)(iter.device.type, iter, nullptr);
   if (out.defined()) {
     if (!result.is_same(out)) {
@@ -178,7 +186,8 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
     return needed || operand.is_tensor() ? as_tensor(operand, dtype, device) : Tensor();
   };
   const Tensor tensor_a = saved_a.defined() ? saved_a : kept(a, (row.keeps_a | row.keeps_b) & Keep::a);
-  const Tensor tensor_b = kept(b, (row.keeps_a | row.keeps_b) & Keep::b);
+  const Tensor tensor_b =
+      saved_b.defined() ? saved_b : kept(b, (row.keeps_a | row.keeps_b) & Keep::b);
   static const Tensor none;
   const Tensor& input_a = a.is_tensor() ? a.tensor() : none;
   const Tensor& input_b = b.is_tensor() ? b.tensor() : none;

@@ -178,7 +178,7 @@ Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Oper
   return self;
 }
 Tensor scatter(const Tensor& input, int64_t dim, const Tensor& index, const Operand& src) {
-  return scatter_(clone(input), dim, index, src);
+  return scatter_(clone(input, MemoryFormat::contiguous), dim, index, src);
 }
 
 Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
@@ -193,7 +193,7 @@ Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const 
   return self;
 }
 Tensor scatter_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) {
-  return scatter_add_(clone(input), dim, index, src);
+  return scatter_add_(clone(input, MemoryFormat::contiguous), dim, index, src);
 }
 OP(scatter_add, "scatter_add(input, dim, index, src)",
    "A copy of input to which the elements of src are added at the places along dim that index "
@@ -218,7 +218,7 @@ Tensor scatter_with_(const Tensor& self, int64_t dim, const Tensor& index, const
 }
 Tensor scatter_with(const Tensor& input, int64_t dim, const Tensor& index, const Operand& src,
                     std::optional<std::string_view> reduce) {
-  return scatter_with_(clone(input), dim, index, src, reduce);
+  return scatter_with_(clone(input, MemoryFormat::contiguous), dim, index, src, reduce);
 }
 Tensor scatter_value_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                       std::optional<std::string_view> reduce) {
@@ -226,7 +226,7 @@ Tensor scatter_value_(const Tensor& self, int64_t dim, const Tensor& index, cons
 }
 Tensor scatter_value(const Tensor& input, int64_t dim, const Tensor& index, const Scalar& value,
                      std::optional<std::string_view> reduce) {
-  return scatter_with_(clone(input), dim, index, value, reduce);
+  return scatter_with_(clone(input, MemoryFormat::contiguous), dim, index, value, reduce);
 }
 
 }  // namespace

@@ -80,28 +80,27 @@ struct ReduceRule {
     return {kept(mine * share), theirs * gather(share, dim, at)};
   }
 
-  // The product of the others at the same place: without zeros by division; a single zero receives
-  // the product of the rest; beside a zero, everybody else receives nothing.
+  // The product of the others at the same place: the whole over the element itself; a single zero
+  // receives the product of the rest, and beside it the whole is zero already.
   std::pair<Tensor, Tensor> of_product(const Tensor& g) const {
-    const Tensor at = index(), source = corner(src(), at.sizes()), x = self();
+    const Tensor at = index(), source = corner(src(), at.sizes());
+    const Tensor x = include_self ? self() : scatter(self(), dim, at, 1);
     const Tensor x_zero = x == 0, source_zero = source == 0;
-    const Tensor plain_x = masked_fill(x, x_zero, 1),
-                 plain_source = masked_fill(source, source_zero, 1);
-    const Tensor start = include_self ? plain_x : scatter(plain_x, dim, at, 1);
-    const Tensor product = scatter_reduce(start, dim, at, plain_source, "prod", true);
-    const Tensor own_zeros = to(x_zero, g.dtype());
-    const Tensor zeros_there = scatter_add(include_self ? own_zeros : zeros_like(own_zeros), dim,
-                                           at, to(source_zero, g.dtype()));
-    const auto others = [](const Tensor& value, const Tensor& is_zero, const Tensor& whole,
-                           const Tensor& zero_count) {
-      return where(is_zero, where(zero_count == 1, whole, 0),
-                   where(zero_count == 0, whole / value, 0));
-    };
-    const Tensor for_self = g * others(plain_x, x_zero, product, zeros_there);
-    const Tensor for_source =
-        gather(g, dim, at) *
-        others(plain_source, source_zero, gather(product, dim, at), gather(zeros_there, dim, at));
-    return {kept(for_self), for_source};
+    const Tensor zero_count =
+        scatter_add(to(x_zero, g.dtype()), dim, at, to(source_zero, g.dtype()));
+    CHECK(!grad_enabled() || nonzero(zero_count > 1).numel() == 0, RuntimeError,
+          "scatter_reduce(): Double backward is unsupported for src when >1 zeros in src are "
+          "scattered "
+          "to the same position in self");
+    const Tensor plain_x = masked_fill(x, x_zero, 1);
+    const Tensor plain_source = masked_fill(source, source_zero, 1);
+    const Tensor whole = scatter_reduce(x, dim, at, source, "prod", true);
+    const Tensor rest = scatter_reduce(plain_x, dim, at, plain_source, "prod", true);
+    const Tensor for_zero = where(zero_count == 1, rest, 0);
+    const Tensor of_x = where(x_zero, for_zero, whole / plain_x);
+    const Tensor of_source =
+        where(source_zero, gather(for_zero, dim, at), gather(whole, dim, at) / plain_source);
+    return {kept(g * of_x), gather(g, dim, at) * of_source};
   }
 };
 
@@ -150,7 +149,8 @@ Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, con
 
 Tensor scatter_reduce(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src,
                       std::string_view reduce, bool include_self) {
-  return scatter_reduce_(clone(input), dim, index, src, reduce, include_self);
+  return scatter_reduce_(clone(input, MemoryFormat::contiguous), dim, index, src, reduce,
+                         include_self);
 }
 OP(scatter_reduce, "scatter_reduce(input, dim, index, src, reduce, *, include_self=True)",
    "A copy of input combined with the elements of src at the places along dim that index names.")

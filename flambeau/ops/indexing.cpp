@@ -215,8 +215,8 @@ Places places_along(const Tensor& self, int64_t dim, const Tensor& index, const 
   return indexing.finish(rules);
 }
 
-Tensor read(const char* op, const Places& places) {
-  Tensor out;
+// Into `out` where it is given, else into a new tensor in the order of dimensions of the source.
+Tensor read(const char* op, const Places& places, Tensor out = {}) {
   const DType dtype = places.window.dtype();
   const Operand inputs[] = {places.window, places.offsets};
   TensorIter iter;
@@ -361,21 +361,23 @@ Tensor with_dims(const Tensor& self) {
   return self.dim() == 0 ? make_alias(self, 1, 1, self.offset()) : self;
 }
 
-// Checks that slices of source fit those of self, with one slice for each index.
-void check_slices(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
-                  const Tensor& source) {
+void check_same_type(const char* op, const Tensor& self, const Tensor& source) {
   CHECK(self.dtype() == source.dtype(), RuntimeError,
         "{}(): self ({}) and source ({}) must have the same scalar type", op,
         dtype_legacy_name(self.dtype()), dtype_legacy_name(source.dtype()));
   CHECK(self.device() == source.device(), RuntimeError,
         "{}(): self and source must be on the same device, got {} and {}", op, self.device(),
         source.device());
-  const int64_t given = source.dim() == 0 ? 1 : dim < source.dim() ? source->sizes[dim] : -1;
-  CHECK(index.numel() == given, RuntimeError,
-        "{}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", op,
-        index.numel(), given, dim);
-  if (source.dim() == 0 && self.dim() <= 1) return;
-  bool same = self.dim() == source.dim() || (self.dim() == 0 && source.dim() == 1);
+}
+
+// How many slices source has along dim; -1 if it has no such dimension.
+int64_t slices_of(const Tensor& source, int64_t dim) {
+  return source.dim() == 0 ? 1 : dim < source.dim() ? source->sizes[dim] : -1;
+}
+
+// Checks that slices of source have the shape of those of self.
+void check_slices(const char* op, const Tensor& self, int64_t dim, const Tensor& source) {
+  bool same = self.dim() == source.dim();
   for (int64_t d = 0; same && d < self.dim(); ++d) {
     same = d == dim || self->sizes[d] == source->sizes[d];
   }
@@ -395,8 +397,10 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   const Tensor vector = vector_index("index_select", index, input);
   CHECK(input.dim() > 0 || vector.numel() == 1, RuntimeError,
         "index_select(): Index to scalar can have only 1 value, got {} value(s)", vector.numel());
-  const Tensor out_of = with_dims(input);
-  Tensor out = read("index_select", places_along(out_of, dim, vector, {}));
+  const Tensor source = with_dims(input);
+  const Places places = places_along(source, dim, vector, {});
+  Tensor out =
+      read("index_select", places, make_tensor(places.shape, input.dtype(), input.device()));
   if (input.dim() == 0) out = make_alias(out, {}, {}, out.offset());
   if (Record r{"index_select", out, {input}}) {
     r.wrt(0, [shape = input->sizes, dim, saved = r.save(index)](const Tensor& g) {
@@ -412,7 +416,12 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
                   const Scalar& alpha) {
   dim = wrap_dim(dim, self.dim());
   const Tensor vector = vector_index("index_add_", index, self);
-  check_slices("index_add_", self, dim, vector, source);
+  check_same_type("index_add_", self, source);
+  CHECK(
+      vector.numel() == slices_of(source, dim), RuntimeError,
+      "index_add_(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}",
+      vector.numel(), slices_of(source, dim), dim);
+  check_slices("index_add_", self, dim, source);
   check_inplace("index_add_", self);
   check_no_internal_overlap("index_add_", self);
   Tensor values = apart_from(self, source);
@@ -450,7 +459,11 @@ Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const T
         "index_copy_(): Expected a long tensor for index, but got {}",
         dtype_legacy_name(index.dtype()));
   const Tensor vector = vector_index("index_copy_", index, self);
-  check_slices("index_copy_", self, dim, vector, source);
+  check_same_type("index_copy_", self, source);
+  CHECK(vector.numel() == slices_of(source, dim), IndexError,
+        "index_copy_(): Number of indices ({}) should be equal to source.size(dim) ({})",
+        vector.numel(), slices_of(source, dim));
+  if (source.dim() > 0 && self.dim() > 0) check_slices("index_copy_", self, dim, source);
   check_inplace("index_copy_", self);
   check_no_internal_overlap("index_copy_", self);
   const Tensor target = with_dims(self);

@@ -266,8 +266,10 @@ Tensor select(const Tensor& input, int64_t dim, int64_t index) {
   dim = wrap_dim(dim, input.dim());
   const int64_t size = input->sizes[dim];
   CHECK(index >= -size && index < size, IndexError,
-        "select(): index {} out of range for tensor of size {} at dimension {}", index,
-        input.sizes(), dim);
+        "index {} is out of bounds for dimension {} with size {} (select(): index {} out of range "
+        "for "
+        "tensor of size {} at dimension {})",
+        index, dim, size, index, input.sizes(), dim);
   if (index < 0) index += size;
   Dims sizes = input->sizes, strides = input->strides;
   sizes.erase(sizes.begin() + dim);

@@ -135,7 +135,6 @@ Tensor detach(const Tensor& input) { return detach_alias(input); }
 
 OP_VIEW(detach, "detach(input)", "The same values without history: no gradient flows through.")
 OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.")
-OP_FUNCTION(detach_, "detach_(input)", "Cuts input off from its history.")
 OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.")
 OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.")
 OP_METHOD(transpose_, "swapaxes_(self, axis0, axis1)", "Exchanges two dimensions of self.")

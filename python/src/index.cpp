@@ -118,6 +118,8 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
       result.view = select(result.view, dim, number);
     } else if (PySequence_Check(key) && !PyUnicode_Check(key)) {
       apply_tensor(result, dim, tensor_from_sequence(key, self.device()));
+    } else if (PyUnicode_Check(key)) {
+      fail<TypeError>("new(): invalid data type 'str'");
     } else {
       fail<IndexError>("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
                        "indices (got {})",
@@ -127,7 +129,25 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
   return result;
 }
 
+// As in older NumPy, a short list that holds sequences, slices, tensors or None stands for a tuple:
+// x[[[0, 2], [1, 1]]] is x[[0, 2], [1, 1]].
+bool stands_for_tuple(PyObject* key) {
+  constexpr Py_ssize_t longest = 32;
+  if (!PyList_Check(key) || PyList_GET_SIZE(key) >= longest) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(key); ++i) {
+    PyObject* item = PyList_GET_ITEM(key, i);
+    if (is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis ||
+        (PySequence_Check(item) && !PyUnicode_Check(item))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Applied apply_key(const Tensor& self, PyObject* key) {
+  if (stands_for_tuple(key)) {
+    return apply_key(self, PySequence_Fast_ITEMS(key), PyList_GET_SIZE(key));
+  }
   if (PyTuple_Check(key)) return apply_key(self, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
   return apply_key(self, &key, 1);
 }

@@ -56,7 +56,7 @@ std::vector<Tensor>& next_list(Frame& frame) {
   return list;
 }
 
-bool convert_tensors(PyObject* object, Frame& frame, Value& value) {
+bool convert_tensors(PyObject* object, const Parameter& p, int at, Frame& frame, Value& value) {
   if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
   if (frame.n_tensors == Frame::most_lists) return false;
   std::vector<Tensor>& list = next_list(frame);
@@ -64,11 +64,12 @@ bool convert_tensors(PyObject* object, Frame& frame, Value& value) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
   list.reserve(n);
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (items[i] == Py_None) {
+    if (items[i] == Py_None && p.text == "indices") {  // stands for a whole dimension
       list.emplace_back();
       continue;
     }
-    if (!is_tensor(items[i])) return false;
+    CHECK(is_tensor(items[i]), TypeError, "expected Tensor as element {} in argument {}, but got {}", i,
+          at, Py_TYPE(items[i])->tp_name);
     list.push_back(tensor_of(items[i]));
     frame.largest = std::max(frame.largest, list.back().numel() * n);
   }
@@ -171,7 +172,7 @@ bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
       return true;
     case Kind::ints: return convert_ints(object, p, frame, value);
     case Kind::reals: return convert_reals(object, frame, value);
-    case Kind::tensors: return convert_tensors(object, frame, value);
+    case Kind::tensors: return convert_tensors(object, p, at, frame, value);
     case Kind::dtype: return convert_dtype(object, value);
     case Kind::device:
       new (&frame.rooms[at].device) Device();
@@ -352,13 +353,10 @@ bool match(const Overload& overload, const Call& call, Frame& frame, Mismatch& m
       frame.values[i].options = &frame.options;
     } else if (!seen[i]) {
       if (p.required) {
-        if (p.takes_rest) {  // x.view() with nothing: the empty shape
+        if (p.takes_rest && p.kind == Kind::tensors) {  // block_diag() of nothing
           frame.values[i].given = true;
-          frame.values[i].span = {nullptr, 0};
-          if (p.kind == Kind::tensors) {
-            frame.values[i].tensors = &next_list(frame);
-            ++frame.n_tensors;
-          }
+          frame.values[i].tensors = &next_list(frame);
+          ++frame.n_tensors;
           continue;
         }
         miss = {Fault::missing, i, nullptr};
@@ -554,6 +552,25 @@ bool any_override(const Call& call) {
   return false;
 }
 
+// out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient.
+void check_no_gradients(const Family& family, const Call& call) {
+  if (!grad_enabled()) return;
+  const auto wants = [](PyObject* object) { return is_tensor(object) && tensor_of(object).requires_grad(); };
+  bool any = false;
+  for (Py_ssize_t i = 0; i < call.nargs + call.keywords(); ++i) {
+    PyObject* object = call.args[i];
+    any |= wants(object);
+    if (!PyTuple_Check(object) && !PyList_Check(object)) continue;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(object); ++k) {
+      any |= wants(PySequence_Fast_GET_ITEM(object, k));
+    }
+  }
+  CHECK(!any, RuntimeError,
+        "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+        "arguments requires grad.",
+        family.name);
+}
+
 PyObject* call_family(const Family& family, const Call& call) {
   PyObject* out = nullptr;
   for (Py_ssize_t k = 0; k < call.keywords(); ++k) {
@@ -562,13 +579,9 @@ PyObject* call_family(const Family& family, const Call& call) {
   Frame frame;
   Result result;
   if (out && out != Py_None && !family.inplace_by_copy) {
+    check_no_gradients(family, call);
     if (!family.out_forms.empty()) {
       const Overload& direct = find(family, family.out_forms, call, frame, nullptr);
-      const Tensor& target = tensor_of(out);
-      CHECK(!(grad_enabled() && target.requires_grad()), RuntimeError,
-            "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad.",
-            family.name);
       const NoGrad off;
       run(direct, frame, result);
       return Py_NewRef(out);

@@ -430,7 +430,7 @@ GETTER(mH, {
 })
 GETTER(real, return wrap(tensor.is_complex() ? real(tensor) : tensor);)
 GETTER(imag, {
-  CHECK(tensor.is_complex(), RuntimeError, "imag is not implemented for tensors with non-complex dtypes.");
+  CHECK(tensor.is_complex(), TypeError, "imag is not implemented for tensors with non-complex dtypes.");
   return wrap(imag(tensor));
 })
 GETTER(name, Py_RETURN_NONE;)
