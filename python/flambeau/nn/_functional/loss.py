@@ -169,8 +169,8 @@ def _same_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         "Please ensure they have the same size.",
         stacklevel=3,
     )
-    size = flambeau.broadcast_shapes(input.size(), target.size())
-    return input.expand(size), target.expand(size)
+    input, target = flambeau.broadcast_tensors(input, target)
+    return input, target
 
 
 def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
@@ -268,7 +268,7 @@ def binary_cross_entropy(
             f"({input.size()}) is deprecated. Please ensure they have the same size."
         )
     if weight is not None:
-        weight = weight.expand(flambeau.broadcast_shapes(target.size(), weight.size()))
+        weight = flambeau.broadcast_tensors(weight, target)[0]
     return _C.binary_cross_entropy(input, target, weight, get_enum(reduction))
 
 
