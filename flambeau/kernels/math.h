@@ -230,7 +230,7 @@ FN T sign(T x) {
   if constexpr (std::is_same_v<T, bool>) {
     return x;
   } else if constexpr (std::is_floating_point_v<T>) {
-    return x != x ? x : T((x > 0) - (x < 0));
+    return T((x > 0) - (x < 0));  // 0 for NaN
   } else {
     return static_cast<T>((x > 0) - (x < 0));
   }
@@ -336,6 +336,52 @@ INTEGER FN T shift_right(T a, T b) {
     return std::is_signed_v<T> ? static_cast<T>(a >> (width - 1)) : T(0);
   }
   return static_cast<T>(a >> (static_cast<int>(b) < most ? static_cast<int>(b) : most));
+}
+
+// Where one is NaN, the other.
+template <class T>
+FN T fmax(T a, T b) {
+  return a != a ? b : b != b ? a : a < b ? b : a;
+}
+template <class T>
+FN T fmin(T a, T b) {
+  return a != a ? b : b != b ? a : b < a ? b : a;
+}
+FN float copysign(float a, float b) { return ::copysignf(a, b); }
+FN double copysign(double a, double b) { return ::copysign(a, b); }
+FN float hypot(float a, float b) { return ::hypotf(a, b); }
+FN double hypot(double a, double b) { return ::hypot(a, b); }
+FN float nextafter(float a, float b) { return ::nextafterf(a, b); }
+FN double nextafter(double a, double b) { return ::nextafter(a, b); }
+// log(e**a + e**b) and its base-2 sibling, without overflow; equal infinities stay.
+REAL FN T logaddexp(T a, T b) {
+  const T top = a > b ? a : b;
+  return isinf(a) && a == b ? a : top + log1p(exp(-abs(a - b)));
+}
+REAL FN T logaddexp2(T a, T b) {
+  const T top = a > b ? a : b;
+  return isinf(a) && a == b ? a : top + log1p(exp2(-abs(a - b))) * T(1.44269504088896340736);
+}
+template <class T>
+FN T heaviside(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (a != a) return a;
+  }
+  return a == T(0) ? b : static_cast<T>(a > T(0));
+}
+INTEGER FN T gcd(T a, T b) {
+  a = abs(a);
+  b = abs(b);
+  while (b != 0) {
+    const T rest = fmod(a, b);
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+INTEGER FN T lcm(T a, T b) {
+  const T divisor = gcd(a, b);
+  return divisor == 0 ? T(0) : abs(times(div_trunc(a, divisor), b));
 }
 
 FN float pow(float a, float b) { return ::powf(a, b); }

@@ -7,4 +7,4 @@
 #undef BINARY
 #undef KERNEL
 #undef COMPARE
-#undef BITWISE
+#undef INTEGERS

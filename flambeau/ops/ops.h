@@ -31,7 +31,7 @@ namespace flambeau {
 #define COMPARE(name, dtypes, value, doc)                  \
   Tensor name(const Operand& input, const Operand& other); \
   Tensor name##_(const Tensor& self, const Operand& other);
-#define BITWISE(name, dtypes, value, doc) COMPARE(name, dtypes, value, doc)
+#define INTEGERS(name, dtypes, value, doc) COMPARE(name, dtypes, value, doc)
 #include "flambeau/kernels/binary.def"
 #include "flambeau/kernels/no_rows.h"
 

@@ -10,6 +10,7 @@ namespace {
 
 constexpr double ln_2 = 0.69314718055994530942;
 constexpr double ln_10 = 2.30258509299404568402;
+constexpr double degree = 0.017453292519943295769;
 constexpr double two_over_sqrt_pi = 1.12837916709551257390;
 
 Tensor silu_gradient(const Tensor& g, const Tensor& x) {
@@ -138,7 +139,7 @@ Tensor share_of_extreme(const Tensor& g, const Tensor& mine, const Tensor& other
   BINARY_FUNCTIONS(name)                                                                       \
   BINARY_OPS(name, doc)
 #define COMPARE(name, dtypes, value, doc) PLAIN_ROW(name, dtypes, OutDType::boolean, doc)
-#define BITWISE(name, dtypes, value, doc)                                                      \
+#define INTEGERS(name, dtypes, value, doc)                                                      \
   PLAIN_ROW(name, dtypes, OutDType::same, doc)                                                 \
   static Tensor name##_number(const Scalar& self, const Tensor& other) {                       \
     return name(Operand(self), other);                                                         \

@@ -46,6 +46,11 @@ void load_backend(DeviceType type) {
                      cuda_failure);
 }
 
+bool backend_loaded(DeviceType type) {
+  const std::lock_guard lock(loading);
+  return type != DeviceType::cuda || cuda_loaded;
+}
+
 bool backend_available(DeviceType type) { return type != DeviceType::cuda || try_load_cuda(); }
 
 const DeviceRuntime& device_runtime(DeviceType type) {

@@ -10,6 +10,7 @@ namespace flambeau {
 // missing if there is none. Cheap when loaded already.
 void load_backend(DeviceType type);
 bool backend_available(DeviceType type);  // the same question without an exception
+bool backend_loaded(DeviceType type);     // already; loads nothing
 
 // What a backend tells about its devices; the CPU and meta backends have one each.
 struct DeviceRuntime {

@@ -171,14 +171,21 @@ PyObject* as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 // x.new_tensor(data): as tensor(data), with x's dtype and device.
-PyObject* new_tensor_method(PyObject*, PyObject* args, PyObject* kwargs) {
+PyObject* new_tensor_method(PyObject* object, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    CHECK(PyTuple_GET_SIZE(args) >= 1 && is_tensor(PyTuple_GET_ITEM(args, 0)), TypeError, "new_tensor(): expected a tensor");
-    const Tensor self = tensor_of(PyTuple_GET_ITEM(args, 0));
-    Object rest = check(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
-    const Arguments a = parse(rest.get(), kwargs, "O|$OOpp:new_tensor");
+    const Tensor& self = tensor_of(object);
+    const Arguments a = parse(args, kwargs, "O|$OOpp:new_tensor");
     return finish(copy_of_data(a.data, a.dtype.value_or(self.dtype()), a.device.value_or(self.device())), a.requires_grad);
   });
+}
+
+// A tensor over the object's own memory, if it has memory that one can share.
+Tensor shared_view(PyObject* object) {
+  if (is_tensor(object)) return tensor_of(object);
+  if (Tensor view = tensor_over_array(object); view.defined()) return view;
+  if (PyList_Check(object) || PyTuple_Check(object) || !PyObject_HasAttrString(object, "__dlpack__")) return {};
+  Object made = check(from_dlpack_object(object));
+  return tensor_of(made.get());
 }
 
 PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
@@ -193,21 +200,18 @@ PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
   return list.release();
 }
 
-PyObject* tolist(PyObject*, PyObject* object) {
+PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    CHECK(is_tensor(object), TypeError, "tolist(): expected a tensor");
     const NoGrad off;
-    CHECK(!tensor_of(object).device().is_meta(), NotImplementedError, "tolist() cannot be called on meta tensors");
-    const Tensor tensor = to(tensor_of(object), Device());
+    CHECK(!tensor_of(self).device().is_meta(), NotImplementedError, "tolist() cannot be called on meta tensors");
+    const Tensor tensor = to(tensor_of(self), Device());
     return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
   });
 }
 
-PyObject* as_subclass(PyObject*, PyObject* args) {
+PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&]() -> PyObject* {
-    PyObject *self = nullptr, *cls = nullptr;
-    if (!PyArg_ParseTuple(args, "OO!:as_subclass", &self, &PyType_Type, &cls)) return nullptr;
-    CHECK(is_tensor(self) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), TypeError,
+    CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), TypeError,
           "as_subclass(): cls must be a subclass of Tensor");
     return wrap_as(reinterpret_cast<PyTypeObject*>(cls), alias(tensor_of(self)));
   });
@@ -222,14 +226,45 @@ PyObject* storage_bytes(PyObject*, PyObject* object) {
   });
 }
 
+PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"obj", "dtype", "device", "copy", "requires_grad", nullptr};
+    PyObject *object = nullptr, *dtype = Py_None, *device = Py_None, *copy = Py_None;
+    int requires_grad = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:asarray", const_cast<char**>(names), &object, &dtype, &device, &copy, &requires_grad)) return nullptr;
+    CHECK(dtype == Py_None || is_dtype(dtype), TypeError, "asarray(): argument 'dtype' must be torch.dtype, not {}", Py_TYPE(dtype)->tp_name);
+    std::optional<DType> type;
+    if (dtype != Py_None) type = dtype_of_object(dtype);
+    std::optional<Device> place;
+    if (device != Py_None) {
+      Device given;
+      CHECK(device_from(device, given), TypeError, "asarray(): argument 'device' must be torch.device, not {}", Py_TYPE(device)->tp_name);
+      place = given;
+    }
+    Tensor shared = shared_view(object);
+    if (!shared.defined()) {
+      CHECK(copy != Py_False, ValueError, "can't alias arbitrary sequence into a tensor.");
+      return finish(copy_of_data(object, type, place), requires_grad != 0);
+    }
+    const bool changes = (type && *type != shared.dtype()) || (place && !(place->type == shared.device().type));
+    CHECK(!(copy == Py_False && changes), ValueError, "can't alias tensor with a different dtype or device without copying");
+    Tensor result = to(shared, place, type, false, copy == Py_True, {});
+    if (requires_grad && result.is_same(shared)) result = detach_alias(result);
+    if (!requires_grad && result.requires_grad() && copy == Py_True) result = detach_alias(result);
+    return requires_grad ? finish(result, true) : wrap(std::move(result));
+  });
+}
+
 PyMethodDef functions[] = {
     {"_storage_bytes", storage_bytes, METH_O, nullptr},
     {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tensor_function)), METH_VARARGS | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n\nA new tensor with the values of data: numbers, nested sequences, arrays."},
     {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_tensor)), METH_VARARGS | METH_KEYWORDS, "as_tensor(data, dtype=None, device=None)\n\nA tensor with the values of data, sharing its memory where that is possible."},
-    {"_new_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(new_tensor_method)), METH_VARARGS | METH_KEYWORDS, nullptr},
-    {"_tolist", tolist, METH_O, nullptr},
-    {"_as_subclass", as_subclass, METH_VARARGS, nullptr},
+    {"asarray", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(asarray)), METH_VARARGS | METH_KEYWORDS, "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n\nA tensor of obj's values: shared where possible, copied where asked or needed."},
     {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"new_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(new_tensor_method)), METH_VARARGS | METH_KEYWORDS, "new_tensor(data, *, dtype=None, device=None, requires_grad=False)\n\nA new tensor with the values of data, of self's dtype and device."},
+                         {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+                         {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
+                         {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -267,6 +302,6 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-bool add_construct(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool add_construct(PyObject* module) { return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0; }
 
 }  // namespace flambeau::python

@@ -59,10 +59,13 @@ PyObject* from_numpy(PyObject*, PyObject* array) {
   });
 }
 
-// _to_numpy(tensor): an array over the same memory, which it keeps alive.
-PyObject* to_numpy(PyObject*, PyObject* object) {
+// x.numpy(*, force=False): an array over the same memory, which it keeps alive.
+PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    const Tensor& tensor = tensor_of(object);
+    static const char* names[] = {"force", nullptr};
+    int force = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", const_cast<char**>(names), &force)) return nullptr;
+    const Tensor tensor = force ? to(detach_alias(tensor_of(self)), Device()) : tensor_of(self);
     const char* type = array_text(tensor.dtype());
     CHECK(type, TypeError, "Got unsupported ScalarType {}", dtype_legacy_name(tensor.dtype()));
     CHECK(tensor.device().is_cpu(), TypeError,
@@ -87,8 +90,49 @@ PyObject* to_numpy(PyObject*, PyObject* object) {
   });
 }
 
+PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"buffer", "dtype", "count", "offset", "requires_grad", nullptr};
+    PyObject *object = nullptr, *type = nullptr;
+    Py_ssize_t count = -1, offset = 0;
+    int requires_grad = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$Onnp:frombuffer", const_cast<char**>(names), &object, &type, &count, &offset, &requires_grad)) return nullptr;
+    CHECK(type && is_dtype(type), TypeError, "frombuffer() missing 1 required keyword argument: 'dtype'");
+    CHECK(PyObject_CheckBuffer(object), ValueError, "object does not implement Python buffer protocol.");
+    const DType dtype = dtype_of_object(type);
+    const auto item = static_cast<Py_ssize_t>(item_size(dtype));
+    // Held until the last tensor over it is gone.
+    struct Held {
+      Py_buffer buffer{};
+      ~Held() {
+        const GilAcquire gil;
+        PyBuffer_Release(&buffer);
+      }
+    };
+    auto view = std::make_shared<Held>();
+    if (PyObject_GetBuffer(object, &view->buffer, PyBUF_WRITABLE) < 0) {
+      PyErr_Clear();
+      if (PyObject_GetBuffer(object, &view->buffer, PyBUF_SIMPLE) < 0) throw PythonError();
+      if (PyErr_WarnEx(PyExc_UserWarning, "The given buffer is not writable, and PyTorch does not support non-writable tensors. Writing to this tensor is undefined; copy the buffer first.", 1) < 0) throw PythonError();
+    }
+    const Py_ssize_t bytes = view->buffer.len;
+    CHECK(bytes > 0 && count != 0, ValueError, "both buffer length ({}) and count ({}) must not be 0", bytes, count);
+    CHECK(offset >= 0 && offset < bytes, ValueError, "offset ({} bytes) must be non-negative and no greater than buffer length ({} bytes) minus 1", offset, bytes);
+    CHECK(count > 0 || (bytes - offset) % item == 0, ValueError, "buffer length ({} bytes) after offset ({} bytes) must be a multiple of element size ({})", bytes, offset, item);
+    const Py_ssize_t n = count > 0 ? count : (bytes - offset) / item;
+    CHECK(n <= (bytes - offset) / item, ValueError, "requested buffer length ({} * {} bytes) after offset ({} bytes) must not be greater than actual buffer length ({} bytes)", n, item, offset, bytes);
+    char* start = static_cast<char*>(view->buffer.buf) + offset;
+    StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(), [view]() mutable { view.reset(); });
+    Tensor tensor = make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype);
+    if (requires_grad) set_requires_grad(tensor, true);
+    return wrap(std::move(tensor));
+  });
+}
+
+PyMethodDef methods[] = {{"numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_numpy)), METH_VARARGS | METH_KEYWORDS, "numpy(*, force=False)\n\nA NumPy array over the same memory."},
+                         {nullptr, nullptr, 0, nullptr}};
 PyMethodDef functions[] = {{"from_numpy", from_numpy, METH_O, "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},
-                           {"_to_numpy", to_numpy, METH_O, nullptr},
+                           {"frombuffer", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(frombuffer)), METH_VARARGS | METH_KEYWORDS, "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n\nA flat tensor over the memory of an object that exposes a buffer."},
                            {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -122,6 +166,15 @@ Tensor tensor_over_array(PyObject* object) {
   return over(object, address, sizes, steps, *dtype);
 }
 
-bool add_interop(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool add_methods(PyMethodDef* methods) {
+  for (PyMethodDef* method = methods; method->ml_name; ++method) {
+    Object descriptor(PyDescr_NewMethod(tensor_type, method));
+    if (!descriptor || PyDict_SetItemString(tensor_type->tp_dict, method->ml_name, descriptor.get()) < 0) return false;
+  }
+  PyType_Modified(tensor_type);
+  return true;
+}
+
+bool add_interop(PyObject* module) { return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0; }
 
 }  // namespace flambeau::python

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "binding.h"
+#include "flambeau/tensor/shape.h"
 
 namespace flambeau::python {
 
@@ -9,6 +10,13 @@ namespace flambeau::python {
 // undefined if the object is no array.
 Tensor tensor_over_array(PyObject* object);
 
+PyObject* from_dlpack_object(PyObject* object);  // a new reference
+
+// Gives the Tensor type further methods.
+bool add_methods(PyMethodDef* methods);
+
 bool add_interop(PyObject* module);
+bool add_dlpack(PyObject* module);
+bool add_storage(PyObject* module);  // after the ops
 
 }  // namespace flambeau::python

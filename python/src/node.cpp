@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include "flambeau/autograd/meta.h"
+#include "interop.h"
 
 namespace flambeau::python {
 
@@ -120,21 +121,17 @@ TensorHook tensor_hook(PyObject* callable) {
   };
 }
 
-PyObject* tensor_register_hook(PyObject*, PyObject* args) {
+PyObject* tensor_register_hook(PyObject* object, PyObject* callable) {
   return guarded([&]() -> PyObject* {
-    PyObject *tensor = nullptr, *callable = nullptr;
-    if (!PyArg_ParseTuple(args, "OO:_register_hook", &tensor, &callable)) return nullptr;
-    const Tensor& self = tensor_of(tensor);
+    const Tensor& self = tensor_of(object);
     const uint64_t key = add_hook(self, tensor_hook(callable));
     NodePtr node = grad_fn(self);
     return make_handle(key, node, node ? Tensor() : self);
   });
 }
-PyObject* tensor_register_accumulate_hook(PyObject*, PyObject* args) {
+PyObject* tensor_register_accumulate_hook(PyObject* object, PyObject* callable) {
   return guarded([&]() -> PyObject* {
-    PyObject *tensor = nullptr, *callable = nullptr;
-    if (!PyArg_ParseTuple(args, "OO:_register_post_accumulate_grad_hook", &tensor, &callable)) return nullptr;
-    const Tensor& self = tensor_of(tensor);
+    const Tensor& self = tensor_of(object);
     const uint64_t key = add_accumulate_hook(self, [hook = hold(callable)](const Tensor& variable) {
       const GilAcquire gil;
       Object argument = check(wrap(variable));
@@ -143,9 +140,9 @@ PyObject* tensor_register_accumulate_hook(PyObject*, PyObject* args) {
     return make_handle(key, nullptr, self);
   });
 }
-PyMethodDef functions[] = {{"_register_hook", tensor_register_hook, METH_VARARGS, nullptr},
-                           {"_register_post_accumulate_grad_hook", tensor_register_accumulate_hook, METH_VARARGS, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef tensor_methods[] = {{"register_hook", tensor_register_hook, METH_O, "Calls hook(grad) when the gradient of this tensor has been computed; what it returns, if anything, takes its place."},
+                                {"register_post_accumulate_grad_hook", tensor_register_accumulate_hook, METH_O, "Calls hook(tensor) after a gradient has been added to this leaf's .grad."},
+                                {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -262,7 +259,7 @@ bool add_nodes(PyObject* module) {
   PyType_Spec handle_spec{"torch._C._HookHandle", sizeof(Handle), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), handle_slots};
   handle_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&handle_spec));
   return node_type && handle_type && PyModule_AddObjectRef(module, "_Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+         add_methods(tensor_methods);
 }
 
 }  // namespace flambeau::python

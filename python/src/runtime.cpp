@@ -108,6 +108,7 @@ PyObject* cuda_available(PyObject*, PyObject*) {
     return PyLong_FromLong(device_runtime(DeviceType::cuda).device_count());
   });
 }
+PyObject* cuda_loaded(PyObject*, PyObject*) { return PyBool_FromLong(backend_loaded(DeviceType::cuda)); }
 PyObject* release_memory(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
     allocator(DeviceType::cpu).release_cached();
@@ -129,6 +130,7 @@ PyMethodDef functions[] = {{"get_default_dtype", get_default_dtype, METH_NOARGS,
                            {"_float_facts", float_facts, METH_O, nullptr},
                            {"_integer_facts", integer_facts, METH_O, nullptr},
                            {"_cuda_device_count", cuda_available, METH_NOARGS, nullptr},
+                           {"_cuda_is_loaded", cuda_loaded, METH_NOARGS, nullptr},
                            {"_release_cpu_memory", release_memory, METH_NOARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 

@@ -34,7 +34,7 @@ void binary_kernel(const TensorIter& iter, const Scalar*) {
 #define COMPARE(name, set, value, doc) \
   FORMULA(name, value)                    \
   KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, true>)
-#define BITWISE(name, set, value, doc) \
+#define INTEGERS(name, set, value, doc) \
   FORMULA(name, value)                    \
   KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, false>)
 #include "flambeau/kernels/binary.def"

@@ -1,0 +1,80 @@
+// Other names of ops, as PyTorch has them, and small compositions of rows.
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/ops.h"
+
+namespace flambeau {
+namespace {
+
+#define UNARY_ALIAS(name, of)                                                        \
+  OP([](const Tensor& input) { return of(input); }, #name "(input)", "Another name of " #of ".") \
+  OP_METHOD([](const Tensor& self) { return of##_(self); }, #name "_(self)", "Another name of " #of "_.")
+UNARY_ALIAS(arccos, acos)
+UNARY_ALIAS(arcsin, asin)
+UNARY_ALIAS(arctan, atan)
+UNARY_ALIAS(arccosh, acosh)
+UNARY_ALIAS(arcsinh, asinh)
+UNARY_ALIAS(arctanh, atanh)
+UNARY_ALIAS(negative, neg)
+UNARY_ALIAS(fix, trunc)
+
+#define BINARY_ALIAS(name, of)                                                                       \
+  OP([](const Tensor& input, const Operand& other) { return of(input, other); }, #name "(input, other)", "Another name of " #of ".") \
+  OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, #name "_(self, other)", "Another name of " #of "_.")
+BINARY_ALIAS(multiply, mul)
+BINARY_ALIAS(not_equal, ne)
+BINARY_ALIAS(less, lt)
+BINARY_ALIAS(less_equal, le)
+BINARY_ALIAS(greater, gt)
+BINARY_ALIAS(greater_equal, ge)
+BINARY_ALIAS(arctan2, atan2)
+
+Tensor positive(const Tensor& input) {
+  CHECK(input.dtype() != DType::bool_, RuntimeError, "The `+` operator, on a bool tensor is not supported.");
+  return input;
+}
+OP_VIEW(positive, "positive(input)", "input itself.")
+
+Tensor sgn(const Tensor& input) {
+  if (!input.is_complex()) return sign(input);
+  const Tensor size = abs(input);
+  return where(size == 0, 0.0, input / size);
+}
+OP_INPLACE(sgn, "sgn(input)", "The sign of each element; a complex one divided by its size.")
+
+Tensor angle(const Tensor& input) {
+  if (input.is_complex()) return atan2(imag(input), real(input));
+  const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
+  return where(x < 0, M_PI, x * 0.0);  // NaN stays
+}
+OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.")
+
+Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
+OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.")
+
+Tensor isreal(const Tensor& input) { return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_); }
+OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.")
+
+Tensor itself(const Tensor& input) { return input; }
+OP_VIEW(itself, "resolve_conj(input)", "input itself: conjugation is never left pending.")
+OP_VIEW(itself, "resolve_neg(input)", "input itself: negation is never left pending.")
+OP([](const Tensor&) { return false; }, "is_conj(input)", "Whether conjugation is pending: never.")
+OP([](const Tensor&) { return false; }, "is_neg(input)", "Whether negation is pending: never.")
+
+Tensor ldexp(const Tensor& input, const Operand& other) { return input * pow(Operand(2.0), other.is_tensor() ? other : Operand(other.scalar())); }
+OP_INPLACE([](const Tensor& input, const Tensor& other) { return ldexp(input, other); }, "ldexp(input, other)", "input times 2 to the power of other.")
+
+Tensor logit(const Tensor& input, std::optional<double> eps) {
+  const Tensor x = eps ? clamp(input, *eps, 1 - *eps) : input;
+  return log(x / (1 - x));
+}
+OP_INPLACE(logit, "logit(input, eps=None)", "log(x / (1 - x)) of each element, kept eps away from 0 and 1.")
+
+Tensor sinc(const Tensor& input) {
+  const Tensor x = (is_integral(input.dtype(), true) ? to(input, default_dtype()) : input) * M_PI;
+  return where(x == 0, 1.0, sin(x) / where(x == 0, 1.0, x));
+}
+OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.")
+
+}  // namespace
+}  // namespace flambeau

@@ -1,0 +1,218 @@
+// DLPack: tensors exchanged with other libraries without copying, both ways, old and versioned
+// capsules. The structs are the ABI that the standard fixes.
+#include <cstring>
+
+#include "flambeau/autograd/meta.h"
+#include "flambeau/ops/ops.h"
+#include "interop.h"
+
+namespace flambeau::python {
+namespace {
+
+struct DLDevice {
+  int32_t type;  // 1 CPU, 2 CUDA, 3 pinned host memory
+  int32_t index;
+};
+struct DLDataType {
+  uint8_t code;  // 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool
+  uint8_t bits;
+  uint16_t lanes;
+};
+struct DLTensor {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+};
+struct DLManaged {
+  DLTensor tensor;
+  void* context;
+  void (*deleter)(DLManaged*);
+};
+struct DLVersion {
+  uint32_t major, minor;
+};
+struct DLManagedVersioned {
+  DLVersion version;
+  void* context;
+  void (*deleter)(DLManagedVersioned*);
+  uint64_t flags;  // 1 read-only, 2 copied
+  DLTensor tensor;
+};
+
+constexpr const char* plain_name = "dltensor";
+constexpr const char* versioned_name = "dltensor_versioned";
+
+DLDataType type_of(DType dtype) {
+  uint8_t code = 0;
+  if (dtype == DType::bool_) {
+    code = 6;
+  } else if (dtype == DType::bfloat16) {
+    code = 4;
+  } else if (is_floating(dtype)) {
+    code = 2;
+  } else if (is_complex(dtype)) {
+    code = 5;
+  } else {
+    code = is_signed(dtype) ? 0 : 1;
+  }
+  return {code, static_cast<uint8_t>(item_size(dtype) * 8), 1};
+}
+
+DType dtype_from(const DLDataType& type) {
+  for (int i = 0; i < dtype_count; ++i) {
+    const DLDataType known = type_of(static_cast<DType>(i));
+    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return static_cast<DType>(i);
+  }
+  fail<ValueError>("from_dlpack: unsupported type code {} with {} bits and {} lanes", static_cast<int>(type.code), static_cast<int>(type.bits), static_cast<int>(type.lanes));
+}
+
+// What an exported capsule owns.
+template <class Managed>
+struct Export {
+  Managed managed{};
+  Tensor tensor;
+  Dims shape, strides;
+};
+
+template <class Managed>
+Managed* exported(const Tensor& tensor) {
+  auto* owner = new Export<Managed>;
+  owner->tensor = tensor;
+  owner->shape = tensor->sizes;
+  owner->strides = tensor->strides;
+  DLTensor& out = owner->managed.tensor;
+  out.data = tensor.raw();
+  out.device = {tensor.device().is_cuda() ? 2 : 1, tensor.device().is_cuda() ? tensor.device().index : 0};
+  out.ndim = static_cast<int32_t>(tensor.dim());
+  out.dtype = type_of(tensor.dtype());
+  out.shape = owner->shape.data();
+  out.strides = owner->strides.data();
+  owner->managed.context = owner;
+  owner->managed.deleter = [](Managed* managed) { delete static_cast<Export<Managed>*>(managed->context); };
+  return &owner->managed;
+}
+
+template <class Managed>
+void capsule_destructor(PyObject* capsule, const char* name) {
+  if (!PyCapsule_IsValid(capsule, name)) return;  // consumed
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  if (managed->deleter) managed->deleter(managed);
+}
+
+PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
+    PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$OOO:__dlpack__", const_cast<char**>(names), &stream, &version, &device, &copy)) return nullptr;
+    Tensor tensor = tensor_of(self);
+    CHECK(!tensor.requires_grad(), ValueError, "Can't export tensors that require gradient, use tensor.detach()");
+    CHECK(!tensor.device().is_meta(), ValueError, "Can't export meta tensors: they have no data");
+    if (copy == Py_True) tensor = clone(tensor);
+    const bool versioned = PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0 && PyLong_AsLong(PyTuple_GET_ITEM(version, 0)) >= 1;
+    if (!versioned) return PyCapsule_New(exported<DLManaged>(tensor), plain_name, [](PyObject* c) { capsule_destructor<DLManaged>(c, plain_name); });
+    auto* managed = exported<DLManagedVersioned>(tensor);
+    managed->version = {1, 0};
+    managed->flags = copy == Py_True ? 2 : 0;
+    return PyCapsule_New(managed, versioned_name, [](PyObject* c) { capsule_destructor<DLManagedVersioned>(c, versioned_name); });
+  });
+}
+
+PyObject* dlpack_device(PyObject* self, PyObject*) {
+  const Device device = tensor_of(self).device();
+  return Py_BuildValue("(ii)", device.is_cuda() ? 2 : 1, device.is_cuda() ? device.index : 0);
+}
+
+template <class Managed>
+Tensor imported(Managed* managed) {
+  const DLTensor& in = managed->tensor;
+  // From here on the memory is ours to release, also when it turns out to be of no use.
+  struct Owner {
+    Managed* managed;
+    explicit Owner(Managed* m) : managed(m) {}
+    Owner(Owner&& other) noexcept : managed(std::exchange(other.managed, nullptr)) {}
+    ~Owner() {
+      if (managed && managed->deleter) managed->deleter(managed);
+    }
+    void operator()() {
+      const GilAcquire gil;  // the producer may be Python
+      if (managed->deleter) managed->deleter(managed);
+      managed = nullptr;
+    }
+  } owner(managed);
+  const DType dtype = dtype_from(in.dtype);
+  CHECK(in.device.type >= 1 && in.device.type <= 3, ValueError, "from_dlpack: unsupported device type {}", in.device.type);
+  const Device device = in.device.type == 2 ? Device(DeviceType::cuda, in.device.index) : Device();
+  CHECK(in.ndim >= 0 && in.ndim <= 64, ValueError, "from_dlpack: {} dimensions", in.ndim);
+  const Dims shape(in.shape, in.shape + in.ndim);
+  checked_numel(shape);
+  const Dims strides = in.strides ? Dims(in.strides, in.strides + in.ndim) : contiguous_strides(shape);
+  for (const int64_t stride : strides) CHECK(stride >= 0, ValueError, "from_dlpack: negative strides are not supported, got {}", strides);
+  const size_t bytes = static_cast<size_t>(storage_extent(shape, strides)) * item_size(dtype);
+  StoragePtr storage = make_intrusive<Storage>(static_cast<char*>(in.data) + in.byte_offset, bytes, device, std::move(owner));
+  return make_over(std::move(storage), shape, strides, 0, dtype);
+}
+
+Object request_capsule(PyObject* object) {
+  Object method = check(PyObject_GetAttrString(object, "__dlpack__"));
+  Object none = check(PyTuple_New(0));
+  Object kwargs = check(Py_BuildValue("{s:(ii)}", "max_version", 1, 0));
+  PyObject* capsule = PyObject_Call(method.get(), none.get(), kwargs.get());
+  if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) return check(capsule);
+  PyErr_Clear();  // a producer of before versions
+  return check(PyObject_CallNoArgs(method.get()));
+}
+
+PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"ext_tensor", "device", "copy", nullptr};
+    PyObject *object = nullptr, *device = Py_None, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", const_cast<char**>(names), &object, &device, &copy)) return nullptr;
+    Object capsule = PyCapsule_CheckExact(object) ? Object::borrow(object) : request_capsule(object);
+    Tensor tensor;
+    if (PyCapsule_IsValid(capsule.get(), versioned_name)) {
+      auto* managed = static_cast<DLManagedVersioned*>(PyCapsule_GetPointer(capsule.get(), versioned_name));
+      CHECK(managed->version.major <= 1, ValueError, "from_dlpack: unsupported DLPack version {}.{}", managed->version.major, managed->version.minor);
+      PyCapsule_SetName(capsule.get(), "used_dltensor_versioned");
+      tensor = imported(managed);
+    } else if (PyCapsule_IsValid(capsule.get(), plain_name)) {
+      auto* managed = static_cast<DLManaged*>(PyCapsule_GetPointer(capsule.get(), plain_name));
+      PyCapsule_SetName(capsule.get(), "used_dltensor");
+      tensor = imported(managed);
+    } else {
+      fail<RuntimeError>("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have already constructed a tensor from it once.");
+    }
+    Device target;
+    if (device != Py_None) CHECK(device_from(device, target), TypeError, "from_dlpack(): argument 'device' must be torch.device");
+    if (copy == Py_True) tensor = clone(tensor);
+    return wrap(device == Py_None ? tensor : to(tensor, target));
+  });
+}
+
+PyObject* to_dlpack(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    CHECK(is_tensor(tensor), TypeError, "to_dlpack: expected a Tensor, not {}", Py_TYPE(tensor)->tp_name);
+    return check(PyObject_CallMethod(tensor, "__dlpack__", nullptr)).release();
+  });
+}
+
+PyMethodDef methods[] = {{"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(dlpack)), METH_VARARGS | METH_KEYWORDS, "A DLPack capsule over this tensor's memory."},
+                         {"__dlpack_device__", dlpack_device, METH_NOARGS, "(device type, device index) as DLPack numbers them."},
+                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(from_dlpack)), METH_VARARGS | METH_KEYWORDS, "from_dlpack(ext_tensor, *, device=None, copy=None)\n\nA tensor over the memory of any object that speaks DLPack."},
+                           {"_to_dlpack", to_dlpack, METH_O, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+PyObject* from_dlpack_object(PyObject* object) {
+  Object args = check(PyTuple_Pack(1, object));
+  return from_dlpack(nullptr, args.get(), nullptr);
+}
+
+bool add_dlpack(PyObject* module) { return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace flambeau::python
