@@ -98,24 +98,6 @@ def backward(
     flambeau.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> Any:
-    """Calls `hook(grad)` whenever the gradient of this tensor is computed; what it returns replaces
-    the gradient. The result removes the hook: `handle.remove()`.
-    """
-    if not self.requires_grad:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    return _C._register_hook(self, hook)
-
-
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> Any:
-    """Calls `hook(tensor)` whenever backward has added to `.grad` of this leaf."""
-    if not self.requires_grad:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if self.grad_fn is not None:
-        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return _C._register_post_accumulate_grad_hook(self, hook)
-
-
 # Copying and pickling -----------------------------------------------------------------------------
 
 
@@ -221,42 +203,6 @@ def _accept_storages(core_set: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 # Conversions --------------------------------------------------------------------------------------
-
-
-def tolist(self: Tensor) -> Any:
-    """The values as nested lists of Python numbers; a single number for a tensor without
-    dimensions.
-    """
-    return _C._tolist(self)
-
-
-def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """A NumPy array over the same memory.
-
-    Args:
-        force: for tensors that require gradients or are not on the CPU: gives an array of a copy.
-    """
-    return _C._to_numpy(self.detach().cpu().resolve_conj().resolve_neg() if force else self)
-
-
-def as_subclass(self: Tensor, cls: type) -> Any:
-    """A tensor of a subclass over the same values, with the same history."""
-    return _C._as_subclass(self, cls)
-
-
-def new_tensor(
-    self: Tensor,
-    data: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    **kwargs: Any,
-) -> Tensor:
-    """A new tensor with the values of `data`; dtype and device are those of this one by default."""
-    return _C._new_tensor(
-        self, data, dtype=dtype, device=device, requires_grad=requires_grad, **kwargs
-    )
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
@@ -432,15 +378,9 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     __format__,
     __dir__,
     backward,
-    register_hook,
-    register_post_accumulate_grad_hook,
     __deepcopy__,
     __reduce_ex__,
     __setstate__,
-    tolist,
-    numpy,
-    as_subclass,
-    new_tensor,
     new,
     type_,
     is_conj,

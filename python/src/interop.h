@@ -17,6 +17,5 @@ bool add_methods(PyMethodDef* methods);
 
 bool add_interop(PyObject* module);
 bool add_dlpack(PyObject* module);
-bool add_storage(PyObject* module);  // after the ops
 
 }  // namespace flambeau::python
