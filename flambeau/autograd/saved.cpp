@@ -33,7 +33,8 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
     packed_->unpack = saved_hooks->unpack;
     packed_->requires_grad = !is_output && tensor.requires_grad();
     if (packed_->requires_grad) packed_->history = gradient_edge(tensor);
-    packed_->value = saved_hooks->pack(detach_alias(tensor));
+    // Inputs go to the hook as they are: it may treat parameters differently.
+    packed_->value = saved_hooks->pack(is_output ? detach_alias(tensor) : tensor);
     return;
   }
   // An output is kept without its history (which leads back here), but with its version counter.
@@ -47,9 +48,7 @@ Tensor Saved::operator()() const {
     Tensor result = detach_alias(value);
     if (is_output_) {
       set_history(result, NodePtr(running_node), output_);
-    } else if (packed_->history.node->variable) {
-      return Tensor(packed_->history.node->variable);
-    } else {
+    } else {  // for a leaf this leads to the node that accumulates into it
       set_history(result, packed_->history.node, packed_->history.input);
     }
     return result;

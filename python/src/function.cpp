@@ -112,10 +112,14 @@ bool holds(const std::vector<PyObject*>& items, const Tensor& tensor) {
 // Runs backward in Python: gradients in, gradients out.
 struct BackwardRule {
   std::shared_ptr<void> context;
-  std::vector<int> edge_of_argument;  // -1 where the argument is no tensor
+  std::vector<int> edge_of_argument;   // -1 where the argument is no tensor
+  std::vector<bool> is_tensor_output;  // others get no gradient
   bool materialize = true;
 
-  BackwardRule(std::shared_ptr<void> context, std::vector<int> edges) : context(std::move(context)), edge_of_argument(std::move(edges)) {}
+  BackwardRule(std::shared_ptr<void> context, std::vector<int> edges, PyObject* outputs)
+      : context(std::move(context)), edge_of_argument(std::move(edges)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) is_tensor_output.push_back(is_tensor(PyTuple_GET_ITEM(outputs, i)));
+  }
   BackwardRule(BackwardRule&&) noexcept = default;
   ~BackwardRule() {
     if (!context) return;
@@ -135,7 +139,7 @@ struct BackwardRule {
     const Node& node = *as_context(self)->node;
     if (materialize) {
       for (size_t i = 0; i < in.size(); ++i) {
-        if (in[i].defined()) continue;
+        if (in[i].defined() || !is_tensor_output[i]) continue;
         const GradMeta& meta = node.inputs[i];
         Options options;
         options.dtype = meta.dtype;
@@ -188,6 +192,7 @@ struct Outputs {
       return output;
     }
     Tensor result = output;
+    if (is_input && !records) return detach_alias(output);
     if (is_input) {
       // Returned as it came: the caller gets a view of it with this function's history.
       result = make_alias(output);
@@ -223,6 +228,16 @@ struct Outputs {
     return false;
   }
 };
+
+void check_dirty_returned(const std::vector<PyObject*>& dirty, PyObject* outputs) {
+  for (PyObject* item : dirty) {
+    bool found = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) found |= PyTuple_GET_ITEM(outputs, i) == item;
+    CHECK(found, RuntimeError,
+          "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+          "modified inplace must all be outputs of the Function.");
+  }
+}
 
 Object run_forward(PyObject* cls, PyObject* context, PyObject* args) {
   const NoGrad off;
@@ -282,8 +297,11 @@ PyObject* apply(PyObject* cls, PyObject* args) {
     Object output = run_forward(cls, context.get(), args);
     Object dirty = attribute_or_null(context.get(), "dirty_tensors");
     Object non_differentiable = attribute_or_null(context.get(), "non_differentiable");
+    const bool single = !PyTuple_Check(output.get());
+    Object list = single ? check(PyTuple_Pack(1, output.get())) : output;
     Outputs outputs{args, tensors_in<RuntimeError>(dirty, "mark_dirty", "can only accept variables", false),
                     tensors_in<RuntimeError>(non_differentiable, "mark_non_differentiable", "only accepts variable arguments", false), node, records};
+    check_dirty_returned(outputs.dirty, list.get());
     if (records) {
       if (anomaly_mode.enabled) {
         node->extras().forward_trace = anomaly_mode.forward_trace();
@@ -293,7 +311,7 @@ PyObject* apply(PyObject* cls, PyObject* args) {
       node->extras().name = Py_TYPE(context.get())->tp_name;
       as_context(context.get())->node = node.get();
       Object materialize = attribute_or_null(context.get(), "materialize_grads");
-      BackwardRule rule(hold(context.get()), std::move(edge_of_argument));
+      BackwardRule rule(hold(context.get()), std::move(edge_of_argument), list.get());
       rule.materialize = !materialize || PyObject_IsTrue(materialize.get());
       node->set_whole_rule(std::move(rule));
       node->python = context.get();
@@ -303,8 +321,6 @@ PyObject* apply(PyObject* cls, PyObject* args) {
         Py_DECREF(static_cast<PyObject*>(owned));
       });
     }
-    const bool single = !PyTuple_Check(output.get());
-    Object list = single ? check(PyTuple_Pack(1, output.get())) : output;
     Object wrapped = check(PyTuple_New(PyTuple_GET_SIZE(list.get())));
     std::vector<Tensor> results;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i) {

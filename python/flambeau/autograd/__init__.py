@@ -61,6 +61,19 @@ def _as_tuple(targets: Targets) -> tuple[Any, ...]:
     return tuple(targets)
 
 
+def _wanted(inputs: Targets | Mapping[str, Tensor], caller: str) -> tuple[Any, ...]:
+    """The tensors and edges to differentiate by."""
+    wanted = _as_tuple(tuple(inputs.values()) if isinstance(inputs, dict) else inputs)  # type: ignore[arg-type]
+    if not wanted:
+        raise RuntimeError(f"`inputs` argument to `{caller}()` cannot be empty.")
+    for target in wanted:
+        if not isinstance(target, (flambeau.Tensor, graph.GradientEdge)):
+            raise RuntimeError(
+                f"all inputs have to be Tensors or GradientEdges, but got {type(target).__name__}"
+            )
+    return wanted
+
+
 def _shape_and_dtype(output: Any) -> tuple[Any, Any]:
     if isinstance(output, graph.GradientEdge):
         metadata = output.node._input_metadata[output.output_nr]
@@ -172,11 +185,7 @@ def backward(
                 "`backward()`. Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    wanted: tuple[Any, ...] = ()
-    if inputs is not None:
-        wanted = _as_tuple(tuple(inputs.values()) if isinstance(inputs, dict) else inputs)  # type: ignore[arg-type]
-        if not wanted:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    wanted = () if inputs is None else _wanted(inputs, "backward")
     outputs = _as_tuple(tensors)
     gradients = _make_grads(outputs, _gradients_tuple(grad_tensors, len(outputs)), False)
     if retain_graph is None:
@@ -254,9 +263,7 @@ def grad(
             stacklevel=2,
         )
     names = tuple(inputs) if isinstance(inputs, dict) else None
-    wanted = _as_tuple(tuple(inputs.values()) if isinstance(inputs, dict) else inputs)  # type: ignore[arg-type]
-    if not wanted:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    wanted = _wanted(inputs, "grad")
     if materialize_grads and any(isinstance(target, graph.GradientEdge) for target in wanted):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"

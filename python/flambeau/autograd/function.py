@@ -129,18 +129,19 @@ def _bind(
     code = forward.__code__
     names = code.co_varnames[skip : code.co_argcount]
     defaults = dict(zip(reversed(names), reversed(forward.__defaults__ or ())))
+    for name in kwargs:
+        if name not in names:
+            raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
+        if name in names[: len(args)]:
+            raise TypeError(f"forward() got multiple values for argument '{name}'")
     bound = list(args)
     for name in names[len(args) :]:
         if name in kwargs:
-            bound.append(kwargs.pop(name))
+            bound.append(kwargs[name])
         elif name in defaults:
             bound.append(defaults[name])
         else:
             raise TypeError(f"missing a required argument: '{name}'")
-    for name in kwargs:
-        if name in names:
-            raise TypeError(f"forward() got multiple values for argument '{name}'")
-        raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
     return tuple(bound)
 
 
