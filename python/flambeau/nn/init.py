@@ -315,14 +315,36 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
     with flambeau.no_grad():
         if rows < columns:
-            drawn = drawn.t()
-        q, r = flambeau.linalg.qr(drawn)
-        # The sign makes the decomposition, and so the distribution, uniform.
-        q = q * r.diagonal().sign()
-        if rows < columns:
-            q = q.t()
+            q = _orthonormal_columns(drawn.t()).t()
+        else:
+            q = _orthonormal_columns(drawn)
         tensor.view_as(q).copy_(q)
         return tensor.mul_(gain)
+
+
+def _orthonormal_columns(matrix: Tensor) -> Tensor:
+    """The factor Q of matrix = Q R with a positive diagonal of R, which makes it unique.
+
+    Block Gram-Schmidt, where every projection is made twice and so is as good as exact.
+    """
+    wide = flambeau.complex128 if matrix.is_complex() else flambeau.float64
+    q = matrix.to(wide, copy=True)
+    block = 64
+    for start in range(0, q.size(1), block):
+        panel = q[:, start : start + block]
+        _remove_components(panel, q[:, :start])
+        for j in range(panel.size(1)):
+            column = panel[:, j : j + 1]
+            _remove_components(column, panel[:, :j])
+            column.div_(column.norm())
+    return q.to(matrix.dtype)
+
+
+def _remove_components(vectors: Tensor, directions: Tensor) -> None:
+    """Makes vectors orthogonal to orthonormal directions, in place."""
+    if directions.size(1) > 0:
+        for _ in range(2):
+            vectors.sub_(directions @ (directions.mH @ vectors))
 
 
 def sparse_(
