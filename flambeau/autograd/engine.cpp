@@ -166,6 +166,7 @@ class Pass {
       }
       const auto pre_hooks = extras->pre_hooks;
       for (const auto& [key, hook] : pre_hooks) hook(grads);
+      for (const auto& entry : extras->retain_hooks) apply_hook(entry.hook, grads[entry.input]);
     }
   }
 
@@ -247,6 +248,19 @@ class Pass {
     }
   }
 
+  // The first gradient of a leaf, in the leaf's own layout if that is dense; taken over where
+  // nobody else holds it.
+  static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
+    const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
+    const bool fits = dense ? grad.strides() == variable.strides() : grad.is_contiguous();
+    if (grad_enabled()) return dense && variable.is_contiguous() ? clone(grad, MemoryFormat::contiguous) : clone(grad);
+    if (fits && sole_owner(grad) && !grad->view_base) return std::move(grad);
+    const Dims strides = dense ? variable->strides : contiguous_strides(variable.sizes());
+    Tensor own = make_strided(variable.sizes(), strides, grad.dtype(), grad.device());
+    copy_(own, grad);
+    return own;
+  }
+
   void accumulate(Node& node, Tensor& grad) {
     if (!grad.defined()) return;
     const Tensor variable(node.variable);
@@ -254,16 +268,7 @@ class Pass {
     {
       const std::lock_guard lock(leaf_locks[(reinterpret_cast<uintptr_t>(&meta) >> 6) % leaf_locks.size()]);
       if (!meta.grad.defined()) {
-        const bool may_keep = !grad_enabled() && sole_owner(grad) &&
-                              (grad.strides() == variable.strides() || grad.is_contiguous()) &&
-                              !grad->view_base;
-        if (may_keep) {
-          meta.grad = std::move(grad);
-        } else if (grad_enabled()) {
-          meta.grad = clone(grad);
-        } else {
-          meta.grad = detach_alias(clone(grad));
-        }
+        meta.grad = own_gradient(variable, grad);
       } else if (grad_enabled()) {
         meta.grad = meta.grad + grad;
       } else {

@@ -68,10 +68,11 @@ void retain_grad(const Tensor& tensor) {
   if (meta.retained_at == node) return;
   if (meta.retained_at) remove_node_hook(*meta.retained_at, meta.retain_key);
   meta.retained_at = node;
-  meta.retain_key = add_hook(tensor, [&meta](const Tensor& incoming) {
+  meta.retain_key = next_hook_key();
+  node->extras().retain_hooks.push_back({meta.retain_key, meta.output, [&meta](const Tensor& incoming) {
     meta.grad = meta.grad.defined() ? meta.grad + incoming : clone(incoming);
     return Tensor();
-  });
+  }});
 }
 
 AutogradMeta::~AutogradMeta() {
@@ -83,6 +84,7 @@ void remove_node_hook(Node& node, uint64_t key) {
   if (!extras) return;
   const auto has_key = [key](const auto& entry) { return entry.first == key; };
   std::erase_if(extras->tensor_hooks, [key](const auto& entry) { return entry.key == key; });
+  std::erase_if(extras->retain_hooks, [key](const auto& entry) { return entry.key == key; });
   std::erase_if(extras->pre_hooks, has_key);
   std::erase_if(extras->post_hooks, has_key);
 }

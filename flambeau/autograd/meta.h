@@ -53,8 +53,9 @@ void mark_view(const Tensor& view, const Tensor& base, ViewOrigin origin = ViewO
 Tensor take_view(const Tensor& view, const Tensor& base);
 
 // Raises unless a recorded write to `tensor` is allowed (leaves, views of leaves, outputs of
-// unbind and the like, no_grad views). Before the kernel.
-void check_inplace(const char* op, const Tensor& tensor);
+// unbind and the like, no_grad views). Before the kernel. `records` says that the write will be
+// recorded even if `tensor` itself wants no gradient, because something written into it does.
+void check_inplace(const char* op, const Tensor& tensor, bool records = false);
 // After the kernel: `tensor` now is output 0 of `node`, whose edge 0 was its old history. If it
 // is a view, the write is entered into its base's history.
 void rebase_history(const Tensor& tensor, const NodePtr& node);

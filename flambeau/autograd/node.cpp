@@ -55,7 +55,7 @@ void Node::destroy(Node* node) {
 
 std::string Node::name() const {
   if (extras_ && !extras_->name.empty()) return extras_->name;
-  if (variable) return "AccumulateGrad";
+  if (variable) return "torch::autograd::AccumulateGrad";
   std::string text;
   bool upper = true;
   const char* c = op_;

@@ -53,6 +53,7 @@ struct NodeExtras {
     TensorHook hook;
   };
   std::vector<Keyed> tensor_hooks;                                // on the gradient of one output
+  std::vector<Keyed> retain_hooks;                                // retain_grad(): after all others
   std::vector<std::pair<uint64_t, NodePreHook>> pre_hooks;        // on all of them
   std::vector<std::pair<uint64_t, NodePostHook>> post_hooks;      // after the rule
   std::string forward_trace;                                      // anomaly mode

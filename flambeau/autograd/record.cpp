@@ -22,6 +22,8 @@ Record Record::in_place(const char* op, const Tensor& self, std::initializer_lis
 
 void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref* inputs,
                    size_t n_inputs, bool in_place) {
+  // Whatever forbids the write is raised here, so that finish() has nothing left to raise.
+  if (in_place) check_inplace(op, outs[0], true);
   node_ = make_intrusive<Node>(op);
   in_place_ = in_place;
   node_->edges.reserve(n_inputs);

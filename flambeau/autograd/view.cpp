@@ -118,7 +118,7 @@ NodePtr grad_fn(const Tensor& tensor) {
   return has_node ? meta->grad_fn : nullptr;
 }
 
-void check_inplace(const char* op, const Tensor& tensor) {
+void check_inplace(const char* op, const Tensor& tensor, bool records) {
   if (tensor->inference && !inference_mode()) {
     fail<RuntimeError>(
         "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
@@ -128,7 +128,7 @@ void check_inplace(const char* op, const Tensor& tensor) {
   if (!grad_enabled()) return;
   if (tensor->view_base) {
     const Tensor base(tensor->view_base);
-    if (tensor.requires_grad()) {
+    if (tensor.requires_grad() || records) {
       check_origin(tensor, "is being");
       CHECK(!(base.requires_grad() && is_leaf(base)), RuntimeError,
             "{}: a view of a leaf Variable that requires grad is being used in an in-place "

@@ -24,10 +24,10 @@ void check_no_bool_difference(const Operand& a, const Operand& b) {
   const auto is_bool = [](const Operand& x) {
     return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
   };
-  CHECK(!(is_bool(a) && is_bool(b)), RuntimeError,
+  CHECK(!(is_bool(a) && is_bool(b)), NotImplementedError,
         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
         "`logical_xor()` operator instead.");
-  CHECK(!is_bool(a) && !is_bool(b), RuntimeError,
+  CHECK(!is_bool(a) && !is_bool(b), NotImplementedError,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
         "invert a mask, use the `~` or `logical_not()` operator instead.");
 }
@@ -145,7 +145,25 @@ Tensor true_divide(const Tensor& input, const Operand& other) { return div(input
 Tensor floor_divide_op(const Tensor& input, const Operand& other) { return floor_divide(input, other); }
 Tensor floor_divide_number(const Scalar& self, const Tensor& other) { return floor_divide(self, other); }
 Tensor floor_divide_(const Tensor& self, const Operand& other) { return divide(self, other, "floor", self); }
-Tensor remainder_number(const Scalar& self, const Tensor& other) { return remainder(Operand(self), other); }
+// Remainders divide too; their rows must not meet a zero among integers.
+using Division = Tensor (*)(const Operand&, const Operand&);
+template <Division divide>
+Tensor checked(const Tensor& input, const Operand& other) {
+  check_divisor(divide == static_cast<Division>(fmod) ? "fmod" : "remainder", input, other);
+  return divide(input, other);
+}
+Tensor remainder_number(const Scalar& self, const Tensor& other) {
+  check_divisor("remainder", Operand(self), other);
+  return remainder(Operand(self), other);
+}
+Tensor remainder_inplace(const Tensor& self, const Operand& other) {
+  check_divisor("remainder", self, other);
+  return remainder_(self, other);
+}
+Tensor fmod_inplace(const Tensor& self, const Operand& other) {
+  check_divisor("fmod", self, other);
+  return fmod_(self, other);
+}
 
 }  // namespace
 Tensor floor_divide(const Operand& input, const Operand& other) { return divide(input, other, "floor", {}); }
@@ -157,6 +175,10 @@ OP_INPLACE(true_divide, "true_divide(input, other)", "The quotient of input and 
 OP(floor_divide_op, "floor_divide(input, other)", "The quotient of input and other rounded down.")
 OP_FUNCTION(floor_divide_number, "floor_divide(self, other)", "The quotient of self and other rounded down.")
 OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.")
+OP(checked<remainder>, "remainder(input, other)", "The remainder of a division that rounds down; it has the sign of other.")
+OP_METHOD(remainder_inplace, "remainder_(self, other)", "Replaces self by the remainder of its division by other.")
+OP(checked<fmod>, "fmod(input, other)", "The remainder of a division that rounds towards zero; it has the sign of input.")
+OP_METHOD(fmod_inplace, "fmod_(self, other)", "Replaces self by the remainder of its division by other.")
 OP_FUNCTION(remainder_number, "remainder(self, other)", "The remainder of a division that rounds down.")
 
 // --- Powers --------------------------------------------------------------------------------------
@@ -212,6 +234,8 @@ Tensor float_power(const Tensor& input, const Operand& exponent) {
   const bool complex = input.is_complex() || (exponent.is_tensor() ? exponent.tensor().is_complex()
                                                                    : exponent.scalar().is_complex());
   const DType dtype = complex ? DType::complex128 : DType::float64;
+  CHECK(!is_differentiable(input.dtype()) || can_cast(input.dtype(), dtype), RuntimeError,
+        "float_power: the base of dtype {} cannot be cast to {}", input.dtype(), dtype);
   return pow(to(input, dtype), exponent.is_tensor() ? Operand(to(exponent.tensor(), dtype)) : exponent);
 }
 }  // namespace

@@ -7,10 +7,22 @@
 namespace flambeau {
 namespace {
 
+// `from` stretched to a shape it broadcasts to, without history.
+Tensor broadcast_alias(const Tensor& from, IntSpan sizes) {
+  Dims strides(sizes.size(), 0);
+  const size_t extra = sizes.size() - from.dim();
+  for (size_t d = extra; d < sizes.size(); ++d) {
+    if (from->sizes[d - extra] != 1) strides[d] = from->strides[d - extra];
+  }
+  return make_alias(from, sizes, strides, from.offset());
+}
+
 // The copy itself, on the devices of both: within one device a kernel; across devices the bytes of
 // a dense tensor of the right dtype and layout.
 void copy_values(const Tensor& to, const Tensor& from) {
-  if (to.numel() == 0 || to.device().is_meta() || from.device().is_meta()) return;
+  CHECK(!from.device().is_meta() || to.device().is_meta(), NotImplementedError,
+        "Cannot copy out of meta tensor; no data!");
+  if (to.numel() == 0 || to.device().is_meta()) return;
   if (to.device() == from.device()) {
     if (!(from.sizes() == to.sizes())) {
       const NoGrad off;
@@ -19,13 +31,14 @@ void copy_values(const Tensor& to, const Tensor& from) {
     TensorIter iter;
     Tensor out = to;
     const DType dtype = to.dtype();
-    const Operand inputs[] = {from};
+    const Tensor source = from.sizes() == to.sizes() ? from : broadcast_alias(from, to.sizes());
+    const Operand inputs[] = {source};
     iter.build({"copy_", false, false}, &out, &dtype, 1, inputs, 1, dtype);
     kernels::copy(iter.device.type, iter);
     return;
   }
   const NoGrad off;
-  Tensor source = from.sizes() == to.sizes() ? from : expand(from, to.sizes());
+  Tensor source = from.sizes() == to.sizes() ? from : broadcast_alias(from, to.sizes());
   const bool same_layout = source.strides() == to.strides() &&
                            is_non_overlapping_and_dense(to.sizes(), to.strides());
   if (source.dtype() == to.dtype() && (same_layout || (source.is_contiguous() && to.is_contiguous()))) {
@@ -181,9 +194,7 @@ Tensor fill_(const Tensor& self, const Operand& value) {
     return copy_(self, value.tensor());
   }
   check_inplace("fill_", self);
-  check_no_internal_overlap("fill_", self);
-  CHECK(!value.scalar().is_complex() || self.is_complex(), RuntimeError,
-        "fill_: value cannot be converted to type {} without overflow", self.dtype());
+  check_number_fits("fill_", value.scalar(), self.dtype());
   TensorIter iter;
   Tensor out = self;
   const DType dtype = self.dtype();

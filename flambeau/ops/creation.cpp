@@ -15,7 +15,6 @@ namespace {
 Tensor finish(Tensor tensor, const Options& options) {
   CHECK(options.layout == Layout::strided, NotImplementedError,
         "creation of sparse tensors by layout= is not implemented");
-  if (inference_mode()) tensor->inference = true;
   if (options.requires_grad) set_requires_grad(tensor, true);
   return tensor;
 }
@@ -88,8 +87,7 @@ OP_FUNCTION(ones, "ones(*size, **options)", "A tensor of the given size filled w
 
 Tensor full(IntSpan size, const Scalar& value, const Options& options) {
   const DType dtype = options.dtype_or(value.natural_dtype());
-  CHECK(value.fits(dtype) || !is_integral(dtype), RuntimeError,
-        "full: value cannot be converted to type {} without overflow: {}", dtype, value);
+  check_number_fits("full", value, dtype);
   return finish(filled(make_tensor(size, dtype, options.device_or_default()), value), options);
 }
 OP_FUNCTION(full, "full(size, fill_value, **options)", "A tensor of the given size filled with fill_value.")

@@ -1,5 +1,8 @@
 #include "flambeau/ops/elementwise.h"
 
+#include <cmath>
+#include <limits>
+
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
 
@@ -7,8 +10,20 @@ namespace flambeau {
 
 DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype) {
   if (dtypes.has(dtype)) return dtype;
-  if (is_integral(dtype, true) && dtypes.has(DType::float32)) return default_dtype();
+  // An op on floating numbers takes integers as such; one on numbers of all kinds refuses bools.
+  const bool floating_only = dtypes.has(DType::float32) && !dtypes.has(DType::int64);
+  if (is_integral(dtype, true) && floating_only) return default_dtype();
   fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
+}
+
+void check_number_fits(const char* op, const Scalar& value, DType dtype) {
+  bool fits = value.fits(dtype);
+  if (fits && dtype == DType::float32 && value.is_floating()) {
+    const double size = std::abs(value.to_double());
+    fits = !(size > std::numeric_limits<float>::max()) || std::isinf(size);
+  }
+  CHECK(fits, RuntimeError, "{}: value cannot be converted to type {} without overflow: {}", op,
+        dtype_name(dtype), value);
 }
 
 void check_result_cast(const char* op, DType from, DType to) {
@@ -139,7 +154,7 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   const DType common = result_type(a, b);
   const DType dtype = compute_dtype(row.name, row.dtypes, common);
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
-  if (in_place) check_inplace(row.name, out);
+  if (in_place) check_inplace(row.name, out, b.requires_grad());
   // Operands in the dtype of the computation. History is kept on the originals: the engine casts
   // gradients back.
   Tensor cast_a, cast_b;

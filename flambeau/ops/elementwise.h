@@ -46,6 +46,8 @@ Device common_device(const char* op, std::initializer_list<Operand> operands);
 Tensor cast_operand(const Operand& operand, DType dtype, Device device);
 // Raises PyTorch's sentence unless a result of dtype `from` may be written into `to`.
 void check_result_cast(const char* op, DType from, DType to);
+// Raises unless the number can be stored in dtype.
+void check_number_fits(const char* op, const Scalar& value, DType dtype);
 // The set's dtype that an input of this dtype is computed in; integers become the default float.
 DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype);
 

@@ -98,6 +98,7 @@ Tensor tensor_on(StoragePtr storage, DType dtype) {
   tensor->device = storage->device();
   tensor->storage = std::move(storage);
   tensor->dtype = dtype;
+  tensor->inference = making_inference_tensors;
   return tensor;
 }
 
@@ -113,7 +114,8 @@ Tensor make_tensor(IntSpan sizes, DType dtype, Device device) {
   int64_t step = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     impl.strides[i] = step;
-    step *= std::max<int64_t>(sizes[i], 1);
+    CHECK(!__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step), RuntimeError,
+          "Stride calculation overflowed with sizes {}", sizes);
   }
   impl.numel = static_cast<int64_t>(bytes / item_size(dtype));
   return tensor;

@@ -63,6 +63,9 @@ struct TensorImpl : RefCounted {
   static void destroy(TensorImpl* impl);
 };
 
+// In inference mode new tensors are marked: they never take part in a graph. Set with the mode.
+inline thread_local constinit bool making_inference_tensors = false;
+
 // Called when a tensor that owns its Python object dies; set by the binding.
 extern void (*release_python_object)(void* object);
 

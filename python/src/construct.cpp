@@ -64,7 +64,8 @@ class Reader {
       widen(tensor.dtype());
     } else {
       CHECK(!is_sequence(object), ValueError, "too many dimensions '{}'", Py_TYPE(object)->tp_name);
-      CHECK(scalar_from(object, scalar), TypeError, "new(): invalid data type '{}'", Py_TYPE(object)->tp_name);
+      CHECK(!PyUnicode_Check(object) && !PyBytes_Check(object), TypeError, "new(): invalid data type '{}'", Py_TYPE(object)->tp_name);
+      CHECK(scalar_from(object, scalar), RuntimeError, "Could not infer dtype of {}", Py_TYPE(object)->tp_name);
       widen(scalar.natural_dtype());
     }
     scalars_.push_back(scalar);
@@ -144,7 +145,6 @@ Arguments parse(PyObject* args, PyObject* kwargs, const char* format) {
 }
 
 PyObject* finish(Tensor tensor, bool requires_grad) {
-  if (inference_mode()) tensor->inference = true;
   if (requires_grad) set_requires_grad(tensor, true);
   return wrap(std::move(tensor));
 }
@@ -294,6 +294,7 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
       tensor = copy_of_data(first, default_dtype(), device);
     } else {
       PyObject* from = n == 1 && Py_TYPE(first) == size_type ? first : args;
+      if (n == 0) sizes.push_back(0);
       CHECK(ints_from(from, sizes), TypeError, "new() received an invalid combination of arguments: sizes must be ints");
       tensor = make_tensor(sizes, default_dtype(), device);
     }

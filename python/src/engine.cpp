@@ -129,6 +129,7 @@ PyObject* set_grad_enabled(PyObject*, PyObject* value) {
 PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(grad_state.inference); }
 PyObject* set_inference(PyObject*, PyObject* value) {
   grad_state.inference = PyObject_IsTrue(value) == 1;
+  making_inference_tensors = grad_state.inference;
   if (grad_state.inference) grad_state.grad_enabled = false;
   Py_RETURN_NONE;
 }

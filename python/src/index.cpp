@@ -120,6 +120,8 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
       apply_tensor(result, dim, tensor_from_sequence(key, self.device()));
     } else if (PyUnicode_Check(key)) {
       fail<TypeError>("new(): invalid data type 'str'");
+    } else if (PyUnicode_Check(key) || PyDict_Check(key)) {
+      fail<TypeError>("new(): invalid data type '{}'", Py_TYPE(key)->tp_name);
     } else {
       fail<IndexError>("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
                        "indices (got {})",
@@ -203,6 +205,8 @@ PyObject* get_item(PyObject* self, PyObject* key) {
       CHECK(tensor.dim() > 0, IndexError,
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
             "0-dim tensor to a number");
+      const int64_t size = tensor->sizes[0];
+      CHECK(index >= -size && index < size, IndexError, "index {} is out of bounds for dimension 0 with size {}", index, size);
       return wrap(select(tensor, 0, index));
     }
     Applied applied = apply_key(tensor, key);

@@ -149,6 +149,8 @@ Tensor tensor_over_array(PyObject* object) {
   PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
   PyObject* data = PyDict_GetItemString(interface.get(), "data");
   CHECK(type && PyUnicode_Check(type) && shape && PyTuple_Check(shape), TypeError, "the object's __array_interface__ lacks typestr or shape");
+  CHECK(PyUnicode_AsUTF8(type)[0] != '>', ValueError,
+        "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not supported.");
   const auto dtype = array_dtype(PyUnicode_AsUTF8(type));
   CHECK(dtype, TypeError,
         "can't convert np.ndarray of type {}. The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",

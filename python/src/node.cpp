@@ -4,6 +4,8 @@
 #include "flambeau/autograd/meta.h"
 #include "interop.h"
 
+#include <unordered_map>
+
 namespace flambeau::python {
 
 PyTypeObject* node_type = nullptr;
@@ -79,7 +81,7 @@ void handle_dealloc(PyObject* self) {
 
 PyObject* node_repr(PyObject* self) {
   const NodePtr node = node_of(self);
-  return PyUnicode_FromFormat("<%s object at %p>", node ? node->name().c_str() : "freed node", self);
+  return PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(self)->tp_name, self);
 }
 void node_dealloc(PyObject* self) {
   auto* object = reinterpret_cast<PyNode*>(self);
@@ -144,17 +146,33 @@ PyMethodDef tensor_methods[] = {{"register_hook", tensor_register_hook, METH_O, 
                                 {"register_post_accumulate_grad_hook", tensor_register_accumulate_hook, METH_O, "Calls hook(tensor) after a gradient has been added to this leaf's .grad."},
                                 {nullptr, nullptr, 0, nullptr}};
 
+// Each kind of node is a class of its own to Python, named after its op.
+PyTypeObject* type_named(const std::string& name) {
+  static std::unordered_map<std::string, PyTypeObject*> types;  // under the GIL
+  PyTypeObject*& type = types[name];
+  if (!type) {
+    const size_t colon = name.rfind(':');
+    const auto* text = new std::string(colon == std::string::npos ? name : name.substr(colon + 1));
+    PyType_Slot none[] = {{0, nullptr}};
+    PyType_Spec spec{text->c_str(), sizeof(PyNode), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), none};
+    Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(node_type)));
+    type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get()));
+    if (!type) throw PythonError();
+  }
+  return type;
+}
+
 }  // namespace
 
 NodePtr node_of(PyObject* object) {
-  if (Py_TYPE(object) == node_type) return reinterpret_cast<PyNode*>(object)->node;
+  if (PyType_IsSubtype(Py_TYPE(object), node_type)) return reinterpret_cast<PyNode*>(object)->node;
   return node_of_context(object);
 }
 
 PyObject* wrap_node(const NodePtr& node) {
   if (!node) Py_RETURN_NONE;
   if (node->python) return Py_NewRef(static_cast<PyObject*>(node->python));
-  auto* object = PyObject_New(PyNode, node_type);
+  auto* object = PyObject_New(PyNode, type_named(node->name()));
   if (!object) return nullptr;
   new (&object->node) NodePtr(node);
   node->python = object;
@@ -247,7 +265,7 @@ bool add_nodes(PyObject* module) {
                                      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(node_repr)}, {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                          {Py_tp_methods, methods}, {Py_tp_getset, attributes}, {0, nullptr}};
-  PyType_Spec spec{"torch._C._Node", sizeof(PyNode), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), slots};
+  PyType_Spec spec{"torch._C._Node", sizeof(PyNode), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION), slots};
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   static PyMethodDef handle_methods[] = {{"remove", handle_remove, METH_NOARGS, "Takes the hook off."},
                                          {"__enter__", handle_enter, METH_NOARGS, nullptr},

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "signature.h"
@@ -161,6 +162,7 @@ bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
       return true;
     }
     case Kind::scalar:
+      if (at == 0 && is_tensor(object)) return false;  // that is what the overload for tensors is for
       new (&frame.rooms[at].scalar) Scalar();
       value.scalar = &frame.rooms[at].scalar;
       return scalar_from(object, frame.rooms[at].scalar);
@@ -251,7 +253,8 @@ enum class Fault : uint8_t { none, too_many, missing, unknown, repeated, wrong_t
 struct Mismatch {
   Fault fault = Fault::none;
   int parameter = -1;
-  PyObject* object = nullptr;  // the argument or keyword at fault, borrowed
+  PyObject* object = nullptr;   // the argument or keyword at fault, borrowed
+  PyObject* keyword = nullptr;  // of an option
 };
 
 struct Call {
@@ -327,7 +330,7 @@ bool match(const Overload& overload, const Call& call, Frame& frame, Mismatch& m
       if (parameters[i].kind == Kind::options) {
         const int verdict = convert_option(keyword, object, frame);
         if (verdict < 0) {
-          miss = {Fault::wrong_type, i, object};
+          miss = {Fault::wrong_type, i, object, keyword};
           return false;
         }
         is_option = verdict > 0;
@@ -414,6 +417,14 @@ std::string got(const Call& call, bool method) {
     case Fault::repeated:
       fail<TypeError>("{}() got multiple values for argument '{}'", name, p->text);
     default: break;
+  }
+  if (miss.keyword) {
+    const char* keyword = PyUnicode_AsUTF8(miss.keyword);
+    const char* kind = miss.keyword == name_dtype    ? "torch.dtype"
+                       : miss.keyword == name_device ? "torch.device"
+                       : miss.keyword == name_layout ? "torch.layout"
+                                                     : "bool";
+    fail<TypeError>("{}(): argument '{}' must be {}, not {}", name, keyword, kind, type_name(miss.object));
   }
   const std::string expected = p->kind == Kind::tensors ? "tuple of Tensors"
                                : p->kind == Kind::ints  ? "tuple of ints"
@@ -581,6 +592,7 @@ PyObject* call_family(const Family& family, const Call& call) {
   if (out && out != Py_None && !family.inplace_by_copy) {
     check_no_gradients(family, call);
     if (!family.out_forms.empty()) {
+      CHECK(is_tensor(out), TypeError, "{}(): argument 'out' must be Tensor, not {}", family.name, type_name(out));
       const Overload& direct = find(family, family.out_forms, call, frame, nullptr);
       const NoGrad off;
       run(direct, frame, result);
@@ -588,14 +600,23 @@ PyObject* call_family(const Family& family, const Call& call) {
     }
     CHECK(family.takes_out, TypeError, "{}() got an unexpected keyword argument 'out'", family.name);
     const Overload& overload = find(family, family.overloads, call, frame, name_out);
+    // A new tensor that goes into out= has out's dtype unless another one was asked for.
+    if (is_tensor(out) && !frame.options.dtype) frame.options.dtype = tensor_of(out).dtype();
     const NoGrad off;
     run(overload, frame, result);
     return into_out(family, result, out);
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
-  run(overload, frame, result);
-  if (!family.inplace_by_copy) return wrap_result(result, overload);
+  if (!family.inplace_by_copy) {
+    run(overload, frame, result);
+    return wrap_result(result, overload);
+  }
   const Tensor& self = tensor_of(call.args[0]);
+  check_inplace(family.name.c_str(), self);
+  // What the op keeps of self for backward must not be what it overwrites.
+  const Tensor kept = grad_enabled() && self.requires_grad() ? clone(self) : self;
+  frame.values[0].tensor = &kept;
+  run(overload, frame, result);
   CHECK(can_cast(result.tensor.dtype(), self.dtype()), RuntimeError,
         "{}(): result type {} can't be cast to the desired output type {}", family.name,
         dtype_legacy_name(result.tensor.dtype()), dtype_legacy_name(self.dtype()));

@@ -215,7 +215,6 @@ BINARY_SLOT(nb_or, flambeau::bitwise_or, "bitwise_or", "bitwise_or")
 BINARY_SLOT(nb_xor, flambeau::bitwise_xor, "bitwise_xor", "bitwise_xor")
 BINARY_SLOT(nb_power_two, flambeau::pow, "pow", "__rpow__")
 BINARY_SLOT(nb_subtract, checked_sub, "sub", "__rsub__")
-BINARY_SLOT(nb_remainder, flambeau::remainder, "remainder", "__rmod__")
 BINARY_SLOT(nb_floor_divide, number_floor_divide, "floor_divide", "__rfloordiv__")
 BINARY_SLOT(nb_lshift, flambeau::bitwise_left_shift, "bitwise_left_shift", "__rlshift__")
 BINARY_SLOT(nb_rshift, flambeau::bitwise_right_shift, "bitwise_right_shift", "__rrshift__")
@@ -224,12 +223,20 @@ bool is_boolean(const Operand& x) {
   return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
 }
 Tensor checked_sub(const Operand& a, const Operand& b) {
-  CHECK(!is_boolean(a) && !is_boolean(b), RuntimeError,
+  CHECK(!is_boolean(a) && !is_boolean(b), NotImplementedError,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
         "the `~` or `logical_not()` operator instead.");
   return sub(a, b);
 }
 Tensor number_floor_divide(const Operand& a, const Operand& b) { return floor_divide(a, b); }
+
+PyObject* nb_remainder(PyObject* a, PyObject* b) {
+  PyObject* const args[] = {a, b};
+  if (is_tensor(a)) return is_tensor(b) || is_number(b) || has_override(b) ? call_method("remainder", args, 2, nullptr) : Py_NewRef(Py_NotImplemented);
+  if (!is_number(a)) Py_RETURN_NOTIMPLEMENTED;
+  PyObject* const reflected[] = {b, a};
+  return call_method("__rmod__", reflected, 2, nullptr);
+}
 
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulo) {
   if (modulo != Py_None) Py_RETURN_NOTIMPLEMENTED;
@@ -264,7 +271,7 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
   });
 }
 Tensor checked_sub_(const Tensor& self, const Operand& other) {
-  CHECK(!is_boolean(self) && !is_boolean(other), RuntimeError,
+  CHECK(!is_boolean(self) && !is_boolean(other), NotImplementedError,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
         "the `~` or `logical_not()` operator instead.");
   return sub_(self, other);
@@ -280,7 +287,7 @@ INPLACE_SLOT(nb_inplace_or, flambeau::bitwise_or_, "bitwise_or_")
 INPLACE_SLOT(nb_inplace_xor, flambeau::bitwise_xor_, "bitwise_xor_")
 INPLACE_SLOT(nb_inplace_lshift, flambeau::bitwise_left_shift_, "bitwise_left_shift_")
 INPLACE_SLOT(nb_inplace_rshift, flambeau::bitwise_right_shift_, "bitwise_right_shift_")
-INPLACE_SLOT(nb_inplace_remainder, flambeau::remainder_, "remainder_")
+PyObject* nb_inplace_remainder(PyObject* a, PyObject* b) { return through_method("remainder_", a, b); }
 PyObject* nb_inplace_power(PyObject* a, PyObject* b, PyObject*) { return through_method("pow_", a, b); }
 PyObject* nb_inplace_floor_divide(PyObject* a, PyObject* b) { return through_method("floor_divide_", a, b); }
 
@@ -291,7 +298,7 @@ PyObject* unary_method(const char* name, PyObject* self) {
 PyObject* nb_negative(PyObject* self) {
   if (Py_TYPE(self) != tensor_type) return unary_method("neg", self);
   return guarded([&] {
-    CHECK(tensor_of(self).dtype() != DType::bool_, RuntimeError,
+    CHECK(tensor_of(self).dtype() != DType::bool_, NotImplementedError,
           "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
           "`~` or `logical_not()` operator instead.");
     return wrap(neg(tensor_of(self)));
@@ -299,7 +306,13 @@ PyObject* nb_negative(PyObject* self) {
 }
 PyObject* nb_positive(PyObject* self) { return unary_method("positive", self); }
 PyObject* nb_absolute(PyObject* self) { return unary_method("abs", self); }
-PyObject* nb_invert(PyObject* self) { return unary_method("bitwise_not", self); }
+PyObject* nb_invert(PyObject* self) {
+  if (!is_integral(tensor_of(self).dtype(), true)) {
+    PyErr_SetString(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return nullptr;
+  }
+  return unary_method("bitwise_not", self);
+}
 
 int nb_bool(PyObject* self) {
   if (overridden(self)) [[unlikely]] {
@@ -310,7 +323,7 @@ int nb_bool(PyObject* self) {
 }
 Scalar number_of(PyObject* self, const char* what) {
   const Tensor& tensor = tensor_of(self);
-  CHECK(tensor.numel() == 1, RuntimeError, "a Tensor with {} elements cannot be converted to {}", tensor.numel(), what);
+  CHECK(tensor.numel() == 1, ValueError, "only one element tensors can be converted to Python scalars, not {} elements to {}", tensor.numel(), what);
   return item(tensor);
 }
 PyObject* nb_int(PyObject* self) {
