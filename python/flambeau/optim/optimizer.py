@@ -177,11 +177,12 @@ class Optimizer:
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
-        lines = [type(self).__name__ + " ("]
+        groups = []
         for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
+            lines = [f"Parameter Group {number}"]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join(lines) + "\n)"
+            groups.append("\n".join(lines) + "\n")
+        return f"{type(self).__name__} (\n" + "\n".join(groups) + ")"
 
     # Hooks
 
