@@ -7,9 +7,18 @@ types and ops, and the packages around them, which are loaded when they are firs
 from __future__ import annotations
 
 import importlib as _importlib
-import sys as _sys
+import os as _os
 
-from flambeau import _C
+# By default a waiting OpenMP thread spins for milliseconds. Where cores are shared with other
+# programs, that takes them from the very threads that are waited for, and training becomes ten times
+# slower; a thousand turns bridge the gap between two ops. libgomp reads this while it is loaded.
+_quiet = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & _os.environ.keys()
+if _quiet:
+    _os.environ["GOMP_SPINCOUNT"] = "1000"
+from flambeau import _C  # noqa: E402
+
+if _quiet:
+    del _os.environ["GOMP_SPINCOUNT"]
 
 # Every public op and type of the core. They shadow builtins (sum, abs, ...) as PyTorch's do, so this
 # file itself uses only names that start with an underscore.
