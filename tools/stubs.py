@@ -45,7 +45,7 @@ _Device = device | str | _int
 ARGUMENT_TYPES = {
     "tensor": "Tensor",
     "operand": "Tensor | _Number",
-    "scalar": "Tensor | _Number",
+    "scalar": "_Number",
     "integer": "_int",
     "real": "_float",
     "boolean": "_bool",
@@ -167,12 +167,14 @@ def argument_texts(row: dict[str, Any], spread: bool) -> list[str]:
             continue
         name, equals, default = piece.partition("=")
         if name.startswith("*") and spread:
-            texts.append(f"{name}: _int")
+            texts.append(f"{name}: {'Tensor' if kind == 'tensors' else '_int'}")
             keyword_only = True
             continue
         name = name.lstrip("*")
         name = name + "_" if keyword.iskeyword(name) else name
         kind_type = ARGUMENT_TYPES[kind.rstrip("?")]
+        if kind == "tensors" and row["name"].startswith("_"):
+            kind_type = "Sequence[Tensor | None]"  # optimizers: a parameter may have no state yet
         if kind.endswith("?") or default == "None":
             kind_type += " | None"
         if not equals and not keyword_only:
@@ -249,13 +251,15 @@ def member_lines(name: str, value: Any) -> list[str]:
         return [f"    def {name}(self, other: Any) -> Tensor: ...  # type: ignore[override]"]
     if name in METHOD_TYPES:
         return [f"    def {name}{METHOD_TYPES[name]}: ..."]
-    if callable(value) or isinstance(value, (staticmethod, classmethod)):
+    if isinstance(value, staticmethod):
+        return ["    @staticmethod", f"    def {name}(*args: Any, **kwargs: Any) -> Any: ..."]
+    if callable(value) or isinstance(value, classmethod):
         return [f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ..."]
     return [f"    {name}: Any"]
 
 
 SKIPPED_MEMBERS = re.compile(
-    r"__(new|init|doc|module|dict|weakref|slots|setattr|delattr|getattribute|repr|format|dir|reduce\w*"
+    r"__(new|init|init_subclass|doc|module|dict|weakref|slots|setattr|delattr|getattribute|repr|format|dir|reduce\w*"
     r"|getnewargs|setstate|deepcopy|torch_function|basicsize|abstractmethods)__"
 )
 
@@ -270,8 +274,9 @@ def class_lines(name: str, value: type, methods: dict[str, list[str]]) -> list[s
     ]
     if issubclass(value, tuple):
         return lines + member_lines("numel", value.numel)  # type: ignore[attr-defined]
+    op_type = type(vars(value)["add"]) if methods else None
     for member in sorted(set(vars(value)) | set(methods)):
-        if member in methods:
+        if member in methods and type(vars(value).get(member)) is op_type:
             lines += function_lines(member, methods[member], "    ")
         elif not SKIPPED_MEMBERS.fullmatch(member) and not member.startswith("_" * 1 + "abc"):
             lines += member_lines(member, vars(value)[member])
@@ -311,26 +316,24 @@ def core_stub() -> str:
 def package_stub() -> str:
     import flambeau
 
-    lines = [HEADER + "from typing import Any\n", "from flambeau._C import *"]
-    core = {name for name in vars(flambeau._C) if not name.startswith("_")}
+    lines = [HEADER + "from typing import Any\n"]
     for name in sorted({*vars(flambeau), *dir(flambeau)}):
-        if name.startswith("_") and name != "__version__":
+        hidden = name.startswith("_") and name != "__version__"
+        if hidden or name == "annotations" or not hasattr(flambeau, name):
             continue
-        value = getattr(flambeau, name, None)
+        value = getattr(flambeau, name)
         if isinstance(value, types.ModuleType):
             if value.__name__.startswith("flambeau."):
                 parent, _, leaf = value.__name__.rpartition(".")
                 lines.append(f"from {parent} import {leaf} as {name}")
-        elif name in core and getattr(flambeau._C, name) is value:
-            continue
-        elif str(getattr(value, "__module__", "")).startswith("flambeau.") and hasattr(
-            value, "__name__"
-        ):
+        elif value is not None and getattr(flambeau._C, name, None) is value:
+            lines.append(f"from flambeau._C import {name} as {name}")
+        elif str(getattr(value, "__module__", "")).startswith("flambeau."):
             lines.append(f"from {value.__module__} import {value.__name__} as {name}")
         elif isinstance(value, (float, str)):
             lines.append(f"{name}: {type(value).__name__}")
         else:
-            lines.append(f"{name}: Any")
+            lines.append(f"{name}: {value if value is None else 'Any'}")
     return "\n".join(lines) + "\n"
 
 

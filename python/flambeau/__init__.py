@@ -10,8 +10,8 @@ import importlib as _importlib
 import os as _os
 
 # By default a waiting OpenMP thread spins for milliseconds. Where cores are shared with other
-# programs, that takes them from the very threads that are waited for, and training becomes ten times
-# slower; a thousand turns bridge the gap between two ops. libgomp reads this while it is loaded.
+# programs, that takes them from the very threads that are waited for, and training becomes ten
+# times slower; a thousand turns bridge the gap between two ops. libgomp reads this when it loads.
 _quiet = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & _os.environ.keys()
 if _quiet:
     _os.environ["GOMP_SPINCOUNT"] = "1000"
@@ -20,8 +20,8 @@ from flambeau import _C  # noqa: E402
 if _quiet:
     del _os.environ["GOMP_SPINCOUNT"]
 
-# Every public op and type of the core. They shadow builtins (sum, abs, ...) as PyTorch's do, so this
-# file itself uses only names that start with an underscore.
+# Every public op and type of the core. They shadow builtins (sum, abs, ...) as PyTorch's do, so
+# this file itself uses only names that start with an underscore.
 globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ nan = type(0.0)("nan")
 pi = 3.141592653589793
 e = 2.718281828459045
 newaxis = None
+legacy_contiguous_format = _C.contiguous_format
 
 from flambeau import _tensor  # noqa: E402
 
@@ -62,8 +63,8 @@ from flambeau.random import (  # noqa: E402
 # Loaded on first use: programs that only compute never pay for them.
 _PACKAGES = frozenset(
     (
-        "amp cuda backends distributed fft func hub jit library linalg masked multiprocessing nn optim "
-        "overrides profiler serialization sparse special storage testing types utils version"
+        "amp cuda backends distributed fft func hub jit library linalg masked multiprocessing nn "
+        "optim overrides profiler serialization sparse special storage testing types utils version"
     ).split()
 )
 _FROM = {

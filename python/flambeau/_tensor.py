@@ -299,7 +299,7 @@ def __reversed__(self: Tensor) -> Tensor:
 
 def __contains__(self: Tensor, element: Any) -> bool:
     if isinstance(element, (flambeau.Tensor, int, float, complex)):
-        return bool((element == self).any().item())
+        return bool((self == element).any().item())
     raise RuntimeError(
         f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
     )

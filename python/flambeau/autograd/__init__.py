@@ -11,7 +11,7 @@ import warnings
 import flambeau
 from flambeau import _C
 
-from . import anomaly_mode, function, grad_mode, graph, variable  # noqa: F401
+from . import anomaly_mode, function, grad_mode, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function
 from .grad_mode import (

@@ -218,14 +218,12 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -_C.empty_like(logits, memory_format=_C.legacy_contiguous_format).exponential_().log()
+    noise = -_C.empty_like(logits, memory_format=_C.contiguous_format).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True)[1]
-    one_hot = _C.zeros_like(logits, memory_format=_C.legacy_contiguous_format).scatter_(
-        dim, index, 1.0
-    )
+    one_hot = _C.zeros_like(logits, memory_format=_C.contiguous_format).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft
 
 

@@ -437,7 +437,9 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Has later calls of this module go through ``flambeau.compile``."""
-        self._compiled_call_impl = flambeau.compile(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = flambeau.compile(  # type: ignore[attr-defined]
+            self._call_impl, *args, **kwargs
+        )
 
     def _replicate_for_data_parallel(self: Self) -> Self:
         replica = self.__new__(type(self))
