@@ -27,9 +27,9 @@ std::array<std::mutex, 16> leaf_locks;
 
 // What one pass knows about a node.
 struct State {
-  int waiting = 0;      // edges that have not delivered yet
-  bool needed = true;   // lies on a path to something that is asked for
-  Grads grads;          // delivered so far
+  int waiting = 0;     // edges that have not delivered yet
+  bool needed = true;  // lies on a path to something that is asked for
+  Grads grads;         // delivered so far
 };
 
 struct Later {  // the last recorded runs first
@@ -59,7 +59,8 @@ class Pass {
   bool will_run(const Node& node) {
     const auto at = states_.find(&node);
     if (at == states_.end()) return false;
-    return inputs_.empty() || (node.variable ? targets_.contains(&node) : at->second.needed && continues(node));
+    return inputs_.empty() ||
+           (node.variable ? targets_.contains(&node) : at->second.needed && continues(node));
   }
 
   Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
@@ -253,7 +254,9 @@ class Pass {
   static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
     const bool fits = dense ? grad.strides() == variable.strides() : grad.is_contiguous();
-    if (grad_enabled()) return dense && variable.is_contiguous() ? clone(grad, MemoryFormat::contiguous) : clone(grad);
+    if (grad_enabled())
+      return dense && variable.is_contiguous() ? clone(grad, MemoryFormat::contiguous)
+                                               : clone(grad);
     if (fits && sole_owner(grad) && !grad->view_base) return std::move(grad);
     const Dims strides = dense ? variable->strides : contiguous_strides(variable.sizes());
     Tensor own = make_strided(variable.sizes(), strides, grad.dtype(), grad.device());
@@ -266,7 +269,8 @@ class Pass {
     const Tensor variable(node.variable);
     AutogradMeta& meta = autograd_meta(variable);
     {
-      const std::lock_guard lock(leaf_locks[(reinterpret_cast<uintptr_t>(&meta) >> 6) % leaf_locks.size()]);
+      const std::lock_guard lock(
+          leaf_locks[(reinterpret_cast<uintptr_t>(&meta) >> 6) % leaf_locks.size()]);
       if (!meta.grad.defined()) {
         meta.grad = own_gradient(variable, grad);
       } else if (grad_enabled()) {

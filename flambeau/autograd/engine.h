@@ -10,8 +10,8 @@ namespace flambeau {
 
 struct BackwardOptions {
   bool keep_graph = false;
-  bool create_graph = false;   // record the backward pass itself
-  bool accumulate = true;      // into leaves' .grad; otherwise only `inputs` are returned
+  bool create_graph = false;  // record the backward pass itself
+  bool accumulate = true;     // into leaves' .grad; otherwise only `inputs` are returned
   bool allow_unused = false;
 };
 
@@ -38,7 +38,7 @@ void queue_callback(std::function<void()> callback);
 struct AnomalyMode {
   bool enabled = false;
   bool check_nan = true;
-  std::string (*forward_trace)() = nullptr;     // set by the front end
+  std::string (*forward_trace)() = nullptr;      // set by the front end
   void (*report)(const Node& failed) = nullptr;  // tells the user where forward was
 };
 extern AnomalyMode anomaly_mode;

@@ -39,10 +39,11 @@ void set_requires_grad(const Tensor& tensor, bool requires_grad) {
   CHECK(!(requires_grad && tensor->inference && !inference_mode()), RuntimeError,
         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
   if (!is_leaf(tensor)) {
-    CHECK(requires_grad, RuntimeError,
-          "you can only change requires_grad flags of leaf variables. If you want to use a computed "
-          "variable in a subgraph that doesn't require differentiation use "
-          "var_no_grad = var.detach().");
+    CHECK(
+        requires_grad, RuntimeError,
+        "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+        "variable in a subgraph that doesn't require differentiation use "
+        "var_no_grad = var.detach().");
     return;
   }
   tensor->requires_grad = requires_grad;
@@ -53,7 +54,8 @@ void set_history(const Tensor& result, const NodePtr& node, uint32_t output) {
   meta.grad_fn = node;
   meta.output = output;
   result->requires_grad = true;
-  if (meta.retained_at) [[unlikely]] retain_grad(result);  // follows the tensor to its new node
+  if (meta.retained_at) [[unlikely]]
+    retain_grad(result);  // follows the tensor to its new node
   if (result->view_base) result->view_version = result.version();
 }
 
@@ -69,10 +71,11 @@ void retain_grad(const Tensor& tensor) {
   if (meta.retained_at) remove_node_hook(*meta.retained_at, meta.retain_key);
   meta.retained_at = node;
   meta.retain_key = next_hook_key();
-  node->extras().retain_hooks.push_back({meta.retain_key, meta.output, [&meta](const Tensor& incoming) {
-    meta.grad = meta.grad.defined() ? meta.grad + incoming : clone(incoming);
-    return Tensor();
-  }});
+  node->extras().retain_hooks.push_back(
+      {meta.retain_key, meta.output, [&meta](const Tensor& incoming) {
+         meta.grad = meta.grad.defined() ? meta.grad + incoming : clone(incoming);
+         return Tensor();
+       }});
 }
 
 AutogradMeta::~AutogradMeta() {
@@ -117,7 +120,8 @@ void remove_hook(const Tensor& tensor, uint64_t key) {
 uint64_t add_accumulate_hook(const Tensor& leaf, AccumulateHook hook) {
   CHECK(leaf.requires_grad(), RuntimeError,
         "cannot register a hook on a tensor that doesn't require gradient");
-  CHECK(is_leaf(leaf), RuntimeError, "post accumulate grad hooks cannot be registered on non-leaf tensors");
+  CHECK(is_leaf(leaf), RuntimeError,
+        "post accumulate grad hooks cannot be registered on non-leaf tensors");
   const uint64_t key = next_hook_key();
   autograd_meta(leaf).accumulate_hooks.emplace_back(key, std::move(hook));
   return key;

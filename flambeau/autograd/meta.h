@@ -11,7 +11,7 @@ namespace flambeau {
 struct AutogradMeta final : AutogradBase {
   Tensor grad;
   NodePtr grad_fn;
-  uint32_t output = 0;               // which result of grad_fn
+  uint32_t output = 0;  // which result of grad_fn
   // Of a view that sizes and strides do not describe (it changes the dtype): how to take it from
   // its base again.
   std::function<Tensor(const Tensor& base)> replay;
@@ -20,7 +20,7 @@ struct AutogradMeta final : AutogradBase {
   NodePtr retained_at;
   uint64_t retain_key = 0;
   ~AutogradMeta() override;
-  Node* accumulator = nullptr;       // weak; guarded by a lock in node.cpp
+  Node* accumulator = nullptr;                         // weak; guarded by a lock in node.cpp
   std::vector<std::pair<uint64_t, TensorHook>> hooks;  // of a leaf, until it has an accumulator
   std::vector<std::pair<uint64_t, AccumulateHook>> accumulate_hooks;
 };

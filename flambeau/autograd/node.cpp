@@ -79,13 +79,14 @@ uint32_t Node::add_input(const Tensor& output) {
 void Node::set_rule(uint32_t i, Rule rule) { rules_.emplace_back(Indexed{i, std::move(rule)}); }
 
 void Node::apply(Grads& in, Grads& out) {
-  CHECK(!released_, RuntimeError,
-        "Trying to backward through the graph a second time (or directly access saved tensors after "
-        "they have already been freed). Saved intermediate values of the graph are freed when you "
-        "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
-        "through the graph a second time or if you need to access saved tensors after calling "
-        "backward. ({})",
-        name());
+  CHECK(
+      !released_, RuntimeError,
+      "Trying to backward through the graph a second time (or directly access saved tensors after "
+      "they have already been freed). Saved intermediate values of the graph are freed when you "
+      "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+      "through the graph a second time or if you need to access saved tensors after calling "
+      "backward. ({})",
+      name());
   Node* const before = std::exchange(running_node, this);
   struct Restore {
     Node* before;

@@ -52,15 +52,15 @@ struct NodeExtras {
     uint32_t input;
     TensorHook hook;
   };
-  std::vector<Keyed> tensor_hooks;                                // on the gradient of one output
-  std::vector<Keyed> retain_hooks;                                // retain_grad(): after all others
-  std::vector<std::pair<uint64_t, NodePreHook>> pre_hooks;        // on all of them
-  std::vector<std::pair<uint64_t, NodePostHook>> post_hooks;      // after the rule
-  std::string forward_trace;                                      // anomaly mode
-  std::string name;                                               // of custom functions
-  NodePtr parent;                                                 // anomaly: made while this ran
-  std::shared_ptr<void> python_owner;                             // a custom function's context
-  std::shared_ptr<void> metadata;                                 // notes of the user, the front end's
+  std::vector<Keyed> tensor_hooks;                            // on the gradient of one output
+  std::vector<Keyed> retain_hooks;                            // retain_grad(): after all others
+  std::vector<std::pair<uint64_t, NodePreHook>> pre_hooks;    // on all of them
+  std::vector<std::pair<uint64_t, NodePostHook>> post_hooks;  // after the rule
+  std::string forward_trace;                                  // anomaly mode
+  std::string name;                                           // of custom functions
+  NodePtr parent;                                             // anomaly: made while this ran
+  std::shared_ptr<void> python_owner;                         // a custom function's context
+  std::shared_ptr<void> metadata;                             // notes of the user, the front end's
 };
 
 class Node final : public RefCounted {
@@ -89,11 +89,11 @@ class Node final : public RefCounted {
   NodeExtras& extras();
   [[nodiscard]] NodeExtras* maybe_extras() const { return extras_.get(); }
 
-  InlineVector<Edge, 2> edges;       // one per forward input
-  InlineVector<GradMeta, 1> inputs;  // one per forward output
-  IntrusivePtr<TensorImpl> variable; // of the node that accumulates into a leaf
-  void* python = nullptr;            // its Python object while one lives (borrowed)
-  int64_t stream = 0;                // the device stream forward ran on
+  InlineVector<Edge, 2> edges;        // one per forward input
+  InlineVector<GradMeta, 1> inputs;   // one per forward output
+  IntrusivePtr<TensorImpl> variable;  // of the node that accumulates into a leaf
+  void* python = nullptr;             // its Python object while one lives (borrowed)
+  int64_t stream = 0;                 // the device stream forward ran on
 
   static uint64_t peek_sequence();
   friend NodePtr accumulator(const Tensor& leaf);

@@ -46,9 +46,7 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
   }
 }
 
-Saved Record::save_output(const Tensor& output) const {
-  return Saved(output, true, node_.get());
-}
+Saved Record::save_output(const Tensor& output) const { return Saved(output, true, node_.get()); }
 
 void Record::finish() {
   if (in_place_) rebase_history(outs_[0], node_);

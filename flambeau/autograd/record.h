@@ -69,8 +69,8 @@ class Record {
       }
     }
   }
-  void start(const char* op, const Tensor* outs, size_t n_outs, const Ref* inputs,
-             size_t n_inputs, bool in_place);
+  void start(const char* op, const Tensor* outs, size_t n_outs, const Ref* inputs, size_t n_inputs,
+             bool in_place);
   void finish();
 
   NodePtr node_;

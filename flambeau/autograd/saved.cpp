@@ -1,7 +1,7 @@
 #include "flambeau/autograd/saved.h"
 
-#include "flambeau/autograd/meta.h"
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/meta.h"
 #include "flambeau/base/check.h"
 
 namespace flambeau {
@@ -18,9 +18,10 @@ struct Saved::Packed {
 
 Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_output) {
   if (!tensor.defined()) return;
-  CHECK(!(tensor->inference && grad_state.grad_enabled && !grad_state.inference), RuntimeError,
-        "Inference tensors cannot be saved for backward. To work around you can make a clone to get "
-        "a normal tensor and use it in autograd.");
+  CHECK(
+      !(tensor->inference && grad_state.grad_enabled && !grad_state.inference), RuntimeError,
+      "Inference tensors cannot be saved for backward. To work around you can make a clone to get "
+      "a normal tensor and use it in autograd.");
   version_ = tensor.version();
   if (is_output) {
     for (uint32_t i = 0; i < node->inputs.size(); ++i) {

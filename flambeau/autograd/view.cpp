@@ -32,11 +32,12 @@ void check_origin(const Tensor& view, const char* what) {
           "A view was created in inference mode and {} modified inplace in normal mode.", what);
     case ViewOrigin::multiple_outputs: {
       const AutogradMeta* meta = maybe_meta(view);
-      const std::string origin = meta && meta->grad_fn
-                                     ? format("Output {} of {}", meta->output, meta->grad_fn->name())
-                                     : std::string("This view");
+      const std::string origin =
+          meta && meta->grad_fn ? format("Output {} of {}", meta->output, meta->grad_fn->name())
+                                : std::string("This view");
       fail<RuntimeError>(
-          "{} is a view and {} modified inplace. This view is the output of a function that returns "
+          "{} is a view and {} modified inplace. This view is the output of a function that "
+          "returns "
           "multiple views. Such functions do not allow the output views to be modified inplace. "
           "You should replace the inplace operation by an out-of-place one.",
           origin, what);
@@ -121,7 +122,8 @@ NodePtr grad_fn(const Tensor& tensor) {
 void check_inplace(const char* op, const Tensor& tensor, bool records) {
   if (tensor->inference && !inference_mode()) {
     fail<RuntimeError>(
-        "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
+        "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
+        "a "
         "clone to get a normal tensor before doing inplace update.",
         op);
   }
@@ -166,8 +168,9 @@ void rebase_history(const Tensor& tensor, const NodePtr& node) {
     if (!in[0].defined()) return;
     Tensor whole = make_strided(sizes, strides, in[0].dtype(), in[0].device());
     copy_(whole, in[0]);
-    const Tensor slice = replay ? replay(whole)
-                                : as_strided(whole, window.sizes(), window.strides(), window.offset());
+    const Tensor slice = replay
+                             ? replay(whole)
+                             : as_strided(whole, window.sizes(), window.strides(), window.offset());
     Grads inner_in, inner_out;
     inner_in.push_back(clone(slice));
     node->apply(inner_in, inner_out);

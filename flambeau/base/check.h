@@ -51,10 +51,10 @@ template <class ErrorType, class... Args>
   throw ErrorType(format(pattern, args...));
 }
 
-#define CHECK(condition, ErrorType, ...)                      \
-  do {                                                        \
-    if (!(condition)) [[unlikely]]                            \
-      ::flambeau::fail<::flambeau::ErrorType>(__VA_ARGS__);   \
+#define CHECK(condition, ErrorType, ...)                    \
+  do {                                                      \
+    if (!(condition)) [[unlikely]]                          \
+      ::flambeau::fail<::flambeau::ErrorType>(__VA_ARGS__); \
   } while (false)
 
 }  // namespace flambeau

@@ -18,8 +18,7 @@ std::string to_text(double value);
 std::string to_text(std::complex<double> value);
 
 template <class T>
-  requires std::is_integral_v<T>
-std::string to_text(T value) {
+requires std::is_integral_v<T> std::string to_text(T value) {
   if constexpr (std::is_same_v<T, bool>) {
     return value ? "True" : "False";
   } else {

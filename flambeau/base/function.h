@@ -17,8 +17,8 @@ class Function<R(Args...), Room> {
  public:
   Function() = default;
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, Function>)
-  Function(F&& callable) {  // NOLINT(google-explicit-constructor)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Function>)
+      Function(F&& callable) {  // NOLINT(google-explicit-constructor)
     using Body = std::remove_cvref_t<F>;
     if constexpr (fits<Body>) {
       new (room_) Body(std::forward<F>(callable));
@@ -51,8 +51,9 @@ class Function<R(Args...), Room> {
   };
 
   template <class Body>
-  static constexpr bool fits = sizeof(Body) <= Room && alignof(Body) <= alignof(std::max_align_t) &&
-                               std::is_nothrow_move_constructible_v<Body>;
+  static constexpr bool fits =
+      sizeof(Body) <= Room &&
+      alignof(Body) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<Body>;
 
   template <class Body>
   static Body& body(void* room) {

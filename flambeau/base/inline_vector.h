@@ -119,7 +119,7 @@ class InlineVector {
 
   void grow(size_t at_least) {
     const uint32_t capacity = std::max<size_t>(at_least, size_t{capacity_} * 2);
-    T* fresh = static_cast<T*>(::operator new(sizeof(T) * capacity, std::align_val_t{alignof(T)}));
+    T* fresh = static_cast<T*>(::operator new (sizeof(T) * capacity, std::align_val_t{alignof(T)}));
     std::uninitialized_move(begin(), end(), fresh);
     const uint32_t size = size_;
     destroy();
@@ -130,7 +130,7 @@ class InlineVector {
 
   void destroy() {
     clear();
-    if (on_heap()) ::operator delete(heap_, std::align_val_t{alignof(T)});
+    if (on_heap()) ::operator delete (heap_, std::align_val_t{alignof(T)});
     capacity_ = N;
   }
 

@@ -50,8 +50,8 @@ class IntrusivePtr {
   IntrusivePtr(const IntrusivePtr& other) : IntrusivePtr(other.object_) {}
   IntrusivePtr(IntrusivePtr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   template <class U>
-    requires std::is_convertible_v<U*, T*>
-  IntrusivePtr(const IntrusivePtr<U>& other)  // NOLINT(google-explicit-constructor)
+  requires std::is_convertible_v<U*, T*> IntrusivePtr(
+      const IntrusivePtr<U>& other)  // NOLINT(google-explicit-constructor)
       : IntrusivePtr(other.get()) {}
   ~IntrusivePtr() { drop(); }
 

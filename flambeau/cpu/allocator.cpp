@@ -1,6 +1,6 @@
-// The CPU allocator. Freed blocks are kept by size: a fresh large block costs a page fault per page,
-// which is most of the time of a large elementwise op. Small blocks wait in lists of their thread,
-// large ones in one shared list that never holds more than was lately in use.
+// The CPU allocator. Freed blocks are kept by size: a fresh large block costs a page fault per
+// page, which is most of the time of a large elementwise op. Small blocks wait in lists of their
+// thread, large ones in one shared list that never holds more than was lately in use.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -118,9 +118,8 @@ void unrolled_conv(const Window& w, const Tensor& x, const Tensor& weight, const
         std::fill_n(out + o * w.y_size(), w.y_size(), bias.data<T>()[g * w.out_channels + o]);
       }
     }
-    multiply(w.out_channels, w.y_size(), w.rows(),
-             weight.data<T>() + g * w.out_channels * w.rows(), false, columns, false, out,
-             bias.defined());
+    multiply(w.out_channels, w.y_size(), w.rows(), weight.data<T>() + g * w.out_channels * w.rows(),
+             false, columns, false, out, bias.defined());
   });
 }
 
@@ -129,9 +128,8 @@ void unrolled_conv_input(const Window& w, const Tensor& grad_y, const Tensor& we
                          const Tensor& grad_x) {
   const int64_t x_step = w.channels * w.x_size(), y_step = w.out_channels * w.y_size();
   for_samples<T>(w, [&](int64_t n, int64_t g, T* columns) {
-    multiply(w.rows(), w.y_size(), w.out_channels,
-             weight.data<T>() + g * w.out_channels * w.rows(), true,
-             grad_y.data<T>() + (n * w.groups + g) * y_step, false, columns, false);
+    multiply(w.rows(), w.y_size(), w.out_channels, weight.data<T>() + g * w.out_channels * w.rows(),
+             true, grad_y.data<T>() + (n * w.groups + g) * y_step, false, columns, false);
     T* out = grad_x.data<T>() + (n * w.groups + g) * x_step;
     std::fill_n(out, x_step, T());
     scatter_columns(w, columns, out);
@@ -160,15 +158,16 @@ void unrolled_conv_weight(const Window& w, const Tensor& grad_y, const Tensor& x
   }
 }
 
-// --- Layouts and dtypes that a path does not take ---------------------------------------------------
+// --- Layouts and dtypes that a path does not take
+// ---------------------------------------------------
 
 // A copy into another dtype or layout; tensors of one shape.
 void copy_into(const Tensor& to, const Tensor& from) {
   TensorIter iter;
   Tensor out = to;
   const DType dtype = to.dtype();
-  iter.build({"convolution", false, false}, &out, &dtype, 1, std::array{flambeau::Operand(from)}.data(), 1,
-             from.dtype());
+  iter.build({"convolution", false, false}, &out, &dtype, 1,
+             std::array{flambeau::Operand(from)}.data(), 1, from.dtype());
   kernels::copy(DeviceType::cpu, iter);
 }
 
@@ -197,7 +196,8 @@ DType working_dtype(DType dtype) {
   return dtypes::Reduced.has(dtype) && !onednn_can_convolve(dtype) ? DType::float32 : dtype;
 }
 
-constexpr DTypeSet unrolled_dtypes = DTypeSet(DType::float64) | dtypes::Complex | dtypes::Signed | DType::uint8;
+constexpr DTypeSet unrolled_dtypes =
+    DTypeSet(DType::float64) | dtypes::Complex | dtypes::Signed | DType::uint8;
 
 void conv_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
                  const ConvGeometry& geometry) {
@@ -220,14 +220,16 @@ void conv_input_kernel(const Tensor& grad_y, const Tensor& weight, const Tensor&
                        const ConvGeometry& geometry) {
   const DType dtype = working_dtype(grad_y.dtype());
   const bool library = onednn_can_convolve(dtype);
-  if (library && dtype == grad_y.dtype()) return onednn_conv_input(grad_y, weight, grad_x, geometry);
+  if (library && dtype == grad_y.dtype())
+    return onednn_conv_input(grad_y, weight, grad_x, geometry);
   const Target out(grad_x, dtype, true);
   const Tensor g = converted(grad_y, dtype), w = converted(weight, dtype);
   if (library) {
     onednn_conv_input(g, w, out.work, geometry);
   } else {
     dispatch<unrolled_dtypes>("slow_conv_transpose2d_cpu", dtype, [&](auto tag) {
-      unrolled_conv_input<typename decltype(tag)::type>(Window(grad_x, w, g, geometry), g, w, out.work);
+      unrolled_conv_input<typename decltype(tag)::type>(Window(grad_x, w, g, geometry), g, w,
+                                                        out.work);
     });
   }
   out.finish();

@@ -139,15 +139,15 @@ void gemm_kernel(const Gemm& p) {
   if (p.m == 0 || p.n == 0) return;
   const bool integers = !is_differentiable(p.dtype);
   // Exact for what matters: three sizes below 2^31 may overflow, so compare in floating point.
-  const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  const double work =
+      static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const bool is_thin = (p.m <= thin || p.n <= thin) && !is_complex(p.dtype);
   if (integers || is_thin || work <= direct_work) {
     kernels::gemm_direct(DeviceType::cpu, p);
     return;
   }
-  dispatch<dtypes::FloatingComplex>(p.op, p.dtype, [&](auto tag) {
-    library_batch<typename decltype(tag)::type>(p);
-  });
+  dispatch<dtypes::FloatingComplex>(
+      p.op, p.dtype, [&](auto tag) { library_batch<typename decltype(tag)::type>(p); });
 }
 
 const bool filled = (kernels::gemm.fill(DeviceType::cpu, gemm_kernel), true);

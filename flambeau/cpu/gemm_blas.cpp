@@ -1,5 +1,5 @@
-// Products of doubles and complex numbers through OpenBLAS. It is kept to one thread; large products
-// are cut into pieces for ours.
+// Products of doubles and complex numbers through OpenBLAS. It is kept to one thread; large
+// products are cut into pieces for ours.
 #include <cblas.h>
 
 #include <algorithm>
@@ -52,7 +52,8 @@ void blas_gemm(int64_t m, int64_t n, int64_t k, T alpha, BlasMatrix<const T> a,
     const int64_t begin = first * step, count = std::min(length, last * step) - begin;
     if (by_rows) {
       const T* rows = a.data + begin * (a.transposed ? 1 : a.ld);
-      call(ta, tb, count, n, k, alpha, rows, a.ld, b.data, b.ld, beta, out + begin * ld_out, ld_out);
+      call(ta, tb, count, n, k, alpha, rows, a.ld, b.data, b.ld, beta, out + begin * ld_out,
+           ld_out);
     } else {
       const T* columns = b.data + begin * (b.transposed ? b.ld : 1);
       call(ta, tb, m, count, k, alpha, a.data, a.ld, columns, b.ld, beta, out + begin, ld_out);
@@ -63,8 +64,9 @@ void blas_gemm(int64_t m, int64_t n, int64_t k, T alpha, BlasMatrix<const T> a,
 template void blas_gemm(int64_t, int64_t, int64_t, double, BlasMatrix<const double>,
                         BlasMatrix<const double>, double, double*, int64_t);
 template void blas_gemm(int64_t, int64_t, int64_t, std::complex<float>,
-                        BlasMatrix<const std::complex<float>>, BlasMatrix<const std::complex<float>>,
-                        std::complex<float>, std::complex<float>*, int64_t);
+                        BlasMatrix<const std::complex<float>>,
+                        BlasMatrix<const std::complex<float>>, std::complex<float>,
+                        std::complex<float>*, int64_t);
 template void blas_gemm(int64_t, int64_t, int64_t, std::complex<double>,
                         BlasMatrix<const std::complex<double>>,
                         BlasMatrix<const std::complex<double>>, std::complex<double>,

@@ -34,7 +34,8 @@ memory::data_type data_type(DType dtype) {
 class Buffer {
  public:
   explicit Buffer(size_t bytes)
-      : tensor_(bytes ? make_tensor({static_cast<int64_t>(bytes)}, DType::uint8, Device{}) : Tensor()) {}
+      : tensor_(bytes ? make_tensor({static_cast<int64_t>(bytes)}, DType::uint8, Device{})
+                      : Tensor()) {}
   [[nodiscard]] void* data() const { return tensor_.defined() ? tensor_.raw() : nullptr; }
 
  private:
@@ -103,8 +104,8 @@ memory::dims padding_behind(const Problem& p) {
   memory::dims behind;
   for (size_t d = 0; d < p.geometry.stride.size(); ++d) {
     const int64_t reach = p.geometry.dilation[d] * (p.w.sizes()[d + 2] - 1) + 1;
-    behind.push_back((p.y.sizes()[d + 2] - 1) * p.geometry.stride[d] + reach -
-                     p.x.sizes()[d + 2] - p.geometry.padding[d]);
+    behind.push_back((p.y.sizes()[d + 2] - 1) * p.geometry.stride[d] + reach - p.x.sizes()[d + 2] -
+                     p.geometry.padding[d]);
   }
   return behind;
 }
@@ -150,7 +151,8 @@ void make_primitive(const Problem& p, Plan& plan) {
              backward.diff_dst_desc());
   } else {
     const dnnl::convolution_backward_weights::primitive_desc backward(
-        engine(), direct, x, w, plan.bias, y, stride, dilation, before, behind, forward, attributes);
+        engine(), direct, x, w, plan.bias, y, stride, dilation, before, behind, forward,
+        attributes);
     complete(plan, backward, backward.src_desc(), backward.diff_weights_desc(),
              backward.diff_dst_desc());
   }
@@ -177,7 +179,8 @@ Plan make_plan(const Problem& p) {
   return plan;
 }
 
-// --- The cache of plans ---------------------------------------------------------------------------
+// --- The cache of plans
+// ---------------------------------------------------------------------------
 
 using Key = std::vector<int64_t>;
 struct KeyHash {
@@ -223,7 +226,8 @@ std::shared_ptr<const Plan> plan_for(const Problem& p) {
   return plans.try_emplace(std::move(key), std::move(plan)).first->second;
 }
 
-// --- Running one ----------------------------------------------------------------------------------
+// --- Running one
+// ----------------------------------------------------------------------------------
 
 // The memory that the primitive works on: the tensor's own, or a buffer in the wanted layout.
 class Bound {
@@ -257,7 +261,9 @@ void run(const Problem& p) {
   const int x_name = p.pass == Pass::input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
   const int w_name = p.pass == Pass::weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
   const int y_name = p.pass == Pass::forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
-  dnnl_exec_arg_t arguments[5] = {{x_name, x.get()}, {w_name, w.get()}, {y_name, y.get()},
+  dnnl_exec_arg_t arguments[5] = {{x_name, x.get()},
+                                  {w_name, w.get()},
+                                  {y_name, y.get()},
                                   {DNNL_ARG_SCRATCHPAD, scratchpad.get()}};
   int count = 4;
   memory bias;

@@ -23,16 +23,16 @@ namespace kernels {
 #include "flambeau/kernels/no_rows.h"
 
 // Elementwise kernels that are no rows because their operands differ in dtype or count.
-SLOT(copy, void(const TensorIter& iter))                        // out, in: any two dtypes
-SLOT(where, void(const TensorIter& iter))                       // out, condition (bool), a, b
-SLOT(clamp, void(const TensorIter& iter))                       // out, x, low, high
-SLOT(abs, void(const TensorIter& iter))                         // complex in, real out
+SLOT(copy, void(const TensorIter& iter))   // out, in: any two dtypes
+SLOT(where, void(const TensorIter& iter))  // out, condition (bool), a, b
+SLOT(clamp, void(const TensorIter& iter))  // out, x, low, high
+SLOT(abs, void(const TensorIter& iter))    // complex in, real out
 SLOT(bitwise_not, void(const TensorIter& iter))
-SLOT(add_scaled, void(const TensorIter& iter, const Scalar& alpha))      // a + alpha * b
-SLOT(pow, void(const TensorIter& iter))                                  // a ** b
-SLOT(addcmul, void(const TensorIter& iter, const Scalar& value))         // x + value * a * b
-SLOT(addcdiv, void(const TensorIter& iter, const Scalar& value))         // x + value * a / b
-SLOT(lerp, void(const TensorIter& iter))                                 // a + w * (b - a)
+SLOT(add_scaled, void(const TensorIter& iter, const Scalar& alpha))  // a + alpha * b
+SLOT(pow, void(const TensorIter& iter))                              // a ** b
+SLOT(addcmul, void(const TensorIter& iter, const Scalar& value))     // x + value * a * b
+SLOT(addcdiv, void(const TensorIter& iter, const Scalar& value))     // x + value * a / b
+SLOT(lerp, void(const TensorIter& iter))                             // a + w * (b - a)
 SLOT(round, void(const TensorIter& iter, int64_t decimals))
 SLOT(nan_to_num, void(const TensorIter& iter, double nan, double posinf, double neginf))
 SLOT(gelu, void(const TensorIter& iter, bool tanh_form))

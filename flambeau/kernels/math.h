@@ -15,8 +15,8 @@
 #if !defined(__CUDACC__)
 // A loop that calls these becomes a loop over glibc's vector versions (libmvec).
 extern "C" {
-#define VECTOR_MATH(name)                                                       \
-  __attribute__((simd("notinbranch"))) double name(double) noexcept;            \
+#define VECTOR_MATH(name)                                            \
+  __attribute__((simd("notinbranch"))) double name(double) noexcept; \
   __attribute__((simd("notinbranch"))) float name##f(float) noexcept;
 VECTOR_MATH(sin)
 VECTOR_MATH(cos)
@@ -46,22 +46,24 @@ VECTOR_MATH(erfc)
 namespace flambeau::math {
 
 #define FN FLAMBEAU_DEVICE inline
-#define REAL template <class T>                          \
+#define REAL         \
+  template <class T> \
   requires(std::is_floating_point_v<T>)
-#define INTEGER template <class T>                       \
+#define INTEGER      \
+  template <class T> \
   requires(std::is_integral_v<T>)
 
 // Overloads for the two complex types. Not templates: those would tie with the standard library's.
-#define COMPLEX(name, x, ...)                                                       \
-  FN std::complex<float> name(std::complex<float> x) { return __VA_ARGS__; }        \
+#define COMPLEX(name, x, ...)                                                \
+  FN std::complex<float> name(std::complex<float> x) { return __VA_ARGS__; } \
   FN std::complex<double> name(std::complex<double> x) { return __VA_ARGS__; }
 
-#define FROM_LIBM(name)                                             \
-  FN float name(float x) { return ::name##f(x); }                   \
-  FN double name(double x) { return ::name(x); }                    \
+#define FROM_LIBM(name)                           \
+  FN float name(float x) { return ::name##f(x); } \
+  FN double name(double x) { return ::name(x); }  \
   COMPLEX(name, x, std::name(x))
-#define FROM_LIBM_REAL(name)                                        \
-  FN float name(float x) { return ::name##f(x); }                   \
+#define FROM_LIBM_REAL(name)                      \
+  FN float name(float x) { return ::name##f(x); } \
   FN double name(double x) { return ::name(x); }
 
 FROM_LIBM(sin)
@@ -216,10 +218,7 @@ FN bool truth(T x) {
   return x != T(0);
 }
 template <class T>
-  requires(!is_complex_type<T>)
-FN T conj(T x) {
-  return x;
-}
+requires(!is_complex_type<T>) FN T conj(T x) { return x; }
 COMPLEX(conj, x, {x.real(), -x.imag()})
 template <class T>
 FN T zero_or_nan(T x) {
@@ -392,7 +391,9 @@ FN std::complex<T> complex_pow(std::complex<T> a, std::complex<T> b) {
   if (a == std::complex<T>(0) && b.real() > 0) return std::complex<T>(0);
   return std::pow(a, b);
 }
-FN std::complex<float> pow(std::complex<float> a, std::complex<float> b) { return complex_pow(a, b); }
+FN std::complex<float> pow(std::complex<float> a, std::complex<float> b) {
+  return complex_pow(a, b);
+}
 FN std::complex<double> pow(std::complex<double> a, std::complex<double> b) {
   return complex_pow(a, b);
 }

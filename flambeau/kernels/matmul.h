@@ -19,11 +19,11 @@ struct Gemm {
   const char* op = "mm";  // for messages
   DType dtype = DType::float32;
   int64_t m = 0, n = 0, k = 0;
-  Dims batch;             // sizes, outermost first, merged as far as the strides allow
+  Dims batch;  // sizes, outermost first, merged as far as the strides allow
   Matrix a, b, out;
-  Matrix addend;          // no data: none. May be `out` itself, may have strides of 0.
+  Matrix addend;  // no data: none. May be `out` itself, may have strides of 0.
   Scalar alpha = 1.0;
-  Scalar beta = 0.0;      // with 0 the addend is not read, so its NaNs do not spread
+  Scalar beta = 0.0;  // with 0 the addend is not read, so its NaNs do not spread
 
   [[nodiscard]] int64_t batch_count() const {
     int64_t count = 1;

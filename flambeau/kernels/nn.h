@@ -8,7 +8,8 @@
 
 namespace flambeau {
 
-// --- Pooling ---------------------------------------------------------------------------------------
+// --- Pooling
+// ---------------------------------------------------------------------------------------
 
 // One pooled dimension: which inputs each output looks at. Plain and adaptive pooling differ only
 // in these tables.
@@ -18,11 +19,12 @@ struct PoolDim {
   std::vector<int64_t> extent{1};         // what the window counts for in an average
 };
 struct PoolGeometry {
-  PoolDim dims[3];      // depth, height, width; unused ones have size 1
-  double divisor = 0;   // instead of the product of the extents, unless 0
+  PoolDim dims[3];     // depth, height, width; unused ones have size 1
+  double divisor = 0;  // instead of the product of the extents, unless 0
 };
 
-// --- Losses ------------------------------------------------------------------------------------------
+// --- Losses
+// ------------------------------------------------------------------------------------------
 
 enum class Reduction : int64_t { none = 0, mean = 1, sum = 2 };
 
@@ -30,17 +32,20 @@ namespace kernels {
 
 // x: (N, C, spatial...), contiguous or channels last, and results likewise. Indices count within
 // the plane of a channel; an undefined one is not wanted.
-SLOT(max_pool, void(const Tensor& x, const Tensor& out, const Tensor& indices,
-                    const PoolGeometry& geometry))
+SLOT(max_pool,
+     void(const Tensor& x, const Tensor& out, const Tensor& indices, const PoolGeometry& geometry))
 SLOT(max_pool_backward, void(const Tensor& grad, const Tensor& indices, const Tensor& grad_x))
 // The elements that max_pool chose: the adjoint of max_pool_backward.
 SLOT(max_pool_take, void(const Tensor& x, const Tensor& indices, const Tensor& out))
 SLOT(avg_pool, void(const Tensor& x, const Tensor& out, const PoolGeometry& geometry))
-SLOT(avg_pool_backward, void(const Tensor& grad, const Tensor& grad_x, const PoolGeometry& geometry))
+SLOT(avg_pool_backward,
+     void(const Tensor& grad, const Tensor& grad_x, const PoolGeometry& geometry))
 
-// x: (N, C, spatial...), contiguous or channels last. Vectors of C are float32, or float64 for double.
+// x: (N, C, spatial...), contiguous or channels last. Vectors of C are float32, or float64 for
+// double.
 SLOT(channel_stats, void(const Tensor& x, const Tensor& mean, const Tensor& var))  // biased
-SLOT(channel_affine, void(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& out))
+SLOT(channel_affine,
+     void(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& out))
 // Sums over all but the channels of g and of g * (x - mean).
 SLOT(channel_sums, void(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& sum_g,
                         const Tensor& sum_gx))
@@ -58,15 +63,15 @@ SLOT(layer_norm_backward, void(const Tensor& g, const Tensor& x, const Tensor& w
 
 // log_probabilities: (N, C, D) contiguous; target: (N, D). For no reduction `out` is (N, D);
 // otherwise a scalar, and total_weight receives the sum of the weights.
-SLOT(nll_loss, void(const Tensor& log_probabilities, const Tensor& target, const Tensor& weight,
-                    Reduction reduction, int64_t ignore_index, const Tensor& out,
-                    const Tensor& total_weight))
-SLOT(nll_loss_backward, void(const Tensor& grad, const Tensor& target, const Tensor& weight,
-                             Reduction reduction, int64_t ignore_index, const Tensor& total_weight,
-                             const Tensor& grad_input))
+SLOT(nll_loss,
+     void(const Tensor& log_probabilities, const Tensor& target, const Tensor& weight,
+          Reduction reduction, int64_t ignore_index, const Tensor& out, const Tensor& total_weight))
+SLOT(nll_loss_backward,
+     void(const Tensor& grad, const Tensor& target, const Tensor& weight, Reduction reduction,
+          int64_t ignore_index, const Tensor& total_weight, const Tensor& grad_input))
 
-// Cross-entropy of logits x: (N, C) against classes: (N). losses and lse (the logarithms of the sums
-// of exponentials) are (N), of the dtype of statistics; losses of ignored rows are 0.
+// Cross-entropy of logits x: (N, C) against classes: (N). losses and lse (the logarithms of the
+// sums of exponentials) are (N), of the dtype of statistics; losses of ignored rows are 0.
 SLOT(cross_entropy, void(const Tensor& x, const Tensor& target, int64_t ignore_index,
                          const Tensor& losses, const Tensor& lse))
 // grad_x = (softmax(x) - one_hot(target)) * scale, where scale is (N) or one value for all rows.

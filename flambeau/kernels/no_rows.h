@@ -1,4 +1,5 @@
-// Undefines the row macros after a .def file has been read, so that the next reader defines its own.
+// Undefines the row macros after a .def file has been read, so that the next reader defines its
+// own.
 #undef ROW_SLOT
 #undef UNARY
 #undef PREDICATE

@@ -1,6 +1,6 @@
-// The slots of fused optimizer steps: all parameters of a group in one call. Tensors of one index are
-// dense, of one dtype and lie alike; `factor` undoes a loss scale, and gradients are negated by it to
-// maximize.
+// The slots of fused optimizer steps: all parameters of a group in one call. Tensors of one index
+// are dense, of one dtype and lie alike; `factor` undoes a loss scale, and gradients are negated by
+// it to maximize.
 #pragma once
 
 #include <vector>
@@ -23,8 +23,8 @@ struct AdamStep {
 
 namespace kernels {
 using Tensors = std::vector<Tensor>;
-SLOT(sgd_step, void(const Tensors& params, const Tensors& grads, const Tensors& buffers,
-                    const SgdStep& step))
+SLOT(sgd_step,
+     void(const Tensors& params, const Tensors& grads, const Tensors& buffers, const SgdStep& step))
 // max_squares is empty unless AMSGrad is wanted; counts are the numbers of this step.
 SLOT(adam_step, void(const Tensors& params, const Tensors& grads, const Tensors& averages,
                      const Tensors& squares, const Tensors& max_squares,

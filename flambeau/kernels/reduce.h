@@ -11,7 +11,8 @@ namespace flambeau {
 struct Reduction {
   const char* in = nullptr;
   char* out = nullptr;
-  char* second = nullptr;  // a second result: indices (int64), or a mean; strides as `out`, in items
+  char* second =
+      nullptr;  // a second result: indices (int64), or a mean; strides as `out`, in items
   DType in_dtype;
   DType out_dtype;
   int kept_dims = 0;

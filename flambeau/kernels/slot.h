@@ -24,7 +24,8 @@ class Slot<void(Args...)> {
   void operator()(DeviceType device, Args... args) const {
     if (device == DeviceType::meta) return;
     Kernel kernel = kernels_[static_cast<int>(device)];
-    if (!kernel) [[unlikely]] kernel = missing(device);
+    if (!kernel) [[unlikely]]
+      kernel = missing(device);
     kernel(static_cast<Args>(args)...);
   }
 

@@ -13,8 +13,8 @@ SLOT(sort, void(const Tensor& input, const Tensor& values, const Tensor& indices
 SLOT(topk, void(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                 int64_t dim, bool largest))
 // The k-th smallest, k counting from 1: values and indices have size one along dim.
-SLOT(kthvalue, void(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
-                    int64_t dim))
+SLOT(kthvalue,
+     void(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k, int64_t dim))
 // The lower of the two middle elements. NaN if there is one, unless these are left out.
 SLOT(median, void(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim,
                   bool ignore_nan))

@@ -6,9 +6,10 @@
 namespace flambeau {
 namespace {
 
-#define UNARY_ALIAS(name, of)                                                        \
+#define UNARY_ALIAS(name, of)                                                                    \
   OP([](const Tensor& input) { return of(input); }, #name "(input)", "Another name of " #of ".") \
-  OP_METHOD([](const Tensor& self) { return of##_(self); }, #name "_(self)", "Another name of " #of "_.")
+  OP_METHOD([](const Tensor& self) { return of##_(self); }, #name "_(self)",                     \
+            "Another name of " #of "_.")
 UNARY_ALIAS(arccos, acos)
 UNARY_ALIAS(arcsin, asin)
 UNARY_ALIAS(arctan, atan)
@@ -18,9 +19,11 @@ UNARY_ALIAS(arctanh, atanh)
 UNARY_ALIAS(negative, neg)
 UNARY_ALIAS(fix, trunc)
 
-#define BINARY_ALIAS(name, of)                                                                       \
-  OP([](const Tensor& input, const Operand& other) { return of(input, other); }, #name "(input, other)", "Another name of " #of ".") \
-  OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, #name "_(self, other)", "Another name of " #of "_.")
+#define BINARY_ALIAS(name, of)                                                           \
+  OP([](const Tensor& input, const Operand& other) { return of(input, other); },         \
+     #name "(input, other)", "Another name of " #of ".")                                 \
+  OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, \
+            #name "_(self, other)", "Another name of " #of "_.")
 BINARY_ALIAS(multiply, mul)
 BINARY_ALIAS(not_equal, ne)
 BINARY_ALIAS(less, lt)
@@ -30,7 +33,8 @@ BINARY_ALIAS(greater_equal, ge)
 BINARY_ALIAS(arctan2, atan2)
 
 Tensor positive(const Tensor& input) {
-  CHECK(input.dtype() != DType::bool_, RuntimeError, "The `+` operator, on a bool tensor is not supported.");
+  CHECK(input.dtype() != DType::bool_, RuntimeError,
+        "The `+` operator, on a bool tensor is not supported.");
   return input;
 }
 OP_VIEW(positive, "positive(input)", "input itself.")
@@ -52,7 +56,9 @@ OP(angle, "angle(input)", "The angle of each complex element; pi for negative re
 Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
 OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.")
 
-Tensor isreal(const Tensor& input) { return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_); }
+Tensor isreal(const Tensor& input) {
+  return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_);
+}
 OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.")
 
 Tensor itself(const Tensor& input) { return input; }
@@ -61,14 +67,18 @@ OP_VIEW(itself, "resolve_neg(input)", "input itself: negation is never left pend
 OP([](const Tensor&) { return false; }, "is_conj(input)", "Whether conjugation is pending: never.")
 OP([](const Tensor&) { return false; }, "is_neg(input)", "Whether negation is pending: never.")
 
-Tensor ldexp(const Tensor& input, const Operand& other) { return input * pow(Operand(2.0), other.is_tensor() ? other : Operand(other.scalar())); }
-OP_INPLACE([](const Tensor& input, const Tensor& other) { return ldexp(input, other); }, "ldexp(input, other)", "input times 2 to the power of other.")
+Tensor ldexp(const Tensor& input, const Operand& other) {
+  return input * pow(Operand(2.0), other.is_tensor() ? other : Operand(other.scalar()));
+}
+OP_INPLACE([](const Tensor& input, const Tensor& other) { return ldexp(input, other); },
+           "ldexp(input, other)", "input times 2 to the power of other.")
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
   const Tensor x = eps ? clamp(input, *eps, 1 - *eps) : input;
   return log(x / (1 - x));
 }
-OP_INPLACE(logit, "logit(input, eps=None)", "log(x / (1 - x)) of each element, kept eps away from 0 and 1.")
+OP_INPLACE(logit, "logit(input, eps=None)",
+           "log(x / (1 - x)) of each element, kept eps away from 0 and 1.")
 
 Tensor sinc(const Tensor& input) {
   const Tensor x = (is_integral(input.dtype(), true) ? to(input, default_dtype()) : input) * M_PI;

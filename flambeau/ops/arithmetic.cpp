@@ -135,16 +135,24 @@ Tensor divide(const Operand& a, const Operand& b, std::optional<std::string_view
   return out.defined() ? div_trunc_(out, b) : div_trunc(a, b);
 }
 
-Tensor div_op(const Tensor& input, const Operand& other, std::optional<std::string_view> rounding_mode) {
+Tensor div_op(const Tensor& input, const Operand& other,
+              std::optional<std::string_view> rounding_mode) {
   return divide(input, other, rounding_mode, {});
 }
-Tensor div_inplace(const Tensor& self, const Operand& other, std::optional<std::string_view> rounding_mode) {
+Tensor div_inplace(const Tensor& self, const Operand& other,
+                   std::optional<std::string_view> rounding_mode) {
   return divide(self, other, rounding_mode, self);
 }
 Tensor true_divide(const Tensor& input, const Operand& other) { return div(input, other); }
-Tensor floor_divide_op(const Tensor& input, const Operand& other) { return floor_divide(input, other); }
-Tensor floor_divide_number(const Scalar& self, const Tensor& other) { return floor_divide(self, other); }
-Tensor floor_divide_(const Tensor& self, const Operand& other) { return divide(self, other, "floor", self); }
+Tensor floor_divide_op(const Tensor& input, const Operand& other) {
+  return floor_divide(input, other);
+}
+Tensor floor_divide_number(const Scalar& self, const Tensor& other) {
+  return floor_divide(self, other);
+}
+Tensor floor_divide_(const Tensor& self, const Operand& other) {
+  return divide(self, other, "floor", self);
+}
 // Remainders divide too; their rows must not meet a zero among integers.
 using Division = Tensor (*)(const Operand&, const Operand&);
 template <Division divide>
@@ -166,20 +174,30 @@ Tensor fmod_inplace(const Tensor& self, const Operand& other) {
 }
 
 }  // namespace
-Tensor floor_divide(const Operand& input, const Operand& other) { return divide(input, other, "floor", {}); }
-OP(div_op, "div(input, other, *, rounding_mode=None)", "The quotient of input and other, rounded as asked.")
+Tensor floor_divide(const Operand& input, const Operand& other) {
+  return divide(input, other, "floor", {});
+}
+OP(div_op, "div(input, other, *, rounding_mode=None)",
+   "The quotient of input and other, rounded as asked.")
 OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.")
 OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.")
 OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.")
-OP_INPLACE(true_divide, "true_divide(input, other)", "The quotient of input and other, as a floating number.")
+OP_INPLACE(true_divide, "true_divide(input, other)",
+           "The quotient of input and other, as a floating number.")
 OP(floor_divide_op, "floor_divide(input, other)", "The quotient of input and other rounded down.")
-OP_FUNCTION(floor_divide_number, "floor_divide(self, other)", "The quotient of self and other rounded down.")
+OP_FUNCTION(floor_divide_number, "floor_divide(self, other)",
+            "The quotient of self and other rounded down.")
 OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.")
-OP(checked<remainder>, "remainder(input, other)", "The remainder of a division that rounds down; it has the sign of other.")
-OP_METHOD(remainder_inplace, "remainder_(self, other)", "Replaces self by the remainder of its division by other.")
-OP(checked<fmod>, "fmod(input, other)", "The remainder of a division that rounds towards zero; it has the sign of input.")
-OP_METHOD(fmod_inplace, "fmod_(self, other)", "Replaces self by the remainder of its division by other.")
-OP_FUNCTION(remainder_number, "remainder(self, other)", "The remainder of a division that rounds down.")
+OP(checked<remainder>, "remainder(input, other)",
+   "The remainder of a division that rounds down; it has the sign of other.")
+OP_METHOD(remainder_inplace, "remainder_(self, other)",
+          "Replaces self by the remainder of its division by other.")
+OP(checked<fmod>, "fmod(input, other)",
+   "The remainder of a division that rounds towards zero; it has the sign of input.")
+OP_METHOD(fmod_inplace, "fmod_(self, other)",
+          "Replaces self by the remainder of its division by other.")
+OP_FUNCTION(remainder_number, "remainder(self, other)",
+            "The remainder of a division that rounds down.")
 
 // --- Powers --------------------------------------------------------------------------------------
 
@@ -190,7 +208,8 @@ Tensor pow_gradient_base(const Tensor& g, const Tensor& base, const Tensor& expo
   return where(exponent == 0, 0.0, mul_conj(g, exponent * pow(base, exponent - 1)));
 }
 
-Tensor pow_gradient_exponent(const Tensor& g, const Tensor& base, const Tensor& exponent, const Tensor& y) {
+Tensor pow_gradient_exponent(const Tensor& g, const Tensor& base, const Tensor& exponent,
+                             const Tensor& y) {
   const Tensor zero_to_positive =
       exponent.is_complex() ? base == 0 : logical_and(base == 0, exponent >= 0);
   return where(zero_to_positive, 0.0, mul_conj(g, y * log(base)));
@@ -229,19 +248,24 @@ Tensor pow(const Operand& a, const Operand& b) {
 }
 namespace {
 Tensor pow_op(const Tensor& input, const Operand& exponent) { return pow(input, exponent); }
-Tensor pow_number(const Scalar& self, const Tensor& exponent) { return pow(Operand(self), exponent); }
+Tensor pow_number(const Scalar& self, const Tensor& exponent) {
+  return pow(Operand(self), exponent);
+}
 Tensor float_power(const Tensor& input, const Operand& exponent) {
-  const bool complex = input.is_complex() || (exponent.is_tensor() ? exponent.tensor().is_complex()
-                                                                   : exponent.scalar().is_complex());
+  const bool complex =
+      input.is_complex() ||
+      (exponent.is_tensor() ? exponent.tensor().is_complex() : exponent.scalar().is_complex());
   const DType dtype = complex ? DType::complex128 : DType::float64;
   CHECK(!is_differentiable(input.dtype()) || can_cast(input.dtype(), dtype), RuntimeError,
         "float_power: the base of dtype {} cannot be cast to {}", input.dtype(), dtype);
-  return pow(to(input, dtype), exponent.is_tensor() ? Operand(to(exponent.tensor(), dtype)) : exponent);
+  return pow(to(input, dtype),
+             exponent.is_tensor() ? Operand(to(exponent.tensor(), dtype)) : exponent);
 }
 }  // namespace
 OP_INPLACE(pow_op, "pow(input, exponent)", "input to the power of exponent.")
 OP_FUNCTION(pow_number, "pow(self, exponent)", "self to the power of exponent.")
-OP_INPLACE(float_power, "float_power(input, exponent)", "input to the power of exponent in double precision.")
+OP_INPLACE(float_power, "float_power(input, exponent)",
+           "input to the power of exponent in double precision.")
 
 // --- Absolute value and rounding -----------------------------------------------------------------
 
@@ -320,7 +344,8 @@ Tensor nan_to_num(const Tensor& input, std::optional<double> nan, std::optional<
   TensorIter iter;
   const Operand inputs[] = {input};
   iter.build({"nan_to_num"}, &out, &dtype, 1, inputs, 1, dtype);
-  kernels::nan_to_num(iter.device.type, iter, nan.value_or(0), posinf.value_or(largest), neginf.value_or(-largest));
+  kernels::nan_to_num(iter.device.type, iter, nan.value_or(0), posinf.value_or(largest),
+                      neginf.value_or(-largest));
   if (Record r{"nan_to_num", out, {input}}) {
     r.wrt(0, [x = r.save(input)](const Tensor& g) { return g * isfinite(x()); });
   }
@@ -332,7 +357,8 @@ Tensor gelu(const Tensor& input, std::string_view approximate) {
         "gelu: approximate argument must be either none or tanh, got '{}'", approximate);
   const bool tanh_form = approximate == "tanh";
   const DType dtype = compute_dtype("gelu", dtypes::Floating, input.dtype());
-  CHECK(dtype == input.dtype(), NotImplementedError, "\"gelu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  CHECK(dtype == input.dtype(), NotImplementedError, "\"gelu\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
   Tensor out;
   TensorIter iter;
   const Operand inputs[] = {input};
@@ -354,9 +380,13 @@ Tensor gelu(const Tensor& input, std::string_view approximate) {
 }
 
 }  // namespace
-OP_INPLACE(round_op, "round(input, *, decimals=0)", "Each element rounded to the nearest integer or decimal place, halves to even.")
-OP_INPLACE(bitwise_not, "bitwise_not(input)", "The bits not set in input; the logical not of booleans.")
-OP_INPLACE(nan_to_num, "nan_to_num(input, nan=None, posinf=None, neginf=None)", "input with NaN and infinities replaced by numbers.")
-OP_FUNCTION(gelu, "_nn_gelu(input, *, approximate='none')", "x times the chance that a normal variable is below x.")
+OP_INPLACE(round_op, "round(input, *, decimals=0)",
+           "Each element rounded to the nearest integer or decimal place, halves to even.")
+OP_INPLACE(bitwise_not, "bitwise_not(input)",
+           "The bits not set in input; the logical not of booleans.")
+OP_INPLACE(nan_to_num, "nan_to_num(input, nan=None, posinf=None, neginf=None)",
+           "input with NaN and infinities replaced by numbers.")
+OP_FUNCTION(gelu, "_nn_gelu(input, *, approximate='none')",
+            "x times the chance that a normal variable is below x.")
 
 }  // namespace flambeau

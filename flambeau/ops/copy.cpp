@@ -39,9 +39,10 @@ void copy_values(const Tensor& to, const Tensor& from) {
   }
   const NoGrad off;
   Tensor source = from.sizes() == to.sizes() ? from : broadcast_alias(from, to.sizes());
-  const bool same_layout = source.strides() == to.strides() &&
-                           is_non_overlapping_and_dense(to.sizes(), to.strides());
-  if (source.dtype() == to.dtype() && (same_layout || (source.is_contiguous() && to.is_contiguous()))) {
+  const bool same_layout =
+      source.strides() == to.strides() && is_non_overlapping_and_dense(to.sizes(), to.strides());
+  if (source.dtype() == to.dtype() &&
+      (same_layout || (source.is_contiguous() && to.is_contiguous()))) {
     copy_bytes(to.raw(), to.device(), source.raw(), source.device(), to.numel() * to.item_size());
     return;
   }
@@ -145,19 +146,23 @@ Tensor to_other(const Tensor& self, const Tensor& other, bool non_blocking, bool
 }
 
 }  // namespace
-OP_METHOD(to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
-          "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
-OP_METHOD(to_device,
-          "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
-          "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
-OP_METHOD(to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
-          "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+OP_METHOD(
+    to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
+    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+OP_METHOD(
+    to_device,
+    "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
+    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+OP_METHOD(
+    to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
+    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
 
-#define CONVERSION(method, dtype_)                                                             \
-  static Tensor to_##method(const Tensor& self, std::optional<MemoryFormat> memory_format) {   \
-    return to(self, {}, DType::dtype_, false, false, memory_format);                           \
-  }                                                                                            \
-  OP_METHOD(to_##method, #method "(self, memory_format=None)", "self converted to torch." #dtype_ ".")
+#define CONVERSION(method, dtype_)                                                           \
+  static Tensor to_##method(const Tensor& self, std::optional<MemoryFormat> memory_format) { \
+    return to(self, {}, DType::dtype_, false, false, memory_format);                         \
+  }                                                                                          \
+  OP_METHOD(to_##method, #method "(self, memory_format=None)",                               \
+            "self converted to torch." #dtype_ ".")
 CONVERSION(float, float32)
 CONVERSION(double, float64)
 CONVERSION(half, float16)
@@ -173,18 +178,22 @@ CONVERSION(cdouble, complex128)
 #undef CONVERSION
 
 namespace {
-Tensor type_as(const Tensor& self, const Tensor& other) { return to(self, other.device(), other.dtype(), false, false, {}); }
+Tensor type_as(const Tensor& self, const Tensor& other) {
+  return to(self, other.device(), other.dtype(), false, false, {});
+}
 Tensor cpu(const Tensor& self, std::optional<MemoryFormat> memory_format) {
   return to(self, Device(DeviceType::cpu), {}, false, false, memory_format);
 }
 Tensor cuda(const Tensor& self, std::optional<Device> device, bool non_blocking,
             std::optional<MemoryFormat> memory_format) {
-  return to(self, device.value_or(Device(DeviceType::cuda)), {}, non_blocking, false, memory_format);
+  return to(self, device.value_or(Device(DeviceType::cuda)), {}, non_blocking, false,
+            memory_format);
 }
 }  // namespace
 OP_METHOD(type_as, "type_as(self, other)", "self converted to the dtype and device of other.")
 OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.")
-OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)", "self on a CUDA device.")
+OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)",
+          "self on a CUDA device.")
 
 Tensor fill_(const Tensor& self, const Operand& value) {
   if (value.is_tensor()) {
@@ -212,10 +221,9 @@ Tensor zero_(const Tensor& self) { return fill_(self, 0); }
 OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.")
 
 Scalar item(const Tensor& input) {
-  CHECK(input.numel() == 1, RuntimeError,
-        "a Tensor with {} elements cannot be converted to Scalar", input.numel());
-  CHECK(!input.device().is_meta(), RuntimeError,
-        "Tensor.item() cannot be called on meta tensors");
+  CHECK(input.numel() == 1, RuntimeError, "a Tensor with {} elements cannot be converted to Scalar",
+        input.numel());
+  CHECK(!input.device().is_meta(), RuntimeError, "Tensor.item() cannot be called on meta tensors");
   alignas(16) char buffer[16];
   const void* at = input.raw();
   if (!input.device().is_cpu()) {

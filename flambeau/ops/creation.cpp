@@ -56,7 +56,8 @@ Options options_of(const Tensor& tensor) {
 }
 
 Tensor empty(IntSpan size, const Options& options) {
-  return finish(make_tensor(size, options.dtype_or(default_dtype()), options.device_or_default()), options);
+  return finish(make_tensor(size, options.dtype_or(default_dtype()), options.device_or_default()),
+                options);
 }
 namespace {
 Tensor empty_op(IntSpan size, std::optional<MemoryFormat> format, const Options& options) {
@@ -67,7 +68,9 @@ Tensor empty_op(IntSpan size, std::optional<MemoryFormat> format, const Options&
                 options);
 }
 Tensor empty_strided(IntSpan size, IntSpan stride, const Options& options) {
-  return finish(make_strided(size, stride, options.dtype_or(default_dtype()), options.device_or_default()), options);
+  return finish(
+      make_strided(size, stride, options.dtype_or(default_dtype()), options.device_or_default()),
+      options);
 }
 }  // namespace
 OP_FUNCTION(empty_op, "empty(*size, *, memory_format=None, **options)",
@@ -76,12 +79,20 @@ OP_FUNCTION(empty_strided, "empty_strided(size, stride, **options)",
             "A tensor of the given size and strides with undefined contents.")
 
 Tensor zeros(IntSpan size, const Options& options) {
-  return full(size, 0, [&] { Options o = options; o.dtype = o.dtype_or(default_dtype()); return o; }());
+  return full(size, 0, [&] {
+    Options o = options;
+    o.dtype = o.dtype_or(default_dtype());
+    return o;
+  }());
 }
 OP_FUNCTION(zeros, "zeros(*size, **options)", "A tensor of the given size filled with zeros.")
 
 Tensor ones(IntSpan size, const Options& options) {
-  return full(size, 1, [&] { Options o = options; o.dtype = o.dtype_or(default_dtype()); return o; }());
+  return full(size, 1, [&] {
+    Options o = options;
+    o.dtype = o.dtype_or(default_dtype());
+    return o;
+  }());
 }
 OP_FUNCTION(ones, "ones(*size, **options)", "A tensor of the given size filled with ones.")
 
@@ -90,40 +101,60 @@ Tensor full(IntSpan size, const Scalar& value, const Options& options) {
   check_number_fits("full", value, dtype);
   return finish(filled(make_tensor(size, dtype, options.device_or_default()), value), options);
 }
-OP_FUNCTION(full, "full(size, fill_value, **options)", "A tensor of the given size filled with fill_value.")
+OP_FUNCTION(full, "full(size, fill_value, **options)",
+            "A tensor of the given size filled with fill_value.")
 
 Tensor scalar_tensor(const Scalar& value, const Options& options) {
-  return full({}, value, [&] { Options o = options; o.dtype = o.dtype_or(default_dtype()); return o; }());
+  return full({}, value, [&] {
+    Options o = options;
+    o.dtype = o.dtype_or(default_dtype());
+    return o;
+  }());
 }
-OP_FUNCTION(scalar_tensor, "scalar_tensor(s, **options)", "A tensor without dimensions that holds the number s.")
+OP_FUNCTION(scalar_tensor, "scalar_tensor(s, **options)",
+            "A tensor without dimensions that holds the number s.")
 
 Tensor empty_like(const Tensor& input, std::optional<DType> dtype) {
-  return make_strided(input.sizes(), preserved_strides(input), dtype.value_or(input.dtype()), input.device());
+  return make_strided(input.sizes(), preserved_strides(input), dtype.value_or(input.dtype()),
+                      input.device());
 }
-Tensor zeros_like(const Tensor& input, std::optional<DType> dtype) { return filled(empty_like(input, dtype), 0); }
-Tensor ones_like(const Tensor& input, std::optional<DType> dtype) { return filled(empty_like(input, dtype), 1); }
+Tensor zeros_like(const Tensor& input, std::optional<DType> dtype) {
+  return filled(empty_like(input, dtype), 0);
+}
+Tensor ones_like(const Tensor& input, std::optional<DType> dtype) {
+  return filled(empty_like(input, dtype), 1);
+}
 Tensor full_like(const Tensor& input, const Scalar& value, std::optional<DType> dtype) {
   return filled(empty_like(input, dtype), value);
 }
 
 namespace {
 
-Tensor empty_like_op(const Tensor& input, std::optional<MemoryFormat> format, const Options& options) {
+Tensor empty_like_op(const Tensor& input, std::optional<MemoryFormat> format,
+                     const Options& options) {
   return empty_as(input, options, format);
 }
-Tensor zeros_like_op(const Tensor& input, std::optional<MemoryFormat> format, const Options& options) {
+Tensor zeros_like_op(const Tensor& input, std::optional<MemoryFormat> format,
+                     const Options& options) {
   return filled(empty_as(input, options, format), 0);
 }
-Tensor ones_like_op(const Tensor& input, std::optional<MemoryFormat> format, const Options& options) {
+Tensor ones_like_op(const Tensor& input, std::optional<MemoryFormat> format,
+                    const Options& options) {
   return filled(empty_as(input, options, format), 1);
 }
 Tensor full_like_op(const Tensor& input, const Scalar& value, std::optional<MemoryFormat> format,
                     const Options& options) {
   return filled(empty_as(input, options, format), value);
 }
-Tensor new_empty(const Tensor& self, IntSpan size, const Options& options) { return empty(size, like(self, options)); }
-Tensor new_zeros(const Tensor& self, IntSpan size, const Options& options) { return zeros(size, like(self, options)); }
-Tensor new_ones(const Tensor& self, IntSpan size, const Options& options) { return ones(size, like(self, options)); }
+Tensor new_empty(const Tensor& self, IntSpan size, const Options& options) {
+  return empty(size, like(self, options));
+}
+Tensor new_zeros(const Tensor& self, IntSpan size, const Options& options) {
+  return zeros(size, like(self, options));
+}
+Tensor new_ones(const Tensor& self, IntSpan size, const Options& options) {
+  return ones(size, like(self, options));
+}
 Tensor new_full(const Tensor& self, IntSpan size, const Scalar& value, const Options& options) {
   return full(size, value, like(self, options));
 }
@@ -132,15 +163,24 @@ Tensor new_empty_strided(const Tensor& self, IntSpan size, IntSpan stride, const
 }
 
 }  // namespace
-OP_FUNCTION(empty_like_op, "empty_like(input, *, memory_format=None, **options)", "A tensor like input with undefined contents.")
-OP_FUNCTION(zeros_like_op, "zeros_like(input, *, memory_format=None, **options)", "A tensor like input filled with zeros.")
-OP_FUNCTION(ones_like_op, "ones_like(input, *, memory_format=None, **options)", "A tensor like input filled with ones.")
-OP_FUNCTION(full_like_op, "full_like(input, fill_value, *, memory_format=None, **options)", "A tensor like input filled with fill_value.")
-OP_METHOD(new_empty, "new_empty(self, *size, **options)", "A tensor of the given size, of self's dtype and device, with undefined contents.")
-OP_METHOD(new_zeros, "new_zeros(self, *size, **options)", "A tensor of zeros of self's dtype and device.")
-OP_METHOD(new_ones, "new_ones(self, *size, **options)", "A tensor of ones of self's dtype and device.")
-OP_METHOD(new_full, "new_full(self, size, fill_value, **options)", "A tensor filled with fill_value, of self's dtype and device.")
-OP_METHOD(new_empty_strided, "new_empty_strided(self, size, stride, **options)", "A tensor of the given size and strides, of self's dtype and device.")
+OP_FUNCTION(empty_like_op, "empty_like(input, *, memory_format=None, **options)",
+            "A tensor like input with undefined contents.")
+OP_FUNCTION(zeros_like_op, "zeros_like(input, *, memory_format=None, **options)",
+            "A tensor like input filled with zeros.")
+OP_FUNCTION(ones_like_op, "ones_like(input, *, memory_format=None, **options)",
+            "A tensor like input filled with ones.")
+OP_FUNCTION(full_like_op, "full_like(input, fill_value, *, memory_format=None, **options)",
+            "A tensor like input filled with fill_value.")
+OP_METHOD(new_empty, "new_empty(self, *size, **options)",
+          "A tensor of the given size, of self's dtype and device, with undefined contents.")
+OP_METHOD(new_zeros, "new_zeros(self, *size, **options)",
+          "A tensor of zeros of self's dtype and device.")
+OP_METHOD(new_ones, "new_ones(self, *size, **options)",
+          "A tensor of ones of self's dtype and device.")
+OP_METHOD(new_full, "new_full(self, size, fill_value, **options)",
+          "A tensor filled with fill_value, of self's dtype and device.")
+OP_METHOD(new_empty_strided, "new_empty_strided(self, size, stride, **options)",
+          "A tensor of the given size and strides, of self's dtype and device.")
 
 // --- Ranges ------------------------------------------------------------------------------------
 
@@ -148,26 +188,32 @@ namespace {
 
 DType range_dtype(const Options& options, std::initializer_list<Scalar> numbers) {
   if (options.dtype) return *options.dtype;
-  const bool integers = std::all_of(numbers.begin(), numbers.end(), [](const Scalar& s) { return s.is_integral(true); });
+  const bool integers = std::all_of(numbers.begin(), numbers.end(),
+                                    [](const Scalar& s) { return s.is_integral(true); });
   return integers ? DType::int64 : default_dtype();
 }
 
-int64_t range_length(const char* op, const Scalar& start, const Scalar& end, const Scalar& step, DType dtype) {
+int64_t range_length(const char* op, const Scalar& start, const Scalar& end, const Scalar& step,
+                     DType dtype) {
   CHECK(!(step == Scalar(0)), RuntimeError, "{}: step must be nonzero", op);
   CHECK(std::isfinite(start.to_double()) && std::isfinite(end.to_double()), RuntimeError,
         "{}: unsupported range: {} -> {}", op, start, end);
   const bool up = step.to_double() > 0;
-  CHECK(up ? end.to_double() >= start.to_double() : end.to_double() <= start.to_double(), RuntimeError,
-        "{}: upper bound and lower bound inconsistent with step sign: {} -> {} by {}", op, start, end, step);
+  CHECK(up ? end.to_double() >= start.to_double() : end.to_double() <= start.to_double(),
+        RuntimeError, "{}: upper bound and lower bound inconsistent with step sign: {} -> {} by {}",
+        op, start, end, step);
   double count = 0;
-  if (is_integral(dtype) && start.is_integral(true) && end.is_integral(true) && step.is_integral(true)) {
-    const __int128 distance = static_cast<__int128>(end.to_int()) - start.to_int(), by = step.to_int();
+  if (is_integral(dtype) && start.is_integral(true) && end.is_integral(true) &&
+      step.is_integral(true)) {
+    const __int128 distance = static_cast<__int128>(end.to_int()) - start.to_int(),
+                   by = step.to_int();
     const __int128 n = (distance + by - (by > 0 ? 1 : -1)) / by;
     count = static_cast<double>(n);
   } else {
     count = std::ceil((end.to_double() - start.to_double()) / step.to_double());
   }
-  CHECK(count >= 0 && count < 9.2e18, RuntimeError, "{}: invalid size, possible overflow: {} elements", op, count);
+  CHECK(count >= 0 && count < 9.2e18, RuntimeError,
+        "{}: invalid size, possible overflow: {} elements", op, count);
   return static_cast<int64_t>(count);
 }
 
@@ -175,7 +221,8 @@ int64_t range_length(const char* op, const Scalar& start, const Scalar& end, con
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, const Options& options) {
   const DType dtype = range_dtype(options, {start, end, step});
-  CHECK(dtypes::Real.has(dtype), NotImplementedError, "\"arange\" not implemented for '{}'", dtype_legacy_name(dtype));
+  CHECK(dtypes::Real.has(dtype), NotImplementedError, "\"arange\" not implemented for '{}'",
+        dtype_legacy_name(dtype));
   const int64_t n = range_length("arange", start, end, step, dtype);
   Tensor out = make_tensor(n, dtype, options.device_or_default());
   kernels::arange(out.device_type(), out, start, step);
@@ -188,19 +235,22 @@ Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, const O
   CHECK(!(step == Scalar(0)), RuntimeError, "range: step must be nonzero");
   const double count = std::floor((end.to_double() - start.to_double()) / step.to_double()) + 1;
   CHECK(count >= 0 && count < 9.2e18, RuntimeError,
-        "range: upper bound and lower bound inconsistent with step sign: {} -> {} by {}", start, end, step);
+        "range: upper bound and lower bound inconsistent with step sign: {} -> {} by {}", start,
+        end, step);
   Tensor out = make_tensor(static_cast<int64_t>(count), dtype, options.device_or_default());
   kernels::arange(out.device_type(), out, start, step);
   return finish(out, options);
 }
 Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const Options& options) {
   CHECK(steps >= 0, RuntimeError, "linspace: number of steps must be non-negative, got {}", steps);
-  const DType dtype = options.dtype_or(start.is_complex() || end.is_complex() ? default_complex_dtype() : default_dtype());
+  const DType dtype = options.dtype_or(
+      start.is_complex() || end.is_complex() ? default_complex_dtype() : default_dtype());
   Tensor out = make_tensor(steps, dtype, options.device_or_default());
   kernels::linspace(out.device_type(), out, start, end);
   return finish(out, options);
 }
-Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base, const Options& options) {
+Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base,
+                const Options& options) {
   Options wide = options;
   wide.dtype = options.dtype ? promote_types(*options.dtype, DType::float32) : default_dtype();
   wide.requires_grad = false;
@@ -219,11 +269,17 @@ Tensor eye(int64_t n, std::optional<int64_t> m, const Options& options) {
   return finish(out, options);
 }
 }  // namespace
-OP_FUNCTION(arange_end, "arange(end, **options)", "The numbers from 0 up to, but not including, end.")
-OP_FUNCTION(arange, "arange(start, end, step=1, **options)", "The numbers from start up to, but not including, end, by step.")
-OP_FUNCTION(range, "range(start, end, step=1, **options)", "The numbers from start up to and including end, by step.")
-OP_FUNCTION(linspace, "linspace(start, end, steps, **options)", "steps numbers evenly from start to end, both included.")
-OP_FUNCTION(logspace, "logspace(start, end, steps, base=10.0, **options)", "steps numbers from base ** start to base ** end, evenly in their logarithms.")
-OP_FUNCTION(eye, "eye(n, m=None, **options)", "A matrix with ones on its diagonal and zeros elsewhere.")
+OP_FUNCTION(arange_end, "arange(end, **options)",
+            "The numbers from 0 up to, but not including, end.")
+OP_FUNCTION(arange, "arange(start, end, step=1, **options)",
+            "The numbers from start up to, but not including, end, by step.")
+OP_FUNCTION(range, "range(start, end, step=1, **options)",
+            "The numbers from start up to and including end, by step.")
+OP_FUNCTION(linspace, "linspace(start, end, steps, **options)",
+            "steps numbers evenly from start to end, both included.")
+OP_FUNCTION(logspace, "logspace(start, end, steps, base=10.0, **options)",
+            "steps numbers from base ** start to base ** end, evenly in their logarithms.")
+OP_FUNCTION(eye, "eye(n, m=None, **options)",
+            "A matrix with ones on its diagonal and zeros elsewhere.")
 
 }  // namespace flambeau

@@ -73,6 +73,18 @@ Tensor target(const char* op, const Tensor& out, DType result) {
   return {};
 }
 
+// Hands a result over to the tensor it is for; `result` then is that tensor.
+void deliver(const char* op, Tensor& result, const Tensor& out, bool in_place) {
+  if (result.is_same(out)) {
+    out.bump_version(op);
+    return;
+  }
+  const NoGrad off;
+  if (!in_place) resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
+  copy_(out, result);
+  result = out;
+}
+
 }  // namespace
 
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
@@ -91,16 +103,7 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   Tensor kept;
   if (records && in_place && row.keeps == Keep::x) kept = clone(x);
   (*row.slot)(iter.device.type, iter, params);
-  if (out.defined()) {
-    if (!result.is_same(out)) {
-      const NoGrad off;
-      if (!in_place) resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
-      copy_(out, result);
-      result = out;
-    } else {
-      out.bump_version(row.name);
-    }
-  }
+  if (out.defined()) deliver(row.name, result, out, in_place);
   if (!records) return result;
   const Scalar p0 = n_params > 0 ? params[0] : Scalar(), p1 = n_params > 1 ? params[1] : Scalar();
   const auto rule = [&](Record& r) {
@@ -122,9 +125,19 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
 
 namespace {
 
-// A number among the operands of a gradient becomes a zero-dim tensor there.
-Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
-  return operand.is_tensor() ? operand.tensor() : cast_operand(operand, dtype, device);
+// What a gradient keeps of one operand (`letter`, Keep::a or b); undefined if none needs it. A
+// number becomes a zero-dim tensor; what lies in memory that is about to be overwritten is copied
+// first.
+Tensor operand_to_keep(const BinaryRow& row, uint8_t letter, const Operand& operand,
+                       const Operand& a, const Operand& b, const Tensor& overwritten, DType dtype,
+                       Device device) {
+  const bool needed =
+      (a.requires_grad() && row.keeps_a & letter) || (b.requires_grad() && row.keeps_b & letter);
+  if (!needed) return {};
+  if (!operand.is_tensor()) return cast_operand(operand, dtype, device);
+  const Tensor& tensor = operand.tensor();
+  const bool in_danger = overwritten.defined() && tensor.storage() == overwritten.storage();
+  return in_danger ? clone(tensor) : tensor;
 }
 
 struct BinaryRule {
@@ -134,7 +147,7 @@ struct BinaryRule {
 };
 
 void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tensor& b,
-                   const Tensor& y, size_t index_a, size_t index_b) {
+                   const Tensor& y) {
   const auto rule = [&](uint32_t input, uint8_t keeps, BinaryRow::Gradient gradient) {
     BinaryRule made{{}, {}, {}, gradient};
     if (keeps & Keep::a) made.a = r.save(a);
@@ -142,8 +155,8 @@ void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tenso
     if (keeps & Keep::y) made.y = r.save_output(y);
     r.wrt(input, std::move(made));
   };
-  if (a.defined() && r.wants(index_a)) rule(index_a, row.keeps_a, row.gradient_a);
-  if (b.defined() && r.wants(index_b)) rule(index_b, row.keeps_b, row.gradient_b);
+  if (r.wants(0)) rule(0, row.keeps_a, row.gradient_a);
+  if (r.wants(1)) rule(1, row.keeps_b, row.gradient_b);
 }
 
 }  // namespace
@@ -171,52 +184,33 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   Tensor result = target(row.name, out, result_dtype);
   TensorIter iter;
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 2, dtype);
-  const bool records =
-      row.gradient_a && grad_enabled() && (a.requires_grad() || b.requires_grad());
-  Tensor saved_a;
-  const bool needs_a = (a.requires_grad() && row.keeps_a & Keep::a) ||
-                       (b.requires_grad() && row.keeps_b & Keep::a);
-  if (records && in_place && needs_a) saved_a = clone(a.tensor());
-  // So does the other operand, if it lies in the same memory.
-  const bool needs_b = (a.requires_grad() && row.keeps_a & Keep::b) ||
-                       (b.requires_grad() && row.keeps_b & Keep::b);
-  Tensor saved_b;
-  if (records && in_place && needs_b && b.is_tensor() &&
-      b.tensor().storage() == out.storage()) {
-    saved_b = clone(b.tensor());
+  const bool records = row.gradient_a && grad_enabled() && (a.requires_grad() || b.requires_grad());
+  Tensor kept_a, kept_b;
+  if (records) {
+    kept_a = operand_to_keep(row, Keep::a, a, a, b, in_place ? out : Tensor(), dtype, device);
+    kept_b = operand_to_keep(row, Keep::b, b, a, b, in_place ? out : Tensor(), dtype, device);
   }
   (*row.slot)(iter.device.type, iter, nullptr);
-  if (out.defined()) {
-    if (!result.is_same(out)) {
-      const NoGrad off;
-      if (!in_place) resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
-      copy_(out, result);
-      result = out;
-    } else {
-      out.bump_version(row.name);
-    }
-  }
+  if (out.defined()) deliver(row.name, result, out, in_place);
   if (!records) return result;
-  const auto kept = [&](const Operand& operand, bool needed) {
-    return needed || operand.is_tensor() ? as_tensor(operand, dtype, device) : Tensor();
-  };
-  const Tensor tensor_a = saved_a.defined() ? saved_a : kept(a, (row.keeps_a | row.keeps_b) & Keep::a);
-  const Tensor tensor_b =
-      saved_b.defined() ? saved_b : kept(b, (row.keeps_a | row.keeps_b) & Keep::b);
   static const Tensor none;
   const Tensor& input_a = a.is_tensor() ? a.tensor() : none;
   const Tensor& input_b = b.is_tensor() ? b.tensor() : none;
   if (in_place) {
     if (Record r = Record::in_place(row.name, result, {input_b})) {
-      record_binary(r, row, tensor_a, tensor_b, result, 0, 1);
+      record_binary(r, row, kept_a, kept_b, result);
     }
   } else if (Record r{row.name, result, {input_a, input_b}}) {
-    record_binary(r, row, tensor_a, tensor_b, result, 0, 1);
+    record_binary(r, row, kept_a, kept_b, result);
   }
   return result;
 }
 
-Tensor mul_conj(const Tensor& g, const Tensor& x) { return g * (x.is_complex() ? conj_physical(x) : x); }
-Tensor div_conj(const Tensor& g, const Tensor& x) { return g / (x.is_complex() ? conj_physical(x) : x); }
+Tensor mul_conj(const Tensor& g, const Tensor& x) {
+  return g * (x.is_complex() ? conj_physical(x) : x);
+}
+Tensor div_conj(const Tensor& g, const Tensor& x) {
+  return g / (x.is_complex() ? conj_physical(x) : x);
+}
 
 }  // namespace flambeau

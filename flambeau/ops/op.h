@@ -35,29 +35,29 @@ struct Options {
 };
 
 enum class Kind : uint8_t {
-  tensor,         // const Tensor&; undefined for None
-  operand,        // const Operand&: a tensor or a number
-  scalar,         // const Scalar&
-  integer,        // int64_t
-  real,           // double
-  boolean,        // bool
-  ints,           // IntSpan
-  reals,          // const std::vector<double>&
-  tensors,        // const std::vector<Tensor>&
+  tensor,   // const Tensor&; undefined for None
+  operand,  // const Operand&: a tensor or a number
+  scalar,   // const Scalar&
+  integer,  // int64_t
+  real,     // double
+  boolean,  // bool
+  ints,     // IntSpan
+  reals,    // const std::vector<double>&
+  tensors,  // const std::vector<Tensor>&
   dtype,
   device,
   layout,
   memory_format,
-  string,         // std::string_view
-  generator,      // Generator*; null for None
-  options,        // const Options&
+  string,     // std::string_view
+  generator,  // Generator*; null for None
+  options,    // const Options&
 };
 
 // One argument on its way from a front end to a C++ function. Borrows what it points to.
 struct Value {
   bool given = false;  // false: None
   bool flag = false;
-  uint8_t code = 0;    // dtype, layout, memory format
+  uint8_t code = 0;  // dtype, layout, memory format
   union {
     int64_t integer = 0;
     double real;
@@ -78,7 +78,18 @@ struct Value {
 
 // What an op gave back.
 struct Result {
-  enum class Form : uint8_t { none, tensor, tuple, list, boolean, integer, real, scalar, dtype, text };
+  enum class Form : uint8_t {
+    none,
+    tensor,
+    tuple,
+    list,
+    boolean,
+    integer,
+    real,
+    scalar,
+    dtype,
+    text
+  };
   Form form = Form::none;
   Tensor tensor;
   std::vector<Tensor> tensors;  // of a tuple or a list
@@ -90,36 +101,49 @@ namespace detail {
 
 template <class T>
 struct Argument;
-#define ARGUMENT(type, kind_, nullable_, expression)           \
-  template <>                                                  \
-  struct Argument<type> {                                      \
-    static constexpr Kind kind = Kind::kind_;                  \
-    static constexpr bool nullable = nullable_;                \
+#define ARGUMENT(type, kind_, nullable_, expression)                 \
+  template <>                                                        \
+  struct Argument<type> {                                            \
+    static constexpr Kind kind = Kind::kind_;                        \
+    static constexpr bool nullable = nullable_;                      \
     static decltype(auto) get(const Value& v) { return expression; } \
   };
 inline const Tensor no_tensor;
 ARGUMENT(const Tensor&, tensor, false, (v.given ? *v.tensor : no_tensor))
 ARGUMENT(const Operand&, operand, false, (*v.operand))
 ARGUMENT(const Scalar&, scalar, false, (*v.scalar))
-ARGUMENT(const std::optional<Scalar>&, scalar, true, (v.given ? std::optional<Scalar>(*v.scalar) : std::nullopt))
+ARGUMENT(const std::optional<Scalar>&, scalar, true,
+         (v.given ? std::optional<Scalar>(*v.scalar) : std::nullopt))
 ARGUMENT(int64_t, integer, false, (v.integer + 0))
-ARGUMENT(std::optional<int64_t>, integer, true, (v.given ? std::optional<int64_t>(v.integer) : std::nullopt))
+ARGUMENT(std::optional<int64_t>, integer, true,
+         (v.given ? std::optional<int64_t>(v.integer) : std::nullopt))
 ARGUMENT(double, real, false, (v.real + 0))
-ARGUMENT(std::optional<double>, real, true, (v.given ? std::optional<double>(v.real) : std::nullopt))
+ARGUMENT(std::optional<double>, real, true,
+         (v.given ? std::optional<double>(v.real) : std::nullopt))
 ARGUMENT(bool, boolean, false, (v.flag ? true : false))
 ARGUMENT(std::optional<bool>, boolean, true, (v.given ? std::optional<bool>(v.flag) : std::nullopt))
 ARGUMENT(IntSpan, ints, false, (IntSpan(static_cast<const int64_t*>(v.span.begin), v.span.size)))
-ARGUMENT(std::optional<IntSpan>, ints, true, (v.given ? std::optional<IntSpan>(IntSpan(static_cast<const int64_t*>(v.span.begin), v.span.size)) : std::nullopt))
+ARGUMENT(std::optional<IntSpan>, ints, true,
+         (v.given ? std::optional<IntSpan>(IntSpan(static_cast<const int64_t*>(v.span.begin),
+                                                   v.span.size))
+                  : std::nullopt))
 ARGUMENT(const std::vector<double>&, reals, false, (*v.reals))
 ARGUMENT(const std::vector<Tensor>&, tensors, false, (*v.tensors))
 ARGUMENT(DType, dtype, false, (static_cast<DType>(v.code)))
-ARGUMENT(std::optional<DType>, dtype, true, (v.given ? std::optional<DType>(static_cast<DType>(v.code)) : std::nullopt))
-ARGUMENT(std::optional<Device>, device, true, (v.given ? std::optional<Device>(*v.device) : std::nullopt))
+ARGUMENT(std::optional<DType>, dtype, true,
+         (v.given ? std::optional<DType>(static_cast<DType>(v.code)) : std::nullopt))
+ARGUMENT(std::optional<Device>, device, true,
+         (v.given ? std::optional<Device>(*v.device) : std::nullopt))
 ARGUMENT(Layout, layout, false, (static_cast<Layout>(v.code)))
 ARGUMENT(MemoryFormat, memory_format, false, (static_cast<MemoryFormat>(v.code)))
-ARGUMENT(std::optional<MemoryFormat>, memory_format, true, (v.given ? std::optional<MemoryFormat>(static_cast<MemoryFormat>(v.code)) : std::nullopt))
-ARGUMENT(std::string_view, string, false, (std::string_view(static_cast<const char*>(v.span.begin), v.span.size)))
-ARGUMENT(std::optional<std::string_view>, string, true, (v.given ? std::optional<std::string_view>(std::string_view(static_cast<const char*>(v.span.begin), v.span.size)) : std::nullopt))
+ARGUMENT(std::optional<MemoryFormat>, memory_format, true,
+         (v.given ? std::optional<MemoryFormat>(static_cast<MemoryFormat>(v.code)) : std::nullopt))
+ARGUMENT(std::string_view, string, false,
+         (std::string_view(static_cast<const char*>(v.span.begin), v.span.size)))
+ARGUMENT(std::optional<std::string_view>, string, true,
+         (v.given ? std::optional<std::string_view>(
+                        std::string_view(static_cast<const char*>(v.span.begin), v.span.size))
+                  : std::nullopt))
 ARGUMENT(Generator*, generator, true, (v.given ? v.generator : nullptr))
 ARGUMENT(const Options&, options, false, (*v.options))
 #undef ARGUMENT
@@ -188,7 +212,8 @@ struct Invoker<R (*)(A...)> {
       } else {
         store(result, typed(Argument<A>::get(values[I])...));
       }
-    }(std::index_sequence_for<A...>());
+    }
+    (std::index_sequence_for<A...>());
   }
 };
 
@@ -217,7 +242,14 @@ consteval int signature_arity(const char* text) {
 }  // namespace detail
 
 struct OpDef {
-  enum Flags : uint8_t { plain = 0, function_only = 1, method_only = 2, has_inplace = 4, makes_view = 8, out_form = 16 };
+  enum Flags : uint8_t {
+    plain = 0,
+    function_only = 1,
+    method_only = 2,
+    has_inplace = 4,
+    makes_view = 8,
+    out_form = 16
+  };
 
   const char* signature;
   const char* doc;
@@ -239,8 +271,9 @@ struct OpRegistration {
   template <class F>
   OpRegistration(OpDef& def, F function, const char* signature, const char* doc, int flags) {
     using Call = detail::Invoker<F>;
-    def = OpDef{signature, doc, reinterpret_cast<void (*)()>(function), &Call::call, Call::kinds,
-                Call::nullable, Call::arity, Call::returns, static_cast<uint8_t>(flags)};
+    def = OpDef{signature,   doc,           reinterpret_cast<void (*)()>(function),
+                &Call::call, Call::kinds,   Call::nullable,
+                Call::arity, Call::returns, static_cast<uint8_t>(flags)};
     register_op(&def);
   }
 };
@@ -249,12 +282,12 @@ struct OpRegistration {
 #define FLAMBEAU_JOIN(a, b) FLAMBEAU_JOIN_(a, b)
 #define OP_WITH(flags, function, signature, doc) \
   OP_NUMBERED(__COUNTER__, flags, function, signature, doc)
-#define OP_NUMBERED(number, flags, function, signature, doc)                                     \
-  static_assert(::flambeau::detail::signature_arity(signature) ==                                \
-                    ::flambeau::detail::Invoker<decltype(+(function))>::arity,                   \
-                "the signature and the function differ in their number of arguments");           \
-  static ::flambeau::OpDef FLAMBEAU_JOIN(op_def_, number);                                       \
-  static const ::flambeau::OpRegistration FLAMBEAU_JOIN(op_registration_, number){               \
+#define OP_NUMBERED(number, flags, function, signature, doc)                           \
+  static_assert(::flambeau::detail::signature_arity(signature) ==                      \
+                    ::flambeau::detail::Invoker<decltype(+(function))>::arity,         \
+                "the signature and the function differ in their number of arguments"); \
+  static ::flambeau::OpDef FLAMBEAU_JOIN(op_def_, number);                             \
+  static const ::flambeau::OpRegistration FLAMBEAU_JOIN(op_registration_, number){     \
       FLAMBEAU_JOIN(op_def_, number), +(function), signature, doc, flags};
 // A function, and a method where the first argument is a tensor called input or self.
 #define OP(function, signature, doc) OP_WITH(::flambeau::OpDef::plain, function, signature, doc)

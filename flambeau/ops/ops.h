@@ -1,5 +1,6 @@
-// The C++ op API: what PyTorch calls torch.*, as free functions with the same names, argument orders
-// and defaults. An op that no C++ code calls needs no line here; its OP registration is enough.
+// The C++ op API: what PyTorch calls torch.*, as free functions with the same names, argument
+// orders and defaults. An op that no C++ code calls needs no line here; its OP registration is
+// enough.
 #pragma once
 
 #include <optional>
@@ -48,11 +49,10 @@ inline Tensor operator==(const Tensor& a, const Operand& b) { return eq(a, b); }
 inline Tensor operator!=(const Tensor& a, const Operand& b) { return ne(a, b); }
 inline Tensor operator&(const Tensor& a, const Operand& b) { return bitwise_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Operand& b) { return bitwise_or(a, b); }
-#define NUMBER_FIRST(op, name)                                  \
-  template <class T>                                            \
-    requires std::is_arithmetic_v<T>                            \
-  Tensor operator op(T a, const Tensor& b) {                    \
-    return name(Operand(a), b);                                 \
+#define NUMBER_FIRST(op, name)                                                \
+  template <class T>                                                          \
+  requires std::is_arithmetic_v<T> Tensor operator op(T a, const Tensor& b) { \
+    return name(Operand(a), b);                                               \
   }
 NUMBER_FIRST(+, add)
 NUMBER_FIRST(-, sub)
@@ -60,13 +60,15 @@ NUMBER_FIRST(*, mul)
 NUMBER_FIRST(/, div)
 #undef NUMBER_FIRST
 
-Tensor add_scaled(const Operand& input, const Operand& other, const Scalar& alpha);  // input + alpha * other
+Tensor add_scaled(const Operand& input, const Operand& other,
+                  const Scalar& alpha);  // input + alpha * other
 Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha);
 Tensor abs(const Tensor& input);
 Tensor floor_divide(const Operand& input, const Operand& other);
 Tensor pow(const Operand& input, const Operand& exponent);
 Tensor where(const Tensor& condition, const Operand& input, const Operand& other);
-Tensor clamp(const Tensor& input, const std::optional<Scalar>& min, const std::optional<Scalar>& max);
+Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
+             const std::optional<Scalar>& max);
 Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value);
 Tensor conj(const Tensor& input);
 Tensor real(const Tensor& input);
@@ -81,7 +83,8 @@ Tensor full(IntSpan size, const Scalar& value, const Options& options = {});
 Tensor zeros_like(const Tensor& input, std::optional<DType> dtype = {});
 Tensor ones_like(const Tensor& input, std::optional<DType> dtype = {});
 Tensor full_like(const Tensor& input, const Scalar& value, std::optional<DType> dtype = {});
-Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, const Options& options = {});
+Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
+              const Options& options = {});
 Tensor scalar_tensor(const Scalar& value, const Options& options = {});
 Options options_of(const Tensor& tensor);  // its dtype and device
 
@@ -143,11 +146,15 @@ std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim)
 // --- Indexing ------------------------------------------------------------------------------------
 // An undefined index stands for a whole dimension, as `:` does. Indices are integers or masks.
 Tensor index(const Tensor& input, const std::vector<Tensor>& indices);
-Tensor index_put(const Tensor& input, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate);
-Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate);
+Tensor index_put(const Tensor& input, const std::vector<Tensor>& indices, const Tensor& values,
+                 bool accumulate);
+Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,
+                  bool accumulate);
 Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index);
-Tensor index_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha);
-Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha);
+Tensor index_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source,
+                 const Scalar& alpha);
+Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                  const Scalar& alpha);
 Tensor index_fill(const Tensor& input, int64_t dim, const Tensor& index, const Operand& value);
 Tensor gather(const Tensor& input, int64_t dim, const Tensor& index);
 Tensor scatter(const Tensor& input, int64_t dim, const Tensor& index, const Operand& src);
@@ -163,8 +170,10 @@ Tensor nonzero(const Tensor& input);
 
 // --- Reductions ----------------------------------------------------------------------------------
 Tensor sum(const Tensor& input, std::optional<DType> dtype = {});
-Tensor sum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, std::optional<DType> dtype = {});
-Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, std::optional<DType> dtype = {});
+Tensor sum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+           std::optional<DType> dtype = {});
+Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+            std::optional<DType> dtype = {});
 Tensor sum_to_size(const Tensor& input, IntSpan size);
 Tensor amax(const Tensor& input, std::optional<IntSpan> dim, bool keepdim);
 Tensor amin(const Tensor& input, std::optional<IntSpan> dim, bool keepdim);

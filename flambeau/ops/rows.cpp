@@ -36,114 +36,116 @@ Tensor share_of_extreme(const Tensor& g, const Tensor& mine, const Tensor& other
 
 }  // namespace
 
-#define UNARY_ROW(name_, dtypes_, out_, keeps_, gradient_) \
-  static constexpr UnaryRow row = {#name_, dtypes::dtypes_, out_, &kernels::name_, keeps_, gradient_}
-#define UNARY_GRADIENT(keeps, gradient)                                                        \
-  [](const Tensor& g [[maybe_unused]], const Tensor& keeps [[maybe_unused]],                   \
-     const Scalar* numbers [[maybe_unused]]) -> Tensor {                                       \
-    [[maybe_unused]] const Scalar &p = numbers[0], &q = numbers[1];                            \
-    return gradient;                                                                           \
+#define UNARY_ROW(name_, dtypes_, out_, keeps_, gradient_)                 \
+  static constexpr UnaryRow row = {#name_,          dtypes::dtypes_, out_, \
+                                   &kernels::name_, keeps_,          gradient_}
+#define UNARY_GRADIENT(keeps, gradient)                                      \
+  [](const Tensor& g [[maybe_unused]], const Tensor& keeps [[maybe_unused]], \
+     const Scalar* numbers [[maybe_unused]]) -> Tensor {                     \
+    [[maybe_unused]] const Scalar &p = numbers[0], &q = numbers[1];          \
+    return gradient;                                                         \
   }
 
-#define UNARY(name, dtypes, value, keeps, gradient, doc)                                       \
-  static const UnaryRow& name##_row() {                                                        \
-    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient));     \
-    return row;                                                                                \
-  }                                                                                            \
-  Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); }       \
+#define UNARY(name, dtypes, value, keeps, gradient, doc)                                        \
+  static const UnaryRow& name##_row() {                                                         \
+    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient));      \
+    return row;                                                                                 \
+  }                                                                                             \
+  Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); }        \
   Tensor name##_(const Tensor& self) { return unary_op(name##_row(), self, nullptr, 0, self); } \
-  static Tensor name##_out(const Tensor& input, const Tensor& out) {                           \
-    return unary_op(name##_row(), input, nullptr, 0, out);                                     \
-  }                                                                                            \
-  OP(name, #name "(input)", doc)                                                               \
-  OP_OUT(name##_out, #name "(input, *, out)")                                                  \
+  static Tensor name##_out(const Tensor& input, const Tensor& out) {                            \
+    return unary_op(name##_row(), input, nullptr, 0, out);                                      \
+  }                                                                                             \
+  OP(name, #name "(input)", doc)                                                                \
+  OP_OUT(name##_out, #name "(input, *, out)")                                                   \
   OP_METHOD(name##_, #name "_(self)", doc)
 
-#define PREDICATE(name, dtypes, value, doc)                                                    \
-  Tensor name(const Tensor& input) {                                                           \
-    UNARY_ROW(name, dtypes, OutDType::boolean, Keep::nothing, nullptr);                        \
-    return unary_op(row, input, nullptr, 0);                                                   \
-  }                                                                                            \
+#define PREDICATE(name, dtypes, value, doc)                             \
+  Tensor name(const Tensor& input) {                                    \
+    UNARY_ROW(name, dtypes, OutDType::boolean, Keep::nothing, nullptr); \
+    return unary_op(row, input, nullptr, 0);                            \
+  }                                                                     \
   OP(name, #name "(input)", doc)
 
-#define UNARY1(name, p_name, p_default, dtypes, value, keeps, gradient, doc)                   \
-  static const UnaryRow& name##_row() {                                                        \
-    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient));     \
-    return row;                                                                                \
-  }                                                                                            \
-  Tensor name(const Tensor& input, const Scalar& p) {                                          \
-    return unary_op(name##_row(), input, &p, 1);                                               \
-  }                                                                                            \
-  Tensor name##_(const Tensor& self, const Scalar& p) {                                        \
-    return unary_op(name##_row(), self, &p, 1, self);                                          \
-  }                                                                                            \
+#define UNARY1(name, p_name, p_default, dtypes, value, keeps, gradient, doc)               \
+  static const UnaryRow& name##_row() {                                                    \
+    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient)); \
+    return row;                                                                            \
+  }                                                                                        \
+  Tensor name(const Tensor& input, const Scalar& p) {                                      \
+    return unary_op(name##_row(), input, &p, 1);                                           \
+  }                                                                                        \
+  Tensor name##_(const Tensor& self, const Scalar& p) {                                    \
+    return unary_op(name##_row(), self, &p, 1, self);                                      \
+  }                                                                                        \
   OP_FUNCTION(name, #name "(input, " #p_name p_default ")", doc)                           \
   OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ")", doc)
 
 #define UNARY2(name, p_name, p_default, q_name, q_default, dtypes, value, keeps, gradient, doc) \
-  static const UnaryRow& name##_row() {                                                        \
-    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient));     \
-    return row;                                                                                \
-  }                                                                                            \
-  Tensor name(const Tensor& input, const Scalar& p, const Scalar& q) {                         \
-    const Scalar numbers[] = {p, q};                                                           \
-    return unary_op(name##_row(), input, numbers, 2);                                          \
-  }                                                                                            \
-  Tensor name##_(const Tensor& self, const Scalar& p, const Scalar& q) {                       \
-    const Scalar numbers[] = {p, q};                                                           \
-    return unary_op(name##_row(), self, numbers, 2, self);                                     \
-  }                                                                                            \
-  OP_FUNCTION(name, #name "(input, " #p_name p_default ", " #q_name q_default ")", doc) \
+  static const UnaryRow& name##_row() {                                                         \
+    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient));      \
+    return row;                                                                                 \
+  }                                                                                             \
+  Tensor name(const Tensor& input, const Scalar& p, const Scalar& q) {                          \
+    const Scalar numbers[] = {p, q};                                                            \
+    return unary_op(name##_row(), input, numbers, 2);                                           \
+  }                                                                                             \
+  Tensor name##_(const Tensor& self, const Scalar& p, const Scalar& q) {                        \
+    const Scalar numbers[] = {p, q};                                                            \
+    return unary_op(name##_row(), self, numbers, 2, self);                                      \
+  }                                                                                             \
+  OP_FUNCTION(name, #name "(input, " #p_name p_default ", " #q_name q_default ")", doc)         \
   OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ", " #q_name q_default ")", doc)
 
 #include "flambeau/kernels/unary.def"
 
-#define BINARY_ROW(name_, dtypes_, out_, keeps_a, grad_a, keeps_b, grad_b) \
-  static constexpr BinaryRow row = {#name_, dtypes::dtypes_, out_, &kernels::name_, \
-                                    Keep::keeps_a, Keep::keeps_b, grad_a, grad_b}
-#define BINARY_GRADIENT(gradient)                                                              \
-  [](const Tensor& g [[maybe_unused]], const Tensor& a [[maybe_unused]],                       \
-     const Tensor& b [[maybe_unused]], const Tensor& y [[maybe_unused]]) -> Tensor { return gradient; }
-#define BINARY_FUNCTIONS(name)                                                                 \
-  Tensor name(const Operand& input, const Operand& other) {                                    \
-    return binary_op(name##_row(), input, other);                                              \
-  }                                                                                            \
-  Tensor name##_(const Tensor& self, const Operand& other) {                                   \
-    return binary_op(name##_row(), self, other, self);                                         \
+#define BINARY_ROW(name_, dtypes_, out_, keeps_a, grad_a, keeps_b, grad_b)                   \
+  static constexpr BinaryRow row = {#name_,        dtypes::dtypes_, out_,   &kernels::name_, \
+                                    Keep::keeps_a, Keep::keeps_b,   grad_a, grad_b}
+#define BINARY_GRADIENT(gradient)                                        \
+  [](const Tensor& g [[maybe_unused]], const Tensor& a [[maybe_unused]], \
+     const Tensor& b [[maybe_unused]],                                   \
+     const Tensor& y [[maybe_unused]]) -> Tensor { return gradient; }
+#define BINARY_FUNCTIONS(name)                               \
+  Tensor name(const Operand& input, const Operand& other) {  \
+    return binary_op(name##_row(), input, other);            \
+  }                                                          \
+  Tensor name##_(const Tensor& self, const Operand& other) { \
+    return binary_op(name##_row(), self, other, self);       \
   }
-#define BINARY_OPS(name, doc)                                                                  \
-  static Tensor name##_op(const Tensor& input, const Operand& other) {                         \
-    return binary_op(name##_row(), input, other);                                              \
-  }                                                                                            \
-  static Tensor name##_out(const Tensor& input, const Operand& other, const Tensor& out) {     \
-    return binary_op(name##_row(), input, other, out);                                         \
-  }                                                                                            \
-  OP(name##_op, #name "(input, other)", doc)                                                   \
-  OP_OUT(name##_out, #name "(input, other, *, out)")                                           \
+#define BINARY_OPS(name, doc)                                                              \
+  static Tensor name##_op(const Tensor& input, const Operand& other) {                     \
+    return binary_op(name##_row(), input, other);                                          \
+  }                                                                                        \
+  static Tensor name##_out(const Tensor& input, const Operand& other, const Tensor& out) { \
+    return binary_op(name##_row(), input, other, out);                                     \
+  }                                                                                        \
+  OP(name##_op, #name "(input, other)", doc)                                               \
+  OP_OUT(name##_out, #name "(input, other, *, out)")                                       \
   OP_METHOD(name##_, #name "_(self, other)", doc)
-#define KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)                     \
-  static const BinaryRow& name##_row() {                                                       \
-    BINARY_ROW(name, dtypes, OutDType::same, keeps_a, BINARY_GRADIENT(grad_a), keeps_b,        \
-               BINARY_GRADIENT(grad_b));                                                       \
-    return row;                                                                                \
-  }                                                                                            \
+#define KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)              \
+  static const BinaryRow& name##_row() {                                                \
+    BINARY_ROW(name, dtypes, OutDType::same, keeps_a, BINARY_GRADIENT(grad_a), keeps_b, \
+               BINARY_GRADIENT(grad_b));                                                \
+    return row;                                                                         \
+  }                                                                                     \
   BINARY_FUNCTIONS(name)
-#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)                     \
-  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)                           \
+#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
+  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)       \
   BINARY_OPS(name, doc)
-#define PLAIN_ROW(name, dtypes, out, doc)                                                      \
-  static const BinaryRow& name##_row() {                                                       \
-    BINARY_ROW(name, dtypes, out, nothing, nullptr, nothing, nullptr);                         \
-    return row;                                                                                \
-  }                                                                                            \
-  BINARY_FUNCTIONS(name)                                                                       \
+#define PLAIN_ROW(name, dtypes, out, doc)                              \
+  static const BinaryRow& name##_row() {                               \
+    BINARY_ROW(name, dtypes, out, nothing, nullptr, nothing, nullptr); \
+    return row;                                                        \
+  }                                                                    \
+  BINARY_FUNCTIONS(name)                                               \
   BINARY_OPS(name, doc)
 #define COMPARE(name, dtypes, value, doc) PLAIN_ROW(name, dtypes, OutDType::boolean, doc)
-#define INTEGERS(name, dtypes, value, doc)                                                      \
-  PLAIN_ROW(name, dtypes, OutDType::same, doc)                                                 \
-  static Tensor name##_number(const Scalar& self, const Tensor& other) {                       \
-    return name(Operand(self), other);                                                         \
-  }                                                                                            \
+#define INTEGERS(name, dtypes, value, doc)                               \
+  PLAIN_ROW(name, dtypes, OutDType::same, doc)                           \
+  static Tensor name##_number(const Scalar& self, const Tensor& other) { \
+    return name(Operand(self), other);                                   \
+  }                                                                      \
   OP_FUNCTION(name##_number, #name "(self, other)", doc)
 
 #include "flambeau/kernels/binary.def"

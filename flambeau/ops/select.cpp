@@ -29,8 +29,10 @@ Tensor where_method(const Tensor& self, const Tensor& condition, const Operand& 
   return where(condition, self, other);
 }
 }  // namespace
-OP_FUNCTION(where, "where(condition, input, other)", "input where condition is true, other elsewhere.")
-OP_METHOD(where_method, "where(self, condition, other)", "self where condition is true, other elsewhere.")
+OP_FUNCTION(where, "where(condition, input, other)",
+            "input where condition is true, other elsewhere.")
+OP_METHOD(where_method, "where(self, condition, other)",
+          "self where condition is true, other elsewhere.")
 
 namespace {
 
@@ -46,7 +48,8 @@ Tensor bound(const Operand* given, DType dtype, Device device, bool low) {
     if constexpr (std::is_integral_v<T>) {
       limit = low ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
     } else {
-      limit = low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+      limit =
+          low ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
     }
   });
   return full({}, limit, options);
@@ -87,17 +90,24 @@ Tensor clamp_tensors(const Tensor& input, const Tensor& min, const Tensor& max) 
   const Operand low(min), high(max);
   return clamp_between(input, min.defined() ? &low : nullptr, max.defined() ? &high : nullptr);
 }
-Tensor clamp_min(const Tensor& input, const Operand& min) { return clamp_between(input, &min, nullptr); }
-Tensor clamp_max(const Tensor& input, const Operand& max) { return clamp_between(input, nullptr, &max); }
+Tensor clamp_min(const Tensor& input, const Operand& min) {
+  return clamp_between(input, &min, nullptr);
+}
+Tensor clamp_max(const Tensor& input, const Operand& max) {
+  return clamp_between(input, nullptr, &max);
+}
 
 }  // namespace
 
-Tensor clamp(const Tensor& input, const std::optional<Scalar>& min, const std::optional<Scalar>& max) {
+Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
+             const std::optional<Scalar>& max) {
   const Operand low(min.value_or(0)), high(max.value_or(0));
   return clamp_between(input, min ? &low : nullptr, max ? &high : nullptr);
 }
-OP_INPLACE(clamp, "clamp(input, min=None, max=None)", "Each element moved into the range from min to max.")
-OP_INPLACE(clamp_tensors, "clamp(input, min=None, max=None)", "Each element moved into the range from min to max.")
+OP_INPLACE(clamp, "clamp(input, min=None, max=None)",
+           "Each element moved into the range from min to max.")
+OP_INPLACE(clamp_tensors, "clamp(input, min=None, max=None)",
+           "Each element moved into the range from min to max.")
 OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.")
 OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.")
 OP_INPLACE(clamp_min, "clamp_min(input, min)", "Each element, or min where that is larger.")
@@ -124,7 +134,8 @@ Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tenso
   return out;
 }
 
-Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value) {
+Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
+               const Scalar& value) {
   Tensor x, a, b;
   const Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcmul", out, {x, a, b}}) {
@@ -135,7 +146,8 @@ Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   return out;
 }
 
-Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value) {
+Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
+               const Scalar& value) {
   CHECK(!is_integral(tensor1.dtype(), true) || !is_integral(tensor2.dtype(), true), RuntimeError,
         "addcdiv: Integer division with addcdiv is no longer supported; use floating tensors.");
   Tensor x, a, b;
@@ -158,7 +170,8 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   CHECK(!weight.is_tensor() || weight.tensor().dtype() == dtype, RuntimeError,
         "lerp: expected dtype {} for `weight` but got dtype {}", dtype,
         weight.is_tensor() ? weight.tensor().dtype() : dtype);
-  CHECK(is_differentiable(dtype), NotImplementedError, "\"lerp\" not implemented for '{}'", dtype_legacy_name(dtype));
+  CHECK(is_differentiable(dtype), NotImplementedError, "\"lerp\" not implemented for '{}'",
+        dtype_legacy_name(dtype));
   const Tensor w = cast_operand(weight, dtype, device);
   Tensor out;
   TensorIter iter;
@@ -168,14 +181,17 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   if (Record r{"lerp", out, {input, end, w}}) {
     r.wrt(0, [w](const Tensor& g) { return mul_conj(g, 1 - w); });
     r.wrt(1, [w](const Tensor& g) { return mul_conj(g, w); });
-    r.wrt(2, [a = r.save(input), b = r.save(end)](const Tensor& g) { return mul_conj(g, b() - a()); });
+    r.wrt(2,
+          [a = r.save(input), b = r.save(end)](const Tensor& g) { return mul_conj(g, b() - a()); });
   }
   return out;
 }
 
 }  // namespace
-OP_INPLACE(addcmul, "addcmul(input, tensor1, tensor2, *, value=1)", "input plus value times tensor1 times tensor2.")
-OP_INPLACE(addcdiv, "addcdiv(input, tensor1, tensor2, *, value=1)", "input plus value times tensor1 over tensor2.")
+OP_INPLACE(addcmul, "addcmul(input, tensor1, tensor2, *, value=1)",
+           "input plus value times tensor1 times tensor2.")
+OP_INPLACE(addcdiv, "addcdiv(input, tensor1, tensor2, *, value=1)",
+           "input plus value times tensor1 over tensor2.")
 OP_INPLACE(lerp, "lerp(input, end, weight)", "The point from input towards end that weight says.")
 
 }  // namespace flambeau

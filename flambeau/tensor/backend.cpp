@@ -42,8 +42,9 @@ bool try_load_cuda() {
 
 void load_backend(DeviceType type) {
   if (type != DeviceType::cuda || try_load_cuda()) return;
-  fail<RuntimeError>("Torch not compiled with CUDA enabled: the CUDA backend could not be loaded ({})",
-                     cuda_failure);
+  fail<RuntimeError>(
+      "Torch not compiled with CUDA enabled: the CUDA backend could not be loaded ({})",
+      cuda_failure);
 }
 
 bool backend_loaded(DeviceType type) {

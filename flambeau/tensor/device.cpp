@@ -42,8 +42,8 @@ Device Device::parse(std::string_view text) {
   } else if (name == "meta") {
     device.type = DeviceType::meta;
   } else {
-    fail<RuntimeError>(
-        "Expected one of cpu, cuda, meta device type at start of device string: {}", text);
+    fail<RuntimeError>("Expected one of cpu, cuda, meta device type at start of device string: {}",
+                       text);
   }
   if (colon != std::string_view::npos) {
     device.index = static_cast<int8_t>(parse_index(text.substr(colon + 1), text));

@@ -33,9 +33,10 @@ DType promote_integers(DType a, DType b) {
     // Only uint8 fits into the wider unsigned types; nothing else has a common type with them.
     if (a == DType::uint8) return b;
     if (b == DType::uint8) return a;
-    fail<RuntimeError>("Promotion for uint16, uint32, uint64 types is not supported, attempted to "
-                       "promote {} and {}",
-                       dtype_legacy_name(a), dtype_legacy_name(b));
+    fail<RuntimeError>(
+        "Promotion for uint16, uint32, uint64 types is not supported, attempted to "
+        "promote {} and {}",
+        dtype_legacy_name(a), dtype_legacy_name(b));
   }
   if (a == DType::uint8) return b == DType::int8 ? DType::int16 : b;
   if (b == DType::uint8) return a == DType::int8 ? DType::int16 : a;
@@ -85,7 +86,8 @@ DType to_complex(DType dtype) {
 DType default_dtype() { return the_default.load(std::memory_order_relaxed); }
 
 void set_default_dtype(DType dtype) {
-  CHECK(is_floating(dtype), TypeError, "only floating-point types are supported as the default type");
+  CHECK(is_floating(dtype), TypeError,
+        "only floating-point types are supported as the default type");
   the_default.store(dtype);
 }
 

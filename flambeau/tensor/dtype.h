@@ -15,21 +15,21 @@
 namespace flambeau {
 
 //          Python name, C++ type, the name in "torch.FloatTensor", storage in files
-#define FLAMBEAU_DTYPES(ROW)                            \
-  ROW(uint8, uint8_t, "Byte")                           \
-  ROW(int8, int8_t, "Char")                             \
-  ROW(int16, int16_t, "Short")                          \
-  ROW(int32, int32_t, "Int")                            \
-  ROW(int64, int64_t, "Long")                           \
-  ROW(float16, ::flambeau::Half, "Half")                \
-  ROW(float32, float, "Float")                          \
-  ROW(float64, double, "Double")                        \
-  ROW(complex64, std::complex<float>, "ComplexFloat")   \
-  ROW(complex128, std::complex<double>, "ComplexDouble")\
-  ROW(bool_, bool, "Bool")                              \
-  ROW(bfloat16, ::flambeau::BFloat16, "BFloat16")       \
-  ROW(uint16, uint16_t, "UInt16")                       \
-  ROW(uint32, uint32_t, "UInt32")                       \
+#define FLAMBEAU_DTYPES(ROW)                             \
+  ROW(uint8, uint8_t, "Byte")                            \
+  ROW(int8, int8_t, "Char")                              \
+  ROW(int16, int16_t, "Short")                           \
+  ROW(int32, int32_t, "Int")                             \
+  ROW(int64, int64_t, "Long")                            \
+  ROW(float16, ::flambeau::Half, "Half")                 \
+  ROW(float32, float, "Float")                           \
+  ROW(float64, double, "Double")                         \
+  ROW(complex64, std::complex<float>, "ComplexFloat")    \
+  ROW(complex128, std::complex<double>, "ComplexDouble") \
+  ROW(bool_, bool, "Bool")                               \
+  ROW(bfloat16, ::flambeau::BFloat16, "BFloat16")        \
+  ROW(uint16, uint16_t, "UInt16")                        \
+  ROW(uint32, uint32_t, "UInt32")                        \
   ROW(uint64, uint64_t, "UInt64")
 
 enum class DType : uint8_t {
@@ -88,19 +88,19 @@ constexpr bool is_signed(DType dtype) {
 }
 
 DType promote_types(DType a, DType b);
-bool can_cast(DType from, DType to);       // by category: no complex to real, no float to int, ...
-DType to_real(DType dtype);                // complex64 -> float32, others themselves
-DType to_complex(DType dtype);             // float32 -> complex64, others themselves
-DType default_dtype();                     // float32 unless set
+bool can_cast(DType from, DType to);  // by category: no complex to real, no float to int, ...
+DType to_real(DType dtype);           // complex64 -> float32, others themselves
+DType to_complex(DType dtype);        // float32 -> complex64, others themselves
+DType default_dtype();                // float32 unless set
 void set_default_dtype(DType dtype);
 inline DType default_complex_dtype() { return to_complex(default_dtype()); }
 
 template <class T>
 struct DTypeOf;
-#define ROW(name, type, legacy)                   \
-  template <>                                     \
-  struct DTypeOf<type> {                          \
-    static constexpr DType value = DType::name;   \
+#define ROW(name, type, legacy)                 \
+  template <>                                   \
+  struct DTypeOf<type> {                        \
+    static constexpr DType value = DType::name; \
   };
 FLAMBEAU_DTYPES(ROW)
 #undef ROW
@@ -142,8 +142,8 @@ struct TypeTag {
 template <DTypeSet Set, class Body>
 void dispatch(std::string_view op, DType dtype, Body&& body) {
   switch (dtype) {
-#define ROW(name, type, legacy)                                   \
-  case DType::name:                                               \
+#define ROW(name, type, legacy)                                       \
+  case DType::name:                                                   \
     if constexpr (Set.has(DType::name)) return body(TypeTag<type>{}); \
     break;
     FLAMBEAU_DTYPES(ROW)

@@ -17,10 +17,10 @@ class IntSpan {
  public:
   IntSpan() = default;
   IntSpan(const int64_t* data, size_t size) : data_(data), size_(size) {}
-  IntSpan(const Dims& dims) : IntSpan(dims.data(), dims.size()) {}                  // NOLINT
-  IntSpan(const std::vector<int64_t>& v) : IntSpan(v.data(), v.size()) {}           // NOLINT
-  IntSpan(std::initializer_list<int64_t> l) : IntSpan(l.begin(), l.size()) {}       // NOLINT
-  IntSpan(const int64_t& one) : IntSpan(&one, 1) {}                                 // NOLINT
+  IntSpan(const Dims& dims) : IntSpan(dims.data(), dims.size()) {}             // NOLINT
+  IntSpan(const std::vector<int64_t>& v) : IntSpan(v.data(), v.size()) {}      // NOLINT
+  IntSpan(std::initializer_list<int64_t> l) : IntSpan(l.begin(), l.size()) {}  // NOLINT
+  IntSpan(const int64_t& one) : IntSpan(&one, 1) {}                            // NOLINT
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] const int64_t* data() const { return data_; }

@@ -16,12 +16,12 @@ class Scalar {
   enum class Tag : uint8_t { boolean, integer, unsigned_integer, floating, complex };
 
   Scalar() : Scalar(int64_t{0}) {}
-  Scalar(bool value) : tag_(Tag::boolean), integer_(value) {}        // NOLINT
-  Scalar(std::floating_point auto value)                             // NOLINT
+  Scalar(bool value) : tag_(Tag::boolean), integer_(value) {}  // NOLINT
+  Scalar(std::floating_point auto value)                       // NOLINT
       : tag_(Tag::floating), floating_(static_cast<double>(value)) {}
   template <std::integral T>
-    requires(!std::is_same_v<T, bool>)
-  Scalar(T value) : tag_(Tag::integer), integer_(static_cast<int64_t>(value)) {  // NOLINT
+  requires(!std::is_same_v<T, bool>) Scalar(T value)
+      : tag_(Tag::integer), integer_(static_cast<int64_t>(value)) {  // NOLINT
     if (std::is_unsigned_v<T> && static_cast<uint64_t>(value) >> 63) tag_ = Tag::unsigned_integer;
   }
   template <class T>
@@ -44,14 +44,15 @@ class Scalar {
     if constexpr (is_complex_type<T>) {
       return is_complex() ? T(floating_, imaginary_) : T(to<typename T::value_type>());
     } else if constexpr (std::is_same_v<T, bool>) {
-      return is_floating() ? floating_ != 0
-                           : is_complex() ? floating_ != 0 || imaginary_ != 0 : integer_ != 0;
+      return is_floating()  ? floating_ != 0
+             : is_complex() ? floating_ != 0 || imaginary_ != 0
+                            : integer_ != 0;
     } else if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(is_floating() || is_complex() ? saturate(floating_) : integer_);
     } else {
-      const double value = is_floating() || is_complex()       ? floating_
-                           : tag_ == Tag::unsigned_integer     ? static_cast<uint64_t>(integer_)
-                                                               : static_cast<double>(integer_);
+      const double value = is_floating() || is_complex()   ? floating_
+                           : tag_ == Tag::unsigned_integer ? static_cast<uint64_t>(integer_)
+                                                           : static_cast<double>(integer_);
       if constexpr (is_reduced_type<T>) {
         return T(static_cast<float>(value));
       } else {

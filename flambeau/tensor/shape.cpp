@@ -27,8 +27,8 @@ int64_t checked_numel(IntSpan sizes) {
   int64_t numel = 1;
   bool zero = false;
   for (const int64_t size : sizes) {
-    CHECK(size >= 0, RuntimeError,
-          "Trying to create tensor with negative dimension {}: {}", size, sizes);
+    CHECK(size >= 0, RuntimeError, "Trying to create tensor with negative dimension {}: {}", size,
+          sizes);
     zero |= size == 0;
   }
   if (zero) return 0;
@@ -41,8 +41,9 @@ int64_t checked_numel(IntSpan sizes) {
 
 size_t checked_bytes(IntSpan sizes, DType dtype) {
   int64_t bytes = 0;
-  CHECK(!__builtin_mul_overflow(checked_numel(sizes), static_cast<int64_t>(item_size(dtype)), &bytes),
-        RuntimeError, "Storage size calculation overflowed with sizes={}", sizes);
+  CHECK(
+      !__builtin_mul_overflow(checked_numel(sizes), static_cast<int64_t>(item_size(dtype)), &bytes),
+      RuntimeError, "Storage size calculation overflowed with sizes={}", sizes);
   return static_cast<size_t>(bytes);
 }
 
@@ -214,8 +215,8 @@ std::vector<bool> dim_mask(std::string_view op, IntSpan dims, int64_t rank) {
   std::vector<bool> mask(std::max<int64_t>(rank, 1), dims.empty());
   for (const int64_t dim : dims) {
     const int64_t wrapped = wrap_dim(op, dim, rank);
-    CHECK(!mask[wrapped], RuntimeError, "{}(): dim {} appears multiple times in the list of dims {}",
-          op, wrapped, dims);
+    CHECK(!mask[wrapped], RuntimeError,
+          "{}(): dim {} appears multiple times in the list of dims {}", op, wrapped, dims);
     mask[wrapped] = true;
   }
   return mask;

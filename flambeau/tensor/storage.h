@@ -30,7 +30,10 @@ class Storage : public RefCounted {
         device_(device),
         owner_(&owner) {}
   Storage(void* data, size_t bytes, Device device, Function<void()> on_release)
-      : data_(data), bytes_(bytes), device_(device), on_release_(new Function<void()>(std::move(on_release))) {}
+      : data_(data),
+        bytes_(bytes),
+        device_(device),
+        on_release_(new Function<void()>(std::move(on_release))) {}
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -41,7 +44,7 @@ class Storage : public RefCounted {
   [[nodiscard]] bool resizable() const { return owner_ != nullptr; }
   [[nodiscard]] bool shared() const { return shared_; }
   void mark_shared() { shared_ = true; }
-  void resize(size_t bytes);        // keeps the common prefix
+  void resize(size_t bytes);  // keeps the common prefix
   void swap_contents(Storage& other);
 
  private:

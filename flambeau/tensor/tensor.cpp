@@ -17,14 +17,12 @@ void TensorImpl::destroy(TensorImpl* impl) {
 }
 
 int64_t Tensor::size(int64_t dim) const {
-  CHECK(this->dim() > 0, IndexError,
-        "Dimension specified as {} but tensor has no dimensions", dim);
+  CHECK(this->dim() > 0, IndexError, "Dimension specified as {} but tensor has no dimensions", dim);
   return impl_->sizes[wrap_dim(dim, this->dim())];
 }
 
 int64_t Tensor::stride(int64_t dim) const {
-  CHECK(this->dim() > 0, IndexError,
-        "Dimension specified as {} but tensor has no dimensions", dim);
+  CHECK(this->dim() > 0, IndexError, "Dimension specified as {} but tensor has no dimensions", dim);
   return impl_->strides[wrap_dim(dim, this->dim())];
 }
 
@@ -52,8 +50,7 @@ bool Tensor::is_contiguous(MemoryFormat format) const {
       }
       return true;
     }
-    default:
-      return impl_->contiguous;
+    default: return impl_->contiguous;
   }
 }
 
@@ -89,8 +86,8 @@ StoragePtr make_storage(size_t bytes, Device device) {
 namespace {
 
 void check_rank(IntSpan sizes) {
-  CHECK(sizes.size() <= max_dims, RuntimeError,
-        "a tensor can have at most {} dimensions, got {}", max_dims, sizes.size());
+  CHECK(sizes.size() <= max_dims, RuntimeError, "a tensor can have at most {} dimensions, got {}",
+        max_dims, sizes.size());
 }
 
 Tensor tensor_on(StoragePtr storage, DType dtype) {
@@ -153,7 +150,8 @@ Tensor make_over(StoragePtr storage, IntSpan sizes, IntSpan strides, int64_t off
   CHECK(extent == 0 || (!overflow && static_cast<size_t>(need) <= have), RuntimeError,
         "setStorage: sizes {}, strides {}, storage offset {}, and itemsize {} requiring a storage "
         "size of {} are out of bounds for storage of size {}",
-        sizes, strides, offset, item_size(dtype), overflow ? std::string("too many") : to_text(need), have);
+        sizes, strides, offset, item_size(dtype),
+        overflow ? std::string("too many") : to_text(need), have);
   Tensor tensor = tensor_on(std::move(storage), dtype);
   tensor->offset = offset;
   set_geometry(*tensor.impl(), sizes, strides);

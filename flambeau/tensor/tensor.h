@@ -49,9 +49,9 @@ struct TensorImpl : RefCounted {
   bool requires_grad = false;  // a leaf that wants a gradient, or a result with history
   bool inference = false;      // made in inference mode: no version, no history
   ViewOrigin view_origin = ViewOrigin::normal;
-  uint32_t view_version = 0;   // of a view: the version its history describes
-  IntrusivePtr<VersionCounter> version;      // made when first needed
-  IntrusivePtr<TensorImpl> view_base;        // the tensor whose history this view belongs to
+  uint32_t view_version = 0;             // of a view: the version its history describes
+  IntrusivePtr<VersionCounter> version;  // made when first needed
+  IntrusivePtr<TensorImpl> view_base;    // the tensor whose history this view belongs to
   std::unique_ptr<AutogradBase> autograd;
   // The one Python object of this tensor. Borrowed, unless the object outlived its last Python
   // reference because it carries state (attributes, a subclass): then the tensor owns it.

@@ -88,9 +88,8 @@ DType result_type(const Operand& a, const Operand& b) {
 Dims common_strides(IntSpan shape, const Tensor* const* operands, int count) {
   const int64_t rank = static_cast<int64_t>(shape.size());
   int64_t order[max_dims];
-  order_dims(order, rank, shape, count, [&](int k, int64_t d) {
-    return broadcast_stride(*operands[k], shape, d);
-  });
+  order_dims(order, rank, shape, count,
+             [&](int k, int64_t d) { return broadcast_stride(*operands[k], shape, d); });
   Dims strides(rank, 0);
   int64_t step = 1;
   for (int64_t i = 0; i < rank; ++i) {
@@ -173,7 +172,8 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
   set_dims(config, outs, out_dtypes, inputs, n_inputs, common);
   for (int k = 0; k < n_outs; ++k) simple &= outs[k].is_contiguous();
   for (int k = 0; k < count; ++k) {
-    if (!is_number[k]) data[k] = static_cast<char*>(k < n_outs ? outs[k].raw() : inputs[k - n_outs].tensor().raw());
+    if (!is_number[k])
+      data[k] = static_cast<char*>(k < n_outs ? outs[k].raw() : inputs[k - n_outs].tensor().raw());
   }
   numel = 1;
   for (const int64_t size : common) numel *= size;
@@ -185,14 +185,21 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
     }
     return;
   }
+  set_strides(common, outs, inputs);
+  merge_dims();
+}
+
+// Shape and strides of all operands, in the order of dimensions that suits them best.
+void TensorIter::set_strides(IntSpan common, const Tensor* outs, const Operand* inputs) {
   const int64_t rank = static_cast<int64_t>(common.size());
   const auto tensor_of = [&](int k) -> const Tensor& {
-    return k < n_outs ? outs[k] : inputs[k - n_outs].tensor();
+    return k < outputs ? outs[k] : inputs[k - outputs].tensor();
   };
   int64_t order[max_dims];
   order_dims(order, rank, common, count, [&](int k, int64_t d) {
-    return is_number[k] ? 0 : broadcast_stride(tensor_of(k), common, d) *
-                                  static_cast<int64_t>(item_size(dtypes[k]));
+    return is_number[k] ? 0
+                        : broadcast_stride(tensor_of(k), common, d) *
+                              static_cast<int64_t>(item_size(dtypes[k]));
   });
   ndim = static_cast<int>(rank);
   for (int64_t i = 0; i < rank; ++i) {
@@ -203,7 +210,6 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
                                          static_cast<int64_t>(item_size(dtypes[k]));
     }
   }
-  merge_dims();
 }
 
 // Allocates, resizes or checks the outputs for the common shape.
@@ -214,8 +220,8 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
     Tensor& out = outs[k];
     if (out.defined() && !(out.sizes() == common)) {
       CHECK(config.resize_outputs, RuntimeError,
-            "{}: output with shape {} doesn't match the broadcast shape {}", config.op,
-            out.sizes(), common);
+            "{}: output with shape {} doesn't match the broadcast shape {}", config.op, out.sizes(),
+            common);
       resize_tensor(out, common, contiguous_strides(common));
     }
     if (!out.defined()) {
@@ -266,7 +272,8 @@ void TensorIter::merge_dims() {
   } else {
     ndim = 1;
     shape[0] = 1;
-    for (int k = 0; k < count; ++k) strides[k][0] = is_number[k] ? 0 : static_cast<int64_t>(item_size(dtypes[k]));
+    for (int k = 0; k < count; ++k)
+      strides[k][0] = is_number[k] ? 0 : static_cast<int64_t>(item_size(dtypes[k]));
   }
 }
 

@@ -15,8 +15,8 @@ class Operand {
  public:
   Operand(const Tensor& tensor) : tensor_(&tensor) {}  // NOLINT(google-explicit-constructor)
   template <class T>
-    requires std::is_constructible_v<Scalar, T>
-  Operand(const T& number) : scalar_(number) {}  // NOLINT(google-explicit-constructor)
+  requires std::is_constructible_v<Scalar, T> Operand(const T& number)
+      : scalar_(number) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool is_tensor() const { return tensor_ != nullptr; }
   [[nodiscard]] const Tensor& tensor() const { return *tensor_; }
@@ -50,8 +50,8 @@ class TensorIter {
   // shape if it may be (out=), or must have that shape (in-place).
   struct Config {
     std::string_view op;
-    bool resize_outputs = false;   // out= semantics
-    bool check_overlap = true;     // an output must not overlap itself or partly an input
+    bool resize_outputs = false;  // out= semantics
+    bool check_overlap = true;    // an output must not overlap itself or partly an input
   };
 
   int count = 0;    // operands
@@ -77,8 +77,9 @@ class TensorIter {
   [[nodiscard]] bool can_use_32bit() const;
 
  private:
-  void set_dims(const Config& config, Tensor* outs, const DType* out_dtypes,
-                const Operand* inputs, int n_inputs, IntSpan common);
+  void set_dims(const Config& config, Tensor* outs, const DType* out_dtypes, const Operand* inputs,
+                int n_inputs, IntSpan common);
+  void set_strides(IntSpan common, const Tensor* outs, const Operand* inputs);
   void merge_dims();
 };
 

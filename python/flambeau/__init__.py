@@ -11,7 +11,8 @@ import os as _os
 
 # By default a waiting OpenMP thread spins for milliseconds. Where cores are shared with other
 # programs, that takes them from the very threads that are waited for, and training becomes ten
-# times slower; a thousand turns bridge the gap between two ops. libgomp reads this when it loads.
+# times slower; a thousand turns bridge the gap between two ops. libgomp reads this while it is
+# loaded.
 _quiet = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & _os.environ.keys()
 if _quiet:
     _os.environ["GOMP_SPINCOUNT"] = "1000"
@@ -20,79 +21,57 @@ from flambeau import _C  # noqa: E402
 if _quiet:
     del _os.environ["GOMP_SPINCOUNT"]
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Every public op and type of the core. They shadow builtins (sum, abs, ...) as PyTorch's do, so
-# this file itself uses only names that start with an underscore.
-globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})
+# this file itself uses no builtin of such a name.
+globals().update({_name: _value for _name, _value in vars(_C).items() if _name[0] != "_"})
 
 __version__ = "0.1.0"
 
-inf = _float_inf = type(0.0)("inf")
-nan = type(0.0)("nan")
+inf = 1e400
+nan = inf - inf
 pi = 3.141592653589793
 e = 2.718281828459045
 newaxis = None
-legacy_contiguous_format = _C.contiguous_format
 
 from flambeau import _tensor  # noqa: E402
 
 _tensor.attach(_C.Tensor)
 
-from flambeau import _settings, autograd, random  # noqa: E402
 from flambeau._settings import *  # noqa: E402, F403
-from flambeau._tensor_str import set_printoptions  # noqa: E402
-from flambeau.autograd import (  # noqa: E402
+from flambeau._tensor_str import set_printoptions  # noqa: E402, F401
+from flambeau.autograd import (  # noqa: E402, F401
     enable_grad,
     inference_mode,
     no_grad,
     set_grad_enabled,
 )
-from flambeau.functional import (  # noqa: E402
-    broadcast_shapes,
-    chain_matmul,
-    einsum,
-    tensordot,
-)
-from flambeau.random import (  # noqa: E402
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
-)
+from flambeau.functional import *  # noqa: E402, F403
+from flambeau.random import *  # noqa: E402, F403
 
-# Loaded on first use: programs that only compute never pay for them.
-_PACKAGES = frozenset(
-    (
-        "amp cuda backends distributed fft func hub jit library linalg masked multiprocessing nn "
-        "optim overrides profiler serialization sparse special storage testing types utils version"
-    ).split()
-)
-_FROM = {
-    "save": "serialization",
-    "load": "serialization",
-    "UntypedStorage": "storage",
-    "TypedStorage": "storage",
-}
+# Names whose packages are not loaded at once.
+_HOMES = {"save": "serialization", "load": "serialization"}
 
 
-def __getattr__(name):
-    if name in _PACKAGES:
+def __getattr__(name: str) -> Any:
+    """Packages, and names out of packages, on first use: who only computes never pays for them."""
+    if name[0] != "_":
+        home = "storage" if name.endswith("Storage") else _HOMES.get(name)
+        if home:
+            value = getattr(_importlib.import_module(f"flambeau.{home}"), name)
+            globals()[name] = value
+            return value
+        if name.endswith("Tensor"):
+            from flambeau._tensor_types import tensor_type
+
+            return tensor_type(name)
         full = f"flambeau.{name}"
         try:
             return _importlib.import_module(full)
         except ModuleNotFoundError as error:
             if error.name != full:
                 raise
-    if name in _FROM or (name.endswith("Storage") and name[0] != "_"):
-        value = getattr(_importlib.import_module("flambeau." + _FROM.get(name, "storage")), name)
-        globals()[name] = value
-        return value
-    if name.endswith("Tensor") and name[0] != "_":
-        from flambeau._tensor_types import tensor_type
-
-        return tensor_type(name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
-
-
-def __dir__():
-    return sorted({*globals(), *_PACKAGES, *_FROM})

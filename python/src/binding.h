@@ -117,8 +117,7 @@ class GilAcquire {
 // --- The Tensor type -----------------------------------------------------------------------------
 
 struct PyTensor {
-  PyObject_HEAD
-  Tensor tensor;
+  PyObject_HEAD Tensor tensor;
   PyObject* dict;
   PyObject* weak_references;
   PyObject* backward_hooks;  // the ordered dict behind register_hook
@@ -131,10 +130,11 @@ inline bool is_tensor(PyObject* object) {
   return Py_TYPE(object) == tensor_type || Py_TYPE(object) == parameter_type ||
          PyType_IsSubtype(Py_TYPE(object), tensor_type);
 }
+inline PyTensor* as_object(PyObject* self) { return reinterpret_cast<PyTensor*>(self); }
 inline const Tensor& tensor_of(PyObject* object) {
   return reinterpret_cast<PyTensor*>(object)->tensor;
 }
-PyObject* wrap(Tensor tensor);                        // None for an undefined one
+PyObject* wrap(Tensor tensor);                         // None for an undefined one
 PyObject* wrap_as(PyTypeObject* type, Tensor tensor);  // a fresh object of a subclass
 
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs);  // torch.Tensor(...)
@@ -161,7 +161,8 @@ DType dtype_of_object(PyObject* object);
 bool device_from(PyObject* object, Device& device);  // a device, a string or an index
 Generator* generator_from(PyObject* object);         // null if it is none
 
-// --- Conversions that may fail without an exception -----------------------------------------------
+// --- Conversions that may fail without an exception
+// -----------------------------------------------
 
 bool scalar_from(PyObject* object, Scalar& scalar);  // Python and NumPy numbers, zero-dim tensors
 bool int_from(PyObject* object, int64_t& value);
@@ -178,13 +179,15 @@ PyObject* call_method(const char* name, PyObject* const* args, Py_ssize_t nargs,
 
 // Overrides (__torch_function__): whether this object has one, and the call through it.
 bool has_override(PyObject* object);
-PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames);
 extern thread_local int overrides_disabled;
 extern constinit thread_local int active_modes;  // TorchFunctionModes that want to see every call
 inline bool modes_active() { return active_modes != 0; }
 // Whether an operation on these objects is taken over, by a class of theirs or by a mode.
 inline bool class_overrides(PyObject* object) {
-  return Py_TYPE(object) != tensor_type && Py_TYPE(object) != parameter_type && has_override(object);
+  return Py_TYPE(object) != tensor_type && Py_TYPE(object) != parameter_type &&
+         has_override(object);
 }
 inline bool overridden(PyObject* a) { return modes_active() || class_overrides(a); }
 inline bool overridden(PyObject* a, PyObject* b) { return overridden(a) || class_overrides(b); }
@@ -194,7 +197,8 @@ PyObject* get_item(PyObject* self, PyObject* key);
 int set_item(PyObject* self, PyObject* key, PyObject* value);
 
 // torch.tensor's reading of data: numbers, nested sequences, arrays, tensors. A new reference.
-PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device);
+PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype,
+                           std::optional<Device> device);
 
 // Hooks that Python objects call back into; each unit adds its functions and types to the module.
 bool add_overrides(PyObject* module);

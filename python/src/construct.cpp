@@ -1,12 +1,12 @@
 // torch.tensor and torch.Tensor: tensors from Python data, and back to nested lists.
 #include <optional>
 
-#include "binding.h"
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
-#include "interop.h"
+#include "python/src/binding.h"
+#include "python/src/interop.h"
 
 namespace flambeau::python {
 namespace {
@@ -26,7 +26,8 @@ Dims infer_shape(PyObject* data) {
     const Py_ssize_t n = PySequence_Size(current.get());
     if (n < 0) throw PythonError();
     shape.push_back(n);
-    CHECK(static_cast<int64_t>(shape.size()) <= max_dims, ValueError, "tensor(): too many dimensions: data is nested deeper than {}", max_dims);
+    CHECK(static_cast<int64_t>(shape.size()) <= max_dims, ValueError,
+          "tensor(): too many dimensions: data is nested deeper than {}", max_dims);
     if (n == 0) break;
     current = check(PySequence_GetItem(current.get(), 0));
   }
@@ -47,7 +48,8 @@ class Reader {
       return read(list.get(), depth);
     }
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(data);
-    CHECK(n == shape_[depth], ValueError, "expected sequence of length {} at dim {} (got {})", shape_[depth], depth, n);
+    CHECK(n == shape_[depth], ValueError, "expected sequence of length {} at dim {} (got {})",
+          shape_[depth], depth, n);
     for (Py_ssize_t i = 0; i < n; ++i) read(PySequence_Fast_GET_ITEM(data, i), depth + 1);
   }
 
@@ -59,13 +61,16 @@ class Reader {
     Scalar scalar;
     if (is_tensor(object)) {
       const Tensor& tensor = tensor_of(object);
-      CHECK(tensor.numel() == 1, ValueError, "only one element tensors can be converted to Python scalars");
+      CHECK(tensor.numel() == 1, ValueError,
+            "only one element tensors can be converted to Python scalars");
       scalar = item(tensor);
       widen(tensor.dtype());
     } else {
       CHECK(!is_sequence(object), ValueError, "too many dimensions '{}'", Py_TYPE(object)->tp_name);
-      CHECK(!PyUnicode_Check(object) && !PyBytes_Check(object), TypeError, "new(): invalid data type '{}'", Py_TYPE(object)->tp_name);
-      CHECK(scalar_from(object, scalar), RuntimeError, "Could not infer dtype of {}", Py_TYPE(object)->tp_name);
+      CHECK(!PyUnicode_Check(object) && !PyBytes_Check(object), TypeError,
+            "new(): invalid data type '{}'", Py_TYPE(object)->tp_name);
+      CHECK(scalar_from(object, scalar), RuntimeError, "Could not infer dtype of {}",
+            Py_TYPE(object)->tp_name);
       widen(scalar.natural_dtype());
     }
     scalars_.push_back(scalar);
@@ -109,10 +114,12 @@ Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<De
   const NoGrad off;
   if (is_tensor(data)) {
     const Tensor& source = tensor_of(data);
-    return detach_alias(to(source, device ? *device : source.device(), dtype.value_or(source.dtype()), false, true, {}));
+    return detach_alias(to(source, device ? *device : source.device(),
+                           dtype.value_or(source.dtype()), false, true, {}));
   }
   if (Tensor view = tensor_over_array(data); view.defined()) {
-    return to(view, device ? *device : default_device(), dtype.value_or(view.dtype()), false, true, {});
+    return to(view, device ? *device : default_device(), dtype.value_or(view.dtype()), false, true,
+              {});
   }
   return moved(from_sequence(data, dtype), device);
 }
@@ -128,17 +135,21 @@ Arguments parse(PyObject* args, PyObject* kwargs, const char* format) {
   static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
   PyObject *data = nullptr, *dtype = Py_None, *device = Py_None;
   int requires_grad = 0, pin_memory = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, const_cast<char**>(names), &data, &dtype, &device, &requires_grad, &pin_memory)) throw PythonError();
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, const_cast<char**>(names), &data, &dtype,
+                                   &device, &requires_grad, &pin_memory))
+    throw PythonError();
   Arguments result;
   result.data = data;
   result.requires_grad = requires_grad != 0;
   if (dtype != Py_None) {
-    CHECK(is_dtype(dtype), TypeError, "tensor(): argument 'dtype' must be torch.dtype, not {}", Py_TYPE(dtype)->tp_name);
+    CHECK(is_dtype(dtype), TypeError, "tensor(): argument 'dtype' must be torch.dtype, not {}",
+          Py_TYPE(dtype)->tp_name);
     result.dtype = dtype_of_object(dtype);
   }
   if (device != Py_None) {
     Device target;
-    CHECK(device_from(device, target), TypeError, "tensor(): argument 'device' must be torch.device, not {}", Py_TYPE(device)->tp_name);
+    CHECK(device_from(device, target), TypeError,
+          "tensor(): argument 'device' must be torch.device, not {}", Py_TYPE(device)->tp_name);
     result.device = target;
   }
   return result;
@@ -175,7 +186,9 @@ PyObject* new_tensor_method(PyObject* object, PyObject* args, PyObject* kwargs) 
   return guarded([&]() -> PyObject* {
     const Tensor& self = tensor_of(object);
     const Arguments a = parse(args, kwargs, "O|$OOpp:new_tensor");
-    return finish(copy_of_data(a.data, a.dtype.value_or(self.dtype()), a.device.value_or(self.device())), a.requires_grad);
+    return finish(
+        copy_of_data(a.data, a.dtype.value_or(self.dtype()), a.device.value_or(self.device())),
+        a.requires_grad);
   });
 }
 
@@ -183,7 +196,9 @@ PyObject* new_tensor_method(PyObject* object, PyObject* args, PyObject* kwargs) 
 Tensor shared_view(PyObject* object) {
   if (is_tensor(object)) return tensor_of(object);
   if (Tensor view = tensor_over_array(object); view.defined()) return view;
-  if (PyList_Check(object) || PyTuple_Check(object) || !PyObject_HasAttrString(object, "__dlpack__")) return {};
+  if (PyList_Check(object) || PyTuple_Check(object) ||
+      !PyObject_HasAttrString(object, "__dlpack__"))
+    return {};
   Object made = check(from_dlpack_object(object));
   return tensor_of(made.get());
 }
@@ -191,19 +206,24 @@ Tensor shared_view(PyObject* object) {
 PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
   if (depth == tensor.dim()) {
     Scalar scalar;
-    dispatch<dtypes::All>("tolist", tensor.dtype(), [&](auto tag) { scalar = Scalar(*reinterpret_cast<const typename decltype(tag)::type*>(at)); });
+    dispatch<dtypes::All>("tolist", tensor.dtype(), [&](auto tag) {
+      scalar = Scalar(*reinterpret_cast<const typename decltype(tag)::type*>(at));
+    });
     return wrap_scalar(scalar);
   }
-  const int64_t n = tensor->sizes[depth], step = tensor->strides[depth] * static_cast<int64_t>(tensor.item_size());
+  const int64_t n = tensor->sizes[depth],
+                step = tensor->strides[depth] * static_cast<int64_t>(tensor.item_size());
   Object list = check(PyList_New(n));
-  for (int64_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), i, check(list_of(tensor, depth + 1, at + i * step)).release());
+  for (int64_t i = 0; i < n; ++i)
+    PyList_SET_ITEM(list.get(), i, check(list_of(tensor, depth + 1, at + i * step)).release());
   return list.release();
 }
 
 PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const NoGrad off;
-    CHECK(!tensor_of(self).device().is_meta(), NotImplementedError, "tolist() cannot be called on meta tensors");
+    CHECK(!tensor_of(self).device().is_meta(), NotImplementedError,
+          "tolist() cannot be called on meta tensors");
     const Tensor tensor = to(tensor_of(self), Device());
     return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
   });
@@ -211,8 +231,8 @@ PyObject* tolist(PyObject* self, PyObject*) {
 
 PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&]() -> PyObject* {
-    CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), TypeError,
-          "as_subclass(): cls must be a subclass of Tensor");
+    CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type),
+          TypeError, "as_subclass(): cls must be a subclass of Tensor");
     return wrap_as(reinterpret_cast<PyTypeObject*>(cls), alias(tensor_of(self)));
   });
 }
@@ -231,14 +251,18 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"obj", "dtype", "device", "copy", "requires_grad", nullptr};
     PyObject *object = nullptr, *dtype = Py_None, *device = Py_None, *copy = Py_None;
     int requires_grad = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:asarray", const_cast<char**>(names), &object, &dtype, &device, &copy, &requires_grad)) return nullptr;
-    CHECK(dtype == Py_None || is_dtype(dtype), TypeError, "asarray(): argument 'dtype' must be torch.dtype, not {}", Py_TYPE(dtype)->tp_name);
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:asarray", const_cast<char**>(names),
+                                     &object, &dtype, &device, &copy, &requires_grad))
+      return nullptr;
+    CHECK(dtype == Py_None || is_dtype(dtype), TypeError,
+          "asarray(): argument 'dtype' must be torch.dtype, not {}", Py_TYPE(dtype)->tp_name);
     std::optional<DType> type;
     if (dtype != Py_None) type = dtype_of_object(dtype);
     std::optional<Device> place;
     if (device != Py_None) {
       Device given;
-      CHECK(device_from(device, given), TypeError, "asarray(): argument 'device' must be torch.device, not {}", Py_TYPE(device)->tp_name);
+      CHECK(device_from(device, given), TypeError,
+            "asarray(): argument 'device' must be torch.device, not {}", Py_TYPE(device)->tp_name);
       place = given;
     }
     Tensor shared = shared_view(object);
@@ -246,8 +270,10 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
       CHECK(copy != Py_False, ValueError, "can't alias arbitrary sequence into a tensor.");
       return finish(copy_of_data(object, type, place), requires_grad != 0);
     }
-    const bool changes = (type && *type != shared.dtype()) || (place && !(place->type == shared.device().type));
-    CHECK(!(copy == Py_False && changes), ValueError, "can't alias tensor with a different dtype or device without copying");
+    const bool changes =
+        (type && *type != shared.dtype()) || (place && !(place->type == shared.device().type));
+    CHECK(!(copy == Py_False && changes), ValueError,
+          "can't alias tensor with a different dtype or device without copying");
     Tensor result = to(shared, place, type, false, copy == Py_True, {});
     if (requires_grad && result.is_same(shared)) result = detach_alias(result);
     if (!requires_grad && result.requires_grad() && copy == Py_True) result = detach_alias(result);
@@ -257,28 +283,45 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
 
 PyMethodDef functions[] = {
     {"_storage_bytes", storage_bytes, METH_O, nullptr},
-    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tensor_function)), METH_VARARGS | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n\nA new tensor with the values of data: numbers, nested sequences, arrays."},
-    {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_tensor)), METH_VARARGS | METH_KEYWORDS, "as_tensor(data, dtype=None, device=None)\n\nA tensor with the values of data, sharing its memory where that is possible."},
-    {"asarray", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(asarray)), METH_VARARGS | METH_KEYWORDS, "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n\nA tensor of obj's values: shared where possible, copied where asked or needed."},
+    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tensor_function)),
+     METH_VARARGS | METH_KEYWORDS,
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n\nA new "
+     "tensor with the values of data: numbers, nested sequences, arrays."},
+    {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(as_tensor)),
+     METH_VARARGS | METH_KEYWORDS,
+     "as_tensor(data, dtype=None, device=None)\n\nA tensor with the values of data, sharing its "
+     "memory where that is possible."},
+    {"asarray", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(asarray)),
+     METH_VARARGS | METH_KEYWORDS,
+     "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n\nA tensor of "
+     "obj's values: shared where possible, copied where asked or needed."},
     {nullptr, nullptr, 0, nullptr}};
-PyMethodDef methods[] = {{"new_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(new_tensor_method)), METH_VARARGS | METH_KEYWORDS, "new_tensor(data, *, dtype=None, device=None, requires_grad=False)\n\nA new tensor with the values of data, of self's dtype and device."},
-                         {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
-                         {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"new_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(new_tensor_method)),
+     METH_VARARGS | METH_KEYWORDS,
+     "new_tensor(data, *, dtype=None, device=None, requires_grad=False)\n\nA new tensor with the "
+     "values of data, of self's dtype and device."},
+    {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+    {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
-PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device) {
+PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype,
+                           std::optional<Device> device) {
   return wrap(copy_of_data(data, dtype, device));
 }
 
-// torch.Tensor(), Tensor(2, 3), Tensor(size), Tensor([1., 2.]), Tensor(other): always the default dtype.
+// torch.Tensor(), Tensor(2, 3), Tensor(size), Tensor([1., 2.]), Tensor(other): always the default
+// dtype.
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     Device device = default_device();
     if (kwargs) {
       PyObject* given = PyDict_GetItemString(kwargs, "device");
-      if (given && given != Py_None) CHECK(device_from(given, device), TypeError, "Tensor(): argument 'device' must be torch.device");
+      if (given && given != Py_None)
+        CHECK(device_from(given, device), TypeError,
+              "Tensor(): argument 'device' must be torch.device");
     }
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     Tensor tensor;
@@ -290,12 +333,14 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             "expected {} (got {})", to_text(default_dtype()), to_text(source.dtype()));
       tensor = type == tensor_type ? alias(source) : detach_alias(source);
     } else if (first && n == 1 && Py_TYPE(first) != size_type && !PyLong_Check(first)) {
-      CHECK(is_sequence(first) || tensor_over_array(first).defined(), TypeError, "new(): data must be a sequence (got {})", Py_TYPE(first)->tp_name);
+      CHECK(is_sequence(first) || tensor_over_array(first).defined(), TypeError,
+            "new(): data must be a sequence (got {})", Py_TYPE(first)->tp_name);
       tensor = copy_of_data(first, default_dtype(), device);
     } else {
       PyObject* from = n == 1 && Py_TYPE(first) == size_type ? first : args;
       if (n == 0) sizes.push_back(0);
-      CHECK(ints_from(from, sizes), TypeError, "new() received an invalid combination of arguments: sizes must be ints");
+      CHECK(ints_from(from, sizes), TypeError,
+            "new() received an invalid combination of arguments: sizes must be ints");
       tensor = make_tensor(sizes, default_dtype(), device);
     }
     if (type == tensor_type) return wrap(std::move(tensor));
@@ -303,6 +348,8 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-bool add_construct(PyObject* module) { return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0; }
+bool add_construct(PyObject* module) {
+  return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0;
+}
 
 }  // namespace flambeau::python

@@ -2,8 +2,8 @@
 // where an object is of another kind; NumPy's scalars count as numbers.
 #include <cstring>
 
-#include "binding.h"
 #include "flambeau/ops/ops.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 namespace {
@@ -143,7 +143,8 @@ PyObject* wrap_scalar(const Scalar& scalar) {
 PyObject* wrap_ints(IntSpan values) {
   Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
   for (size_t i = 0; i < values.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(PyLong_FromLongLong(values[i])).release());
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                     check(PyLong_FromLongLong(values[i])).release());
   }
   return tuple.release();
 }

@@ -4,7 +4,7 @@
 
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
-#include "interop.h"
+#include "python/src/interop.h"
 
 namespace flambeau::python {
 namespace {
@@ -65,9 +65,12 @@ DLDataType type_of(DType dtype) {
 DType dtype_from(const DLDataType& type) {
   for (int i = 0; i < dtype_count; ++i) {
     const DLDataType known = type_of(static_cast<DType>(i));
-    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return static_cast<DType>(i);
+    if (known.code == type.code && known.bits == type.bits && type.lanes == 1)
+      return static_cast<DType>(i);
   }
-  fail<ValueError>("from_dlpack: unsupported type code {} with {} bits and {} lanes", static_cast<int>(type.code), static_cast<int>(type.bits), static_cast<int>(type.lanes));
+  fail<ValueError>("from_dlpack: unsupported type code {} with {} bits and {} lanes",
+                   static_cast<int>(type.code), static_cast<int>(type.bits),
+                   static_cast<int>(type.lanes));
 }
 
 // What an exported capsule owns.
@@ -86,13 +89,16 @@ Managed* exported(const Tensor& tensor) {
   owner->strides = tensor->strides;
   DLTensor& out = owner->managed.tensor;
   out.data = tensor.raw();
-  out.device = {tensor.device().is_cuda() ? 2 : 1, tensor.device().is_cuda() ? tensor.device().index : 0};
+  out.device = {tensor.device().is_cuda() ? 2 : 1,
+                tensor.device().is_cuda() ? tensor.device().index : 0};
   out.ndim = static_cast<int32_t>(tensor.dim());
   out.dtype = type_of(tensor.dtype());
   out.shape = owner->shape.data();
   out.strides = owner->strides.data();
   owner->managed.context = owner;
-  owner->managed.deleter = [](Managed* managed) { delete static_cast<Export<Managed>*>(managed->context); };
+  owner->managed.deleter = [](Managed* managed) {
+    delete static_cast<Export<Managed>*>(managed->context);
+  };
   return &owner->managed;
 }
 
@@ -107,17 +113,25 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
     PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$OOO:__dlpack__", const_cast<char**>(names), &stream, &version, &device, &copy)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$OOO:__dlpack__", const_cast<char**>(names),
+                                     &stream, &version, &device, &copy))
+      return nullptr;
     Tensor tensor = tensor_of(self);
-    CHECK(!tensor.requires_grad(), ValueError, "Can't export tensors that require gradient, use tensor.detach()");
+    CHECK(!tensor.requires_grad(), ValueError,
+          "Can't export tensors that require gradient, use tensor.detach()");
     CHECK(!tensor.device().is_meta(), ValueError, "Can't export meta tensors: they have no data");
     if (copy == Py_True) tensor = clone(tensor);
-    const bool versioned = PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0 && PyLong_AsLong(PyTuple_GET_ITEM(version, 0)) >= 1;
-    if (!versioned) return PyCapsule_New(exported<DLManaged>(tensor), plain_name, [](PyObject* c) { capsule_destructor<DLManaged>(c, plain_name); });
+    const bool versioned = PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0 &&
+                           PyLong_AsLong(PyTuple_GET_ITEM(version, 0)) >= 1;
+    if (!versioned)
+      return PyCapsule_New(exported<DLManaged>(tensor), plain_name,
+                           [](PyObject* c) { capsule_destructor<DLManaged>(c, plain_name); });
     auto* managed = exported<DLManagedVersioned>(tensor);
     managed->version = {1, 0};
     managed->flags = copy == Py_True ? 2 : 0;
-    return PyCapsule_New(managed, versioned_name, [](PyObject* c) { capsule_destructor<DLManagedVersioned>(c, versioned_name); });
+    return PyCapsule_New(managed, versioned_name, [](PyObject* c) {
+      capsule_destructor<DLManagedVersioned>(c, versioned_name);
+    });
   });
 }
 
@@ -144,15 +158,20 @@ Tensor imported(Managed* managed) {
     }
   } owner(managed);
   const DType dtype = dtype_from(in.dtype);
-  CHECK(in.device.type >= 1 && in.device.type <= 3, ValueError, "from_dlpack: unsupported device type {}", in.device.type);
+  CHECK(in.device.type >= 1 && in.device.type <= 3, ValueError,
+        "from_dlpack: unsupported device type {}", in.device.type);
   const Device device = in.device.type == 2 ? Device(DeviceType::cuda, in.device.index) : Device();
   CHECK(in.ndim >= 0 && in.ndim <= 64, ValueError, "from_dlpack: {} dimensions", in.ndim);
   const Dims shape(in.shape, in.shape + in.ndim);
   checked_numel(shape);
-  const Dims strides = in.strides ? Dims(in.strides, in.strides + in.ndim) : contiguous_strides(shape);
-  for (const int64_t stride : strides) CHECK(stride >= 0, ValueError, "from_dlpack: negative strides are not supported, got {}", strides);
+  const Dims strides =
+      in.strides ? Dims(in.strides, in.strides + in.ndim) : contiguous_strides(shape);
+  for (const int64_t stride : strides)
+    CHECK(stride >= 0, ValueError, "from_dlpack: negative strides are not supported, got {}",
+          strides);
   const size_t bytes = static_cast<size_t>(storage_extent(shape, strides)) * item_size(dtype);
-  StoragePtr storage = make_intrusive<Storage>(static_cast<char*>(in.data) + in.byte_offset, bytes, device, std::move(owner));
+  StoragePtr storage = make_intrusive<Storage>(static_cast<char*>(in.data) + in.byte_offset, bytes,
+                                               device, std::move(owner));
   return make_over(std::move(storage), shape, strides, 0, dtype);
 }
 
@@ -170,12 +189,18 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"ext_tensor", "device", "copy", nullptr};
     PyObject *object = nullptr, *device = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", const_cast<char**>(names), &object, &device, &copy)) return nullptr;
-    Object capsule = PyCapsule_CheckExact(object) ? Object::borrow(object) : request_capsule(object);
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", const_cast<char**>(names),
+                                     &object, &device, &copy))
+      return nullptr;
+    Object capsule =
+        PyCapsule_CheckExact(object) ? Object::borrow(object) : request_capsule(object);
     Tensor tensor;
     if (PyCapsule_IsValid(capsule.get(), versioned_name)) {
-      auto* managed = static_cast<DLManagedVersioned*>(PyCapsule_GetPointer(capsule.get(), versioned_name));
-      CHECK(managed->version.major <= 1, ValueError, "from_dlpack: unsupported DLPack version {}.{}", managed->version.major, managed->version.minor);
+      auto* managed =
+          static_cast<DLManagedVersioned*>(PyCapsule_GetPointer(capsule.get(), versioned_name));
+      CHECK(managed->version.major <= 1, ValueError,
+            "from_dlpack: unsupported DLPack version {}.{}", managed->version.major,
+            managed->version.minor);
       PyCapsule_SetName(capsule.get(), "used_dltensor_versioned");
       tensor = imported(managed);
     } else if (PyCapsule_IsValid(capsule.get(), plain_name)) {
@@ -183,10 +208,14 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
       PyCapsule_SetName(capsule.get(), "used_dltensor");
       tensor = imported(managed);
     } else {
-      fail<RuntimeError>("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have already constructed a tensor from it once.");
+      fail<RuntimeError>(
+          "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
+          "only once, so you might have already constructed a tensor from it once.");
     }
     Device target;
-    if (device != Py_None) CHECK(device_from(device, target), TypeError, "from_dlpack(): argument 'device' must be torch.device");
+    if (device != Py_None)
+      CHECK(device_from(device, target), TypeError,
+            "from_dlpack(): argument 'device' must be torch.device");
     if (copy == Py_True) tensor = clone(tensor);
     return wrap(device == Py_None ? tensor : to(tensor, target));
   });
@@ -194,17 +223,25 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
 
 PyObject* to_dlpack(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
-    CHECK(is_tensor(tensor), TypeError, "to_dlpack: expected a Tensor, not {}", Py_TYPE(tensor)->tp_name);
+    CHECK(is_tensor(tensor), TypeError, "to_dlpack: expected a Tensor, not {}",
+          Py_TYPE(tensor)->tp_name);
     return check(PyObject_CallMethod(tensor, "__dlpack__", nullptr)).release();
   });
 }
 
-PyMethodDef methods[] = {{"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(dlpack)), METH_VARARGS | METH_KEYWORDS, "A DLPack capsule over this tensor's memory."},
-                         {"__dlpack_device__", dlpack_device, METH_NOARGS, "(device type, device index) as DLPack numbers them."},
-                         {nullptr, nullptr, 0, nullptr}};
-PyMethodDef functions[] = {{"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(from_dlpack)), METH_VARARGS | METH_KEYWORDS, "from_dlpack(ext_tensor, *, device=None, copy=None)\n\nA tensor over the memory of any object that speaks DLPack."},
-                           {"_to_dlpack", to_dlpack, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(dlpack)),
+     METH_VARARGS | METH_KEYWORDS, "A DLPack capsule over this tensor's memory."},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS,
+     "(device type, device index) as DLPack numbers them."},
+    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(from_dlpack)),
+     METH_VARARGS | METH_KEYWORDS,
+     "from_dlpack(ext_tensor, *, device=None, copy=None)\n\nA tensor over the memory of any object "
+     "that speaks DLPack."},
+    {"_to_dlpack", to_dlpack, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -213,6 +250,8 @@ PyObject* from_dlpack_object(PyObject* object) {
   return from_dlpack(nullptr, args.get(), nullptr);
 }
 
-bool add_dlpack(PyObject* module) { return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0; }
+bool add_dlpack(PyObject* module) {
+  return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0;
+}
 
 }  // namespace flambeau::python

@@ -4,7 +4,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/saved.h"
 #include "flambeau/ops/ops.h"
-#include "node.h"
+#include "python/src/node.h"
 
 namespace flambeau::python {
 namespace {
@@ -13,27 +13,45 @@ namespace {
 Edge edge_of(PyObject* object, const char* what, Py_ssize_t at) {
   if (is_tensor(object)) {
     Edge edge = gradient_edge(tensor_of(object));
-    CHECK(edge, RuntimeError, "element {} of {} does not require grad and does not have a grad_fn", at, what);
+    CHECK(edge, RuntimeError, "element {} of {} does not require grad and does not have a grad_fn",
+          at, what);
     return edge;
   }
-  CHECK(PyTuple_Check(object) && PyTuple_GET_SIZE(object) >= 2, TypeError, "{}: element {} must be a Tensor or a GradientEdge, not {}",
-        what, at, Py_TYPE(object)->tp_name);
+  CHECK(PyTuple_Check(object) && PyTuple_GET_SIZE(object) >= 2, TypeError,
+        "{}: element {} must be a Tensor or a GradientEdge, not {}", what, at,
+        Py_TYPE(object)->tp_name);
   NodePtr node = node_of(PyTuple_GET_ITEM(object, 0));
   CHECK(node, TypeError, "{}: element {} holds no node of a graph", what, at);
   return {node, static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(object, 1)))};
 }
 
-Object fast(PyObject* sequence) { return check(PySequence_Fast(sequence, "expected a sequence of tensors")); }
+Object fast(PyObject* sequence) {
+  return check(PySequence_Fast(sequence, "expected a sequence of tensors"));
+}
 
-// _engine_run_backward(tensors, grad_tensors, retain_graph, create_graph, inputs, allow_unused, accumulate)
+// .grad of inner tensors that were asked for by name.
+void set_inner_gradients(PyObject* inputs, const std::vector<Tensor>& grads) {
+  for (size_t i = 0; i < grads.size(); ++i) {
+    PyObject* input = PySequence_Fast_GET_ITEM(inputs, static_cast<Py_ssize_t>(i));
+    if (!is_tensor(input) || !grads[i].defined()) continue;
+    const Tensor& tensor = tensor_of(input);
+    set_grad(tensor, grad(tensor).defined() ? grad(tensor) + grads[i] : grads[i]);
+  }
+}
+
+// _engine_run_backward(tensors, grad_tensors, retain_graph, create_graph, inputs, allow_unused,
+// accumulate)
 PyObject* run(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *tensors = nullptr, *grads = nullptr, *inputs = nullptr;
     int keep = 0, create = 0, allow_unused = 0, accumulate = 0;
-    if (!PyArg_ParseTuple(args, "OOppOpp", &tensors, &grads, &keep, &create, &inputs, &allow_unused, &accumulate)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OOppOpp", &tensors, &grads, &keep, &create, &inputs, &allow_unused,
+                          &accumulate))
+      return nullptr;
     const Object roots_list = fast(tensors), grads_list = fast(grads), inputs_list = fast(inputs);
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(roots_list.get());
-    CHECK(PySequence_Fast_GET_SIZE(grads_list.get()) == n, RuntimeError, "got {} tensors and {} gradients", n, PySequence_Fast_GET_SIZE(grads_list.get()));
+    CHECK(PySequence_Fast_GET_SIZE(grads_list.get()) == n, RuntimeError,
+          "got {} tensors and {} gradients", n, PySequence_Fast_GET_SIZE(grads_list.get()));
     std::vector<Edge> roots, wanted;
     std::vector<Tensor> root_grads;
     for (Py_ssize_t i = 0; i < n; ++i) {
@@ -43,15 +61,18 @@ PyObject* run(PyObject*, PyObject* args) {
       if (is_tensor(grad)) {
         root_grads.push_back(tensor_of(grad));
       } else {
-        CHECK(grad == Py_None && is_tensor(root), TypeError, "element {} of gradients tuple is not a Tensor or None", i);
-        CHECK(tensor_of(root).numel() == 1, RuntimeError, "grad can be implicitly created only for scalar outputs");
+        CHECK(grad == Py_None && is_tensor(root), TypeError,
+              "element {} of gradients tuple is not a Tensor or None", i);
+        CHECK(tensor_of(root).numel() == 1, RuntimeError,
+              "grad can be implicitly created only for scalar outputs");
         root_grads.push_back(ones_like(tensor_of(root)));
       }
     }
     const Py_ssize_t n_inputs = PySequence_Fast_GET_SIZE(inputs_list.get());
     for (Py_ssize_t i = 0; i < n_inputs; ++i) {
       PyObject* input = PySequence_Fast_GET_ITEM(inputs_list.get(), i);
-      CHECK(!is_tensor(input) || tensor_of(input).requires_grad(), RuntimeError, "One of the differentiated Tensors does not require grad");
+      CHECK(!is_tensor(input) || tensor_of(input).requires_grad(), RuntimeError,
+            "One of the differentiated Tensors does not require grad");
       wanted.push_back(edge_of(input, "inputs", i));
     }
     BackwardOptions options;
@@ -66,17 +87,12 @@ PyObject* run(PyObject*, PyObject* args) {
       roots.clear();
     }
     if (accumulate) {
-      // .grad of inner tensors that were asked for by name.
-      for (Py_ssize_t i = 0; i < n_inputs; ++i) {
-        PyObject* input = PySequence_Fast_GET_ITEM(inputs_list.get(), i);
-        if (!is_tensor(input) || !results[i].defined()) continue;
-        const Tensor& tensor = tensor_of(input);
-        set_grad(tensor, grad(tensor).defined() ? grad(tensor) + results[i] : results[i]);
-      }
+      set_inner_gradients(inputs_list.get(), results);
       Py_RETURN_NONE;
     }
     Object tuple = check(PyTuple_New(n_inputs));
-    for (Py_ssize_t i = 0; i < n_inputs; ++i) PyTuple_SET_ITEM(tuple.get(), i, check(wrap(std::move(results[i]))).release());
+    for (Py_ssize_t i = 0; i < n_inputs; ++i)
+      PyTuple_SET_ITEM(tuple.get(), i, check(wrap(std::move(results[i]))).release());
     return tuple.release();
   });
 }
@@ -95,11 +111,14 @@ PyObject* will_execute(PyObject*, PyObject* object) {
   const NodePtr node = node_of(object);
   return PyBool_FromLong(node && pass_will_run(*node));
 }
-PyObject* is_checkpoint_valid(PyObject*, PyObject*) { return PyBool_FromLong(pass_fills_all_leaves()); }
+PyObject* is_checkpoint_valid(PyObject*, PyObject*) {
+  return PyBool_FromLong(pass_fills_all_leaves());
+}
 
 PyObject* increment_version(PyObject*, PyObject* tensor) {
   if (!is_tensor(tensor)) {
-    PyErr_Format(PyExc_TypeError, "increment_version expects a Tensor, not %s", Py_TYPE(tensor)->tp_name);
+    PyErr_Format(PyExc_TypeError, "increment_version expects a Tensor, not %s",
+                 Py_TYPE(tensor)->tp_name);
     return nullptr;
   }
   tensor_of(tensor).bump_version("increment_version");
@@ -115,12 +134,15 @@ PyObject* edge_node(PyObject*, PyObject* tensor) {
   });
 }
 
-// --- Modes -----------------------------------------------------------------------------------------------
+// --- Modes
+// -----------------------------------------------------------------------------------------------
 
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_state.grad_enabled); }
 PyObject* set_grad_enabled(PyObject*, PyObject* value) {
   if (!PyBool_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not %s", Py_TYPE(value)->tp_name);
+    PyErr_Format(PyExc_TypeError,
+                 "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not %s",
+                 Py_TYPE(value)->tp_name);
     return nullptr;
   }
   grad_state.grad_enabled = value == Py_True;
@@ -134,7 +156,8 @@ PyObject* set_inference(PyObject*, PyObject* value) {
   Py_RETURN_NONE;
 }
 
-// --- Saved-tensor hooks ------------------------------------------------------------------------------------
+// --- Saved-tensor hooks
+// ------------------------------------------------------------------------------------
 
 thread_local std::vector<std::unique_ptr<SavedHooks>> hooks_stack;
 thread_local std::string hooks_disabled;
@@ -157,7 +180,9 @@ PyObject* push_saved_hooks(PyObject*, PyObject* args) {
   hooks->unpack = [hook = hold(unpack)](const std::shared_ptr<void>& packed) -> Tensor {
     const GilAcquire gil;
     Object value = check(PyObject_CallOneArg(held(hook), held(packed)));
-    CHECK(is_tensor(value.get()), TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}", Py_TYPE(value.get())->tp_name);
+    CHECK(is_tensor(value.get()), TypeError,
+          "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
+          Py_TYPE(value.get())->tp_name);
     return tensor_of(value.get());
   };
   hooks_stack.push_back(std::move(hooks));
@@ -189,7 +214,8 @@ PyObject* saved_hooks_message(PyObject*, PyObject*) {
   return PyUnicode_FromString(hooks_disabled.c_str());
 }
 
-// --- Anomaly mode --------------------------------------------------------------------------------------------
+// --- Anomaly mode
+// --------------------------------------------------------------------------------------------
 
 std::string python_stack() {
   const GilAcquire gil;
@@ -213,12 +239,16 @@ void report_anomaly(const Node& node) {
   if (extras && !extras->forward_trace.empty()) {
     text += "Traceback of forward call that caused the error:\n" + extras->forward_trace;
   } else {
-    text += "No forward pass information available. Enable detect anomaly during forward pass for more information.";
+    text +=
+        "No forward pass information available. Enable detect anomaly during forward pass for more "
+        "information.";
   }
   for (const Node* parent = extras ? extras->parent.get() : nullptr; parent;) {
     text += "\n\nPrevious calculation was induced by " + parent->name() + ".";
     const NodeExtras* more = parent->maybe_extras();
-    if (more && !more->forward_trace.empty()) text += " Traceback of forward call that induced the previous calculation:\n" + more->forward_trace;
+    if (more && !more->forward_trace.empty())
+      text += " Traceback of forward call that induced the previous calculation:\n" +
+              more->forward_trace;
     parent = more ? more->parent.get() : nullptr;
   }
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) PyErr_Clear();
@@ -234,26 +264,27 @@ PyObject* set_anomaly(PyObject*, PyObject* args) {
 PyObject* is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_mode.enabled); }
 PyObject* is_anomaly_nan(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_mode.check_nan); }
 
-PyMethodDef functions[] = {{"_engine_run_backward", run, METH_VARARGS, nullptr},
-                           {"_queue_callback", queue, METH_O, nullptr},
-                           {"_current_graph_task_id", task_id, METH_NOARGS, nullptr},
-                           {"_will_engine_execute_node", will_execute, METH_O, nullptr},
-                           {"_is_checkpoint_valid", is_checkpoint_valid, METH_NOARGS, nullptr},
-                           {"_increment_version", increment_version, METH_O, nullptr},
-                           {"_gradient_edge", edge_node, METH_O, nullptr},
-                           {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether ops are recorded for backward."},
-                           {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
-                           {"is_inference_mode_enabled", is_inference, METH_NOARGS, "Whether inference mode is on."},
-                           {"_set_inference_mode", set_inference, METH_O, nullptr},
-                           {"_push_saved_tensors_default_hooks", push_saved_hooks, METH_VARARGS, nullptr},
-                           {"_pop_saved_tensors_default_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
-                           {"_saved_tensors_hooks_disable", disable_saved_hooks, METH_O, nullptr},
-                           {"_saved_tensors_hooks_enable", enable_saved_hooks, METH_NOARGS, nullptr},
-                           {"_saved_tensors_hooks_get_disabled_error_message", saved_hooks_message, METH_NOARGS, nullptr},
-                           {"set_anomaly_enabled", set_anomaly, METH_VARARGS, nullptr},
-                           {"is_anomaly_enabled", is_anomaly, METH_NOARGS, nullptr},
-                           {"is_anomaly_check_nan_enabled", is_anomaly_nan, METH_NOARGS, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"_engine_run_backward", run, METH_VARARGS, nullptr},
+    {"_queue_callback", queue, METH_O, nullptr},
+    {"_current_graph_task_id", task_id, METH_NOARGS, nullptr},
+    {"_will_engine_execute_node", will_execute, METH_O, nullptr},
+    {"_is_checkpoint_valid", is_checkpoint_valid, METH_NOARGS, nullptr},
+    {"_increment_version", increment_version, METH_O, nullptr},
+    {"_gradient_edge", edge_node, METH_O, nullptr},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether ops are recorded for backward."},
+    {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
+    {"is_inference_mode_enabled", is_inference, METH_NOARGS, "Whether inference mode is on."},
+    {"_set_inference_mode", set_inference, METH_O, nullptr},
+    {"_push_saved_tensors_default_hooks", push_saved_hooks, METH_VARARGS, nullptr},
+    {"_pop_saved_tensors_default_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
+    {"_saved_tensors_hooks_disable", disable_saved_hooks, METH_O, nullptr},
+    {"_saved_tensors_hooks_enable", enable_saved_hooks, METH_NOARGS, nullptr},
+    {"_saved_tensors_hooks_get_disabled_error_message", saved_hooks_message, METH_NOARGS, nullptr},
+    {"set_anomaly_enabled", set_anomaly, METH_VARARGS, nullptr},
+    {"is_anomaly_enabled", is_anomaly, METH_NOARGS, nullptr},
+    {"is_anomaly_check_nan_enabled", is_anomaly_nan, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

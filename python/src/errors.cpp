@@ -1,8 +1,8 @@
 // Exceptions across the border: one C++ class per Python exception.
 #include <new>
 
-#include "binding.h"
 #include "flambeau/base/check.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 
@@ -76,11 +76,12 @@ PyObject* out_of_memory_error = nullptr;
 PyObject* linalg_error = nullptr;
 
 bool add_errors(PyObject* module) {
-  out_of_memory_error = PyErr_NewExceptionWithDoc(
-      "torch.OutOfMemoryError", "Raised when a device has no memory left.", PyExc_RuntimeError, nullptr);
-  linalg_error = PyErr_NewExceptionWithDoc("torch.linalg.LinAlgError",
-                                           "Raised when a matrix has no such decomposition or inverse.",
-                                           PyExc_RuntimeError, nullptr);
+  out_of_memory_error = PyErr_NewExceptionWithDoc("torch.OutOfMemoryError",
+                                                  "Raised when a device has no memory left.",
+                                                  PyExc_RuntimeError, nullptr);
+  linalg_error = PyErr_NewExceptionWithDoc(
+      "torch.linalg.LinAlgError", "Raised when a matrix has no such decomposition or inverse.",
+      PyExc_RuntimeError, nullptr);
   return out_of_memory_error && linalg_error &&
          PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) == 0 &&
          PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) == 0;

@@ -1,21 +1,20 @@
-// Custom autograd functions: `_FunctionBase` is the context that forward and backward share, and the
-// Python face of the node that Function.apply makes.
+// Custom autograd functions: `_FunctionBase` is the context that forward and backward share, and
+// the Python face of the node that Function.apply makes.
 #include <algorithm>
 
+#include <structmember.h>
 #include "flambeau/autograd/engine.h"
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/autograd/saved.h"
 #include "flambeau/ops/ops.h"
-#include "node.h"
-#include "structmember.h"
+#include "python/src/node.h"
 
 namespace flambeau::python {
 namespace {
 
 struct Context {
-  PyObject_HEAD
-  PyObject* dict;
+  PyObject_HEAD PyObject* dict;
   PyObject* needs_input_grad;
   Node* node;                 // borrowed; null before apply ends and after the node is gone
   std::vector<Saved>* saved;  // null when freed
@@ -50,14 +49,18 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const Context* context = as_context(self);
     CHECK(!context->freed, RuntimeError,
-          "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-          "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-          "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+          "Trying to backward through the graph a second time (or directly access saved tensors "
+          "after they have already "
+          "been freed). Saved intermediate values of the graph are freed when you call .backward() "
+          "or autograd.grad(). "
+          "Specify retain_graph=True if you need to backward through the graph a second time or if "
+          "you need to access "
           "saved tensors after calling backward.");
     const size_t n = context->saved ? context->saved->size() : 0;
     Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(n)));
     for (size_t i = 0; i < n; ++i) {
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(wrap((*context->saved)[i]())).release());
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                       check(wrap((*context->saved)[i]())).release());
     }
     return tuple.release();
   });
@@ -76,7 +79,8 @@ PyObject* get_metadata(PyObject* self, void*) {
   return made.release();
 }
 
-// --- apply -----------------------------------------------------------------------------------------------
+// --- apply
+// -----------------------------------------------------------------------------------------------
 
 Object attribute_or_null(PyObject* object, const char* name) {
   PyObject* value = PyObject_GetAttrString(object, name);
@@ -90,10 +94,12 @@ Object attribute_or_null(PyObject* object, const char* name) {
 
 // The tensors of a tuple that the user left on the context.
 template <class ErrorType>
-std::vector<PyObject*> tensors_in(const Object& tuple, const char* what, const char* only, bool allow_none) {
+std::vector<PyObject*> tensors_in(const Object& tuple, const char* what, const char* only,
+                                  bool allow_none) {
   std::vector<PyObject*> items;
   if (!tuple) return items;
-  CHECK(PyTuple_Check(tuple.get()), TypeError, "{} attribute is expected to be a tuple, but is {}", what, Py_TYPE(tuple.get())->tp_name);
+  CHECK(PyTuple_Check(tuple.get()), TypeError, "{} attribute is expected to be a tuple, but is {}",
+        what, Py_TYPE(tuple.get())->tp_name);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
     if (is_tensor(item) || (allow_none && item == Py_None)) {
@@ -106,7 +112,9 @@ std::vector<PyObject*> tensors_in(const Object& tuple, const char* what, const c
 }
 
 bool holds(const std::vector<PyObject*>& items, const Tensor& tensor) {
-  return std::any_of(items.begin(), items.end(), [&](PyObject* item) { return item != Py_None && tensor_of(item).is_same(tensor); });
+  return std::any_of(items.begin(), items.end(), [&](PyObject* item) {
+    return item != Py_None && tensor_of(item).is_same(tensor);
+  });
 }
 
 // Runs backward in Python: gradients in, gradients out.
@@ -118,7 +126,8 @@ struct BackwardRule {
 
   BackwardRule(std::shared_ptr<void> context, std::vector<int> edges, PyObject* outputs)
       : context(std::move(context)), edge_of_argument(std::move(edges)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) is_tensor_output.push_back(is_tensor(PyTuple_GET_ITEM(outputs, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i)
+      is_tensor_output.push_back(is_tensor(PyTuple_GET_ITEM(outputs, i)));
   }
   BackwardRule(BackwardRule&&) noexcept = default;
   ~BackwardRule() {
@@ -150,7 +159,9 @@ struct BackwardRule {
     Object grads = check(grads_tuple(in));
     Object apply = check(PyObject_GetAttrString(self, "apply"));
     Object result = check(PyObject_CallObject(apply.get(), grads.get()));
-    Object values = PyTuple_Check(result.get()) ? result : PyList_Check(result.get()) ? check(PyList_AsTuple(result.get())) : check(PyTuple_Pack(1, result.get()));
+    Object values = PyTuple_Check(result.get())  ? result
+                    : PyList_Check(result.get()) ? check(PyList_AsTuple(result.get()))
+                                                 : check(PyTuple_Pack(1, result.get()));
     take(values.get(), node, out);
   }
 
@@ -159,18 +170,22 @@ struct BackwardRule {
     const Py_ssize_t count = PyTuple_GET_SIZE(values);
     for (Py_ssize_t i = expected; i < count; ++i) {
       CHECK(PyTuple_GET_ITEM(values, i) == Py_None, RuntimeError,
-            "function {} returned an incorrect number of gradients (expected {}, got {})", node.name(), expected, count);
+            "function {} returned an incorrect number of gradients (expected {}, got {})",
+            node.name(), expected, count);
     }
-    CHECK(count >= expected, RuntimeError, "function {} returned an incorrect number of gradients (expected {}, got {})",
+    CHECK(count >= expected, RuntimeError,
+          "function {} returned an incorrect number of gradients (expected {}, got {})",
           node.name(), expected, count);
     for (Py_ssize_t i = 0; i < expected; ++i) {
       PyObject* value = PyTuple_GET_ITEM(values, i);
       const int edge = edge_of_argument[i];
       if (value == Py_None) continue;
       CHECK(edge >= 0, RuntimeError,
-            "function {} returned a gradient different than None at position {}, but the corresponding forward input was not a Variable",
+            "function {} returned a gradient different than None at position {}, but the "
+            "corresponding forward input was not a Variable",
             node.name(), i + 1);
-      CHECK(is_tensor(value), RuntimeError, "expected Variable or None (got {})", Py_TYPE(value)->tp_name);
+      CHECK(is_tensor(value), RuntimeError, "expected Variable or None (got {})",
+            Py_TYPE(value)->tp_name);
       out[edge] = tensor_of(value);
     }
   }
@@ -208,7 +223,8 @@ struct Outputs {
   }
 
   [[nodiscard]] Tensor finish_dirty(const Tensor& output) const {
-    CHECK(is_argument(output), RuntimeError, "mark_dirty: an output that is marked as dirty must be an input of forward");
+    CHECK(is_argument(output), RuntimeError,
+          "mark_dirty: an output that is marked as dirty must be an input of forward");
     output.bump_version("a custom Function");
     if (!records) return output;
     node->add_input(output);
@@ -232,9 +248,11 @@ struct Outputs {
 void check_dirty_returned(const std::vector<PyObject*>& dirty, PyObject* outputs) {
   for (PyObject* item : dirty) {
     bool found = false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) found |= PyTuple_GET_ITEM(outputs, i) == item;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i)
+      found |= PyTuple_GET_ITEM(outputs, i) == item;
     CHECK(found, RuntimeError,
-          "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+          "Some elements marked as dirty during the forward method were not returned as output. "
+          "The inputs that are "
           "modified inplace must all be outputs of the Function.");
   }
 }
@@ -251,14 +269,16 @@ Object run_forward(PyObject* cls, PyObject* context, PyObject* args) {
   const Py_ssize_t n = PyTuple_GET_SIZE(args);
   Object with_context = check(PyTuple_New(n + 1));
   PyTuple_SET_ITEM(with_context.get(), 0, Py_NewRef(context));
-  for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(with_context.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+  for (Py_ssize_t i = 0; i < n; ++i)
+    PyTuple_SET_ITEM(with_context.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
   return check(PyObject_CallObject(forward.get(), with_context.get()));
 }
 
 void save_tensors(PyObject* self, const Outputs& outputs, const std::vector<Tensor>& results) {
   Object to_save = attribute_or_null(self, "to_save");
   if (!to_save) return;
-  const auto items = tensors_in<TypeError>(to_save, "save_for_backward", "can only save variables", true);
+  const auto items =
+      tensors_in<TypeError>(to_save, "save_for_backward", "can only save variables", true);
   auto saved = std::make_unique<std::vector<Saved>>();
   for (PyObject* item : items) {
     if (item == Py_None) {
@@ -266,18 +286,42 @@ void save_tensors(PyObject* self, const Outputs& outputs, const std::vector<Tens
       continue;
     }
     const Tensor& tensor = tensor_of(item);
-    const bool is_output = std::any_of(results.begin(), results.end(), [&](const Tensor& r) { return r.defined() && r.is_same(tensor); });
+    const bool is_output = std::any_of(results.begin(), results.end(), [&](const Tensor& r) {
+      return r.defined() && r.is_same(tensor);
+    });
     saved->emplace_back(tensor, is_output && outputs.records, outputs.node.get());
   }
   as_context(self)->saved = saved.release();
   PyObject_SetAttrString(self, "to_save", Py_None);
 }
 
+// Ties a node and its context together: the node runs the context's backward and keeps it alive.
+void adopt(const NodePtr& node, PyObject* context, std::vector<int> edge_of_argument,
+           PyObject* outputs) {
+  if (anomaly_mode.enabled) {
+    node->extras().forward_trace = anomaly_mode.forward_trace();
+    node->extras().parent = NodePtr(running_node);
+  }
+  node->extras().name = Py_TYPE(context)->tp_name;
+  as_context(context)->node = node.get();
+  Object materialize = attribute_or_null(context, "materialize_grads");
+  BackwardRule rule(hold(context), std::move(edge_of_argument), outputs);
+  rule.materialize = !materialize || PyObject_IsTrue(materialize.get());
+  node->set_whole_rule(std::move(rule));
+  node->python = context;
+  node->extras().python_owner = std::shared_ptr<void>(Py_NewRef(context), [](void* owned) {
+    const GilAcquire gil;
+    as_context(static_cast<PyObject*>(owned))->node = nullptr;
+    Py_DECREF(static_cast<PyObject*>(owned));
+  });
+}
+
 PyObject* apply(PyObject* cls, PyObject* args) {
   return guarded([&]() -> PyObject* {
     Object maker = check(PyObject_GetAttrString(cls, "_backward_cls"));
     Object context = check(PyObject_CallNoArgs(maker.get()));
-    CHECK(PyType_IsSubtype(Py_TYPE(context.get()), context_type), TypeError, "apply: _backward_cls must derive from _FunctionBase");
+    CHECK(PyType_IsSubtype(Py_TYPE(context.get()), context_type), TypeError,
+          "apply: _backward_cls must derive from _FunctionBase");
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     Object needs = check(PyTuple_New(n));
     std::vector<int> edge_of_argument;
@@ -289,37 +333,25 @@ PyObject* apply(PyObject* cls, PyObject* args) {
       any |= wants;
       PyTuple_SET_ITEM(needs.get(), i, Py_NewRef(wants ? Py_True : Py_False));
       edge_of_argument.push_back(is_tensor(item) ? static_cast<int>(node->edges.size()) : -1);
-      if (is_tensor(item)) node->edges.emplace_back(grad_enabled() ? gradient_edge(tensor_of(item)) : Edge{});
+      if (is_tensor(item))
+        node->edges.emplace_back(grad_enabled() ? gradient_edge(tensor_of(item)) : Edge{});
     }
     const bool records = any && grad_enabled();
     as_context(context.get())->needs_input_grad = needs.release();
-    std::vector<PyObject*> inputs_marked;
     Object output = run_forward(cls, context.get(), args);
     Object dirty = attribute_or_null(context.get(), "dirty_tensors");
     Object non_differentiable = attribute_or_null(context.get(), "non_differentiable");
     const bool single = !PyTuple_Check(output.get());
     Object list = single ? check(PyTuple_Pack(1, output.get())) : output;
-    Outputs outputs{args, tensors_in<RuntimeError>(dirty, "mark_dirty", "can only accept variables", false),
-                    tensors_in<RuntimeError>(non_differentiable, "mark_non_differentiable", "only accepts variable arguments", false), node, records};
+    Outputs outputs{
+        args, tensors_in<RuntimeError>(dirty, "mark_dirty", "can only accept variables", false),
+        tensors_in<RuntimeError>(non_differentiable, "mark_non_differentiable",
+                                 "only accepts variable arguments", false),
+        node, records};
     check_dirty_returned(outputs.dirty, list.get());
     if (records) {
-      if (anomaly_mode.enabled) {
-        node->extras().forward_trace = anomaly_mode.forward_trace();
-        node->extras().parent = NodePtr(running_node);
-      }
       for (PyObject* item : outputs.dirty) check_inplace("a custom Function", tensor_of(item));
-      node->extras().name = Py_TYPE(context.get())->tp_name;
-      as_context(context.get())->node = node.get();
-      Object materialize = attribute_or_null(context.get(), "materialize_grads");
-      BackwardRule rule(hold(context.get()), std::move(edge_of_argument), list.get());
-      rule.materialize = !materialize || PyObject_IsTrue(materialize.get());
-      node->set_whole_rule(std::move(rule));
-      node->python = context.get();
-      node->extras().python_owner = std::shared_ptr<void>(Py_NewRef(context.get()), [](void* owned) {
-        const GilAcquire gil;
-        as_context(static_cast<PyObject*>(owned))->node = nullptr;
-        Py_DECREF(static_cast<PyObject*>(owned));
-      });
+      adopt(node, context.get(), std::move(edge_of_argument), list.get());
     }
     Object wrapped = check(PyTuple_New(PyTuple_GET_SIZE(list.get())));
     std::vector<Tensor> results;
@@ -346,28 +378,40 @@ NodePtr node_of_context(PyObject* object) {
 }
 
 bool add_functions(PyObject* module) {
-  static PyMethodDef methods[] = {{"apply", apply, METH_VARARGS | METH_CLASS, "Runs forward and records backward."},
-                                  {"name", node_name, METH_NOARGS, nullptr},
-                                  {"register_hook", node_register_hook, METH_O, nullptr},
-                                  {"register_prehook", node_register_prehook, METH_O, nullptr},
-                                  {"_sequence_nr", node_sequence, METH_NOARGS, nullptr},
-                                  {nullptr, nullptr, 0, nullptr}};
-  static PyGetSetDef attributes[] = {{"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given.", nullptr},
-                                     {"saved_variables", get_saved_tensors, nullptr, nullptr, nullptr},
-                                     {"needs_input_grad", get_needs_input_grad, nullptr, "For each input, whether it needs a gradient.", nullptr},
-                                     {"next_functions", node_next_functions, nullptr, nullptr, nullptr},
-                                     {"metadata", get_metadata, nullptr, nullptr, nullptr},
-                                     {"_input_metadata", node_input_metadata, nullptr, nullptr, nullptr},
-                                     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-  static PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Context, dict), READONLY, nullptr}, {nullptr, 0, 0, 0, nullptr}};
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)}, {Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
-                         {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)}, {Py_tp_clear, reinterpret_cast<void*>(context_clear)},
-                         {Py_tp_methods, methods}, {Py_tp_getset, attributes}, {Py_tp_members, members}, {0, nullptr}};
-  PyType_Spec spec{"torch._C._FunctionBase", sizeof(Context), 0,
-                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC), slots};
+  static PyMethodDef methods[] = {
+      {"apply", apply, METH_VARARGS | METH_CLASS, "Runs forward and records backward."},
+      {"name", node_name, METH_NOARGS, nullptr},
+      {"register_hook", node_register_hook, METH_O, nullptr},
+      {"register_prehook", node_register_prehook, METH_O, nullptr},
+      {"_sequence_nr", node_sequence, METH_NOARGS, nullptr},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef attributes[] = {
+      {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given.", nullptr},
+      {"saved_variables", get_saved_tensors, nullptr, nullptr, nullptr},
+      {"needs_input_grad", get_needs_input_grad, nullptr,
+       "For each input, whether it needs a gradient.", nullptr},
+      {"next_functions", node_next_functions, nullptr, nullptr, nullptr},
+      {"metadata", get_metadata, nullptr, nullptr, nullptr},
+      {"_input_metadata", node_input_metadata, nullptr, nullptr, nullptr},
+      {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyMemberDef members[] = {
+      {"__dictoffset__", T_PYSSIZET, offsetof(Context, dict), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(context_traverse)},
+                         {Py_tp_clear, reinterpret_cast<void*>(context_clear)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, attributes},
+                         {Py_tp_members, members},
+                         {0, nullptr}};
+  PyType_Spec spec{
+      "torch._C._FunctionBase", sizeof(Context), 0,
+      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC), slots};
   context_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  return context_type && PyModule_AddObjectRef(module, "_FunctionBase", reinterpret_cast<PyObject*>(context_type)) == 0;
+  return context_type && PyModule_AddObjectRef(module, "_FunctionBase",
+                                               reinterpret_cast<PyObject*>(context_type)) == 0;
 }
 
 }  // namespace flambeau::python

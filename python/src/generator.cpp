@@ -3,31 +3,34 @@
 
 #include <mutex>
 
-#include "binding.h"
 #include "flambeau/ops/ops.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 namespace {
 
 struct PyGenerator {
-  PyObject_HEAD
-  GeneratorPtr generator;
+  PyObject_HEAD GeneratorPtr generator;
 };
 PyTypeObject* generator_type = nullptr;
 Generator& of(PyObject* self) { return *reinterpret_cast<PyGenerator*>(self)->generator; }
 
 PyObject* make(PyTypeObject* type, GeneratorPtr generator) {
   PyObject* self = type->tp_alloc(type, 0);
-  if (self) new (&reinterpret_cast<PyGenerator*>(self)->generator) GeneratorPtr(std::move(generator));
+  if (self)
+    new (&reinterpret_cast<PyGenerator*>(self)->generator) GeneratorPtr(std::move(generator));
   return self;
 }
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"device", nullptr};
     PyObject* object = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &object)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names),
+                                     &object))
+      return nullptr;
     Device device;
-    CHECK(!object || device_from(object, device), TypeError, "Generator(): argument 'device' must be torch.device, not {}", Py_TYPE(object)->tp_name);
+    CHECK(!object || device_from(object, device), TypeError,
+          "Generator(): argument 'device' must be torch.device, not {}", Py_TYPE(object)->tp_name);
     return make(type, make_generator(device));
   });
 }
@@ -40,7 +43,8 @@ void generator_dealloc(PyObject* self) {
 
 // Seeds from -2**63 on; negative ones stand for 2**64 + seed.
 uint64_t seed_from(PyObject* object) {
-  CHECK(PyLong_Check(object), RuntimeError, "manual_seed expected a long, but got {}", Py_TYPE(object)->tp_name);
+  CHECK(PyLong_Check(object), RuntimeError, "manual_seed expected a long, but got {}",
+        Py_TYPE(object)->tp_name);
   int overflow = 0;
   const int64_t small = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow == 0) return static_cast<uint64_t>(small);
@@ -65,7 +69,9 @@ PyObject* seed(PyObject* self, PyObject*) {
     return PyLong_FromUnsignedLongLong(of(self).seed());
   });
 }
-PyObject* initial_seed(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(of(self).initial_seed()); }
+PyObject* initial_seed(PyObject* self, PyObject*) {
+  return PyLong_FromUnsignedLongLong(of(self).initial_seed());
+}
 PyObject* get_state(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const std::lock_guard lock(of(self).mutex());
@@ -76,11 +82,14 @@ PyObject* get_state(PyObject* self, PyObject*) {
 }
 PyObject* set_state(PyObject* self, PyObject* object) {
   return guarded([&]() -> PyObject* {
-    CHECK(is_tensor(object), TypeError, "expected a torch.ByteTensor, but got {}", Py_TYPE(object)->tp_name);
+    CHECK(is_tensor(object), TypeError, "expected a torch.ByteTensor, but got {}",
+          Py_TYPE(object)->tp_name);
     const Tensor& state = tensor_of(object);
     CHECK(state.dtype() == DType::uint8 && state.device().is_cpu(), TypeError,
-          "RNG state must be a torch.ByteTensor, but it is {} on {}", state.dtype(), state.device());
-    CHECK(state.is_contiguous(), RuntimeError, "RNG state must be contiguous, but it has strides {}", state.strides());
+          "RNG state must be a torch.ByteTensor, but it is {} on {}", state.dtype(),
+          state.device());
+    CHECK(state.is_contiguous(), RuntimeError,
+          "RNG state must be contiguous, but it has strides {}", state.strides());
     const std::lock_guard lock(of(self).mutex());
     of(self).set_state({state.data<const std::byte>(), static_cast<size_t>(state.numel())});
     return Py_NewRef(self);
@@ -112,20 +121,23 @@ PyObject* restore(PyObject*, PyObject* args) {
   return self ? set_state(self.get(), state) : nullptr;
 }
 
-PyMethodDef methods[] = {{"manual_seed", manual_seed, METH_O, "Starts the sequence that belongs to a seed."},
-                         {"seed", seed, METH_NOARGS, "Seeds with a number nobody can predict, and returns it."},
-                         {"initial_seed", initial_seed, METH_NOARGS, "The seed the sequence began with."},
-                         {"get_state", get_state, METH_NOARGS, "The whole state, a tensor of bytes."},
-                         {"set_state", set_state, METH_O, "Goes on from a state that get_state gave."},
-                         {"clone_state", clone_state, METH_NOARGS, "A generator in the same state."},
-                         {"graphsafe_get_state", clone_state, METH_NOARGS, nullptr},
-                         {"get_offset", get_offset, METH_NOARGS, nullptr},
-                         {"set_offset", set_offset, METH_O, nullptr},
-                         {"__reduce__", reduce, METH_NOARGS, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The device it draws for.", nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMethodDef methods[] = {
+    {"manual_seed", manual_seed, METH_O, "Starts the sequence that belongs to a seed."},
+    {"seed", seed, METH_NOARGS, "Seeds with a number nobody can predict, and returns it."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed the sequence began with."},
+    {"get_state", get_state, METH_NOARGS, "The whole state, a tensor of bytes."},
+    {"set_state", set_state, METH_O, "Goes on from a state that get_state gave."},
+    {"clone_state", clone_state, METH_NOARGS, "A generator in the same state."},
+    {"graphsafe_get_state", clone_state, METH_NOARGS, nullptr},
+    {"get_offset", get_offset, METH_NOARGS, nullptr},
+    {"set_offset", set_offset, METH_O, nullptr},
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef attributes[] = {{"device", get_device, nullptr, "The device it draws for.", nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyMethodDef restore_method = {"_restore_generator", restore, METH_VARARGS, "A generator in a given state, for pickle."};
+PyMethodDef restore_method = {"_restore_generator", restore, METH_VARARGS,
+                              "A generator in a given state, for pickle."};
 
 }  // namespace
 
@@ -135,15 +147,22 @@ Generator* generator_from(PyObject* object) {
 }
 
 bool add_generator(PyObject* module) {
-  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(generator_new)}, {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},
-                         {Py_tp_methods, methods}, {Py_tp_getset, attributes}, {0, nullptr}};
-  PyType_Spec spec{"torch._C.Generator", sizeof(PyGenerator), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE), slots};
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(generator_new)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, attributes},
+                         {0, nullptr}};
+  PyType_Spec spec{"torch._C.Generator", sizeof(PyGenerator), 0,
+                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE), slots};
   generator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!generator_type) return false;
   Object standard(make(generator_type, default_generator(Device())));
   Object module_name(PyModule_GetNameObject(module));
   restore_function = PyCFunction_NewEx(&restore_method, nullptr, module_name.get());
-  return standard && restore_function && PyModule_AddObjectRef(module, "_restore_generator", restore_function) == 0 && PyModule_AddObjectRef(module, "Generator", reinterpret_cast<PyObject*>(generator_type)) == 0 &&
+  return standard && restore_function &&
+         PyModule_AddObjectRef(module, "_restore_generator", restore_function) == 0 &&
+         PyModule_AddObjectRef(module, "Generator", reinterpret_cast<PyObject*>(generator_type)) ==
+             0 &&
          PyModule_AddObjectRef(module, "default_generator", standard.get()) == 0;
 }
 

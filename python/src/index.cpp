@@ -1,9 +1,9 @@
-// Subscripts: x[key] and x[key] = value for every key that Python allows. Integers, slices, None and
-// Ellipsis are views; masks and index tensors go to one index op.
-#include "binding.h"
+// Subscripts: x[key] and x[key] = value for every key that Python allows. Integers, slices, None
+// and Ellipsis are views; masks and index tensors go to one index op.
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 namespace {
@@ -16,7 +16,9 @@ struct Applied {
 };
 
 bool is_plain_sequence(PyObject* object) {
-  return PyList_Check(object) || (PySequence_Check(object) && !PyTuple_Check(object) && !PyUnicode_Check(object) && !PyBytes_Check(object) && !is_tensor(object));
+  return PyList_Check(object) ||
+         (PySequence_Check(object) && !PyTuple_Check(object) && !PyUnicode_Check(object) &&
+          !PyBytes_Check(object) && !is_tensor(object));
 }
 
 // Dimensions of the tensor that one item of a key uses up.
@@ -45,7 +47,8 @@ int64_t slice_part(PyObject* part, int64_t otherwise, const char* what) {
     value = PyLong_AsLongLongAndOverflow(part, &overflow);
     return overflow ? (overflow > 0 ? INT64_MAX : INT64_MIN) : value;
   }
-  CHECK(int_from(part, value), TypeError, "slice indices must be integers or None or have an __index__ method ({})", what);
+  CHECK(int_from(part, value), TypeError,
+        "slice indices must be integers or None or have an __index__ method ({})", what);
   return value;
 }
 
@@ -55,7 +58,8 @@ Tensor apply_slice(const Tensor& tensor, int64_t dim, PyObject* object) {
   CHECK(step != 0, ValueError, "slice step cannot be zero");
   CHECK(step > 0, ValueError, "step must be greater than zero");
   if (key->start == Py_None && key->stop == Py_None && step == 1) return tensor;
-  return slice(tensor, dim, slice_part(key->start, 0, "start"), slice_part(key->stop, INT64_MAX, "stop"), step);
+  return slice(tensor, dim, slice_part(key->start, 0, "start"),
+               slice_part(key->stop, INT64_MAX, "stop"), step);
 }
 
 void add_index(Applied& result, int64_t dim, Tensor index) {
@@ -123,9 +127,11 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
     } else if (PyUnicode_Check(key) || PyDict_Check(key)) {
       fail<TypeError>("new(): invalid data type '{}'", Py_TYPE(key)->tp_name);
     } else {
-      fail<IndexError>("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-                       "indices (got {})",
-                       Py_TYPE(key)->tp_name);
+      fail<IndexError>(
+          "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+          "valid "
+          "indices (got {})",
+          Py_TYPE(key)->tp_name);
     }
   }
   return result;
@@ -158,7 +164,8 @@ Applied apply_key(const Tensor& self, PyObject* key) {
 Tensor value_tensor(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) {
     const Tensor& tensor = tensor_of(value);
-    return tensor.device() == target.device() || tensor.numel() != 1 ? tensor : to(tensor, target.device());
+    return tensor.device() == target.device() || tensor.numel() != 1 ? tensor
+                                                                     : to(tensor, target.device());
   }
   Scalar number;
   Options options = options_of(target);
@@ -181,7 +188,8 @@ Tensor without_leading_ones(const Tensor& value, int64_t rank) {
 void assign(const Tensor& target, const Tensor& value) {
   const Tensor source = without_leading_ones(value, target.dim());
   CHECK(can_broadcast_to(source.sizes(), target.sizes()), RuntimeError,
-        "The expanded size of the tensor must match the existing size: shape mismatch: value tensor of shape {} cannot "
+        "The expanded size of the tensor must match the existing size: shape mismatch: value "
+        "tensor of shape {} cannot "
         "be broadcast to indexing result of shape {}",
         value.sizes(), target.sizes());
   copy_(target, source);
@@ -192,7 +200,8 @@ void assign(const Tensor& target, const Tensor& value) {
 PyObject* get_item(PyObject* self, PyObject* key) {
   if (overridden(self) || (is_tensor(key) && class_overrides(key))) [[unlikely]] {
     return guarded([&] {
-      Object method = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__getitem__"));
+      Object method =
+          check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__getitem__"));
       PyObject* const args[] = {self, key};
       return call_override(method.get(), args, 2, nullptr);
     });
@@ -203,10 +212,12 @@ PyObject* get_item(PyObject* self, PyObject* key) {
       int64_t index = 0;
       int_from(key, index);
       CHECK(tensor.dim() > 0, IndexError,
-            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` "
+            "in C++ to convert a "
             "0-dim tensor to a number");
       const int64_t size = tensor->sizes[0];
-      CHECK(index >= -size && index < size, IndexError, "index {} is out of bounds for dimension 0 with size {}", index, size);
+      CHECK(index >= -size && index < size, IndexError,
+            "index {} is out of bounds for dimension 0 with size {}", index, size);
       return wrap(select(tensor, 0, index));
     }
     Applied applied = apply_key(tensor, key);
@@ -227,7 +238,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   if (overridden(self, value)) [[unlikely]] {
     return guarded_int([&] {
-      Object method = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__"));
+      Object method =
+          check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), "__setitem__"));
       PyObject* const args[] = {self, key, value};
       check(call_override(method.get(), args, 3, nullptr));
       return 0;

@@ -1,12 +1,12 @@
 // NumPy without NumPy's headers: arrays describe themselves through __array_interface__.
-#include "interop.h"
+#include "python/src/interop.h"
 
 #include <cstring>
 
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
-#include "node.h"
+#include "python/src/node.h"
 
 namespace flambeau::python {
 namespace {
@@ -15,11 +15,12 @@ struct ArrayType {
   const char* text;
   DType dtype;
 };
-constexpr ArrayType array_types[] = {{"|b1", DType::bool_},   {"|u1", DType::uint8},     {"|i1", DType::int8},
-                                     {"<i2", DType::int16},   {"<i4", DType::int32},     {"<i8", DType::int64},
-                                     {"<u2", DType::uint16},  {"<u4", DType::uint32},    {"<u8", DType::uint64},
-                                     {"<f2", DType::float16}, {"<f4", DType::float32},   {"<f8", DType::float64},
-                                     {"<c8", DType::complex64}, {"<c16", DType::complex128}};
+constexpr ArrayType array_types[] = {
+    {"|b1", DType::bool_},     {"|u1", DType::uint8},      {"|i1", DType::int8},
+    {"<i2", DType::int16},     {"<i4", DType::int32},      {"<i8", DType::int64},
+    {"<u2", DType::uint16},    {"<u4", DType::uint32},     {"<u8", DType::uint64},
+    {"<f2", DType::float16},   {"<f4", DType::float32},    {"<f8", DType::float64},
+    {"<c8", DType::complex64}, {"<c16", DType::complex128}};
 
 std::optional<DType> array_dtype(const char* text) {
   for (const ArrayType& type : array_types) {
@@ -39,22 +40,27 @@ Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DT
   Dims strides;
   for (size_t i = 0; i < sizes.size(); ++i) {
     CHECK(byte_strides[i] >= 0, ValueError,
-          "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
-          "supported. (You can probably work around this by making a copy of your array with array.copy().)");
+          "At least one stride in the given numpy array is negative, and tensors with negative "
+          "strides are not currently "
+          "supported. (You can probably work around this by making a copy of your array with "
+          "array.copy().)");
     CHECK(byte_strides[i] % item == 0, ValueError,
-          "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.");
+          "given numpy array strides not a multiple of the element byte size. Copy the numpy array "
+          "to reallocate the memory.");
     strides.push_back(byte_strides[i] / item);
   }
   const size_t bytes = static_cast<size_t>(storage_extent(sizes, strides)) * item;
-  StoragePtr storage = make_intrusive<Storage>(data, bytes, Device(), [keep = hold(owner)]() mutable { keep.reset(); });
+  StoragePtr storage = make_intrusive<Storage>(data, bytes, Device(),
+                                               [keep = hold(owner)]() mutable { keep.reset(); });
   return make_over(std::move(storage), sizes, strides, 0, dtype);
 }
 
 // from_numpy(array)
 PyObject* from_numpy(PyObject*, PyObject* array) {
   return guarded([&]() -> PyObject* {
-    CHECK(std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") == 0 || PyObject_HasAttrString(array, "__array_interface__"), TypeError,
-          "expected np.ndarray (got {})", Py_TYPE(array)->tp_name);
+    CHECK(std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") == 0 ||
+              PyObject_HasAttrString(array, "__array_interface__"),
+          TypeError, "expected np.ndarray (got {})", Py_TYPE(array)->tp_name);
     return wrap(tensor_over_array(array));
   });
 }
@@ -64,18 +70,25 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"force", nullptr};
     int force = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", const_cast<char**>(names), &force)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", const_cast<char**>(names), &force))
+      return nullptr;
     const Tensor tensor = force ? to(detach_alias(tensor_of(self)), Device()) : tensor_of(self);
     const char* type = array_text(tensor.dtype());
     CHECK(type, TypeError, "Got unsupported ScalarType {}", dtype_legacy_name(tensor.dtype()));
     CHECK(tensor.device().is_cpu(), TypeError,
-          "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", to_text(tensor.device()));
-    CHECK(!tensor.requires_grad(), RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+          "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+          "host memory first.",
+          to_text(tensor.device()));
+    CHECK(!tensor.requires_grad(), RuntimeError,
+          "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     Dims strides;
-    for (const int64_t stride : tensor.strides()) strides.push_back(stride * static_cast<int64_t>(tensor.item_size()));
+    for (const int64_t stride : tensor.strides())
+      strides.push_back(stride * static_cast<int64_t>(tensor.item_size()));
     Object shape = check(wrap_ints(tensor.sizes())), steps = check(wrap_ints(strides));
     Object address = check(PyLong_FromVoidPtr(tensor.raw()));
-    Object interface = check(Py_BuildValue("{s:s,s:O,s:O,s:(OO),s:i}", "typestr", type, "shape", shape.get(), "strides", steps.get(), "data", address.get(), Py_False, "version", 3));
+    Object interface =
+        check(Py_BuildValue("{s:s,s:O,s:O,s:(OO),s:i}", "typestr", type, "shape", shape.get(),
+                            "strides", steps.get(), "data", address.get(), Py_False, "version", 3));
     Object types = check(PyImport_ImportModule("types"));
     Object numpy = check(PyImport_ImportModule("numpy"));
     if (tensor.numel() == 0) {
@@ -85,7 +98,9 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
     Object holder = check(PyObject_CallMethod(types.get(), "SimpleNamespace", nullptr));
     // A handle of its own, so that the array outlives the tensor it came from.
     Object keep = check(wrap(make_alias(tensor)));
-    if (PyObject_SetAttrString(holder.get(), "__array_interface__", interface.get()) < 0 || PyObject_SetAttrString(holder.get(), "tensor", keep.get()) < 0) return nullptr;
+    if (PyObject_SetAttrString(holder.get(), "__array_interface__", interface.get()) < 0 ||
+        PyObject_SetAttrString(holder.get(), "tensor", keep.get()) < 0)
+      return nullptr;
     return PyObject_CallMethod(numpy.get(), "asarray", "O", holder.get());
   });
 }
@@ -96,9 +111,13 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
     PyObject *object = nullptr, *type = nullptr;
     Py_ssize_t count = -1, offset = 0;
     int requires_grad = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$Onnp:frombuffer", const_cast<char**>(names), &object, &type, &count, &offset, &requires_grad)) return nullptr;
-    CHECK(type && is_dtype(type), TypeError, "frombuffer() missing 1 required keyword argument: 'dtype'");
-    CHECK(PyObject_CheckBuffer(object), ValueError, "object does not implement Python buffer protocol.");
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$Onnp:frombuffer", const_cast<char**>(names),
+                                     &object, &type, &count, &offset, &requires_grad))
+      return nullptr;
+    CHECK(type && is_dtype(type), TypeError,
+          "frombuffer() missing 1 required keyword argument: 'dtype'");
+    CHECK(PyObject_CheckBuffer(object), ValueError,
+          "object does not implement Python buffer protocol.");
     const DType dtype = dtype_of_object(type);
     const auto item = static_cast<Py_ssize_t>(item_size(dtype));
     // Held until the last tensor over it is gone.
@@ -113,32 +132,57 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
     if (PyObject_GetBuffer(object, &view->buffer, PyBUF_WRITABLE) < 0) {
       PyErr_Clear();
       if (PyObject_GetBuffer(object, &view->buffer, PyBUF_SIMPLE) < 0) throw PythonError();
-      if (PyErr_WarnEx(PyExc_UserWarning, "The given buffer is not writable, and PyTorch does not support non-writable tensors. Writing to this tensor is undefined; copy the buffer first.", 1) < 0) throw PythonError();
+      if (PyErr_WarnEx(
+              PyExc_UserWarning,
+              "The given buffer is not writable, and PyTorch does not support non-writable "
+              "tensors. Writing to this tensor is undefined; copy the buffer first.",
+              1) < 0)
+        throw PythonError();
     }
     const Py_ssize_t bytes = view->buffer.len;
-    CHECK(bytes > 0 && count != 0, ValueError, "both buffer length ({}) and count ({}) must not be 0", bytes, count);
-    CHECK(offset >= 0 && offset < bytes, ValueError, "offset ({} bytes) must be non-negative and no greater than buffer length ({} bytes) minus 1", offset, bytes);
-    CHECK(count > 0 || (bytes - offset) % item == 0, ValueError, "buffer length ({} bytes) after offset ({} bytes) must be a multiple of element size ({})", bytes, offset, item);
+    CHECK(bytes > 0 && count != 0, ValueError,
+          "both buffer length ({}) and count ({}) must not be 0", bytes, count);
+    CHECK(offset >= 0 && offset < bytes, ValueError,
+          "offset ({} bytes) must be non-negative and no greater than buffer length ({} bytes) "
+          "minus 1",
+          offset, bytes);
+    CHECK(
+        count > 0 || (bytes - offset) % item == 0, ValueError,
+        "buffer length ({} bytes) after offset ({} bytes) must be a multiple of element size ({})",
+        bytes, offset, item);
     const Py_ssize_t n = count > 0 ? count : (bytes - offset) / item;
-    CHECK(n <= (bytes - offset) / item, ValueError, "requested buffer length ({} * {} bytes) after offset ({} bytes) must not be greater than actual buffer length ({} bytes)", n, item, offset, bytes);
+    CHECK(n <= (bytes - offset) / item, ValueError,
+          "requested buffer length ({} * {} bytes) after offset ({} bytes) must not be greater "
+          "than actual buffer length ({} bytes)",
+          n, item, offset, bytes);
     char* start = static_cast<char*>(view->buffer.buf) + offset;
-    StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(), [view]() mutable { view.reset(); });
+    StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(),
+                                                 [view]() mutable { view.reset(); });
     Tensor tensor = make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype);
     if (requires_grad) set_requires_grad(tensor, true);
     return wrap(std::move(tensor));
   });
 }
 
-PyMethodDef methods[] = {{"numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_numpy)), METH_VARARGS | METH_KEYWORDS, "numpy(*, force=False)\n\nA NumPy array over the same memory."},
-                         {nullptr, nullptr, 0, nullptr}};
-PyMethodDef functions[] = {{"from_numpy", from_numpy, METH_O, "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},
-                           {"frombuffer", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(frombuffer)), METH_VARARGS | METH_KEYWORDS, "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n\nA flat tensor over the memory of an object that exposes a buffer."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_numpy)),
+     METH_VARARGS | METH_KEYWORDS, "numpy(*, force=False)\n\nA NumPy array over the same memory."},
+    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"from_numpy", from_numpy, METH_O,
+     "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},
+    {"frombuffer", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(frombuffer)),
+     METH_VARARGS | METH_KEYWORDS,
+     "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n\nA flat tensor over "
+     "the memory of an object that exposes a buffer."},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 Tensor tensor_over_array(PyObject* object) {
-  if (PyList_Check(object) || PyTuple_Check(object) || PyFloat_Check(object) || PyLong_Check(object)) return {};
+  if (PyList_Check(object) || PyTuple_Check(object) || PyFloat_Check(object) ||
+      PyLong_Check(object))
+    return {};
   Object interface(PyObject_GetAttrString(object, "__array_interface__"));
   if (!interface || !PyDict_Check(interface.get())) {
     PyErr_Clear();
@@ -148,21 +192,28 @@ Tensor tensor_over_array(PyObject* object) {
   PyObject* shape = PyDict_GetItemString(interface.get(), "shape");
   PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
   PyObject* data = PyDict_GetItemString(interface.get(), "data");
-  CHECK(type && PyUnicode_Check(type) && shape && PyTuple_Check(shape), TypeError, "the object's __array_interface__ lacks typestr or shape");
+  CHECK(type && PyUnicode_Check(type) && shape && PyTuple_Check(shape), TypeError,
+        "the object's __array_interface__ lacks typestr or shape");
   CHECK(PyUnicode_AsUTF8(type)[0] != '>', ValueError,
-        "given numpy array has byte order different from the native byte order. Conversion between byte orders is currently not supported.");
+        "given numpy array has byte order different from the native byte order. Conversion between "
+        "byte orders is currently not supported.");
   const auto dtype = array_dtype(PyUnicode_AsUTF8(type));
   CHECK(dtype, TypeError,
-        "can't convert np.ndarray of type {}. The only supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
+        "can't convert np.ndarray of type {}. The only supported types are: float64, float32, "
+        "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
+        "and bool.",
         PyUnicode_AsUTF8(type));
   Dims sizes, steps;
   CHECK(ints_from(shape, sizes), TypeError, "the object's __array_interface__ has a bad shape");
   if (strides && PyTuple_Check(strides)) {
-    CHECK(ints_from(strides, steps) && steps.size() == sizes.size(), TypeError, "the object's __array_interface__ has bad strides");
+    CHECK(ints_from(strides, steps) && steps.size() == sizes.size(), TypeError,
+          "the object's __array_interface__ has bad strides");
   } else {
-    for (const int64_t stride : contiguous_strides(sizes)) steps.push_back(stride * static_cast<int64_t>(item_size(*dtype)));
+    for (const int64_t stride : contiguous_strides(sizes))
+      steps.push_back(stride * static_cast<int64_t>(item_size(*dtype)));
   }
-  CHECK(data && PyTuple_Check(data), TypeError, "the object's __array_interface__ has no data pointer");
+  CHECK(data && PyTuple_Check(data), TypeError,
+        "the object's __array_interface__ has no data pointer");
   void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
   if (PyErr_Occurred()) throw PythonError();
   return over(object, address, sizes, steps, *dtype);
@@ -171,12 +222,16 @@ Tensor tensor_over_array(PyObject* object) {
 bool add_methods(PyMethodDef* methods) {
   for (PyMethodDef* method = methods; method->ml_name; ++method) {
     Object descriptor(PyDescr_NewMethod(tensor_type, method));
-    if (!descriptor || PyDict_SetItemString(tensor_type->tp_dict, method->ml_name, descriptor.get()) < 0) return false;
+    if (!descriptor ||
+        PyDict_SetItemString(tensor_type->tp_dict, method->ml_name, descriptor.get()) < 0)
+      return false;
   }
   PyType_Modified(tensor_type);
   return true;
 }
 
-bool add_interop(PyObject* module) { return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0; }
+bool add_interop(PyObject* module) {
+  return add_methods(methods) && PyModule_AddFunctions(module, functions) == 0;
+}
 
 }  // namespace flambeau::python

@@ -1,8 +1,8 @@
 // Memory shared with other libraries.
 #pragma once
 
-#include "binding.h"
 #include "flambeau/tensor/shape.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 

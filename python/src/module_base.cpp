@@ -3,7 +3,7 @@
 // raise and call __getattr__); calling a module without hooks costs a frame and a dozen look-ups.
 #include <array>
 
-#include "binding.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 namespace {

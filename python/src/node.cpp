@@ -1,8 +1,8 @@
 // Nodes of the backward graph and the hooks on them and on tensors.
-#include "node.h"
+#include "python/src/node.h"
 
 #include "flambeau/autograd/meta.h"
-#include "interop.h"
+#include "python/src/interop.h"
 
 #include <unordered_map>
 
@@ -29,26 +29,31 @@ PyObject* grads_tuple(const Grads& grads) {
 void replace_grads(PyObject* result, Grads& grads, const char* what) {
   if (result == Py_None) return;
   const auto set = [&](size_t i, PyObject* item) {
-    CHECK(item == Py_None || is_tensor(item), TypeError, "{} returned a {} in place of a gradient; expected Tensor or None",
-          what, Py_TYPE(item)->tp_name);
+    CHECK(item == Py_None || is_tensor(item), TypeError,
+          "{} returned a {} in place of a gradient; expected Tensor or None", what,
+          Py_TYPE(item)->tp_name);
     grads[i] = item == Py_None ? Tensor() : tensor_of(item);
   };
   if (is_tensor(result)) {
-    CHECK(grads.size() == 1, RuntimeError, "{} returned one gradient, expected {}", what, grads.size());
+    CHECK(grads.size() == 1, RuntimeError, "{} returned one gradient, expected {}", what,
+          grads.size());
     return set(0, result);
   }
-  CHECK(PyTuple_Check(result), TypeError, "{} returned a {}; expected Tensor, a tuple of Tensors or None", what, Py_TYPE(result)->tp_name);
+  CHECK(PyTuple_Check(result), TypeError,
+        "{} returned a {}; expected Tensor, a tuple of Tensors or None", what,
+        Py_TYPE(result)->tp_name);
   CHECK(PyTuple_GET_SIZE(result) == static_cast<Py_ssize_t>(grads.size()), RuntimeError,
-        "{} has returned an incorrect number of values (got {}, but expected {})", what, PyTuple_GET_SIZE(result), grads.size());
-  for (size_t i = 0; i < grads.size(); ++i) set(i, PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)));
+        "{} has returned an incorrect number of values (got {}, but expected {})", what,
+        PyTuple_GET_SIZE(result), grads.size());
+  for (size_t i = 0; i < grads.size(); ++i)
+    set(i, PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)));
 }
 
 namespace {
 
 // What register_hook gives back: remove() takes the hook off; it is a context manager too.
 struct Handle {
-  PyObject_HEAD
-  NodePtr* node;
+  PyObject_HEAD NodePtr* node;
   Tensor* leaf;
   uint64_t key;
 };
@@ -69,7 +74,9 @@ PyObject* handle_remove(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 PyObject* handle_enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
-PyObject* handle_id(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(reinterpret_cast<Handle*>(self)->key); }
+PyObject* handle_id(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<Handle*>(self)->key);
+}
 void handle_dealloc(PyObject* self) {
   auto* handle = reinterpret_cast<Handle*>(self);
   delete handle->node;
@@ -94,7 +101,8 @@ void node_dealloc(PyObject* self) {
 PyObject* node_variable(PyObject* self, void*) {
   const NodePtr node = node_of(self);
   if (!node || !node->variable) {
-    PyErr_SetString(PyExc_AttributeError, "only the node that accumulates into a leaf has a variable");
+    PyErr_SetString(PyExc_AttributeError,
+                    "only the node that accumulates into a leaf has a variable");
     return nullptr;
   }
   return wrap(Tensor(node->variable));
@@ -107,7 +115,8 @@ PyObject* node_metadata(PyObject* self, void*) {
   });
 }
 
-// --- Hooks on tensors ---------------------------------------------------------------------------------
+// --- Hooks on tensors
+// ---------------------------------------------------------------------------------
 
 TensorHook tensor_hook(PyObject* callable) {
   return [hook = hold(callable)](const Tensor& grad) -> Tensor {
@@ -115,10 +124,12 @@ TensorHook tensor_hook(PyObject* callable) {
     Object argument = check(wrap(grad));
     Object result = check(PyObject_CallOneArg(held(hook), argument.get()));
     if (result.get() == Py_None) return {};
-    CHECK(is_tensor(result.get()), TypeError, "hook returned a {}; expected Tensor or None", Py_TYPE(result.get())->tp_name);
+    CHECK(is_tensor(result.get()), TypeError, "hook returned a {}; expected Tensor or None",
+          Py_TYPE(result.get())->tp_name);
     const Tensor& changed = tensor_of(result.get());
-    CHECK(changed.sizes() == grad.sizes(), RuntimeError, "hook '{}' has changed the size of value: {} to {}",
-          "tensor hook", grad.sizes(), changed.sizes());
+    CHECK(changed.sizes() == grad.sizes(), RuntimeError,
+          "hook '{}' has changed the size of value: {} to {}", "tensor hook", grad.sizes(),
+          changed.sizes());
     return changed;
   };
 }
@@ -142,9 +153,13 @@ PyObject* tensor_register_accumulate_hook(PyObject* object, PyObject* callable) 
     return make_handle(key, nullptr, self);
   });
 }
-PyMethodDef tensor_methods[] = {{"register_hook", tensor_register_hook, METH_O, "Calls hook(grad) when the gradient of this tensor has been computed; what it returns, if anything, takes its place."},
-                                {"register_post_accumulate_grad_hook", tensor_register_accumulate_hook, METH_O, "Calls hook(tensor) after a gradient has been added to this leaf's .grad."},
-                                {nullptr, nullptr, 0, nullptr}};
+PyMethodDef tensor_methods[] = {
+    {"register_hook", tensor_register_hook, METH_O,
+     "Calls hook(grad) when the gradient of this tensor has been computed; what it returns, if "
+     "anything, takes its place."},
+    {"register_post_accumulate_grad_hook", tensor_register_accumulate_hook, METH_O,
+     "Calls hook(tensor) after a gradient has been added to this leaf's .grad."},
+    {nullptr, nullptr, 0, nullptr}};
 
 // Each kind of node is a class of its own to Python, named after its op.
 PyTypeObject* type_named(const std::string& name) {
@@ -154,7 +169,9 @@ PyTypeObject* type_named(const std::string& name) {
     const size_t colon = name.rfind(':');
     const auto* text = new std::string(colon == std::string::npos ? name : name.substr(colon + 1));
     PyType_Slot none[] = {{0, nullptr}};
-    PyType_Spec spec{text->c_str(), sizeof(PyNode), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), none};
+    PyType_Spec spec{text->c_str(), sizeof(PyNode), 0,
+                     static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION),
+                     none};
     Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(node_type)));
     type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get()));
     if (!type) throw PythonError();
@@ -192,7 +209,8 @@ PyObject* node_next_functions(PyObject* self, void*) {
     for (size_t i = 0; i < node->edges.size(); ++i) {
       const Edge& edge = node->edges[i];
       Object next = check(wrap_node(edge.node));
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(Py_BuildValue("(OI)", next.get(), edge.input)).release());
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                       check(Py_BuildValue("(OI)", next.get(), edge.input)).release());
     }
     return tuple.release();
   });
@@ -203,10 +221,12 @@ PyObject* node_register_hook(PyObject* self, PyObject* callable) {
     const NodePtr node = node_of(self);
     CHECK(node, RuntimeError, "register_hook: this node is gone");
     const uint64_t key = next_hook_key();
-    node->extras().post_hooks.emplace_back(key, [hook = hold(callable)](Grads& out, const Grads& in) {
+    node->extras().post_hooks.emplace_back(key, [hook = hold(callable)](Grads& out,
+                                                                        const Grads& in) {
       const GilAcquire gil;
       Object outgoing = check(grads_tuple(out)), incoming = check(grads_tuple(in));
-      Object result = check(PyObject_CallFunctionObjArgs(held(hook), outgoing.get(), incoming.get(), nullptr));
+      Object result =
+          check(PyObject_CallFunctionObjArgs(held(hook), outgoing.get(), incoming.get(), nullptr));
       replace_grads(result.get(), out, "backward hook");
     });
     return make_handle(key, node, {});
@@ -240,11 +260,13 @@ PyObject* node_input_metadata(PyObject* self, void*) {
     Object list = check(PyList_New(0));
     for (size_t i = 0; node && i < node->inputs.size(); ++i) {
       const GradMeta& meta = node->inputs[i];
-      Object shape = check(wrap_size(meta.sizes)), dtype = check(wrap_dtype(meta.dtype)), device = check(wrap_device(meta.device));
+      Object shape = check(wrap_size(meta.sizes)), dtype = check(wrap_dtype(meta.dtype)),
+             device = check(wrap_device(meta.device));
       Object types = check(PyImport_ImportModule("types"));
       Object maker = check(PyObject_GetAttrString(types.get(), "SimpleNamespace"));
       Object none = check(PyTuple_New(0));
-      Object values = check(Py_BuildValue("{s:O,s:O,s:O}", "shape", shape.get(), "dtype", dtype.get(), "device", device.get()));
+      Object values = check(Py_BuildValue("{s:O,s:O,s:O}", "shape", shape.get(), "dtype",
+                                          dtype.get(), "device", device.get()));
       Object item = check(PyObject_Call(maker.get(), none.get(), values.get()));
       if (PyList_Append(list.get(), item.get()) < 0) throw PythonError();
     }
@@ -253,30 +275,48 @@ PyObject* node_input_metadata(PyObject* self, void*) {
 }
 
 bool add_nodes(PyObject* module) {
-  static PyMethodDef methods[] = {{"name", node_name, METH_NOARGS, "The name of the op this node differentiates."},
-                                  {"register_hook", node_register_hook, METH_O, "Calls hook(grad_inputs, grad_outputs) after this node has run."},
-                                  {"register_prehook", node_register_prehook, METH_O, "Calls hook(grad_outputs) before this node runs."},
-                                  {"_sequence_nr", node_sequence, METH_NOARGS, nullptr},
-                                  {nullptr, nullptr, 0, nullptr}};
-  static PyGetSetDef attributes[] = {{"next_functions", node_next_functions, nullptr, "The nodes this one's gradients go to.", nullptr},
-                                     {"variable", node_variable, nullptr, "The leaf that an accumulator writes to.", nullptr},
-                                     {"metadata", node_metadata, nullptr, nullptr, nullptr},
-                                     {"_input_metadata", node_input_metadata, nullptr, nullptr, nullptr},
-                                     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-  PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(node_repr)}, {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
-                         {Py_tp_methods, methods}, {Py_tp_getset, attributes}, {0, nullptr}};
-  PyType_Spec spec{"torch._C._Node", sizeof(PyNode), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION), slots};
+  static PyMethodDef methods[] = {
+      {"name", node_name, METH_NOARGS, "The name of the op this node differentiates."},
+      {"register_hook", node_register_hook, METH_O,
+       "Calls hook(grad_inputs, grad_outputs) after this node has run."},
+      {"register_prehook", node_register_prehook, METH_O,
+       "Calls hook(grad_outputs) before this node runs."},
+      {"_sequence_nr", node_sequence, METH_NOARGS, nullptr},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef attributes[] = {
+      {"next_functions", node_next_functions, nullptr, "The nodes this one's gradients go to.",
+       nullptr},
+      {"variable", node_variable, nullptr, "The leaf that an accumulator writes to.", nullptr},
+      {"metadata", node_metadata, nullptr, nullptr, nullptr},
+      {"_input_metadata", node_input_metadata, nullptr, nullptr, nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, attributes},
+                         {0, nullptr}};
+  PyType_Spec spec{"torch._C._Node", sizeof(PyNode), 0,
+                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+                                         Py_TPFLAGS_DISALLOW_INSTANTIATION),
+                   slots};
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  static PyMethodDef handle_methods[] = {{"remove", handle_remove, METH_NOARGS, "Takes the hook off."},
-                                         {"__enter__", handle_enter, METH_NOARGS, nullptr},
-                                         {"__exit__", handle_remove, METH_VARARGS, nullptr},
-                                         {nullptr, nullptr, 0, nullptr}};
-  static PyGetSetDef handle_attributes[] = {{"id", handle_id, nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
-  PyType_Slot handle_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(handle_dealloc)}, {Py_tp_methods, handle_methods},
-                                {Py_tp_getset, handle_attributes}, {0, nullptr}};
-  PyType_Spec handle_spec{"torch._C._HookHandle", sizeof(Handle), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), handle_slots};
+  static PyMethodDef handle_methods[] = {
+      {"remove", handle_remove, METH_NOARGS, "Takes the hook off."},
+      {"__enter__", handle_enter, METH_NOARGS, nullptr},
+      {"__exit__", handle_remove, METH_VARARGS, nullptr},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef handle_attributes[] = {{"id", handle_id, nullptr, nullptr, nullptr},
+                                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  PyType_Slot handle_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(handle_dealloc)},
+                                {Py_tp_methods, handle_methods},
+                                {Py_tp_getset, handle_attributes},
+                                {0, nullptr}};
+  PyType_Spec handle_spec{
+      "torch._C._HookHandle", sizeof(Handle), 0,
+      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), handle_slots};
   handle_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&handle_spec));
-  return node_type && handle_type && PyModule_AddObjectRef(module, "_Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
+  return node_type && handle_type &&
+         PyModule_AddObjectRef(module, "_Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
          add_methods(tensor_methods);
 }
 

@@ -1,14 +1,13 @@
 // Graph nodes as Python objects; shared by the engine's and the custom functions' binding.
 #pragma once
 
-#include "binding.h"
 #include "flambeau/autograd/node.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 
 struct PyNode {
-  PyObject_HEAD
-  NodePtr node;
+  PyObject_HEAD NodePtr node;
 };
 extern PyTypeObject* node_type;
 
@@ -26,7 +25,9 @@ PyObject* node_input_metadata(PyObject* self, void*);
 
 // A Python callable held by C++: released under the GIL wherever it dies.
 std::shared_ptr<void> hold(PyObject* object);
-inline PyObject* held(const std::shared_ptr<void>& holder) { return static_cast<PyObject*>(holder.get()); }
+inline PyObject* held(const std::shared_ptr<void>& holder) {
+  return static_cast<PyObject*>(holder.get());
+}
 
 PyObject* grads_tuple(const Grads& grads);
 // Reads back what a hook returned in place of gradients.

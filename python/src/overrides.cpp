@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "binding.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 namespace {
@@ -16,21 +16,25 @@ thread_local bool modes_off = false;
 void count_active() { active_modes = modes_off ? 0 : static_cast<int>(modes.size()); }
 
 bool is_basic(PyTypeObject* type) {
-  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyTuple_Type ||
-         type == &PyList_Type || type == &PyUnicode_Type || type == Py_TYPE(Py_None) || type == dtype_type ||
-         type == device_type || type == size_type || type == &PySlice_Type || type == Py_TYPE(Py_Ellipsis);
+  return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+         type == &PyTuple_Type || type == &PyList_Type || type == &PyUnicode_Type ||
+         type == Py_TYPE(Py_None) || type == dtype_type || type == device_type ||
+         type == size_type || type == &PySlice_Type || type == Py_TYPE(Py_Ellipsis);
 }
 
 void collect(PyObject* object, std::vector<PyObject*>& found) {
   if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) collect(PySequence_Fast_GET_ITEM(object, i), found);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      collect(PySequence_Fast_GET_ITEM(object, i), found);
     return;
   }
   if (!has_override(object)) return;
   const auto same_type = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(object); };
   if (std::any_of(found.begin(), found.end(), same_type)) return;
   // A subclass answers before its base.
-  const auto at = std::find_if(found.begin(), found.end(), [&](PyObject* other) { return PyType_IsSubtype(Py_TYPE(object), Py_TYPE(other)); });
+  const auto at = std::find_if(found.begin(), found.end(), [&](PyObject* other) {
+    return PyType_IsSubtype(Py_TYPE(object), Py_TYPE(other));
+  });
   found.insert(at, object);
 }
 
@@ -40,7 +44,8 @@ PyObject* disabled(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &call_args, &kwargs)) return nullptr;
   ++overrides_disabled;
   Object empty(PyTuple_New(0));
-  PyObject* result = PyObject_Call(function, call_args ? call_args : empty.get(), kwargs && kwargs != Py_None ? kwargs : nullptr);
+  PyObject* result = PyObject_Call(function, call_args ? call_args : empty.get(),
+                                   kwargs && kwargs != Py_None ? kwargs : nullptr);
   --overrides_disabled;
   return result;
 }
@@ -48,8 +53,7 @@ PyMethodDef disabled_method = {"_disabled_torch_function_impl", disabled, METH_V
 
 // with DisableTorchFunctionSubclass(): and with DisableTorchFunction(): (modes too).
 struct Guard {
-  PyObject_HEAD
-  bool modes_too;
+  PyObject_HEAD bool modes_too;
   bool before;
 };
 template <bool ModesToo>
@@ -134,12 +138,14 @@ bool has_override(PyObject* object) {
   if (overrides_disabled) return false;
   PyTypeObject* type = Py_TYPE(object);
   if (type == tensor_type || type == parameter_type || is_basic(type)) return false;
-  if (type->tp_getattro != PyObject_GenericGetAttr && !is_tensor(object) && PyType_Check(object)) return false;
+  if (type->tp_getattro != PyObject_GenericGetAttr && !is_tensor(object) && PyType_Check(object))
+    return false;
   PyObject* found = _PyType_Lookup(type, name_torch_function);
   return found && found != disabled_impl;
 }
 
-PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames) {
   std::vector<PyObject*> found;
   const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect(args[i], found);
@@ -147,11 +153,13 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
   for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
   Object kwargs = check(PyDict_New());
   for (Py_ssize_t i = 0; i < keywords; ++i) {
-    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0) throw PythonError();
+    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0)
+      throw PythonError();
   }
   Object types = check(PyTuple_New(static_cast<Py_ssize_t>(found.size())));
   for (size_t i = 0; i < found.size(); ++i) {
-    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i), Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
+    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i),
+                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
   }
   if (modes_active()) {
     // The innermost mode sees the call first, with itself taken off.
@@ -159,19 +167,24 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
     modes.pop_back();
     count_active();
     Object method(PyObject_GetAttr(mode, name_torch_function));
-    Object result(method ? PyObject_CallFunctionObjArgs(method.get(), function, types.get(), tuple.get(), kwargs.get(), nullptr) : nullptr);
+    Object result(method ? PyObject_CallFunctionObjArgs(method.get(), function, types.get(),
+                                                        tuple.get(), kwargs.get(), nullptr)
+                         : nullptr);
     modes.push_back(mode);
     count_active();
     if (!result) throw PythonError();
     if (result.get() != Py_NotImplemented) return result.release();
   }
   for (PyObject* object : found) {
-    Object method = check(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name_torch_function));
-    Object result = check(PyObject_CallFunctionObjArgs(method.get(), function, types.get(), tuple.get(), kwargs.get(), nullptr));
+    Object method =
+        check(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name_torch_function));
+    Object result = check(PyObject_CallFunctionObjArgs(method.get(), function, types.get(),
+                                                       tuple.get(), kwargs.get(), nullptr));
     if (result.get() != Py_NotImplemented) return result.release();
   }
   Object name(PyObject_GetAttrString(function, "__name__"));
-  PyErr_Format(PyExc_TypeError, "no implementation found for '%S' on types that implement __torch_function__: %R",
+  PyErr_Format(PyExc_TypeError,
+               "no implementation found for '%S' on types that implement __torch_function__: %R",
                name ? name.get() : function, types.get());
   throw PythonError();
 }

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "binding.h"
 #include "flambeau/base/parallel.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/backend.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 PyObject* get_default_dtype(PyObject*, PyObject*) { return wrap_dtype(default_dtype()); }
 PyObject* set_default(PyObject*, PyObject* dtype) {
   return guarded([&]() -> PyObject* {
-    CHECK(is_dtype(dtype), TypeError, "invalid dtype object: only floating-point types are supported as the default type");
+    CHECK(is_dtype(dtype), TypeError,
+          "invalid dtype object: only floating-point types are supported as the default type");
     set_default_dtype(dtype_of_object(dtype));
     Py_RETURN_NONE;
   });
@@ -22,7 +23,9 @@ PyObject* get_default(PyObject*, PyObject*) { return wrap_device(default_device(
 PyObject* set_default_dev(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
     Device device;
-    if (object != Py_None) CHECK(device_from(object, device), TypeError, "set_default_device: expected a device, not {}", Py_TYPE(object)->tp_name);
+    if (object != Py_None)
+      CHECK(device_from(object, device), TypeError, "set_default_device: expected a device, not {}",
+            Py_TYPE(object)->tp_name);
     set_default_device(device);
     Py_RETURN_NONE;
   });
@@ -35,15 +38,18 @@ template <void (*Set)(int)>
 PyObject* set_threads(PyObject*, PyObject* count) {
   return guarded([&]() -> PyObject* {
     int64_t value = 0;
-    CHECK(int_from(count, value), TypeError, "set_num_threads expects an int, but got {}", Py_TYPE(count)->tp_name);
-    CHECK(value < 4096, RuntimeError, "set_num_threads: {} threads are more than any machine has", value);
+    CHECK(int_from(count, value), TypeError, "set_num_threads expects an int, but got {}",
+          Py_TYPE(count)->tp_name);
+    CHECK(value < 4096, RuntimeError, "set_num_threads: {} threads are more than any machine has",
+          value);
     Set(static_cast<int>(value));
     Py_RETURN_NONE;
   });
 }
 Operand operand_of(PyObject* object, const char* op, Scalar& room) {
   if (is_tensor(object)) return Operand(tensor_of(object));
-  CHECK(scalar_from(object, room), TypeError, "{}(): arguments must be Tensors or Numbers, not {}", op, Py_TYPE(object)->tp_name);
+  CHECK(scalar_from(object, room), TypeError, "{}(): arguments must be Tensors or Numbers, not {}",
+        op, Py_TYPE(object)->tp_name);
   return Operand(room);
 }
 PyObject* py_result_type(PyObject*, PyObject* args) {
@@ -51,7 +57,8 @@ PyObject* py_result_type(PyObject*, PyObject* args) {
     PyObject *a = nullptr, *b = nullptr;
     if (!PyArg_ParseTuple(args, "OO:result_type", &a, &b)) return nullptr;
     Scalar room_a, room_b;
-    return wrap_dtype(result_type(operand_of(a, "result_type", room_a), operand_of(b, "result_type", room_b)));
+    return wrap_dtype(
+        result_type(operand_of(a, "result_type", room_a), operand_of(b, "result_type", room_b)));
   });
 }
 template <class F>
@@ -59,45 +66,76 @@ PyObject* with_dtypes(PyObject* args, const char* name, F function) {
   return guarded([&]() -> PyObject* {
     PyObject *a = nullptr, *b = nullptr;
     if (!PyArg_UnpackTuple(args, name, 2, 2, &a, &b)) return nullptr;
-    CHECK(is_dtype(a) && is_dtype(b), TypeError, "{}(): arguments must be torch.dtype, not {} and {}", name, Py_TYPE(a)->tp_name, Py_TYPE(b)->tp_name);
+    CHECK(is_dtype(a) && is_dtype(b), TypeError,
+          "{}(): arguments must be torch.dtype, not {} and {}", name, Py_TYPE(a)->tp_name,
+          Py_TYPE(b)->tp_name);
     return function(dtype_of_object(a), dtype_of_object(b));
   });
 }
 PyObject* py_promote_types(PyObject*, PyObject* args) {
-  return with_dtypes(args, "promote_types", [](DType a, DType b) { return wrap_dtype(promote_types(a, b)); });
+  return with_dtypes(args, "promote_types",
+                     [](DType a, DType b) { return wrap_dtype(promote_types(a, b)); });
 }
 PyObject* py_can_cast(PyObject*, PyObject* args) {
-  return with_dtypes(args, "can_cast", [](DType a, DType b) { return PyBool_FromLong(can_cast(a, b)); });
+  return with_dtypes(args, "can_cast",
+                     [](DType a, DType b) { return PyBool_FromLong(can_cast(a, b)); });
 }
 
 // (bits, max, min, eps, tiny, smallest_normal, resolution) of a floating dtype.
 PyObject* float_facts(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
-    CHECK(is_dtype(object), TypeError, "finfo(): argument 'type' must be torch.dtype, not {}", Py_TYPE(object)->tp_name);
+    CHECK(is_dtype(object), TypeError, "finfo(): argument 'type' must be torch.dtype, not {}",
+          Py_TYPE(object)->tp_name);
     const DType dtype = to_real(dtype_of_object(object));
-    CHECK(is_floating(dtype), TypeError, "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'");
+    CHECK(is_floating(dtype), TypeError,
+          "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+          "'torch.finfo'");
     double largest = 0, eps = 0, tiny = 0;
     int bits = static_cast<int>(item_size(dtype)) * 8;
     switch (dtype) {
-      case DType::float16: largest = 65504.0; eps = std::ldexp(1.0, -10); tiny = std::ldexp(1.0, -14); break;
-      case DType::bfloat16: largest = std::ldexp(255.0 / 128.0, 127); eps = std::ldexp(1.0, -7); tiny = std::ldexp(1.0, -126); break;
-      case DType::float32: largest = std::numeric_limits<float>::max(); eps = std::numeric_limits<float>::epsilon(); tiny = std::numeric_limits<float>::min(); break;
-      default: largest = std::numeric_limits<double>::max(); eps = std::numeric_limits<double>::epsilon(); tiny = std::numeric_limits<double>::min(); break;
+      case DType::float16:
+        largest = 65504.0;
+        eps = std::ldexp(1.0, -10);
+        tiny = std::ldexp(1.0, -14);
+        break;
+      case DType::bfloat16:
+        largest = std::ldexp(255.0 / 128.0, 127);
+        eps = std::ldexp(1.0, -7);
+        tiny = std::ldexp(1.0, -126);
+        break;
+      case DType::float32:
+        largest = std::numeric_limits<float>::max();
+        eps = std::numeric_limits<float>::epsilon();
+        tiny = std::numeric_limits<float>::min();
+        break;
+      default:
+        largest = std::numeric_limits<double>::max();
+        eps = std::numeric_limits<double>::epsilon();
+        tiny = std::numeric_limits<double>::min();
+        break;
     }
-    const double resolution = std::pow(10.0, std::floor(-std::log10(1.0 / eps)) + (dtype == DType::float16 || dtype == DType::bfloat16 ? 1 : 1));
+    const double resolution =
+        std::pow(10.0, std::floor(-std::log10(1.0 / eps)) +
+                           (dtype == DType::float16 || dtype == DType::bfloat16 ? 1 : 1));
     return Py_BuildValue("(iddddd)", bits, largest, -largest, eps, tiny, resolution);
   });
 }
 PyObject* integer_facts(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
-    CHECK(is_dtype(object), TypeError, "iinfo(): argument 'type' must be torch.dtype, not {}", Py_TYPE(object)->tp_name);
+    CHECK(is_dtype(object), TypeError, "iinfo(): argument 'type' must be torch.dtype, not {}",
+          Py_TYPE(object)->tp_name);
     const DType dtype = dtype_of_object(object);
-    CHECK(is_integral(dtype), TypeError, "torch.iinfo() requires an integer input type, got {}", dtype);
+    CHECK(is_integral(dtype), TypeError, "torch.iinfo() requires an integer input type, got {}",
+          dtype);
     PyObject* facts = nullptr;
     dispatch<dtypes::Integral>("iinfo", dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      facts = std::is_signed_v<T> ? Py_BuildValue("(iLL)", static_cast<int>(sizeof(T)) * 8, static_cast<long long>(std::numeric_limits<T>::min()), static_cast<long long>(std::numeric_limits<T>::max()))
-                                  : Py_BuildValue("(iKK)", static_cast<int>(sizeof(T)) * 8, 0ULL, static_cast<unsigned long long>(std::numeric_limits<T>::max()));
+      facts = std::is_signed_v<T>
+                  ? Py_BuildValue("(iLL)", static_cast<int>(sizeof(T)) * 8,
+                                  static_cast<long long>(std::numeric_limits<T>::min()),
+                                  static_cast<long long>(std::numeric_limits<T>::max()))
+                  : Py_BuildValue("(iKK)", static_cast<int>(sizeof(T)) * 8, 0ULL,
+                                  static_cast<unsigned long long>(std::numeric_limits<T>::max()));
     });
     return facts;
   });
@@ -108,7 +146,9 @@ PyObject* cuda_available(PyObject*, PyObject*) {
     return PyLong_FromLong(device_runtime(DeviceType::cuda).device_count());
   });
 }
-PyObject* cuda_loaded(PyObject*, PyObject*) { return PyBool_FromLong(backend_loaded(DeviceType::cuda)); }
+PyObject* cuda_loaded(PyObject*, PyObject*) {
+  return PyBool_FromLong(backend_loaded(DeviceType::cuda));
+}
 PyObject* release_memory(PyObject*, PyObject*) {
   return guarded([&]() -> PyObject* {
     allocator(DeviceType::cpu).release_cached();
@@ -116,23 +156,25 @@ PyObject* release_memory(PyObject*, PyObject*) {
   });
 }
 
-PyMethodDef functions[] = {{"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new floating tensors."},
-                           {"set_default_dtype", set_default, METH_O, "Sets the dtype of new floating tensors."},
-                           {"get_default_device", get_default, METH_NOARGS, "Where new tensors are made."},
-                           {"set_default_device", set_default_dev, METH_O, "Sets where new tensors are made."},
-                           {"get_num_threads", get_threads<get_num_threads>, METH_NOARGS, "Threads that one op may use."},
-                           {"set_num_threads", set_threads<set_num_threads>, METH_O, "Sets how many threads one op may use."},
-                           {"get_num_interop_threads", get_threads<get_num_interop_threads>, METH_NOARGS, nullptr},
-                           {"set_num_interop_threads", set_threads<set_num_interop_threads>, METH_O, nullptr},
-                           {"result_type", py_result_type, METH_VARARGS, "The dtype that arithmetic on the two gives."},
-                           {"promote_types", py_promote_types, METH_VARARGS, "The smallest dtype that both convert to."},
-                           {"can_cast", py_can_cast, METH_VARARGS, "Whether promotion rules allow the conversion."},
-                           {"_float_facts", float_facts, METH_O, nullptr},
-                           {"_integer_facts", integer_facts, METH_O, nullptr},
-                           {"_cuda_device_count", cuda_available, METH_NOARGS, nullptr},
-                           {"_cuda_is_loaded", cuda_loaded, METH_NOARGS, nullptr},
-                           {"_release_cpu_memory", release_memory, METH_NOARGS, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new floating tensors."},
+    {"set_default_dtype", set_default, METH_O, "Sets the dtype of new floating tensors."},
+    {"get_default_device", get_default, METH_NOARGS, "Where new tensors are made."},
+    {"set_default_device", set_default_dev, METH_O, "Sets where new tensors are made."},
+    {"get_num_threads", get_threads<get_num_threads>, METH_NOARGS, "Threads that one op may use."},
+    {"set_num_threads", set_threads<set_num_threads>, METH_O,
+     "Sets how many threads one op may use."},
+    {"get_num_interop_threads", get_threads<get_num_interop_threads>, METH_NOARGS, nullptr},
+    {"set_num_interop_threads", set_threads<set_num_interop_threads>, METH_O, nullptr},
+    {"result_type", py_result_type, METH_VARARGS, "The dtype that arithmetic on the two gives."},
+    {"promote_types", py_promote_types, METH_VARARGS, "The smallest dtype that both convert to."},
+    {"can_cast", py_can_cast, METH_VARARGS, "Whether promotion rules allow the conversion."},
+    {"_float_facts", float_facts, METH_O, nullptr},
+    {"_integer_facts", integer_facts, METH_O, nullptr},
+    {"_cuda_device_count", cuda_available, METH_NOARGS, nullptr},
+    {"_cuda_is_loaded", cuda_loaded, METH_NOARGS, nullptr},
+    {"_release_cpu_memory", release_memory, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

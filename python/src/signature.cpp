@@ -1,4 +1,4 @@
-#include "signature.h"
+#include "python/src/signature.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -91,13 +91,15 @@ void set_default(Parameter& p, std::string_view text) {
     case Kind::string: p.string = text.substr(1, text.size() - 2); break;
     case Kind::ints: {
       if (text.front() == '(' || text.front() == '[') text = text.substr(1, text.size() - 2);
-      for (const std::string_view piece : split(text)) p.ints.push_back(std::stoll(std::string(piece)));
+      for (const std::string_view piece : split(text))
+        p.ints.push_back(std::stoll(std::string(piece)));
       break;
     }
     case Kind::memory_format:
-      p.fallback.code = static_cast<uint8_t>(text == "torch.contiguous_format" ? MemoryFormat::contiguous
-                                             : text == "torch.channels_last" ? MemoryFormat::channels_last
-                                                                             : MemoryFormat::preserve);
+      p.fallback.code =
+          static_cast<uint8_t>(text == "torch.contiguous_format" ? MemoryFormat::contiguous
+                               : text == "torch.channels_last"   ? MemoryFormat::channels_last
+                                                                 : MemoryFormat::preserve);
       break;
     case Kind::layout: p.fallback.code = static_cast<uint8_t>(Layout::strided); break;
     default: fail<RuntimeError>("signature: no default '{}' for a {}", text, kind_name(p));
@@ -141,8 +143,9 @@ std::string describe(const std::vector<Parameter>& parameters) {
       text += "*, ";
     }
     if (p.kind == Kind::options) {
-      text += "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
-              "bool pin_memory = False, bool requires_grad = False";
+      text +=
+          "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, "
+          "bool pin_memory = False, bool requires_grad = False";
       continue;
     }
     text += std::string(kind_name(p)) + " " + p.text;
@@ -172,8 +175,8 @@ PyTypeObject* named_tuple(const std::string& op, const std::vector<std::string_v
   for (size_t i = 0; i < names.size(); ++i) {
     fields[i].name = (new std::string(names[i]))->c_str();  // types live as long as the process
   }
-  PyStructSequence_Desc description{(new std::string("torch.return_types." + op))->c_str(), "", fields,
-                                    static_cast<int>(names.size())};
+  PyStructSequence_Desc description{(new std::string("torch.return_types." + op))->c_str(), "",
+                                    fields, static_cast<int>(names.size())};
   type = PyStructSequence_NewType(&description);
   if (type) type->tp_repr = named_tuple_repr;
   return type;

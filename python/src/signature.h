@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "binding.h"
-#include "structmember.h"
+#include <structmember.h>
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 
@@ -29,7 +29,7 @@ struct Parameter {
 struct Overload {
   const OpDef* op;
   std::vector<Parameter> parameters;
-  int positional = 0;  // how many may come by position
+  int positional = 0;                   // how many may come by position
   PyTypeObject* result_type = nullptr;  // a named tuple, where results have names
   std::string text;                     // "(Tensor input, int dim, *, torch.dtype dtype = None)"
 };

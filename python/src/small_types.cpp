@@ -3,9 +3,9 @@
 #include <cstring>
 #include <map>
 
-#include "binding.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "python/src/binding.h"
 
 namespace flambeau::python {
 
@@ -13,7 +13,8 @@ PyTypeObject *dtype_type, *device_type, *layout_type, *memory_format_type, *size
 
 namespace {
 
-PyTypeObject* make_type(const char* name, int size, PyType_Slot* slots, unsigned flags = 0, PyObject* bases = nullptr) {
+PyTypeObject* make_type(const char* name, int size, PyType_Slot* slots, unsigned flags = 0,
+                        PyObject* bases = nullptr) {
   PyType_Spec spec{name, size, 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | flags, slots};
   return reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
 }
@@ -25,8 +26,7 @@ void* slot(F* function) {
 // --- Enumerations: dtype, layout, memory format --------------------------------------------------
 
 struct EnumObject {
-  PyObject_HEAD
-  int value;
+  PyObject_HEAD int value;
 };
 int value_of(PyObject* object) { return reinterpret_cast<EnumObject*>(object)->value; }
 
@@ -34,7 +34,8 @@ PyObject* dtypes_made[dtype_count];
 PyObject* layouts_made[3];
 PyObject* formats_made[4];
 constexpr const char* layout_names[] = {"strided", "sparse_coo", "sparse_csr"};
-constexpr const char* format_names[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
+constexpr const char* format_names[] = {"contiguous_format", "preserve_format", "channels_last",
+                                        "channels_last_3d"};
 
 PyObject* make_enum(PyTypeObject* type, int value) {
   auto* object = PyObject_New(EnumObject, type);
@@ -43,35 +44,61 @@ PyObject* make_enum(PyTypeObject* type, int value) {
 }
 
 DType dtype_value(PyObject* self) { return static_cast<DType>(value_of(self)); }
-PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromString(to_text(dtype_value(self)).c_str()); }
+PyObject* dtype_repr(PyObject* self) {
+  return PyUnicode_FromString(to_text(dtype_value(self)).c_str());
+}
 PyObject* dtype_reduce(PyObject* self, PyObject*) {
   return PyUnicode_FromString(std::string(dtype_name(dtype_value(self))).c_str());
 }
-PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromSize_t(item_size(dtype_value(self))); }
-PyObject* dtype_floating(PyObject* self, void*) { return PyBool_FromLong(is_floating(dtype_value(self))); }
-PyObject* dtype_complex(PyObject* self, void*) { return PyBool_FromLong(is_complex(dtype_value(self))); }
-PyObject* dtype_signed(PyObject* self, void*) { return PyBool_FromLong(is_signed(dtype_value(self))); }
-PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap_dtype(to_real(dtype_value(self))); }
-PyObject* dtype_to_complex(PyObject* self, PyObject*) { return wrap_dtype(to_complex(dtype_value(self))); }
+PyObject* dtype_itemsize(PyObject* self, void*) {
+  return PyLong_FromSize_t(item_size(dtype_value(self)));
+}
+PyObject* dtype_floating(PyObject* self, void*) {
+  return PyBool_FromLong(is_floating(dtype_value(self)));
+}
+PyObject* dtype_complex(PyObject* self, void*) {
+  return PyBool_FromLong(is_complex(dtype_value(self)));
+}
+PyObject* dtype_signed(PyObject* self, void*) {
+  return PyBool_FromLong(is_signed(dtype_value(self)));
+}
+PyObject* dtype_to_real(PyObject* self, PyObject*) {
+  return wrap_dtype(to_real(dtype_value(self)));
+}
+PyObject* dtype_to_complex(PyObject* self, PyObject*) {
+  return wrap_dtype(to_complex(dtype_value(self)));
+}
 PyObject* module_name(PyObject*, void*) { return PyUnicode_FromString("flambeau"); }
 
-PyGetSetDef dtype_attributes[] = {{"itemsize", dtype_itemsize, nullptr, "Bytes an element.", nullptr},
-                                  {"is_floating_point", dtype_floating, nullptr, nullptr, nullptr},
-                                  {"is_complex", dtype_complex, nullptr, nullptr, nullptr},
-                                  {"is_signed", dtype_signed, nullptr, nullptr, nullptr},
-                                  {"__module__", module_name, nullptr, nullptr, nullptr},
-                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
-                               {"to_real", dtype_to_real, METH_NOARGS, "The real type of a complex one."},
-                               {"to_complex", dtype_to_complex, METH_NOARGS, "The complex type of a real one."},
-                               {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef dtype_attributes[] = {
+    {"itemsize", dtype_itemsize, nullptr, "Bytes an element.", nullptr},
+    {"is_floating_point", dtype_floating, nullptr, nullptr, nullptr},
+    {"is_complex", dtype_complex, nullptr, nullptr, nullptr},
+    {"is_signed", dtype_signed, nullptr, nullptr, nullptr},
+    {"__module__", module_name, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+    {"to_real", dtype_to_real, METH_NOARGS, "The real type of a complex one."},
+    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex type of a real one."},
+    {nullptr, nullptr, 0, nullptr}};
 
-PyObject* layout_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", layout_names[value_of(self)]); }
-PyObject* layout_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(layout_names[value_of(self)]); }
-PyObject* format_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", format_names[value_of(self)]); }
-PyObject* format_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(format_names[value_of(self)]); }
-PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
-PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyObject* layout_repr(PyObject* self) {
+  return PyUnicode_FromFormat("torch.%s", layout_names[value_of(self)]);
+}
+PyObject* layout_reduce(PyObject* self, PyObject*) {
+  return PyUnicode_FromString(layout_names[value_of(self)]);
+}
+PyObject* format_repr(PyObject* self) {
+  return PyUnicode_FromFormat("torch.%s", format_names[value_of(self)]);
+}
+PyObject* format_reduce(PyObject* self, PyObject*) {
+  return PyUnicode_FromString(format_names[value_of(self)]);
+}
+PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
+PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS, nullptr},
+                                {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef module_attribute[] = {{"__module__", module_name, nullptr, nullptr, nullptr},
                                   {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -80,13 +107,21 @@ bool add_enums(PyObject* module) {
                                {Py_tp_getset, dtype_attributes},
                                {Py_tp_methods, dtype_methods},
                                {0, nullptr}};
-  PyType_Slot layout_slots[] = {{Py_tp_repr, slot(layout_repr)}, {Py_tp_methods, layout_methods}, {Py_tp_getset, module_attribute}, {0, nullptr}};
-  PyType_Slot format_slots[] = {{Py_tp_repr, slot(format_repr)}, {Py_tp_methods, format_methods}, {Py_tp_getset, module_attribute}, {0, nullptr}};
+  PyType_Slot layout_slots[] = {{Py_tp_repr, slot(layout_repr)},
+                                {Py_tp_methods, layout_methods},
+                                {Py_tp_getset, module_attribute},
+                                {0, nullptr}};
+  PyType_Slot format_slots[] = {{Py_tp_repr, slot(format_repr)},
+                                {Py_tp_methods, format_methods},
+                                {Py_tp_getset, module_attribute},
+                                {0, nullptr}};
   const unsigned none = Py_TPFLAGS_DISALLOW_INSTANTIATION;
   dtype_type = make_type("torch.dtype", sizeof(EnumObject), dtype_slots, none);
   layout_type = make_type("torch.layout", sizeof(EnumObject), layout_slots, none);
   memory_format_type = make_type("torch.memory_format", sizeof(EnumObject), format_slots, none);
-  for (const auto& [name, type] : {std::pair{"dtype", dtype_type}, {"layout", layout_type}, {"memory_format", memory_format_type}}) {
+  for (const auto& [name, type] : {std::pair{"dtype", dtype_type},
+                                   {"layout", layout_type},
+                                   {"memory_format", memory_format_type}}) {
     if (PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(type)) < 0) return false;
   }
   for (int i = 0; i < dtype_count; ++i) {
@@ -95,8 +130,9 @@ bool add_enums(PyObject* module) {
     if (PyModule_AddObjectRef(module, name.c_str(), dtypes_made[i]) < 0) return false;
   }
   const std::pair<const char*, DType> aliases[] = {
-      {"float", DType::float32}, {"double", DType::float64}, {"half", DType::float16}, {"long", DType::int64},
-      {"int", DType::int32},     {"short", DType::int16},    {"cfloat", DType::complex64}, {"cdouble", DType::complex128}};
+      {"float", DType::float32},    {"double", DType::float64},    {"half", DType::float16},
+      {"long", DType::int64},       {"int", DType::int32},         {"short", DType::int16},
+      {"cfloat", DType::complex64}, {"cdouble", DType::complex128}};
   for (const auto& [name, dtype] : aliases) {
     if (PyModule_AddObjectRef(module, name, dtypes_made[static_cast<int>(dtype)]) < 0) return false;
   }
@@ -111,11 +147,11 @@ bool add_enums(PyObject* module) {
   return true;
 }
 
-// --- Device ----------------------------------------------------------------------------------------
+// --- Device
+// ----------------------------------------------------------------------------------------
 
 struct DeviceObject {
-  PyObject_HEAD
-  Device device;
+  PyObject_HEAD Device device;
   PyObject* before;  // default devices to restore, while used as context manager
 };
 Device& device_of(PyObject* object) { return reinterpret_cast<DeviceObject*>(object)->device; }
@@ -132,20 +168,26 @@ PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     PyObject *first = nullptr, *index = nullptr;
     if (kwargs && PyDict_GetItemString(kwargs, "device") && PyTuple_GET_SIZE(args) == 0) {
       first = PyDict_GetItemString(kwargs, "device");
-    } else if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &first, &index)) {
+    } else if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names),
+                                            &first, &index)) {
       return nullptr;
     }
     Device device;
     if (!device_from(first, device)) {
-      PyErr_Format(PyExc_TypeError, "device(): argument 'type' (position 1) must be str, not %s", Py_TYPE(first)->tp_name);
+      PyErr_Format(PyExc_TypeError, "device(): argument 'type' (position 1) must be str, not %s",
+                   Py_TYPE(first)->tp_name);
       return nullptr;
     }
     if (index && index != Py_None) {
       int64_t number = 0;
       CHECK(PyUnicode_Check(first) && device.index < 0, RuntimeError,
-            "device(): type (string) must not include an index because index was passed explicitly: {}", to_text(device));
-      CHECK(int_from(index, number), TypeError, "device(): argument 'index' must be int, not {}", Py_TYPE(index)->tp_name);
-      CHECK(number >= 0 && number < 128, RuntimeError, "Device index must not be negative, got {}", number);
+            "device(): type (string) must not include an index because index was passed "
+            "explicitly: {}",
+            to_text(device));
+      CHECK(int_from(index, number), TypeError, "device(): argument 'index' must be int, not {}",
+            Py_TYPE(index)->tp_name);
+      CHECK(number >= 0 && number < 128, RuntimeError, "Device index must not be negative, got {}",
+            number);
       device.index = static_cast<int8_t>(number);
     }
     return new_device(type, device);
@@ -158,7 +200,9 @@ PyObject* device_repr(PyObject* self) {
   return d.index < 0 ? PyUnicode_FromFormat("device(type='%s')", name.c_str())
                      : PyUnicode_FromFormat("device(type='%s', index=%d)", name.c_str(), d.index);
 }
-PyObject* device_str(PyObject* self) { return PyUnicode_FromString(to_text(device_of(self)).c_str()); }
+PyObject* device_str(PyObject* self) {
+  return PyUnicode_FromString(to_text(device_of(self)).c_str());
+}
 Py_hash_t device_hash(PyObject* self) {
   return static_cast<int>(device_of(self).type) * 256 + device_of(self).index + 2;
 }
@@ -177,7 +221,8 @@ PyObject* device_reduce(PyObject* self, PyObject*) {
   const Device d = device_of(self);
   const std::string name(device_type_name(d.type));
   PyObject* type = reinterpret_cast<PyObject*>(device_type);
-  return d.index < 0 ? Py_BuildValue("O(s)", type, name.c_str()) : Py_BuildValue("O(si)", type, name.c_str(), d.index);
+  return d.index < 0 ? Py_BuildValue("O(s)", type, name.c_str())
+                     : Py_BuildValue("O(si)", type, name.c_str(), d.index);
 }
 PyObject* device_enter(PyObject* self, PyObject*) {
   auto* object = reinterpret_cast<DeviceObject*>(self);
@@ -212,16 +257,22 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullp
                                 {nullptr, nullptr, 0, nullptr}};
 
 bool add_device(PyObject* module) {
-  PyType_Slot slots[] = {{Py_tp_new, slot(device_new)},          {Py_tp_repr, slot(device_repr)},
-                         {Py_tp_str, slot(device_str)},          {Py_tp_hash, slot(device_hash)},
-                         {Py_tp_richcompare, slot(device_compare)}, {Py_tp_getset, device_attributes},
-                         {Py_tp_methods, device_methods},        {Py_tp_dealloc, slot(device_dealloc)},
+  PyType_Slot slots[] = {{Py_tp_new, slot(device_new)},
+                         {Py_tp_repr, slot(device_repr)},
+                         {Py_tp_str, slot(device_str)},
+                         {Py_tp_hash, slot(device_hash)},
+                         {Py_tp_richcompare, slot(device_compare)},
+                         {Py_tp_getset, device_attributes},
+                         {Py_tp_methods, device_methods},
+                         {Py_tp_dealloc, slot(device_dealloc)},
                          {0, nullptr}};
   device_type = make_type("torch.device", sizeof(DeviceObject), slots);
-  return device_type && PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(device_type)) == 0;
+  return device_type &&
+         PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(device_type)) == 0;
 }
 
-// --- Size --------------------------------------------------------------------------------------------
+// --- Size
+// --------------------------------------------------------------------------------------------
 
 PyObject* size_from_tuple(PyObject* tuple) {
   Object owned = check(tuple);
@@ -236,7 +287,8 @@ PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
       PyObject* item = PyTuple_GET_ITEM(size.get(), i);
       if (PyLong_Check(item)) continue;
       int64_t value = 0;
-      CHECK(int_from(item, value), TypeError, "torch.Size() takes an iterable of 'int' (item {} is '{}')", i, Py_TYPE(item)->tp_name);
+      CHECK(int_from(item, value), TypeError,
+            "torch.Size() takes an iterable of 'int' (item {} is '{}')", i, Py_TYPE(item)->tp_name);
       PyTuple_SET_ITEM(size.get(), i, check(PyLong_FromLongLong(value)).release());
       Py_DECREF(item);
     }
@@ -265,7 +317,8 @@ PyObject* size_reduce(PyObject* self, PyObject*) {
 PyObject* size_concat(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
     if (!PyTuple_Check(a) || !PyTuple_Check(b)) {
-      PyErr_Format(PyExc_TypeError, "can only concatenate tuple (not \"%s\") to torch.Size", Py_TYPE(b)->tp_name);
+      PyErr_Format(PyExc_TypeError, "can only concatenate tuple (not \"%s\") to torch.Size",
+                   Py_TYPE(b)->tp_name);
       return nullptr;
     }
     return size_from_tuple(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
@@ -285,21 +338,27 @@ PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of
                               {nullptr, nullptr, 0, nullptr}};
 
 bool add_size(PyObject* module) {
-  PyType_Slot slots[] = {{Py_tp_new, slot(size_new)},           {Py_tp_repr, slot(size_repr)},
-                         {Py_tp_methods, size_methods},         {Py_sq_concat, slot(size_concat)},
+  PyType_Slot slots[] = {{Py_tp_new, slot(size_new)},
+                         {Py_tp_repr, slot(size_repr)},
+                         {Py_tp_methods, size_methods},
+                         {Py_sq_concat, slot(size_concat)},
                          {Py_nb_add, slot(size_concat)},
-                         {Py_sq_repeat, slot(size_repeat)},     {Py_mp_subscript, slot(size_subscript)},
+                         {Py_sq_repeat, slot(size_repeat)},
+                         {Py_mp_subscript, slot(size_subscript)},
                          {0, nullptr}};
   Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(&PyTuple_Type)));
   size_type = make_type("torch.Size", 0, slots, 0, bases.get());
-  return size_type && PyModule_AddObjectRef(module, "Size", reinterpret_cast<PyObject*>(size_type)) == 0;
+  return size_type &&
+         PyModule_AddObjectRef(module, "Size", reinterpret_cast<PyObject*>(size_type)) == 0;
 }
 
 }  // namespace
 
 PyObject* wrap_dtype(DType dtype) { return Py_NewRef(dtypes_made[static_cast<int>(dtype)]); }
 PyObject* wrap_layout(Layout layout) { return Py_NewRef(layouts_made[static_cast<int>(layout)]); }
-PyObject* wrap_memory_format(MemoryFormat format) { return Py_NewRef(formats_made[static_cast<int>(format)]); }
+PyObject* wrap_memory_format(MemoryFormat format) {
+  return Py_NewRef(formats_made[static_cast<int>(format)]);
+}
 PyObject* wrap_device(Device device) { return new_device(device_type, device); }
 bool is_dtype(PyObject* object) { return Py_TYPE(object) == dtype_type; }
 DType dtype_of_object(PyObject* object) { return dtype_value(object); }
@@ -332,6 +391,8 @@ PyObject* wrap_size(IntSpan sizes) {
   return size;
 }
 
-bool add_small_types(PyObject* module) { return add_enums(module) && add_device(module) && add_size(module); }
+bool add_small_types(PyObject* module) {
+  return add_enums(module) && add_device(module) && add_size(module);
+}
 
 }  // namespace flambeau::python

@@ -1,7 +1,7 @@
 // CPU kernels that fill contiguous tensors with sequences.
+#include "flambeau/kernels/creation.h"
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/loops.h"
-#include "flambeau/kernels/creation.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -13,7 +13,8 @@ void arange_kernel(const Tensor& out, const Scalar& start, const Scalar& step) {
     const C first = start.to<C>(), by = step.to<C>();
     T* data = out.data<T>();
     parallel_for(0, out.numel(), default_grain, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) data[i] = static_cast<T>(first + by * static_cast<C>(i));
+      for (int64_t i = begin; i < end; ++i)
+        data[i] = static_cast<T>(first + by * static_cast<C>(i));
     });
   });
 }
@@ -31,7 +32,7 @@ void linspace_kernel(const Tensor& out, const Scalar& start, const Scalar& end) 
     parallel_for(0, n, default_grain, [=](int64_t begin, int64_t stop) {
       for (int64_t i = begin; i < stop; ++i) {
         const C value = i < n / 2 || n == 1 ? first + step * static_cast<C>(i)
-                                  : last - step * static_cast<C>(n - 1 - i);
+                                            : last - step * static_cast<C>(n - 1 - i);
         data[i] = static_cast<T>(value);
       }
     });

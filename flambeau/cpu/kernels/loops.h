@@ -92,7 +92,8 @@ void ternary_loop(const TensorIter& iter, F f, int cost = 1) {
                   *b = reinterpret_cast<const T*>(data[2]),
                   *c = reinterpret_cast<const T*>(data[3]);
           IVDEP for (int64_t i = 0; i < n; ++i) {
-            o[i] = static_cast<T>(f(static_cast<C>(a[i]), static_cast<C>(b[i]), static_cast<C>(c[i])));
+            o[i] =
+                static_cast<T>(f(static_cast<C>(a[i]), static_cast<C>(b[i]), static_cast<C>(c[i])));
           }
         } else {
           for (int64_t i = 0; i < n; ++i) {

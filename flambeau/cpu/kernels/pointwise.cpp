@@ -57,7 +57,8 @@ void copy_kernel(const TensorIter& iter) {
     dispatch<dtypes::All>("copy_", iter.dtypes[0], [&](auto to) {
       using To = typename decltype(to)::type;
       if constexpr (!std::is_same_v<From, To>) {
-        unary_loop<To, From>(iter, [](ComputeType<From> x) { return convert<To>(x); }, 1);
+        unary_loop<To, From>(
+            iter, [](ComputeType<From> x) { return convert<To>(x); }, 1);
       }
     });
   });
@@ -75,9 +76,8 @@ void where_kernel(const TensorIter& iter) {
         IVDEP for (int64_t i = 0; i < n; ++i) o[i] = c[i] ? a[i] : b[i];
       } else {
         for (int64_t i = 0; i < n; ++i) {
-          *reinterpret_cast<T*>(data[0] + i * s[0]) =
-              *reinterpret_cast<const T*>(data[1 + (data[1][i * s[1]] ? 1 : 2)] +
-                                          i * s[data[1][i * s[1]] ? 2 : 3]);
+          *reinterpret_cast<T*>(data[0] + i * s[0]) = *reinterpret_cast<const T*>(
+              data[1 + (data[1][i * s[1]] ? 1 : 2)] + i * s[data[1][i * s[1]] ? 2 : 3]);
         }
       }
     });
@@ -89,9 +89,8 @@ void clamp_kernel(const TensorIter& iter) {
   dispatch<dtypes::Real>("clamp", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    ternary_loop<T>(iter, [](C x, C low, C high) {
-      return math::minimum(math::maximum(x, low), high);
-    });
+    ternary_loop<T>(iter,
+                    [](C x, C low, C high) { return math::minimum(math::maximum(x, low), high); });
   });
 }
 KERNEL_FOR(clamp, clamp_kernel)
@@ -100,11 +99,14 @@ void abs_kernel(const TensorIter& iter) {
   dispatch<dtypes::All>("abs", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, bool>) {
-      unary_loop<T, T>(iter, [](T x) { return x; }, 1);
+      unary_loop<T, T>(
+          iter, [](T x) { return x; }, 1);
     } else if constexpr (is_complex_type<T>) {
-      unary_loop<typename T::value_type, T>(iter, [](T x) { return math::abs(x); }, 2);
+      unary_loop<typename T::value_type, T>(
+          iter, [](T x) { return math::abs(x); }, 2);
     } else {
-      unary_loop<T, T>(iter, [](ComputeType<T> x) { return math::abs(x); }, 1);
+      unary_loop<T, T>(
+          iter, [](ComputeType<T> x) { return math::abs(x); }, 1);
     }
   });
 }
@@ -113,13 +115,16 @@ KERNEL_FOR(abs, abs_kernel)
 void bitwise_not_kernel(const TensorIter& iter) {
   dispatch<dtypes::IntegralBool>("bitwise_not", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
-    unary_loop<T, T>(iter, [](T x) {
-      if constexpr (std::is_same_v<T, bool>) {
-        return !x;
-      } else {
-        return static_cast<T>(~x);
-      }
-    }, 1);
+    unary_loop<T, T>(
+        iter,
+        [](T x) {
+          if constexpr (std::is_same_v<T, bool>) {
+            return !x;
+          } else {
+            return static_cast<T>(~x);
+          }
+        },
+        1);
   });
 }
 KERNEL_FOR(bitwise_not, bitwise_not_kernel)
@@ -129,7 +134,8 @@ void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C factor = alpha.to<C>();
-    binary_loop<T, T>(iter, [factor](C a, C b) { return math::plus(a, math::times(factor, b)); }, 1);
+    binary_loop<T, T>(
+        iter, [factor](C a, C b) { return math::plus(a, math::times(factor, b)); }, 1);
   });
 }
 KERNEL_FOR(add_scaled, add_scaled_kernel)
@@ -138,7 +144,8 @@ void pow_kernel(const TensorIter& iter) {
   dispatch<dtypes::Numeric>("pow", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    binary_loop<T, T>(iter, [](C a, C b) { return math::pow(a, b); }, 16);
+    binary_loop<T, T>(
+        iter, [](C a, C b) { return math::pow(a, b); }, 16);
   });
 }
 KERNEL_FOR(pow, pow_kernel)
@@ -148,7 +155,8 @@ void addcmul_kernel(const TensorIter& iter, const Scalar& value) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C v = value.to<C>();
-    ternary_loop<T>(iter, [v](C x, C a, C b) { return math::plus(x, math::times(v, math::times(a, b))); });
+    ternary_loop<T>(
+        iter, [v](C x, C a, C b) { return math::plus(x, math::times(v, math::times(a, b))); });
   });
 }
 KERNEL_FOR(addcmul, addcmul_kernel)
@@ -180,15 +188,18 @@ void round_kernel(const TensorIter& iter, int64_t decimals) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     if (decimals == 0) {
-      unary_loop<T, T>(iter, [](C x) { return math::rint(x); }, 1);
+      unary_loop<T, T>(
+          iter, [](C x) { return math::rint(x); }, 1);
     } else if constexpr (std::is_floating_point_v<C>) {
       const C scale = static_cast<C>(std::pow(10.0, std::abs(static_cast<double>(decimals))));
       const bool up = decimals > 0;
-      unary_loop<T, T>(iter, [=](C x) {
-        return up ? math::rint(x * scale) / scale : math::rint(x / scale) * scale;
-      }, 1);
+      unary_loop<T, T>(
+          iter,
+          [=](C x) { return up ? math::rint(x * scale) / scale : math::rint(x / scale) * scale; },
+          1);
     } else {
-      unary_loop<T, T>(iter, [](C x) { return x; }, 1);
+      unary_loop<T, T>(
+          iter, [](C x) { return x; }, 1);
     }
   });
 }
@@ -199,7 +210,10 @@ void nan_to_num_kernel(const TensorIter& iter, double nan, double posinf, double
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C n = static_cast<C>(nan), up = static_cast<C>(posinf), down = static_cast<C>(neginf);
-    unary_loop<T, T>(iter, [=](C x) { return x != x ? n : math::isinf(x) ? (x > 0 ? up : down) : x; }, 1);
+    unary_loop<T, T>(
+        iter, [=](C x) { return x != x           ? n
+                                : math::isinf(x) ? (x > 0 ? up : down)
+                                                 : x; }, 1);
   });
 }
 KERNEL_FOR(nan_to_num, nan_to_num_kernel)
@@ -209,9 +223,11 @@ void gelu_kernel(const TensorIter& iter, bool tanh_form) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     if (tanh_form) {
-      unary_loop<T, T>(iter, [](C x) { return math::gelu_tanh(x); }, 8);
+      unary_loop<T, T>(
+          iter, [](C x) { return math::gelu_tanh(x); }, 8);
     } else {
-      unary_loop<T, T>(iter, [](C x) { return math::gelu(x); }, 8);
+      unary_loop<T, T>(
+          iter, [](C x) { return math::gelu(x); }, 8);
     }
   });
 }

@@ -17,32 +17,33 @@ void unary_kernel(const TensorIter& iter, const Scalar* params) {
     using Out = std::conditional_t<Predicate, bool, T>;
     const C p = params ? params[0].to<C>() : C(0);
     const C q = Formula::two && params ? params[1].to<C>() : C(0);
-    unary_loop<Out, T>(iter, [p, q](C x) { return Formula::at(x, p, q); }, unary_cost);
+    unary_loop<Out, T>(
+        iter, [p, q](C x) { return Formula::at(x, p, q); }, unary_cost);
   });
 }
 
 }  // namespace
 
-#define FORMULA(name_, value, two_)                                       \
-  struct name_##_formula {                                                \
-    static constexpr const char* name = #name_;                           \
-    static constexpr bool two = two_;                                     \
-    template <class C>                                                    \
-    static auto at(C x, [[maybe_unused]] C p, [[maybe_unused]] C q) {     \
-      using namespace math;                                               \
-      return static_cast<std::common_type_t<decltype(value)>>(value);     \
-    }                                                                     \
+#define FORMULA(name_, value, two_)                                   \
+  struct name_##_formula {                                            \
+    static constexpr const char* name = #name_;                       \
+    static constexpr bool two = two_;                                 \
+    template <class C>                                                \
+    static auto at(C x, [[maybe_unused]] C p, [[maybe_unused]] C q) { \
+      using namespace math;                                           \
+      return static_cast<std::common_type_t<decltype(value)>>(value); \
+    }                                                                 \
   };
 #define UNARY(name, set, value, keeps, gradient, doc) \
-  FORMULA(name, value, false)                            \
+  FORMULA(name, value, false)                         \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
 #define PREDICATE(name, set, value, doc) \
-  FORMULA(name, value, false)               \
+  FORMULA(name, value, false)            \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, true>)
 #define UNARY1(name, p, p_default, set, value, keeps, gradient, doc) \
   UNARY(name, set, value, keeps, gradient, doc)
 #define UNARY2(name, p_name, p_default, q_name, q_default, set, value, keeps, gradient, doc) \
-  FORMULA(name, value, true)                                                                    \
+  FORMULA(name, value, true)                                                                 \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
 #include "flambeau/kernels/unary.def"
 

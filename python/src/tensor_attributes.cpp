@@ -1,0 +1,172 @@
+// The attributes of tensors.
+#include "flambeau/autograd/meta.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+#include "python/src/tensor_parts.h"
+
+namespace flambeau::python {
+namespace {
+
+#define GETTER(name, ...)                                      \
+  PyObject* get_##name(PyObject* self, void*) {                \
+    return guarded([&]() -> PyObject* {                        \
+      const Tensor& tensor [[maybe_unused]] = tensor_of(self); \
+      __VA_ARGS__                                              \
+    });                                                        \
+  }
+GETTER(shape, return wrap_size(tensor.sizes());)
+GETTER(dtype, return wrap_dtype(tensor.dtype());)
+GETTER(device, return wrap_device(tensor.device());)
+GETTER(layout, return wrap_layout(Layout::strided);)
+GETTER(requires_grad, return PyBool_FromLong(tensor.requires_grad());)
+GETTER(is_leaf, return PyBool_FromLong(is_leaf(tensor));)
+GETTER(ndim, return PyLong_FromLongLong(tensor.dim());)
+GETTER(itemsize, return PyLong_FromSize_t(tensor.item_size());)
+GETTER(nbytes,
+       return PyLong_FromLongLong(tensor.numel() * static_cast<int64_t>(tensor.item_size()));)
+GETTER(version, return PyLong_FromUnsignedLong(tensor.version());)
+GETTER(is_cuda, return PyBool_FromLong(tensor.device().is_cuda());)
+GETTER(is_cpu, return PyBool_FromLong(tensor.device().is_cpu());)
+GETTER(is_meta, return PyBool_FromLong(tensor.device().is_meta());)
+GETTER(never, Py_RETURN_FALSE;)
+GETTER(output_nr, return PyLong_FromUnsignedLong(grad_fn(tensor) ? maybe_meta(tensor)->output : 0);)
+GETTER(retains_grad, return PyBool_FromLong(maybe_meta(tensor) && maybe_meta(tensor)->retained_at);)
+GETTER(base, return tensor->view_base ? wrap(Tensor(tensor->view_base)) : Py_NewRef(Py_None);)
+GETTER(grad, return wrap(grad(tensor));)
+GETTER(data, {
+  Tensor plain = make_alias(tensor);
+  plain->version = nullptr;  // .data is outside of what autograd watches
+  return wrap(std::move(plain));
+})
+GETTER(grad_fn, return wrap_node(grad_fn(tensor));)
+GETTER(T, {
+  if (tensor.dim() < 2) return Py_NewRef(self);
+  Dims order;
+  for (int64_t d = tensor.dim() - 1; d >= 0; --d) order.push_back(d);
+  return wrap(permute(tensor, order));
+})
+GETTER(mT, {
+  CHECK(tensor.dim() >= 2, RuntimeError,
+        "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
+        tensor.dim());
+  return wrap(transpose(tensor, -2, -1));
+})
+GETTER(H, {
+  CHECK(tensor.dim() == 2 || tensor.dim() == 0, RuntimeError,
+        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.", tensor.dim());
+  return wrap(tensor.dim() == 0 ? conj(tensor) : conj(transpose(tensor, 0, 1)));
+})
+GETTER(mH, {
+  CHECK(tensor.dim() >= 2, RuntimeError,
+        "tensor.mH is only supported on matrices or batches of matrices. Got {}-D tensor.",
+        tensor.dim());
+  return wrap(conj(transpose(tensor, -2, -1)));
+})
+GETTER(real, return wrap(tensor.is_complex() ? real(tensor) : tensor);)
+GETTER(imag, {
+  CHECK(tensor.is_complex(), TypeError,
+        "imag is not implemented for tensors with non-complex dtypes.");
+  return wrap(imag(tensor));
+})
+GETTER(name, Py_RETURN_NONE;)
+GETTER(backward_hooks, {
+  PyObject* hooks = as_object(self)->backward_hooks;
+  return Py_NewRef(hooks ? hooks : Py_None);
+})
+
+#define SETTER(name, ...)                                      \
+  int set_##name(PyObject* self, PyObject* value, void*) {     \
+    return guarded_int([&]() -> int {                          \
+      const Tensor& tensor [[maybe_unused]] = tensor_of(self); \
+      __VA_ARGS__                                              \
+      return 0;                                                \
+    });                                                        \
+  }
+SETTER(requires_grad, {
+  CHECK(value && PyBool_Check(value), RuntimeError, "requires_grad must be a bool");
+  set_requires_grad(tensor, value == Py_True);
+})
+SETTER(grad, {
+  if (!value || value == Py_None) {
+    set_grad(tensor, Tensor());
+    return 0;
+  }
+  CHECK(is_tensor(value), TypeError,
+        "assigned grad expected to be a Tensor or None but got grad of type {}",
+        Py_TYPE(value)->tp_name);
+  CHECK(value != self, RuntimeError, "can't assign Variable as its own grad");
+  const Tensor& grad = tensor_of(value);
+  CHECK(grad.dtype() == tensor.dtype(), RuntimeError,
+        "assigned grad has data of a different type: expected {}, got {}", tensor.dtype(),
+        grad.dtype());
+  CHECK(grad.device().type == tensor.device().type, RuntimeError,
+        "assigned grad has data located on a different device: expected {}, got {}",
+        tensor.device(), grad.device());
+  CHECK(grad.sizes() == tensor.sizes(), RuntimeError,
+        "assigned grad has data of a different size: expected {}, got {}", tensor.sizes(),
+        grad.sizes());
+  set_grad(tensor, grad);
+})
+SETTER(data, {
+  CHECK(value && is_tensor(value), TypeError, "Variable data has to be a tensor, but got {}",
+        value ? Py_TYPE(value)->tp_name : "nothing");
+  const Tensor& source = tensor_of(value);
+  CHECK(!(tensor.requires_grad() && !is_differentiable(source.dtype())), RuntimeError,
+        "data set to a tensor that requires gradients must be floating point or complex dtype");
+  TensorImpl& impl = *tensor.impl();
+  impl.storage = source.storage();
+  impl.offset = source.offset();
+  impl.dtype = source.dtype();
+  impl.device = source.device();
+  set_geometry(impl, source.sizes(), source.strides());
+})
+SETTER(backward_hooks, {
+  Py_XINCREF(value == Py_None ? nullptr : value);
+  PyObject* old = as_object(self)->backward_hooks;
+  as_object(self)->backward_hooks = value == Py_None ? nullptr : value;
+  Py_XDECREF(old);
+  if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+})
+
+}  // namespace
+
+PyGetSetDef tensor_attributes[] = {
+    {"shape", get_shape, nullptr, "The size of each dimension.", nullptr},
+    {"dtype", get_dtype, nullptr, "The type of the elements.", nullptr},
+    {"device", get_device, nullptr, "Where the elements are.", nullptr},
+    {"layout", get_layout, nullptr, "How the elements are laid out.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are wanted.",
+     nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded op made this tensor.", nullptr},
+    {"grad", get_grad, set_grad, "The gradient that backward() has accumulated.", nullptr},
+    {"grad_fn", get_grad_fn, nullptr, "The node of the graph that made this tensor.", nullptr},
+    {"data", get_data, set_data, "The values, outside of what autograd watches.", nullptr},
+    {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes an element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"T", get_T, nullptr, "With its dimensions reversed.", nullptr},
+    {"mT", get_mT, nullptr, "With its last two dimensions swapped.", nullptr},
+    {"H", get_H, nullptr, "The conjugate transpose of a matrix.", nullptr},
+    {"mH", get_mH, nullptr, "The conjugate transpose of each matrix.", nullptr},
+    {"real", get_real, nullptr, "The real parts.", nullptr},
+    {"imag", get_imag, nullptr, "The imaginary parts.", nullptr},
+    {"is_cuda", get_is_cuda, nullptr, nullptr, nullptr},
+    {"is_cpu", get_is_cpu, nullptr, nullptr, nullptr},
+    {"is_meta", get_is_meta, nullptr, nullptr, nullptr},
+    {"is_sparse", get_never, nullptr, nullptr, nullptr},
+    {"is_sparse_csr", get_never, nullptr, nullptr, nullptr},
+    {"is_quantized", get_never, nullptr, nullptr, nullptr},
+    {"is_mkldnn", get_never, nullptr, nullptr, nullptr},
+    {"is_mps", get_never, nullptr, nullptr, nullptr},
+    {"is_xpu", get_never, nullptr, nullptr, nullptr},
+    {"is_nested", get_never, nullptr, nullptr, nullptr},
+    {"output_nr", get_output_nr, nullptr, nullptr, nullptr},
+    {"retains_grad", get_retains_grad, nullptr, nullptr, nullptr},
+    {"_version", get_version, nullptr, "How often the data has been overwritten.", nullptr},
+    {"_base", get_base, nullptr, "The tensor that this is a view of.", nullptr},
+    {"_backward_hooks", get_backward_hooks, set_backward_hooks, nullptr, nullptr},
+    {"_grad", get_grad, set_grad, nullptr, nullptr},
+    {"name", get_name, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+}  // namespace flambeau::python

@@ -1,0 +1,304 @@
+// The number protocol of tensors: operators, in place too, comparison, conversion to numbers.
+#include "flambeau/autograd/meta.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+#include "python/src/tensor_parts.h"
+
+namespace flambeau::python {
+namespace {
+
+using BinaryFunction = Tensor (*)(const Operand&, const Operand&);
+
+// a op b where one side is a tensor and the other a tensor or a number. NotImplemented for anything
+// else, so that Python tries the other object.
+template <BinaryFunction function>
+PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyObject* b) {
+  return guarded([&]() -> PyObject* {
+    const bool a_is = is_tensor(a), b_is = is_tensor(b);
+    if (overridden(a, b)) [[unlikely]] {
+      PyObject* const args[] = {a_is ? a : b, a_is ? b : a};
+      return call_method(a_is ? name : reflected, args, 2, nullptr);
+    }
+    Scalar number;
+    if (a_is && b_is) {
+      const Tensor &x = tensor_of(a), &y = tensor_of(b);
+      Tensor result;
+      {
+        const GilRelease release(std::max(x.numel(), y.numel()) >= gil_threshold);
+        result = function(x, y);
+      }
+      return wrap(std::move(result));
+    }
+    if (a_is) {
+      if (!scalar_from(b, number)) Py_RETURN_NOTIMPLEMENTED;
+      const Tensor& x = tensor_of(a);
+      Tensor result;
+      {
+        const GilRelease release(x.numel() >= gil_threshold);
+        result = function(x, number);
+      }
+      return wrap(std::move(result));
+    }
+    if (!scalar_from(a, number)) Py_RETURN_NOTIMPLEMENTED;
+    const Tensor& y = tensor_of(b);
+    Tensor result;
+    {
+      const GilRelease release(y.numel() >= gil_threshold);
+      result = function(number, y);
+    }
+    return wrap(std::move(result));
+  });
+}
+
+// Through the method's own parser, for the rest.
+PyObject* through_method(const char* name, PyObject* a, PyObject* b) {
+  PyObject* const args[] = {a, b};
+  PyObject* result = call_method(name, args, 2, nullptr);
+  if (!result && PyErr_ExceptionMatches(PyExc_TypeError) && !is_tensor(b) && !is_number(b)) {
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  return result;
+}
+
+Tensor checked_sub(const Operand& a, const Operand& b);
+Tensor number_floor_divide(const Operand& a, const Operand& b);
+
+#define BINARY_SLOT(slot_name, function, method, reflected)                             \
+  PyObject* slot_name(PyObject* a, PyObject* b) {                                       \
+    return binary_slot<static_cast<BinaryFunction>(function)>(method, reflected, a, b); \
+  }
+BINARY_SLOT(nb_add, flambeau::add, "add", "add")
+BINARY_SLOT(nb_multiply, flambeau::mul, "mul", "mul")
+BINARY_SLOT(nb_true_divide, flambeau::div, "div", "__rtruediv__")
+BINARY_SLOT(nb_and, flambeau::bitwise_and, "bitwise_and", "bitwise_and")
+BINARY_SLOT(nb_or, flambeau::bitwise_or, "bitwise_or", "bitwise_or")
+BINARY_SLOT(nb_xor, flambeau::bitwise_xor, "bitwise_xor", "bitwise_xor")
+BINARY_SLOT(nb_power_two, flambeau::pow, "pow", "__rpow__")
+BINARY_SLOT(nb_subtract, checked_sub, "sub", "__rsub__")
+BINARY_SLOT(nb_floor_divide, number_floor_divide, "floor_divide", "__rfloordiv__")
+BINARY_SLOT(nb_lshift, flambeau::bitwise_left_shift, "bitwise_left_shift", "__rlshift__")
+BINARY_SLOT(nb_rshift, flambeau::bitwise_right_shift, "bitwise_right_shift", "__rrshift__")
+
+bool is_boolean(const Operand& x) {
+  return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
+}
+Tensor checked_sub(const Operand& a, const Operand& b) {
+  CHECK(!is_boolean(a) && !is_boolean(b), NotImplementedError,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+        "invert a mask, use "
+        "the `~` or `logical_not()` operator instead.");
+  return sub(a, b);
+}
+Tensor number_floor_divide(const Operand& a, const Operand& b) { return floor_divide(a, b); }
+
+PyObject* nb_remainder(PyObject* a, PyObject* b) {
+  PyObject* const args[] = {a, b};
+  if (is_tensor(a))
+    return is_tensor(b) || is_number(b) || has_override(b)
+               ? call_method("remainder", args, 2, nullptr)
+               : Py_NewRef(Py_NotImplemented);
+  if (!is_number(a)) Py_RETURN_NOTIMPLEMENTED;
+  PyObject* const reflected[] = {b, a};
+  return call_method("__rmod__", reflected, 2, nullptr);
+}
+
+PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulo) {
+  if (modulo != Py_None) Py_RETURN_NOTIMPLEMENTED;
+  return nb_power_two(a, b);
+}
+
+PyObject* nb_matmul(PyObject* a, PyObject* b) {
+  if (!is_tensor(a) || !is_tensor(b)) {
+    if (!is_tensor(a) || !has_override(b)) Py_RETURN_NOTIMPLEMENTED;
+  }
+  PyObject* const args[] = {a, b};
+  return call_method("matmul", args, 2, nullptr);
+}
+
+using InplaceFunction = Tensor (*)(const Tensor&, const Operand&);
+template <InplaceFunction function>
+PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
+  return guarded([&]() -> PyObject* {
+    if (overridden(self, other)) [[unlikely]]
+      return through_method(name, self, other);
+    const Tensor& x = tensor_of(self);
+    if (is_tensor(other)) {
+      const Tensor& y = tensor_of(other);
+      const GilRelease release(x.numel() >= gil_threshold);
+      function(x, y);
+    } else {
+      Scalar number;
+      if (!scalar_from(other, number)) Py_RETURN_NOTIMPLEMENTED;
+      const GilRelease release(x.numel() >= gil_threshold);
+      function(x, number);
+    }
+    return Py_NewRef(self);
+  });
+}
+Tensor checked_sub_(const Tensor& self, const Operand& other) {
+  CHECK(!is_boolean(self) && !is_boolean(other), NotImplementedError,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+        "invert a mask, use "
+        "the `~` or `logical_not()` operator instead.");
+  return sub_(self, other);
+}
+#define INPLACE_SLOT(slot_name, function, method) \
+  PyObject* slot_name(PyObject* a, PyObject* b) { return inplace_slot<function>(method, a, b); }
+INPLACE_SLOT(nb_inplace_add, flambeau::add_, "add_")
+INPLACE_SLOT(nb_inplace_subtract, checked_sub_, "sub_")
+INPLACE_SLOT(nb_inplace_multiply, flambeau::mul_, "mul_")
+INPLACE_SLOT(nb_inplace_true_divide, flambeau::div_, "div_")
+INPLACE_SLOT(nb_inplace_and, flambeau::bitwise_and_, "bitwise_and_")
+INPLACE_SLOT(nb_inplace_or, flambeau::bitwise_or_, "bitwise_or_")
+INPLACE_SLOT(nb_inplace_xor, flambeau::bitwise_xor_, "bitwise_xor_")
+INPLACE_SLOT(nb_inplace_lshift, flambeau::bitwise_left_shift_, "bitwise_left_shift_")
+INPLACE_SLOT(nb_inplace_rshift, flambeau::bitwise_right_shift_, "bitwise_right_shift_")
+PyObject* nb_inplace_remainder(PyObject* a, PyObject* b) {
+  return through_method("remainder_", a, b);
+}
+PyObject* nb_inplace_power(PyObject* a, PyObject* b, PyObject*) {
+  return through_method("pow_", a, b);
+}
+PyObject* nb_inplace_floor_divide(PyObject* a, PyObject* b) {
+  return through_method("floor_divide_", a, b);
+}
+
+PyObject* unary_method(const char* name, PyObject* self) {
+  PyObject* const args[] = {self};
+  return call_method(name, args, 1, nullptr);
+}
+PyObject* nb_negative(PyObject* self) {
+  if (Py_TYPE(self) != tensor_type) return unary_method("neg", self);
+  return guarded([&] {
+    CHECK(tensor_of(self).dtype() != DType::bool_, NotImplementedError,
+          "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+          "invert a mask, use the "
+          "`~` or `logical_not()` operator instead.");
+    return wrap(neg(tensor_of(self)));
+  });
+}
+PyObject* nb_positive(PyObject* self) { return unary_method("positive", self); }
+PyObject* nb_absolute(PyObject* self) { return unary_method("abs", self); }
+PyObject* nb_invert(PyObject* self) {
+  if (!is_integral(tensor_of(self).dtype(), true)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return nullptr;
+  }
+  return unary_method("bitwise_not", self);
+}
+
+int nb_bool(PyObject* self) {
+  if (overridden(self)) [[unlikely]] {
+    Object value(unary_method("is_nonzero", self));
+    return value ? PyObject_IsTrue(value.get()) : -1;
+  }
+  return guarded_int([&] { return is_nonzero(tensor_of(self)) ? 1 : 0; });
+}
+Scalar number_of(PyObject* self, const char* what) {
+  const Tensor& tensor = tensor_of(self);
+  CHECK(tensor.numel() == 1, ValueError,
+        "only one element tensors can be converted to Python scalars, not {} elements to {}",
+        tensor.numel(), what);
+  return item(tensor);
+}
+PyObject* nb_int(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    const Scalar value = number_of(self, "Scalar");
+    CHECK(!value.is_complex(), TypeError, "can't convert complex to int");
+    if (!value.is_floating())
+      return wrap_scalar(value.is_boolean() ? Scalar(value.to_int()) : value);
+    Object number = check(PyFloat_FromDouble(value.to_double()));
+    return PyNumber_Long(number.get());
+  });
+}
+PyObject* nb_float(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    const Scalar value = number_of(self, "Scalar");
+    CHECK(!value.is_complex() || value.to<std::complex<double>>().imag() == 0, RuntimeError,
+          "value cannot be converted to type double without overflow");
+    return PyFloat_FromDouble(value.to_double());
+  });
+}
+PyObject* nb_index(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& tensor = tensor_of(self);
+    CHECK(tensor.numel() == 1 && is_integral(tensor.dtype(), true), TypeError,
+          "only integer tensors of a single element can be converted to an index");
+    return PyLong_FromLongLong(item(tensor).to_int());
+  });
+}
+PyObject* compare(PyObject* a, PyObject* b, int op) {
+  constexpr const char* names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  constexpr BinaryFunction functions[] = {flambeau::lt, flambeau::le, flambeau::eq,
+                                          flambeau::ne, flambeau::gt, flambeau::ge};
+  return guarded([&]() -> PyObject* {
+    if (overridden(a, b)) [[unlikely]] {
+      return through_method(names[op], a, b);
+    }
+    Scalar number;
+    Tensor result;
+    if (is_tensor(b)) {
+      result = functions[op](tensor_of(a), tensor_of(b));
+    } else if (scalar_from(b, number)) {
+      result = functions[op](tensor_of(a), number);
+    } else {
+      Py_RETURN_NOTIMPLEMENTED;
+    }
+    return wrap(std::move(result));
+  });
+}
+
+template <class F>
+void* slot(F* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+PyObject* tensor_complex(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    const auto value = number_of(self, "Scalar").to<std::complex<double>>();
+    return PyComplex_FromDoubles(value.real(), value.imag());
+  });
+}
+
+std::vector<PyType_Slot> number_slots() {
+  return {{Py_tp_richcompare, slot(compare)},
+          {Py_nb_add, slot(nb_add)},
+          {Py_nb_subtract, slot(nb_subtract)},
+          {Py_nb_multiply, slot(nb_multiply)},
+          {Py_nb_true_divide, slot(nb_true_divide)},
+          {Py_nb_floor_divide, slot(nb_floor_divide)},
+          {Py_nb_remainder, slot(nb_remainder)},
+          {Py_nb_power, slot(nb_power)},
+          {Py_nb_matrix_multiply, slot(nb_matmul)},
+          {Py_nb_and, slot(nb_and)},
+          {Py_nb_or, slot(nb_or)},
+          {Py_nb_xor, slot(nb_xor)},
+          {Py_nb_lshift, slot(nb_lshift)},
+          {Py_nb_rshift, slot(nb_rshift)},
+          {Py_nb_inplace_add, slot(nb_inplace_add)},
+          {Py_nb_inplace_subtract, slot(nb_inplace_subtract)},
+          {Py_nb_inplace_multiply, slot(nb_inplace_multiply)},
+          {Py_nb_inplace_true_divide, slot(nb_inplace_true_divide)},
+          {Py_nb_inplace_floor_divide, slot(nb_inplace_floor_divide)},
+          {Py_nb_inplace_remainder, slot(nb_inplace_remainder)},
+          {Py_nb_inplace_power, slot(nb_inplace_power)},
+          {Py_nb_inplace_and, slot(nb_inplace_and)},
+          {Py_nb_inplace_or, slot(nb_inplace_or)},
+          {Py_nb_inplace_xor, slot(nb_inplace_xor)},
+          {Py_nb_inplace_lshift, slot(nb_inplace_lshift)},
+          {Py_nb_inplace_rshift, slot(nb_inplace_rshift)},
+          {Py_nb_negative, slot(nb_negative)},
+          {Py_nb_positive, slot(nb_positive)},
+          {Py_nb_absolute, slot(nb_absolute)},
+          {Py_nb_invert, slot(nb_invert)},
+          {Py_nb_bool, slot(nb_bool)},
+          {Py_nb_int, slot(nb_int)},
+          {Py_nb_float, slot(nb_float)},
+          {Py_nb_index, slot(nb_index)}};
+}
+
+}  // namespace flambeau::python
