@@ -2,7 +2,6 @@
 // the Python face of the node that Function.apply makes.
 #include <algorithm>
 
-#include <structmember.h>
 #include "flambeau/autograd/engine.h"
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"

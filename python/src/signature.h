@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <structmember.h>
 #include "python/src/binding.h"
 
 namespace flambeau::python {

@@ -9,7 +9,6 @@
 // the object until C++ lets go or Python asks for it again.
 #include <cstddef>
 
-#include <structmember.h>
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
