@@ -29,11 +29,12 @@ struct Reduction {
 using ReduceSlot = Slot<void(const Reduction& r)>;
 
 namespace kernels {
-// Integers and bool add up and multiply in int64; the other dtypes keep theirs.
+// Integers and bool add up in int64; the other dtypes keep theirs. Of unsigned integers there is
+// only uint8.
 inline constinit ReduceSlot sum{"sum"};
 inline constinit ReduceSlot nansum{"nansum"};
 inline constinit ReduceSlot mean{"mean"};
-inline constinit ReduceSlot prod{"prod"};
+inline constinit ReduceSlot prod{"prod"};  // of integers only int64
 inline constinit ReduceSlot amax{"amax"};
 inline constinit ReduceSlot amin{"amin"};
 // Results of type bool.

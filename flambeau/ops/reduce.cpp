@@ -18,8 +18,9 @@ struct Summands {
 Summands summands(const Tensor& input, std::optional<DType> dtype) {
   const DType own = is_integral(input.dtype(), true) ? DType::int64 : input.dtype();
   const DType wanted = dtype.value_or(own);
-  if (wanted == own) return {input, own};
-  return {to(input, wanted), is_integral(wanted, true) ? DType::int64 : wanted};
+  const Tensor x = wanted == own ? input : to(input, wanted);
+  const DType result = is_integral(wanted, true) ? DType::int64 : wanted;
+  return {dtypes::Unsigned.has(x.dtype()) ? to(x, DType::int64) : x, result};
 }
 
 Tensor finish_dtype(Tensor result, std::optional<DType> dtype) {

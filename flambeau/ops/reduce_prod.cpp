@@ -30,8 +30,9 @@ Tensor prod_gradient(const Tensor& g, const Tensor& x, const Tensor& y, int64_t 
 Tensor prod_over(const char* op, const Tensor& input, std::optional<int64_t> dim, bool keepdim,
                  std::optional<DType> dtype) {
   // As for sums: integers are multiplied in int64 and cut afterwards.
-  const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
-  const DType result = is_integral(x.dtype(), true) ? DType::int64 : x.dtype();
+  const Tensor typed = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
+  const DType result = is_integral(typed.dtype(), true) ? DType::int64 : typed.dtype();
+  const Tensor x = typed.dtype() == result ? typed : to(typed, result);
   const DimSet dims = dim ? DimSet::of(*dim, x.dim()) : DimSet::all(x.dim());
   Tensor out = reduce_with(kernels::prod, x, dims, keepdim, result);
   if (Record r{op, out, {x}}) {

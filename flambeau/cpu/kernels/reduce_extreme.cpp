@@ -6,7 +6,7 @@ namespace {
 
 template <template <class> class Op>
 void extreme_kernel(const char* name, const Reduction& r) {
-  dispatch<dtypes::RealBool>(name, r.in_dtype, [&](auto tag) {
+  dispatch<dtypes::RealBool - dtypes::Unsigned>(name, r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     // A bool is compared as the byte that it is.
     using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;

@@ -124,7 +124,7 @@ class IndexReducer {
 
 template <template <class> class Op>
 void index_kernel(const char* name, const Reduction& r) {
-  dispatch<dtypes::RealBool>(name, r.in_dtype, [&](auto tag) {
+  dispatch<dtypes::RealBool - dtypes::Unsigned>(name, r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
     IndexReducer<Stored, Op>(r).run();

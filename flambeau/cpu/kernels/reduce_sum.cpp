@@ -1,21 +1,48 @@
-// CPU kernels of sums, means, products and norms.
+// CPU kernels of sums and means.
 #include "flambeau/cpu/kernels/reduce_loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
+// A sum, or the mean if `count` is given.
 template <class In>
 struct Sum : Adding<Sum<In>, SumLane<In>, SumAcc<In>> {
+  using Acc = SumAcc<In>;
+  int64_t count;
+  explicit Sum(int64_t of) : count(of) {}
   static SumLane<In> value(ComputeType<In> x) { return static_cast<SumLane<In>>(x); }
+  Acc finish(Acc total) const {
+    if (count < 0) return total;
+    if constexpr (is_complex_type<Acc>) {
+      return total / static_cast<typename Acc::value_type>(count);
+    } else {
+      return total / static_cast<Acc>(count);
+    }
+  }
 };
 
+template <class In>
+void add_up(const Reduction& r, int64_t count) {
+  reduce<In, SumOut<In>>(r, Sum<In>(count));
+}
+
 void sum_kernel(const Reduction& r) {
-  dispatch<dtypes::All>("sum", r.in_dtype, [&](auto tag) {
+  constexpr DTypeSet summed =
+      dtypes::FloatingComplex | dtypes::Signed | DType::uint8 | DType::bool_;
+  dispatch<summed>("sum", r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    reduce<T, SumOut<T>>(r, Sum<T>());
+    // A bool is added up as the byte that it is.
+    add_up<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>(r, -1);
   });
 }
 KERNEL_FOR(sum, sum_kernel)
+
+void mean_kernel(const Reduction& r) {
+  dispatch<dtypes::FloatingComplex>("mean", r.in_dtype, [&](auto tag) {
+    add_up<typename decltype(tag)::type>(r, r.count);
+  });
+}
+KERNEL_FOR(mean, mean_kernel)
 
 template <class In>
 struct NanSum : Adding<NanSum<In>, ComputeType<In>> {
@@ -29,49 +56,6 @@ void nansum_kernel(const Reduction& r) {
   });
 }
 KERNEL_FOR(nansum, nansum_kernel)
-
-template <class In>
-struct Mean : Adding<Mean<In>, ComputeType<In>> {
-  using C = ComputeType<In>;
-  int64_t count;
-  explicit Mean(int64_t n) : count(n) {}
-  static C value(C x) { return x; }
-  C finish(C total) const {
-    if constexpr (is_complex_type<C>) {
-      return total / static_cast<typename C::value_type>(count);
-    } else {
-      return total / static_cast<C>(count);
-    }
-  }
-};
-
-void mean_kernel(const Reduction& r) {
-  dispatch<dtypes::FloatingComplex>("mean", r.in_dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    reduce<T, T>(r, Mean<T>(r.count));
-  });
-}
-KERNEL_FOR(mean, mean_kernel)
-
-template <class In>
-struct Product {
-  using Lane = SumAcc<In>;
-  using Acc = Lane;
-  static Lane start() { return Lane(1); }
-  static Lane step(Lane a, ComputeType<In> x) { return math::times(a, static_cast<Lane>(x)); }
-  static Lane join(Lane a, Lane b) { return math::times(a, b); }
-  static Acc widen(Lane a) { return a; }
-  static Acc merge(Acc a, Acc b) { return math::times(a, b); }
-  static Acc finish(Acc a) { return a; }
-};
-
-void prod_kernel(const Reduction& r) {
-  dispatch<dtypes::All>("prod", r.in_dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    reduce<T, SumOut<T>>(r, Product<T>());
-  });
-}
-KERNEL_FOR(prod, prod_kernel)
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -9,81 +9,117 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
+// Loops run over a register, or four, of elements; a rest is copied and filled up to one register.
 template <class C>
-constexpr int chunk = 64 / sizeof(C);  // a register of elements
+constexpr int one = 64 / sizeof(C);
+template <class C>
+constexpr int four = 256 / sizeof(C);
 
-// Calls body(values, i, n) on a row in chunks of constant length; the last is filled up with `rest`.
-template <class T, class Body>
-inline void for_each_chunk(const T* x, int64_t n, ComputeType<T> rest, const Body& body) {
-  using C = ComputeType<T>;
-  constexpr int width = chunk<C>;
-  int64_t i = 0;
-  C values[width];
-  for (; i + width <= n; i += width) {
-    for (int j = 0; j < width; ++j) values[j] = static_cast<C>(x[i + j]);
-    body(values, i, width);
-  }
-  if (i == n) return;
-  for (int j = 0; j < width; ++j) values[j] = rest;
-  for (int64_t j = 0; i + j < n; ++j) values[j] = static_cast<C>(x[i + j]);
-  body(values, i, static_cast<int>(n - i));
-}
-
-template <class C>
-inline C fold_max(const C* lane) {
-  C most = lane[0];
-  for (int j = 1; j < chunk<C>; ++j) most = math::maximum(most, lane[j]);
-  return most;
-}
-template <class C>
+template <int N, class C>
 inline C fold_sum(C* lane) {
-  for (int w = chunk<C> / 2; w > 0; w /= 2) {
-    for (int j = 0; j < w; ++j) lane[j] += lane[j + w];
+  if constexpr (N == 1) {
+    return lane[0];
+  } else {
+    for (int j = 0; j < N / 2; ++j) lane[j] += lane[j + N / 2];
+    return fold_sum<N / 2>(lane);
   }
-  return lane[0];
+}
+template <int N, class C>
+inline C fold_max(C* lane) {
+  if constexpr (N == 1) {
+    return lane[0];
+  } else {
+    for (int j = 0; j < N / 2; ++j) lane[j] = lane[j] > lane[j + N / 2] ? lane[j] : lane[j + N / 2];
+    return fold_max<N / 2>(lane);
+  }
 }
 
+template <int N, class T, class C>
+inline void max_block(const T* x, C* lane) {
+  for (int j = 0; j < N; ++j) {
+    const C v = static_cast<C>(x[j]);
+    lane[j] = v > lane[j] ? v : lane[j];
+  }
+}
+
+// NaN is passed over here: it comes back through the sum of exponentials.
 template <class T>
 ComputeType<T> row_max(const T* x, int64_t n) {
   using C = ComputeType<T>;
   constexpr C lowest = -std::numeric_limits<C>::infinity();
-  C lane[chunk<C>];
-  std::fill_n(lane, chunk<C>, lowest);
-  for_each_chunk(x, n, lowest, [&](const C* v, int64_t, int) {
-    for (int j = 0; j < chunk<C>; ++j) lane[j] = math::maximum(lane[j], v[j]);
-  });
-  return fold_max(lane);
+  int64_t i = 0;
+  C lane[four<C>];
+  std::fill_n(lane, four<C>, lowest);
+  for (; i + four<C> <= n; i += four<C>) max_block<four<C>>(x + i, lane);
+  for (; i + one<C> <= n; i += one<C>) max_block<one<C>>(x + i, lane);
+  if (i < n) {
+    C rest[one<C>];
+    std::fill_n(rest, one<C>, lowest);
+    for (int64_t j = 0; i + j < n; ++j) rest[j] = static_cast<C>(x[i + j]);
+    max_block<one<C>>(rest, lane);
+  }
+  return n < four<C> ? fold_max<one<C>>(lane) : fold_max<four<C>>(lane);
 }
 
-template <class T>
-inline void store_chunk(T* out, const ComputeType<T>* values, int n) {
-  if (n == chunk<ComputeType<T>>) {
-    for (int j = 0; j < chunk<ComputeType<T>>; ++j) out[j] = static_cast<T>(values[j]);
-  } else {
-    for (int j = 0; j < n; ++j) out[j] = static_cast<T>(values[j]);
+// Adds exp(x - most) to the lanes, and leaves it in `out` if Keep.
+template <int N, bool Keep, class T, class C, class Out>
+inline void exp_block(const T* x, C most, Out* out, C* lane) {
+  C v[N];
+  for (int j = 0; j < N; ++j) v[j] = math::exp(static_cast<C>(x[j]) - most);
+  for (int j = 0; j < N; ++j) lane[j] += v[j];
+  if constexpr (Keep) {
+    for (int j = 0; j < N; ++j) out[j] = static_cast<Out>(v[j]);
   }
 }
 
-// The sum of exp(x - most); where `out` is given the exponentials are left there.
-template <class T>
+template <bool Keep, class T>
 ComputeType<T> row_exp_sum(const T* x, int64_t n, ComputeType<T> most, T* out) {
   using C = ComputeType<T>;
-  C lane[chunk<C>] = {};
-  for_each_chunk(x, n, -std::numeric_limits<C>::infinity(), [&](C* v, int64_t i, int m) {
-    for (int j = 0; j < chunk<C>; ++j) v[j] = math::exp(v[j] - most);
-    for (int j = 0; j < chunk<C>; ++j) lane[j] += v[j];
-    if (out) store_chunk(out + i, v, m);
-  });
-  return fold_sum(lane);
+  C lane[four<C>] = {};
+  int64_t i = 0;
+  for (; i + four<C> <= n; i += four<C>) exp_block<four<C>, Keep>(x + i, most, out + i, lane);
+  for (; i + one<C> <= n; i += one<C>) exp_block<one<C>, Keep>(x + i, most, out + i, lane);
+  if (i < n) {
+    C rest[one<C>];
+    std::fill_n(rest, one<C>, -std::numeric_limits<C>::infinity());
+    for (int64_t j = 0; i + j < n; ++j) rest[j] = static_cast<C>(x[i + j]);
+    exp_block<one<C>, true>(rest, most, rest, lane);
+    if constexpr (Keep) {
+      for (int64_t j = 0; i + j < n; ++j) out[i + j] = static_cast<T>(rest[j]);
+    }
+  }
+  return n < four<C> ? fold_sum<one<C>>(lane) : fold_sum<four<C>>(lane);
+}
+
+// A row that fits a register is loaded once.
+template <class T, bool Log>
+void softmax_short_row(const T* x, T* out, int64_t n) {
+  using C = ComputeType<T>;
+  constexpr C lowest = -std::numeric_limits<C>::infinity();
+  C row[one<C>], v[one<C>], lane[one<C>];
+  std::fill_n(row, one<C>, lowest);
+  for (int64_t j = 0; j < n; ++j) row[j] = static_cast<C>(x[j]);
+  C most = row[0];
+  for (int64_t j = 1; j < n; ++j) most = row[j] > most ? row[j] : most;
+  for (int j = 0; j < one<C>; ++j) lane[j] = v[j] = math::exp(row[j] - most);
+  const C total = fold_sum<one<C>>(lane);
+  if constexpr (Log) {
+    const C shift = std::log(total);
+    for (int64_t j = 0; j < n; ++j) out[j] = static_cast<T>(row[j] - most - shift);
+  } else {
+    const C scale = C(1) / total;
+    for (int64_t j = 0; j < n; ++j) out[j] = static_cast<T>(v[j] * scale);
+  }
 }
 
 template <class T, bool Log>
 void softmax_row(const T* x, T* out, int64_t n) {
   using C = ComputeType<T>;
+  if (n <= one<C>) return softmax_short_row<T, Log>(x, out, n);
   const C most = row_max(x, n);
   // Half precision would lose digits by storing exponentials before they are scaled.
   constexpr bool keep = !Log && !is_reduced_type<T>;
-  const C total = row_exp_sum(x, n, most, keep ? out : nullptr);
+  const C total = row_exp_sum<keep>(x, n, most, out);
   if constexpr (Log) {
     const C log_total = std::log(total);
     IVDEP for (int64_t i = 0; i < n; ++i) {
@@ -159,20 +195,16 @@ inline C gradient(C g, C y, C total) {
 template <class T, bool Log>
 void backward_row(const T* g, const T* y, T* out, int64_t n) {
   using C = ComputeType<T>;
-  constexpr int width = 4 * chunk<C>;
-  C lane[width] = {};
+  C lane[four<C>] = {};
   int64_t i = 0;
-  for (; i + width <= n; i += width) {
-    for (int j = 0; j < width; ++j) {
+  for (; i + four<C> <= n; i += four<C>) {
+    for (int j = 0; j < four<C>; ++j) {
       lane[j] += share<Log>(static_cast<C>(g[i + j]), static_cast<C>(y[i + j]));
     }
   }
   C total = 0;
   for (; i < n; ++i) total += share<Log>(static_cast<C>(g[i]), static_cast<C>(y[i]));
-  for (int j = 0; j < chunk<C>; ++j) {
-    lane[j] += lane[j + chunk<C>] + lane[j + 2 * chunk<C>] + lane[j + 3 * chunk<C>];
-  }
-  total += fold_sum(lane);
+  if (n >= four<C>) total += fold_sum<four<C>>(lane);
   IVDEP for (int64_t k = 0; k < n; ++k) {
     out[k] = static_cast<T>(gradient<Log>(static_cast<C>(g[k]), static_cast<C>(y[k]), total));
   }
