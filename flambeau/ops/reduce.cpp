@@ -57,6 +57,14 @@ static Tensor sum_dims(const Tensor& input, std::optional<IntSpan> dim, bool kee
 OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.")
 OP(sum_dims, "sum(input, dim, keepdim=False, *, dtype=None)",
    "The sum of the elements along the given dimensions.")
+// Unless told otherwise, what is written to `out` is added up in its dtype.
+static Tensor sum_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+                      std::optional<DType> dtype, const Tensor& out) {
+  CHECK(!dtype || *dtype == out.dtype(), RuntimeError,
+        "sum(): Expected out tensor to have dtype {}, but got {} instead", *dtype, out.dtype());
+  return write_result(out, sum(input, dim, keepdim, out.dtype()));
+}
+OP_OUT(sum_out, "sum(input, dim, keepdim=False, *, dtype=None, out)")
 
 Tensor sum_to_size(const Tensor& input, IntSpan size) {
   if (input.sizes() == size) return input;
@@ -84,13 +92,17 @@ Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
         "mean(): could not infer output dtype. Optional dtype must be either a floating point or "
         "complex dtype. Got: {}",
         dtype_legacy_name(*dtype));
+  // A mean in half precision is still made in single precision, and rounded once.
+  if (dtype && dtypes::Reduced.has(*dtype) && *dtype != input.dtype()) {
+    return to(mean(to(input, DType::float32), dim, keepdim), *dtype);
+  }
   const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
   const DimSet dims = DimSet::of(dim, x.dim());
   Tensor out = reduce_with(kernels::mean, x, dims, keepdim, x.dtype());
   if (Record r{dim ? "mean.1" : "mean", out, {x}}) {
     const auto count = static_cast<double>(reduced_count(x.sizes(), dims));
     r.wrt(0, [sizes = x->sizes, dims, keepdim, count](const Tensor& g) {
-      return spread_back(g / count, sizes, dims, keepdim);
+      return spread_back(g, sizes, dims, keepdim) / count;
     });
   }
   return out;
@@ -106,12 +118,11 @@ namespace {
 
 Tensor nansum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
               std::optional<DType> dtype) {
-  CHECK(!input.is_complex(), NotImplementedError, "nansum on {} does not support complex inputs",
+  CHECK(!input.is_complex() && !(dtype && is_complex(*dtype)), NotImplementedError, "nansum on {} does not support complex inputs",
         input.device().is_cpu() ? std::string("CPU") : to_text(input.device()));
   // Integers hold no NaN.
-  if (!input.is_floating() || (dtype && !is_floating(*dtype))) {
-    return sum(input, dim, keepdim, dtype);
-  }
+  if (!input.is_floating()) return sum(input, dim, keepdim, dtype);
+  if (dtype && !is_floating(*dtype)) return sum(masked_fill(input, isnan(input), 0.0), dim, keepdim, dtype);
   const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
   const DimSet dims = DimSet::of(dim, x.dim());
   Tensor out = reduce_with(kernels::nansum, x, dims, keepdim, x.dtype());

@@ -40,6 +40,9 @@ void describe_reduction(Reduction& r, const Tensor& input, DimSet dims, const Te
 Tensor reduce_with(const ReduceSlot& slot, const Tensor& input, DimSet dims, bool keepdim,
                    DType out_dtype);
 
+// For out= forms: puts `result` into `out`, resized if need be.
+Tensor write_result(const Tensor& out, const Tensor& result);
+
 // A reduced tensor with its reduced dimensions back, of size one.
 Tensor with_reduced_dims(const Tensor& reduced, IntSpan sizes, DimSet dims, bool keepdim);
 // The same, expanded to the shape of the input.

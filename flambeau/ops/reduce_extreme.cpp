@@ -49,6 +49,7 @@ Tensor extreme_of_all(const char* op, const ReduceSlot& slot, const Tensor& inpu
 
 Pair extreme_with_index(const char* op, const ReduceSlot& slot, const Tensor& input, int64_t dim,
                         bool keepdim) {
+  CHECK(!input.is_complex(), TypeError, "{}(): does not support complex input", op);
   const DimSet dims = DimSet::of(dim, input.dim());
   if (input.dim() > 0) check_not_empty(op, input, IntSpan(dim));
   const Dims shape = reduced_shape(input.sizes(), dims, keepdim);
@@ -87,8 +88,17 @@ Tensor min_all(const Tensor& input) {
   check_not_empty("min", input, std::nullopt);
   return extreme_of_all("min.1", kernels::amin, input);
 }
-Tensor max_of_two(const Tensor& input, const Tensor& other) { return maximum(input, other); }
-Tensor min_of_two(const Tensor& input, const Tensor& other) { return minimum(input, other); }
+void check_real(const char* op, const Tensor& input) {
+  CHECK(!input.is_complex(), TypeError, "{}(): does not support complex input", op);
+}
+Tensor max_of_two(const Tensor& input, const Tensor& other) {
+  check_real("max", input), check_real("max", other);
+  return maximum(input, other);
+}
+Tensor min_of_two(const Tensor& input, const Tensor& other) {
+  check_real("min", input), check_real("min", other);
+  return minimum(input, other);
+}
 Pair max_along(const Tensor& input, int64_t dim, bool keepdim) {
   return extreme_with_index("max", kernels::max_index, input, dim, keepdim);
 }
@@ -112,6 +122,24 @@ Tensor amax(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
 Tensor amin(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
   return extreme("amin", kernels::amin, input, dim, keepdim);
 }
+static void check_same_dtype(const char* op, const Tensor& input, const Tensor& out) {
+  CHECK(input.dtype() == out.dtype(), RuntimeError,
+        "{}(): Expected the dtype for input and out to match, but got {} for input's dtype and {} "
+        "for out's dtype.",
+        op, dtype_legacy_name(input.dtype()), dtype_legacy_name(out.dtype()));
+}
+static Tensor amax_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+                       const Tensor& out) {
+  check_same_dtype("amax", input, out);
+  return write_result(out, amax(input, dim, keepdim));
+}
+static Tensor amin_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+                       const Tensor& out) {
+  check_same_dtype("amin", input, out);
+  return write_result(out, amin(input, dim, keepdim));
+}
+OP_OUT(amax_out, "amax(input, dim=None, keepdim=False, *, out)")
+OP_OUT(amin_out, "amin(input, dim=None, keepdim=False, *, out)")
 OP(amax, "amax(input, dim=None, keepdim=False)",
    "The largest elements along the given dimensions; equal ones share the gradient.")
 OP(amin, "amin(input, dim=None, keepdim=False)",
@@ -145,6 +173,23 @@ Tensor argmax(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
 Tensor argmin(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
   return index_of_extreme("argmin", kernels::min_index, input, dim, keepdim);
 }
+
+void check_index_dtype(const char* op, const Tensor& out) {
+  CHECK(out.dtype() == DType::int64, RuntimeError, "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
+        DType::int64, out.dtype());
+}
+Tensor argmax_out(const Tensor& input, std::optional<int64_t> dim, bool keepdim,
+                  const Tensor& out) {
+  check_index_dtype("argmax", out);
+  return write_result(out, argmax(input, dim, keepdim));
+}
+Tensor argmin_out(const Tensor& input, std::optional<int64_t> dim, bool keepdim,
+                  const Tensor& out) {
+  check_index_dtype("argmin", out);
+  return write_result(out, argmin(input, dim, keepdim));
+}
+OP_OUT(argmax_out, "argmax(input, dim=None, keepdim=False, *, out)")
+OP_OUT(argmin_out, "argmin(input, dim=None, keepdim=False, *, out)")
 OP(argmax, "argmax(input, dim=None, keepdim=False)",
    "The index of the first largest element, of all in row-major order or along dim.")
 OP(argmin, "argmin(input, dim=None, keepdim=False)",

@@ -114,6 +114,14 @@ Tensor reduce_with(const ReduceSlot& slot, const Tensor& input, DimSet dims, boo
   return out;
 }
 
+Tensor write_result(const Tensor& out, const Tensor& result) {
+  const NoGrad off;
+  if (!(out.sizes() == result.sizes())) {
+    resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
+  }
+  return copy_(out, result);
+}
+
 Tensor with_reduced_dims(const Tensor& reduced, IntSpan sizes, DimSet dims, bool keepdim) {
   if (keepdim || reduced.dim() == static_cast<int64_t>(sizes.size())) return reduced;
   return view(reduced.is_contiguous() ? reduced : contiguous(reduced),

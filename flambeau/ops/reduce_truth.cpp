@@ -33,6 +33,31 @@ Tensor all_all(const Tensor& input) {
 Tensor all_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
   return truth(kernels::all, input, truth_dims(input, dim), keepdim);
 }
+// The forms with out=, which must be of type bool or uint8.
+const Tensor& checked_out(const char* op, const Tensor& out) {
+  CHECK(out.dtype() == DType::bool_ || out.dtype() == DType::uint8, RuntimeError,
+        "{} only supports bool tensor for result, got: {}", op, dtype_legacy_name(out.dtype()));
+  return out;
+}
+Tensor any_all_out(const Tensor& input, const Tensor& out) {
+  return write_result(checked_out("any", out), any_all(input));
+}
+Tensor any_along_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+                     const Tensor& out) {
+  return write_result(checked_out("any", out), any_along(input, dim, keepdim));
+}
+Tensor all_all_out(const Tensor& input, const Tensor& out) {
+  return write_result(checked_out("all", out), all_all(input));
+}
+Tensor all_along_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
+                     const Tensor& out) {
+  return write_result(checked_out("all", out), all_along(input, dim, keepdim));
+}
+OP_OUT(any_all_out, "any(input, *, out)")
+OP_OUT(any_along_out, "any(input, dim, keepdim=False, *, out)")
+OP_OUT(all_all_out, "all(input, *, out)")
+OP_OUT(all_along_out, "all(input, dim, keepdim=False, *, out)")
+
 OP(all_all, "all(input)", "Whether no element is zero.")
 OP(all_along, "all(input, dim, keepdim=False)",
    "Whether no element along the given dimensions is zero.")

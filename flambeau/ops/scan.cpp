@@ -102,8 +102,19 @@ Tensor cumprod(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   dim = wrap_dim(dim, input.dim());
   return finish_dtype(running_product(summands(input, dtype), dim), dtype);
 }
-OP_INPLACE(cumprod, "cumprod(input, dim, *, dtype=None)",
-           "The products of the elements up to each along dim.")
+OP(cumprod, "cumprod(input, dim, *, dtype=None)",
+   "The products of the elements up to each along dim.")
+
+// The gradient needs the input, which is about to be overwritten: it gets a copy.
+static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  const Tensor result = cumprod(clone(self), dim, dtype);
+  CHECK(result.dtype() == self.dtype(), RuntimeError,
+        "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
+        self.dtype(), result.dtype());
+  return copy_(self, result);
+}
+OP_METHOD(cumprod_, "cumprod_(self, dim, *, dtype=None)",
+          "Replaces each element by the product of those up to it along dim.")
 
 namespace {
 
@@ -125,9 +136,9 @@ Tensor logcumsumexp_gradient(const Tensor& g, const Tensor& x, const Tensor& y, 
 }
 
 Tensor logcumsumexp(const Tensor& input, int64_t dim) {
+  dim = wrap_dim(dim, input.dim());
   CHECK(input.is_floating(), NotImplementedError,
         "\"logcumsumexp_out_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
-  dim = wrap_dim(dim, input.dim());
   const Tensor x = contiguous(input);
   Tensor out = run(kernels::logcumsumexp, x, dim, false);
   if (Record r{"logcumsumexp", out, {x}}) {

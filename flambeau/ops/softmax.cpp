@@ -45,11 +45,11 @@ struct Family {
 };
 
 Tensor apply(const Family& family, const Tensor& input, int64_t dim, std::optional<DType> dtype) {
+  dim = wrap_dim(dim, input.dim());
   const Tensor typed = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
   CHECK(typed.is_floating(), NotImplementedError,
         "\"{}_lastdim_kernel_impl\" not implemented for '{}'", family.name,
         dtype_legacy_name(typed.dtype()));
-  dim = wrap_dim(dim, typed.dim());
   const Tensor x = contiguous(typed);
   Tensor out = make_tensor(x.sizes(), x.dtype(), x.device());
   family.slot(x.device_type(), x, out, dim);

@@ -45,13 +45,13 @@ Pair make_selected(const Tensor& input, int64_t dim, int64_t size) {
 }
 
 Pair topk(const Tensor& input, int64_t k, int64_t dim, bool largest, bool /*sorted*/) {
-  CHECK(!input.is_complex(), NotImplementedError, "topk does not support complex dtypes, got {}",
-        input.dtype());
-  CHECK(input.dtype() != DType::bool_, NotImplementedError, "topk does not support bool dtypes");
   dim = wrap_dim(dim, input.dim());
   const int64_t size = input.dim() > 0 ? input->sizes[dim] : 1;
   CHECK(k >= 0 && k <= size, RuntimeError,
         "selected index k out of range: topk got k = {} for dimension {} of size {}", k, dim, size);
+  CHECK(!input.is_complex(), TypeError, "topk does not support complex dtypes, got {}",
+        input.dtype());
+  CHECK(input.dtype() != DType::bool_, NotImplementedError, "topk does not support bool dtypes");
   auto [values, indices] = make_selected(input, dim, k);
   // The one element of a zero-dim tensor is the answer even to k = 0.
   const int64_t wanted = input.dim() > 0 ? k : 1;
@@ -80,6 +80,7 @@ Pair select_one(const char* op, const Tensor& input, int64_t dim, bool keepdim,
 Pair kthvalue(const Tensor& input, int64_t k, int64_t dim, bool keepdim) {
   dim = wrap_dim(dim, input.dim());
   const int64_t size = input.dim() > 0 ? input->sizes[dim] : 1;
+  CHECK(size != 0, IndexError, "kthvalue(): Expected reduction dim {} to have non-zero size.", dim);
   CHECK(k >= 1 && k <= size, RuntimeError,
         "kthvalue(): selected number k out of range for dimension {}: k = {}, size {}", dim, k,
         size);

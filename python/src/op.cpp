@@ -76,7 +76,7 @@ void write_out(const std::string& op, const Tensor& out, const Tensor& result) {
   copy_(out, result);
 }
 
-PyObject* into_out(const Family& family, Result& result, PyObject* out) {
+PyObject* into_out(const Family& family, const Overload& overload, Result& result, PyObject* out) {
   if (is_tensor(out)) {
     CHECK(result.form == Result::Form::tensor, TypeError,
           "{}(): argument 'out' must be tuple of Tensors, not Tensor", family.name);
@@ -95,7 +95,7 @@ PyObject* into_out(const Family& family, Result& result, PyObject* out) {
     write_out(family.name, tensor_of(item), result.tensors[i]);
     result.tensors[i] = tensor_of(item);
   }
-  return wrap_tuple(result.tensors, family.overloads[0].result_type);
+  return wrap_tuple(result.tensors, overload.result_type);
 }
 
 // --- The call
@@ -186,7 +186,7 @@ PyObject* call_family(const Family& family, const Call& call) {
     if (is_tensor(out) && !frame.options.dtype) frame.options.dtype = tensor_of(out).dtype();
     const NoGrad off;
     run(overload, frame, result);
-    return into_out(family, result, out);
+    return into_out(family, overload, result, out);
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
   if (!family.inplace_by_copy) {
