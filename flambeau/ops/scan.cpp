@@ -119,7 +119,8 @@ OP_METHOD(cumprod_, "cumprod_(self, dim, *, dtype=None)",
 namespace {
 
 Tensor logcumsumexp_gradient(const Tensor& g, const Tensor& x, const Tensor& y, int64_t dim) {
-  if (!grad_enabled() || x.dim() == 0) {
+  if (x.dim() == 0) return g;
+  if (!grad_enabled()) {
     const Tensor grad = contiguous(g);
     Tensor out = make_tensor(x.sizes(), x.dtype(), x.device());
     kernels::logcumsumexp_backward(x.device_type(), grad, contiguous(x), contiguous(y), out, dim);
