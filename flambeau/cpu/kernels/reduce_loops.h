@@ -189,7 +189,8 @@ class Reducer {
   }
 
   // At most a leaf of elements. Elements that are not neighbours are brought together first.
-  Acc segment(const char* data, int64_t stride, int64_t n) const {
+  // Not inlined: inside the loop of range(), GCC 12 turns it into AVX-512 code that drops elements.
+  [[gnu::noinline]] Acc segment(const char* data, int64_t stride, int64_t n) const {
     if (n <= 2) {
       Lane a = op_.start();
       for (int64_t i = 0; i < n; ++i) a = op_.step(a, load<In>(data + i * stride));

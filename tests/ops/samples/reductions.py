@@ -498,6 +498,16 @@ op(
     result="any",
 )
 op(
+    "nanmedian",
+    call(t(5, **DISTINCT)),
+    call(t(3, 4, **DISTINCT), 1),
+    call(t(3, 4, **DISTINCT), 0, True),
+    call(t(4, values=(3.0, math.nan, 1.0, 2.0)), ref_=lambda x: np.array(2.0), dtypes_="f"),
+    ref=median,
+    dtypes="ihf",
+    result="any",
+)
+op(
     "trace",
     call(t(3, 3)),
     call(t(2, 4)),

@@ -1,0 +1,214 @@
+"""Reductions, scans and sorts where samples do not reach: sizes, layouts, NaN, accuracy, threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+NAN, INF = math.nan, math.inf
+SHAPES = [(1000, 37), (37, 1000), (5, 70000), (70000, 5), (3, 4, 257), (130, 1, 130), (9, 300, 3, 2)]
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(1.0, 2.0, shape)
+
+
+def subsets(rank: int) -> list[tuple[int, ...]]:
+    return [tuple(d for d in range(rank) if bits >> d & 1) for bits in range(1, 1 << rank)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("order", ["as it is", "reversed", "sliced"])
+def test_every_layout_and_every_dimension(shape: tuple[int, ...], order: str) -> None:
+    values = numbers(*shape)
+    tensor = torch.from_numpy(values.astype(np.float32))
+    if order == "reversed":
+        tensor = tensor.permute(*range(len(shape) - 1, -1, -1))
+    elif order == "sliced":
+        tensor = tensor[1:, ..., ::2]
+    exact = tensor.numpy().astype(np.float64)
+    for dims in subsets(exact.ndim):
+        np.testing.assert_allclose(tensor.sum(dims).numpy(), exact.sum(dims), 1e-5, 1e-3)
+        np.testing.assert_allclose(tensor.mean(dims).numpy(), exact.mean(dims), 1e-5, 1e-5)
+        np.testing.assert_array_equal(tensor.amax(dims).numpy(), exact.max(dims).astype(np.float32))
+        np.testing.assert_allclose(tensor.var(dims).numpy(), exact.var(dims, ddof=1), 1e-5)
+        np.testing.assert_array_equal(tensor.gt(0).any(dims).numpy(), (exact > 0).any(dims))
+    for dim in range(exact.ndim):
+        np.testing.assert_array_equal(tensor.argmax(dim).numpy(), exact.argmax(dim))
+        values_, indices = tensor.min(dim)
+        np.testing.assert_array_equal(values_.numpy(), exact.min(dim).astype(np.float32))
+        np.testing.assert_array_equal(indices.numpy(), exact.argmin(dim))
+        np.testing.assert_allclose(tensor.cumsum(dim).numpy(), exact.cumsum(dim), 1e-5, 1e-2)
+        np.testing.assert_array_equal(tensor.sort(dim)[0].numpy(), np.sort(tensor.numpy(), dim))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64"])
+def test_integers_add_up_without_overflow(dtype: str) -> None:
+    values = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 120, (70000, 3))
+    tensor = torch.tensor(values.tolist()).to(getattr(torch, dtype))
+    assert tensor.sum().item() == values.sum()
+    assert tensor.sum(0).tolist() == values.sum(0).tolist()
+    assert tensor.t().contiguous().sum(1).tolist() == values.sum(0).tolist()
+    assert tensor.count_nonzero(0).tolist() == np.count_nonzero(values, 0).tolist()
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+)
+def test_every_length(dtype: str) -> None:
+    """Rows are taken in lanes, registers and rests; no length may lose or repeat an element."""
+    lengths = [*range(1, 300), *(base + rest for base in (2048, 4096, 8192) for rest in range(0, 260, 8))]
+    rng = np.random.default_rng(0)
+    for length in lengths:
+        values = rng.integers(0, 2, length)
+        values[rng.integers(length)] = 1
+        x = torch.from_numpy(values).to(getattr(torch, dtype))
+        strided = torch.stack([x, torch.ones_like(x)], 1)[:, 0]
+        for y in (x, strided):
+            assert y.sum().item() == values.sum(), length
+            assert y.count_nonzero().item() == values.sum(), length
+            assert y.max().item() == 1 and y.min().item() == values.min(), length
+            assert y.all().item() == values.all() and y.any().item(), length
+            assert y.prod().item() == values.min(), length
+            assert y.max(0)[1].item() == values.argmax(), length
+            if y.is_floating_point():
+                assert y.norm(1).item() == values.sum(), length
+                assert y.mean().item() == pytest.approx(values.mean(), rel=1e-3), length
+
+
+def test_long_sums_stay_accurate() -> None:
+    tenth = float(np.float32(0.1))
+    assert torch.full((5_000_000,), 0.1).sum().item() == pytest.approx(tenth * 5_000_000, rel=1e-6)
+    assert torch.full((300_000, 7), 0.1).sum(0).tolist() == pytest.approx([tenth * 300_000] * 7, rel=1e-6)
+    assert torch.full((3, 400_000), 0.1).mean(1).tolist() == pytest.approx([tenth] * 3, rel=1e-6)
+    assert torch.ones(5000, dtype=torch.float16).sum().item() == 5000
+    assert torch.ones(1000, dtype=torch.bfloat16).cumsum(0)[-1].item() == 1000
+    shifted = torch.tensor([1e6, 1e6 + 1, 1e6 + 2])
+    assert shifted.var().item() == 1.0
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    functions: list[Callable[[Any], Any]] = [
+        lambda x: x.sum(),
+        lambda x: x.sum(0),
+        lambda x: x.mean(1),
+        lambda x: x.var(0),
+        lambda x: x.norm(),
+        lambda x: x.softmax(1),
+        lambda x: x.cumsum(0),
+        lambda x: x.sort(1)[1],
+    ]
+    x = torch.from_numpy(numbers(3000, 200).astype(np.float32))
+    threads = torch.get_num_threads()
+    try:
+        for function in functions:
+            torch.set_num_threads(1)
+            alone = function(x)
+            torch.set_num_threads(4)
+            assert torch.equal(function(x), alone)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def same(found: Any, wanted: list[Any]) -> bool:
+    return np.array_equal(np.array(found.tolist()), np.array(wanted), equal_nan=True)
+
+
+def test_nan_is_the_largest_and_the_smallest() -> None:
+    x = torch.tensor([[1.0, NAN, 3.0, NAN], [4.0, 2.0, INF, -INF]])
+    assert same(x.max(1)[0], [NAN, INF]) and x.max(1)[1].tolist() == [1, 2]
+    assert same(x.min(1)[0], [NAN, -INF]) and x.min(1)[1].tolist() == [1, 3]
+    assert same(x.amax(0), [4.0, NAN, INF, NAN])
+    assert x.argmax().item() == 1 and math.isnan(x.max().item())
+    assert same(x.nansum(1), [4.0, NAN]) and same(x.t().max(0)[1], [1, 2])
+    values, indices = x.sort(1)
+    assert same(values, [[1.0, 3.0, NAN, NAN], [-INF, 2.0, 4.0, INF]])
+    assert indices.tolist() == [[0, 2, 1, 3], [3, 1, 0, 2]]
+    assert same(x.sort(1, True)[0], [[NAN, NAN, 3.0, 1.0], [INF, 4.0, 2.0, -INF]])
+    assert same(x.topk(2, 1)[0], [[NAN, NAN], [INF, 4.0]])
+    assert same(x.median(1)[0], [NAN, 2.0]) and same(x.nanmedian(1)[0], [1.0, 2.0])
+    assert same(x.cummax(1)[0], [[1.0, NAN, NAN, NAN], [4.0, 4.0, INF, INF]])
+    assert x.cummax(1)[1].tolist() == [[0, 1, 1, 3], [0, 0, 2, 2]]
+
+
+def test_a_sort_is_stable_in_both_directions() -> None:
+    keys = np.random.default_rng(0).integers(0, 7, 3000)
+    x = torch.tensor(keys.tolist(), dtype=torch.float32)
+    assert x.argsort().tolist() == np.argsort(keys, kind="stable").tolist()
+    assert x.argsort(descending=True).tolist() == np.argsort(-keys, kind="stable").tolist()
+    zeros = torch.tensor([0.0, -0.0, 0.0, -0.0])
+    assert zeros.argsort().tolist() == [0, 1, 2, 3]
+
+
+def test_equal_elements_share_the_gradient_of_an_extreme() -> None:
+    x = torch.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    assert torch.autograd.grad(x.amax(), x)[0].tolist() == [0.0, 0.5, 0.5]
+    assert torch.autograd.grad(x.max(), x)[0].tolist() == [0.0, 0.5, 0.5]
+    assert torch.autograd.grad(x.max(0)[0], x)[0].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_products_pass_gradients_around_zeros() -> None:
+    for zeros in ([0.0, 2.0, 3.0], [0.0, 2.0, 0.0]):
+        x = torch.tensor(zeros, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda v: v.prod(), (x,))
+        assert torch.autograd.gradcheck(lambda v: v.cumprod(0), (x,))
+        assert torch.autograd.gradgradcheck(lambda v: v.cumprod(0), (x,))
+        assert torch.autograd.gradgradcheck(lambda v: v.prod(), (x,))
+
+
+def test_softmax_of_extreme_rows() -> None:
+    x = torch.tensor([[1000.0, 0.0, -1000.0], [-INF, 0.0, 0.0], [-INF, -INF, -INF], [NAN, 0.0, 0.0]])
+    wanted = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [NAN] * 3, [NAN] * 3]
+    assert same(x.softmax(1), wanted) and same(x.t().softmax(0).t(), wanted)
+    assert same(x.log_softmax(1)[0], [0.0, -1000.0, -2000.0])
+    for size in (1, 7, 16, 17, 64, 100, 1000):
+        row = numbers(3, size)
+        exact = np.exp(row) / np.exp(row).sum(1, keepdims=True)
+        found = torch.from_numpy(row.astype(np.float32)).softmax(1).numpy()
+        np.testing.assert_allclose(found, exact, 1e-5)
+
+
+def test_results_have_names() -> None:
+    x = torch.tensor([[2.0, 1.0], [0.0, 3.0]])
+    for name, result in {
+        "max": x.max(1),
+        "min": x.min(1),
+        "sort": x.sort(),
+        "topk": x.topk(1),
+        "kthvalue": x.kthvalue(1),
+        "median": x.median(0),
+        "cummax": x.cummax(0),
+    }.items():
+        assert type(result).__name__ == name
+        assert result.values is result[0] and result.indices is result[1]
+    assert x.aminmax().min.item() == 0 and x.aminmax().max.item() == 3
+    out = (torch.empty(0), torch.empty(0, dtype=torch.int64))
+    assert torch.max(x, 1, out=out).values is out[0] and out[1].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (IndexError, "Dimension out of range", lambda x: x.sum(3)),
+        (RuntimeError, "appears multiple times", lambda x: x.sum((0, -2))),
+        (RuntimeError, "Expected reduction dim to be specified", lambda x: x[:0].max()),
+        (IndexError, "Expected reduction dim 0 to have non-zero size", lambda x: x[:0].max(0)),
+        (NotImplementedError, "could not infer output dtype", lambda x: x.long().mean()),
+        (NotImplementedError, "only support floating point", lambda x: x.long().var()),
+        (RuntimeError, "selected index k out of range", lambda x: x.topk(5)),
+        (RuntimeError, "k out of range", lambda x: x.kthvalue(0)),
+        (RuntimeError, "did not match", lambda x: torch.isclose(x, x.double())),
+        (RuntimeError, "only supports bool", lambda x: torch.any(x, 0, out=torch.empty(0))),
+        (RuntimeError, "not expandable", lambda x: x.sum_to_size(3, 5)),
+        (RuntimeError, "does not have an identity", lambda x: x[:0].norm(INF)),
+    ],
+)
+def test_errors(error: type[Exception], message: str, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(error, match=message):
+        call(torch.arange(6.0).reshape(2, 3))
