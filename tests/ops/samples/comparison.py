@@ -164,4 +164,6 @@ op(
     result="any",
     grad=False,
 )
+op("is_conj", unary_calls(), ref=lambda x: False, result="any", grad=False)
+op("is_neg", unary_calls(), ref=lambda x: False, result="any", grad=False)
 op("numel", unary_calls(), ref=lambda x: x.size, result="any", grad=False)

@@ -218,6 +218,16 @@ op(
     **IN_NN,
 )
 op(
+    "pairwise_distance",
+    call(t(3, 4), t(3, 4)),
+    call(t(3, 4), t(4), 1.0),
+    call(t(0, 2), t(0, 2)),
+    ref=lambda x, y, p=2.0, eps=1e-6: np.sum(np.abs(x - y + eps) ** p, -1) ** (1 / p),
+    dtypes="f",
+    tolerance=10,
+    **IN_NN,
+)
+op(
     "scaled_dot_product_attention",
     call(t(2, 3, 4), t(2, 5, 4), t(2, 5, 3)),
     call(t(1, 3, 2), t(1, 3, 2), t(1, 3, 2), is_causal=True),

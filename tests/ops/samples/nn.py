@@ -177,3 +177,11 @@ op(
     ref=lambda x, lambd: x,
     **FUNCTION,
 )
+op(
+    "rrelu",
+    call(t(3, 4, nonzero=True), 0.2, 0.4),
+    call(t(nonzero=True)),
+    call(t(0, 2)),
+    ref=lambda x, lower=1 / 8, upper=1 / 3: np.where(x > 0, x, x * (lower + upper) / 2),
+    **FUNCTION,
+)

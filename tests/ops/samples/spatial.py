@@ -238,3 +238,47 @@ for rank, shape in ((1, (1, 2, 5)), (2, (1, 1, 4, 5)), (3, (1, 1, 2, 3, 4))):
         empty="PyTorch's ranks differ",
         **SPATIAL,
     )
+
+
+def pixel_shuffle(x: Array, r: int) -> Array:
+    *outer, c, h, w = x.shape
+    parts = x.reshape(*outer, c // (r * r), r, r, h, w)
+    n = len(outer)
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return parts.transpose(order).reshape(*outer, c // (r * r), h * r, w * r)
+
+
+def pixel_unshuffle(x: Array, r: int) -> Array:
+    *outer, c, h, w = x.shape
+    n = len(outer)
+    parts = x.reshape(*outer, c, h // r, r, w // r, r)
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return parts.transpose(order).reshape(*outer, c * r * r, h // r, w // r)
+
+
+op(
+    "pixel_shuffle",
+    call(t(1, 4, 2, 3), 2),
+    call(t(4, 1, 2), 2),
+    call(t(0, 4, 2, 2), 2),
+    ref=pixel_shuffle,
+    **SPATIAL,
+)
+op(
+    "pixel_unshuffle",
+    call(t(1, 1, 4, 6), 2),
+    call(t(1, 2, 4), 2),
+    call(t(0, 1, 4, 4), 2),
+    ref=pixel_unshuffle,
+    **SPATIAL,
+)
+op(
+    "channel_shuffle",
+    call(t(1, 4, 2), 2),
+    call(t(2, 6, 1, 1), 3),
+    ref=lambda x, g: np.swapaxes(x.reshape(x.shape[0], g, -1, *x.shape[2:]), 1, 2).reshape(x.shape),
+    empty="PyTorch refuses",
+    where="nn.functional",
+    zero_dim="it takes channels",
+    dtypes="f",
+)
