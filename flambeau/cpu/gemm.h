@@ -37,7 +37,8 @@ struct BlasMatrix {
   int64_t ld;
 };
 
-// out[m, n] = alpha * a @ b + beta * out, row-major. All threads, unless already in a parallel region.
+// out[m, n] = alpha * a @ b + beta * out, row-major. All threads, unless already in a parallel
+// region.
 void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float> a,
            BlasMatrix<const float> b, float beta, float* out, int64_t ld_out);
 // The same for double and complex numbers, through OpenBLAS, split among our threads.

@@ -49,7 +49,8 @@ void composed_backward(const Tensor& g, const Tensor& x, const Tensor& weight, c
   const Tensor scale = weight.defined() ? invstd * per_channel(weight, x) : invstd;
   out[0] = scale * g;
   if (s.from_batch) {
-    out[0] = scale * (g - flambeau::mean(g, over, true) - normal * flambeau::mean(g * normal, over, true));
+    out[0] = scale *
+             (g - flambeau::mean(g, over, true) - normal * flambeau::mean(g * normal, over, true));
   }
   out[1] = sum(g * normal, over, false);
   out[2] = sum(g, over, false);
@@ -95,8 +96,8 @@ struct BatchNormRule {
 };
 
 void check_vector(const char* name, const Tensor& vector, int64_t channels) {
-  CHECK(!vector.defined() || vector.numel() == channels, RuntimeError, "{} should contain {} elements not {}",
-        name, channels, vector.numel());
+  CHECK(!vector.defined() || vector.numel() == channels, RuntimeError,
+        "{} should contain {} elements not {}", name, channels, vector.numel());
 }
 
 void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -110,17 +111,18 @@ void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& b
   check_vector("running_var", running_var, channels);
   check_vector("weight", weight, channels);
   check_vector("bias", bias, channels);
-  CHECK(input.dim() > 1, RuntimeError, "batch_norm: expected an input of at least 2 dimensions, got {}",
-        input.sizes());
+  CHECK(input.dim() > 1, RuntimeError,
+        "batch_norm: expected an input of at least 2 dimensions, got {}", input.sizes());
   CHECK(input.is_floating(), NotImplementedError, "\"batch_norm\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
   for (const Tensor* other : {&weight, &bias, &running_mean, &running_var}) {
     if (!other->defined()) continue;
     // Half precision goes with parameters of its own type or of float.
-    const bool fits = other->dtype() == input.dtype() || (dtypes::Reduced.has(input.dtype()) &&
-                                                          other->dtype() == DType::float32);
+    const bool fits = other->dtype() == input.dtype() ||
+                      (dtypes::Reduced.has(input.dtype()) && other->dtype() == DType::float32);
     CHECK(fits, RuntimeError,
-          "mixed dtype (CPU): all inputs must share same datatype. (batch_norm: input {}, parameter {})",
+          "mixed dtype (CPU): all inputs must share same datatype. (batch_norm: input {}, "
+          "parameter {})",
           input.dtype(), other->dtype());
   }
 }
@@ -147,7 +149,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
     if (training) {
       s.mean = make_tensor({channels}, stat_dtype(x.dtype()), x.device());
       var = empty_like(s.mean);
-      const double count = static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(channels, 1));
+      const double count =
+          static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(channels, 1));
       if (x.numel() != 0) {
         kernels::channel_stats(x.device_type(), x, s.mean, var);
         update_running(running_mean, s.mean, momentum);
@@ -169,15 +172,17 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   }
   return out;
 }
-OP_FUNCTION(batch_norm,
-            "batch_norm(input, weight=None, bias=None, running_mean=None, running_var=None, training, "
-            "momentum, eps, cudnn_enabled=True)",
-            "Normalizes each channel with the statistics of the batch or with the running ones.")
+OP_FUNCTION(
+    batch_norm,
+    "batch_norm(input, weight=None, bias=None, running_mean=None, running_var=None, training, "
+    "momentum, eps, cudnn_enabled=True)",
+    "Normalizes each channel with the statistics of the batch or with the running ones.")
 
 // A vector of channels repeated for every sample.
 Tensor repeated(const Tensor& vector, int64_t samples) {
   if (!vector.defined()) return vector;
-  return reshape(expand(unsqueeze(vector, 0), {samples, vector.numel()}), {samples * vector.numel()});
+  return reshape(expand(unsqueeze(vector, 0), {samples, vector.numel()}),
+                 {samples * vector.numel()});
 }
 
 Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -185,8 +190,8 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
                      double momentum, double eps, bool cudnn_enabled) {
   CHECK(use_input_stats || (running_mean.defined() && running_var.defined()), RuntimeError,
         "Expected running_mean and running_var to be defined when use_input_stats is false");
-  CHECK(input.dim() > 1, RuntimeError, "instance_norm: expected an input of at least 2 dimensions, got {}",
-        input.sizes());
+  CHECK(input.dim() > 1, RuntimeError,
+        "instance_norm: expected an input of at least 2 dimensions, got {}", input.sizes());
   // Each sample's channels are channels of one large sample.
   const int64_t samples = input.sizes()[0], channels = input.sizes()[1];
   check_vector("running_mean", running_mean, channels);
@@ -197,12 +202,14 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
   shape[0] = 1;
   shape[1] = checked_multiply(samples, channels);
   const Tensor mean = repeated(running_mean, samples), var = repeated(running_var, samples);
-  const Tensor out = batch_norm(reshape(input, shape), repeated(weight, samples), repeated(bias, samples),
-                                mean, var, use_input_stats, momentum, eps, cudnn_enabled);
+  const Tensor out =
+      batch_norm(reshape(input, shape), repeated(weight, samples), repeated(bias, samples), mean,
+                 var, use_input_stats, momentum, eps, cudnn_enabled);
   if (use_input_stats) {
     const NoGrad off;
     const auto average = [&](const Tensor& running, const Tensor& each) {
-      if (running.defined()) copy_(running, flambeau::mean(reshape(each, {samples, channels}), IntSpan{0}, false));
+      if (running.defined())
+        copy_(running, flambeau::mean(reshape(each, {samples, channels}), IntSpan{0}, false));
     };
     average(running_mean, mean);
     average(running_var, var);

@@ -13,12 +13,15 @@ namespace {
 
 Tensor maybe_conj(const Tensor& x) { return x.is_complex() ? conj_physical(x) : x; }
 
-// --- The three bilinear functions ------------------------------------------------------------------
+// --- The three bilinear functions
+// ------------------------------------------------------------------
 
 Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& bias, IntSpan y_sizes,
                 const ConvGeometry& geometry);
-Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes, const ConvGeometry& geometry);
-Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes, const ConvGeometry& geometry);
+Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes,
+                      const ConvGeometry& geometry);
+Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes,
+                       const ConvGeometry& geometry);
 
 // Channels last if one of the operands is.
 MemoryFormat common_format(const Tensor& a, const Tensor& b) {
@@ -46,14 +49,15 @@ Tensor bias_gradient(const Tensor& g) {
 }
 
 // Both gradients that read the input, in one pass over it.
-std::pair<Tensor, Tensor> weight_and_bias_gradients(const Tensor& g, const Tensor& x, IntSpan w_sizes,
-                                                    const ConvGeometry& geometry) {
+std::pair<Tensor, Tensor> weight_and_bias_gradients(const Tensor& g, const Tensor& x,
+                                                    IntSpan w_sizes, const ConvGeometry& geometry) {
   const NoGrad off;
   const MemoryFormat format = common_format(x, g);
-  Tensor grad_w = empty_in(w_sizes, format, g), grad_b = make_tensor({w_sizes[0]}, g.dtype(), g.device());
+  Tensor grad_w = empty_in(w_sizes, format, g),
+         grad_b = make_tensor({w_sizes[0]}, g.dtype(), g.device());
   if (g.numel() == 0 || x.numel() == 0) return {zero_(grad_w), bias_gradient(g)};
-  kernels::conv_weight(g.device_type(), contiguous(g, format), contiguous(x, format), grad_w, grad_b,
-                       geometry);
+  kernels::conv_weight(g.device_type(), contiguous(g, format), contiguous(x, format), grad_w,
+                       grad_b, geometry);
   return {grad_w, grad_b};
 }
 
@@ -90,7 +94,8 @@ Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& bias, IntSpan y_
     }
   }
   if (Record r{"convolution", y, {x, w, bias}}) {
-    ConvRule rule{{}, {}, x.sizes().dims(), w.sizes().dims(), geometry, r.wants(0), r.wants(1), r.wants(2)};
+    ConvRule rule{{},       {},         x.sizes().dims(), w.sizes().dims(),
+                  geometry, r.wants(0), r.wants(1),       r.wants(2)};
     if (rule.wants_x) rule.w = r.save(w);
     if (rule.wants_w) rule.x = r.save(x);
     r.all(std::move(rule));
@@ -98,7 +103,8 @@ Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& bias, IntSpan y_
   return y;
 }
 
-Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes, const ConvGeometry& geometry) {
+Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes,
+                      const ConvGeometry& geometry) {
   const MemoryFormat format = common_format(g, w);
   Tensor x = empty_in(x_sizes, format, g);
   {
@@ -120,7 +126,8 @@ Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes, const C
   return x;
 }
 
-Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes, const ConvGeometry& geometry) {
+Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes,
+                       const ConvGeometry& geometry) {
   const MemoryFormat format = common_format(x, g);
   Tensor w = empty_in(w_sizes, format, g);
   {
@@ -143,7 +150,8 @@ Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes, const 
   return w;
 }
 
-// --- Arguments ---------------------------------------------------------------------------------------
+// --- Arguments
+// ---------------------------------------------------------------------------------------
 
 // One value a spatial dimension, or one for all.
 Dims expand_values(const char* name, IntSpan values, size_t rank) {
@@ -171,8 +179,8 @@ ConvGeometry check_geometry(size_t rank, IntSpan stride, IntSpan padding, IntSpa
   CHECK(groups > 0, RuntimeError, "non-positive groups is not supported, got groups={}", groups);
   CHECK(!any_below(g.padding, 0), RuntimeError, "negative padding is not supported, got padding={}",
         g.padding);
-  CHECK(!any_below(g.stride, 1), RuntimeError, "non-positive stride is not supported, got stride={}",
-        g.stride);
+  CHECK(!any_below(g.stride, 1), RuntimeError,
+        "non-positive stride is not supported, got stride={}", g.stride);
   CHECK(!any_below(g.dilation, 1), RuntimeError, "dilation should be greater than zero, but got {}",
         g.dilation);
   return g;
@@ -182,13 +190,14 @@ void check_operands(const char* op, size_t rank, const Tensor& input, const Tens
                     const Tensor& bias) {
   const size_t dims = input.dim();
   CHECK(dims == rank + 1 || dims == rank + 2, RuntimeError,
-        "Expected {}D (unbatched) or {}D (batched) input to {}, but got input of size: {}", rank + 1,
-        rank + 2, op, input.sizes());
+        "Expected {}D (unbatched) or {}D (batched) input to {}, but got input of size: {}",
+        rank + 1, rank + 2, op, input.sizes());
   CHECK(static_cast<size_t>(weight.dim()) == rank + 2, RuntimeError,
         "{}: expected weight with {} dimensions, but got weight of size {}", op, rank + 2,
         weight.sizes());
   CHECK(input.dtype() == weight.dtype(), RuntimeError,
-        "Input type ({}) and weight type ({}) should be the same: expected scalar type {} but found {}",
+        "Input type ({}) and weight type ({}) should be the same: expected scalar type {} but "
+        "found {}",
         cpp_type_name(input.dtype()), cpp_type_name(weight.dtype()),
         dtype_legacy_name(input.dtype()), dtype_legacy_name(weight.dtype()));
   if (bias.defined()) {
@@ -204,19 +213,23 @@ void check_operands(const char* op, size_t rank, const Tensor& input, const Tens
 void check_channels(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t groups) {
   const IntSpan w = weight.sizes();
   CHECK(w[0] >= groups, RuntimeError,
-        "Given groups={}, expected weight to be at least {} at dimension 0, but got weight of size {} "
+        "Given groups={}, expected weight to be at least {} at dimension 0, but got weight of size "
+        "{} "
         "instead",
         groups, groups, w);
   CHECK(w[0] % groups == 0, RuntimeError,
-        "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size "
+        "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of "
+        "size "
         "[{}] instead",
         groups, groups, w);
   CHECK(input.sizes()[1] == w[1] * groups, RuntimeError,
-        "Given groups={}, weight of size {}, expected input{} to have {} channels, but got {} channels "
+        "Given groups={}, weight of size {}, expected input{} to have {} channels, but got {} "
+        "channels "
         "instead",
         groups, w, input.sizes(), w[1] * groups, input.sizes()[1]);
   CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == w[0]), RuntimeError,
-        "Given weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of "
+        "Given weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias "
+        "of "
         "size {} instead",
         w, w[0], bias.sizes());
 }
@@ -238,7 +251,8 @@ Dims conv_sizes(const Tensor& input, const Tensor& weight, const ConvGeometry& g
   return sizes;
 }
 
-// --- conv1d, conv2d, conv3d --------------------------------------------------------------------------
+// --- conv1d, conv2d, conv3d
+// --------------------------------------------------------------------------
 
 template <class Sizes>
 Tensor run_conv(size_t rank, const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -267,8 +281,9 @@ Tensor conv_named(const char* op, size_t rank, const Tensor& input, const Tensor
   CHECK(padding == "same", RuntimeError, "Invalid padding string: '{}'", padding);
   check_operands(op, rank, input, weight, bias);
   ConvGeometry geometry = check_geometry(rank, stride, int64_t{0}, dilation, groups);
-  CHECK(std::all_of(geometry.stride.begin(), geometry.stride.end(), [](int64_t s) { return s == 1; }),
-        RuntimeError, "padding='same' is not supported for strided convolutions");
+  CHECK(
+      std::all_of(geometry.stride.begin(), geometry.stride.end(), [](int64_t s) { return s == 1; }),
+      RuntimeError, "padding='same' is not supported for strided convolutions");
   for (size_t d = 0; d < rank; ++d) {
     geometry.padding[d] = geometry.dilation[d] * (weight.sizes()[d + 2] - 1) / 2;
   }
@@ -279,17 +294,19 @@ Tensor conv_named(const char* op, size_t rank, const Tensor& input, const Tensor
   });
 }
 
-#define CONV(name, rank)                                                                                 \
+#define CONV(name, rank)                                                                           \
   Tensor name(const Tensor& input, const Tensor& weight, const Tensor& bias, IntSpan stride,       \
               IntSpan padding, IntSpan dilation, int64_t groups) {                                 \
     return conv(#name, rank, input, weight, bias, stride, padding, dilation, groups);              \
   }                                                                                                \
   Tensor name##_named(const Tensor& input, const Tensor& weight, const Tensor& bias,               \
-                      IntSpan stride, std::string_view padding, IntSpan dilation, int64_t groups) { \
+                      IntSpan stride, std::string_view padding, IntSpan dilation,                  \
+                      int64_t groups) {                                                            \
     return conv_named(#name, rank, input, weight, bias, stride, padding, dilation, groups);        \
   }                                                                                                \
   OP_FUNCTION(name, #name "(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)", \
-              "Cross-correlates input (N, C, " #rank " spatial dimensions) with weight (O, C / groups, kernel).") \
+              "Cross-correlates input (N, C, " #rank                                               \
+              " spatial dimensions) with weight (O, C / groups, kernel).")                         \
   OP_FUNCTION(name##_named,                                                                        \
               #name "(input, weight, bias=None, stride=1, padding='valid', dilation=1, groups=1)", \
               "The same with padding 'valid' (none) or 'same' (the output has the input's size).")
@@ -298,7 +315,8 @@ CONV(conv2d, 2)
 CONV(conv3d, 3)
 #undef CONV
 
-// --- Transposed convolutions -------------------------------------------------------------------------
+// --- Transposed convolutions
+// -------------------------------------------------------------------------
 
 Dims transposed_sizes(const Tensor& x, const Tensor& weight, const ConvGeometry& g,
                       IntSpan output_padding) {
@@ -306,16 +324,18 @@ Dims transposed_sizes(const Tensor& x, const Tensor& weight, const ConvGeometry&
   for (size_t d = 0; d < g.stride.size(); ++d) {
     CHECK(output_padding[d] >= 0, RuntimeError, "negative output_padding is not supported, got {}",
           output_padding);
-    CHECK(output_padding[d] < g.stride[d] || output_padding[d] < g.dilation[d], RuntimeError,
-          "output padding must be smaller than either stride or dilation, but got output_padding: {} "
-          "stride: {} dilation: {}",
-          output_padding, g.stride, g.dilation);
+    CHECK(
+        output_padding[d] < g.stride[d] || output_padding[d] < g.dilation[d], RuntimeError,
+        "output padding must be smaller than either stride or dilation, but got output_padding: {} "
+        "stride: {} dilation: {}",
+        output_padding, g.stride, g.dilation);
     sizes.push_back((x.sizes()[d + 2] - 1) * g.stride[d] - 2 * g.padding[d] +
                     g.dilation[d] * (weight.sizes()[d + 2] - 1) + output_padding[d] + 1);
-    CHECK(sizes.back() > 0, RuntimeError,
-          "Given input size per channel: ({}). Calculated output size per channel: ({}). Output size "
-          "is too small",
-          joined(x.sizes().from(2)), joined(IntSpan(sizes).from(2)));
+    CHECK(
+        sizes.back() > 0, RuntimeError,
+        "Given input size per channel: ({}). Calculated output size per channel: ({}). Output size "
+        "is too small",
+        joined(x.sizes().from(2)), joined(IntSpan(sizes).from(2)));
   }
   return sizes;
 }
@@ -333,14 +353,16 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
         "channels instead",
         weight.sizes(), x.sizes(), weight.sizes()[0], x.sizes()[1]);
   CHECK(weight.sizes()[0] % groups == 0, RuntimeError,
-        "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size "
+        "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of "
+        "size "
         "[{}] instead",
         groups, groups, weight.sizes());
   const int64_t channels = weight.sizes()[1] * groups;
-  CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == channels), RuntimeError,
-        "Given transposed=1, weight of size {}, expected bias to be 1-dimensional with {} elements, "
-        "but got bias of size {} instead",
-        weight.sizes(), channels, bias.sizes());
+  CHECK(
+      !bias.defined() || (bias.dim() == 1 && bias.numel() == channels), RuntimeError,
+      "Given transposed=1, weight of size {}, expected bias to be 1-dimensional with {} elements, "
+      "but got bias of size {} instead",
+      weight.sizes(), channels, bias.sizes());
   const Dims sizes = transposed_sizes(x, weight, geometry, extra);
   Tensor y = convolve_input(x, weight, sizes, geometry);
   if (bias.defined()) {
@@ -351,15 +373,17 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
   return batched ? y : squeeze(y, int64_t{0});
 }
 
-#define CONV_TRANSPOSE(name, rank)                                                                 \
-  Tensor name(const Tensor& input, const Tensor& weight, const Tensor& bias, IntSpan stride,       \
-              IntSpan padding, IntSpan output_padding, int64_t groups, IntSpan dilation) {         \
-    return conv_transpose(#name, rank, input, weight, bias, stride, padding, output_padding,       \
-                          groups, dilation);                                                       \
-  }                                                                                                \
-  OP_FUNCTION(name,                                                                                \
-              #name "(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)", \
-              "The adjoint of a convolution in its input, which enlarges by the stride.")
+#define CONV_TRANSPOSE(name, rank)                                                               \
+  Tensor name(const Tensor& input, const Tensor& weight, const Tensor& bias, IntSpan stride,     \
+              IntSpan padding, IntSpan output_padding, int64_t groups, IntSpan dilation) {       \
+    return conv_transpose(#name, rank, input, weight, bias, stride, padding, output_padding,     \
+                          groups, dilation);                                                     \
+  }                                                                                              \
+  OP_FUNCTION(                                                                                   \
+      name,                                                                                      \
+      #name                                                                                      \
+      "(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)", \
+      "The adjoint of a convolution in its input, which enlarges by the stride.")
 CONV_TRANSPOSE(conv_transpose1d, 1)
 CONV_TRANSPOSE(conv_transpose2d, 2)
 CONV_TRANSPOSE(conv_transpose3d, 3)

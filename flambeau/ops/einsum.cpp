@@ -59,9 +59,7 @@ class Parser {
   }
 
  private:
-  Labels& current() {
-    return equation_.has_output ? equation_.output : equation_.operands.back();
-  }
+  Labels& current() { return equation_.has_output ? equation_.output : equation_.operands.back(); }
 
   void take_ellipsis() {
     const bool output = equation_.has_output;
@@ -376,10 +374,11 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
     CHECK(operands[i].dtype() == operands[0].dtype(), RuntimeError,
           "expected scalar type {} but found {}", dtype_legacy_name(operands[0].dtype()),
           dtype_legacy_name(operands[i].dtype()));
-    CHECK(operands[i].device() == operands[0].device(), RuntimeError,
-          "einsum(): Expected all tensors to be on the same device, but found at least two devices, "
-          "{} and {}!",
-          operands[0].device(), operands[i].device());
+    CHECK(
+        operands[i].device() == operands[0].device(), RuntimeError,
+        "einsum(): Expected all tensors to be on the same device, but found at least two devices, "
+        "{} and {}!",
+        operands[0].device(), operands[i].device());
     terms.push_back(take_diagonals(operands[i], equation.operands[i], i));
   }
   int64_t sizes[label_count];
@@ -417,12 +416,14 @@ static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_s
     rows *= input.sizes()[d];
   }
   for (size_t i = 0; i < dims_self.size(); ++i) {
-    const int64_t da = wrap_dim(dims_self[i], input.dim()), db = wrap_dim(dims_other[i], other.dim());
+    const int64_t da = wrap_dim(dims_self[i], input.dim()),
+                  db = wrap_dim(dims_other[i], other.dim());
     const int64_t size_a = a.sizes()[da], size_b = b.sizes()[db];
-    CHECK(size_a == size_b || size_a == 1 || size_b == 1, RuntimeError,
-          "contracted dimensions need to match, but first has size {} in dim {} and second has size "
-          "{} in dim {}",
-          size_a, dims_self[i], size_b, dims_other[i]);
+    CHECK(
+        size_a == size_b || size_a == 1 || size_b == 1, RuntimeError,
+        "contracted dimensions need to match, but first has size {} in dim {} and second has size "
+        "{} in dim {}",
+        size_a, dims_self[i], size_b, dims_other[i]);
     // One element against many: their sum, once.
     if (size_a == 1 && size_b != 1) b = sum(b, IntSpan(db), true);
     if (size_b == 1 && size_a != 1) a = sum(a, IntSpan(da), true);

@@ -46,7 +46,8 @@ Tensor embedding_backward(const Tensor& grad, const Lookup& lookup) {
     r.wrt(0, [lookup](const Tensor& gg) {
       Tensor result = embedding_forward(gg, lookup);
       const Tensor where_from = unsqueeze(lookup.indices, -1);
-      if (lookup.padding_idx >= 0) result = masked_fill(result, where_from == lookup.padding_idx, 0.0);
+      if (lookup.padding_idx >= 0)
+        result = masked_fill(result, where_from == lookup.padding_idx, 0.0);
       if (lookup.scale_by_frequency) {
         // How often each index occurs: the gradient of a table of ones.
         const Tensor ones = flambeau::ones(lookup.indices.sizes(), options_of(gg));
@@ -63,7 +64,8 @@ Tensor embedding_backward(const Tensor& grad, const Lookup& lookup) {
 
 void check_indices(const Tensor& indices) {
   CHECK(indices.dtype() == DType::int64 || indices.dtype() == DType::int32, RuntimeError,
-        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+        "Long, Int; "
         "but got torch.{}Tensor instead (while checking arguments for embedding)",
         dtype_legacy_name(indices.dtype()));
 }
@@ -76,7 +78,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
   CHECK(!sparse, NotImplementedError, "embedding: sparse gradients are not supported");
   check_indices(indices);
   common_device("embedding", {weight, indices});
-  const Lookup lookup{contiguous(detach(indices)), weight.sizes()[0], padding_idx, scale_grad_by_freq};
+  const Lookup lookup{contiguous(detach(indices)), weight.sizes()[0], padding_idx,
+                      scale_grad_by_freq};
   Tensor out = embedding_forward(weight, lookup);
   if (Record r{"embedding", out, {weight}}) {
     // The indices may be written to later; their version says so.
@@ -88,7 +91,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
   }
   return out;
 }
-OP_FUNCTION(embedding, "embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)",
+OP_FUNCTION(embedding,
+            "embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)",
             "Rows of weight by index; the row at padding_idx gets no gradient.")
 
 // Rescales rows that are used and longer than max_norm.

@@ -10,7 +10,8 @@ namespace flambeau {
 namespace {
 
 Reduction check_reduction(int64_t reduction) {
-  CHECK(reduction >= 0 && reduction <= 2, ValueError, "{} is not a valid value for reduction", reduction);
+  CHECK(reduction >= 0 && reduction <= 2, ValueError, "{} is not a valid value for reduction",
+        reduction);
   return static_cast<Reduction>(reduction);
 }
 
@@ -19,7 +20,8 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
   return reduction == Reduction::sum ? sum(loss) : loss;
 }
 
-// --- nll_loss ----------------------------------------------------------------------------------------
+// --- nll_loss
+// ----------------------------------------------------------------------------------------
 
 // The arguments of a loss over classes, as (N, C, D), (N, D) and (C).
 struct Classes {
@@ -28,7 +30,8 @@ struct Classes {
   int64_t ignore_index;
 };
 
-Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_weight, IntSpan sizes);
+Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_weight,
+                    IntSpan sizes);
 
 // The gradient of nll_backward in what it was given: the chosen elements, weighted and reduced with
 // the total weight of the first pass.
@@ -38,8 +41,8 @@ Tensor nll_forward(const Tensor& x, const Classes& c, Tensor& total_weight) {
   if (!total_weight.defined()) total_weight = make_tensor({}, x.dtype(), x.device());
   {
     const NoGrad off;
-    kernels::nll_loss(x.device_type(), contiguous(x), c.target, c.weight, c.reduction, c.ignore_index, out,
-                      total_weight);
+    kernels::nll_loss(x.device_type(), contiguous(x), c.target, c.weight, c.reduction,
+                      c.ignore_index, out, total_weight);
   }
   if (Record r{"nll_loss", out, {x}}) {
     r.wrt(0, [c, total_weight, sizes = x.sizes().dims()](const Tensor& g) {
@@ -49,13 +52,14 @@ Tensor nll_forward(const Tensor& x, const Classes& c, Tensor& total_weight) {
   return out;
 }
 
-Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_weight, IntSpan sizes) {
+Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_weight,
+                    IntSpan sizes) {
   Tensor out = make_tensor(sizes, grad.dtype(), grad.device());
   {
     const NoGrad off;
     if (out.numel() != 0) {
-      kernels::nll_loss_backward(grad.device_type(), contiguous(grad), c.target, c.weight, c.reduction,
-                                 c.ignore_index, total_weight, out);
+      kernels::nll_loss_backward(grad.device_type(), contiguous(grad), c.target, c.weight,
+                                 c.reduction, c.ignore_index, total_weight, out);
     }
   }
   if (Record r{"nll_loss_backward", out, {grad}}) {
@@ -69,7 +73,8 @@ Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_we
 
 void check_class_weight(const Tensor& weight, int64_t classes) {
   CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == classes), RuntimeError,
-        "weight tensor should be defined either for all {} classes or no classes but got weight tensor of "
+        "weight tensor should be defined either for all {} classes or no classes but got weight "
+        "tensor of "
         "shape: {}",
         classes, weight.sizes());
 }
@@ -77,7 +82,8 @@ void check_class_weight(const Tensor& weight, int64_t classes) {
 void check_target(const Tensor& input, const Tensor& target) {
   CHECK(input.dim() >= 1, RuntimeError, "Expected 1 or more dimensions (got {})", input.dim());
   if (input.dim() <= 2) {
-    CHECK(target.dim() <= 1, RuntimeError, "0D or 1D target tensor expected, multi-target not supported");
+    CHECK(target.dim() <= 1, RuntimeError,
+          "0D or 1D target tensor expected, multi-target not supported");
     CHECK(input.dim() == 1 ? target.dim() == 0 || target.numel() == 1
                            : target.dim() == 1 && input.sizes()[0] == target.sizes()[0],
           ValueError, "Expected input batch_size ({}) to match target batch_size ({}).",
@@ -88,8 +94,8 @@ void check_target(const Tensor& input, const Tensor& target) {
     CHECK(target.dim() >= 1 && input.sizes()[0] == target.sizes()[0], ValueError,
           "Expected input batch_size ({}) to match target batch_size ({}).", input.sizes()[0],
           target.dim() == 0 ? 1 : target.sizes()[0]);
-    CHECK(target.sizes() == IntSpan(expected), RuntimeError, "Expected target size {}, got {}", expected,
-          target.sizes());
+    CHECK(target.sizes() == IntSpan(expected), RuntimeError, "Expected target size {}, got {}",
+          expected, target.sizes());
   }
   CHECK(target.dtype() == DType::int64 || target.dtype() == DType::uint8, RuntimeError,
         "expected target dtype to be Long or Byte, but got {}", dtype_legacy_name(target.dtype()));
@@ -103,8 +109,9 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
   const int64_t classes = input.sizes()[input.dim() == 1 ? 0 : 1];
   check_class_weight(weight, classes);
   const int64_t samples = input.dim() == 1 ? 1 : input.sizes()[0];
-  const int64_t inner = classes == 0 || samples == 0 ? target.numel() / std::max<int64_t>(samples, 1)
-                                                     : input.numel() / (samples * classes);
+  const int64_t inner = classes == 0 || samples == 0
+                            ? target.numel() / std::max<int64_t>(samples, 1)
+                            : input.numel() / (samples * classes);
   const Classes c{contiguous(reshape(target, {samples, inner})),
                   weight.defined() ? contiguous(to(detach(weight), input.dtype())) : weight,
                   check_reduction(reduction), ignore_index};
@@ -112,12 +119,14 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
   const Tensor out = nll_forward(reshape(input, {samples, classes, inner}), c, total_weight);
   return c.reduction == Reduction::none ? reshape(out, target.sizes()) : out;
 }
-OP_FUNCTION(nll_loss_nd, "nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100)",
-            "Minus the elements of input, log-probabilities, that target names, weighted and reduced.")
+OP_FUNCTION(
+    nll_loss_nd, "nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100)",
+    "Minus the elements of input, log-probabilities, that target names, weighted and reduced.")
 OP_FUNCTION(nll_loss_nd, "nll_loss(input, target, weight=None, reduction=1, ignore_index=-100)",
             "The same as nll_loss_nd.")
 
-// --- Cross-entropy -----------------------------------------------------------------------------------
+// --- Cross-entropy
+// -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -143,8 +152,8 @@ struct FusedRule {
     }
     const Tensor dense = contiguous(logits);
     Tensor out = empty_like(dense);
-    kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), dense, lse, classes, ignore_index,
-                                    out);
+    kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), dense, lse, classes,
+                                    ignore_index, out);
     return out;
   }
 };
@@ -158,7 +167,8 @@ Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction 
     const NoGrad off;
     Tensor losses = empty_like(lse);
     if (input.numel() != 0) {
-      kernels::cross_entropy(input.device_type(), contiguous(input), classes, ignore_index, losses, lse);
+      kernels::cross_entropy(input.device_type(), contiguous(input), classes, ignore_index, losses,
+                             lse);
     }
     if (reduction == Reduction::mean) count = sum(classes != ignore_index, dtype);
     out = reduction == Reduction::none   ? losses
@@ -178,8 +188,8 @@ Tensor smoothed_cross_entropy(const Tensor& input, const Tensor& target, const T
   check_target(input, target);
   check_class_weight(weight, classes);
   const Tensor log_probabilities = log_softmax(input, dim);
-  const Tensor hard = nll_loss_nd(log_probabilities, target, weight, static_cast<int64_t>(reduction),
-                                  ignore_index);
+  const Tensor hard =
+      nll_loss_nd(log_probabilities, target, weight, static_cast<int64_t>(reduction), ignore_index);
   Tensor weighted = log_probabilities;
   if (weight.defined()) {
     Dims shape(input.dim(), 1);
@@ -202,8 +212,9 @@ Tensor smoothed_cross_entropy(const Tensor& input, const Tensor& target, const T
   return hard * (1 - label_smoothing) + smooth * (label_smoothing / static_cast<double>(classes));
 }
 
-Tensor cross_entropy_of_probabilities(const Tensor& input, const Tensor& target, const Tensor& weight,
-                                      Reduction reduction, double label_smoothing) {
+Tensor cross_entropy_of_probabilities(const Tensor& input, const Tensor& target,
+                                      const Tensor& weight, Reduction reduction,
+                                      double label_smoothing) {
   const int64_t dim = input.dim() == 1 ? 0 : 1, classes = input.sizes()[dim];
   check_class_weight(weight, classes);
   Tensor wanted = target;
@@ -233,12 +244,14 @@ static Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, cons
     CHECK(target.is_floating(), RuntimeError,
           "Expected floating point type for target with class probabilities, got {}",
           dtype_legacy_name(target.dtype()));
-    CHECK(ignore_index < 0, RuntimeError, "ignore_index is not supported for floating point target");
+    CHECK(ignore_index < 0, RuntimeError,
+          "ignore_index is not supported for floating point target");
     CHECK(input.dim() > 0, RuntimeError, "Expected 1 or more dimensions (got 0)");
     return cross_entropy_of_probabilities(input, target, weight, how, label_smoothing);
   }
   CHECK(input.is_floating(), NotImplementedError,
-        "\"log_softmax_lastdim_kernel_impl\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+        "\"log_softmax_lastdim_kernel_impl\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
   if (label_smoothing > 0) {
     return smoothed_cross_entropy(input, target, weight, how, ignore_index, label_smoothing);
   }
@@ -251,10 +264,12 @@ static Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, cons
   return nll_loss_nd(log_probabilities, target, weight, reduction, ignore_index);
 }
 OP_FUNCTION(cross_entropy_loss,
-            "cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0)",
+            "cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, "
+            "label_smoothing=0.0)",
             "The cross-entropy of logits against class indices or class probabilities.")
 
-// --- Elementwise losses --------------------------------------------------------------------------------
+// --- Elementwise losses
+// --------------------------------------------------------------------------------
 
 namespace {
 
@@ -272,7 +287,8 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
 OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.")
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
-  CHECK(beta >= 0, RuntimeError, "smooth_l1_loss does not support negative values for beta. Got {}", beta);
+  CHECK(beta >= 0, RuntimeError, "smooth_l1_loss does not support negative values for beta. Got {}",
+        beta);
   if (beta == 0) return l1_loss(input, target, reduction);
   const Tensor distance = abs(input - target);
   return reduced(where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta),
@@ -282,20 +298,23 @@ OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0
             "Half the squared difference over beta where it is below beta, else the absolute one.")
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
-  CHECK(delta > 0, RuntimeError, "huber_loss does not support non-positive values for delta. Got {}", delta);
+  CHECK(delta > 0, RuntimeError,
+        "huber_loss does not support non-positive values for delta. Got {}", delta);
   const Tensor distance = abs(input - target);
-  return reduced(where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta),
-                 check_reduction(reduction));
+  return reduced(
+      where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta),
+      check_reduction(reduction));
 }
 OP_FUNCTION(huber_loss, "huber_loss(input, target, reduction=1, delta=1.0)",
             "Half the squared difference where it is below delta, else linear in it.")
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
                             int64_t reduction) {
-  CHECK(input.is_floating(), NotImplementedError, "\"binary_cross_entropy\" not implemented for '{}'",
-        dtype_legacy_name(input.dtype()));
+  CHECK(input.is_floating(), NotImplementedError,
+        "\"binary_cross_entropy\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   CHECK(input.sizes() == target.sizes(), ValueError,
-        "binary_cross_entropy: target size {} differs from input size {}", target.sizes(), input.sizes());
+        "binary_cross_entropy: target size {} differs from input size {}", target.sizes(),
+        input.sizes());
   if (input.numel() != 0 && input.device_type() != DeviceType::meta) {
     const NoGrad off;
     // Not a number counts as outside.
@@ -310,8 +329,9 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
 OP_FUNCTION(binary_cross_entropy, "binary_cross_entropy(input, target, weight=None, reduction=1)",
             "The cross-entropy of probabilities against targets in [0, 1].")
 
-Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target, const Tensor& weight,
-                                        const Tensor& pos_weight, int64_t reduction) {
+Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
+                                        const Tensor& weight, const Tensor& pos_weight,
+                                        int64_t reduction) {
   Tensor loss;
   if (pos_weight.defined()) {
     // (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x)), with the logarithm written without overflow.
@@ -323,9 +343,10 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   if (weight.defined()) loss = loss * weight;
   return reduced(loss, check_reduction(reduction));
 }
-OP_FUNCTION(binary_cross_entropy_with_logits,
-            "binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)",
-            "The cross-entropy of logits against targets in [0, 1].")
+OP_FUNCTION(
+    binary_cross_entropy_with_logits,
+    "binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)",
+    "The cross-entropy of logits against targets in [0, 1].")
 
 }  // namespace
 }  // namespace flambeau

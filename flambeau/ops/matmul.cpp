@@ -34,11 +34,16 @@ MatrixView as_matrix(const Tensor& tensor, bool transposed) {
   const size_t batch = tensor.dim() - 2;
   const IntSpan sizes = tensor.sizes(), strides = tensor.strides();
   if (transposed) {
-    return {&tensor, sizes[batch + 1], sizes[batch], strides[batch + 1], strides[batch],
-            sizes.first(batch), strides.first(batch)};
+    return {&tensor,        sizes[batch + 1],   sizes[batch],        strides[batch + 1],
+            strides[batch], sizes.first(batch), strides.first(batch)};
   }
-  return {&tensor, sizes[batch], sizes[batch + 1], strides[batch], strides[batch + 1],
-          sizes.first(batch), strides.first(batch)};
+  return {&tensor,
+          sizes[batch],
+          sizes[batch + 1],
+          strides[batch],
+          strides[batch + 1],
+          sizes.first(batch),
+          strides.first(batch)};
 }
 
 MatrixView as_row(const Tensor& vector) {
@@ -144,8 +149,9 @@ void check_same_dtype(const Tensor& a, const Tensor& b) {
 }
 
 void prepare_out(const char* op, const Tensor& out, IntSpan sizes, DType dtype) {
-  CHECK(out.dtype() == dtype, RuntimeError, "Expected out tensor to have dtype {}, but got {} instead",
-        cpp_type_name(dtype), cpp_type_name(out.dtype()));
+  CHECK(out.dtype() == dtype, RuntimeError,
+        "Expected out tensor to have dtype {}, but got {} instead", cpp_type_name(dtype),
+        cpp_type_name(out.dtype()));
   if (!(out.sizes() == sizes)) resize_tensor(out, sizes, contiguous_strides(sizes));
   check_no_internal_overlap(op, out);
 }
@@ -177,8 +183,8 @@ Dims product_shape(const MatrixView& a, const MatrixView& b) {
   return shape;
 }
 
-// The gradient of the side that is not batched, where the other one is: the batch is summed over, so
-// it joins the contracted dimension.
+// The gradient of the side that is not batched, where the other one is: the batch is summed over,
+// so it joins the contracted dimension.
 Tensor folded(const Tensor& x) { return reshape(x, {-1, x.size(-1)}); }
 
 Tensor gradient_a(const Tensor& g, const Tensor& b, bool transpose_a, bool transpose_b) {
@@ -233,9 +239,10 @@ void check_mm(const char* op, const Tensor& a, const Tensor& b) {
 void check_bmm(const char* op, const Tensor& a, const Tensor& b) {
   CHECK(a.dim() == 3, RuntimeError, "batch1 must be a 3D tensor, got {}D ({})", a.dim(), op);
   CHECK(b.dim() == 3, RuntimeError, "batch2 must be a 3D tensor, got {}D ({})", b.dim(), op);
-  CHECK(a.sizes()[0] == b.sizes()[0] && a.sizes()[2] == b.sizes()[1], RuntimeError,
-        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
-        a.sizes()[0], a.sizes()[2], b.sizes()[0], b.sizes()[1]);
+  CHECK(
+      a.sizes()[0] == b.sizes()[0] && a.sizes()[2] == b.sizes()[1], RuntimeError,
+      "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+      a.sizes()[0], a.sizes()[2], b.sizes()[0], b.sizes()[1]);
   CHECK(a.dtype() == b.dtype(), RuntimeError, "expected scalar type {} but found {}",
         dtype_legacy_name(a.dtype()), dtype_legacy_name(b.dtype()));
   check_device(op, a, b);
@@ -249,7 +256,8 @@ Tensor mm(const Tensor& input, const Tensor& mat2) {
 }
 static Tensor mm_out(const Tensor& input, const Tensor& mat2, const Tensor& out) {
   check_mm("mm", input, mat2);
-  if (shares_memory(out, input, mat2)) return write_out("mm", out, product("mm", input, false, mat2, false));
+  if (shares_memory(out, input, mat2))
+    return write_out("mm", out, product("mm", input, false, mat2, false));
   prepare_out("mm", out, {input.sizes()[0], mat2.sizes()[1]}, input.dtype());
   multiply(mm_kernel, as_matrix(out), as_matrix(input), as_matrix(mat2));
   out.bump_version("mm");
@@ -264,7 +272,8 @@ Tensor bmm(const Tensor& input, const Tensor& mat2) {
 }
 static Tensor bmm_out(const Tensor& input, const Tensor& mat2, const Tensor& out) {
   check_bmm("bmm", input, mat2);
-  if (shares_memory(out, input, mat2)) return write_out("bmm", out, product("bmm", input, false, mat2, false));
+  if (shares_memory(out, input, mat2))
+    return write_out("bmm", out, product("bmm", input, false, mat2, false));
   const Dims shape{input.sizes()[0], input.sizes()[1], mat2.sizes()[2]};
   prepare_out("bmm", out, shape, input.dtype());
   multiply("bmm", as_matrix(out), as_matrix(input), as_matrix(mat2));
@@ -274,7 +283,8 @@ static Tensor bmm_out(const Tensor& input, const Tensor& mat2, const Tensor& out
 OP(bmm, "bmm(input, mat2)", "The products of the matrices of two batches.")
 OP_OUT(bmm_out, "bmm(input, mat2, *, out)")
 
-// --- Vectors ----------------------------------------------------------------------------------------
+// --- Vectors
+// ----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -329,8 +339,10 @@ static Tensor vdot(const Tensor& input, const Tensor& other) {
 OP(vdot, "vdot(input, other)", "The dot product of the conjugate of input with other.")
 
 static Tensor outer(const Tensor& input, const Tensor& vec2) {
-  CHECK(input.dim() == 1, RuntimeError, "outer: Expected 1-D argument self, but got {}-D", input.dim());
-  CHECK(vec2.dim() == 1, RuntimeError, "outer: Expected 1-D argument vec2, but got {}-D", vec2.dim());
+  CHECK(input.dim() == 1, RuntimeError, "outer: Expected 1-D argument self, but got {}-D",
+        input.dim());
+  CHECK(vec2.dim() == 1, RuntimeError, "outer: Expected 1-D argument vec2, but got {}-D",
+        vec2.dim());
   return mul(unsqueeze(input, 1), vec2);
 }
 OP(outer, "outer(input, vec2)", "The matrix of all products of elements of two vectors.")
@@ -343,13 +355,15 @@ static Tensor mv(const Tensor& input, const Tensor& vec) {
   multiply("mv", as_column(out), as_matrix(input), as_column(vec));
   if (Record r{"mv", out, {input, vec}}) {
     r.wrt(0, [v = r.save(vec)](const Tensor& g) { return outer(g, maybe_conj(v())); });
-    r.wrt(1, [a = r.save(input)](const Tensor& g) { return mv(transpose(maybe_conj(a()), 0, 1), g); });
+    r.wrt(1,
+          [a = r.save(input)](const Tensor& g) { return mv(transpose(maybe_conj(a()), 0, 1), g); });
   }
   return out;
 }
 OP(mv, "mv(input, vec)", "The product of a matrix and a vector.")
 
-// --- matmul ------------------------------------------------------------------------------------------
+// --- matmul
+// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -364,7 +378,8 @@ void check_matmul(const Tensor& a, const Tensor& b) {
     const Dims batch = broadcast_shapes(a.sizes().first(a.dim() - 2), b.sizes().first(b.dim() - 2));
     const int64_t count = checked_numel(batch);
     fail<RuntimeError>(
-        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, "
+        "{}].",
         count, k, count, rows);
   }
   if (a.dtype() != b.dtype()) {
@@ -384,8 +399,8 @@ Tensor matmul_with_vector(const Tensor& a, const Tensor& b) {
     return squeeze(product(b.dim() == 2 ? "mm" : "bmm", row, false, b, false), -2);
   }
   const int64_t rows = a.numel() / std::max<int64_t>(a.size(-1), 1);
-  CHECK(a.size(-1) == b.numel(), RuntimeError, "size mismatch, got input ({}), mat ({}x{}), vec ({})",
-        rows, rows, a.size(-1), b.numel());
+  CHECK(a.size(-1) == b.numel(), RuntimeError,
+        "size mismatch, got input ({}), mat ({}x{}), vec ({})", rows, rows, a.size(-1), b.numel());
   check_mv_dtypes(b, a, b);
   check_device("matmul", a, b);
   return squeeze(product("mv", a, false, unsqueeze(b, 1), false), -1);

@@ -11,7 +11,7 @@ namespace flambeau {
 struct MatrixView {
   const Tensor* tensor = nullptr;  // none: no matrix
   int64_t rows = 1, cols = 1;
-  int64_t row = 0, col = 0;        // strides
+  int64_t row = 0, col = 0;  // strides
   IntSpan batch, batch_strides;
 };
 MatrixView as_matrix(const Tensor& tensor, bool transposed = false);  // of at least 2 dimensions
@@ -26,7 +26,8 @@ void multiply(const char* op, const MatrixView& out, const MatrixView& a, const 
 
 // a @ b with either side transposed, batches broadcast; recorded under the name `op`. Shapes and
 // dtypes have been checked.
-Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b);
+Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& b,
+               bool transpose_b);
 
 // Raises in PyTorch's words unless both have one dtype and device.
 void check_same_dtype(const Tensor& a, const Tensor& b);

@@ -1,8 +1,8 @@
 // Products with something added: addmm, addmv, addr, baddbmm, addbmm, linear, bilinear. The addend
 // broadcasts to the product; with beta 0 it is not read.
 #include "flambeau/autograd/record.h"
-#include "flambeau/ops/matmul.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/matmul.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
@@ -64,8 +64,9 @@ struct AddedProduct {
       check_expands(input, shape);
     }
     // The result overwrites what is still being read if it lies in the memory of an operand.
-    const bool clash = (into == Into::out && (shares_memory(out, a, b) || out.storage() == input.storage())) ||
-                       (into == Into::input && shares_memory(input, a, b));
+    const bool clash =
+        (into == Into::out && (shares_memory(out, a, b) || out.storage() == input.storage())) ||
+        (into == Into::input && shares_memory(input, a, b));
     Tensor result = into == Into::input ? input : out;
     if (into == Into::fresh || clash) {
       result = make_tensor(shape, a.dtype(), a.device());
@@ -99,7 +100,8 @@ struct AddedProduct {
   }
 };
 
-// --- addmm -----------------------------------------------------------------------------------------
+// --- addmm
+// -----------------------------------------------------------------------------------------
 
 AddedProduct addmm_of(const Tensor& input, const Tensor& mat1, const Tensor& mat2,
                       const Scalar& beta, const Scalar& alpha) {
@@ -109,8 +111,8 @@ AddedProduct addmm_of(const Tensor& input, const Tensor& mat1, const Tensor& mat
         "addmm: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", mat1.sizes()[0],
         mat1.sizes()[1], mat2.sizes()[0], mat2.sizes()[1]);
   CHECK(input.dtype() == mat2.dtype(), RuntimeError,
-        "self and mat2 must have the same dtype, but got {} and {}", dtype_legacy_name(input.dtype()),
-        dtype_legacy_name(mat2.dtype()));
+        "self and mat2 must have the same dtype, but got {} and {}",
+        dtype_legacy_name(input.dtype()), dtype_legacy_name(mat2.dtype()));
   check_same_dtype(mat1, mat2);
   common_device("addmm", {mat1, mat2});
   return {"addmm", "addmm_impl_cpu_", {mat1.sizes()[0], mat2.sizes()[1]}, beta, alpha};
@@ -133,7 +135,8 @@ OP(addmm, "addmm(input, mat1, mat2, *, beta=1, alpha=1)",
 OP_METHOD(addmm_, "addmm_(self, mat1, mat2, *, beta=1, alpha=1)", "addmm into self.")
 OP_OUT(addmm_out, "addmm(input, mat1, mat2, *, beta=1, alpha=1, out)")
 
-// --- baddbmm and addbmm ------------------------------------------------------------------------------
+// --- baddbmm and addbmm
+// ------------------------------------------------------------------------------
 
 void check_batches(const Tensor& batch1, const Tensor& batch2) {
   CHECK(batch1.dim() == 3, RuntimeError, "batch1 must be a 3D tensor, got {}D", batch1.dim());
@@ -144,9 +147,10 @@ AddedProduct baddbmm_of(const Tensor& input, const Tensor& batch1, const Tensor&
                         const Scalar& beta, const Scalar& alpha) {
   check_batches(batch1, batch2);
   const IntSpan one = batch1.sizes(), two = batch2.sizes();
-  CHECK(one[0] == two[0] && one[2] == two[1], RuntimeError,
-        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
-        one[0], one[2], two[0], two[1]);
+  CHECK(
+      one[0] == two[0] && one[2] == two[1], RuntimeError,
+      "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+      one[0], one[2], two[0], two[1]);
   CHECK(input.dtype() == batch1.dtype() && batch1.dtype() == batch2.dtype(), RuntimeError,
         "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
         cpp_type_name(input.dtype()), cpp_type_name(batch1.dtype()), cpp_type_name(batch2.dtype()));
@@ -177,8 +181,8 @@ std::pair<Tensor, Tensor> contract_batch(const Tensor& batch1, const Tensor& bat
   const IntSpan one = batch1.sizes(), two = batch2.sizes();
   CHECK(one[0] == two[0], RuntimeError,
         "batch1 and batch2 must have same number of batches, got {} and {}", one[0], two[0]);
-  CHECK(one[2] == two[1], RuntimeError, "Incompatible matrix sizes for bmm ({}x{} and {}x{})", one[1],
-        one[2], two[1], two[2]);
+  CHECK(one[2] == two[1], RuntimeError, "Incompatible matrix sizes for bmm ({}x{} and {}x{})",
+        one[1], one[2], two[1], two[2]);
   const int64_t contracted = checked_multiply(one[0], one[2]);
   return {reshape(permute(batch1, {1, 0, 2}), {one[1], contracted}),
           reshape(batch2, {contracted, two[2]})};
@@ -198,16 +202,17 @@ OP(addbmm, "addbmm(input, batch1, batch2, *, beta=1, alpha=1)",
    "beta * input + alpha * the sum of the products of a batch.")
 OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.")
 
-// --- addmv and addr ------------------------------------------------------------------------------------
+// --- addmv and addr
+// ------------------------------------------------------------------------------------
 
 Tensor addmv(const Tensor& input, const Tensor& mat, const Tensor& vec, const Scalar& beta,
              const Scalar& alpha) {
   CHECK(mat.dim() == 2 && vec.dim() == 1 && input.dim() <= 1, RuntimeError,
         "vector + matrix @ vector expected, got {}, {}, {}", input.dim(), mat.dim(), vec.dim());
   const int64_t rows = mat.sizes()[0];
-  CHECK(mat.sizes()[1] == vec.numel() && (input.numel() == rows || input.numel() == 1), RuntimeError,
-        "size mismatch, got input ({}), mat ({}x{}), vec ({})", input.numel(), rows, mat.sizes()[1],
-        vec.numel());
+  CHECK(mat.sizes()[1] == vec.numel() && (input.numel() == rows || input.numel() == 1),
+        RuntimeError, "size mismatch, got input ({}), mat ({}x{}), vec ({})", input.numel(), rows,
+        mat.sizes()[1], vec.numel());
   CHECK(mat.dtype() == vec.dtype() && input.dtype() == vec.dtype(), RuntimeError,
         "addmv input tensors must have the same dtype, but got {}, {}, and {}",
         dtype_legacy_name(input.dtype()), dtype_legacy_name(mat.dtype()),
@@ -220,8 +225,10 @@ OP_INPLACE(addmv, "addmv(input, mat, vec, *, beta=1, alpha=1)",
 
 Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
             const Scalar& alpha) {
-  CHECK(vec1.dim() == 1, RuntimeError, "addr: Expected 1-D argument vec1, but got {}-D", vec1.dim());
-  CHECK(vec2.dim() == 1, RuntimeError, "addr: Expected 1-D argument vec2, but got {}-D", vec2.dim());
+  CHECK(vec1.dim() == 1, RuntimeError, "addr: Expected 1-D argument vec1, but got {}-D",
+        vec1.dim());
+  CHECK(vec2.dim() == 1, RuntimeError, "addr: Expected 1-D argument vec2, but got {}-D",
+        vec2.dim());
   const Tensor outer = scaled(mul(unsqueeze(vec1, 1), vec2), conj_scalar(alpha));
   check_expands(input, outer.sizes());
   if (beta == Scalar(int64_t{0})) return to(outer, promote_types(input.dtype(), outer.dtype()));
@@ -232,7 +239,8 @@ OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
 
 }  // namespace
 
-// --- linear ------------------------------------------------------------------------------------------
+// --- linear
+// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -243,8 +251,8 @@ void check_linear(const Tensor& input, const Tensor& weight, const Tensor& bias)
   CHECK(input.dim() > 0 && weight.dim() > 0, RuntimeError,
         "both arguments to linear need to be at least 1D, but they are {}D and {}D", input.dim(),
         weight.dim());
-  CHECK(weight.dim() <= 2, RuntimeError, "t() expects a tensor with <= 2 dimensions, but self is {}D",
-        weight.dim());
+  CHECK(weight.dim() <= 2, RuntimeError,
+        "t() expects a tensor with <= 2 dimensions, but self is {}D", weight.dim());
   const int64_t k = input.sizes().back();
   CHECK(k == weight.sizes()[1], RuntimeError,
         "{}: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",

@@ -11,31 +11,36 @@
 namespace flambeau {
 namespace {
 
-// --- Activations ---------------------------------------------------------------------------------------
+// --- Activations
+// ---------------------------------------------------------------------------------------
 
 Tensor prelu(const Tensor& input, const Tensor& weight) {
-  CHECK(input.dtype() == weight.dtype(), RuntimeError, "prelu: Type promoting not supported. Got {} and {}",
-        dtype_legacy_name(input.dtype()), dtype_legacy_name(weight.dtype()));
+  CHECK(input.dtype() == weight.dtype(), RuntimeError,
+        "prelu: Type promoting not supported. Got {} and {}", dtype_legacy_name(input.dtype()),
+        dtype_legacy_name(weight.dtype()));
   CHECK(weight.dim() <= 1 || weight.numel() != 1, RuntimeError,
         "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}", weight.dim());
   if (weight.numel() == 1) return where(input > 0, input, input * reshape(weight, IntSpan{}));
   CHECK(input.dim() > 0, RuntimeError, "Not allow zero-dim input tensor.");
   const int64_t channels = input.dim() > 1 ? input.sizes()[1] : 1;
   CHECK(weight.numel() == channels && weight.dim() == 1, RuntimeError,
-        "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel "
+        "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and "
+        "channel "
         "size = {}.",
         weight.numel(), channels);
   Dims shape(input.dim(), 1);
   shape[1] = channels;
   return where(input > 0, input, input * reshape(weight, shape));
 }
-OP(prelu, "prelu(input, weight)", "Each element where positive, weight (of its channel) times it elsewhere.")
+OP(prelu, "prelu(input, weight)",
+   "Each element where positive, weight (of its channel) times it elsewhere.")
 
 Tensor glu(const Tensor& input, int64_t dim) {
   CHECK(input.dim() > 0, RuntimeError, "glu does not support 0-dimensional tensors");
   dim = wrap_dim("glu", dim, input.dim());
   const int64_t size = input.sizes()[dim];
-  CHECK(size % 2 == 0, RuntimeError, "Halving dimension must be even, but dimension {} is size {}", dim, size);
+  CHECK(size % 2 == 0, RuntimeError, "Halving dimension must be even, but dimension {} is size {}",
+        dim, size);
   return narrow(input, dim, 0, size / 2) * sigmoid(narrow(input, dim, size / 2, size / 2));
 }
 OP_FUNCTION(glu, "glu(input, dim=-1)", "The first half along dim times the sigmoid of the second.")
@@ -43,8 +48,8 @@ OP_FUNCTION(glu, "glu(input, dim=-1)", "The first half along dim times the sigmo
 Tensor rrelu(const Tensor& input, const Scalar& lower, const Scalar& upper, bool training,
              Generator* generator) {
   const double low = lower.to_double(), high = upper.to_double();
-  CHECK(low <= high, RuntimeError, "Lower bound should be less than or equal to the upper bound, got {} and {}",
-        low, high);
+  CHECK(low <= high, RuntimeError,
+        "Lower bound should be less than or equal to the upper bound, got {} and {}", low, high);
   if (!training) return leaky_relu(input, (low + high) / 2);
   // A slope is drawn for each element that is not positive, in their order.
   Tensor slopes;
@@ -61,22 +66,26 @@ Tensor rrelu(const Tensor& input, const Scalar& lower, const Scalar& upper, bool
   }
   return input * slopes;
 }
-OP_INPLACE(rrelu, "rrelu(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None)",
+OP_INPLACE(rrelu,
+           "rrelu(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None)",
            "Each element where positive, a random slope in [lower, upper] times it elsewhere.")
 
-// --- one_hot, distances ----------------------------------------------------------------------------------
+// --- one_hot, distances
+// ----------------------------------------------------------------------------------
 
 Tensor one_hot(const Tensor& input, int64_t num_classes) {
   CHECK(input.dtype() == DType::int64, RuntimeError,
         "one_hot is only applicable to index tensor of type LongTensor, got {}", input.dtype());
   Dims shape = input.sizes().dims();
   if (input.numel() == 0) {
-    CHECK(num_classes > 0, RuntimeError, "Can not infer total number of classes from empty tensor.");
+    CHECK(num_classes > 0, RuntimeError,
+          "Can not infer total number of classes from empty tensor.");
     shape.push_back(num_classes);
     return zeros(shape, options_of(input));
   }
   if (input.device_type() != DeviceType::meta) {
-    CHECK(item(amin(input, {}, false)).to_int() >= 0, RuntimeError, "Class values must be non-negative.");
+    CHECK(item(amin(input, {}, false)).to_int() >= 0, RuntimeError,
+          "Class values must be non-negative.");
     const int64_t most = item(amax(input, {}, false)).to_int();
     if (num_classes == -1) num_classes = most + 1;
     CHECK(num_classes > most, RuntimeError, "Class values must be smaller than num_classes.");
@@ -97,8 +106,10 @@ OP_FUNCTION(pairwise_distance, "pairwise_distance(x1, x2, p=2.0, eps=1e-06, keep
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   const DType dtype = result_type(x1, x2);
   CHECK(is_floating(dtype), RuntimeError,
-        "expected common dtype to be floating point, yet common dtype is {}", dtype_legacy_name(dtype));
-  const Tensor a = x1.dtype() == dtype ? x1 : to(x1, dtype), b = x2.dtype() == dtype ? x2 : to(x2, dtype);
+        "expected common dtype to be floating point, yet common dtype is {}",
+        dtype_legacy_name(dtype));
+  const Tensor a = x1.dtype() == dtype ? x1 : to(x1, dtype),
+               b = x2.dtype() == dtype ? x2 : to(x2, dtype);
   const Dims shape = broadcast_shapes(a.sizes(), b.sizes());
   const int64_t over = wrap_dim(dim, static_cast<int64_t>(shape.size()));
   const Tensor left = expand(a, shape), right = expand(b, shape);
@@ -110,7 +121,8 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
 OP_FUNCTION(cosine_similarity, "cosine_similarity(x1, x2, dim=1, eps=1e-08)",
             "The cosine of the angle between vectors along dim.")
 
-// --- cross -----------------------------------------------------------------------------------------------
+// --- cross
+// -----------------------------------------------------------------------------------------------
 
 // Components moved along a dimension of length 3 by one or two places.
 Tensor rotated(const Tensor& x, int64_t dim, int64_t places) {
@@ -126,7 +138,8 @@ Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
         other.size(dim));
   CHECK(input.dtype() == other.dtype(), RuntimeError, "expected scalar type {} but found {}",
         dtype_legacy_name(input.dtype()), dtype_legacy_name(other.dtype()));
-  return rotated(input, dim, 1) * rotated(other, dim, 2) - rotated(input, dim, 2) * rotated(other, dim, 1);
+  return rotated(input, dim, 1) * rotated(other, dim, 2) -
+         rotated(input, dim, 2) * rotated(other, dim, 1);
 }
 OP_FUNCTION(linalg_cross, "linalg_cross(input, other, *, dim=-1)",
             "The vector product along a dimension of length 3.")
@@ -141,7 +154,8 @@ Tensor cross(const Tensor& input, const Tensor& other, std::optional<int64_t> di
 OP(cross, "cross(input, other, dim=None)",
    "The vector product along dim, or along the first dimension of length 3.")
 
-// --- Pixels and channels -----------------------------------------------------------------------------------
+// --- Pixels and channels
+// -----------------------------------------------------------------------------------
 
 // The dimensions before the last three, and the three.
 struct Image {
@@ -176,7 +190,8 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
         image.channels, f * f);
   const int64_t c = image.channels / (f * f), h = image.height, w = image.width;
   const Tensor split = reshape(input, image.shape(input, {c, f, f, h, w}));
-  return reshape(permute(split, image.order({0, 3, 1, 4, 2})), image.shape(input, {c, h * f, w * f}));
+  return reshape(permute(split, image.order({0, 3, 1, 4, 2})),
+                 image.shape(input, {c, h * f, w * f}));
 }
 OP_FUNCTION(pixel_shuffle, "pixel_shuffle(input, upscale_factor)",
             "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).")
@@ -186,16 +201,19 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   const int64_t f = downscale_factor;
   CHECK(f > 0, RuntimeError, "pixel_unshuffle expects a positive downscale_factor, but got {}", f);
   CHECK(image.height % f == 0, RuntimeError,
-        "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)={} is not "
+        "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)={} "
+        "is not "
         "divisible by {}",
         image.height, f);
   CHECK(image.width % f == 0, RuntimeError,
-        "pixel_unshuffle expects width to be divisible by downscale_factor, but input.size(-1)={} is not "
+        "pixel_unshuffle expects width to be divisible by downscale_factor, but input.size(-1)={} "
+        "is not "
         "divisible by {}",
         image.width, f);
   const int64_t c = image.channels, h = image.height / f, w = image.width / f;
   const Tensor split = reshape(input, image.shape(input, {c, h, f, w, f}));
-  return reshape(permute(split, image.order({0, 2, 4, 1, 3})), image.shape(input, {c * f * f, h, w}));
+  return reshape(permute(split, image.order({0, 2, 4, 1, 3})),
+                 image.shape(input, {c * f * f, h, w}));
 }
 OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
             "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).")
@@ -203,19 +221,22 @@ OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
 Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   CHECK(input.dim() > 2, RuntimeError,
         "channel_shuffle expects input with > 2 dims, but got input with sizes {}", input.sizes());
-  CHECK(groups > 0, RuntimeError, "Number of groups to divide channels in must be positive. Value of groups:{}",
-        groups);
+  CHECK(groups > 0, RuntimeError,
+        "Number of groups to divide channels in must be positive. Value of groups:{}", groups);
   const int64_t channels = input.sizes()[1];
   CHECK(channels % groups == 0, RuntimeError,
-        "Number of channels must be divisible by groups. Got {} channels and {} groups.", channels, groups);
+        "Number of channels must be divisible by groups. Got {} channels and {} groups.", channels,
+        groups);
   Dims shape = input.sizes().dims();
   shape[1] = groups;
   shape.insert(shape.begin() + 2, channels / groups);
   return reshape(transpose(reshape(input, shape), 1, 2), input.sizes());
 }
-OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)", "Takes channels from each group in turn.")
+OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
+            "Takes channels from each group in turn.")
 
-// --- Padding -----------------------------------------------------------------------------------------------
+// --- Padding
+// -----------------------------------------------------------------------------------------------
 
 // Where each element of a padded dimension comes from.
 int64_t padded_source(std::string_view mode, int64_t at, int64_t size) {
@@ -225,12 +246,14 @@ int64_t padded_source(std::string_view mode, int64_t at, int64_t size) {
   return at < 0 ? -at : 2 * (size - 1) - at;
 }
 
-Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind, std::string_view mode) {
+Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
+               std::string_view mode) {
   const int64_t size = input.sizes()[dim];
   if (before == 0 && behind == 0) return input;
   if (mode == "reflect") {
     CHECK(before < size && behind < size, RuntimeError,
-          "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+          "Argument #4: Padding size should be less than the corresponding input dimension, but "
+          "got: padding "
           "({}, {}) at dimension {} of input {}",
           before, behind, dim, input.sizes());
   } else if (mode == "circular") {
@@ -238,35 +261,43 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
           "Padding value causes wrapping around more than once.");
   }
   if (mode == "circular" && (before < 0 || behind < 0)) {  // what is cut off does not come round
-    const int64_t cut = std::max<int64_t>(-before, 0), kept = size - cut - std::max<int64_t>(-behind, 0);
+    const int64_t cut = std::max<int64_t>(-before, 0),
+                  kept = size - cut - std::max<int64_t>(-behind, 0);
     CHECK(kept > 0, RuntimeError, "pad: nothing is left of dimension {} of size {}", dim, size);
     return pad_dim(narrow(input, dim, cut, kept), dim, std::max<int64_t>(before, 0),
                    std::max<int64_t>(behind, 0), mode);
   }
   const int64_t padded = size + before + behind;
   CHECK(size > 0 && padded > 0, RuntimeError,
-        "pad: dimension {} of size {} with padding ({}, {}) would have size {}", dim, size, before, behind,
-        padded);
+        "pad: dimension {} of size {} with padding ({}, {}) would have size {}", dim, size, before,
+        behind, padded);
   const Tensor index = make_tensor({padded}, DType::int64, Device{});
-  for (int64_t i = 0; i < padded; ++i) index.data<int64_t>()[i] = padded_source(mode, i - before, size);
+  for (int64_t i = 0; i < padded; ++i)
+    index.data<int64_t>()[i] = padded_source(mode, i - before, size);
   return index_select(input, dim, input.device().is_cpu() ? index : to(index, input.device()));
 }
 
 Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optional<double> value) {
   CHECK(pad.size() % 2 == 0, RuntimeError, "Padding length must be divisible by 2, got {}", pad);
   CHECK(static_cast<int64_t>(pad.size()) <= input.dim() * 2, RuntimeError,
-        "Padding length should be less than or equal to two times the input dimension but got padding "
+        "Padding length should be less than or equal to two times the input dimension but got "
+        "padding "
         "length {} and input of dimension {}",
         pad.size(), input.dim());
   if (mode == "constant") return constant_pad_nd(input, pad, value.value_or(0.0));
-  CHECK(!value || *value == 0, RuntimeError, "Padding mode \"{}\" doesn't take in value argument", mode);
+  CHECK(!value || *value == 0, RuntimeError, "Padding mode \"{}\" doesn't take in value argument",
+        mode);
   CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", NotImplementedError,
         "Unrecognised padding mode {}", mode);
   const auto dims = static_cast<int64_t>(pad.size()) / 2;
-  CHECK(dims >= 1 && dims <= 3 && (input.dim() == dims + 1 || input.dim() == dims + 2), NotImplementedError,
-        "Padding size {} is not supported for {}D input tensor.\nSupported combinations for non-constant "
-        "padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding "
-        "size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)",
+  CHECK(dims >= 1 && dims <= 3 && (input.dim() == dims + 1 || input.dim() == dims + 2),
+        NotImplementedError,
+        "Padding size {} is not supported for {}D input tensor.\nSupported combinations for "
+        "non-constant "
+        "padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: "
+        "padding "
+        "size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 "
+        "dimensions)",
         pad.size(), input.dim());
   Tensor result = input;
   for (int64_t i = 0; i < dims; ++i) {
@@ -274,8 +305,9 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
   }
   return result;
 }
-OP_FUNCTION(pad, "pad(input, pad, mode='constant', value=None)",
-            "Pads the last dimensions: pad is (before, behind) of the last, of the one before, and so on.")
+OP_FUNCTION(
+    pad, "pad(input, pad, mode='constant', value=None)",
+    "Pads the last dimensions: pad is (before, behind) of the last, of the one before, and so on.")
 
 }  // namespace
 }  // namespace flambeau

@@ -55,8 +55,8 @@ struct LayerNormRule {
     if (wants[0]) out[0] = empty_like(input);
     if (wants[1]) out[1] = make_tensor(shape, mean.dtype(), mean.device());
     if (wants[2]) out[2] = make_tensor(shape, mean.dtype(), mean.device());
-    kernels::layer_norm_backward(g.device_type(), contiguous(g), input, w, mean, rstd, out[0], out[1],
-                                 out[2]);
+    kernels::layer_norm_backward(g.device_type(), contiguous(g), input, w, mean, rstd, out[0],
+                                 out[1], out[2]);
   }
 
   // In operations that can be differentiated again.
@@ -77,8 +77,8 @@ struct LayerNormRule {
 // Normalizes over the last `normalized` dimensions.
 Tensor normalize_rows(const char* op, const Tensor& input, int64_t normalized, const Tensor& weight,
                       const Tensor& bias, double eps) {
-  CHECK(input.is_floating(), NotImplementedError, "\"LayerNormKernelImpl\" not implemented for '{}'",
-        dtype_legacy_name(input.dtype()));
+  CHECK(input.is_floating(), NotImplementedError,
+        "\"LayerNormKernelImpl\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const IntSpan outer = input.sizes().first(input.dim() - normalized);
   Tensor out, mean = make_tensor(outer, stat_dtype(input.dtype()), input.device());
   Tensor rstd = empty_like(mean);
@@ -91,15 +91,22 @@ Tensor normalize_rows(const char* op, const Tensor& input, int64_t normalized, c
     }
   }
   if (Record r{op, out, {input, weight, bias}}) {
-    r.all(LayerNormRule{r.save(input), r.save(weight), mean, rstd, eps, normalized,
+    r.all(LayerNormRule{r.save(input),
+                        r.save(weight),
+                        mean,
+                        rstd,
+                        eps,
+                        normalized,
                         {r.wants(0), r.wants(1), r.wants(2)}});
   }
   return out;
 }
 
-void check_normalized(const Tensor& input, IntSpan shape, const Tensor& weight, const Tensor& bias) {
+void check_normalized(const Tensor& input, IntSpan shape, const Tensor& weight,
+                      const Tensor& bias) {
   CHECK(!shape.empty(), RuntimeError,
-        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+        "element, "
         "but got normalized_shape = {}",
         shape);
   CHECK(!weight.defined() || weight.sizes() == shape, RuntimeError,
@@ -114,26 +121,28 @@ void check_normalized(const Tensor& input, IntSpan shape, const Tensor& weight, 
   if (rank < shape.size() || !(input.sizes().from(rank - shape.size()) == shape)) {
     std::string wanted = "[*";
     for (const int64_t size : shape) wanted += ", " + std::to_string(size);
-    fail<RuntimeError>("Given normalized_shape={}, expected input with shape {}], but got input of size{}",
-                       shape, wanted, input.sizes());
+    fail<RuntimeError>(
+        "Given normalized_shape={}, expected input with shape {}], but got input of size{}", shape,
+        wanted, input.sizes());
   }
 }
 
 Tensor layer_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps, bool /*cudnn_enable*/) {
   check_normalized(input, normalized_shape, weight, bias);
-  return normalize_rows("native_layer_norm", input, static_cast<int64_t>(normalized_shape.size()), weight,
-                        bias, eps);
+  return normalize_rows("native_layer_norm", input, static_cast<int64_t>(normalized_shape.size()),
+                        weight, bias, eps);
 }
-OP_FUNCTION(layer_norm,
-            "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
-            "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.")
+OP_FUNCTION(
+    layer_norm,
+    "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
+    "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.")
 
 Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
   check_normalized(input, normalized_shape, weight, {});
-  CHECK(is_differentiable(input.dtype()), NotImplementedError, "\"rms_norm\" not implemented for '{}'",
-        dtype_legacy_name(input.dtype()));
+  CHECK(is_differentiable(input.dtype()), NotImplementedError,
+        "\"rms_norm\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const bool is_double = to_real(input.dtype()) == DType::float64;
   const double smallest = is_double ? std::numeric_limits<double>::epsilon()
                                     : static_cast<double>(std::numeric_limits<float>::epsilon());
@@ -148,17 +157,20 @@ OP_FUNCTION(rms_norm, "rms_norm(input, normalized_shape, weight=None, eps=None)"
 
 Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps, bool /*cudnn_enabled*/) {
-  CHECK(input.dim() >= 2, RuntimeError, "Expected at least 2 dimensions for input tensor but received {}",
-        input.dim());
+  CHECK(input.dim() >= 2, RuntimeError,
+        "Expected at least 2 dimensions for input tensor but received {}", input.dim());
   const int64_t channels = input.sizes()[1];
-  CHECK(num_groups > 0, RuntimeError, "Expected num groups to be greater than 0, got {}", num_groups);
+  CHECK(num_groups > 0, RuntimeError, "Expected num groups to be greater than 0, got {}",
+        num_groups);
   CHECK(channels % num_groups == 0, RuntimeError,
-        "Expected number of channels in input to be divisible by num_groups, but got input of shape {} "
+        "Expected number of channels in input to be divisible by num_groups, but got input of "
+        "shape {} "
         "and num_groups={}",
         input.sizes(), num_groups);
   const auto check_vector = [&](const char* name, const Tensor& vector) {
     CHECK(!vector.defined() || (vector.dim() == 1 && vector.numel() == channels), RuntimeError,
-          "Expected {} to be a vector of size equal to the number of channels in input, but got {} of "
+          "Expected {} to be a vector of size equal to the number of channels in input, but got {} "
+          "of "
           "shape {} and input of shape {}",
           name, name, vector.sizes(), input.sizes());
   };

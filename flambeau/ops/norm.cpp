@@ -53,10 +53,11 @@ void check_norm_is_defined(const Tensor& x, double p, const std::optional<IntSpa
         "does not have an identity",
         p);
   for (const int64_t d : *dim) {
-    CHECK(x.dim() == 0 || x.size(d) != 0, RuntimeError,
-          "linalg.vector_norm cannot compute the {} norm on the dimension {} because this dimension "
-          "is empty and the operation does not have an identity",
-          p, d);
+    CHECK(
+        x.dim() == 0 || x.size(d) != 0, RuntimeError,
+        "linalg.vector_norm cannot compute the {} norm on the dimension {} because this dimension "
+        "is empty and the operation does not have an identity",
+        p, d);
   }
 }
 
@@ -114,7 +115,8 @@ Tensor norm_by_number(const Tensor& input, const std::optional<Scalar>& p,
 Tensor norm_by_name(const Tensor& input, std::string_view p, std::optional<IntSpan> dim,
                     bool keepdim, std::optional<DType> dtype) {
   CHECK(p == "fro" || p == "nuc", RuntimeError, "linalg.matrix_norm: Order {} not supported.", p);
-  CHECK(p == "fro", NotImplementedError, "norm: p='nuc' needs the singular values of a matrix, "
+  CHECK(p == "fro", NotImplementedError,
+        "norm: p='nuc' needs the singular values of a matrix, "
         "which are not implemented");
   return linalg_vector_norm(input, 2.0, dim, keepdim, dtype);
 }

@@ -11,7 +11,8 @@ namespace {
 using kernels::Tensors;
 
 void check_lengths(const char* op, const char* name, const Tensors& list, size_t count) {
-  CHECK(list.size() == count, RuntimeError, "{}: got {} params but {} {}", op, count, list.size(), name);
+  CHECK(list.size() == count, RuntimeError, "{}: got {} params but {} {}", op, count, list.size(),
+        name);
 }
 
 // Whether x can be walked element by element together with param.
@@ -28,7 +29,8 @@ class Aligned {
       CHECK(param.defined() && is_differentiable(param.dtype()), RuntimeError,
             "{}: parameters must be floating-point or complex tensors", op);
       CHECK(param.device() == params[0].device(), RuntimeError,
-            "{}: parameters must be on one device, got {} and {}", op, params[0].device(), param.device());
+            "{}: parameters must be on one device, got {} and {}", op, params[0].device(),
+            param.device());
     }
   }
 
@@ -37,7 +39,8 @@ class Aligned {
     Tensors result;
     for (const Tensor& param : params_) {
       const bool dense = is_non_overlapping_and_dense(param.sizes(), param.strides());
-      result.push_back(dense ? param : stand_in(param, clone(detach(param), MemoryFormat::contiguous), true));
+      result.push_back(
+          dense ? param : stand_in(param, clone(detach(param), MemoryFormat::contiguous), true));
     }
     dense_ = result;
     return result;
@@ -48,7 +51,8 @@ class Aligned {
     Tensors result;
     for (size_t i = 0; i < list.size(); ++i) {
       CHECK(list[i].defined() && list[i].sizes() == params_[i].sizes(), RuntimeError,
-            "{}: {}[{}] does not have the shape {} of its parameter", op_, name, i, params_[i].sizes());
+            "{}: {}[{}] does not have the shape {} of its parameter", op_, name, i,
+            params_[i].sizes());
       CHECK(list[i].device() == params_[i].device(), RuntimeError,
             "{}: {}[{}] is on {}, but its parameter is on {}", op_, name, i, list[i].device(),
             params_[i].device());
@@ -56,8 +60,8 @@ class Aligned {
         result.push_back(list[i]);
         if (is_state) written_.push_back(list[i]);
       } else {
-        const Tensor copy = copy_(make_strided(dense_[i].sizes(), dense_[i].strides(), dense_[i].dtype(),
-                                               dense_[i].device()),
+        const Tensor copy = copy_(make_strided(dense_[i].sizes(), dense_[i].strides(),
+                                               dense_[i].dtype(), dense_[i].device()),
                                   list[i]);
         result.push_back(stand_in(list[i], copy, is_state));
       }
@@ -87,15 +91,16 @@ class Aligned {
 };
 
 // What gradients are multiplied with, or nothing if the step is to be left out.
-std::optional<double> gradient_factor(bool maximize, const Tensor& grad_scale, const Tensor& found_inf) {
+std::optional<double> gradient_factor(bool maximize, const Tensor& grad_scale,
+                                      const Tensor& found_inf) {
   if (found_inf.defined() && is_nonzero(found_inf)) return {};
   const double scale = grad_scale.defined() ? item(grad_scale).to_double() : 1.0;
   return (maximize ? -1.0 : 1.0) / scale;
 }
 
-void sgd_step(const Tensors& params, const Tensors& grads, const Tensors& momentum_buffers, double lr,
-              double momentum, double dampening, double weight_decay, bool nesterov, bool maximize,
-              bool first_step, const Tensor& grad_scale, const Tensor& found_inf) {
+void sgd_step(const Tensors& params, const Tensors& grads, const Tensors& momentum_buffers,
+              double lr, double momentum, double dampening, double weight_decay, bool nesterov,
+              bool maximize, bool first_step, const Tensor& grad_scale, const Tensor& found_inf) {
   const NoGrad off;
   const auto factor = gradient_factor(maximize, grad_scale, found_inf);
   if (params.empty() || !factor) return;
@@ -109,13 +114,15 @@ void sgd_step(const Tensors& params, const Tensors& grads, const Tensors& moment
   lists.finish();
 }
 OP_FUNCTION(sgd_step,
-            "_sgd_step(params, grads, momentum_buffers, *, lr, momentum, dampening, weight_decay, nesterov, "
+            "_sgd_step(params, grads, momentum_buffers, *, lr, momentum, dampening, weight_decay, "
+            "nesterov, "
             "maximize, first_step, grad_scale=None, found_inf=None)",
             "One step of stochastic gradient descent on all params, in place.")
 
 // Counts this step in a tensor of one number and returns the count.
 double count_step(const Tensor& step) {
-  CHECK(step.defined() && step.numel() == 1, RuntimeError, "_adam_step: a step count must be one number");
+  CHECK(step.defined() && step.numel() == 1, RuntimeError,
+        "_adam_step: a step count must be one number");
   if (step.device().is_cpu() && step.dtype() == DType::float32) {
     step.bump_version("_adam_step");
     return *step.data<float>() += 1;
@@ -125,10 +132,10 @@ double count_step(const Tensor& step) {
 }
 
 void adam_step(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
-               const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs, const Tensors& state_steps,
-               double lr, double beta1, double beta2, double weight_decay, double eps, bool amsgrad,
-               bool maximize, bool decoupled_weight_decay, const Tensor& grad_scale,
-               const Tensor& found_inf) {
+               const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs,
+               const Tensors& state_steps, double lr, double beta1, double beta2,
+               double weight_decay, double eps, bool amsgrad, bool maximize,
+               bool decoupled_weight_decay, const Tensor& grad_scale, const Tensor& found_inf) {
   const NoGrad off;
   const auto factor = gradient_factor(maximize, grad_scale, found_inf);
   if (params.empty() || !factor) return;
@@ -137,18 +144,20 @@ void adam_step(const Tensors& params, const Tensors& grads, const Tensors& exp_a
   const Tensors p = lists.params(), g = lists.like_params("grads", grads, false);
   const Tensors averages = lists.like_params("exp_avgs", exp_avgs, true);
   const Tensors squares = lists.like_params("exp_avg_sqs", exp_avg_sqs, true);
-  const Tensors most = amsgrad ? lists.like_params("max_exp_avg_sqs", max_exp_avg_sqs, true) : Tensors();
+  const Tensors most =
+      amsgrad ? lists.like_params("max_exp_avg_sqs", max_exp_avg_sqs, true) : Tensors();
   std::vector<double> counts;
   for (const Tensor& step : state_steps) counts.push_back(count_step(step));
   kernels::adam_step(params[0].device_type(), p, g, averages, squares, most, counts,
                      {lr, beta1, beta2, eps, weight_decay, *factor, decoupled_weight_decay});
   lists.finish();
 }
-OP_FUNCTION(adam_step,
-            "_adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, "
-            "beta2, weight_decay, eps, amsgrad, maximize, decoupled_weight_decay, grad_scale=None, "
-            "found_inf=None)",
-            "One step of Adam or AdamW on all params, in place.")
+OP_FUNCTION(
+    adam_step,
+    "_adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, "
+    "beta2, weight_decay, eps, amsgrad, maximize, decoupled_weight_decay, grad_scale=None, "
+    "found_inf=None)",
+    "One step of Adam or AdamW on all params, in place.")
 
 }  // namespace
 }  // namespace flambeau

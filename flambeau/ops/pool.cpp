@@ -10,9 +10,12 @@
 namespace flambeau {
 namespace {
 
-// --- Windows -----------------------------------------------------------------------------------------
+// --- Windows
+// -----------------------------------------------------------------------------------------
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
 
 struct Window {
   Dims kernel, stride, padding, dilation;
@@ -70,7 +73,8 @@ Tensor empty_in(IntSpan sizes, MemoryFormat format, DType dtype, Device device) 
   return make_strided(sizes, format_strides(sizes, format), dtype, device);
 }
 
-// --- Maxima ------------------------------------------------------------------------------------------
+// --- Maxima
+// ------------------------------------------------------------------------------------------
 
 Tensor max_pool_take(const Tensor& x, const Tensor& indices);
 
@@ -128,7 +132,8 @@ std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, const PoolGe
   return {out, indices};
 }
 
-// --- Averages ----------------------------------------------------------------------------------------
+// --- Averages
+// ----------------------------------------------------------------------------------------
 
 Tensor avg_pool_backward(const char* op, const Tensor& grad, IntSpan x_sizes, MemoryFormat format,
                          const PoolGeometry& geometry);
@@ -167,12 +172,14 @@ Tensor avg_pool_backward(const char* op, const Tensor& grad, IntSpan x_sizes, Me
   return grad_x;
 }
 
-// --- Arguments ---------------------------------------------------------------------------------------
+// --- Arguments
+// ---------------------------------------------------------------------------------------
 
 Dims expand_values(const char* op, const char* name, IntSpan values, size_t rank) {
   static constexpr const char* words[] = {"zero", "one int", "two ints", "three ints"};
   CHECK(values.size() == 1 || values.size() == rank, RuntimeError,
-        "{}: {} must either be a single int, or a tuple of {}, got {}", op, name, words[rank], values);
+        "{}: {} must either be a single int, or a tuple of {}, got {}", op, name, words[rank],
+        values);
   return values.size() == rank ? values.dims() : Dims(rank, values[0]);
 }
 
@@ -183,13 +190,15 @@ Window check_window(const char* op, size_t rank, IntSpan kernel, std::optional<I
            expand_values(op, "padding", padding, rank),
            expand_values(op, "dilation", dilation, rank), ceil_mode};
   for (size_t d = 0; d < rank; ++d) {
-    CHECK(w.stride[d] != 0, RuntimeError, "stride should not be zero ({}: stride {})", op, w.stride);
+    CHECK(w.stride[d] != 0, RuntimeError, "stride should not be zero ({}: stride {})", op,
+          w.stride);
     CHECK(w.stride[d] > 0 && w.kernel[d] > 0, RuntimeError,
           "kernel size should be greater than zero, but got kernel_size {} and stride {}", w.kernel,
           w.stride);
-    CHECK(w.dilation[d] > 0, RuntimeError, "dilation should be greater than zero, but got dilation {}",
-          w.dilation);
-    CHECK(w.padding[d] >= 0, RuntimeError, "pad must be non-negative, but got pad: {}", w.padding[d]);
+    CHECK(w.dilation[d] > 0, RuntimeError,
+          "dilation should be greater than zero, but got dilation {}", w.dilation);
+    CHECK(w.padding[d] >= 0, RuntimeError, "pad must be non-negative, but got pad: {}",
+          w.padding[d]);
     CHECK(w.padding[d] <= ((w.kernel[d] - 1) * w.dilation[d] + 1) / 2, RuntimeError,
           "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and "
           "dilation={}",
@@ -203,7 +212,8 @@ void check_pool_input(const char* op, const Tensor& input, size_t rank) {
   bool filled = true;
   for (size_t d = dims == rank + 2 ? 1 : 0; d < dims; ++d) filled &= input.sizes()[d] != 0;
   CHECK((dims == rank + 1 || dims == rank + 2) && filled, RuntimeError,
-        "{}: Expected {}D or {}D (batch mode) tensor with optional 0 dim batch size for input, but got:{}",
+        "{}: Expected {}D or {}D (batch mode) tensor with optional 0 dim batch size for input, but "
+        "got:{}",
         op, rank + 1, rank + 2, input.sizes());
 }
 
@@ -213,7 +223,8 @@ std::string joined(IntSpan sizes) {
   return text;
 }
 
-PoolGeometry window_geometry(const Tensor& x, size_t rank, const Window& window, bool count_padding) {
+PoolGeometry window_geometry(const Tensor& x, size_t rank, const Window& window,
+                             bool count_padding) {
   PoolGeometry geometry;
   Dims out{x.sizes()[1]};
   bool fits = true;
@@ -233,7 +244,8 @@ PoolGeometry window_geometry(const Tensor& x, size_t rank, const Window& window,
 // The input with a batch dimension, and the way back.
 struct Batched {
   Batched(const Tensor& input, size_t rank)
-      : added(static_cast<size_t>(input.dim()) == rank + 1), x(added ? unsqueeze(input, 0) : input) {}
+      : added(static_cast<size_t>(input.dim()) == rank + 1),
+        x(added ? unsqueeze(input, 0) : input) {}
   [[nodiscard]] Tensor back(const Tensor& result) const {
     return added ? squeeze(result, int64_t{0}) : result;
   }
@@ -241,9 +253,10 @@ struct Batched {
   Tensor x;
 };
 
-std::pair<Tensor, Tensor> max_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan kernel,
-                                      std::optional<IntSpan> stride, IntSpan padding, IntSpan dilation,
-                                      bool ceil_mode, bool want_indices) {
+std::pair<Tensor, Tensor> max_pool_nd(const char* op, size_t rank, const Tensor& input,
+                                      IntSpan kernel, std::optional<IntSpan> stride,
+                                      IntSpan padding, IntSpan dilation, bool ceil_mode,
+                                      bool want_indices) {
   const Window window = check_window(op, rank, kernel, stride, padding, dilation, ceil_mode);
   check_pool_input(op, input, rank);
   const Batched batch(input, rank);
@@ -253,33 +266,35 @@ std::pair<Tensor, Tensor> max_pool_nd(const char* op, size_t rank, const Tensor&
 }
 
 #define MAX_POOL(name, rank)                                                                       \
-  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride, IntSpan padding,           \
-              IntSpan dilation, bool ceil_mode) {                                                  \
+  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,             \
+              IntSpan padding, IntSpan dilation, bool ceil_mode) {                                 \
     return max_pool_nd(#name "_with_indices", rank, input, kernel_size, stride, padding, dilation, \
                        ceil_mode, false)                                                           \
         .first;                                                                                    \
   }                                                                                                \
   std::tuple<Tensor, Tensor> name##_with_indices(const Tensor& input, IntSpan kernel_size,         \
-                                                 std::optional<IntSpan> stride,                    \
-                                                 IntSpan padding, IntSpan dilation,                \
-                                                 bool ceil_mode) {                                 \
+                                                 std::optional<IntSpan> stride, IntSpan padding,   \
+                                                 IntSpan dilation, bool ceil_mode) {               \
     auto [out, indices] = max_pool_nd(#name "_with_indices", rank, input, kernel_size, stride,     \
                                       padding, dilation, ceil_mode, true);                         \
     return {out, indices};                                                                         \
   }                                                                                                \
-  OP_FUNCTION(name, #name "(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)", \
+  OP_FUNCTION(name,                                                                                \
+              #name "(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)",   \
               "The maximum of each window.")                                                       \
-  OP_FUNCTION(name##_with_indices,                                                                 \
-              #name "_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)", \
-              "The maximum of each window, and its place in the plane of its channel.")
+  OP_FUNCTION(                                                                                     \
+      name##_with_indices,                                                                         \
+      #name                                                                                        \
+      "_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)",    \
+      "The maximum of each window, and its place in the plane of its channel.")
 MAX_POOL(max_pool1d, 1)
 MAX_POOL(max_pool2d, 2)
 MAX_POOL(max_pool3d, 3)
 #undef MAX_POOL
 
 Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan kernel,
-                   std::optional<IntSpan> stride, IntSpan padding, bool ceil_mode, bool count_include_pad,
-                   std::optional<int64_t> divisor_override) {
+                   std::optional<IntSpan> stride, IntSpan padding, bool ceil_mode,
+                   bool count_include_pad, std::optional<int64_t> divisor_override) {
   const Window window = check_window(op, rank, kernel, stride, padding, int64_t{1}, ceil_mode);
   CHECK(!divisor_override || *divisor_override != 0, RuntimeError, "divisor must be not zero");
   check_pool_input(op, input, rank);
@@ -289,40 +304,46 @@ Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan ker
   return batch.back(avg_pool(op, batch.x, geometry, rank));
 }
 
-Tensor avg_pool1d(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride, IntSpan padding,
-                  bool ceil_mode, bool count_include_pad) {
+Tensor avg_pool1d(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,
+                  IntSpan padding, bool ceil_mode, bool count_include_pad) {
   return avg_pool_nd("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode,
                      count_include_pad, {});
 }
 OP_FUNCTION(avg_pool1d,
-            "avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True)",
+            "avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, "
+            "count_include_pad=True)",
             "The average of each window.")
-#define AVG_POOL(name, rank)                                                                       \
-  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride, IntSpan padding,           \
-              bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {   \
-    return avg_pool_nd(#name, rank, input, kernel_size, stride, padding, ceil_mode,                \
-                       count_include_pad, divisor_override);                                       \
-  }                                                                                                \
-  OP_FUNCTION(name,                                                                                \
-              #name "(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, " \
-                    "divisor_override=None)",                                                      \
-              "The average of each window.")
+#define AVG_POOL(name, rank)                                                                   \
+  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,         \
+              IntSpan padding, bool ceil_mode, bool count_include_pad,                         \
+              std::optional<int64_t> divisor_override) {                                       \
+    return avg_pool_nd(#name, rank, input, kernel_size, stride, padding, ceil_mode,            \
+                       count_include_pad, divisor_override);                                   \
+  }                                                                                            \
+  OP_FUNCTION(                                                                                 \
+      name,                                                                                    \
+      #name                                                                                    \
+      "(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, " \
+      "divisor_override=None)",                                                                \
+      "The average of each window.")
 AVG_POOL(avg_pool2d, 2)
 AVG_POOL(avg_pool3d, 3)
 #undef AVG_POOL
 
-// --- Adaptive pooling --------------------------------------------------------------------------------
+// --- Adaptive pooling
+// --------------------------------------------------------------------------------
 
-PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input, IntSpan output_size,
-                               Dims& sizes) {
+PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
+                               IntSpan output_size, Dims& sizes) {
   const size_t dims = input.dim();
-  CHECK(dims == rank + 1 || dims == rank + 2, RuntimeError, "{}(): Expected {}D or {}D tensor, but got {}",
-        op, rank + 1, rank + 2, input.sizes());
+  CHECK(dims == rank + 1 || dims == rank + 2, RuntimeError,
+        "{}(): Expected {}D or {}D tensor, but got {}", op, rank + 1, rank + 2, input.sizes());
   CHECK(output_size.size() == rank || output_size.size() == 1, RuntimeError,
         "{}: output_size must be {}, got {}", op, rank, output_size);
   for (size_t d = dims - rank; d < dims; ++d) {
     CHECK(input.sizes()[d] != 0, RuntimeError,
-          "{}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} "
+          "{}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+          "sizes {} "
           "with dimension {} being empty",
           op, input.sizes(), d);
   }
@@ -330,31 +351,33 @@ PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
   PoolGeometry geometry;
   for (size_t d = 0; d < rank; ++d) {
     CHECK(sizes[d] >= 0, RuntimeError,
-          "{}: elements of output_size must be greater than or equal to 0 but received {}", op, sizes);
+          "{}: elements of output_size must be greater than or equal to 0 but received {}", op,
+          sizes);
     geometry.dims[3 - rank + d] = adaptive_dim(input.sizes()[dims - rank + d], sizes[d]);
   }
   return geometry;
 }
 
-#define ADAPTIVE_POOL(rank)                                                                        \
-  Tensor adaptive_avg_pool##rank##d(const Tensor& input, IntSpan output_size) {                    \
-    constexpr const char* op = "adaptive_avg_pool" #rank "d";                                      \
-    Dims sizes;                                                                                    \
-    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);          \
-    const Batched batch(input, rank);                                                              \
-    return batch.back(avg_pool(op, batch.x, geometry, rank));                                      \
-  }                                                                                                \
-  std::tuple<Tensor, Tensor> adaptive_max_pool##rank##d(const Tensor& input, IntSpan output_size) { \
-    constexpr const char* op = "adaptive_max_pool" #rank "d";                                      \
-    Dims sizes;                                                                                    \
-    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);          \
-    const Batched batch(input, rank);                                                              \
-    const auto [out, indices] = max_pool(op, batch.x, geometry, rank, true);                       \
-    return {batch.back(out), batch.back(indices)};                                                 \
-  }                                                                                                \
-  OP_FUNCTION(adaptive_avg_pool##rank##d, "adaptive_avg_pool" #rank "d(input, output_size)",       \
-              "Averages of windows chosen so that the output has the given size.")                 \
-  OP_FUNCTION(adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)",       \
+#define ADAPTIVE_POOL(rank)                                                                  \
+  Tensor adaptive_avg_pool##rank##d(const Tensor& input, IntSpan output_size) {              \
+    constexpr const char* op = "adaptive_avg_pool" #rank "d";                                \
+    Dims sizes;                                                                              \
+    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
+    const Batched batch(input, rank);                                                        \
+    return batch.back(avg_pool(op, batch.x, geometry, rank));                                \
+  }                                                                                          \
+  std::tuple<Tensor, Tensor> adaptive_max_pool##rank##d(const Tensor& input,                 \
+                                                        IntSpan output_size) {               \
+    constexpr const char* op = "adaptive_max_pool" #rank "d";                                \
+    Dims sizes;                                                                              \
+    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
+    const Batched batch(input, rank);                                                        \
+    const auto [out, indices] = max_pool(op, batch.x, geometry, rank, true);                 \
+    return {batch.back(out), batch.back(indices)};                                           \
+  }                                                                                          \
+  OP_FUNCTION(adaptive_avg_pool##rank##d, "adaptive_avg_pool" #rank "d(input, output_size)", \
+              "Averages of windows chosen so that the output has the given size.")           \
+  OP_FUNCTION(adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)", \
               "Maxima of windows chosen so that the output has the given size, and their places.")
 ADAPTIVE_POOL(1)
 ADAPTIVE_POOL(2)

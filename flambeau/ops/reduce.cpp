@@ -27,7 +27,8 @@ Tensor finish_dtype(Tensor result, std::optional<DType> dtype) {
   return dtype && result.dtype() != *dtype ? to(result, *dtype) : result;
 }
 
-Tensor sum_over(const char* op, const Tensor& input, DimSet dims, bool keepdim, std::optional<DType> dtype) {
+Tensor sum_over(const char* op, const Tensor& input, DimSet dims, bool keepdim,
+                std::optional<DType> dtype) {
   const Summands x = summands(input, dtype);
   Tensor out = reduce_with(kernels::sum, x.input, dims, keepdim, x.result);
   if (Record r{op, out, {x.input}}) {
@@ -118,11 +119,13 @@ namespace {
 
 Tensor nansum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
               std::optional<DType> dtype) {
-  CHECK(!input.is_complex() && !(dtype && is_complex(*dtype)), NotImplementedError, "nansum on {} does not support complex inputs",
+  CHECK(!input.is_complex() && !(dtype && is_complex(*dtype)), NotImplementedError,
+        "nansum on {} does not support complex inputs",
         input.device().is_cpu() ? std::string("CPU") : to_text(input.device()));
   // Integers hold no NaN.
   if (!input.is_floating()) return sum(input, dim, keepdim, dtype);
-  if (dtype && !is_floating(*dtype)) return sum(masked_fill(input, isnan(input), 0.0), dim, keepdim, dtype);
+  if (dtype && !is_floating(*dtype))
+    return sum(masked_fill(input, isnan(input), 0.0), dim, keepdim, dtype);
   const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
   const DimSet dims = DimSet::of(dim, x.dim());
   Tensor out = reduce_with(kernels::nansum, x, dims, keepdim, x.dtype());

@@ -175,8 +175,9 @@ Tensor argmin(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
 }
 
 void check_index_dtype(const char* op, const Tensor& out) {
-  CHECK(out.dtype() == DType::int64, RuntimeError, "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
-        DType::int64, out.dtype());
+  CHECK(out.dtype() == DType::int64, RuntimeError,
+        "{}(): Expected out tensor to have dtype {}, but got {} instead", op, DType::int64,
+        out.dtype());
 }
 Tensor argmax_out(const Tensor& input, std::optional<int64_t> dim, bool keepdim,
                   const Tensor& out) {

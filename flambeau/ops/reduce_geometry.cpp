@@ -43,7 +43,8 @@ struct Dimension {
   int64_t size, in, out;
 };
 
-// Sorts by the input's stride, smallest first, and joins dimensions that are stepped through as one.
+// Sorts by the input's stride, smallest first, and joins dimensions that are stepped through as
+// one.
 int order_and_merge(Dimension* dims, int n) {
   for (int i = 1; i < n; ++i) {
     for (int j = i; j > 0 && dims[j].in < dims[j - 1].in; --j) std::swap(dims[j], dims[j - 1]);
@@ -152,13 +153,14 @@ void check_not_empty(const char* op, const Tensor& input, std::optional<IntSpan>
   if (input.numel() > 0) return;
   if (!dims || dims->empty()) {
     fail<RuntimeError>(
-        "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+        "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+        "reduction "
         "dim with the 'dim' argument.",
         op);
   }
   for (const int64_t dim : *dims) {
-    CHECK(input.size(dim) != 0, IndexError, "{}(): Expected reduction dim {} to have non-zero size.",
-          op, dim);
+    CHECK(input.size(dim) != 0, IndexError,
+          "{}(): Expected reduction dim {} to have non-zero size.", op, dim);
   }
 }
 

@@ -71,8 +71,9 @@ Pair spread(const Spread& what, const Tensor& input, std::optional<IntSpan> dim,
   const DimSet dims = DimSet::of(dim, input.dim());
   auto [out, center] = compute(what, input, dims, keepdim, correction);
   const auto rule = [&](Record& r) {
-    return SpreadRule{r.save(input), what.root ? r.save_output(out) : Saved(), dims, keepdim,
-                      what.root, correction};
+    return SpreadRule{r.save(input), what.root ? r.save_output(out) : Saved(),
+                      dims,          keepdim,
+                      what.root,     correction};
   };
   if (!what.with_mean) {
     if (Record r{what.op, out, {input}}) r.wrt(0, rule(r));
@@ -97,20 +98,20 @@ double correction_of(const std::optional<Scalar>& correction) {
   return correction ? correction->to_double() : 1.0;
 }
 
-#define SPREAD_OPS(name, what, returned, pick, doc)                                             \
-  returned name##_all(const Tensor& input, bool unbiased) {                                     \
-    return pick(spread(what, input, std::nullopt, false, unbiased ? 1 : 0));                    \
-  }                                                                                             \
-  returned name##_unbiased(const Tensor& input, std::optional<IntSpan> dim, bool unbiased,      \
-                           bool keepdim) {                                                      \
-    return pick(spread(what, input, dim, keepdim, unbiased ? 1 : 0));                           \
-  }                                                                                             \
-  returned name##_corrected(const Tensor& input, std::optional<IntSpan> dim,                    \
-                            const std::optional<Scalar>& correction, bool keepdim) {            \
-    return pick(spread(what, input, dim, keepdim, correction_of(correction)));                  \
-  }                                                                                             \
+#define SPREAD_OPS(name, what, returned, pick, doc)                                              \
+  returned name##_all(const Tensor& input, bool unbiased) {                                      \
+    return pick(spread(what, input, std::nullopt, false, unbiased ? 1 : 0));                     \
+  }                                                                                              \
+  returned name##_unbiased(const Tensor& input, std::optional<IntSpan> dim, bool unbiased,       \
+                           bool keepdim) {                                                       \
+    return pick(spread(what, input, dim, keepdim, unbiased ? 1 : 0));                            \
+  }                                                                                              \
+  returned name##_corrected(const Tensor& input, std::optional<IntSpan> dim,                     \
+                            const std::optional<Scalar>& correction, bool keepdim) {             \
+    return pick(spread(what, input, dim, keepdim, correction_of(correction)));                   \
+  }                                                                                              \
   OP_SPREAD(name##_corrected, #name "(input, dim=None, *, correction=None, keepdim=False)", doc) \
-  OP_SPREAD(name##_all, #name "(input, unbiased)", doc)                                         \
+  OP_SPREAD(name##_all, #name "(input, unbiased)", doc)                                          \
   OP_SPREAD(name##_unbiased, #name "(input, dim, unbiased=True, keepdim=False)", doc)
 
 Tensor first_of(Pair pair) { return std::get<0>(std::move(pair)); }
@@ -119,8 +120,9 @@ Pair both_of(Pair pair) { return pair; }
 #define OP_SPREAD OP
 SPREAD_OPS(var, var_of, Tensor, first_of,
            "The variance along the given dimensions, with correction taken off the count.")
-SPREAD_OPS(std, std_of, Tensor, first_of,
-           "The standard deviation along the given dimensions, with correction taken off the count.")
+SPREAD_OPS(
+    std, std_of, Tensor, first_of,
+    "The standard deviation along the given dimensions, with correction taken off the count.")
 #undef OP_SPREAD
 #define OP_SPREAD OP_FUNCTION
 SPREAD_OPS(var_mean, var_mean_of, Pair, both_of,

@@ -48,7 +48,8 @@ Tensor gradient_past_zeros(const Tensor& g, const Tensor& x, const Tensor& y, in
   const Tensor zone = zeros_so_far == 1;  // from the first zero to the second
   const Tensor first = is_zero & zone;
   const Tensor past = run(kernels::cumprod, contiguous(masked_fill(x, first, 1.0)), dim, false);
-  const Tensor of_first = sum(masked_fill(g * conj_of(past), logical_not(zone), 0.0), IntSpan(dim), true);
+  const Tensor of_first =
+      sum(masked_fill(g * conj_of(past), logical_not(zone), 0.0), IntSpan(dim), true);
   const Tensor usual =
       running_sum(g * conj_of(y), dim, true) / conj_of(masked_fill(x, is_zero, 1.0));
   return where(before, usual, where(first, of_first, 0.0));
@@ -80,8 +81,8 @@ Tensor gradient_by_products(const Tensor& g, const Tensor& x, int64_t dim) {
   Tensor left = ones_like(narrow(x, dim, 0, 1));  // the product of what stands before k
   for (int64_t k = 0; k < size; ++k) {
     // Products over [0, i] without k, for all i >= k.
-    const Tensor right = k + 1 < size ? running_product(narrow(x, dim, k + 1, size - k - 1), dim)
-                                      : Tensor();
+    const Tensor right =
+        k + 1 < size ? running_product(narrow(x, dim, k + 1, size - k - 1), dim) : Tensor();
     const Tensor omitted = right.defined() ? cat({left, left * right}, dim) : left;
     parts.push_back(sum(narrow(g, dim, k, size - k) * conj_of(omitted), IntSpan(dim), true));
     left = left * narrow(x, dim, k, 1);

@@ -1,6 +1,6 @@
 // softmax, log_softmax and softmin. The gradient is one fused kernel, itself differentiable.
-#include "flambeau/autograd/record.h"
 #include "flambeau/kernels/softmax.h"
+#include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {

@@ -31,9 +31,7 @@ Tensor argsort(const Tensor& input, int64_t dim, bool descending, std::optional<
 OP(argsort, "argsort(input, dim=-1, descending=False, *, stable=False)",
    "The indices that put the elements in order along dim.")
 
-Tensor msort(const Tensor& input) {
-  return std::get<0>(sort(input, 0, false, false));
-}
+Tensor msort(const Tensor& input) { return std::get<0>(sort(input, 0, false, false)); }
 OP(msort, "msort(input)", "The elements in order along the first dimension.")
 
 // The result of selecting `size` elements along dim.

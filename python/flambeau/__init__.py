@@ -21,10 +21,6 @@ from flambeau import _C  # noqa: E402
 if _quiet:
     del _os.environ["GOMP_SPINCOUNT"]
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 # Every public op and type of the core. They shadow builtins (sum, abs, ...) as PyTorch's do, so
 # this file itself uses no builtin of such a name.
 globals().update({_name: _value for _name, _value in vars(_C).items() if _name[0] != "_"})
@@ -42,8 +38,8 @@ from flambeau import _tensor  # noqa: E402
 _tensor.attach(_C.Tensor)
 
 from flambeau._settings import *  # noqa: E402, F403
-from flambeau._tensor_str import set_printoptions  # noqa: E402, F401
-from flambeau.autograd import (  # noqa: E402, F401
+from flambeau._tensor_str import set_printoptions  # noqa: E402
+from flambeau.autograd import (  # noqa: E402
     enable_grad,
     inference_mode,
     no_grad,
@@ -56,7 +52,7 @@ from flambeau.random import *  # noqa: E402, F403
 _HOMES = {"save": "serialization", "load": "serialization"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name):
     """Packages, and names out of packages, on first use: who only computes never pays for them."""
     if name[0] != "_":
         home = "storage" if name.endswith("Storage") else _HOMES.get(name)

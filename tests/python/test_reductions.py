@@ -12,7 +12,15 @@ import pytest
 import flambeau as torch
 
 NAN, INF = math.nan, math.inf
-SHAPES = [(1000, 37), (37, 1000), (5, 70000), (70000, 5), (3, 4, 257), (130, 1, 130), (9, 300, 3, 2)]
+SHAPES = [
+    (1000, 37),
+    (37, 1000),
+    (5, 70000),
+    (70000, 5),
+    (3, 4, 257),
+    (130, 1, 130),
+    (9, 300, 3, 2),
+]
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -63,7 +71,10 @@ def test_integers_add_up_without_overflow(dtype: str) -> None:
 )
 def test_every_length(dtype: str) -> None:
     """Rows are taken in lanes, registers and rests; no length may lose or repeat an element."""
-    lengths = [*range(1, 300), *(base + rest for base in (2048, 4096, 8192) for rest in range(0, 260, 8))]
+    lengths = [
+        *range(1, 300),
+        *(base + rest for base in (2048, 4096, 8192) for rest in range(0, 260, 8)),
+    ]
     rng = np.random.default_rng(0)
     for length in lengths:
         values = rng.integers(0, 2, length)
@@ -85,7 +96,9 @@ def test_every_length(dtype: str) -> None:
 def test_long_sums_stay_accurate() -> None:
     tenth = float(np.float32(0.1))
     assert torch.full((5_000_000,), 0.1).sum().item() == pytest.approx(tenth * 5_000_000, rel=1e-6)
-    assert torch.full((300_000, 7), 0.1).sum(0).tolist() == pytest.approx([tenth * 300_000] * 7, rel=1e-6)
+    assert torch.full((300_000, 7), 0.1).sum(0).tolist() == pytest.approx(
+        [tenth * 300_000] * 7, rel=1e-6
+    )
     assert torch.full((3, 400_000), 0.1).mean(1).tolist() == pytest.approx([tenth] * 3, rel=1e-6)
     assert torch.ones(5000, dtype=torch.float16).sum().item() == 5000
     assert torch.ones(1000, dtype=torch.bfloat16).cumsum(0)[-1].item() == 1000
@@ -163,7 +176,9 @@ def test_products_pass_gradients_around_zeros() -> None:
 
 
 def test_softmax_of_extreme_rows() -> None:
-    x = torch.tensor([[1000.0, 0.0, -1000.0], [-INF, 0.0, 0.0], [-INF, -INF, -INF], [NAN, 0.0, 0.0]])
+    x = torch.tensor(
+        [[1000.0, 0.0, -1000.0], [-INF, 0.0, 0.0], [-INF, -INF, -INF], [NAN, 0.0, 0.0]]
+    )
     wanted = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [NAN] * 3, [NAN] * 3]
     assert same(x.softmax(1), wanted) and same(x.t().softmax(0).t(), wanted)
     assert same(x.log_softmax(1)[0], [0.0, -1000.0, -2000.0])

@@ -33,7 +33,8 @@ void embedding_kernel(const Tensor& weight, const Tensor& indices, const Tensor&
                  for (int64_t i = first; i < last; ++i) {
                    const int64_t row = at[i];
                    CHECK(row >= 0 && row < rows, IndexError,
-                         "index out of range in self (embedding: index {} of a table of {} rows)", row, rows);
+                         "index out of range in self (embedding: index {} of a table of {} rows)",
+                         row, rows);
                    std::memcpy(to + i * bytes, from + row * bytes, bytes);
                  }
                });
@@ -45,31 +46,33 @@ void embedding_backward_typed(const Tensor& grad, const Tensor& indices, int64_t
                               bool scale_by_frequency, const Tensor& grad_weight) {
   using C = ComputeType<T>;
   const Indices at(indices);
-  const int64_t rows = grad_weight.sizes()[0], width = grad_weight.sizes()[1], count = indices.numel();
+  const int64_t rows = grad_weight.sizes()[0], width = grad_weight.sizes()[1],
+                count = indices.numel();
   std::vector<int64_t> frequency(scale_by_frequency ? rows : 0);
   for (int64_t i = 0; i < count && scale_by_frequency; ++i) ++frequency[at[i]];
   const T* g = grad.data<T>();
   T* out = grad_weight.data<T>();
-  parallel_for(0, rows, default_grain / std::max<int64_t>(width, 1) + 1, [&](int64_t first, int64_t last) {
-    std::fill(out + first * width, out + last * width, T());
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = at[i];
-      if (row < first || row >= last || row == padding_idx) continue;
-      const C factor = scale_by_frequency ? C(1) / static_cast<C>(frequency[row]) : C(1);
-      T* to = out + row * width;
-      const T* from = g + i * width;
-      for (int64_t j = 0; j < width; ++j) {
-        to[j] = static_cast<T>(static_cast<C>(to[j]) + static_cast<C>(from[j]) * factor);
-      }
-    }
-  });
+  parallel_for(
+      0, rows, default_grain / std::max<int64_t>(width, 1) + 1, [&](int64_t first, int64_t last) {
+        std::fill(out + first * width, out + last * width, T());
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t row = at[i];
+          if (row < first || row >= last || row == padding_idx) continue;
+          const C factor = scale_by_frequency ? C(1) / static_cast<C>(frequency[row]) : C(1);
+          T* to = out + row * width;
+          const T* from = g + i * width;
+          for (int64_t j = 0; j < width; ++j) {
+            to[j] = static_cast<T>(static_cast<C>(to[j]) + static_cast<C>(from[j]) * factor);
+          }
+        }
+      });
 }
 
 void embedding_backward_kernel(const Tensor& grad, const Tensor& indices, int64_t padding_idx,
                                bool scale_by_frequency, const Tensor& grad_weight) {
   dispatch<dtypes::FloatingComplex>("embedding_backward", grad.dtype(), [&](auto tag) {
-    embedding_backward_typed<typename decltype(tag)::type>(grad, indices, padding_idx, scale_by_frequency,
-                                                           grad_weight);
+    embedding_backward_typed<typename decltype(tag)::type>(grad, indices, padding_idx,
+                                                           scale_by_frequency, grad_weight);
   });
 }
 KERNEL_FOR(embedding_backward, embedding_backward_kernel)

@@ -126,8 +126,9 @@ struct Part {
 
 template <class T>
 Part<T> transposed(const Part<T>& p) {
-  return {p.n,     p.m,   p.k,       p.b,       p.b_col,  p.b_row,      p.a,          p.a_col, p.a_row,
-          p.out,   p.out_col, p.out_row, p.addend, p.addend_col, p.addend_row, p.alpha, p.beta};
+  return {p.n,      p.m,          p.k,          p.b,     p.b_col,   p.b_row,
+          p.a,      p.a_col,      p.a_row,      p.out,   p.out_col, p.out_row,
+          p.addend, p.addend_col, p.addend_row, p.alpha, p.beta};
 }
 
 // Writes a finished row of sums.
@@ -150,7 +151,8 @@ inline void finish(const Part<T>& p, int64_t i, int64_t j, Vector<T> sums, int n
 
 // Rows x (Vectors * lanes) sums at (i, j). Needs contiguous rows of b and out.
 template <int Rows, int Vectors, class T>
-[[gnu::always_inline]] inline void outer_tile(const Part<T>& p, int64_t i, int64_t j, int last_lanes) {
+[[gnu::always_inline]] inline void outer_tile(const Part<T>& p, int64_t i, int64_t j,
+                                              int last_lanes) {
   Vector<T> acc[Rows][Vectors] = {};
   const T* a = p.a + i * p.a_row;
   const T* b = p.b + j;
@@ -174,8 +176,8 @@ void outer_strip(const Part<T>& p, int64_t j, int last_lanes) {
   int64_t i = 0;
   for (; i + tile_rows <= p.m; i += tile_rows) outer_tile<tile_rows, Vectors>(p, i, j, last_lanes);
   switch (p.m - i) {
-    case 5: return outer_tile<tile_rows >= 6 ? 5 : 1, Vectors>(p, i, j, last_lanes);
-    case 4: return outer_tile<tile_rows >= 5 ? 4 : 1, Vectors>(p, i, j, last_lanes);
+    case 5: return outer_tile < tile_rows >= 6 ? 5 : 1, Vectors > (p, i, j, last_lanes);
+    case 4: return outer_tile < tile_rows >= 5 ? 4 : 1, Vectors > (p, i, j, last_lanes);
     case 3: return outer_tile<3, Vectors>(p, i, j, last_lanes);
     case 2: return outer_tile<2, Vectors>(p, i, j, last_lanes);
     case 1: return outer_tile<1, Vectors>(p, i, j, last_lanes);
@@ -328,9 +330,8 @@ void direct_batch(const Gemm& p) {
         {r1 - r0, c1 - c0, p.k, static_cast<const T*>(p.a.data) + at.a + r0 * p.a.row, p.a.row,
          p.a.col, static_cast<const T*>(p.b.data) + at.b + c0 * p.b.col, p.b.row, p.b.col,
          static_cast<T*>(p.out.data) + at.out + r0 * p.out.row + c0 * p.out.col, p.out.row,
-         p.out.col,
-         adds ? addend + at.addend + r0 * p.addend.row + c0 * p.addend.col : nullptr, p.addend.row,
-         p.addend.col, p.alpha.to<ComputeType<T>>(), p.beta.to<ComputeType<T>>()});
+         p.out.col, adds ? addend + at.addend + r0 * p.addend.row + c0 * p.addend.col : nullptr,
+         p.addend.row, p.addend.col, p.alpha.to<ComputeType<T>>(), p.beta.to<ComputeType<T>>()});
   };
   constexpr int64_t work_per_thread = 65536;
   const int64_t work = std::max<int64_t>(p.m * p.n * p.k, 1), count = p.batch_count();
@@ -349,9 +350,8 @@ void direct_batch(const Gemm& p) {
 
 void gemm_direct_kernel(const Gemm& p) {
   if (p.dtype == DType::float32) return direct_batch<float>(p);
-  dispatch<dtypes::FloatingComplex | dtypes::Signed | DType::uint8>(p.op, p.dtype, [&](auto tag) {
-    direct_batch<typename decltype(tag)::type>(p);
-  });
+  dispatch<dtypes::FloatingComplex | dtypes::Signed | DType::uint8>(
+      p.op, p.dtype, [&](auto tag) { direct_batch<typename decltype(tag)::type>(p); });
 }
 KERNEL_FOR(gemm_direct, gemm_direct_kernel)
 

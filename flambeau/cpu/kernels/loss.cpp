@@ -1,4 +1,5 @@
-// Kernels of nll_loss and of cross-entropy with class indices. Targets are checked as they are read.
+// Kernels of nll_loss and of cross-entropy with class indices. Targets are checked as they are
+// read.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,8 +33,9 @@ struct Targets {
 };
 
 template <class T>
-void nll_loss_typed(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
-                    int64_t ignore_index, const Tensor& out, const Tensor& total_weight) {
+void nll_loss_typed(const Tensor& x, const Tensor& target, const Tensor& weight,
+                    Reduction reduction, int64_t ignore_index, const Tensor& out,
+                    const Tensor& total_weight) {
   using C = ComputeType<T>;
   const int64_t samples = x.sizes()[0], classes = x.sizes()[1], inner = x.sizes()[2];
   const Targets targets(target, classes, ignore_index);
@@ -45,7 +47,8 @@ void nll_loss_typed(const Tensor& x, const Tensor& target, const Tensor& weight,
     double loss = 0;
     if (at >= 0) {
       const double w = weights ? static_cast<double>(static_cast<C>(weights[at])) : 1.0;
-      loss = -w * static_cast<double>(static_cast<C>(data[(i / inner * classes + at) * inner + i % inner]));
+      loss = -w * static_cast<double>(
+                      static_cast<C>(data[(i / inner * classes + at) * inner + i % inner]));
       weight_sum += w;
     }
     if (reduction == Reduction::none) {
@@ -60,8 +63,9 @@ void nll_loss_typed(const Tensor& x, const Tensor& target, const Tensor& weight,
   total_weight.data<T>()[0] = static_cast<T>(static_cast<C>(weight_sum));
 }
 
-void nll_loss_kernel(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction reduction,
-                     int64_t ignore_index, const Tensor& out, const Tensor& total_weight) {
+void nll_loss_kernel(const Tensor& x, const Tensor& target, const Tensor& weight,
+                     Reduction reduction, int64_t ignore_index, const Tensor& out,
+                     const Tensor& total_weight) {
   dispatch<dtypes::Floating>("nll_loss_out_frame", x.dtype(), [&](auto tag) {
     nll_loss_typed<typename decltype(tag)::type>(x, target, weight, reduction, ignore_index, out,
                                                  total_weight);
@@ -95,13 +99,14 @@ void nll_loss_backward_kernel(const Tensor& grad, const Tensor& target, const Te
                               Reduction reduction, int64_t ignore_index, const Tensor& total_weight,
                               const Tensor& grad_input) {
   dispatch<dtypes::Floating>("nll_loss_backward_out_frame", grad.dtype(), [&](auto tag) {
-    nll_loss_backward_typed<typename decltype(tag)::type>(grad, target, weight, reduction, ignore_index,
-                                                          total_weight, grad_input);
+    nll_loss_backward_typed<typename decltype(tag)::type>(grad, target, weight, reduction,
+                                                          ignore_index, total_weight, grad_input);
   });
 }
 KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
 
-// --- Cross-entropy -----------------------------------------------------------------------------------
+// --- Cross-entropy
+// -----------------------------------------------------------------------------------
 
 constexpr int lanes = 16;
 
@@ -143,17 +148,18 @@ void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_i
   using S = ComputeType<T>;
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const Targets targets(target, classes, ignore_index);
-  parallel_for(0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
-               [&](int64_t first, int64_t last) {
-                 for (int64_t row = first; row < last; ++row) {
-                   const T* logits = x.data<T>() + row * classes;
-                   const int64_t at = targets[row];
-                   const double sum = log_sum_exp(logits, classes);
-                   lse.data<S>()[row] = static_cast<S>(sum);
-                   losses.data<S>()[row] =
-                       at < 0 ? S(0) : static_cast<S>(sum - static_cast<double>(static_cast<S>(logits[at])));
-                 }
-               });
+  parallel_for(
+      0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
+      [&](int64_t first, int64_t last) {
+        for (int64_t row = first; row < last; ++row) {
+          const T* logits = x.data<T>() + row * classes;
+          const int64_t at = targets[row];
+          const double sum = log_sum_exp(logits, classes);
+          lse.data<S>()[row] = static_cast<S>(sum);
+          losses.data<S>()[row] =
+              at < 0 ? S(0) : static_cast<S>(sum - static_cast<double>(static_cast<S>(logits[at])));
+        }
+      });
 }
 
 void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_index,
@@ -166,7 +172,8 @@ KERNEL_FOR(cross_entropy, cross_entropy_kernel)
 
 template <class T>
 void cross_entropy_backward_typed(const Tensor& scale, const Tensor& x, const Tensor& lse,
-                                  const Tensor& target, int64_t ignore_index, const Tensor& grad_x) {
+                                  const Tensor& target, int64_t ignore_index,
+                                  const Tensor& grad_x) {
   using S = ComputeType<T>;
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const Targets targets(target, classes, ignore_index);
@@ -193,9 +200,11 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& x, const Te
 }
 
 void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const Tensor& lse,
-                                   const Tensor& target, int64_t ignore_index, const Tensor& grad_x) {
+                                   const Tensor& target, int64_t ignore_index,
+                                   const Tensor& grad_x) {
   dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
-    cross_entropy_backward_typed<typename decltype(tag)::type>(scale, x, lse, target, ignore_index, grad_x);
+    cross_entropy_backward_typed<typename decltype(tag)::type>(scale, x, lse, target, ignore_index,
+                                                               grad_x);
   });
 }
 KERNEL_FOR(cross_entropy_backward, cross_entropy_backward_kernel)

@@ -55,7 +55,10 @@ template <class S, class Term>
 // A view of (N, C, spatial) as samples, channels and plane.
 struct Layout {
   explicit Layout(const Tensor& x)
-      : samples(x.sizes()[0]), channels(x.sizes()[1]), plane(plane_size(x)), last(is_channels_last(x) || plane == 1) {}
+      : samples(x.sizes()[0]),
+        channels(x.sizes()[1]),
+        plane(plane_size(x)),
+        last(is_channels_last(x) || plane == 1) {}
   int64_t samples, channels, plane;
   bool last;  // channels innermost, which a plane of one element is too
   [[nodiscard]] int64_t rows() const { return samples * plane; }
@@ -93,7 +96,8 @@ void for_channels(const Layout& x, const Body& body) {
                });
 }
 
-// --- Batch normalization -----------------------------------------------------------------------------
+// --- Batch normalization
+// -----------------------------------------------------------------------------
 
 template <class T>
 void channel_stats_typed(const Tensor& tensor, const Tensor& mean, const Tensor& var) {
@@ -123,7 +127,8 @@ void channel_stats_typed(const Tensor& tensor, const Tensor& mean, const Tensor&
   }
   std::vector<double> sums(x.channels), others(x.channels);
   sum_rows<S>(x, sums.data(), others.data(), [&](int64_t at, double* one, double*) {
-    for (int64_t c = 0; c < x.channels; ++c) one[c] += static_cast<double>(static_cast<S>(data[at + c]));
+    for (int64_t c = 0; c < x.channels; ++c)
+      one[c] += static_cast<double>(static_cast<S>(data[at + c]));
   });
   for (int64_t c = 0; c < x.channels; ++c) means[c] = static_cast<S>(sums[c] / count);
   sum_rows<S>(x, sums.data(), others.data(), [&](int64_t at, double* one, double*) {
@@ -167,7 +172,8 @@ void map_channels(const Tensor& tensor, const Tensor& out, const F& f) {
                });
 }
 
-void channel_affine_kernel(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& out) {
+void channel_affine_kernel(const Tensor& x, const Tensor& scale, const Tensor& shift,
+                           const Tensor& out) {
   dispatch<dtypes::Floating>("batch_norm", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using S = Stat<T>;
@@ -195,7 +201,8 @@ void channel_sums_typed(const Tensor& g_tensor, const Tensor& tensor, const Tens
       for (int64_t n = 0; n < x.samples; ++n) {
         const int64_t begin = (n * x.channels + c) * x.plane;
         add_sums<S>(
-            x.plane, sums[c], products[c], [p = g + begin](int64_t i) { return static_cast<S>(p[i]); },
+            x.plane, sums[c], products[c],
+            [p = g + begin](int64_t i) { return static_cast<S>(p[i]); },
             [p = g + begin, q = data + begin, m = center[c]](int64_t i) {
               return static_cast<S>(p[i]) * (static_cast<S>(q[i]) - m);
             });
@@ -233,14 +240,16 @@ void channel_backward_kernel(const Tensor& g, const Tensor& x, const Tensor& mea
     const S *means = mean.data<S>(), *as = a.data<S>(), *bs = b.data<S>(), *cs = c.data<S>();
     map_channels<T>(x, out, [=](int64_t at) {
       return [=, m = means[at], a = as[at], b = bs[at], c = cs[at]](int64_t i) {
-        return static_cast<T>(static_cast<S>(gradient[i]) * a + (static_cast<S>(data[i]) - m) * b + c);
+        return static_cast<T>(static_cast<S>(gradient[i]) * a + (static_cast<S>(data[i]) - m) * b +
+                              c);
       };
     });
   });
 }
 KERNEL_FOR(channel_backward, channel_backward_kernel)
 
-// --- Layer normalization -----------------------------------------------------------------------------
+// --- Layer normalization
+// -----------------------------------------------------------------------------
 
 template <class T>
 void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
@@ -253,8 +262,9 @@ void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias,
     for (int64_t row = first; row < last; ++row) {
       const T* in = x.data<T>() + row * cols;
       T* to = out.data<T>() + row * cols;
-      const S center = static_cast<S>(
-          sum_of<S>(cols, [in](int64_t i) { return static_cast<S>(in[i]); }) / static_cast<double>(cols));
+      const S center =
+          static_cast<S>(sum_of<S>(cols, [in](int64_t i) { return static_cast<S>(in[i]); }) /
+                         static_cast<double>(cols));
       const double squares = sum_of<S>(cols, [in, center](int64_t i) {
         const S distance = static_cast<S>(in[i]) - center;
         return distance * distance;
@@ -299,21 +309,23 @@ void layer_norm_grad_x(const Tensor& g, const Tensor& x, const Tensor& weight, c
         return scale ? static_cast<S>(gradient[i]) * scale[i] : static_cast<S>(gradient[i]);
       };
       double sum_g = 0, sum_gx = 0;
-      add_sums<S>(cols, sum_g, sum_gx, scaled, [=](int64_t i) {
-        return scaled(i) * (static_cast<S>(in[i]) - center);
-      });
+      add_sums<S>(cols, sum_g, sum_gx, scaled,
+                  [=](int64_t i) { return scaled(i) * (static_cast<S>(in[i]) - center); });
       const double n = static_cast<double>(cols), r = static_cast<double>(factor);
-      const S slope = static_cast<S>(-sum_gx * r * r * r / n), offset = static_cast<S>(-sum_g * r / n);
+      const S slope = static_cast<S>(-sum_gx * r * r * r / n),
+              offset = static_cast<S>(-sum_g * r / n);
       for (int64_t i = 0; i < cols; ++i) {
-        to[i] = static_cast<T>(scaled(i) * factor + (static_cast<S>(in[i]) - center) * slope + offset);
+        to[i] =
+            static_cast<T>(scaled(i) * factor + (static_cast<S>(in[i]) - center) * slope + offset);
       }
     }
   });
 }
 
 template <class T>
-void layer_norm_grad_affine(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                            const Tensor& grad_weight, const Tensor& grad_bias) {
+void layer_norm_grad_affine(const Tensor& g, const Tensor& x, const Tensor& mean,
+                            const Tensor& rstd, const Tensor& grad_weight,
+                            const Tensor& grad_bias) {
   using S = Stat<T>;
   const int64_t rows = mean.numel(), cols = x.numel() / rows;
   const int64_t pieces = std::min<int64_t>(get_num_threads(), rows);

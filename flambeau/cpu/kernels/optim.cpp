@@ -52,9 +52,8 @@ void sgd_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gra
       T* p = params[i].data<T>();
       const T* g = grads[i].data<T>();
       T* buffer = buffers.empty() ? nullptr : buffers[i].data<T>();
-      parallel_for(0, n, default_grain, [&](int64_t first, int64_t last) {
-        sgd_one(p, g, buffer, first, last, step);
-      });
+      parallel_for(0, n, default_grain,
+                   [&](int64_t first, int64_t last) { sgd_one(p, g, buffer, first, last, step); });
     });
   }
 }
@@ -65,7 +64,8 @@ void adam_one(T* p, const T* g, T* average, T* square, T* max_square, int64_t fi
               double count, const AdamStep& s) {
   using C = ComputeType<T>;
   const C keep = static_cast<C>(s.decoupled ? 1 - s.lr * s.weight_decay : 1.0);
-  const C decay = static_cast<C>(s.decoupled ? 0.0 : s.weight_decay), factor = static_cast<C>(s.factor);
+  const C decay = static_cast<C>(s.decoupled ? 0.0 : s.weight_decay),
+          factor = static_cast<C>(s.factor);
   const C new1 = static_cast<C>(1 - s.beta1);
   const C old2 = static_cast<C>(s.beta2), new2 = static_cast<C>(1 - s.beta2);
   const C size = static_cast<C>(s.lr / (1 - std::pow(s.beta1, count)));

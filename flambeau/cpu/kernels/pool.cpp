@@ -40,8 +40,8 @@ void for_outputs(const PoolGeometry& g, const Body& body) {
 
 // Calls body(offset in the plane) for all inputs of one window.
 template <class Body>
-[[gnu::always_inline]] inline void for_window(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2,
-                                              const Body& body) {
+[[gnu::always_inline]] inline void for_window(const PoolGeometry& g, int64_t i0, int64_t i1,
+                                              int64_t i2, const Body& body) {
   const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
   for (int64_t x0 = d0.start[i0]; x0 < d0.end[i0]; x0 += d0.step) {
     for (int64_t x1 = d1.start[i1]; x1 < d1.end[i1]; x1 += d1.step) {
@@ -59,7 +59,8 @@ void for_planes(int64_t planes, int64_t size, const Body& body) {
                });
 }
 
-// --- Maxima ------------------------------------------------------------------------------------------
+// --- Maxima
+// ------------------------------------------------------------------------------------------
 
 template <class T>
 void max_plane(const T* x, T* out, int64_t* indices, const PoolGeometry& g) {
@@ -99,7 +100,8 @@ void max_channels(const T* x, int64_t channels, ComputeType<T>* best, int64_t* w
 }
 
 template <class T>
-void max_pool_typed(const Tensor& x, const Tensor& out, const Tensor& indices, const PoolGeometry& g) {
+void max_pool_typed(const Tensor& x, const Tensor& out, const Tensor& indices,
+                    const PoolGeometry& g) {
   const int64_t in_size = plane_size(x), out_size = plane_size(out), channels = x.sizes()[1];
   const T* from = x.data<T>();
   T* to = out.data<T>();
@@ -123,10 +125,11 @@ void max_pool_typed(const Tensor& x, const Tensor& out, const Tensor& indices, c
   });
 }
 
-void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices, const PoolGeometry& g) {
-  dispatch<dtypes::Floating | dtypes::Signed | DType::uint8>("max_pool2d", x.dtype(), [&](auto tag) {
-    max_pool_typed<typename decltype(tag)::type>(x, out, indices, g);
-  });
+void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices,
+                     const PoolGeometry& g) {
+  dispatch<dtypes::Floating | dtypes::Signed | DType::uint8>(
+      "max_pool2d", x.dtype(),
+      [&](auto tag) { max_pool_typed<typename decltype(tag)::type>(x, out, indices, g); });
 }
 KERNEL_FOR(max_pool, max_pool_kernel)
 
@@ -158,11 +161,11 @@ void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const T
     using T = typename decltype(tag)::type;
     const T* g = grad.data<T>();
     T* out = grad_x.data<T>();
-    parallel_for(0, grad_x.numel(), default_grain, [&](int64_t first, int64_t last) {
-      std::fill(out + first, out + last, T());
-    });
+    parallel_for(0, grad_x.numel(), default_grain,
+                 [&](int64_t first, int64_t last) { std::fill(out + first, out + last, T()); });
     for_chosen(grad, indices, grad_x, [&](int64_t from, int64_t to) {
-      out[to] = static_cast<T>(static_cast<ComputeType<T>>(out[to]) + static_cast<ComputeType<T>>(g[from]));
+      out[to] = static_cast<T>(static_cast<ComputeType<T>>(out[to]) +
+                               static_cast<ComputeType<T>>(g[from]));
     });
   });
 }
@@ -178,7 +181,8 @@ void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& 
 }
 KERNEL_FOR(max_pool_take, max_pool_take_kernel)
 
-// --- Averages ----------------------------------------------------------------------------------------
+// --- Averages
+// ----------------------------------------------------------------------------------------
 
 double divisor_at(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
   if (g.divisor != 0) return g.divisor;
@@ -195,7 +199,8 @@ void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
     for_planes(x.sizes()[0] * channels, in_size, [&](int64_t p) {
       for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
         C sum = 0;
-        for_window(g, i0, i1, i2, [&](int64_t offset) { sum += static_cast<C>(from[p * in_size + offset]); });
+        for_window(g, i0, i1, i2,
+                   [&](int64_t offset) { sum += static_cast<C>(from[p * in_size + offset]); });
         to[p * out_size + at] = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
       });
     });
@@ -228,7 +233,8 @@ KERNEL_FOR(avg_pool, avg_pool_kernel)
 template <class T>
 void avg_pool_backward_typed(const Tensor& grad, const Tensor& grad_x, const PoolGeometry& g) {
   using C = ComputeType<T>;
-  const int64_t in_size = plane_size(grad_x), out_size = plane_size(grad), channels = grad_x.sizes()[1];
+  const int64_t in_size = plane_size(grad_x), out_size = plane_size(grad),
+                channels = grad_x.sizes()[1];
   const T* from = grad.data<T>();
   T* to = grad_x.data<T>();
   if (!is_channels_last(grad_x)) {
@@ -236,7 +242,8 @@ void avg_pool_backward_typed(const Tensor& grad, const Tensor& grad_x, const Poo
       // Windows may overlap: sums are kept in the compute type until the plane is done.
       std::vector<C> sums(in_size);
       for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
-        const C share = static_cast<C>(from[p * out_size + at]) / static_cast<C>(divisor_at(g, i0, i1, i2));
+        const C share =
+            static_cast<C>(from[p * out_size + at]) / static_cast<C>(divisor_at(g, i0, i1, i2));
         for_window(g, i0, i1, i2, [&](int64_t offset) { sums[offset] += share; });
       });
       for (int64_t i = 0; i < in_size; ++i) to[p * in_size + i] = static_cast<T>(sums[i]);

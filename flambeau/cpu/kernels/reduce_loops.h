@@ -118,9 +118,9 @@ class Reducer {
   using C = ComputeType<In>;
   using Lane = typename Op::Lane;
   using Acc = typename Op::Acc;
-  static constexpr int lanes = 256 / sizeof(Lane);  // four registers
+  static constexpr int lanes = 256 / sizeof(Lane);                  // four registers
   static constexpr int few = std::min<int>(16, 64 / sizeof(Lane));  // at most one
-  static constexpr int64_t leaf = 64 * lanes;       // elements that lanes gather before folding
+  static constexpr int64_t leaf = 64 * lanes;  // elements that lanes gather before folding
   static constexpr int64_t width = 16384 / sizeof(Acc);  // columns gathered at a time
   static constexpr int64_t narrow = 128;                 // columns that the stack has room for
   static constexpr int64_t piece = 65536;  // elements of a result from which it is cut into pieces
@@ -317,8 +317,8 @@ class Reducer {
   }
 
   // Columns [0, n) over reduced positions [begin, end).
-  void gather_columns(ColumnGatherer<In, Op>& gatherer, const char* base, int64_t n,
-                      int64_t begin, int64_t end, Acc* total) const {
+  void gather_columns(ColumnGatherer<In, Op>& gatherer, const char* base, int64_t n, int64_t begin,
+                      int64_t end, Acc* total) const {
     gatherer.start(op_, n);
     for_each_reduced_row(base, begin, end, [&](const char* row, int64_t m) {
       for (int64_t i = 0; i < m; ++i) gatherer.add_row(op_, row + i * r_.reduced_in[0]);
@@ -326,8 +326,8 @@ class Reducer {
     gatherer.finish(op_, total);
   }
   // The same for adjacent narrow rows: many are taken as one wide row, which is folded in the end.
-  void gather_adjacent(ColumnGatherer<In, Op>& gatherer, const char* base, int64_t n,
-                       int64_t begin, int64_t end, Acc* total) const {
+  void gather_adjacent(ColumnGatherer<In, Op>& gatherer, const char* base, int64_t n, int64_t begin,
+                       int64_t end, Acc* total) const {
     const int64_t fold = narrow / n, stride = n * static_cast<int64_t>(sizeof(In));
     const int64_t wide_end = begin + (end - begin) / fold * fold;
     Acc wide[narrow];
@@ -366,8 +366,8 @@ class Reducer {
     }
   }
 
-  void run_column_tasks(ColumnGatherer<In, Op>& gatherer, Acc* total, Acc* partial,
-                        int64_t cuts, int64_t first, int64_t last) const {
+  void run_column_tasks(ColumnGatherer<In, Op>& gatherer, Acc* total, Acc* partial, int64_t cuts,
+                        int64_t first, int64_t last) const {
     const int64_t row = r_.kept_sizes[0], blocks = (row + width - 1) / width;
     const int64_t share = (r_.count + cuts - 1) / cuts;
     for (int64_t i = first; i < last; ++i) {
@@ -400,8 +400,9 @@ void reduce(const Reduction& r, const Op& op) {
 
 // Narrow integers are gathered in 32 bits for as long as a leaf or 64 rows cannot overflow them.
 template <class In>
-using SumLane = std::conditional_t<
-    std::is_integral_v<In>, std::conditional_t<sizeof(In) <= 2, int32_t, int64_t>, ComputeType<In>>;
+using SumLane =
+    std::conditional_t<std::is_integral_v<In>,
+                       std::conditional_t<sizeof(In) <= 2, int32_t, int64_t>, ComputeType<In>>;
 template <class In>
 using SumAcc = std::conditional_t<std::is_integral_v<In>, int64_t, ComputeType<In>>;
 // How a sum is stored.

@@ -28,7 +28,9 @@ class Moments {
 
  public:
   Moments(const Reduction& r, double correction, bool root)
-      : r_(r), count_(static_cast<double>(r.count)), free_(std::max(0.0, count_ - correction)),
+      : r_(r),
+        count_(static_cast<double>(r.count)),
+        free_(std::max(0.0, count_ - correction)),
         root_(root) {}
 
   void run() const {
@@ -92,17 +94,18 @@ class Moments {
     const int64_t size = std::max<int64_t>(1, r_.count * std::min(row, width));
     parallel_for(0, r_.outputs / row * blocks, std::max<int64_t>(1, default_grain / 2 / size),
                  [&](int64_t first, int64_t last) {
-      for (int64_t task = first; task < last; ++task) {
-        const int64_t column = task % blocks * width, n = std::min(width, row - column);
-        int64_t in, out;
-        place(task / blocks, 1, in, out);
-        double mean[width] = {}, squares[width] = {};
-        gather(r_.in + in + column * sizeof(T), n, mean, squares);
-        for (int64_t j = 0; j < n; ++j) {
-          store(out + (column + j) * r_.kept_out[0], mean[j], squares[j]);
-        }
-      }
-    });
+                   for (int64_t task = first; task < last; ++task) {
+                     const int64_t column = task % blocks * width,
+                                   n = std::min(width, row - column);
+                     int64_t in, out;
+                     place(task / blocks, 1, in, out);
+                     double mean[width] = {}, squares[width] = {};
+                     gather(r_.in + in + column * sizeof(T), n, mean, squares);
+                     for (int64_t j = 0; j < n; ++j) {
+                       store(out + (column + j) * r_.kept_out[0], mean[j], squares[j]);
+                     }
+                   }
+                 });
   }
 
   void gather(const char* base, int64_t n, double* mean, double* squares) const {

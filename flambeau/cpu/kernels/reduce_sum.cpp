@@ -38,9 +38,8 @@ void sum_kernel(const Reduction& r) {
 KERNEL_FOR(sum, sum_kernel)
 
 void mean_kernel(const Reduction& r) {
-  dispatch<dtypes::FloatingComplex>("mean", r.in_dtype, [&](auto tag) {
-    add_up<typename decltype(tag)::type>(r, r.count);
-  });
+  dispatch<dtypes::FloatingComplex>(
+      "mean", r.in_dtype, [&](auto tag) { add_up<typename decltype(tag)::type>(r, r.count); });
 }
 KERNEL_FOR(mean, mean_kernel)
 

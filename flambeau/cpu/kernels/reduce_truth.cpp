@@ -6,10 +6,10 @@ namespace {
 
 // A flag as wide as the element, so that comparing and gathering use registers alike.
 template <class In>
-using FlagLane = std::conditional_t<
-    sizeof(In) == 1, uint8_t,
-    std::conditional_t<sizeof(In) == 2, uint16_t,
-                       std::conditional_t<sizeof(In) == 4, uint32_t, uint64_t>>>;
+using FlagLane =
+    std::conditional_t<sizeof(In) == 1, uint8_t,
+                       std::conditional_t<sizeof(In) == 2, uint16_t,
+                                          std::conditional_t<sizeof(In) == 4, uint32_t, uint64_t>>>;
 
 template <class In>
 struct Any {

@@ -11,9 +11,9 @@ namespace {
 
 // Long running sums lose digits; floats are therefore carried in double.
 template <class T>
-using Carry = std::conditional_t<is_floating_type<T>, double,
-                                 std::conditional_t<std::is_same_v<T, std::complex<float>>,
-                                                    std::complex<double>, T>>;
+using Carry = std::conditional_t<
+    is_floating_type<T>, double,
+    std::conditional_t<std::is_same_v<T, std::complex<float>>, std::complex<double>, T>>;
 
 template <class T, class Carried>
 inline T narrow(Carried value) {
@@ -90,7 +90,8 @@ void logcumsumexp_kernel(const Tensor& input, const Tensor& out, int64_t dim, bo
 }
 KERNEL_FOR(logcumsumexp, logcumsumexp_kernel)
 
-// grad_k = exp(x_k - y_k) r_k, where r_k = g_k + exp(y_k - y_{k+1}) r_{k+1}: no exponent is positive.
+// grad_k = exp(x_k - y_k) r_k, where r_k = g_k + exp(y_k - y_{k+1}) r_{k+1}: no exponent is
+// positive.
 template <class T>
 void logcumsumexp_backward_slice(const T* g, const T* x, const T* y, T* out, int64_t size,
                                  int64_t step) {

@@ -222,7 +222,8 @@ void backward_columns(const T* g, const T* y, T* out, int64_t size, int64_t stri
   for (int64_t i = 0; i < size; ++i) {
     IVDEP for (int64_t j = 0; j < n; ++j) {
       const int64_t at = i * stride + j;
-      out[at] = static_cast<T>(gradient<Log>(static_cast<C>(g[at]), static_cast<C>(y[at]), total[j]));
+      out[at] =
+          static_cast<T>(gradient<Log>(static_cast<C>(g[at]), static_cast<C>(y[at]), total[j]));
     }
   }
 }

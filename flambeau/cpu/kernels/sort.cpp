@@ -168,51 +168,48 @@ KERNEL_FOR(sort, sort_kernel)
 
 void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                  int64_t dim, bool largest) {
-  for_each_packed<dtypes::Real>(
-      "topk", input, values, indices, dim, largest,
-      [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
-        if (k * 16 < n) {
-          std::partial_sort(packed, packed + k, packed + n);
-        } else {
-          if (k < n) std::nth_element(packed, packed + k - 1, packed + n);
-          sort_packed<KeyOf<P>>(packed, k, scratch);
-        }
-        return int64_t{0};
-      });
+  for_each_packed<dtypes::Real>("topk", input, values, indices, dim, largest,
+                                [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
+                                  if (k * 16 < n) {
+                                    std::partial_sort(packed, packed + k, packed + n);
+                                  } else {
+                                    if (k < n) std::nth_element(packed, packed + k - 1, packed + n);
+                                    sort_packed<KeyOf<P>>(packed, k, scratch);
+                                  }
+                                  return int64_t{0};
+                                });
 }
 KERNEL_FOR(topk, topk_kernel)
 
 void kthvalue_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                      int64_t dim) {
-  for_each_packed<dtypes::Real>(
-      "kthvalue_cpu", input, values, indices, dim, false,
-      [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
-        std::nth_element(packed, packed + k - 1, packed + n);
-        return k - 1;
-      });
+  for_each_packed<dtypes::Real>("kthvalue_cpu", input, values, indices, dim, false,
+                                [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
+                                  std::nth_element(packed, packed + k - 1, packed + n);
+                                  return k - 1;
+                                });
 }
 KERNEL_FOR(kthvalue, kthvalue_kernel)
 
 void median_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim,
                    bool ignore_nan) {
   const bool may_have_nan = input.is_floating();
-  for_each_packed<dtypes::Real>(
-      "median_cpu", input, values, indices, dim, false,
-      [=]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
-        using Key = KeyOf<P>;
-        const auto is_nan = [](P p) { return key_of<Key>(p) == ~Key(0); };
-        int64_t numbers = n;
-        if (may_have_nan) {
-          const auto first_nan = std::find_if(packed, packed + n, is_nan);
-          if (first_nan != packed + n) {
-            if (!ignore_nan) return first_nan - packed;
-            numbers = n - std::count_if(packed, packed + n, is_nan);
-          }
-        }
-        const int64_t middle = numbers > 0 ? (numbers - 1) / 2 : 0;
-        std::nth_element(packed, packed + middle, packed + n);
-        return middle;
-      });
+  for_each_packed<dtypes::Real>("median_cpu", input, values, indices, dim, false,
+                                [=]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
+                                  using Key = KeyOf<P>;
+                                  const auto is_nan = [](P p) { return key_of<Key>(p) == ~Key(0); };
+                                  int64_t numbers = n;
+                                  if (may_have_nan) {
+                                    const auto first_nan = std::find_if(packed, packed + n, is_nan);
+                                    if (first_nan != packed + n) {
+                                      if (!ignore_nan) return first_nan - packed;
+                                      numbers = n - std::count_if(packed, packed + n, is_nan);
+                                    }
+                                  }
+                                  const int64_t middle = numbers > 0 ? (numbers - 1) / 2 : 0;
+                                  std::nth_element(packed, packed + middle, packed + n);
+                                  return middle;
+                                });
 }
 KERNEL_FOR(median, median_kernel)
 
