@@ -49,6 +49,7 @@ class Generator:
 
     rng: random.Random
     history: bool = False
+    complex: bool = False  # complex numbers, or else half precision: together PyTorch has no dtype
     statements: list[str] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     count: int = 0
@@ -100,7 +101,8 @@ class Generator:
 
     def leaf(self, shape: Shape | None = None, dtype: str | None = None) -> Variable:
         shape = self.shape() if shape is None else shape
-        kinds = (FLOATS[:5],) if self.history else (FLOATS, FLOATS, OTHERS)
+        floats, others = (FLOATS[:5], OTHERS) if self.complex else (FLOATS, OTHERS[:7])
+        kinds = (FLOATS[:5],) if self.history else (floats, floats, others)
         dtype = dtype or self.rng.choice(self.rng.choice(kinds))
         count = int(np.prod(shape))
         values = [self.number(dtype) for _ in range(count)]
@@ -126,7 +128,8 @@ class Generator:
         return self.rng.randint(0 if dtype == "uint8" else -4, 5)
 
     def scalar(self) -> str:
-        return self.rng.choice(("2", "-1", "3", "0.5", "-1.5", "True", "1", "2.0", "1j"))
+        numbers = ("2", "-1", "3", "0.5", "-1.5", "True", "1", "2.0")
+        return self.rng.choice((*numbers, "1j") if self.complex else numbers)
 
     def dim(self, variable: Variable) -> int:
         rank = max(len(variable.shape), 1)
@@ -320,7 +323,7 @@ class Generator:
 
     def convert(self) -> None:
         x = self.pick()
-        dtype = self.rng.choice(FLOATS + ("complex128", "complex64"))
+        dtype = self.rng.choice(FLOATS[:5] + OTHERS[7:] if self.complex else FLOATS)
         self.new(f"{x.name}.to(torch.{dtype})", x.shape)
 
     def product(self) -> None:
@@ -454,4 +457,7 @@ def _indexed(shape: Shape, text: str) -> Shape:
 def generate(rng: random.Random, length: int | None = None) -> list[str]:
     """One program: a list of statements."""
     history = rng.random() < 0.3
-    return Generator(rng, history).program(rng.randint(3, 14) if length is None else length)
+    complex = rng.random() < 0.4
+    return Generator(rng, history, complex).program(
+        rng.randint(3, 14) if length is None else length
+    )

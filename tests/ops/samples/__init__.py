@@ -20,4 +20,30 @@ from . import (  # noqa: F401  (importing a family declares its entries)
 )
 from .spec import ENTRIES, Call, Op
 
-__all__ = ["ENTRIES", "Call", "Op"]
+# Entries that may be ahead of their ops: their samples are run as soon as the op is there.
+# Any other entry without an op fails the tests.
+AHEAD = frozenset(
+    [
+        "bartlett_window",
+        "blackman_window",
+        "combinations",
+        "complex",
+        "diff",
+        "digamma",
+        "dist",
+        "erfinv",
+        "hamming_window",
+        "hann_window",
+        "is_same_size",
+        "is_signed",
+        "isin",
+        "lgamma",
+        "linalg_cross",
+        "linalg_vector_norm",
+        "polar",
+        "trace",
+        "vander",
+    ]
+)
+
+__all__ = ["AHEAD", "ENTRIES", "Call", "Op"]

@@ -187,13 +187,6 @@ op(
     call(3, 3, 1, dtype=DTYPE),
     call(0, 1, 0, dtype=DTYPE),
     call(0, 1, 4, dtypes_="float32"),
-    call(
-        t(dtype="float32"),
-        2.0,
-        steps=3,
-        dtypes_="float32",
-        ref_=lambda a, b, steps: np.linspace(a, b, steps),
-    ),
     ref=lambda start, end, steps, dtype=None: np.linspace(start, end, steps),
     dtypes="hf",
     forms="creation out",
@@ -262,7 +255,7 @@ op(
     call(0, 3),
     ref=triangle(False),
     dtypes="int64",
-    forms="creation",
+    forms="creation data-dependent",
     **NO_TENSOR,
 )
 op(
@@ -273,7 +266,7 @@ op(
     call(0, 3),
     ref=triangle(True),
     dtypes="int64",
-    forms="creation",
+    forms="creation data-dependent",
     **NO_TENSOR,
 )
 op(

@@ -273,7 +273,7 @@ op(
     call(t(), bools(), t(1)),
     call(t(0, 2), bools(2), t(2)),
     ref=masked_scatter,
-    forms="inplace",
+    forms="inplace data-dependent",
 )
 op(
     "take",

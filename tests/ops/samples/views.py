@@ -321,8 +321,8 @@ op(
 op(
     "unsafe_chunk",
     call(t(7, 2), 3),
-    call(t(0, 2), 2),
     ref=chunk,
+    empty="chunk shows it",
     zero_dim="it needs a dimension",
 )
 op(
