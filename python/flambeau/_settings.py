@@ -99,6 +99,10 @@ def is_inference(input: Tensor) -> bool:
 
 def numel(input: Tensor) -> int:
     """The number of elements."""
+    if not isinstance(input, _C.Tensor):
+        raise TypeError(
+            f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
     return input.numel()
 
 

@@ -223,7 +223,7 @@ PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const NoGrad off;
     CHECK(!tensor_of(self).device().is_meta(), NotImplementedError,
-          "tolist() cannot be called on meta tensors");
+          "tolist: Cannot copy out of meta tensor; no data!");
     const Tensor tensor = to(tensor_of(self), Device());
     return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
   });

@@ -23,11 +23,11 @@ Scalar scalar_from_long(PyObject* object) {
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow == 0) return Scalar(value);
-  CHECK(overflow > 0, RuntimeError, "Overflow when unpacking long long");
+  CHECK(overflow > 0, OverflowError, "int too big to convert");
   const uint64_t wide = PyLong_AsUnsignedLongLong(object);
   if (PyErr_Occurred()) {
     PyErr_Clear();
-    fail<RuntimeError>("Overflow when unpacking long long");
+    fail<OverflowError>("int too big to convert");
   }
   return Scalar(wide);
 }

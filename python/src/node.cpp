@@ -118,18 +118,24 @@ PyObject* node_metadata(PyObject* self, void*) {
 // --- Hooks on tensors
 // ---------------------------------------------------------------------------------
 
+std::string callable_name(PyObject* callable) {
+  Object name(PyObject_GetAttrString(callable, "__name__"));
+  PyErr_Clear();
+  return name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "hook";
+}
+
 TensorHook tensor_hook(PyObject* callable) {
   return [hook = hold(callable)](const Tensor& grad) -> Tensor {
     const GilAcquire gil;
     Object argument = check(wrap(grad));
     Object result = check(PyObject_CallOneArg(held(hook), argument.get()));
     if (result.get() == Py_None) return {};
-    CHECK(is_tensor(result.get()), TypeError, "hook returned a {}; expected Tensor or None",
+    CHECK(is_tensor(result.get()), TypeError, "expected Variable, but hook returned '{}'",
           Py_TYPE(result.get())->tp_name);
     const Tensor& changed = tensor_of(result.get());
     CHECK(changed.sizes() == grad.sizes(), RuntimeError,
-          "hook '{}' has changed the size of value: {} to {}", "tensor hook", grad.sizes(),
-          changed.sizes());
+          "hook '{}' has changed the size of value: {} to {}", callable_name(held(hook)),
+          grad.sizes(), changed.sizes());
     return changed;
   };
 }

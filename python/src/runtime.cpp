@@ -38,7 +38,7 @@ template <void (*Set)(int)>
 PyObject* set_threads(PyObject*, PyObject* count) {
   return guarded([&]() -> PyObject* {
     int64_t value = 0;
-    CHECK(int_from(count, value), TypeError, "set_num_threads expects an int, but got {}",
+    CHECK(int_from(count, value), RuntimeError, "set_num_threads expects an int, but got {}",
           Py_TYPE(count)->tp_name);
     CHECK(value < 4096, RuntimeError, "set_num_threads: {} threads are more than any machine has",
           value);

@@ -238,8 +238,10 @@ PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_
                                 PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     const Py_ssize_t n = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-    CHECK(n <= 1 && (n == 0 || PyBool_Check(args[0])), TypeError,
-          "requires_grad_(): argument 'requires_grad' (position 1) must be bool");
+    CHECK(n <= 1, TypeError, "requires_grad_() takes at most 1 argument, got {}", n);
+    CHECK(n == 0 || PyBool_Check(args[0]), TypeError,
+          "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {}",
+          Py_TYPE(args[0])->tp_name);
     set_requires_grad(tensor_of(self), n == 0 || args[0] == Py_True);
     return Py_NewRef(self);
   });
@@ -366,12 +368,15 @@ bool add_tensor_type(PyObject* module) {
                              {0, nullptr}};
   slots.insert(slots.end(), std::begin(own), std::end(own));
   PyType_Spec spec{
-      "torch.Tensor", sizeof(PyTensor), 0,
+      "Tensor", sizeof(PyTensor), 0,
       static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC),
       slots.data()};
   PyObject* made = PyType_FromSpec(&spec);
   if (!made) return false;
   tensor_type = reinterpret_cast<PyTypeObject*>(made);
+  Object home(PyUnicode_FromString("torch"));
+  if (!home || PyDict_SetItemString(tensor_type->tp_dict, "__module__", home.get()) < 0)
+    return false;
   Py_SET_TYPE(made,
               reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(tensor_meta))));
   Object dict(PyDescr_NewGetSet(tensor_type, &dict_attribute));

@@ -113,6 +113,11 @@ SETTER(data, {
   const Tensor& source = tensor_of(value);
   CHECK(!(tensor.requires_grad() && !is_differentiable(source.dtype())), RuntimeError,
         "data set to a tensor that requires gradients must be floating point or complex dtype");
+  CHECK(source.device().type == tensor.device().type || !source.device().is_meta(), RuntimeError,
+        "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+        "incompatible "
+        "tensor type: {} and {}",
+        tensor.device(), source.device());
   TensorImpl& impl = *tensor.impl();
   impl.storage = source.storage();
   impl.offset = source.offset();

@@ -83,7 +83,13 @@ BINARY_SLOT(nb_rshift, flambeau::bitwise_right_shift, "bitwise_right_shift", "__
 bool is_boolean(const Operand& x) {
   return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
 }
+void check_bools(const Operand& a, const Operand& b) {
+  CHECK(!(is_boolean(a) && is_boolean(b)), NotImplementedError,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+        "`logical_xor()` operator instead.");
+}
 Tensor checked_sub(const Operand& a, const Operand& b) {
+  check_bools(a, b);
   CHECK(!is_boolean(a) && !is_boolean(b), NotImplementedError,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
         "invert a mask, use "
@@ -137,6 +143,7 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
   });
 }
 Tensor checked_sub_(const Tensor& self, const Operand& other) {
+  check_bools(self, other);
   CHECK(!is_boolean(self) && !is_boolean(other), NotImplementedError,
         "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
         "invert a mask, use "
@@ -206,7 +213,8 @@ Scalar number_of(PyObject* self, const char* what) {
 PyObject* nb_int(PyObject* self) {
   return guarded([&]() -> PyObject* {
     const Scalar value = number_of(self, "Scalar");
-    CHECK(!value.is_complex(), TypeError, "can't convert complex to int");
+    CHECK(!value.is_complex(), RuntimeError,
+          "value cannot be converted to type int64_t without overflow");
     if (!value.is_floating())
       return wrap_scalar(value.is_boolean() ? Scalar(value.to_int()) : value);
     Object number = check(PyFloat_FromDouble(value.to_double()));
