@@ -75,7 +75,8 @@ def test_random_tensors_print_alike(exact: Comparison) -> None:
     for _ in range(400):
         shape = [rng.choice((1, 2, 3, 5, 12)) for _ in range(rng.randint(0, 3))]
         scale = rng.choice((1e-9, 1e-4, 1e-2, 1, 1, 10, 1e3, 1e5, 1e8, 1e20))
-        dtype = rng.choice(("float32", "float64", "float16", "bfloat16", "complex64", "int32"))
+        dtypes = ("float32", "float64", "float16", "bfloat16", "complex64", "int32")
+        dtype = rng.choice(dtypes if scale < 1e9 else dtypes[:5])  # what does not fit is undefined
         whole = rng.choice(("", "", ".round()"))
         made = f"(torch.rand({shape}, dtype=torch.float64) * {scale}){whole}"
         check(exact, f"torch.manual_seed({rng.randint(0, 99)})",
