@@ -12,8 +12,10 @@
 namespace flambeau::cpu {
 namespace {
 
-// Products below this many multiplications are faster in our own loops than in a library.
-constexpr int64_t direct_work = 24 * 24 * 24;
+// Products up to this many multiplications are faster in our own loops than in a library: for types
+// whose loops are written for registers, and for the others.
+constexpr int64_t direct_work = 64 * 64 * 64;
+constexpr int64_t plain_direct_work = 16 * 16 * 16;
 // From here on one product keeps all threads busy; below, threads take a product of the batch each.
 constexpr int64_t threaded_work = 128 * 128 * 128;
 // Thin products read every element once or a few times: memory decides, not arithmetic.
@@ -33,15 +35,15 @@ template <class T>
 using Wide = ComputeType<T>;
 
 // `matrix` as BLAS takes it, by way of a copy in `buffer` where its strides or type do not fit.
-template <class T>
-BlasMatrix<const Wide<T>> for_blas(const T* data, int64_t rows, int64_t cols, int64_t row,
-                                   int64_t col, std::unique_ptr<Wide<T>[]>& buffer) {
-  if constexpr (std::is_same_v<T, Wide<T>>) {
+template <class W, class T>
+BlasMatrix<const W> for_blas(const T* data, int64_t rows, int64_t cols, int64_t row, int64_t col,
+                             std::unique_ptr<W[]>& buffer) {
+  if constexpr (std::is_same_v<T, W>) {
     if (col == 1 && (row >= cols || rows == 1)) return {data, false, std::max(row, cols)};
     if (row == 1 && (col >= rows || cols == 1)) return {data, true, std::max(col, rows)};
   }
-  buffer = std::make_unique_for_overwrite<Wide<T>[]>(rows * cols);
-  Wide<T>* copy = buffer.get();
+  buffer = std::make_unique_for_overwrite<W[]>(rows * cols);
+  W* copy = buffer.get();
   // Along the smaller stride first, on both sides.
   const bool by_columns = row < col;
   const int64_t outer = by_columns ? cols : rows, inner = by_columns ? rows : cols;
@@ -50,10 +52,8 @@ BlasMatrix<const Wide<T>> for_blas(const T* data, int64_t rows, int64_t cols, in
                [&](int64_t first, int64_t last) {
                  for (int64_t i = first; i < last; ++i) {
                    const T* from = data + i * outer_step;
-                   Wide<T>* to = copy + i * inner;
-                   for (int64_t j = 0; j < inner; ++j) {
-                     to[j] = static_cast<Wide<T>>(from[j * inner_step]);
-                   }
+                   W* to = copy + i * inner;
+                   for (int64_t j = 0; j < inner; ++j) to[j] = static_cast<W>(from[j * inner_step]);
                  }
                });
   return {copy, by_columns, inner};
@@ -77,8 +77,8 @@ void library_gemm(const Problem<T>& p, Wide<T> alpha, Wide<T> beta) {
                            alpha, beta);
   }
   std::unique_ptr<W[]> a_copy, b_copy, out_copy;
-  const auto a = for_blas(p.a, p.m, p.k, p.a_row, p.a_col, a_copy);
-  const auto b = for_blas(p.b, p.k, p.n, p.b_row, p.b_col, b_copy);
+  const auto a = for_blas<W>(p.a, p.m, p.k, p.a_row, p.a_col, a_copy);
+  const auto b = for_blas<W>(p.b, p.k, p.n, p.b_row, p.b_col, b_copy);
   W* out = nullptr;
   int64_t ld = p.out_row;
   if constexpr (std::is_same_v<T, W>) {
@@ -113,17 +113,54 @@ void library_gemm(const Problem<T>& p, Wide<T> alpha, Wide<T> beta) {
   }
 }
 
+// bfloat16 has products of its own in oneDNN, with sums in float. An addend is added to those, so
+// that the result is rounded once.
+void bfloat16_gemm(const Problem<BFloat16>& p, float alpha, float beta) {
+  std::unique_ptr<BFloat16[]> a_copy, b_copy;
+  const auto a = for_blas<BFloat16>(p.a, p.m, p.k, p.a_row, p.a_col, a_copy);
+  const auto b = for_blas<BFloat16>(p.b, p.k, p.n, p.b_row, p.b_col, b_copy);
+  const bool adds = p.addend && beta != 0;
+  if (!adds && alpha == 1 && p.out_col == 1 && (p.out_row >= p.n || p.m == 1)) {
+    return bgemm(p.m, p.n, p.k, a, b, p.out, std::max(p.out_row, p.n), DType::bfloat16);
+  }
+  const auto sums = std::make_unique_for_overwrite<float[]>(p.m * p.n);
+  bgemm(p.m, p.n, p.k, a, b, sums.get(), p.n, DType::float32);
+  for_rows(p.m, p.n, [&](int64_t i) {
+    BFloat16* to = p.out + i * p.out_row;
+    const BFloat16* addend = p.addend + i * p.addend_row;
+    for (int64_t j = 0; j < p.n; ++j) {
+      float value = alpha * sums[i * p.n + j];
+      if (adds) value += beta * static_cast<float>(addend[j * p.addend_col]);
+      to[j * p.out_col] = BFloat16(value);
+    }
+  });
+}
+
 template <class T>
 void library_batch(const Gemm& p) {
   const auto alpha = p.alpha.to<Wide<T>>(), beta = p.beta.to<Wide<T>>();
   const auto run = [&](int64_t index) {
     const BatchOffsets at = batch_offsets(p, index);
     const T* addend = static_cast<const T*>(p.addend.data);
-    library_gemm<T>({p.m, p.n, p.k, static_cast<const T*>(p.a.data) + at.a,
-                     static_cast<const T*>(p.b.data) + at.b, addend ? addend + at.addend : nullptr,
-                     p.a.row, p.a.col, p.b.row, p.b.col, p.addend.row, p.addend.col,
-                     static_cast<T*>(p.out.data) + at.out, p.out.row, p.out.col},
-                    alpha, beta);
+    const Problem<T> problem{p.m,
+                             p.n,
+                             p.k,
+                             static_cast<const T*>(p.a.data) + at.a,
+                             static_cast<const T*>(p.b.data) + at.b,
+                             addend ? addend + at.addend : nullptr,
+                             p.a.row,
+                             p.a.col,
+                             p.b.row,
+                             p.b.col,
+                             p.addend.row,
+                             p.addend.col,
+                             static_cast<T*>(p.out.data) + at.out,
+                             p.out.row,
+                             p.out.col};
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (has_bgemm()) return bfloat16_gemm(problem, alpha, beta);
+    }
+    library_gemm<T>(problem, alpha, beta);
   };
   const int64_t count = p.batch_count();
   if (count >= get_num_threads() && p.m * p.n * p.k < threaded_work) {
@@ -141,8 +178,9 @@ void gemm_kernel(const Gemm& p) {
   // Exact for what matters: three sizes below 2^31 may overflow, so compare in floating point.
   const double work =
       static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  const bool is_thin = (p.m <= thin || p.n <= thin) && !is_complex(p.dtype);
-  if (integers || is_thin || work <= direct_work) {
+  const bool vectorised = p.dtype == DType::float32 || p.dtype == DType::float64;
+  const bool is_thin = vectorised && (p.m <= thin || p.n <= thin);
+  if (integers || is_thin || work <= (vectorised ? direct_work : plain_direct_work)) {
     kernels::gemm_direct(DeviceType::cpu, p);
     return;
   }

@@ -2,12 +2,9 @@
 // reordered on the way in and out. A plan (primitives and layouts) is made once for each problem.
 #include <omp.h>
 
-#include <dnnl.hpp>
-#include <mutex>
-#include <unordered_map>
-
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/conv.h"
+#include "flambeau/cpu/onednn.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau::cpu {
@@ -16,31 +13,6 @@ namespace {
 using dnnl::memory;
 
 enum class Pass : uint8_t { forward, input, weight };
-
-dnnl::engine& engine() {
-  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-dnnl::stream& stream() {
-  thread_local dnnl::stream own(engine());
-  return own;
-}
-
-memory::data_type data_type(DType dtype) {
-  return dtype == DType::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-
-// Bytes that live for one call.
-class Buffer {
- public:
-  explicit Buffer(size_t bytes)
-      : tensor_(bytes ? make_tensor({static_cast<int64_t>(bytes)}, DType::uint8, Device{})
-                      : Tensor()) {}
-  [[nodiscard]] void* data() const { return tensor_.defined() ? tensor_.raw() : nullptr; }
-
- private:
-  Tensor tensor_;
-};
 
 // One operand: how the tensor lies in memory and how the primitive wants it.
 struct Operand {
@@ -182,18 +154,9 @@ Plan make_plan(const Problem& p) {
 // --- The cache of plans
 // ---------------------------------------------------------------------------
 
-using Key = std::vector<int64_t>;
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const int64_t value : key) hash = (hash ^ static_cast<uint64_t>(value)) * 0x100000001b3u;
-    return hash;
-  }
-};
-
-Key key_of(const Problem& p) {
-  Key key{static_cast<int64_t>(p.pass), static_cast<int64_t>(p.x.dtype()), get_num_threads(),
-          p.geometry.groups, p.bias.defined()};
+PlanKey key_of(const Problem& p) {
+  PlanKey key{static_cast<int64_t>(p.pass), static_cast<int64_t>(p.x.dtype()), get_num_threads(),
+              p.geometry.groups, p.bias.defined()};
   const auto append = [&](IntSpan values) { key.insert(key.end(), values.begin(), values.end()); };
   for (const Tensor* tensor : {&p.x, &p.w, &p.y}) {
     append(tensor->sizes());
@@ -206,24 +169,15 @@ Key key_of(const Problem& p) {
 }
 
 std::shared_ptr<const Plan> plan_for(const Problem& p) {
-  static std::mutex lock;
-  static std::unordered_map<Key, std::shared_ptr<const Plan>, KeyHash> plans;
-  constexpr size_t most_plans = 2048;
-  Key key = key_of(p);
-  {
-    const std::lock_guard guard(lock);
-    if (const auto found = plans.find(key); found != plans.end()) return found->second;
-  }
-  std::shared_ptr<const Plan> plan;
-  try {
-    plan = std::make_shared<const Plan>(make_plan(p));
-  } catch (const dnnl::error& error) {
-    fail<RuntimeError>("convolution: oneDNN cannot do input {}, weight {}: {}", p.x.sizes(),
-                       p.w.sizes(), error.what());
-  }
-  const std::lock_guard guard(lock);
-  if (plans.size() >= most_plans) plans.clear();
-  return plans.try_emplace(std::move(key), std::move(plan)).first->second;
+  static PlanCache<Plan> plans;
+  return plans.find_or_make(key_of(p), [&] {
+    try {
+      return make_plan(p);
+    } catch (const dnnl::error& error) {
+      fail<RuntimeError>("convolution: oneDNN cannot do input {}, weight {}: {}", p.x.sizes(),
+                         p.w.sizes(), error.what());
+    }
+  });
 }
 
 // --- Running one
@@ -246,7 +200,7 @@ class Bound {
 
  private:
   const Operand& operand_;
-  Buffer buffer_;
+  Bytes buffer_;
   memory outside_, inside_;
 };
 
@@ -256,7 +210,7 @@ void run(const Problem& p) {
   Bound x(plan->x, p.x.raw(), p.pass == Pass::input);
   Bound w(plan->w, p.w.raw(), p.pass == Pass::weight);
   Bound y(plan->y, p.y.raw(), p.pass == Pass::forward);
-  const Buffer scratch(plan->scratchpad_bytes);
+  const Bytes scratch(plan->scratchpad_bytes);
   const memory scratchpad(plan->scratchpad, engine(), scratch.data());
   const int x_name = p.pass == Pass::input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
   const int w_name = p.pass == Pass::weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;

@@ -1,9 +1,9 @@
-// Single-precision products through oneDNN.
-#include <dnnl.h>
+// Products of floats and of bfloat16 through oneDNN.
 #include <omp.h>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
+#include "flambeau/cpu/onednn.h"
 
 namespace flambeau::cpu {
 
@@ -16,6 +16,56 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float>
   CHECK(status == dnnl_success, RuntimeError,
         "mm: oneDNN refused a product of {}x{} and {}x{} (status {})", m, k, k, n,
         static_cast<int>(status));
+}
+
+bool has_bgemm() {
+  static const bool has = __builtin_cpu_supports("avx512bw");
+  return has;
+}
+
+namespace {
+
+using dnnl::memory;
+
+struct Plan {
+  dnnl::primitive primitive;
+  memory::desc a, b, out, scratchpad;
+};
+
+memory::desc describe(const BlasMatrix<const BFloat16>& x, int64_t rows, int64_t cols) {
+  const memory::dims strides = x.transposed ? memory::dims{1, x.ld} : memory::dims{x.ld, 1};
+  return {{rows, cols}, memory::data_type::bf16, strides};
+}
+
+}  // namespace
+
+void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a, BlasMatrix<const BFloat16> b,
+           void* out, int64_t ld_out, DType out_dtype) {
+  static PlanCache<Plan> plans;
+  omp_set_num_threads(get_num_threads());
+  const PlanKey key{m, n, k, a.transposed, a.ld, b.transposed, b.ld, ld_out,
+                    static_cast<int64_t>(out_dtype), get_num_threads(), in_parallel_region()};
+  const auto plan = plans.find_or_make(key, [&] {
+    Plan made{{}, describe(a, m, k), describe(b, k, n), {{m, n}, data_type(out_dtype), memory::dims{ld_out, 1}}, {}};
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::matmul::primitive_desc description(engine(), made.a, made.b, made.out, attributes);
+    made.primitive = dnnl::primitive(description.get());
+    made.scratchpad = description.scratchpad_desc();
+    return made;
+  });
+  const memory left(plan->a, engine(), const_cast<BFloat16*>(a.data));
+  const memory right(plan->b, engine(), const_cast<BFloat16*>(b.data));
+  const memory result(plan->out, engine(), out);
+  const Bytes scratch(plan->scratchpad.get_size());
+  const memory scratchpad(plan->scratchpad, engine(), scratch.data());
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, left.get()},
+                                       {DNNL_ARG_WEIGHTS, right.get()},
+                                       {DNNL_ARG_DST, result.get()},
+                                       {DNNL_ARG_SCRATCHPAD, scratchpad.get()}};
+  const dnnl_status_t status = dnnl_primitive_execute(plan->primitive.get(), stream().get(), 4, arguments);
+  CHECK(status == dnnl_success, RuntimeError, "mm: oneDNN failed on a product of {}x{} and {}x{} (status {})", m,
+        k, k, n, static_cast<int>(status));
 }
 
 }  // namespace flambeau::cpu

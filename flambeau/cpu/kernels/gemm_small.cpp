@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <utility>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
@@ -16,15 +17,21 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
+// Sums stay in registers only where loops over them are unrolled whole.
+#define UNROLL _Pragma("GCC unroll 16")
+
 #if FLAMBEAU_ISA_RANK >= 4
 constexpr int vector_bytes = 64;
-constexpr int tile_rows = 6, tile_vectors = 4;  // 24 of 32 registers accumulate
-constexpr int dot_rows = 4, dot_columns = 4;
+constexpr int accumulators = 24;  // of 32 registers
+constexpr int tile_vectors = 4;
 #else
 constexpr int vector_bytes = 32;
-constexpr int tile_rows = 4, tile_vectors = 2;  // 8 of 16
-constexpr int dot_rows = 2, dot_columns = 4;
+constexpr int accumulators = 12;  // of 16 registers
+constexpr int tile_vectors = 2;
 #endif
+// Narrow tiles are taller, so that enough sums run at once to hide the latency of an addition.
+template <int Vectors>
+constexpr int tile_rows = accumulators / Vectors < 12 ? accumulators / Vectors : 12;
 
 template <class T>
 constexpr int lanes = vector_bytes / sizeof(T);
@@ -156,33 +163,44 @@ template <int Rows, int Vectors, class T>
   Vector<T> acc[Rows][Vectors] = {};
   const T* a = p.a + i * p.a_row;
   const T* b = p.b + j;
-  for (int64_t x = 0; x < p.k; ++x, a += p.a_col, b += p.b_row) {
+  const auto step = [&](auto&& load_last) {
     Vector<T> row[Vectors];
-    for (int v = 0; v < Vectors - 1; ++v) row[v] = load_all(b + v * lanes<T>);
-    row[Vectors - 1] = load_part(b + (Vectors - 1) * lanes<T>, last_lanes);
-    for (int r = 0; r < Rows; ++r) {
+    UNROLL for (int v = 0; v < Vectors - 1; ++v) row[v] = load_all(b + v * lanes<T>);
+    row[Vectors - 1] = load_last(b + (Vectors - 1) * lanes<T>);
+    UNROLL for (int r = 0; r < Rows; ++r) {
       const T scale = a[r * p.a_row];
-      for (int v = 0; v < Vectors; ++v) acc[r][v] += scale * row[v];
+      UNROLL for (int v = 0; v < Vectors; ++v) acc[r][v] += scale * row[v];
     }
+    a += p.a_col;
+    b += p.b_row;
+  };
+  if (last_lanes == lanes<T>) {
+    for (int64_t x = 0; x < p.k; ++x) step([](const T* at) { return load_all(at); });
+  } else {
+    for (int64_t x = 0; x < p.k; ++x) step([=](const T* at) { return load_part(at, last_lanes); });
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors - 1; ++v) finish(p, i + r, j + v * lanes<T>, acc[r][v], lanes<T>);
+  UNROLL for (int r = 0; r < Rows; ++r) {
+    UNROLL for (int v = 0; v < Vectors - 1; ++v) {
+      finish(p, i + r, j + v * lanes<T>, acc[r][v], lanes<T>);
+    }
     finish(p, i + r, j + (Vectors - 1) * lanes<T>, acc[r][Vectors - 1], last_lanes);
   }
 }
 
+template <int Rows, int Vectors, class T>
+int64_t outer_rows(const Part<T>& p, int64_t i, int64_t j, int last_lanes) {
+  for (; i + Rows <= p.m; i += Rows) outer_tile<Rows, Vectors>(p, i, j, last_lanes);
+  return i;
+}
+
 template <int Vectors, class T>
 void outer_strip(const Part<T>& p, int64_t j, int last_lanes) {
-  int64_t i = 0;
-  for (; i + tile_rows <= p.m; i += tile_rows) outer_tile<tile_rows, Vectors>(p, i, j, last_lanes);
-  switch (p.m - i) {
-    case 5: return outer_tile < tile_rows >= 6 ? 5 : 1, Vectors > (p, i, j, last_lanes);
-    case 4: return outer_tile < tile_rows >= 5 ? 4 : 1, Vectors > (p, i, j, last_lanes);
-    case 3: return outer_tile<3, Vectors>(p, i, j, last_lanes);
-    case 2: return outer_tile<2, Vectors>(p, i, j, last_lanes);
-    case 1: return outer_tile<1, Vectors>(p, i, j, last_lanes);
-    default: return;
-  }
+  constexpr int rows = tile_rows<Vectors>;
+  int64_t i = outer_rows<rows, Vectors>(p, 0, j, last_lanes);
+  if constexpr (rows > 8) i = outer_rows<8, Vectors>(p, i, j, last_lanes);
+  if constexpr (rows > 4) i = outer_rows<4, Vectors>(p, i, j, last_lanes);
+  i = outer_rows<2, Vectors>(p, i, j, last_lanes);
+  outer_rows<1, Vectors>(p, i, j, last_lanes);
 }
 
 template <class T>
@@ -201,6 +219,36 @@ void outer_product(const Part<T>& p) {
   }
 }
 
+// The sums of the lanes of as many vectors as there are lanes, in their order. Each step joins the
+// halves of two vectors in one, so that all sums cost as much as a few single ones.
+template <class T, int Distance = lanes<T> / 2>
+[[gnu::always_inline]] inline Vector<T> sum_each(const Vector<T>* v) {
+  constexpr int n = lanes<T>;
+  if constexpr (Distance == 0) {
+    return v[0];
+  } else {
+    Vector<T> joined[Distance];
+    for (int i = 0; i < Distance; ++i) {
+      joined[i] = [&]<int... L>(std::integer_sequence<int, L...>) {
+        const auto low = __builtin_shufflevector(v[i], v[i + Distance],
+                                                 (L & Distance ? n + L - Distance : L)...);
+        const auto high = __builtin_shufflevector(v[i], v[i + Distance],
+                                                  (L & Distance ? n + L : L + Distance)...);
+        return low + high;
+      }
+      (std::make_integer_sequence<int, n>());
+    }
+    return sum_each<T, Distance / 2>(joined);
+  }
+}
+
+template <class T>
+inline void finish_one(const Part<T>& p, int64_t i, int64_t j, T sum) {
+  T value = sum * p.alpha;
+  if (p.addend) value += p.beta * p.addend[i * p.addend_row + j * p.addend_col];
+  p.out[i * p.out_row + j * p.out_col] = value;
+}
+
 // Rows x Columns sums at (i, j), each along k. Needs contiguous rows of a and columns of b.
 template <int Rows, int Columns, class T>
 [[gnu::always_inline]] inline void inner_tile(const Part<T>& p, int64_t i, int64_t j) {
@@ -209,10 +257,10 @@ template <int Rows, int Columns, class T>
   const T* b = p.b + j * p.b_col;
   const auto step = [&](int64_t x, auto&& load) {
     Vector<T> left[Rows];
-    for (int r = 0; r < Rows; ++r) left[r] = load(a + r * p.a_row + x);
-    for (int c = 0; c < Columns; ++c) {
+    UNROLL for (int r = 0; r < Rows; ++r) left[r] = load(a + r * p.a_row + x);
+    UNROLL for (int c = 0; c < Columns; ++c) {
       const Vector<T> right = load(b + c * p.b_col + x);
-      for (int r = 0; r < Rows; ++r) acc[r][c] += left[r] * right;
+      UNROLL for (int r = 0; r < Rows; ++r) acc[r][c] += left[r] * right;
     }
   };
   int64_t x = 0;
@@ -221,28 +269,41 @@ template <int Rows, int Columns, class T>
     const int rest = static_cast<int>(p.k - x);
     step(x, [rest](const T* at) { return load_part(at, rest); });
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int c = 0; c < Columns; ++c) {
-      T value = sum(acc[r][c]) * p.alpha;
-      if (p.addend) value += p.beta * p.addend[(i + r) * p.addend_row + (j + c) * p.addend_col];
-      p.out[(i + r) * p.out_row + (j + c) * p.out_col] = value;
+  if constexpr (Rows * Columns == lanes<T>) {
+    const Vector<T> sums = sum_each<T>(&acc[0][0]);
+    for (int r = 0; r < Rows; ++r) {
+      for (int c = 0; c < Columns; ++c) finish_one(p, i + r, j + c, sums[r * Columns + c]);
+    }
+  } else {
+    for (int r = 0; r < Rows; ++r) {
+      for (int c = 0; c < Columns; ++c) finish_one(p, i + r, j + c, sum(acc[r][c]));
     }
   }
 }
 
+template <class T>
+constexpr int dot_rows = lanes<T> / 4;
+
+// Tiles of as many sums as a register has lanes, then single columns.
 template <int Rows, class T>
 void inner_strip(const Part<T>& p, int64_t i) {
+  constexpr int columns = lanes<T> / Rows;
   int64_t j = 0;
-  for (; j + dot_columns <= p.n; j += dot_columns) inner_tile<Rows, dot_columns>(p, i, j);
+  for (; j + columns <= p.n; j += columns) inner_tile<Rows, columns>(p, i, j);
+  if constexpr (columns > 4) {
+    for (; j + 4 <= p.n; j += 4) inner_tile<Rows, 4>(p, i, j);
+  }
   for (; j < p.n; ++j) inner_tile<Rows, 1>(p, i, j);
 }
 
 template <class T>
 void inner_product(const Part<T>& p) {
   int64_t i = 0;
-  for (; i + dot_rows <= p.m; i += dot_rows) inner_strip<dot_rows>(p, i);
-  for (; i + 2 <= p.m; i += 2) inner_strip<2>(p, i);
-  if (i < p.m) inner_strip<1>(p, i);
+  for (; i + dot_rows<T> <= p.m; i += dot_rows<T>) inner_strip<dot_rows<T>>(p, i);
+  if constexpr (dot_rows < T >> 2) {
+    for (; i + 2 <= p.m; i += 2) inner_strip<2>(p, i);
+  }
+  for (; i < p.m; ++i) inner_strip<1>(p, i);
 }
 
 // Any strides, any type: one row of sums at a time, in blocks of columns.
@@ -275,11 +336,48 @@ void plain_product(const Part<T>& p) {
   }
 }
 
-// Copies a matrix whose strides fit no tile into rows.
+// Turns rows of `from` into columns of `to`, a block of registers at a time. Both have unit strides
+// along their rows.
+template <class T>
+[[gnu::always_inline]] inline void transpose_block(const T* from, int64_t step, int rows, int cols,
+                                                   T* to, int64_t to_step) {
+  constexpr int n = lanes<T>;
+  Vector<T> v[n];
+  for (int r = 0; r < n; ++r) v[r] = r < rows ? load_part(from + r * step, cols) : Vector<T>{};
+  const auto exchange = [&]<int Distance>(std::integral_constant<int, Distance>) {
+    UNROLL for (int i = 0; i < n; ++i) {
+      if (i & Distance) continue;
+      const Vector<T> one = v[i], two = v[i + Distance];
+      [&]<int... L>(std::integer_sequence<int, L...>) {
+        v[i] = __builtin_shufflevector(one, two, (L & Distance ? n + L - Distance : L)...);
+        v[i + Distance] =
+            __builtin_shufflevector(one, two, (L & Distance ? n + L : L + Distance)...);
+      }
+      (std::make_integer_sequence<int, n>());
+    }
+  };
+  if constexpr (n > 8) exchange(std::integral_constant<int, 8>());
+  if constexpr (n > 4) exchange(std::integral_constant<int, 4>());
+  exchange(std::integral_constant<int, 2>());
+  exchange(std::integral_constant<int, 1>());
+  for (int c = 0; c < cols; ++c) store_part(to + c * to_step, v[c], rows);
+}
+
+// A copy with contiguous rows of a matrix with any strides.
 template <class T>
 const T* pack(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t col,
               std::unique_ptr<T[]>& buffer) {
   buffer = std::make_unique_for_overwrite<T[]>(rows * cols);
+  if (row == 1) {
+    constexpr int64_t n = lanes<T>;
+    for (int64_t j = 0; j < cols; j += n) {
+      for (int64_t i = 0; i < rows; i += n) {
+        transpose_block(from + j * col + i, col, static_cast<int>(std::min(n, cols - j)),
+                        static_cast<int>(std::min(n, rows - i)), buffer.get() + i * cols + j, cols);
+      }
+    }
+    return buffer.get();
+  }
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < cols; ++j) buffer[i * cols + j] = from[i * row + j * col];
   }
@@ -287,28 +385,34 @@ const T* pack(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t co
 }
 
 template <class T>
+void packed_product(Part<T> p) {
+  std::unique_ptr<T[]> b, out;
+  p.b = pack(p.b, p.k, p.n, p.b_row, p.b_col, b);
+  p.b_row = p.n, p.b_col = 1;
+  if (p.out_col == 1) return outer_product(p);
+  Part<T> dense = p;
+  out = std::make_unique_for_overwrite<T[]>(p.m * p.n);
+  dense.out = out.get();
+  dense.out_row = p.n, dense.out_col = 1;
+  outer_product(dense);
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) p.out[i * p.out_row + j * p.out_col] = out[i * p.n + j];
+  }
+}
+
+template <class T>
 void vector_product(const Part<T>& p) {
+  // From this many rows on, rearranging b costs less than its sums along k.
+  constexpr int64_t many_rows = 8;
   // A column on the right is a row on the left of the transposed product.
   if (p.n == 1 && p.m > 1) return vector_product(transposed(p));
   const bool inner = (p.a_col == 1 || p.k == 1) && (p.b_row == 1 || p.k == 1);
   const bool outer = (p.b_col == 1 || p.n == 1) && (p.out_col == 1 || p.n == 1);
   if (outer && !(inner && p.n == 1)) return outer_product(p);
-  if (inner) return inner_product(p);
-  if ((p.a_row == 1 || p.m == 1) && (p.out_row == 1 || p.m == 1)) {
-    return outer_product(transposed(p));
-  }
-  if (p.m * p.n * p.k <= 4 * (p.m * p.k + p.k * p.n)) return plain_product(p);
-  Part<T> packed = p;
-  std::unique_ptr<T[]> a, b;
-  if (p.a_col != 1) {
-    packed.a = pack(p.a, p.m, p.k, p.a_row, p.a_col, a);
-    packed.a_row = p.k, packed.a_col = 1;
-  }
-  if (p.b_row != 1) {
-    packed.b = pack(p.b, p.n, p.k, p.b_col, p.b_row, b);
-    packed.b_row = 1, packed.b_col = p.k;
-  }
-  inner_product(packed);
+  if (inner && (p.m < many_rows || (p.m <= 2 * many_rows && p.k >= 256))) return inner_product(p);
+  if (p.a_row == 1 && p.out_row == 1) return outer_product(transposed(p));
+  if (p.m * p.n * p.k <= 512) return plain_product(p);
+  packed_product(p);
 }
 
 template <class T>
