@@ -17,6 +17,9 @@ struct PoolDim {
   int64_t in = 1, out = 1, step = 1;
   std::vector<int64_t> start{0}, end{1};  // of the window, clipped to the input
   std::vector<int64_t> extent{1};         // what the window counts for in an average
+  // Where windows lie at equal distances: the first input of output i is i * stride - padding.
+  bool regular = true;
+  int64_t kernel = 1, stride = 1, padding = 0;
 };
 struct PoolGeometry {
   PoolDim dims[3];     // depth, height, width; unused ones have size 1

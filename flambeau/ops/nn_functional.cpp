@@ -70,6 +70,11 @@ OP_INPLACE(rrelu,
            "rrelu(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None)",
            "Each element where positive, a random slope in [lower, upper] times it elsewhere.")
 
+Tensor xlogy_number(const Scalar& input, const Tensor& other) {
+  return xlogy(Operand(input), other);
+}
+OP_FUNCTION(xlogy_number, "xlogy(self, other)", "A number times the logarithm of other.")
+
 // --- one_hot, distances
 // ----------------------------------------------------------------------------------
 

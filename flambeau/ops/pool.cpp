@@ -35,6 +35,7 @@ PoolDim window_dim(int64_t in, const Window& w, size_t d, bool count_padding) {
   dim.in = in;
   dim.out = pooled_size(in, w, d);
   dim.step = w.dilation[d];
+  dim.kernel = w.kernel[d], dim.stride = w.stride[d], dim.padding = w.padding[d];
   dim.start.clear(), dim.end.clear(), dim.extent.clear();
   for (int64_t i = 0; i < dim.out; ++i) {
     int64_t start = i * w.stride[d] - w.padding[d];
@@ -53,6 +54,7 @@ PoolDim adaptive_dim(int64_t in, int64_t out) {
   PoolDim dim;
   dim.in = in;
   dim.out = out;
+  dim.regular = false;
   dim.start.clear(), dim.end.clear(), dim.extent.clear();
   for (int64_t i = 0; i < out; ++i) {
     dim.start.push_back(i * in / out);
@@ -253,39 +255,39 @@ struct Batched {
   Tensor x;
 };
 
-std::pair<Tensor, Tensor> max_pool_nd(const char* op, size_t rank, const Tensor& input,
-                                      IntSpan kernel, std::optional<IntSpan> stride,
-                                      IntSpan padding, IntSpan dilation, bool ceil_mode,
-                                      bool want_indices) {
+std::pair<Tensor, Tensor> max_pool_nd(const char* op, const char* node, size_t rank,
+                                      const Tensor& input, IntSpan kernel,
+                                      std::optional<IntSpan> stride, IntSpan padding,
+                                      IntSpan dilation, bool ceil_mode, bool want_indices) {
   const Window window = check_window(op, rank, kernel, stride, padding, dilation, ceil_mode);
   check_pool_input(op, input, rank);
   const Batched batch(input, rank);
   const auto [out, indices] =
-      max_pool(op, batch.x, window_geometry(batch.x, rank, window, false), rank, want_indices);
+      max_pool(node, batch.x, window_geometry(batch.x, rank, window, false), rank, want_indices);
   return {batch.back(out), want_indices ? batch.back(indices) : Tensor()};
 }
 
-#define MAX_POOL(name, rank)                                                                       \
-  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,             \
-              IntSpan padding, IntSpan dilation, bool ceil_mode) {                                 \
-    return max_pool_nd(#name "_with_indices", rank, input, kernel_size, stride, padding, dilation, \
-                       ceil_mode, false)                                                           \
-        .first;                                                                                    \
-  }                                                                                                \
-  std::tuple<Tensor, Tensor> name##_with_indices(const Tensor& input, IntSpan kernel_size,         \
-                                                 std::optional<IntSpan> stride, IntSpan padding,   \
-                                                 IntSpan dilation, bool ceil_mode) {               \
-    auto [out, indices] = max_pool_nd(#name "_with_indices", rank, input, kernel_size, stride,     \
-                                      padding, dilation, ceil_mode, true);                         \
-    return {out, indices};                                                                         \
-  }                                                                                                \
-  OP_FUNCTION(name,                                                                                \
-              #name "(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)",   \
-              "The maximum of each window.")                                                       \
-  OP_FUNCTION(                                                                                     \
-      name##_with_indices,                                                                         \
-      #name                                                                                        \
-      "_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)",    \
+#define MAX_POOL(name, rank)                                                                     \
+  Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,           \
+              IntSpan padding, IntSpan dilation, bool ceil_mode) {                               \
+    return max_pool_nd(#name, #name "_with_indices", rank, input, kernel_size, stride, padding,  \
+                       dilation, ceil_mode, false)                                               \
+        .first;                                                                                  \
+  }                                                                                              \
+  std::tuple<Tensor, Tensor> name##_with_indices(const Tensor& input, IntSpan kernel_size,       \
+                                                 std::optional<IntSpan> stride, IntSpan padding, \
+                                                 IntSpan dilation, bool ceil_mode) {             \
+    auto [out, indices] = max_pool_nd(#name, #name "_with_indices", rank, input, kernel_size,    \
+                                      stride, padding, dilation, ceil_mode, true);               \
+    return {out, indices};                                                                       \
+  }                                                                                              \
+  OP_FUNCTION(name,                                                                              \
+              #name "(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)", \
+              "The maximum of each window.")                                                     \
+  OP_FUNCTION(                                                                                   \
+      name##_with_indices,                                                                       \
+      #name                                                                                      \
+      "_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)",  \
       "The maximum of each window, and its place in the plane of its channel.")
 MAX_POOL(max_pool1d, 1)
 MAX_POOL(max_pool2d, 2)

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "flambeau/base/parallel.h"
-#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/tensor/dtype.h"
 
@@ -38,6 +38,11 @@ void for_outputs(const PoolGeometry& g, const Body& body) {
   }
 }
 
+int64_t first_offset(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
+  return (g.dims[0].start[i0] * g.dims[1].in + g.dims[1].start[i1]) * g.dims[2].in +
+         g.dims[2].start[i2];
+}
+
 // Calls body(offset in the plane) for all inputs of one window.
 template <class Body>
 [[gnu::always_inline]] inline void for_window(const PoolGeometry& g, int64_t i0, int64_t i1,
@@ -51,24 +56,27 @@ template <class Body>
   }
 }
 
+// Calls body(first, last) on pieces of the planes, in parallel.
+template <class Body>
+void for_plane_pieces(int64_t planes, int64_t size, const Body& body) {
+  parallel_for(0, planes, default_grain / std::max<int64_t>(size, 1) + 1, body);
+}
 template <class Body>
 void for_planes(int64_t planes, int64_t size, const Body& body) {
-  parallel_for(0, planes, default_grain / std::max<int64_t>(size, 1) + 1,
-               [&](int64_t first, int64_t last) {
-                 for (int64_t p = first; p < last; ++p) body(p);
-               });
+  for_plane_pieces(planes, size, [&](int64_t first, int64_t last) {
+    for (int64_t p = first; p < last; ++p) body(p);
+  });
 }
 
 // --- Maxima
 // ------------------------------------------------------------------------------------------
 
 template <class T>
-void max_plane(const T* x, T* out, int64_t* indices, const PoolGeometry& g) {
+void max_plane_irregular(const T* x, T* out, int64_t* indices, const PoolGeometry& g) {
   using C = ComputeType<T>;
   for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
     C best = lowest<C>();
-    int64_t where = (g.dims[0].start[i0] * g.dims[1].in + g.dims[1].start[i1]) * g.dims[2].in +
-                    g.dims[2].start[i2];
+    int64_t where = first_offset(g, i0, i1, i2);
     for_window(g, i0, i1, i2, [&](int64_t offset) {
       const C value = static_cast<C>(x[offset]);
       if (value > best || value != value) best = value, where = offset;
@@ -78,15 +86,76 @@ void max_plane(const T* x, T* out, int64_t* indices, const PoolGeometry& g) {
   });
 }
 
+// The outputs of a row whose window, at place k in it, lies inside the input.
+struct Reach {
+  Reach(const PoolDim& d, int64_t k) : offset(k * d.step - d.padding) {
+    first = offset >= 0 ? 0 : (-offset + d.stride - 1) / d.stride;
+    last = offset >= d.in ? 0 : std::min(d.out, (d.in - 1 - offset) / d.stride + 1);
+  }
+  int64_t offset, first, last;
+};
+
+// Calls body(stride) with the stride as a constant where loops over it are worth a copy.
+template <class Body>
+void with_stride(int64_t stride, const Body& body) {
+  if (stride == 1) return body(std::integral_constant<int64_t, 1>());
+  if (stride == 2) return body(std::integral_constant<int64_t, 2>());
+  body(stride);
+}
+
+// One row of the input at one place of the windows, for all outputs of a row.
+template <class T, class Stride>
+[[gnu::always_inline]] inline void max_step(const T* from, Stride stride, const Reach& reach,
+                                            int32_t base, ComputeType<T>* best, int32_t* where) {
+  using C = ComputeType<T>;
+  const T* at = from + reach.offset;
+  IVDEP for (int64_t i = reach.first; i < reach.last; ++i) {
+    const C value = static_cast<C>(at[i * stride]), before = best[i];
+    const bool wins = value > before || value != value;
+    best[i] = wins ? value : before;
+    where[i] = wins ? base + static_cast<int32_t>(i * stride) : where[i];
+  }
+}
+
+// Windows at equal distances: a row of outputs at a time, all of them in step, which vectorises.
+// Inputs are visited in the order of the plane, so that among equals the first is chosen.
+template <class T>
+void max_plane(const T* x, T* out, int64_t* indices, const PoolGeometry& g, ComputeType<T>* best,
+               int32_t* where) {
+  using C = ComputeType<T>;
+  const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
+  int64_t row = 0;
+  for (int64_t i0 = 0; i0 < d0.out; ++i0) {
+    for (int64_t i1 = 0; i1 < d1.out; ++i1, ++row) {
+      std::fill_n(best, d2.out, lowest<C>());
+      for (int64_t i = 0; i < d2.out; ++i)
+        where[i] = static_cast<int32_t>(first_offset(g, i0, i1, i));
+      with_stride(d2.stride, [&](auto stride) {
+        for (int64_t x0 = d0.start[i0]; x0 < d0.end[i0]; x0 += d0.step) {
+          for (int64_t x1 = d1.start[i1]; x1 < d1.end[i1]; x1 += d1.step) {
+            const int64_t begin = (x0 * d1.in + x1) * d2.in;
+            for (int64_t k = 0; k < d2.kernel; ++k) {
+              const Reach reach(d2, k);
+              max_step(x + begin, stride, reach, static_cast<int32_t>(begin + reach.offset), best,
+                       where);
+            }
+          }
+        }
+      });
+      for (int64_t i = 0; i < d2.out; ++i) out[row * d2.out + i] = static_cast<T>(best[i]);
+      if (!indices) continue;
+      for (int64_t i = 0; i < d2.out; ++i) indices[row * d2.out + i] = where[i];
+    }
+  }
+}
+
 // One output position of all channels.
 template <class T>
 void max_channels(const T* x, int64_t channels, ComputeType<T>* best, int64_t* where, T* out,
                   const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
   using C = ComputeType<T>;
-  const int64_t first = (g.dims[0].start[i0] * g.dims[1].in + g.dims[1].start[i1]) * g.dims[2].in +
-                        g.dims[2].start[i2];
   std::fill_n(best, channels, lowest<C>());
-  std::fill_n(where, channels, first);
+  std::fill_n(where, channels, first_offset(g, i0, i1, i2));
   for_window(g, i0, i1, i2, [&](int64_t offset) {
     const T* row = x + offset * channels;
     for (int64_t c = 0; c < channels; ++c) {
@@ -107,8 +176,18 @@ void max_pool_typed(const Tensor& x, const Tensor& out, const Tensor& indices,
   T* to = out.data<T>();
   int64_t* found = indices.defined() ? indices.data<int64_t>() : nullptr;
   if (!is_channels_last(x)) {
-    for_planes(x.sizes()[0] * channels, in_size, [&](int64_t p) {
-      max_plane(from + p * in_size, to + p * out_size, found ? found + p * out_size : nullptr, g);
+    const bool regular = g.dims[2].regular && in_size <= INT32_MAX;
+    for_plane_pieces(x.sizes()[0] * channels, in_size, [&](int64_t first, int64_t last) {
+      std::vector<ComputeType<T>> best(g.dims[2].out);
+      std::vector<int32_t> where(g.dims[2].out);
+      for (int64_t p = first; p < last; ++p) {
+        int64_t* at = found ? found + p * out_size : nullptr;
+        if (regular) {
+          max_plane(from + p * in_size, to + p * out_size, at, g, best.data(), where.data());
+        } else {
+          max_plane_irregular(from + p * in_size, to + p * out_size, at, g);
+        }
+      }
     });
     return;
   }
@@ -189,6 +268,42 @@ double divisor_at(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
   return static_cast<double>(g.dims[0].extent[i0] * g.dims[1].extent[i1] * g.dims[2].extent[i2]);
 }
 
+// The sum of n elements in a row.
+template <class T>
+ComputeType<T> run_sum(const T* x, int64_t n) {
+  using C = ComputeType<T>;
+  constexpr int lanes = 16;
+  C sums[lanes] = {}, total = 0;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (int l = 0; l < lanes; ++l) sums[l] += static_cast<C>(x[i + l]);
+  }
+  for (const C sum : sums) total += sum;
+  for (; i < n; ++i) total += static_cast<C>(x[i]);
+  return total;
+}
+
+// The sum of one window; rows that follow each other in memory are one run.
+template <class T>
+ComputeType<T> window_sum(const T* x, const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
+  using C = ComputeType<T>;
+  const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
+  const int64_t width = d2.end[i2] - d2.start[i2], height = d1.end[i1] - d1.start[i1];
+  const bool joined = width == d2.in;
+  C total = 0;
+  for (int64_t x0 = d0.start[i0]; x0 < d0.end[i0]; ++x0) {
+    const T* rows = x + (x0 * d1.in + d1.start[i1]) * d2.in + d2.start[i2];
+    if (joined) {
+      total += run_sum(rows, width * height);
+    } else {
+      for (int64_t r = 0; r < height; ++r) {
+        for (int64_t c = 0; c < width; ++c) total += static_cast<C>(rows[r * d2.in + c]);
+      }
+    }
+  }
+  return total;
+}
+
 template <class T>
 void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
   using C = ComputeType<T>;
@@ -198,9 +313,7 @@ void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
   if (!is_channels_last(x)) {
     for_planes(x.sizes()[0] * channels, in_size, [&](int64_t p) {
       for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
-        C sum = 0;
-        for_window(g, i0, i1, i2,
-                   [&](int64_t offset) { sum += static_cast<C>(from[p * in_size + offset]); });
+        const C sum = window_sum(from + p * in_size, g, i0, i1, i2);
         to[p * out_size + at] = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
       });
     });
