@@ -28,7 +28,8 @@ inline dnnl::memory::data_type data_type(DType dtype) {
 class Bytes {
  public:
   explicit Bytes(size_t count)
-      : tensor_(count ? make_tensor({static_cast<int64_t>(count)}, DType::uint8, Device{}) : Tensor()) {}
+      : tensor_(count ? make_tensor({static_cast<int64_t>(count)}, DType::uint8, Device{})
+                      : Tensor()) {}
   [[nodiscard]] void* data() const { return tensor_.defined() ? tensor_.raw() : nullptr; }
 
  private:

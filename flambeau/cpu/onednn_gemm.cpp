@@ -39,14 +39,27 @@ memory::desc describe(const BlasMatrix<const BFloat16>& x, int64_t rows, int64_t
 
 }  // namespace
 
-void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a, BlasMatrix<const BFloat16> b,
-           void* out, int64_t ld_out, DType out_dtype) {
+void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a,
+           BlasMatrix<const BFloat16> b, void* out, int64_t ld_out, DType out_dtype) {
   static PlanCache<Plan> plans;
   omp_set_num_threads(get_num_threads());
-  const PlanKey key{m, n, k, a.transposed, a.ld, b.transposed, b.ld, ld_out,
-                    static_cast<int64_t>(out_dtype), get_num_threads(), in_parallel_region()};
+  const PlanKey key{m,
+                    n,
+                    k,
+                    a.transposed,
+                    a.ld,
+                    b.transposed,
+                    b.ld,
+                    ld_out,
+                    static_cast<int64_t>(out_dtype),
+                    get_num_threads(),
+                    in_parallel_region()};
   const auto plan = plans.find_or_make(key, [&] {
-    Plan made{{}, describe(a, m, k), describe(b, k, n), {{m, n}, data_type(out_dtype), memory::dims{ld_out, 1}}, {}};
+    Plan made{{},
+              describe(a, m, k),
+              describe(b, k, n),
+              {{m, n}, data_type(out_dtype), memory::dims{ld_out, 1}},
+              {}};
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::matmul::primitive_desc description(engine(), made.a, made.b, made.out, attributes);
@@ -63,9 +76,11 @@ void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a, BlasMa
                                        {DNNL_ARG_WEIGHTS, right.get()},
                                        {DNNL_ARG_DST, result.get()},
                                        {DNNL_ARG_SCRATCHPAD, scratchpad.get()}};
-  const dnnl_status_t status = dnnl_primitive_execute(plan->primitive.get(), stream().get(), 4, arguments);
-  CHECK(status == dnnl_success, RuntimeError, "mm: oneDNN failed on a product of {}x{} and {}x{} (status {})", m,
-        k, k, n, static_cast<int>(status));
+  const dnnl_status_t status =
+      dnnl_primitive_execute(plan->primitive.get(), stream().get(), 4, arguments);
+  CHECK(status == dnnl_success, RuntimeError,
+        "mm: oneDNN failed on a product of {}x{} and {}x{} (status {})", m, k, k, n,
+        static_cast<int>(status));
 }
 
 }  // namespace flambeau::cpu

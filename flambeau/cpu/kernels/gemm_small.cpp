@@ -411,7 +411,7 @@ void vector_product(const Part<T>& p) {
   if (outer && !(inner && p.n == 1)) return outer_product(p);
   if (inner && (p.m < many_rows || (p.m <= 2 * many_rows && p.k >= 256))) return inner_product(p);
   if (p.a_row == 1 && p.out_row == 1) return outer_product(transposed(p));
-  if (p.m * p.n * p.k <= 512) return plain_product(p);
+  if (p.m * p.n * p.k <= 128) return plain_product(p);
   packed_product(p);
 }
 
