@@ -1,4 +1,4 @@
-"""Reductions, scans and sorts where samples do not reach: sizes, layouts, NaN, accuracy, threads."""
+"""Reductions, scans and sorts beyond the samples: sizes, layouts, NaN, accuracy, threads."""
 
 from __future__ import annotations
 

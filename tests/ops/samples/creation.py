@@ -317,6 +317,7 @@ op(
     call(t(4), r=3),
     ref=lambda x, r=2, with_replacement=False: combinations(x, r, with_replacement),
     zero_dim="it takes a vector",
+    forms="data-dependent",
 )
 op(
     "vander",
