@@ -1,0 +1,98 @@
+"""Methods of Tensor that are written in Python, and the tensor types of old."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+
+def test_types_of_old() -> None:
+    assert torch.FloatTensor([1, 2]).tolist() == [1.0, 2.0]
+    assert torch.FloatTensor(2, 3).shape == (2, 3) and torch.FloatTensor().shape == (0,)
+    assert torch.FloatTensor(torch.Size([4])).shape == (4,)
+    assert torch.LongTensor([1.5]).dtype == torch.int64
+    assert torch.BoolTensor([0, 2]).tolist() == [False, True]
+    assert torch.FloatTensor(np.array([1, 2])).tolist() == [1.0, 2.0]
+    x = torch.arange(3.0)
+    assert torch.FloatTensor(x).data_ptr() == x.data_ptr()
+    assert isinstance(x, torch.FloatTensor) and not isinstance(x, torch.LongTensor)
+    assert repr(torch.FloatTensor) == "<class 'torch.FloatTensor'>"
+    assert torch.FloatTensor.dtype == torch.float32
+
+
+@pytest.mark.parametrize("data", [5.0, True, None, {1}, "text"])
+def test_types_of_old_want_sequences(data) -> None:
+    with pytest.raises(TypeError, match=r"new\(\)"):
+        torch.FloatTensor(data)
+
+
+def test_types_of_old_do_not_convert() -> None:
+    with pytest.raises(TypeError, match=r"new\(\)"):
+        torch.LongTensor(torch.ones(2))
+    with pytest.raises(RuntimeError, match="expects device type: cpu"):
+        torch.FloatTensor([1], device="meta")
+    with pytest.raises(AttributeError):
+        torch.NoSuchTensor  # noqa: B018
+
+
+def test_type() -> None:
+    x = torch.arange(3.0)
+    assert x.type() == "torch.FloatTensor" and x.bool().type() == "torch.BoolTensor"
+    for kind in (torch.LongTensor, "torch.LongTensor", torch.int64):
+        assert x.type(kind).dtype == torch.int64
+    assert x.type(torch.float32) is x
+    with pytest.raises(ValueError, match="invalid type"):
+        x.type("nothing")
+
+
+def test_new() -> None:
+    x = torch.zeros(2, dtype=torch.int16)
+    assert x.new(3).shape == (3,) and x.new([1, 2]).dtype == torch.int16
+    assert x.new_tensor([1.9]).tolist() == [1]
+
+
+def test_iteration_and_membership() -> None:
+    x = torch.tensor([[1, 2], [3, 4]])
+    assert [row.tolist() for row in x] == [[1, 2], [3, 4]] and len(x) == 2
+    assert [row.tolist() for row in reversed(x)] == [[3, 4], [1, 2]]
+    assert 3 in x and 5 not in x
+    with pytest.raises(RuntimeError, match="only supports Tensor or scalar"):
+        "a" in x  # noqa: B015
+    for function in (len, list):
+        with pytest.raises(TypeError, match="0-d tensor"):
+            function(torch.tensor(1))
+
+
+def test_functions_of_elements() -> None:
+    x = torch.arange(3.0)
+    assert x.apply_(lambda value: value * 2).tolist() == [0.0, 2.0, 4.0]
+    assert x.map_(torch.ones(3), lambda a, b: a + b).tolist() == [1.0, 3.0, 5.0]
+    with pytest.raises(RuntimeError, match="requires grad"):
+        torch.ones(2, requires_grad=True).apply_(abs)
+
+
+def test_windows_on_storages() -> None:
+    x = torch.arange(6.0)
+    y = torch.empty(0).set_(x.untyped_storage(), 1, (2, 2), (2, 1))
+    assert y.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    y[0, 0] = 100
+    assert x[1] == 100
+    assert x.is_set_to(x[:]) and not x.is_set_to(x.clone())
+    assert x.untyped_storage().nbytes() == 24 and x[2:].untyped_storage().nbytes() == 24
+    assert x[2:].untyped_storage().data_ptr() == x.data_ptr()
+    assert torch.is_storage(x.untyped_storage()) and torch.is_storage(x.storage())
+
+
+def test_numpy_functions_take_tensors() -> None:
+    x = torch.arange(3.0)
+    assert np.asarray(x).tolist() == [0.0, 1.0, 2.0]
+    assert np.asarray(x, dtype=np.int64).dtype == np.int64
+    result = np.add(x, 1)
+    assert isinstance(result, torch.Tensor) and result.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_dim_order() -> None:
+    assert torch.empty(2, 3, 4).dim_order() == (0, 1, 2)
+    assert torch.empty(2, 3, 4).permute(2, 0, 1).dim_order() == (1, 2, 0)
