@@ -21,6 +21,11 @@ from sources import CPP_SUFFIXES, ROOT, source_files
 BUILD = ROOT / "build" / "dev"
 BIN = Path(sys.executable).parent
 
+# What clang-tidy cannot read, and why.
+TIDY_SKIPS = {
+    "flambeau/cpu/isa.cpp": "clang 14 does not know the names of the x86-64 levels",
+}
+
 
 def run(*command: str) -> bool:
     return subprocess.run(command, cwd=ROOT).returncode == 0
@@ -56,7 +61,7 @@ def tidy_units() -> list[str]:
     """The C++ sources of the development build, each once; not nanobind's own."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
     files = {Path(entry["file"]) for entry in commands if entry["file"].endswith(".cpp")}
-    ours = {ROOT / path for path in source_files(".cpp")}
+    ours = {ROOT / path for path in source_files(".cpp") if str(path) not in TIDY_SKIPS}
     return sorted(str(file) for file in files & ours)
 
 

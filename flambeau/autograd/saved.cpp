@@ -44,7 +44,7 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
 
 Tensor Saved::operator()() const {
   if (packed_) {
-    const Tensor value = packed_->unpack(packed_->value);
+    Tensor value = packed_->unpack(packed_->value);
     if (!is_output_ && !packed_->requires_grad) return value;
     Tensor result = detach_alias(value);
     if (is_output_) {

@@ -228,7 +228,7 @@ Tensor cross_entropy_of_probabilities(const Tensor& input, const Tensor& target,
     product = product * reshape(weight, shape);
   }
   if (reduction == Reduction::none) return -sum(product, IntSpan(dim), false);
-  const Tensor total = -sum(product);
+  Tensor total = -sum(product);
   if (reduction == Reduction::sum) return total;
   return total / (static_cast<double>(input.numel()) / static_cast<double>(classes));
 }

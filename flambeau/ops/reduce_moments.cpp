@@ -70,7 +70,7 @@ Pair spread(const Spread& what, const Tensor& input, std::optional<IntSpan> dim,
         "std and var only support floating point and complex dtypes");
   const DimSet dims = DimSet::of(dim, input.dim());
   auto [out, center] = compute(what, input, dims, keepdim, correction);
-  const auto rule = [&](Record& r) {
+  const auto rule = [&, &out = out](Record& r) {
     return SpreadRule{r.save(input), what.root ? r.save_output(out) : Saved(),
                       dims,          keepdim,
                       what.root,     correction};

@@ -137,7 +137,7 @@ Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tenso
 Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
                const Scalar& value) {
   Tensor x, a, b;
-  const Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
+  Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcmul", out, {x, a, b}}) {
     r.wrt(0, [](const Tensor& g) { return g; });
     r.wrt(1, [b = r.save(b), value](const Tensor& g) { return mul_conj(g * value, b()); });
@@ -151,7 +151,7 @@ Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   CHECK(!is_integral(tensor1.dtype(), true) || !is_integral(tensor2.dtype(), true), RuntimeError,
         "addcdiv: Integer division with addcdiv is no longer supported; use floating tensors.");
   Tensor x, a, b;
-  const Tensor out = fused("addcdiv", kernels::addcdiv, input, tensor1, tensor2, value, x, a, b);
+  Tensor out = fused("addcdiv", kernels::addcdiv, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcdiv", out, {x, a, b}}) {
     r.wrt(0, [](const Tensor& g) { return g; });
     r.wrt(1, [b = r.save(b), value](const Tensor& g) { return div_conj(g * value, b()); });

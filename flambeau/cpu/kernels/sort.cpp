@@ -17,7 +17,7 @@ namespace {
 
 // Unsigned integers that are ordered as the values are. NaN is the largest; both zeros are equal.
 template <class T>
-auto order_key(T value) {
+std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t> order_key(T value) {
   if constexpr (is_reduced_type<T>) {
     return order_key(static_cast<float>(value));
   } else if constexpr (std::is_floating_point_v<T>) {
