@@ -12,7 +12,8 @@ _OPS = {name[7:]: op for name, op in vars(_C).items() if name.startswith("linalg
 globals().update(_OPS)
 vector_norm = _OPS["vector_norm"]
 
-__all__ = ["LinAlgError", "matrix_norm", "norm", *_OPS]
+__all__ = ["LinAlgError", "matrix_norm", "norm"]
+__all__ += list(_OPS)
 
 
 def _pair(dim: int | Sequence[int]) -> tuple[int, int]:
@@ -36,7 +37,7 @@ def matrix_norm(
         return vector_norm(A, 2, (rows, columns), keepdim, dtype=dtype, out=out)
     if ord not in (1, -1, float("inf"), -float("inf")):
         raise NotImplementedError(f"linalg.matrix_norm: Order {ord} not supported.")
-    summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    summed = rows if abs(ord) == 1 else columns
     sums = vector_norm(A, 1, summed, True, dtype=dtype)
     pick = _C.amax if ord > 0 else _C.amin
     result = pick(sums, (rows, columns), keepdim)

@@ -149,7 +149,8 @@ struct Cauchy {
 template <class T, class Distribution>
 void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution) {
   using Word = typename Distribution::Word;
-  constexpr int64_t words_each = sizeof(Word) / sizeof(uint32_t);  // NOLINT(bugprone-sizeof-expression)
+  constexpr int64_t words_each =
+      sizeof(Word) / sizeof(uint32_t);  // NOLINT(bugprone-sizeof-expression)
   constexpr int64_t chunk = 1248 / words_each;
   uint32_t words[chunk * words_each];
   for (int64_t begin = 0; begin < run.count; begin += chunk) {

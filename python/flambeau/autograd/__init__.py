@@ -27,14 +27,14 @@ from .variable import Variable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from flambeau import Tensor
 
     from .graph import GradientEdge
 
-    Targets = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
-    Gradients = Tensor | Sequence[Tensor | None] | None
+    Targets: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
+    Gradients: TypeAlias = Tensor | Sequence[Tensor | None] | None
 
 __all__ = [
     "Function",
