@@ -49,7 +49,8 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
 Saved Record::save_output(const Tensor& output) const { return Saved(output, true, node_.get()); }
 
 void Record::finish() {
-  if (in_place_) rebase_history(outs_[0], node_);
+  // A write into integers, whatever it was computed from, leaves them without a history.
+  if (in_place_ && is_differentiable(outs_[0].dtype())) rebase_history(outs_[0], node_);
 }
 
 }  // namespace flambeau

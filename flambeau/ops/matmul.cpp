@@ -156,6 +156,13 @@ void prepare_out(const char* op, const Tensor& out, IntSpan sizes, DType dtype) 
   check_no_internal_overlap(op, out);
 }
 
+Tensor as_rows(const Tensor& x) {
+  if (x.dim() == 2) return x;
+  int64_t rows = 1;
+  for (int64_t d = 0; d + 1 < x.dim(); ++d) rows *= x.sizes()[d];
+  return reshape(x, {rows, x.sizes().back()});
+}
+
 bool shares_memory(const Tensor& out, const Tensor& a, const Tensor& b) {
   return out.storage() == a.storage() || out.storage() == b.storage();
 }
@@ -183,10 +190,6 @@ Dims product_shape(const MatrixView& a, const MatrixView& b) {
   return shape;
 }
 
-// The gradient of the side that is not batched, where the other one is: the batch is summed over,
-// so it joins the contracted dimension.
-Tensor folded(const Tensor& x) { return reshape(x, {-1, x.size(-1)}); }
-
 Tensor gradient_a(const Tensor& g, const Tensor& b, bool transpose_a, bool transpose_b) {
   return transpose_a ? product("bmm", b, transpose_b, g, true)
                      : product("bmm", g, false, b, !transpose_b);
@@ -194,9 +197,10 @@ Tensor gradient_a(const Tensor& g, const Tensor& b, bool transpose_a, bool trans
 
 Tensor gradient_b(const Tensor& g, const Tensor& a, bool transpose_a, bool transpose_b,
                   int64_t b_dim) {
+  // Where only a is batched, the batch is summed over: it joins the contracted dimension.
   if (b_dim == 2 && a.dim() > 2 && !transpose_a) {
-    return transpose_b ? product("mm", folded(g), true, folded(a), false)
-                       : product("mm", folded(a), true, folded(g), false);
+    return transpose_b ? product("mm", as_rows(g), true, as_rows(a), false)
+                       : product("mm", as_rows(a), true, as_rows(g), false);
   }
   return transpose_b ? product("bmm", g, true, a, transpose_a)
                      : product("bmm", a, !transpose_a, g, false);

@@ -29,6 +29,9 @@ void multiply(const char* op, const MatrixView& out, const MatrixView& a, const 
 Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& b,
                bool transpose_b);
 
+// All but the last dimension as one: the rows of a product.
+Tensor as_rows(const Tensor& x);
+
 // Raises in PyTorch's words unless both have one dtype and device.
 void check_same_dtype(const Tensor& a, const Tensor& b);
 // An out= argument, resized; raises if its dtype differs.

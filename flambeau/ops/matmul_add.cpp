@@ -244,9 +244,6 @@ OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
 
 namespace {
 
-// All but the last dimension as one: the rows of a product.
-Tensor as_rows(const Tensor& x) { return x.dim() == 2 ? x : reshape(x, {-1, x.size(-1)}); }
-
 void check_linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   CHECK(input.dim() > 0 && weight.dim() > 0, RuntimeError,
         "both arguments to linear need to be at least 1D, but they are {}D and {}D", input.dim(),

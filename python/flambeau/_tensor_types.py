@@ -72,7 +72,7 @@ def construct(args: tuple[Any, ...], dtype: Any, device: Any) -> Tensor:
     if isinstance(first, flambeau.Tensor):
         if first.dtype != dtype or first.device.type != device.type:
             raise TypeError(
-                f"expected a tensor of {dtype} on {device.type}, but got {first.dtype} on "
+                f"new(): expected a tensor of {dtype} on {device.type}, but got {first.dtype} on "
                 f"{first.device}"
             )
         return first.detach()

@@ -368,12 +368,13 @@ bool add_tensor_type(PyObject* module) {
                              {0, nullptr}};
   slots.insert(slots.end(), std::begin(own), std::end(own));
   PyType_Spec spec{
-      "Tensor", sizeof(PyTensor), 0,
+      "torch.Tensor", sizeof(PyTensor), 0,
       static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC),
       slots.data()};
   PyObject* made = PyType_FromSpec(&spec);
   if (!made) return false;
   tensor_type = reinterpret_cast<PyTypeObject*>(made);
+  tensor_type->tp_name = "Tensor";  // what Python's own messages call it
   Object home(PyUnicode_FromString("torch"));
   if (!home || PyDict_SetItemString(tensor_type->tp_dict, "__module__", home.get()) < 0)
     return false;

@@ -105,8 +105,11 @@ PyObject* nb_remainder(PyObject* a, PyObject* b) {
                ? call_method("remainder", args, 2, nullptr)
                : Py_NewRef(Py_NotImplemented);
   if (!is_number(a)) Py_RETURN_NOTIMPLEMENTED;
-  PyObject* const reflected[] = {b, a};
-  return call_method("__rmod__", reflected, 2, nullptr);
+  // The function takes a number first; the method __rmod__ is this slot itself.
+  Object module(PyImport_ImportModule("flambeau._C"));
+  if (!module) return nullptr;
+  Object function(PyObject_GetAttrString(module.get(), "remainder"));
+  return function ? PyObject_Vectorcall(function.get(), args, 2, nullptr) : nullptr;
 }
 
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulo) {

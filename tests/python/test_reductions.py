@@ -81,15 +81,17 @@ def test_every_length(dtype: str) -> None:
         values[rng.integers(length)] = 1
         x = torch.from_numpy(values).to(getattr(torch, dtype))
         strided = torch.stack([x, torch.ones_like(x)], 1)[:, 0]
+        # What the sum is in this dtype: float16 has no odd numbers beyond 2048.
+        total = values.sum().astype(dtype) if "float" in dtype else values.sum()
         for y in (x, strided):
-            assert y.sum().item() == values.sum(), length
+            assert y.sum().item() == total, length
             assert y.count_nonzero().item() == values.sum(), length
             assert y.max().item() == 1 and y.min().item() == values.min(), length
             assert y.all().item() == values.all() and y.any().item(), length
             assert y.prod().item() == values.min(), length
             assert y.max(0)[1].item() == values.argmax(), length
             if y.is_floating_point():
-                assert y.norm(1).item() == values.sum(), length
+                assert y.norm(1).item() == total, length
                 assert y.mean().item() == pytest.approx(values.mean(), rel=1e-3), length
 
 
