@@ -1,4 +1,4 @@
-# Finds what the libraries stand on: Python with nanobind, and oneDNN and OpenBLAS, which are
+# Finds what the libraries stand on: Python, and oneDNN and OpenBLAS, which are
 # ordinary Python packages (see docs/dependencies.md), so the building interpreter knows their place.
 find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(OpenMP REQUIRED COMPONENTS CXX)

@@ -9,7 +9,7 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# Checks in the C++ tests and in nanobind want assertions in the development build; -g1 keeps line
+# Checks in the C++ tests want assertions in the development build; -g1 keeps line
 # numbers in stack traces at a tenth of the size of full debug information.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")

@@ -58,7 +58,7 @@ def check_budgets(fix: bool) -> bool:
 
 
 def tidy_units() -> list[str]:
-    """The C++ sources of the development build, each once; not nanobind's own."""
+    """The C++ sources of the development build, each once."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
     files = {Path(entry["file"]) for entry in commands if entry["file"].endswith(".cpp")}
     ours = {ROOT / path for path in source_files(".cpp") if str(path) not in TIDY_SKIPS}
