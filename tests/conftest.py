@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is None:
             item.add_marker("quick")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    harness = sys.modules.get("harness")
+    if config.getoption("--device") == "cpu" or harness is None or not harness.NOT_IMPLEMENTED:
+        return
+    terminalreporter.section(f"not implemented on {config.getoption('--device')}")
+    for line in sorted(harness.NOT_IMPLEMENTED):
+        terminalreporter.line(line)
 
 
 @pytest.fixture

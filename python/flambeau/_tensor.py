@@ -373,6 +373,11 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
     return tuple(sorted(range(self.dim()), key=lambda dim: -strides[dim]))
 
 
+def record_stream(self: Tensor, s: Any) -> None:
+    """Says that stream s uses the memory too: it is not reused before s is done with it."""
+    _C._cuda_record_stream(self, s._raw)
+
+
 _METHODS: tuple[Callable[..., Any], ...] = (
     __repr__,
     __format__,
@@ -410,6 +415,7 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     split,
     unflatten,
     dim_order,
+    record_stream,
 )
 
 

@@ -146,6 +146,10 @@ Generator* generator_from(PyObject* object) {
   return reinterpret_cast<PyGenerator*>(object)->generator.get();
 }
 
+PyObject* wrap_generator(Generator* generator) {
+  return make(generator_type, GeneratorPtr(generator));
+}
+
 bool add_generator(PyObject* module) {
   PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(generator_new)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},

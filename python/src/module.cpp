@@ -24,7 +24,8 @@ PyMODINIT_FUNC PyInit__C() {
                      add_tensor_type(module) && add_generator(module) && add_nodes(module) &&
                      add_functions(module) && add_engine(module) && add_construct(module) &&
                      add_interop(module) && add_dlpack(module) && add_runtime(module) &&
-                     add_ops(module) && add_registry(module) && add_module_base(module);
+                     add_accelerator(module) && add_ops(module) && add_registry(module) &&
+                     add_module_base(module);
   if (!ready) {
     Py_DECREF(module);
     return nullptr;

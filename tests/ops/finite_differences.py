@@ -74,6 +74,8 @@ class DerivativeCheck:
     def _gradients(
         self, outputs: list[Any], leaves: list[Any], weights: list[Any], create_graph: bool = False
     ) -> list[Any]:
+        # An output may be on another device than its inputs.
+        weights = [w.to(out.device) for w, out in zip(weights, outputs, strict=True)]
         found = self.lib.autograd.grad(
             outputs, leaves, weights, allow_unused=True, create_graph=create_graph
         )

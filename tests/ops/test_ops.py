@@ -257,7 +257,7 @@ def test_out_form_agrees(entry: Op, device: str) -> None:
                 yield f"{what}: something else is returned"
             if what == "transposed out" and out.stride() != strides:
                 yield f"{what}: strides changed from {strides} to {out.stride()}"
-            complaint = None if values is None else difference(out, values)
+            complaint = None if values is None else difference(out, values, entry.tolerance)
             yield None if complaint is None else f"{what}: {complaint}"
 
     for one, dtype in entry.cases():

@@ -1,0 +1,48 @@
+// CUDA devices as the rest of this library sees them: the current one, guards, and one way to check
+// what the driver answers.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "flambeau/tensor/device.h"
+
+namespace flambeau::cuda {
+
+[[noreturn, gnu::cold]] void fail_cuda(const char* op, cudaError_t error);
+
+// Raises RuntimeError with the driver's words unless all went well. `op` is what was being done.
+inline void check(cudaError_t error, const char* op) {
+  if (error != cudaSuccess) [[unlikely]]
+    fail_cuda(op, error);
+}
+
+int device_count();  // 0 without a driver
+int current_device();
+void set_device(int index);
+void synchronize(int index);
+int multiprocessors(int device);
+
+// The device's index, where -1 stands for the current one; raises unless there is such a device.
+int checked_index(int index);
+
+// The device whose memory `data` points into. Only a machine with several devices has to look.
+int device_of(const void* data);
+
+// Makes a device current for the time of a call.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int device) : before_(current_device()), changed_(before_ != device) {
+    if (changed_) set_device(device);
+  }
+  ~DeviceGuard() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  int before_;
+  bool changed_;
+};
+
+}  // namespace flambeau::cuda

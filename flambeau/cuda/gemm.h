@@ -1,0 +1,30 @@
+// One matrix product as cuBLASLt takes it, row-major, and the call that runs it.
+#pragma once
+
+#include <cstdint>
+
+#include "flambeau/tensor/scalar.h"
+
+namespace flambeau::cuda {
+
+// Unit stride along one dimension, `ld` elements along the other, `batch` from matrix to matrix.
+struct LtMatrix {
+  void* data = nullptr;
+  bool transposed = false;  // unit stride along the rows' dimension
+  int64_t ld = 0, batch = 0;
+};
+
+// out[m, n] = alpha * a @ b + beta * c, or + bias (n) for every row.
+struct LtProduct {
+  const char* op;
+  DType dtype;
+  int64_t m, n, k, count;
+  LtMatrix a, b, c, out;  // c is read only where beta is not zero; c and out are not transposed
+  const void* bias = nullptr;
+  Scalar alpha, beta;
+};
+
+// False if cuBLASLt has no algorithm for it (a bias it cannot add).
+bool run_lt(const LtProduct& product, int device);
+
+}  // namespace flambeau::cuda

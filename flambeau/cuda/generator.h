@@ -1,0 +1,32 @@
+// The random generator of a CUDA device: a seed and a position in its stream. Kernels compute any
+// part of the stream (Philox 4x32-10, ten rounds of multiplications), so nothing is stored on the
+// device.
+#pragma once
+
+#include "flambeau/tensor/generator.h"
+
+namespace flambeau::cuda {
+
+class PhiloxGenerator final : public Generator {
+ public:
+  PhiloxGenerator(Device device, uint64_t seed) : Generator(device), seed_(seed) {}
+
+  [[nodiscard]] GeneratorPtr clone() const override;
+  void manual_seed(uint64_t seed) override;
+  [[nodiscard]] uint64_t initial_seed() const override { return seed_; }
+  [[nodiscard]] size_t state_size() const override { return 2 * sizeof(uint64_t); }
+  void get_state(std::span<std::byte> out) const override;
+  void set_state(std::span<const std::byte> state) override;
+  [[nodiscard]] uint64_t offset() const override { return offset_; }
+  void set_offset(uint64_t offset) override;
+
+  // Claims the next `words` words of every thread's stream; returns where they begin. The caller
+  // holds the mutex.
+  uint64_t take(uint64_t words);
+
+ private:
+  uint64_t seed_;
+  uint64_t offset_ = 0;  // in words of 32 bits, a multiple of four
+};
+
+}  // namespace flambeau::cuda

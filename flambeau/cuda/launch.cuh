@@ -1,0 +1,26 @@
+// The one way to start a kernel: on the current stream of the device, checked, with the name of the
+// op in the error.
+#pragma once
+
+#include <utility>
+
+#include "flambeau/cuda/device.h"
+#include "flambeau/cuda/stream.h"
+
+namespace flambeau::cuda {
+
+constexpr int block_size = 256;
+
+inline unsigned blocks_for(int64_t items, int64_t per_block) {
+  return static_cast<unsigned>((items + per_block - 1) / per_block);
+}
+
+// The device must be current: ops hold a DeviceGuard.
+template <class... Params, class... Args>
+void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block, Args&&... args) {
+  const cudaStream_t stream = current_handle(current_device());
+  kernel<<<grid, block, 0, stream>>>(std::forward<Args>(args)...);
+  check(cudaGetLastError(), op);
+}
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,240 @@
+// CUDA kernels of nll_loss and of cross-entropy with class indices. A class outside the range is
+// reported (see fault.h) and counts as ignored.
+#include <limits>
+
+#include "flambeau/cuda/fault.h"
+#include "flambeau/cuda/rows_of.cuh"
+#include "flambeau/kernels/nn.h"
+
+namespace flambeau::cuda {
+namespace {
+
+// Targets of either dtype.
+struct Targets {
+  const int64_t* wide;
+  const uint8_t* narrow;
+  int64_t classes, ignore;
+  Fault* fault;
+
+  Targets(const Tensor& target, int64_t classes_, int64_t ignore_)
+      : wide(target.dtype() == DType::int64 ? target.data<int64_t>() : nullptr),
+        narrow(wide ? nullptr : target.data<uint8_t>()),
+        classes(classes_),
+        ignore(ignore_),
+        fault(fault_of(target.device().index)) {}
+  // The class, or -1 for one to ignore.
+  __device__ int64_t operator[](int64_t i) const {
+    const int64_t at = wide ? wide[i] : narrow[i];
+    if (at == ignore) return -1;
+    if (at >= 0 && at < classes) return at;
+    report(fault, FaultKind::target, at, 1, classes);
+    return -1;
+  }
+};
+
+// --- nll_loss
+// --------------------------------------------------------------------------------------
+
+// x is (N, C, inner); positions count over (N, inner).
+template <class T>
+struct Nll {
+  const T *x, *weights;
+  Targets targets;
+  int64_t inner, positions;
+
+  __device__ int64_t at(int64_t i, int64_t chosen) const {
+    return (i / inner * targets.classes + chosen) * inner + i % inner;
+  }
+  __device__ double weight(int64_t chosen) const {
+    return weights ? static_cast<double>(static_cast<ComputeType<T>>(weights[chosen])) : 1.0;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(block_size) nll_each(Nll<T> nll, T* out) {
+  using C = ComputeType<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (i >= nll.positions) return;
+  const int64_t chosen = nll.targets[i];
+  const double loss =
+      chosen < 0
+          ? 0.0
+          : -nll.weight(chosen) * static_cast<double>(static_cast<C>(nll.x[nll.at(i, chosen)]));
+  out[i] = static_cast<T>(static_cast<C>(loss));
+}
+
+struct LossAndWeight {
+  double loss, weight;
+  __device__ LossAndWeight shuffled(int step) const {
+    return {__shfl_xor_sync(0xffffffffu, loss, step), __shfl_xor_sync(0xffffffffu, weight, step)};
+  }
+};
+struct AddLosses {
+  __device__ LossAndWeight operator()(LossAndWeight a, LossAndWeight b) const {
+    return {a.loss + b.loss, a.weight + b.weight};
+  }
+};
+
+// One block adds up all losses, always in the same order.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    nll_reduced(Nll<T> nll, bool mean, T* out, T* total_weight) {
+  using C = ComputeType<T>;
+  LossAndWeight mine{0, 0};
+  for (int64_t i = threadIdx.x; i < nll.positions; i += block_size) {
+    const int64_t chosen = nll.targets[i];
+    if (chosen < 0) continue;
+    const double weight = nll.weight(chosen);
+    mine.loss -= weight * static_cast<double>(static_cast<C>(nll.x[nll.at(i, chosen)]));
+    mine.weight += weight;
+  }
+  const LossAndWeight all = fold_row<block_size>(mine, AddLosses());
+  if (threadIdx.x != 0) return;
+  *out = static_cast<T>(static_cast<C>(mean ? all.loss / all.weight : all.loss));
+  *total_weight = static_cast<T>(static_cast<C>(all.weight));
+}
+
+template <class T>
+Nll<T> describe(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t ignore_index) {
+  return {x.data<T>(), weight.defined() ? weight.data<T>() : nullptr,
+          Targets(target, x.sizes()[1], ignore_index), x.sizes()[2], x.sizes()[0] * x.sizes()[2]};
+}
+
+void nll_loss_kernel(const Tensor& x, const Tensor& target, const Tensor& weight,
+                     Reduction reduction, int64_t ignore_index, const Tensor& out,
+                     const Tensor& total_weight) {
+  const DeviceGuard guard(x.device().index);
+  dispatch<dtypes::Floating>("nll_loss_forward_reduce_cuda_kernel_2d", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Nll<T> nll = describe<T>(x, target, weight, ignore_index);
+    if (reduction != Reduction::none) {
+      launch("nll_loss", nll_reduced<T>, 1, block_size, nll, reduction == Reduction::mean,
+             out.data<T>(), total_weight.data<T>());
+    } else if (nll.positions > 0) {
+      launch("nll_loss", nll_each<T>, blocks_for(nll.positions, block_size), block_size, nll,
+             out.data<T>());
+    }
+  });
+}
+KERNEL_FOR(nll_loss, nll_loss_kernel)
+
+// grad_x is `nll.x`, written to; an element gets a gradient where its class was chosen.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    nll_gradient(Nll<T> nll, T* grad_x, int64_t numel, const T* grad, bool each, const T* divisor) {
+  using C = ComputeType<T>;
+  const int64_t e = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (e >= numel) return;
+  const int64_t sample = e / (nll.targets.classes * nll.inner), within = e % nll.inner;
+  const int64_t i = sample * nll.inner + within, chosen = nll.targets[i];
+  C value = 0;
+  if (chosen >= 0 && nll.at(i, chosen) == e) {
+    const C w = nll.weights ? static_cast<C>(nll.weights[chosen]) : C(1);
+    value = -w * static_cast<C>(grad[each ? i : 0]) / (divisor ? static_cast<C>(*divisor) : C(1));
+  }
+  grad_x[e] = static_cast<T>(value);
+}
+
+void nll_loss_backward_kernel(const Tensor& grad, const Tensor& target, const Tensor& weight,
+                              Reduction reduction, int64_t ignore_index, const Tensor& total_weight,
+                              const Tensor& grad_input) {
+  if (grad_input.numel() == 0) return;
+  const DeviceGuard guard(grad.device().index);
+  dispatch<dtypes::Floating>(
+      "nll_loss_backward_reduce_cuda_kernel_2d", grad.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* divisor = reduction == Reduction::mean ? total_weight.data<T>() : nullptr;
+        launch("nll_loss_backward", nll_gradient<T>, blocks_for(grad_input.numel(), block_size),
+               block_size, describe<T>(grad_input, target, weight, ignore_index),
+               grad_input.data<T>(), grad_input.numel(), grad.data<T>(),
+               reduction == Reduction::none, divisor);
+      });
+}
+KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
+
+// --- Cross-entropy
+// -----------------------------------------------------------------------------------
+
+template <class T, int Lanes, int N>
+__global__ void __launch_bounds__(block_size)
+    cross_entropy_rows(const T* x, Targets targets, ComputeType<T>* losses, ComputeType<T>* lse,
+                       int64_t rows) {
+  using C = ComputeType<T>;
+  const int64_t row = my_row(), classes = targets.classes;
+  if (row >= rows) return;
+  x += row * classes;
+  const ExpSum<C> all = exp_sum_of_row<Lanes, N>(x, classes);
+  if (threadIdx.x != 0) return;
+  const int64_t chosen = targets[row];
+  lse[row] = all.log_sum();
+  // The two large terms first: their difference is what the loss is mostly made of.
+  losses[row] = chosen < 0 ? C(0)
+                : math::isfinite(all.most)
+                    ? (all.most - static_cast<C>(x[chosen])) + math::log(all.sum)
+                    : all.log_sum() - static_cast<C>(x[chosen]);
+}
+
+template <class T, int N>
+void launch_rows(const Tensor& x, const Targets& targets, const Tensor& losses, const Tensor& lse) {
+  using C = ComputeType<T>;
+  const int64_t rows = x.sizes()[0];
+  if (targets.classes <= short_row) {
+    launch("cross_entropy", cross_entropy_rows<T, warp, N>, row_grid<warp>(rows), row_block<warp>(),
+           x.data<T>(), targets, losses.data<C>(), lse.data<C>(), rows);
+  } else {
+    launch("cross_entropy", cross_entropy_rows<T, block_size, N>, row_grid<block_size>(rows),
+           row_block<block_size>(), x.data<T>(), targets, losses.data<C>(), lse.data<C>(), rows);
+  }
+}
+
+void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_index,
+                          const Tensor& losses, const Tensor& lse) {
+  if (x.numel() == 0) return;
+  const DeviceGuard guard(x.device().index);
+  const Targets targets(target, x.sizes()[1], ignore_index);
+  dispatch<dtypes::Floating>("cross_entropy", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (rows_are_aligned<T>(targets.classes, {x.raw()})) {
+      launch_rows<T, row_width<T>>(x, targets, losses, lse);
+    } else {
+      launch_rows<T, 1>(x, targets, losses, lse);
+    }
+  });
+}
+KERNEL_FOR(cross_entropy, cross_entropy_kernel)
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    cross_entropy_gradient(const ComputeType<T>* scale, bool one_scale, const T* x,
+                           const ComputeType<T>* lse, Targets targets, T* grad_x, int64_t numel) {
+  using C = ComputeType<T>;
+  const int64_t e = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (e >= numel) return;
+  const int64_t row = e / targets.classes, chosen = targets[row];
+  C value = 0;
+  if (chosen >= 0) {
+    const C chance = math::exp(static_cast<C>(x[e]) - lse[row]);
+    value =
+        (e - row * targets.classes == chosen ? chance - C(1) : chance) * scale[one_scale ? 0 : row];
+  }
+  grad_x[e] = static_cast<T>(value);
+}
+
+void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const Tensor& lse,
+                                   const Tensor& target, int64_t ignore_index,
+                                   const Tensor& grad_x) {
+  if (x.numel() == 0) return;
+  const DeviceGuard guard(x.device().index);
+  const Targets targets(target, x.sizes()[1], ignore_index);
+  dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    launch("cross_entropy_backward", cross_entropy_gradient<T>, blocks_for(x.numel(), block_size),
+           block_size, scale.data<C>(), scale.numel() == 1, x.data<T>(), lse.data<C>(), targets,
+           grad_x.data<T>(), x.numel());
+  });
+}
+KERNEL_FOR(cross_entropy_backward, cross_entropy_backward_kernel)
+
+}  // namespace
+}  // namespace flambeau::cuda

@@ -1,0 +1,217 @@
+// Optimizer steps on the device: many parameters in one launch. Tensors are cut into chunks, and a
+// block finds its chunk in a table that travels with the kernel's arguments.
+#include "flambeau/kernels/optim.h"
+
+#include <cmath>
+
+#include "flambeau/cuda/loops.cuh"
+
+namespace flambeau::cuda {
+namespace {
+
+constexpr int64_t chunk = 16384;  // elements a block takes
+
+// Up to `tensors` tensors, each with Arrays arrays of one length, in up to `chunks` chunks.
+template <int Arrays>
+struct Table {
+  static constexpr int tensors = 32, chunks = 256;
+  void* data[tensors][Arrays];
+  int64_t sizes[tensors];
+  double numbers[tensors][2];  // what differs from tensor to tensor
+  unsigned char tensor_of[chunks];
+  int chunk_of[chunks];
+};
+
+// Collects tensors and calls run(table, blocks) whenever the table is full, and at the end.
+template <int Arrays, class Run>
+class Batches {
+ public:
+  explicit Batches(Run run) : run_(run) {}
+
+  void add(void* const (&data)[Arrays], int64_t size, double first = 0, double second = 0) {
+    const int64_t pieces = (size + chunk - 1) / chunk;
+    int slot = -1;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      if (slot < 0) {
+        if (tensors_ == Table<Arrays>::tensors) flush();
+        slot = tensors_++;
+        std::copy_n(data, Arrays, table_.data[slot]);
+        table_.sizes[slot] = size;
+        table_.numbers[slot][0] = first;
+        table_.numbers[slot][1] = second;
+      }
+      table_.tensor_of[chunks_] = static_cast<unsigned char>(slot);
+      table_.chunk_of[chunks_] = static_cast<int>(piece);
+      if (++chunks_ == Table<Arrays>::chunks) {
+        flush();
+        slot = -1;  // the rest of this tensor starts the next table
+      }
+    }
+  }
+  void flush() {
+    if (chunks_) run_(table_, chunks_);
+    tensors_ = chunks_ = 0;
+  }
+
+ private:
+  Run run_;
+  Table<Arrays> table_;
+  int tensors_ = 0, chunks_ = 0;
+};
+
+// Runs body(i) for the elements of this block's chunk.
+template <int Arrays, class Body>
+__device__ void for_chunk(const Table<Arrays>& table, const Body& body) {
+  const int64_t first = int64_t{table.chunk_of[blockIdx.x]} * chunk;
+  const int64_t last = min(first + chunk, table.sizes[table.tensor_of[blockIdx.x]]);
+#pragma unroll 4
+  for (int64_t i = first + threadIdx.x; i < last; i += block_size) body(i);
+}
+
+// --- Stochastic gradient descent
+// ---------------------------------------------------------------------
+
+template <class C>
+struct Sgd {
+  C lr, decay, factor, kept, added, ahead, now;
+  bool has_buffer, first;
+  explicit Sgd(const SgdStep& s, bool buffers)
+      : lr(static_cast<C>(s.lr)),
+        decay(static_cast<C>(s.weight_decay)),
+        factor(static_cast<C>(s.factor)),
+        kept(s.first ? C(0) : static_cast<C>(s.momentum)),
+        added(s.first ? C(1) : static_cast<C>(1 - s.dampening)),
+        ahead(s.nesterov ? static_cast<C>(s.momentum) : C(1)),
+        now(s.nesterov ? C(1) : C(0)),
+        has_buffer(buffers),
+        first(s.first) {}
+};
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    sgd_kernel(const __grid_constant__ Table<3> table, Sgd<ComputeType<T>> s) {
+  using C = ComputeType<T>;
+  const int tensor = table.tensor_of[blockIdx.x];
+  T* p = static_cast<T*>(table.data[tensor][0]);
+  const T* g = static_cast<const T*>(table.data[tensor][1]);
+  T* buffer = static_cast<T*>(table.data[tensor][2]);
+  for_chunk(table, [&](int64_t i) {
+    const C x = static_cast<C>(p[i]);
+    const C gradient = static_cast<C>(g[i]) * s.factor + s.decay * x;
+    if (!s.has_buffer) {
+      p[i] = static_cast<T>(x - s.lr * gradient);
+      return;
+    }
+    const C before = s.first ? C(0) : static_cast<C>(buffer[i]);
+    const C velocity = s.kept * before + s.added * gradient;
+    buffer[i] = static_cast<T>(velocity);
+    p[i] = static_cast<T>(x - s.lr * (s.now * gradient + s.ahead * velocity));
+  });
+}
+
+// Calls body(TypeTag) once for each real dtype among the parameters, with those that have it.
+template <class Body>
+void by_dtype(const char* op, const kernels::Tensors& params, const Body& body) {
+  uint32_t seen = 0;
+  for (const Tensor& param : params) {
+    const DType real = to_real(param.dtype());
+    if (DTypeSet(seen).has(real)) continue;
+    seen |= DTypeSet(real).bits;
+    dispatch<dtypes::Floating>(op, real, [&](auto tag) { body(tag, real); });
+  }
+}
+
+// A complex number is two real ones.
+int64_t real_elements(const Tensor& x) { return x.numel() * (x.is_complex() ? 2 : 1); }
+
+void sgd_step_kernel(const kernels::Tensors& params, const kernels::Tensors& grads,
+                     const kernels::Tensors& buffers, const SgdStep& step) {
+  const DeviceGuard guard(params[0].device().index);
+  by_dtype("_sgd_step", params, [&](auto tag, DType real) {
+    using T = typename decltype(tag)::type;
+    const Sgd<ComputeType<T>> numbers(step, !buffers.empty());
+    const auto run = [&](const Table<3>& table, int blocks) {
+      launch("_sgd_step", sgd_kernel<T>, blocks, block_size, table, numbers);
+    };
+    Batches<3, decltype(run)> batches(run);
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (to_real(params[i].dtype()) != real) continue;
+      batches.add({params[i].raw(), grads[i].raw(), buffers.empty() ? nullptr : buffers[i].raw()},
+                  real_elements(params[i]));
+    }
+    batches.flush();
+  });
+}
+KERNEL_FOR(sgd_step, sgd_step_kernel)
+
+// --- Adam
+// ----------------------------------------------------------------------------------------------
+
+template <class C>
+struct Adam {
+  C keep, decay, factor, new1, old2, new2, eps;
+  explicit Adam(const AdamStep& s)
+      : keep(static_cast<C>(s.decoupled ? 1 - s.lr * s.weight_decay : 1.0)),
+        decay(static_cast<C>(s.decoupled ? 0.0 : s.weight_decay)),
+        factor(static_cast<C>(s.factor)),
+        new1(static_cast<C>(1 - s.beta1)),
+        old2(static_cast<C>(s.beta2)),
+        new2(static_cast<C>(1 - s.beta2)),
+        eps(static_cast<C>(s.eps)) {}
+};
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    adam_kernel(const __grid_constant__ Table<5> table, Adam<ComputeType<T>> s) {
+  using C = ComputeType<T>;
+  const int tensor = table.tensor_of[blockIdx.x];
+  T* p = static_cast<T*>(table.data[tensor][0]);
+  const T* g = static_cast<const T*>(table.data[tensor][1]);
+  T* average = static_cast<T*>(table.data[tensor][2]);
+  T* square = static_cast<T*>(table.data[tensor][3]);
+  T* max_square = static_cast<T*>(table.data[tensor][4]);
+  const C size = static_cast<C>(table.numbers[tensor][0]),
+          root_scale = static_cast<C>(table.numbers[tensor][1]);
+  for_chunk(table, [&](int64_t i) {
+    const C x = static_cast<C>(p[i]) * s.keep, old = static_cast<C>(average[i]);
+    const C gradient = static_cast<C>(g[i]) * s.factor + s.decay * x;
+    const C m = old + s.new1 * (gradient - old);
+    const C v = static_cast<C>(square[i]) * s.old2 + s.new2 * gradient * gradient;
+    average[i] = static_cast<T>(m);
+    square[i] = static_cast<T>(v);
+    C most = v;
+    if (max_square) {
+      const C before = static_cast<C>(max_square[i]);
+      most = before > v ? before : v;
+      max_square[i] = static_cast<T>(most);
+    }
+    p[i] = static_cast<T>(x - size * (m / (math::sqrt(most) / root_scale + s.eps)));
+  });
+}
+
+void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& grads,
+                      const kernels::Tensors& averages, const kernels::Tensors& squares,
+                      const kernels::Tensors& max_squares, const std::vector<double>& counts,
+                      const AdamStep& step) {
+  const DeviceGuard guard(params[0].device().index);
+  by_dtype("_adam_step", params, [&](auto tag, DType real) {
+    using T = typename decltype(tag)::type;
+    const Adam<ComputeType<T>> numbers(step);
+    const auto run = [&](const Table<5>& table, int blocks) {
+      launch("_adam_step", adam_kernel<T>, blocks, block_size, table, numbers);
+    };
+    Batches<5, decltype(run)> batches(run);
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (to_real(params[i].dtype()) != real) continue;
+      batches.add({params[i].raw(), grads[i].raw(), averages[i].raw(), squares[i].raw(),
+                   max_squares.empty() ? nullptr : max_squares[i].raw()},
+                  real_elements(params[i]), step.lr / (1 - std::pow(step.beta1, counts[i])),
+                  std::sqrt(1 - std::pow(step.beta2, counts[i])));
+    }
+    batches.flush();
+  });
+}
+KERNEL_FOR(adam_step, adam_step_kernel)
+
+}  // namespace
+}  // namespace flambeau::cuda

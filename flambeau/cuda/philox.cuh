@@ -1,0 +1,68 @@
+// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): word j of the
+// block at any position of any thread's stream, in ten rounds; and the uniform and normal numbers
+// that CUDA's own generators make of such words.
+#pragma once
+
+#include <cstdint>
+
+namespace flambeau::cuda {
+
+struct PhiloxState {
+  uint64_t seed;
+  uint64_t offset;  // in words, a multiple of four
+};
+
+// Four words of the stream of `thread`, `block` blocks after the state's position.
+__device__ inline uint4 philox(const PhiloxState& state, uint64_t thread, uint64_t block) {
+  const uint64_t position = state.offset / 4 + block;
+  uint4 counter{static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32),
+                static_cast<uint32_t>(thread), static_cast<uint32_t>(thread >> 32)};
+  uint32_t key_x = static_cast<uint32_t>(state.seed),
+           key_y = static_cast<uint32_t>(state.seed >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const uint32_t low_0 = 0xD2511F53u * counter.x, high_0 = __umulhi(0xD2511F53u, counter.x);
+    const uint32_t low_1 = 0xCD9E8D57u * counter.z, high_1 = __umulhi(0xCD9E8D57u, counter.z);
+    counter = {high_1 ^ counter.y ^ key_x, low_1, high_0 ^ counter.w ^ key_y, low_0};
+    key_x += 0x9E3779B9u;
+    key_y += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+// In (0, 1].
+__device__ inline float uniform_float(uint32_t word) {
+  constexpr float unit = 2.3283064e-10f;  // 2^-32
+  return static_cast<float>(word) * unit + unit / 2;
+}
+__device__ inline double uniform_double(uint32_t low, uint32_t high) {
+  constexpr double unit = 1.1102230246251565e-16;  // 2^-53
+  const uint64_t bits = static_cast<uint64_t>(low) ^ (static_cast<uint64_t>(high) << 21);
+  return static_cast<double>(bits) * unit + unit / 2;
+}
+
+// PyTorch's kernels make samples in single precision with the fast functions of the hardware; so do
+// these, and the numbers are the same.
+__device__ inline float sample_log(float x) { return __logf(x); }
+__device__ inline double sample_log(double x) { return log(x); }
+__device__ inline float sample_exp(float x) { return __expf(x); }
+__device__ inline double sample_exp(double x) { return exp(x); }
+__device__ inline float sample_tan(float x) { return __tanf(x); }
+__device__ inline double sample_tan(double x) { return tan(x); }
+
+// Two normal samples by Box and Muller's method.
+__device__ inline float2 normal_pair(uint32_t x, uint32_t y) {
+  constexpr float turn = 2.3283064e-10f * 6.2831855f;  // 2^-32 * 2 pi
+  const float radius = sqrtf(-2.0f * logf(uniform_float(x)));
+  float2 pair;
+  __sincosf(static_cast<float>(y) * turn + turn / 2, &pair.x, &pair.y);
+  return {pair.x * radius, pair.y * radius};
+}
+__device__ inline double2 normal_pair(uint4 words) {
+  const double radius = sqrt(-2.0 * log(uniform_double(words.x, words.y)));
+  double2 pair;
+  sincospi(uniform_double(words.z, words.w) * 2.0, &pair.x, &pair.y);
+  return {pair.x * radius, pair.y * radius};
+}
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,182 @@
+// CUDA kernels of softmax and log_softmax and their gradients. Along the last dimension a warp or a
+// block takes a row; along another one, a thread takes a column and neighbours read neighbours.
+#include "flambeau/kernels/softmax.h"
+
+#include <limits>
+
+#include "flambeau/cuda/rows_of.cuh"
+
+namespace flambeau::cuda {
+namespace {
+
+// A contiguous tensor as (outer, size, inner), the softmax being along `size`.
+struct Slices {
+  int64_t outer = 1, size = 1, inner = 1;
+  Slices(const Tensor& x, int64_t dim) {
+    if (x.dim() == 0) return;
+    for (int64_t d = 0; d < dim; ++d) outer *= x.sizes()[d];
+    size = x.sizes()[dim];
+    for (int64_t d = dim + 1; d < x.dim(); ++d) inner *= x.sizes()[d];
+  }
+};
+
+template <bool Log, class C>
+struct Normalize {
+  C shift, factor;  // the log of the sum; or the largest and one over the sum
+  __device__ explicit Normalize(const ExpSum<C>& s)
+      : shift(Log ? s.most + math::log(s.sum) : s.most), factor(Log ? C(0) : C(1) / s.sum) {}
+  __device__ C operator()(C x) const { return Log ? x - shift : math::exp(x - shift) * factor; }
+};
+
+// Writes N neighbours.
+template <int N, class T, class C>
+__device__ void write(T* at, const C (&values)[N]) {
+  Vector<T, N> words;
+#pragma unroll
+  for (int j = 0; j < N; ++j) words.values[j] = static_cast<T>(values[j]);
+  *reinterpret_cast<Vector<T, N>*>(at) = words;
+}
+
+template <class T, bool Log, int Lanes, int N>
+__global__ void __launch_bounds__(block_size)
+    softmax_rows(const T* x, T* y, int64_t rows, int64_t size) {
+  using C = ComputeType<T>;
+  const int64_t row = my_row();
+  if (row >= rows) return;
+  x += row * size;
+  y += row * size;
+  const Normalize<Log, C> normalize(exp_sum_of_row<Lanes, N>(x, size));
+  for_row<Lanes, N>(x, size, [&](const C(&values)[N], int64_t i) {
+    C results[N];
+#pragma unroll
+    for (int j = 0; j < N; ++j) results[j] = normalize(values[j]);
+    write(y + i, results);
+  });
+}
+
+template <class T, bool Log>
+__global__ void __launch_bounds__(block_size)
+    softmax_columns(const T* x, T* y, int64_t columns, int64_t size, int64_t inner) {
+  using C = ComputeType<T>;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (column >= columns) return;
+  const int64_t start = column / inner * inner * size + column % inner;
+  ExpSum<C> all = no_exp_sum<C>();
+  for (int64_t i = 0; i < size; ++i) all.add(static_cast<C>(x[start + i * inner]));
+  const Normalize<Log, C> normalize(all);
+  for (int64_t i = 0; i < size; ++i) {
+    y[start + i * inner] = static_cast<T>(normalize(static_cast<C>(x[start + i * inner])));
+  }
+}
+
+template <class T, bool Log, int N, int Lanes>
+void launch_rows(const char* op, const T* x, T* y, const Slices& s) {
+  launch(op, softmax_rows<T, Log, Lanes, N>, row_grid<Lanes>(s.outer), row_block<Lanes>(), x, y,
+         s.outer, s.size);
+}
+
+template <class T, bool Log, int N>
+void launch_rows(const char* op, const T* x, T* y, const Slices& s) {
+  if (s.size <= short_row) return launch_rows<T, Log, N, warp>(op, x, y, s);
+  if (s.size <= long_row) return launch_rows<T, Log, N, block_size>(op, x, y, s);
+  launch_rows<T, Log, N, large_block>(op, x, y, s);
+}
+
+template <bool Log>
+void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
+  const char* op = Log ? "log_softmax" : "softmax";
+  if (input.numel() == 0) return;
+  const DeviceGuard guard(input.device().index);
+  const Slices s(input, dim);
+  dispatch<dtypes::Floating>(op, input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = input.data<T>();
+    T* y = out.data<T>();
+    if (s.inner > 1) {
+      const int64_t columns = s.outer * s.inner;
+      launch(op, softmax_columns<T, Log>, blocks_for(columns, block_size), block_size, x, y,
+             columns, s.size, s.inner);
+    } else if (rows_are_aligned<T>(s.size, {x, y})) {
+      launch_rows<T, Log, row_width<T>>(op, x, y, s);
+    } else {
+      launch_rows<T, Log, 1>(op, x, y, s);
+    }
+  });
+}
+KERNEL_FOR(softmax, softmax_kernel<false>)
+KERNEL_FOR(log_softmax, softmax_kernel<true>)
+
+// The gradient of an element: y * (g - sum(g * y)), or g - exp(y) * sum(g).
+template <bool Log, class C>
+__device__ C summand(C g, C y) {
+  return Log ? g : g * y;
+}
+template <bool Log, class C>
+__device__ C gradient(C g, C y, C sum) {
+  return Log ? g - math::exp(y) * sum : y * (g - sum);
+}
+
+template <class T, bool Log, int Lanes>
+__global__ void __launch_bounds__(block_size)
+    backward_rows(const T* g, const T* y, T* out, int64_t rows, int64_t size) {
+  using C = ComputeType<T>;
+  const int64_t row = my_row();
+  if (row >= rows) return;
+  g += row * size;
+  y += row * size;
+  out += row * size;
+  Single<C> mine{C(0)};
+  for (int64_t i = threadIdx.x; i < size; i += Lanes) {
+    mine.value += summand<Log>(static_cast<C>(g[i]), static_cast<C>(y[i]));
+  }
+  const C sum = fold_row<Lanes>(mine, AddSingles<C>()).value;
+  for (int64_t i = threadIdx.x; i < size; i += Lanes) {
+    out[i] = static_cast<T>(gradient<Log>(static_cast<C>(g[i]), static_cast<C>(y[i]), sum));
+  }
+}
+
+template <class T, bool Log>
+__global__ void __launch_bounds__(block_size)
+    backward_columns(const T* g, const T* y, T* out, int64_t columns, int64_t size, int64_t inner) {
+  using C = ComputeType<T>;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (column >= columns) return;
+  const int64_t start = column / inner * inner * size + column % inner;
+  C sum = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    sum += summand<Log>(static_cast<C>(g[start + i * inner]), static_cast<C>(y[start + i * inner]));
+  }
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t at = start + i * inner;
+    out[at] = static_cast<T>(gradient<Log>(static_cast<C>(g[at]), static_cast<C>(y[at]), sum));
+  }
+}
+
+template <bool Log>
+void backward_kernel(const Tensor& grad, const Tensor& output, const Tensor& out, int64_t dim) {
+  const char* op = Log ? "log_softmax_backward" : "softmax_backward";
+  if (output.numel() == 0) return;
+  const DeviceGuard guard(output.device().index);
+  const Slices s(output, dim);
+  dispatch<dtypes::Floating>(op, output.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *g = grad.data<T>(), *y = output.data<T>();
+    T* to = out.data<T>();
+    if (s.inner > 1) {
+      const int64_t columns = s.outer * s.inner;
+      launch(op, backward_columns<T, Log>, blocks_for(columns, block_size), block_size, g, y, to,
+             columns, s.size, s.inner);
+    } else if (s.size <= short_row) {
+      launch(op, backward_rows<T, Log, warp>, row_grid<warp>(s.outer), row_block<warp>(), g, y, to,
+             s.outer, s.size);
+    } else {
+      launch(op, backward_rows<T, Log, block_size>, row_grid<block_size>(s.outer),
+             row_block<block_size>(), g, y, to, s.outer, s.size);
+    }
+  });
+}
+KERNEL_FOR(softmax_backward, backward_kernel<false>)
+KERNEL_FOR(log_softmax_backward, backward_kernel<true>)
+
+}  // namespace
+}  // namespace flambeau::cuda

@@ -1,0 +1,199 @@
+#include "flambeau/cuda/stream.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "flambeau/base/check.h"
+#include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/device.h"
+#include "flambeau/cuda/fault.h"
+
+namespace flambeau::cuda {
+namespace {
+
+// Streams are handed out round-robin from a pool and never destroyed, so that the allocator may
+// keep free lists by stream.
+constexpr int pool_size = 32;
+
+struct Pool {
+  std::mutex mutex;
+  std::vector<Stream> streams;
+  int next = 0;
+};
+
+struct DeviceStreams {
+  Pool normal, urgent;
+};
+
+DeviceStreams& streams_of(int device) {
+  static auto* all = new std::vector<DeviceStreams>(device_count());
+  return (*all)[device];
+}
+
+Stream default_of(int device) { return {Device(DeviceType::cuda, device), 0, nullptr}; }
+
+// This thread's current streams; null as long as all of them are the default.
+thread_local std::unique_ptr<Stream[]> current;
+
+Stream from_pool(int device, bool urgent) {
+  static std::atomic<int64_t> next_id{1};
+  Pool& pool = urgent ? streams_of(device).urgent : streams_of(device).normal;
+  const std::lock_guard lock(pool.mutex);
+  if (static_cast<int>(pool.streams.size()) < pool_size) {
+    const DeviceGuard guard(device);
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "Stream");
+    cudaStream_t handle = nullptr;
+    check(cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking, urgent ? greatest : 0),
+          "Stream");
+    pool.streams.push_back({Device(DeviceType::cuda, device), next_id++, handle});
+    return pool.streams.back();
+  }
+  return pool.streams[pool.next++ % pool_size];
+}
+
+cudaEvent_t native(const Event& event) { return static_cast<cudaEvent_t>(event.handle); }
+
+// Whether work is over, from the answer of a query.
+bool is_done(cudaError_t answer, const char* op) {
+  if (answer == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check(answer, op);
+  return true;
+}
+
+class CudaAccelerator final : public Accelerator {
+ public:
+  Stream current_stream(int device) override { return cuda::current_stream(checked_index(device)); }
+  Stream default_stream(int device) override { return default_of(checked_index(device)); }
+
+  void set_current_stream(const Stream& stream) override {
+    const int count = device_count();
+    if (!current) {
+      current = std::make_unique<Stream[]>(count);
+      for (int i = 0; i < count; ++i) current[i] = default_of(i);
+    }
+    current[checked_index(stream.device.index)] = stream;
+  }
+
+  Stream new_stream(int device, int priority) override {
+    return from_pool(checked_index(device), priority < 0);
+  }
+
+  Stream stream_of_handle(int device, void* handle) override {
+    // An identity that no stream of the pool has.
+    return {Device(DeviceType::cuda, checked_index(device)),
+            handle ? static_cast<int64_t>(reinterpret_cast<intptr_t>(handle)) : 0, handle};
+  }
+
+  bool stream_done(const Stream& stream) override {
+    const DeviceGuard guard(stream.device.index);
+    return is_done(cudaStreamQuery(cuda::native(stream)), "Stream.query");
+  }
+
+  void wait_for_stream(const Stream& stream) override {
+    const DeviceGuard guard(stream.device.index);
+    check(cudaStreamSynchronize(cuda::native(stream)), "Stream.synchronize");
+    raise_fault(stream.device.index);
+  }
+
+  void record_event(Event& event, const Stream& stream) override {
+    const DeviceGuard guard(stream.device.index);
+    if (!event.handle) {
+      const unsigned flags = (event.timed ? cudaEventDefault : cudaEventDisableTiming) |
+                             (event.blocking ? cudaEventBlockingSync : cudaEventDefault);
+      cudaEvent_t handle = nullptr;
+      check(cudaEventCreateWithFlags(&handle, flags), "Event");
+      event.handle = handle;
+      event.device = stream.device.index;
+    }
+    CHECK(event.device == stream.device.index, RuntimeError,
+          "Event device cuda:{} does not match recording stream's device cuda:{}.", event.device,
+          stream.device.index);
+    check(cudaEventRecord(native(event), cuda::native(stream)), "Event.record");
+  }
+
+  void stream_waits(const Stream& stream, const Event& event) override {
+    if (!event.handle) return;  // a mark that was never set has passed
+    const DeviceGuard guard(stream.device.index);
+    check(cudaStreamWaitEvent(cuda::native(stream), native(event), 0), "Stream.wait_event");
+  }
+
+  bool event_done(const Event& event) override {
+    return !event.handle || is_done(cudaEventQuery(native(event)), "Event.query");
+  }
+
+  void wait_for_event(const Event& event) override {
+    if (!event.handle) return;
+    check(cudaEventSynchronize(native(event)), "Event.synchronize");
+    raise_fault(event.device);
+  }
+
+  double elapsed_ms(const Event& start, const Event& end) override {
+    CHECK(start.timed && end.timed, ValueError,
+          "Both events must be created with argument 'enable_timing=True'.");
+    CHECK(start.handle && end.handle, ValueError,
+          "Both events must be recorded before calculating elapsed time.");
+    CHECK(event_done(start) && event_done(end), RuntimeError,
+          "Event.elapsed_time: both events must be completed before calculating elapsed time.");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, native(start), native(end)), "Event.elapsed_time");
+    return milliseconds;
+  }
+
+  void destroy_event(Event& event) noexcept override {
+    if (event.handle) cudaEventDestroy(native(event));
+    event.handle = nullptr;
+  }
+
+  MemoryStatistics memory_statistics(int device) override {
+    return caching_allocator().statistics(checked_index(device));
+  }
+  void reset_peaks(int device) override { caching_allocator().reset_peaks(checked_index(device)); }
+  void record_stream(void* data, const Stream& stream) override {
+    caching_allocator().record_stream(data, stream);
+  }
+  void memory_info(int device, size_t& free, size_t& total) override {
+    const DeviceGuard guard(checked_index(device));
+    check(cudaMemGetInfo(&free, &total), "mem_get_info");
+  }
+
+  DeviceProperties properties(int device) override {
+    cudaDeviceProp found;
+    check(cudaGetDeviceProperties(&found, checked_index(device)), "get_device_properties");
+    DeviceProperties p;
+    p.name = found.name;
+    p.major = found.major;
+    p.minor = found.minor;
+    p.total_memory = found.totalGlobalMem;
+    p.l2_cache_size = found.l2CacheSize;
+    p.shared_memory_per_block = found.sharedMemPerBlock;
+    p.multi_processor_count = found.multiProcessorCount;
+    p.warp_size = found.warpSize;
+    p.max_threads_per_multi_processor = found.maxThreadsPerMultiProcessor;
+    p.regs_per_multiprocessor = found.regsPerMultiprocessor;
+    p.is_integrated = found.integrated != 0;
+    p.is_multi_gpu_board = found.isMultiGpuBoard != 0;
+    return p;
+  }
+};
+
+const bool ready = [] {
+  static CudaAccelerator accelerator;
+  set_accelerator(DeviceType::cuda, &accelerator);
+  return true;
+}();
+
+}  // namespace
+
+Stream current_stream(int device) { return current ? current[device] : default_of(device); }
+
+cudaStream_t current_handle(int device) {
+  return current ? native(current[device]) : cudaStream_t{};
+}
+
+}  // namespace flambeau::cuda

@@ -1,0 +1,88 @@
+// Element types in device code. std::complex is for the host only; on the device its place is taken
+// by cuda::std::complex, which has the same layout, and the functions of kernels/math.h that
+// formulas need are given for it here.
+#pragma once
+
+#include <cuda/std/complex>
+
+#include "flambeau/tensor/scalar.h"
+
+// The overloads for std::complex are of no use to device code, and none of it calls them.
+#pragma nv_diag_suppress 20011, 20014
+#include "flambeau/kernels/math.h"
+#pragma nv_diag_default 20011, 20014
+
+namespace flambeau {
+
+template <class T>
+using DeviceComplex = ::cuda::std::complex<T>;
+
+template <class T>
+constexpr bool is_complex_type<DeviceComplex<T>> = true;
+
+namespace cuda {
+
+template <class T>
+struct StoredOf {
+  using type = T;
+};
+template <class T>
+struct StoredOf<std::complex<T>> {
+  using type = DeviceComplex<T>;
+};
+// The device's type for elements of the host's type T.
+template <class T>
+using Stored = typename StoredOf<T>::type;
+
+// A number in the compute type C of a kernel.
+template <class C>
+C number_as(const Scalar& number) {
+  if constexpr (is_complex_type<C>) {
+    using Real = typename C::value_type;
+    const auto value = number.to<std::complex<Real>>();
+    return C(value.real(), value.imag());
+  } else {
+    return number.to<C>();
+  }
+}
+
+}  // namespace cuda
+
+namespace math {
+
+template <class T>
+__device__ inline DeviceComplex<T> exp2(DeviceComplex<T> x) {
+  return exp(x * T(0.693147180559945309417));
+}
+template <class T>
+__device__ inline DeviceComplex<T> expm1(DeviceComplex<T> x) {
+  // (e^a - 1) + e^a (cos b - 1) keeps small values exact.
+  const T a = ::expm1(x.real()), s = ::sin(x.imag() / 2);
+  return {a - 2 * (a + 1) * s * s, (a + 1) * ::sin(x.imag())};
+}
+template <class T>
+__device__ inline DeviceComplex<T> log2(DeviceComplex<T> x) {
+  return log(x) * T(1.44269504088896340736);
+}
+template <class T>
+__device__ inline DeviceComplex<T> log1p(DeviceComplex<T> x) {
+  const T a = x.real(), b = x.imag();
+  return {::log1p(a * (a + 2) + b * b) / 2, ::atan2(b, a + 1)};
+}
+template <class T>
+__device__ inline DeviceComplex<T> rsqrt(DeviceComplex<T> x) {
+  return T(1) / sqrt(x);
+}
+template <class T>
+__device__ inline T abs(DeviceComplex<T> x) {
+  return ::hypot(x.real(), x.imag());
+}
+template <class T>
+__device__ inline DeviceComplex<T> pow(DeviceComplex<T> a, DeviceComplex<T> b) {
+  if (b == DeviceComplex<T>(0)) return DeviceComplex<T>(1);
+  if (a == DeviceComplex<T>(0) && b.real() > 0) return DeviceComplex<T>(0);
+  return ::cuda::std::pow(a, b);
+}
+
+}  // namespace math
+}  // namespace flambeau

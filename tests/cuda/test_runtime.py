@@ -1,0 +1,242 @@
+"""Devices, streams, events, memory and random generators of CUDA."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import pytest
+
+import flambeau as torch
+
+
+def test_a_device_has_a_name_and_properties() -> None:
+    assert torch.cuda.device_count() >= 1
+    properties = torch.cuda.get_device_properties(0)
+    assert torch.cuda.get_device_name() == properties.name
+    assert torch.cuda.get_device_capability(0) == (properties.major, properties.minor)
+    assert properties.total_memory > 2**30
+    assert properties.multi_processor_count > 0
+
+
+def test_cuda_without_an_index_is_the_current_device() -> None:
+    x = torch.zeros(2, device="cuda")
+    assert x.device == torch.device("cuda", torch.cuda.current_device())
+    assert x.is_cuda and x.get_device() == 0
+    with torch.cuda.device(0):
+        assert torch.cuda.current_device() == 0
+
+
+def test_a_device_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.cuda.set_device(99)
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.zeros(1, device="cuda:99")
+
+
+def test_values_survive_the_way_to_the_device_and_back() -> None:
+    for dtype in (
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.bool,
+    ):
+        x = torch.arange(24).reshape(2, 3, 4).to(dtype)
+        assert torch.equal(x.cuda().cpu(), x)
+        assert torch.equal(x.cuda().transpose(0, 2).cpu(), x.transpose(0, 2))
+        assert torch.equal(x.transpose(0, 1).cuda().cpu(), x.transpose(0, 1))
+    assert x.cuda().tolist() == x.tolist()
+    assert torch.tensor([1.5, 2.5], device="cuda")[1].item() == 2.5
+    assert repr(torch.ones(2, device="cuda")) == "tensor([1., 1.], device='cuda:0')"
+
+
+def test_every_dtype_converts_to_every_other() -> None:
+    names = (
+        "uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128 bool"
+    )
+    values = torch.tensor([0, 1, 2, 5, 100])
+    for source in names.split():
+        x = values.to(getattr(torch, source))
+        for target in names.split():
+            dtype = getattr(torch, target)
+            assert torch.equal(x.cuda().to(dtype).cpu(), x.to(dtype)), (source, target)
+            wide = x.expand(3, 5).t()
+            assert torch.equal(wide.cuda().to(dtype).cpu(), wide.to(dtype)), (source, target)
+
+
+def test_tensors_on_two_devices_do_not_mix() -> None:
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        torch.ones(2, device="cuda") + torch.ones(2)
+    zero_dim = torch.ones(2, device="cuda") + torch.tensor(2.0)
+    assert zero_dim.tolist() == [3.0, 3.0]
+
+
+# --- Memory --------------------------------------------------------------------------------------
+
+
+def test_memory_is_counted_and_reused() -> None:
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    x = torch.empty(1000, device="cuda")
+    assert torch.cuda.memory_allocated() - before == 4096  # rounded to 512
+    address = x.data_ptr()
+    del x
+    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.max_memory_allocated() - before == 4096
+    assert torch.empty(1000, device="cuda").data_ptr() == address
+
+
+def test_empty_cache_gives_memory_back() -> None:
+    x = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    held = torch.cuda.memory_reserved()
+    del x
+    assert torch.cuda.memory_reserved() == held
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= held - (64 << 20)
+
+
+def test_blocks_are_cut_and_joined() -> None:
+    torch.cuda.empty_cache()
+    reserved = torch.cuda.memory_reserved()
+    parts = [torch.empty(4 << 20, dtype=torch.uint8, device="cuda") for _ in range(8)]
+    assert torch.cuda.memory_reserved() - reserved == 32 << 20
+    del parts
+    whole = torch.empty(32 << 20, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.memory_reserved() - reserved == 32 << 20
+    del whole
+
+
+def test_running_out_of_memory_says_what_was_asked_and_held() -> None:
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"CUDA out of memory\. Tried to allocate 4096\.00 GiB"
+    ):
+        torch.empty(1 << 42, dtype=torch.uint8, device="cuda")
+    assert torch.ones(3, device="cuda").sum().item() == 3  # and all is well afterwards
+
+
+def test_a_tensor_of_more_than_two_to_the_31_elements_is_indexed_right() -> None:
+    n = (1 << 31) + 1000
+    x = torch.zeros(n, dtype=torch.uint8, device="cuda")
+    x[-3:] = 7
+    x[n // 2] = 5
+    assert x[-4:].tolist() == [0, 7, 7, 7]
+    assert int(x.sum()) == 26
+    strided = x.view(-1, 8)[:, 3] if n % 8 == 0 else x[::2]
+    assert int((strided + 1).to(torch.int64).sum()) == strided.numel() + int(strided.sum())
+    del x, strided
+    torch.cuda.empty_cache()
+
+
+# --- Streams and events --------------------------------------------------------------------------
+
+
+def test_work_goes_to_the_current_stream() -> None:
+    side = torch.cuda.Stream()
+    assert side != torch.cuda.default_stream()
+    with torch.cuda.stream(side):
+        assert torch.cuda.current_stream() == side
+        y = torch.ones(1000, device="cuda") * 3
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    torch.cuda.current_stream().wait_stream(side)
+    assert float(y.sum()) == 3000
+    side.synchronize()
+    assert side.query()
+
+
+def test_each_thread_has_its_own_current_stream() -> None:
+    side = torch.cuda.Stream()
+    seen = []
+    torch.cuda.set_stream(side)
+    thread = threading.Thread(target=lambda: seen.append(torch.cuda.current_stream()))
+    thread.start()
+    thread.join()
+    torch.cuda.set_stream(torch.cuda.default_stream())
+    assert seen == [torch.cuda.default_stream()]
+
+
+def test_events_measure_time() -> None:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    x = torch.ones(1 << 20, device="cuda")
+    start.record()
+    for _ in range(20):
+        x = x + 1
+    end.record()
+    end.synchronize()
+    assert end.query()
+    assert 0 < start.elapsed_time(end) < 1000
+    with pytest.raises(ValueError):
+        torch.cuda.Event().elapsed_time(end)
+
+
+def test_memory_used_on_another_stream_is_not_reused_too_early() -> None:
+    side = torch.cuda.Stream()
+    x = torch.ones(1 << 22, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        total = torch.zeros((), device="cuda")
+        for _ in range(50):
+            total = total + x.sum()
+    x.record_stream(side)
+    del x
+    torch.zeros(1 << 22, device="cuda").fill_(9)
+    side.synchronize()
+    assert float(total) == 50 * (1 << 22)
+
+
+# --- Errors found by kernels ---------------------------------------------------------------------
+
+
+def test_an_index_out_of_range_is_an_error_and_the_device_survives() -> None:
+    x = torch.arange(5, device="cuda")
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 5"):
+        x[torch.tensor([0, 7], device="cuda")].tolist()
+    with pytest.raises(IndexError, match="Target 12 is out of bounds"):
+        loss = torch.nn.functional.cross_entropy(
+            torch.zeros(2, 3, device="cuda"), torch.tensor([0, 12], device="cuda")
+        )
+        loss.item()
+    assert x.sum().item() == 10
+
+
+# --- Random numbers ------------------------------------------------------------------------------
+
+
+def test_a_seed_gives_the_same_numbers() -> None:
+    draws = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        draws.append(torch.rand(1000, device="cuda"))
+    assert torch.equal(*draws)
+    assert not torch.equal(draws[0], torch.rand(1000, device="cuda"))
+    torch.cuda.manual_seed_all(5)
+    assert torch.equal(draws[0], torch.rand(1000, device="cuda"))
+
+
+def test_the_state_of_a_generator_can_be_kept() -> None:
+    state = torch.cuda.get_rng_state()
+    assert state.numel() == 16 and state.dtype == torch.uint8
+    first = torch.randn(100, device="cuda")
+    torch.cuda.set_rng_state(pickle.loads(pickle.dumps(state)))
+    assert torch.equal(first, torch.randn(100, device="cuda"))
+    own = torch.Generator("cuda").manual_seed(3)
+    again = torch.Generator("cuda").manual_seed(3)
+    assert torch.equal(
+        torch.rand(5, device="cuda", generator=own), torch.rand(5, device="cuda", generator=again)
+    )
+
+
+def test_random_numbers_follow_their_distribution() -> None:
+    torch.manual_seed(0)
+    n = 1 << 20
+    uniform = torch.rand(n, device="cuda")
+    assert float(uniform.min()) >= 0 and float(uniform.max()) < 1
+    assert abs(float(uniform.mean()) - 0.5) < 2e-3
+    normal = torch.randn(n, device="cuda", dtype=torch.float64)
+    assert abs(float(normal.mean())) < 5e-3 and abs(float(normal.std()) - 1) < 5e-3
+    assert abs(float((torch.randint(0, 10, (n,), device="cuda") == 3).float().mean()) - 0.1) < 2e-3
+    kept = torch.nn.functional.dropout(torch.ones(n, device="cuda"), 0.25)
+    assert abs(float((kept != 0).float().mean()) - 0.75) < 2e-3
+    assert abs(float(kept.mean()) - 1) < 5e-3

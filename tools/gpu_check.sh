@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds everything with CUDA and runs what needs a GPU: tests/cuda, the questions of tests/ops on the
+# device, and the timings of benchmarks/cuda.py. Continuous integration has no GPU; this is for the
+# machine that has one. PYTHON names the interpreter, OUT a folder for logs; the packages that the
+# build needs (see docs/dependencies.md) are installed there or on PYTHONPATH.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-python3}
+OUT=${OUT:-build/gpu/logs}
+JOBS=${JOBS:-$(nproc)}
+mkdir -p "$OUT"
+
+section() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
+
+section build
+cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFLAMBEAU_CUDA=ON -DFLAMBEAU_ISAS=v3 \
+  -DPython_EXECUTABLE="$(command -v "$PYTHON")" ${CMAKE_ARGS:-} >"$OUT/configure.log" 2>&1 || { tail -30 "$OUT/configure.log"; exit 1; }
+cmake --build build/gpu -j "$JOBS" >"$OUT/build.log" 2>&1 || { grep -E -A6 'error|FAILED' "$OUT/build.log" | head -80; exit 1; }
+export PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+"$PYTHON" -c 'import flambeau as torch; print(torch.cuda.get_device_properties())' || exit 1
+
+section tests/cuda
+timeout 240 "$PYTHON" -m pytest -q -x --maxfail=40 -p no:cacheprovider tests/cuda >"$OUT/cuda_tests.log" 2>&1
+tail -60 "$OUT/cuda_tests.log"
+
+# A process for every question: they take turns on the GPU, and most of the time is Python's. What
+# fails on the CPU as well is no matter of this check.
+section "tests/ops on the device and on the CPU"
+questions=$(grep -oP '^def \Ktest_\w+(?=\(entry: Op, device)' tests/ops/test_ops.py)
+ask() { timeout 240 "$PYTHON" -m pytest -q -p no:cacheprovider --device "$1" "tests/ops/test_ops.py::$2" >"$OUT/ops_$1_$2.log" 2>&1; }
+export -f ask
+export PYTHON OUT
+for device in cuda cpu; do for question in $questions; do echo "$device $question"; done; done |
+  OMP_NUM_THREADS=1 xargs -P "$JOBS" -L 1 bash -c 'ask "$0" "$1"'
+for device in cuda cpu; do
+  cat "$OUT"/ops_${device}_*.log >"$OUT/ops_$device.txt"
+  tail -qn 1 "$OUT"/ops_${device}_*.log
+  grep -hE '^FAILED' "$OUT/ops_$device.txt" | sed 's/ - .*//' | sort -u >"$OUT/failed_$device.txt"
+done
+rm -f "$OUT"/ops_*_test_*.log
+echo "-- only on the device:"
+comm -23 "$OUT/failed_cuda.txt" "$OUT/failed_cpu.txt" | head -60
+grep -hE '^E  .*(CUDA error|cuBLAS)' "$OUT/ops_cuda.txt" | cut -c1-200 | sort | uniq -c | sort -rn | head -10
+
+section timings
+"$PYTHON" benchmarks/cuda.py 2>&1 | tee "$OUT/timings.txt"
+section done
