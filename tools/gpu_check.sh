@@ -20,7 +20,7 @@ export PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 "$PYTHON" -c 'import flambeau as torch; print(torch.cuda.get_device_properties())' || exit 1
 
 section tests/cuda
-timeout 240 "$PYTHON" -m pytest -q -x --maxfail=40 -p no:cacheprovider tests/cuda >"$OUT/cuda_tests.log" 2>&1
+timeout 240 "$PYTHON" -m pytest -q --maxfail=40 -p no:cacheprovider tests/cuda >"$OUT/cuda_tests.log" 2>&1
 tail -60 "$OUT/cuda_tests.log"
 
 # A process for every question: they take turns on the GPU, and most of the time is Python's. What

@@ -38,7 +38,7 @@ __device__ void write(T* at, const C (&values)[N]) {
 }
 
 template <class T, bool Log, int Lanes, int N>
-__global__ void __launch_bounds__(block_size)
+__global__ void __launch_bounds__(row_threads<Lanes>)
     softmax_rows(const T* x, T* y, int64_t rows, int64_t size) {
   using C = ComputeType<T>;
   const int64_t row = my_row();
