@@ -32,7 +32,8 @@ find_package(CUDAToolkit REQUIRED)
 
 add_library(flambeau_cuda SHARED ${cuda_sources})
 target_compile_options(flambeau_cuda PRIVATE
-  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--expt-extended-lambda;-Xcompiler=-Wall,-Wextra>")
+  # 186: formulas for all integers compare unsigned ones with zero.
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186;-Xcompiler=-Wall,-Wextra>")
 # The libraries of the toolkit, at run time, are NVIDIA's Python packages or the system's toolkit.
 target_link_libraries(flambeau_cuda PRIVATE flambeau CUDA::cudart CUDA::cublasLt CUDA::cublas)
 set_target_properties(flambeau_cuda PROPERTIES
