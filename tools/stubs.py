@@ -110,6 +110,7 @@ METHOD_TYPES = {
     "is_floating_point": "(self) -> _bool",
     "is_complex": "(self) -> _bool",
     "requires_grad_": "(self, requires_grad: _bool = ...) -> Tensor",
+    "__getattr__": "(self, name: str) -> Any",
     "__len__": "(self) -> _int",
     "__bool__": "(self) -> _bool",
     "__int__": "(self) -> _int",
@@ -258,10 +259,17 @@ def member_lines(name: str, value: Any) -> list[str]:
     return [f"    {name}: Any"]
 
 
-SKIPPED_MEMBERS = re.compile(
-    r"__(new|init|init_subclass|doc|module|dict|weakref|slots|setattr|delattr|getattribute|repr|format|dir|reduce\w*"
-    r"|getnewargs|setstate|deepcopy|torch_function|basicsize|abstractmethods)__"
+# Protocols that a type checker should see; the other special names differ between Pythons.
+PROTOCOLS = re.compile(
+    r"__(enter|exit|call|contains|delitem|reversed|rdiv|array|dlpack|dlpack_device)__"
 )
+
+
+def is_shown(member: str) -> bool:
+    if not re.fullmatch(r"__\w+__", member):
+        return True
+    patterns = (OPERATOR, COMPARISON, PROTOCOLS)
+    return member in METHOD_TYPES or any(pattern.fullmatch(member) for pattern in patterns)
 
 
 def class_lines(name: str, value: type, methods: dict[str, list[str]]) -> list[str]:
@@ -278,7 +286,7 @@ def class_lines(name: str, value: type, methods: dict[str, list[str]]) -> list[s
     for member in sorted(set(vars(value)) | set(methods)):
         if member in methods and type(vars(value).get(member)) is op_type:
             lines += function_lines(member, methods[member], "    ")
-        elif not SKIPPED_MEMBERS.fullmatch(member) and not member.startswith("_" * 1 + "abc"):
+        elif is_shown(member):
             lines += member_lines(member, vars(value)[member])
     if methods:  # Tensor: attributes that programs add to it
         lines.append("    def __getattr__(self, name: str) -> Any: ...")
@@ -313,11 +321,22 @@ def core_stub() -> str:
 # --- The package ---------------------------------------------------------------------------------
 
 
+def comes_from_package(value: Any) -> bool:
+    """Whether a module of the package defines it under its own name."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    inside = module is not None and module.__name__.startswith("flambeau.")
+    return inside and getattr(module, getattr(value, "__name__", ""), None) is value
+
+
 def package_stub() -> str:
     import flambeau
+    from flambeau._tensor_types import _NAMES as tensor_types
 
     lines = [HEADER + "from typing import Any\n"]
-    for name in sorted({*vars(flambeau), *dir(flambeau)}):
+    modules = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    modules |= {path.stem for path in PACKAGE.glob("*.py")}
+    lazy = {*modules, *vars(flambeau)["_HOMES"], "TypedStorage", "UntypedStorage", *tensor_types}
+    for name in sorted({*vars(flambeau), *lazy}):
         hidden = name.startswith("_") and name != "__version__"
         if hidden or name == "annotations" or not hasattr(flambeau, name):
             continue
@@ -328,7 +347,7 @@ def package_stub() -> str:
                 lines.append(f"from {parent} import {leaf} as {name}")
         elif value is not None and getattr(flambeau._C, name, None) is value:
             lines.append(f"from flambeau._C import {name} as {name}")
-        elif str(getattr(value, "__module__", "")).startswith("flambeau."):
+        elif comes_from_package(value):
             lines.append(f"from {value.__module__} import {value.__name__} as {name}")
         elif isinstance(value, (float, str)):
             lines.append(f"{name}: {type(value).__name__}")
