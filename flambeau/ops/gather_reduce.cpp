@@ -157,4 +157,33 @@ OP(scatter_reduce, "scatter_reduce(input, dim, index, src, reduce, *, include_se
 OP_METHOD(scatter_reduce_, "scatter_reduce_(self, dim, index, src, reduce, *, include_self=True)",
           "Combines self with the elements of src at the places along dim that index names.")
 
+// --- index_reduce ------------------------------------------------------------------------------
+
+namespace {
+
+Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                     std::string_view reduce, bool include_self) {
+  CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin", RuntimeError,
+        "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {}.",
+        reduce);
+  dim = wrap_dim(dim, self.dim());
+  const Tensor vector = index_of_slices("index_reduce_", self, dim, index, source);
+  Dims shape(std::max<int64_t>(source.dim(), 1), 1);
+  shape[dim] = vector.numel();
+  const Tensor places = source.dim() == 0 ? reshape(vector, IntSpan())
+                                          : expand(reshape(vector, shape), source.sizes());
+  return scatter_reduce_(self, dim, places, source, reduce, include_self);
+}
+Tensor index_reduce(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source,
+                    std::string_view reduce, bool include_self) {
+  return index_reduce_(clone(input, MemoryFormat::contiguous), dim, index, source, reduce,
+                       include_self);
+}
+
+}  // namespace
+OP(index_reduce, "index_reduce(input, dim, index, source, reduce, *, include_self=True)",
+   "A copy of input whose slices along dim, named by index, are combined with those of source.")
+OP_METHOD(index_reduce_, "index_reduce_(self, dim, index, source, reduce, *, include_self=True)",
+          "Combines the slices of self along dim that index names with those of source.")
+
 }  // namespace flambeau

@@ -20,6 +20,15 @@ Tensor apart_from(const Tensor& target, const Tensor& values) {
   return values.storage() == target.storage() ? clone(values) : values;
 }
 
+void check_no_overlap(const char* op, const Tensor& target, const Tensor& values) {
+  if (!values.is_same(target)) return check_no_partial_overlap(op, target, values);
+  CHECK(values.numel() == 0, RuntimeError,
+        "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
+        "refer to a single memory location. Please clone() the tensor before performing the "
+        "operation.",
+        op);
+}
+
 Tensor checked_index(const char* op, const Tensor& index, Device device) {
   CHECK(index.dtype() == DType::int64 || index.dtype() == DType::int32, RuntimeError,
         "{}(): Expected dtype int32/int64 for index but got: {}", op,
@@ -299,18 +308,18 @@ Tensor sole_mask(const Tensor& self, const std::vector<Tensor>& indices) {
 
 Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,
                   bool accumulate) {
-  CHECK(values.dtype() == self.dtype(), RuntimeError,
-        "Index put requires the source and destination dtypes match, got {} for the destination "
-        "and {} "
-        "for the source.",
-        dtype_legacy_name(self.dtype()), dtype_legacy_name(values.dtype()));
   if (values.numel() == 1 && values.dim() <= 1 && !accumulate) {
     if (const Tensor mask = sole_mask(self, indices); mask.defined()) {
       return masked_fill_(self, mask, values.dim() == 0 ? values : reshape(values, IntSpan()));
     }
   }
+  CHECK(values.dtype() == self.dtype(), RuntimeError,
+        "Index put requires the source and destination dtypes match, got {} for the destination "
+        "and {} for the source.",
+        dtype_legacy_name(self.dtype()), dtype_legacy_name(values.dtype()));
   check_inplace("index_put_", self);
   check_no_internal_overlap("index_put_", self);
+  check_no_overlap("index_put_", self, values);
   const Places places = places_of(self, indices);
   CHECK(
       can_broadcast_to(values.sizes(), places.shape), RuntimeError,
@@ -390,6 +399,17 @@ void check_slices(const char* op, const Tensor& self, int64_t dim, const Tensor&
 
 }  // namespace
 
+Tensor index_of_slices(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
+                       const Tensor& source) {
+  const Tensor vector = vector_index(op, index, self);
+  check_same_type(op, self, source);
+  CHECK(vector.numel() == slices_of(source, dim), RuntimeError,
+        "{}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", op,
+        vector.numel(), slices_of(source, dim), dim);
+  check_slices(op, self, dim, source);
+  return vector;
+}
+
 Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   dim = wrap_dim(dim, input.dim());
   CHECK(index.dtype() == DType::int64 || index.dtype() == DType::int32, RuntimeError,
@@ -415,13 +435,7 @@ OP(index_select, "index_select(input, dim, index)",
 Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Scalar& alpha) {
   dim = wrap_dim(dim, self.dim());
-  const Tensor vector = vector_index("index_add_", index, self);
-  check_same_type("index_add_", self, source);
-  CHECK(
-      vector.numel() == slices_of(source, dim), RuntimeError,
-      "index_add_(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}",
-      vector.numel(), slices_of(source, dim), dim);
-  check_slices("index_add_", self, dim, source);
+  const Tensor vector = index_of_slices("index_add_", self, dim, index, source);
   check_inplace("index_add_", self);
   check_no_internal_overlap("index_add_", self);
   Tensor values = apart_from(self, source);
@@ -430,7 +444,7 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
     if (!(alpha == Scalar(1))) values = to(values * alpha, self.dtype());
   }
   const Tensor target = with_dims(self);
-  write("index_add_", places_along(target, dim, vector, {.runtime_error = true}), values,
+  write("index_add_", places_along(target, dim, vector, {.runtime_error = self.dim() > 1}), values,
         WriteMode::add);
   self.bump_version("index_add_");
   if (Record r = Record::in_place("index_add", self, {source})) {
@@ -444,7 +458,7 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
 }
 Tensor index_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source,
                  const Scalar& alpha) {
-  return index_add_(clone(input), dim, index, source, alpha);
+  return index_add_(clone(input, MemoryFormat::contiguous), dim, index, source, alpha);
 }
 OP(index_add, "index_add(input, dim, index, source, *, alpha=1)",
    "A copy of input to whose slices along dim, named by index, those of source are added.")
@@ -480,7 +494,7 @@ Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const T
   return self;
 }
 Tensor index_copy(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source) {
-  return index_copy_(clone(input), dim, index, source);
+  return index_copy_(clone(input, MemoryFormat::contiguous), dim, index, source);
 }
 
 }  // namespace

@@ -8,10 +8,15 @@ namespace flambeau {
 
 // Raises unless the tensor holds int32 or int64; the index as int64 on the device.
 Tensor checked_index(const char* op, const Tensor& index, Device device);
+// The same as a vector, after a check that source has a slice of self's shape for each index.
+Tensor index_of_slices(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
+                       const Tensor& source);
 // The positions of the elements that are not zero, flat: (n).
 Tensor nonzero_flat(const Tensor& input);
 // The same as coordinates: (rank, n).
 Tensor nonzero_columns(const Tensor& input);
+// Raises where it is certain that values lie in the memory of the target.
+void check_no_overlap(const char* op, const Tensor& target, const Tensor& values);
 // Values that are about to be written into `target` while they may lie in its memory.
 Tensor apart_from(const Tensor& target, const Tensor& values);
 

@@ -15,10 +15,9 @@ void check_mask(const char* op, const Tensor& mask) {
         dtype_legacy_name(mask.dtype()));
 }
 
-// out = value where the mask says so, else input. `out` may be the input, or undefined for a new
-// one.
-Tensor fill_where(const char* op, Tensor out, const Tensor& input, const Tensor& mask,
-                  const Operand& value) {
+// out = value where the mask says so, else input. `out` may be the input.
+void fill_where(const char* op, Tensor out, const Tensor& input, const Tensor& mask,
+                const Operand& value) {
   check_mask("masked_fill_", mask);
   const DType dtype = input.dtype();
   common_device(op, {input, mask, value});
@@ -36,14 +35,12 @@ Tensor fill_where(const char* op, Tensor out, const Tensor& input, const Tensor&
     cast = apart_from(input, cast_operand(value, dtype, input.device()));
     filling = Operand(cast);
   } else {
-    CHECK(!value.scalar().is_complex() || input.is_complex(), RuntimeError,
-          "{}: value cannot be converted to type {} without overflow", op, dtype);
+    check_number_fits(op, value.scalar(), dtype);
   }
   const Operand inputs[] = {mask, filling, input};
   TensorIter iter;
   iter.build({op}, &out, &dtype, 1, inputs, 3, dtype);
   kernels::where(input.device_type(), iter);
-  return out;
 }
 
 void record_fill(Record& r, const Tensor& mask) {
@@ -68,7 +65,9 @@ Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value
   return self;
 }
 Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value) {
-  Tensor out = fill_where("masked_fill", {}, input, mask, value);
+  Tensor out =
+      make_tensor(broadcast_shapes(mask.sizes(), input.sizes()), input.dtype(), input.device());
+  fill_where("masked_fill", out, input, mask, value);
   if (Record r{"masked_fill", out, {input, tensor_or_none(value)}}) record_fill(r, mask);
   return out;
 }
@@ -105,7 +104,7 @@ Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sou
   common_device("masked_scatter_", {self, mask, source});
   check_inplace("masked_scatter_", self);
   check_no_internal_overlap("masked_scatter_", self);
-  {
+  if (!self.device().is_meta()) {
     const NoGrad off;
     const Tensor window = make_alias(self);
     const Tensor places = nonzero_flat(expand(mask, self.sizes()));

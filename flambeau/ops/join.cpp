@@ -178,19 +178,27 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   CHECK(!tensors.empty(), RuntimeError, "stack expects a non-empty TensorList");
   const Tensor& first = tensors[0];
   dim = wrap_dim(dim, first.dim() + 1);
-  std::vector<Tensor> pieces;
-  pieces.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     CHECK(tensors[i].sizes() == first.sizes(), RuntimeError,
           "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}",
           first.sizes(), tensors[i].sizes(), i);
-    const NoGrad off;
-    pieces.push_back(unsqueeze(tensors[i], dim));
   }
   Tensor out;
   {
     const NoGrad off;
-    out = cat(pieces, dim);
+    if (dim == first.dim()) {
+      std::vector<Tensor> pieces;
+      pieces.reserve(tensors.size());
+      for (const Tensor& tensor : tensors) pieces.push_back(unsqueeze(tensor, dim));
+      out = cat(pieces, dim);
+    } else {  // joined along the dimension that the new one goes before
+      const Tensor joined = cat(tensors, dim);
+      Dims sizes = joined->sizes, strides = joined->strides;
+      sizes[dim] = first->sizes[dim];
+      sizes.insert(sizes.begin() + dim, static_cast<int64_t>(tensors.size()));
+      strides.insert(strides.begin() + dim, strides[dim] * first->sizes[dim]);
+      out = make_alias(joined, sizes, strides, 0);
+    }
   }
   if (!any_requires_grad(tensors)) return out;
   if (Record r{"stack", out, tensors}) {

@@ -9,7 +9,7 @@
 
 namespace flambeau {
 
-// --- Repeating -----------------------------------------------------------------------------------
+// --- Repeating ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -147,7 +147,7 @@ OP(repeat_interleave_number, "repeat_interleave(input, repeats, dim=None, *, out
 OP(repeat_interleave, "repeat_interleave(input, repeats, dim=None, *, output_size=None)",
    "Every element of input along dim repeated so many times.")
 
-// --- Flipping, rolling, turning ------------------------------------------------------------------
+// --- Flipping, rolling, turning ----------------------------------------------------------------
 
 Tensor flip(const Tensor& input, IntSpan dims) {
   uint64_t flipped = 0;
@@ -195,9 +195,9 @@ Tensor flipud(const Tensor& input) {
 
 Tensor rolled(const Tensor& input, int64_t shift, int64_t dim) {
   const int64_t size = input->sizes[dim];
-  if (size == 0) return clone(input);
+  if (size == 0) return clone(input, MemoryFormat::contiguous);
   const int64_t start = ((-(shift % size)) % size + size) % size;
-  if (start == 0) return clone(input);
+  if (start == 0) return clone(input, MemoryFormat::contiguous);
   return cat({narrow(input, dim, start, size - start), narrow(input, dim, 0, start)}, dim);
 }
 
@@ -253,8 +253,31 @@ OP(roll, "roll(input, shifts, dims=())",
 OP(rot90, "rot90(input, k=1, dims=(0, 1))",
    "input turned k times by 90 degrees in the plane of dims.")
 
-// --- Triangles
-// -------------------------------------------------------------------------------------
+namespace {
+
+std::vector<Tensor> unravel_index(const Tensor& indices, IntSpan shape) {
+  CHECK(is_integral(indices.dtype()), TypeError,
+        "expected 'indices' to be integer dtype, but got {}", indices.dtype());
+  for (const int64_t size : shape) {
+    CHECK(size >= 0, ValueError, "'shape' cannot have negative values, but got {}", shape);
+    CHECK(size > 0 || indices.numel() == 0, ValueError,
+          "unravel_index: a shape without elements has no indices, got {}", shape);
+  }
+  std::vector<Tensor> coordinates(shape.size());
+  Tensor rest = indices;
+  for (size_t d = shape.size(); d-- > 0;) {
+    const int64_t size = std::max<int64_t>(shape[d], 1);
+    coordinates[d] = remainder(rest, size);
+    rest = div_floor(rest, size);
+  }
+  return coordinates;
+}
+
+}  // namespace
+OP_FUNCTION(unravel_index, "unravel_index(indices, shape)",
+            "The coordinates of flat indices into a tensor of the given shape.")
+
+// --- Triangles ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -300,15 +323,44 @@ Tensor triu_(const Tensor& self, int64_t diagonal) {
   return triangle_("triu", self, diagonal, true);
 }
 
+// The elements of a matrix on and below a diagonal.
+int64_t lower_count(int64_t rows, int64_t columns, int64_t offset) {
+  // Row i has i + 1 + offset of them, at least none and at most all.
+  const __int128 first = std::max<__int128>(0, -static_cast<__int128>(offset));
+  const __int128 full = std::max<__int128>(first, static_cast<__int128>(columns) - offset);
+  const __int128 last = std::min<__int128>(full, rows);
+  __int128 count = 0;
+  if (last > first) {
+    count += (last - first) * (first + last + 1 + 2 * static_cast<__int128>(offset)) / 2;
+  }
+  if (rows > full) count += (rows - full) * columns;
+  CHECK(count <= INT64_MAX, RuntimeError, "the number of indices overflows for {} x {}", rows,
+        columns);
+  return static_cast<int64_t>(count);
+}
+
 Tensor triangle_indices(const char* op, int64_t row, int64_t col, int64_t offset, bool upper,
                         const Options& options) {
   CHECK(row >= 0 && col >= 0, RuntimeError, "{}: row and col must be non-negative, got {} and {}",
         op, row, col);
-  Options mask = options;
-  mask.dtype = DType::bool_;
-  mask.requires_grad = false;
-  const Tensor all = triangle(op, ones({row, col}, mask), offset, upper);
-  return to(contiguous(transpose(nonzero(all), 0, 1)), options.dtype_or(DType::int64));
+  const DType dtype = options.dtype_or(DType::int64);
+  CHECK(dtype == DType::int64 || dtype == DType::int32 || dtype == DType::int16,
+        NotImplementedError, "\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
+  const Device device = options.device_or_default();
+  const int64_t below = lower_count(row, col, upper && offset > INT64_MIN ? offset - 1 : offset);
+  const int64_t count = upper ? checked_multiply(row, col) - below : below;
+  if (device.is_meta()) return make_tensor({2, count}, dtype, device);
+  const Tensor out = make_tensor({2, count}, DType::int64, Device());
+  int64_t *rows = out.data<int64_t>(), *columns = rows + count;
+  for (int64_t i = 0; i < row && count > 0; ++i) {
+    const int64_t border = static_cast<int64_t>(
+        std::clamp<__int128>(static_cast<__int128>(i) + offset + (upper ? 0 : 1), 0, col));
+    const int64_t from = upper ? border : 0, length = upper ? col - border : border;
+    rows = std::fill_n(rows, length, i);
+    std::iota(columns, columns + length, from);
+    columns += length;
+  }
+  return to(to(out, dtype), device);
 }
 Tensor tril_indices(int64_t row, int64_t col, int64_t offset, const Options& options) {
   return triangle_indices("tril_indices", row, col, offset, false, options);

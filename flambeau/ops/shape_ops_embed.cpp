@@ -6,8 +6,7 @@
 
 namespace flambeau {
 
-// --- Diagonals
-// -------------------------------------------------------------------------------------
+// --- Diagonals ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -44,8 +43,36 @@ OP(diag_embed, "diag_embed(input, offset=0, dim1=-2, dim2=-1)",
 OP(diag, "diag(input, diagonal=0)", "The diagonal of a matrix, or the matrix with that diagonal.")
 OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.")
 
-// --- Padding
-// ---------------------------------------------------------------------------------------
+namespace {
+
+Tensor fill_diagonal_(const Tensor& self, const Operand& fill_value, bool wrap) {
+  CHECK(self.dim() >= 2, RuntimeError,
+        "fill_diagonal_: dimensions must larger than 1, got shape {}", self.sizes());
+  if (self.dim() > 2) {
+    int64_t step = 0;
+    for (int64_t d = 0; d < self.dim(); ++d) {
+      CHECK(self->sizes[d] == self->sizes[0], RuntimeError,
+            "fill_diagonal_: all dimensions of input must be of equal length, got shape {}",
+            self.sizes());
+      step += self->strides[d];
+    }
+    fill_(as_strided(self, self->sizes[0], step, self.offset()), fill_value);
+    return self;
+  }
+  // Wrapped, the diagonal begins anew below a row that it leaves out.
+  const int64_t rows = self->sizes[0], columns = self->sizes[1];
+  for (int64_t start = 0; start < rows && columns > 0; start += columns + 1) {
+    fill_(diagonal(narrow(self, 0, start, std::min(columns, rows - start)), 0, 0, 1), fill_value);
+    if (!wrap) break;
+  }
+  return self;
+}
+
+}  // namespace
+OP_METHOD(fill_diagonal_, "fill_diagonal_(self, fill_value, wrap=False)",
+          "Fills the main diagonal of self.")
+
+// --- Padding -----------------------------------------------------------------------------------
 
 Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
   CHECK(pad.size() % 2 == 0, RuntimeError,
@@ -95,17 +122,17 @@ Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
 OP(constant_pad_nd, "constant_pad_nd(input, pad, value=0)",
    "input with value around it; pad gives the widths before and after, last dimension first.")
 
-// --- Copies in which a view is replaced
-// --------------------------------------------------------------
+// --- Copies in which a view is replaced --------------------------------------------------------
 
 namespace {
 
 template <class View>
-Tensor replace_view(const char* op, const Tensor& input, const Tensor& src, View view) {
+Tensor replace_view(const char* op, const Tensor& input, const Tensor& src, View view,
+                    MemoryFormat format = MemoryFormat::preserve) {
   Tensor out;
   {
     const NoGrad off;
-    out = clone(input, MemoryFormat::contiguous);  // as_strided counts on it
+    out = clone(input, format);
     const Tensor part = view(out);
     CHECK(part.sizes() == src.sizes(), RuntimeError,
           "{}: expected src to have a size equal to the slice of self. src size = {}, slice size = "
@@ -114,8 +141,8 @@ Tensor replace_view(const char* op, const Tensor& input, const Tensor& src, View
     copy_(part, src);
   }
   if (Record r{op, out, {input, src}}) {
-    r.wrt(0, [op, view, shape = src->sizes](const Tensor& g) {
-      return replace_view(op, g, zeros(shape, options_of(g)), view);
+    r.wrt(0, [op, view, format, shape = src->sizes](const Tensor& g) {
+      return replace_view(op, g, zeros(shape, options_of(g)), view, format);
     });
     r.wrt(1, view);
   }
@@ -138,11 +165,11 @@ Tensor diagonal_scatter(const Tensor& input, const Tensor& src, int64_t offset, 
 }
 Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, IntSpan stride,
                           std::optional<int64_t> storage_offset) {
-  return replace_view(
-      "as_strided_scatter", input, src,
-      [sizes = size.dims(), strides = stride.dims(), storage_offset](const Tensor& x) {
-        return as_strided(contiguous(x), sizes, strides, storage_offset);
-      });
+  const auto view = [sizes = size.dims(), strides = stride.dims(),
+                     storage_offset](const Tensor& x) {
+    return as_strided(contiguous(x), sizes, strides, storage_offset);
+  };
+  return replace_view("as_strided_scatter", input, src, view, MemoryFormat::contiguous);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void check_has_dims(const char* op, const Tensor& input) {
 
 }  // namespace
 
-// --- as_strided ----------------------------------------------------------------------------------
+// --- as_strided --------------------------------------------------------------------------------
 
 // Note [Gradients of overlapping windows]
 // A window reads memory that the input wrote. Going back, the gradient of the window is added up in
@@ -109,8 +109,7 @@ Tensor as_strided(const Tensor& input, IntSpan size, IntSpan stride,
 OP_VIEW(as_strided, "as_strided(input, size, stride, storage_offset=None)",
         "A view of input's memory with the given size, strides and offset.")
 
-// --- The same elements in another shape
-// ------------------------------------------------------------
+// --- The same elements in another shape --------------------------------------------------------
 
 Tensor view(const Tensor& input, IntSpan size) {
   const Dims sizes = infer_size(size, input.numel());
@@ -258,8 +257,7 @@ Tensor unsqueeze(const Tensor& input, int64_t dim) {
 }
 OP_VIEW(unsqueeze, "unsqueeze(input, dim)", "input with a dimension of size 1 inserted at dim.")
 
-// --- Parts
-// -----------------------------------------------------------------------------------------
+// --- Parts -------------------------------------------------------------------------------------
 
 Tensor select(const Tensor& input, int64_t dim, int64_t index) {
   check_has_dims("select", input);
@@ -409,5 +407,25 @@ Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step)
 }  // namespace
 OP_WITH(view_method, unfold, "unfold(self, dimension, size, step)",
         "Windows of size elements along a dimension, step apart, in a new last dimension.")
+
+// --- Views that are copied at once -------------------------------------------------------------
+
+namespace {
+
+Tensor view_copy(const Tensor& input, IntSpan size) {
+  return clone(view(input, size), MemoryFormat::contiguous);
+}
+Tensor narrow_copy(const Tensor& input, int64_t dim, int64_t start, int64_t length) {
+  return clone(narrow(input, dim, start, length), MemoryFormat::contiguous);
+}
+Tensor permute_copy(const Tensor& input, IntSpan dims) {
+  return clone(permute(input, dims), MemoryFormat::contiguous);
+}
+
+}  // namespace
+OP_FUNCTION(view_copy, "view_copy(input, size)", "A copy of input in another shape.")
+OP(narrow_copy, "narrow_copy(input, dim, start, length)", "A copy of a part of dimension dim.")
+OP_FUNCTION(permute_copy, "permute_copy(input, dims)",
+            "A copy of input with its dimensions reordered.")
 
 }  // namespace flambeau

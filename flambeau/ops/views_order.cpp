@@ -5,8 +5,7 @@
 
 namespace flambeau {
 
-// --- Broadcasting
-// ----------------------------------------------------------------------------------
+// --- Broadcasting ------------------------------------------------------------------------------
 
 Tensor expand(const Tensor& input, IntSpan size) {
   const int64_t rank = static_cast<int64_t>(size.size()), extra = rank - input.dim();
@@ -66,8 +65,7 @@ OP_VIEW(broadcast_to, "broadcast_to(input, size)", "input broadcast to the given
 OP_WITH(view_function, broadcast_tensors, "broadcast_tensors(*tensors)",
         "The tensors expanded to their common shape.")
 
-// --- Order of dimensions
-// ---------------------------------------------------------------------------
+// --- Order of dimensions -----------------------------------------------------------------------
 
 Tensor permute(const Tensor& input, IntSpan dims) {
   CHECK(static_cast<int64_t>(dims.size()) == input.dim(), RuntimeError,

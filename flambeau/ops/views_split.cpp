@@ -17,6 +17,13 @@ std::vector<Tensor> filled_in(Grads& grads, const std::vector<Dims>& shapes,
   return pieces;
 }
 
+// A list of more tensors than this is a mistake that would exhaust memory.
+void check_count(const char* op, int64_t count) {
+  constexpr int64_t most = int64_t{1} << 26;
+  CHECK(count <= most, RuntimeError, "{}: cannot create {} tensors, the most is {}", op, count,
+        most);
+}
+
 // Consecutive pieces of the given lengths; lengths have been checked to add up.
 std::vector<Tensor> pieces_of(const char* op, const Tensor& input, IntSpan lengths, int64_t dim) {
   std::vector<Tensor> pieces;
@@ -41,6 +48,7 @@ std::vector<Tensor> pieces_of(const char* op, const Tensor& input, IntSpan lengt
 
 Dims equal_lengths(int64_t size, int64_t piece) {
   const int64_t count = piece == 0 ? 1 : std::max<int64_t>((size + piece - 1) / piece, 1);
+  check_count("split", count);
   Dims lengths(count, piece);
   lengths.back() = size - piece * (count - 1);
   return lengths;
@@ -54,6 +62,23 @@ int64_t checked_split_size(const Tensor& input, int64_t split_size, int64_t dim)
   CHECK(split_size > 0 || size == 0, RuntimeError,
         "split_size can only be 0 if dimension size is 0, but got dimension size of {}", size);
   return std::min(split_size, std::max<int64_t>(size, 1));
+}
+
+void check_split_sizes(const Tensor& input, IntSpan split_sizes, int64_t dim) {
+  int64_t total = 0;
+  for (const int64_t size : split_sizes) {
+    CHECK(size >= 0, RuntimeError,
+          "split_with_sizes expects split_sizes have only non-negative entries, but got "
+          "split_sizes={}",
+          split_sizes);
+    if (__builtin_add_overflow(total, size, &total)) total = -1;
+    if (total < 0) break;
+  }
+  CHECK(
+      total == input.size(dim), RuntimeError,
+      "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension "
+      "{}), but got split_sizes={}",
+      input.size(dim), dim, split_sizes);
 }
 
 int64_t chunk_length(const Tensor& input, int64_t chunks, int64_t dim) {
@@ -74,26 +99,16 @@ std::vector<Tensor> split(const Tensor& input, int64_t split_size, int64_t dim) 
 std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim) {
   CHECK(input.dim() > 0, RuntimeError, "split_with_sizes expects at least a 1-dimensional tensor");
   dim = wrap_dim(dim, input.dim());
-  int64_t total = 0;
-  for (const int64_t size : split_sizes) {
-    CHECK(size >= 0, RuntimeError,
-          "split_with_sizes expects split_sizes have only non-negative entries, but got "
-          "split_sizes={}",
-          split_sizes);
-    if (__builtin_add_overflow(total, size, &total)) total = -1;
-    if (total < 0) break;
-  }
-  CHECK(
-      total == input->sizes[dim], RuntimeError,
-      "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension "
-      "{}), but got split_sizes={}",
-      input->sizes[dim], dim, split_sizes);
+  check_split_sizes(input, split_sizes, dim);
   return pieces_of("split_with_sizes", input, split_sizes, dim);
 }
 
 std::vector<Tensor> chunk(const Tensor& input, int64_t chunks, int64_t dim) {
   const int64_t piece = chunk_length(input, chunks, dim);
-  if (piece == 0) return split(input, Dims(chunks, 0), dim);
+  if (piece == 0) {
+    check_count("chunk", chunks);
+    return split(input, Dims(chunks, 0), dim);
+  }
   return split(input, piece, dim);
 }
 
@@ -102,6 +117,7 @@ std::vector<Tensor> unbind(const Tensor& input, int64_t dim) {
   dim = wrap_dim(dim, input.dim());
   Dims sizes = input->sizes, strides = input->strides;
   const int64_t count = sizes[dim], step = strides[dim];
+  check_count("unbind", count);
   sizes.erase(sizes.begin() + dim);
   strides.erase(strides.begin() + dim);
   std::vector<Tensor> parts;
@@ -129,18 +145,28 @@ std::vector<Tensor> split_sizes_op(const Tensor& input, IntSpan split_sizes, int
 }
 
 // The unsafe forms are plain slices, which may be written into; the caller promises not to mix.
-std::vector<Tensor> unsafe_split(const Tensor& input, int64_t split_size, int64_t dim) {
-  const int64_t piece = checked_split_size(input, split_size, dim);
+std::vector<Tensor> slices_of(const Tensor& input, IntSpan lengths, int64_t dim) {
   std::vector<Tensor> parts;
   int64_t start = 0;
-  for (const int64_t length : equal_lengths(input.size(dim), piece)) {
+  for (const int64_t length : lengths) {
     parts.push_back(narrow(input, dim, start, length));
     start += length;
   }
   return parts;
 }
+std::vector<Tensor> unsafe_split(const Tensor& input, int64_t split_size, int64_t dim) {
+  const int64_t piece = checked_split_size(input, split_size, dim);
+  return slices_of(input, equal_lengths(input.size(dim), piece), dim);
+}
+std::vector<Tensor> unsafe_split_with_sizes(const Tensor& input, IntSpan split_sizes, int64_t dim) {
+  check_split_sizes(input, split_sizes, wrap_dim(dim, input.dim()));
+  return slices_of(input, split_sizes, dim);
+}
 std::vector<Tensor> unsafe_chunk(const Tensor& input, int64_t chunks, int64_t dim) {
-  return unsafe_split(input, chunk_length(input, chunks, dim), dim);
+  const int64_t piece = chunk_length(input, chunks, dim);
+  if (piece > 0) return slices_of(input, equal_lengths(input.size(dim), piece), dim);
+  check_count("unsafe_chunk", chunks);
+  return slices_of(input, Dims(chunks, 0), dim);
 }
 
 void check_tensor_split(const Tensor& input) {
@@ -153,6 +179,7 @@ std::vector<Tensor> tensor_split_sections(const Tensor& input, int64_t sections,
   check_tensor_split(input);
   dim = wrap_dim(dim, input.dim());
   CHECK(sections > 0, RuntimeError, "number of sections must be larger than 0, got {}", sections);
+  check_count("tensor_split", sections);
   const int64_t size = input->sizes[dim];
   std::vector<Tensor> parts;
   int64_t start = 0;
@@ -238,6 +265,8 @@ OP_VIEW(chunk, "chunk(input, chunks, dim=0)",
 OP_VIEW(unbind, "unbind(input, dim=0)", "Views of all slices of input along dim.")
 OP_VIEW(unsafe_split, "unsafe_split(input, split_size, dim=0)",
         "split, whose results may be written into; their bases must not be.")
+OP_VIEW(unsafe_split_with_sizes, "unsafe_split_with_sizes(input, split_sizes, dim=0)",
+        "split_with_sizes, whose results may be written into; their bases must not be.")
 OP_VIEW(unsafe_chunk, "unsafe_chunk(input, chunks, dim=0)",
         "chunk, whose results may be written into; their bases must not be.")
 OP_VIEW(tensor_split_sections, "tensor_split(input, sections, dim=0)",

@@ -251,6 +251,7 @@ from flambeau._C import feature_dropout as feature_dropout
 from flambeau._C import feature_dropout_ as feature_dropout_
 from flambeau._C import fill as fill
 from flambeau._C import fill_ as fill_
+from flambeau._C import fill_diagonal_ as fill_diagonal_
 from flambeau._settings import finfo as finfo
 from flambeau._C import fix as fix
 from flambeau._C import fix_ as fix_
@@ -332,6 +333,8 @@ from flambeau._C import index_fill as index_fill
 from flambeau._C import index_fill_ as index_fill_
 from flambeau._C import index_put as index_put
 from flambeau._C import index_put_ as index_put_
+from flambeau._C import index_reduce as index_reduce
+from flambeau._C import index_reduce_ as index_reduce_
 from flambeau._C import index_select as index_select
 inf: float
 from flambeau.autograd.grad_mode import inference_mode as inference_mode
@@ -464,6 +467,7 @@ from flambeau._C import nanmean as nanmean
 from flambeau._C import nanmedian as nanmedian
 from flambeau._C import nansum as nansum
 from flambeau._C import narrow as narrow
+from flambeau._C import narrow_copy as narrow_copy
 from flambeau._C import native_dropout as native_dropout
 from flambeau._C import ne as ne
 from flambeau._C import ne_ as ne_
@@ -494,6 +498,7 @@ from flambeau import overrides as overrides
 from flambeau._C import pad as pad
 from flambeau._C import pairwise_distance as pairwise_distance
 from flambeau._C import permute as permute
+from flambeau._C import permute_copy as permute_copy
 pi: float
 from flambeau._C import pixel_shuffle as pixel_shuffle
 from flambeau._C import pixel_unshuffle as pixel_unshuffle
@@ -658,8 +663,10 @@ from flambeau._C import uint8 as uint8
 from flambeau._C import unbind as unbind
 from flambeau._C import unflatten as unflatten
 from flambeau._C import uniform_ as uniform_
+from flambeau._C import unravel_index as unravel_index
 from flambeau._C import unsafe_chunk as unsafe_chunk
 from flambeau._C import unsafe_split as unsafe_split
+from flambeau._C import unsafe_split_with_sizes as unsafe_split_with_sizes
 from flambeau._C import unsqueeze as unsqueeze
 from flambeau._C import unsqueeze_ as unsqueeze_
 from flambeau import utils as utils
@@ -669,6 +676,7 @@ from flambeau._C import var_mean as var_mean
 from flambeau._C import vdot as vdot
 from flambeau._C import view_as_complex as view_as_complex
 from flambeau._C import view_as_real as view_as_real
+from flambeau._C import view_copy as view_copy
 from flambeau._C import vsplit as vsplit
 from flambeau._C import vstack as vstack
 from flambeau._C import where as where

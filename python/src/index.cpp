@@ -15,12 +15,6 @@ struct Applied {
   bool any_index = false;
 };
 
-bool is_plain_sequence(PyObject* object) {
-  return PyList_Check(object) ||
-         (PySequence_Check(object) && !PyTuple_Check(object) && !PyUnicode_Check(object) &&
-          !PyBytes_Check(object) && !is_tensor(object));
-}
-
 // Dimensions of the tensor that one item of a key uses up.
 int64_t uses(PyObject* item) {
   if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
@@ -169,7 +163,7 @@ Tensor value_tensor(const Tensor& target, PyObject* value) {
   }
   Scalar number;
   Options options = options_of(target);
-  if (scalar_from(value, number)) return scalar_tensor(number, options);
+  if (scalar_from(value, number)) return fill_(empty({}, options), number);
   if (PySequence_Check(value) && !PyUnicode_Check(value)) {
     Object data = check(tensor_from_data(value, target.dtype(), target.device()));
     return tensor_of(data.get());
@@ -247,7 +241,9 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   return guarded_int([&] {
     const Tensor& tensor = tensor_of(self);
-    Applied applied = apply_key(tensor, key);
+    if (key == Py_False) return 0;
+    Applied applied =
+        key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false} : apply_key(tensor, key);
     Scalar number;
     if (!applied.any_index && !is_tensor(value) && scalar_from(value, number)) {
       fill_(applied.view, number);

@@ -66,6 +66,15 @@ def scatter_reduce(
     return result
 
 
+def index_reduce(
+    x: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
+) -> Array:
+    shape = [1] * source.ndim
+    shape[dim] = -1
+    places = np.broadcast_to(index.reshape(shape), source.shape)
+    return scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+
+
 def index_add(x: Array, dim: int, index: Array, source: Array, *, alpha: Any = 1) -> Array:
     result = np.atleast_1d(x).copy()
     source = np.atleast_1d(source)
@@ -196,6 +205,20 @@ op(
     tolerance=4,
 )
 op(
+    "index_reduce",
+    call(t(3, 4, low=0.5), 0, ints(5, high=3), t(5, 4, low=0.5), "prod"),
+    call(t(3, 4), 1, ints(2, high=4), t(3, 2, distinct=True), "amax"),
+    call(t(3), 0, ints(5, high=3), t(5, distinct=True), reduce="amin", include_self=False),
+    call(t(3), 0, ints(5, high=3), t(5), "mean", dtypes_="hf"),
+    call(t(0, 2), 1, ints(3, high=2), t(0, 3), "prod"),
+    ref=index_reduce,
+    dtypes="ihf",
+    forms=FORMS,
+    second=False,
+    tolerance=4,
+    zero_dim="scatter_reduce, which it calls, has one",
+)
+op(
     "index_select",
     call(t(3, 4), 0, ints(2, high=3)),
     call(t(3, 4), 1, ints(5, high=4)),
@@ -313,5 +336,16 @@ op(
     ref=positions,
     result="int64",
     forms="data-dependent",
+    grad=False,
+)
+op(
+    "unravel_index",
+    call(ints(5, high=12), (3, 4)),
+    call(ints(2, 2, high=24), (2, 3, 4)),
+    call(ints(high=6), 6),
+    call(ints(0, high=6), (2, 3)),
+    ref=lambda index, shape: list(np.unravel_index(index, shape)),
+    dtypes="i",
+    result="int64",
     grad=False,
 )

@@ -243,3 +243,48 @@ op(
     forms="rigid",
     grad=False,
 )
+op(
+    "view_copy",
+    call(t(2, 6), (3, 4)),
+    call(t(), (1, 1)),
+    call(t(0, 3), (3, 0)),
+    ref=lambda x, size: x.reshape(size),
+    forms="rigid",
+)
+op(
+    "permute_copy",
+    call(t(2, 3, 4), (2, 0, 1)),
+    call(t(), ()),
+    call(t(0, 2), (1, 0)),
+    ref=np.transpose,
+)
+op(
+    "narrow_copy",
+    call(t(5, 3), 0, 1, 3),
+    call(t(5), 0, 5, 0),
+    call(t(0, 3), 1, 0, 2),
+    ref=lambda x, dim, start, length: np.take(x, range(start, start + length), axis=dim),
+    zero_dim="it needs a dimension",
+)
+
+
+def fill_diagonal(x: Array, value: Any, wrap: bool = False) -> Array:
+    result = x.copy()
+    if x.size:
+        np.fill_diagonal(result, value, wrap)
+    return result
+
+
+op(
+    "fill_diagonal_",
+    call(t(3, 4), 1),
+    call(t(7, 3), 1, wrap=True),
+    call(t(7, 3), 1),
+    call(t(2, 2, 2), 0),
+    call(t(3, 3), t()),
+    call(t(0, 2), 1),
+    ref=fill_diagonal,
+    forms="mutating method-only",
+    grad=False,
+    zero_dim="it takes matrices",
+)

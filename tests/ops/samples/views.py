@@ -352,6 +352,15 @@ op(
     **VIEW,
 )
 op(
+    "unsafe_split_with_sizes",
+    call(t(6, 2), [1, 5]),
+    call(t(2, 3), (1, 2), -1),
+    call(t(0, 2), [0]),
+    ref=split,
+    zero_dim="it needs a dimension",
+    **VIEW,
+)
+op(
     "tensor_split",
     call(t(7, 2), 3),
     call(t(7), (2, 5)),

@@ -1,0 +1,126 @@
+"""Indexing ops beyond their samples: repeated places, threads, shared memory, bad indices."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau.autograd import gradcheck, gradgradcheck
+
+F64 = torch.float64
+
+
+def test_repeated_places_add_up_in_order_whatever_the_threads() -> None:
+    torch.manual_seed(0)
+    source = torch.randn(4000, 33)
+    index = torch.randint(0, 7, (4000,))
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            total = torch.zeros(7, 33).index_add(0, index, source)
+            put = torch.zeros(7, 33).index_put((index,), source, accumulate=True)
+            rows = index[:, None].expand(4000, 33)
+            scattered = torch.zeros(7, 33).scatter_add(0, rows, source)
+            results.append((total, put, scattered))
+    finally:
+        torch.set_num_threads(before)
+    for other in results:
+        for one in other:
+            assert torch.equal(one, results[0][0])
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce_has_derivatives(reduce, include_self) -> None:
+    x = torch.tensor([1.5, -0.5, 2.0, 0.7], dtype=F64, requires_grad=True)
+    src = torch.tensor([0.3, -1.2, 2.2, 0.9, 1.1], dtype=F64, requires_grad=True)
+    index = torch.tensor([0, 0, 1, 3, 0])
+
+    def run(a, b):
+        return a.scatter_reduce(0, index, b, reduce, include_self=include_self)
+
+    assert gradcheck(run, (x, src))
+    assert gradgradcheck(run, (x, src))
+
+
+def test_the_product_beside_a_zero_has_derivatives() -> None:
+    x = torch.tensor([1.5, 2.0], dtype=F64, requires_grad=True)
+    src = torch.tensor([0.0, -1.2, 2.2], dtype=F64, requires_grad=True)
+    index = torch.tensor([0, 0, 1])
+    assert gradcheck(lambda a, b: a.scatter_reduce(0, index, b, "prod"), (x, src))
+    assert gradgradcheck(lambda a, b: a.scatter_reduce(0, index, b, "prod"), (x, src))
+
+
+def test_the_unused_part_of_src_has_a_zero_gradient() -> None:
+    src = torch.ones(3, 4, dtype=F64, requires_grad=True)
+    index = torch.tensor([[0, 1], [3, 2]])
+    for out in (
+        torch.zeros(3, 4, dtype=F64).scatter(1, index, src),
+        torch.zeros(3, 4, dtype=F64).scatter_add(1, index, src),
+    ):
+        (gradient,) = torch.autograd.grad(out.sum(), src)
+        assert gradient.tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+
+
+def test_index_fill_counts_a_repeated_place_once() -> None:
+    value = torch.tensor(2.0, dtype=F64, requires_grad=True)
+    out = torch.zeros(4, dtype=F64).index_fill(0, torch.tensor([1, 1, -1]), value)
+    assert out.tolist() == [0, 2, 0, 2]
+    (gradient,) = torch.autograd.grad(out.sum(), value)
+    assert gradient.item() == 2
+
+
+def test_values_in_the_memory_of_the_target_are_refused_or_kept_apart() -> None:
+    x = torch.arange(6.0).view(3, 2)
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        x[torch.tensor([1, 2])] = x[:2]
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        x[torch.tensor([0, -1, 1])] = x
+    x[torch.tensor([1, 2]), :1] = x[:2, :1]  # strided: copied first
+    assert x.tolist() == [[0, 1], [0, 3], [2, 5]]
+
+
+def test_a_mask_converts_a_single_value_and_nothing_else() -> None:
+    x = torch.zeros(2, 2)
+    x[torch.tensor([True, False])] = torch.tensor(2.5, dtype=F64)
+    assert x.tolist() == [[2.5, 2.5], [0, 0]]
+    x[True] = torch.ones(2, dtype=F64)
+    assert x.tolist() == [[1, 1], [1, 1]]
+    with pytest.raises(RuntimeError, match="source and destination dtypes match"):
+        x[torch.tensor([True, False])] = torch.ones(2, dtype=F64)
+
+
+BAD = {
+    "index": (IndexError, lambda x, i: x[i]),
+    "index_put": (IndexError, lambda x, i: x.index_put((i,), torch.tensor(1.0))),
+    "index_select": (IndexError, lambda x, i: x.index_select(0, i)),
+    "index_add": (RuntimeError, lambda x, i: x.index_add(0, i, torch.ones(1, 4))),
+    "index_copy": (IndexError, lambda x, i: x.index_copy(0, i, torch.ones(1, 4))),
+    "index_fill": (IndexError, lambda x, i: x.index_fill(0, i, 1.0)),
+    "gather": (RuntimeError, lambda x, i: x.gather(0, i[:, None])),
+    "scatter": (RuntimeError, lambda x, i: x.scatter(0, i[:, None], 1.0)),
+    "scatter_add": (RuntimeError, lambda x, i: x.scatter_add(0, i[:, None], torch.ones(1, 1))),
+    "take": (IndexError, lambda x, i: x.take(i * 100)),
+    "put": (IndexError, lambda x, i: x.put(i * 100, torch.ones(1))),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("index", [3, -4, 2**62, -(2**63)])
+def test_no_index_is_trusted(name, index) -> None:
+    error, call = BAD[name]
+    if name in ("take", "put"):
+        index = 5 if index > 0 else -5
+    with pytest.raises(error, match=r"out of (bounds|range)"):
+        call(torch.zeros(3, 4), torch.tensor([index]))
+
+
+def test_data_dependent_shapes_are_refused_on_meta() -> None:
+    mask = torch.zeros(3, dtype=torch.bool, device="meta")
+    with pytest.raises(NotImplementedError, match="nonzero"):
+        mask.nonzero()
+    x = torch.zeros(3, device="meta")
+    assert x.masked_scatter(mask, torch.zeros(3, device="meta")).shape == (3,)
+    assert torch.tril_indices(3, 4, device="meta").shape == torch.tril_indices(3, 4).shape
