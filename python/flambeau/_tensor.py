@@ -6,6 +6,8 @@ Nothing here replaces a method the core has; `attach` fills in what is missing.
 
 from __future__ import annotations
 
+import functools
+
 import flambeau
 from flambeau import _C, _utils
 
@@ -287,12 +289,6 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
     return iter(self.unbind(0))
 
 
-def __len__(self: Tensor) -> int:
-    if self.dim() == 0:
-        raise TypeError("len() of a 0-d tensor")
-    return self.shape[0]
-
-
 def __reversed__(self: Tensor) -> Tensor:
     return self if self.dim() == 0 else self.flip(0)
 
@@ -324,32 +320,8 @@ def __array_wrap__(self: Tensor, array: Any, *args: Any) -> Any:
 # Arithmetic that Python asks of the right operand -------------------------------------------------
 
 
-def __rpow__(self: Tensor, other: Any) -> Tensor:
-    return flambeau.pow(other, self)
-
-
 def __rdiv__(self: Tensor, other: Any) -> Tensor:
     return self.reciprocal() * other
-
-
-def __rfloordiv__(self: Tensor, other: Any) -> Tensor:
-    return flambeau.floor_divide(other, self)
-
-
-def __rmatmul__(self: Tensor, other: Any) -> Tensor:
-    return flambeau.matmul(other, self)
-
-
-def __rlshift__(self: Tensor, other: Any) -> Tensor:
-    return flambeau.bitwise_left_shift(other, self)
-
-
-def __rrshift__(self: Tensor, other: Any) -> Tensor:
-    return flambeau.bitwise_right_shift(other, self)
-
-
-def __rmod__(self: Tensor, other: Any) -> Tensor:
-    return flambeau.remainder(other, self)
 
 
 # Shapes -------------------------------------------------------------------------------------------
@@ -400,18 +372,11 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     storage,
     storage_type,
     __iter__,
-    __len__,
     __reversed__,
     __contains__,
     __array__,
     __array_wrap__,
-    __rpow__,
     __rdiv__,
-    __rfloordiv__,
-    __rmatmul__,
-    __rlshift__,
-    __rrshift__,
-    __rmod__,
     split,
     unflatten,
     dim_order,
@@ -419,12 +384,28 @@ _METHODS: tuple[Callable[..., Any], ...] = (
 )
 
 
+def _overridable(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, unless the tensor's class or a mode takes it over."""
+
+    @functools.wraps(method)
+    def wrapper(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not _C._has_torch_function((self,)):
+            return method(self, *args, **kwargs)
+        from flambeau.overrides import handle_torch_function
+
+        return handle_torch_function(wrapper, (self,), self, *args, **kwargs)
+
+    return wrapper
+
+
 def attach(tensor_type: Any) -> None:
     """Gives the core's Tensor type the methods of this file that it has not got itself."""
     own = tensor_type.__dict__
     for method in _METHODS:
         if method.__name__ not in own:
-            setattr(tensor_type, method.__name__, method)
+            # What iterates is taken over where it unbinds.
+            overridable = method if method is __iter__ else _overridable(method)
+            setattr(tensor_type, method.__name__, overridable)
     tensor_type._typed_storage = storage
     tensor_type.is_neg = is_conj
     tensor_type.resolve_neg = resolve_conj

@@ -182,6 +182,9 @@ PyObject* call_method(const char* name, PyObject* const* args, Py_ssize_t nargs,
 bool has_override(PyObject* object);
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs,
                         PyObject* kwnames);
+// The same for an attribute of the Tensor type by its name: an operator, a method, a getter's half.
+PyObject* call_override_of(const char* name, PyObject* const* args, Py_ssize_t nargs,
+                           PyObject* kwnames = nullptr, const char* half = nullptr);
 extern thread_local int overrides_disabled;
 extern constinit thread_local int active_modes;  // TorchFunctionModes that want to see every call
 inline bool modes_active() { return active_modes != 0; }

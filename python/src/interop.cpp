@@ -180,13 +180,19 @@ PyMethodDef functions[] = {
 }  // namespace
 
 Tensor tensor_over_array(PyObject* object) {
-  if (PyList_Check(object) || PyTuple_Check(object) || PyFloat_Check(object) ||
-      PyLong_Check(object))
+  if (PyList_Check(object) || PyTuple_Check(object) || PyFloat_CheckExact(object) ||
+      PyLong_CheckExact(object))
     return {};
   Object interface(PyObject_GetAttrString(object, "__array_interface__"));
   if (!interface || !PyDict_Check(interface.get())) {
     PyErr_Clear();
     return {};
+  }
+  const PyMappingMethods* items = Py_TYPE(object)->tp_as_mapping;
+  if (!(items && items->mp_ass_subscript) && PyObject_HasAttrString(object, "__array__")) {
+    // A NumPy scalar describes memory that dies with the description; its array owns some.
+    Object array = check(PyObject_CallMethod(object, "__array__", nullptr));
+    return tensor_over_array(array.get());
   }
   PyObject* type = PyDict_GetItemString(interface.get(), "typestr");
   PyObject* shape = PyDict_GetItemString(interface.get(), "shape");

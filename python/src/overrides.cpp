@@ -189,6 +189,13 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
   throw PythonError();
 }
 
+PyObject* call_override_of(const char* name, PyObject* const* args, Py_ssize_t nargs,
+                           PyObject* kwnames, const char* half) {
+  Object function = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
+  if (half) function = check(PyObject_GetAttrString(function.get(), half));
+  return call_override(function.get(), args, nargs, kwnames);
+}
+
 bool add_overrides(PyObject* module) {
   name_torch_function = PyUnicode_InternFromString("__torch_function__");
   disabled_impl = PyCFunction_New(&disabled_method, nullptr);

@@ -7,6 +7,7 @@
 // gradient), an object without state simply goes, and a new one is made when needed. An object with
 // state - attributes, a subclass, weak references - stays: ownership turns round, the tensor keeps
 // the object until C++ lets go or Python asks for it again.
+#include <algorithm>
 #include <cstddef>
 
 #include "flambeau/autograd/meta.h"
@@ -150,6 +151,10 @@ Py_hash_t tensor_hash(PyObject* self) {
 }
 
 Py_ssize_t tensor_length(PyObject* self) {
+  if (overridden(self)) [[unlikely]] {
+    Object length(guarded([&] { return call_override_of("__len__", &self, 1); }));
+    return length ? PyLong_AsSsize_t(length.get()) : -1;
+  }
   const Tensor& tensor = tensor_of(self);
   if (tensor.dim() == 0) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
@@ -277,32 +282,56 @@ PyObject* method_set_parameter_type(PyObject*, PyObject* type) {
   Py_RETURN_NONE;
 }
 
-#define FAST(function) \
-  reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL | METH_KEYWORDS
+// The name of a method as a template argument.
+template <size_t N>
+struct Name {
+  char text[N];
+  consteval Name(const char (&name)[N]) { std::copy_n(name, N, text); }  // NOLINT: a literal
+};
+template <Name name, PyCFunction function>
+PyObject* overridable(PyObject* self, PyObject*) {
+  if (overridden(self)) [[unlikely]]
+    return guarded([&] { return call_override_of(name.text, &self, 1); });
+  return function(self, nullptr);
+}
+template <Name name, auto function>
+PyObject* overridable_fast(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                           PyObject* kwnames) {
+  if (!overridden(self)) [[likely]]
+    return function(self, args, nargs, kwnames);
+  return guarded([&] {
+    std::vector<PyObject*> all = {self};
+    all.insert(all.end(), args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+    return call_override_of(name.text, all.data(), nargs + 1, kwnames);
+  });
+}
+#define PLAIN(name, function) name, overridable<name, function>, METH_NOARGS
+#define FAST(name, function)                                                                      \
+  name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(overridable_fast<name, function>)), \
+      METH_FASTCALL | METH_KEYWORDS
 PyMethodDef methods[] = {
-    {"size", FAST(method_size), "The size of one dimension, or all sizes."},
-    {"stride", FAST(method_stride), "The stride of one dimension, or all strides."},
-    {"dim", method_dim, METH_NOARGS, "The number of dimensions."},
-    {"ndimension", method_dim, METH_NOARGS, "The number of dimensions."},
-    {"numel", method_numel, METH_NOARGS, "The number of elements."},
-    {"nelement", method_numel, METH_NOARGS, "The number of elements."},
-    {"element_size", method_element_size, METH_NOARGS, "Bytes an element."},
-    {"storage_offset", method_storage_offset, METH_NOARGS,
-     "Where in its storage the first element is."},
-    {"data_ptr", method_data_ptr, METH_NOARGS, "The address of the first element."},
-    {"is_floating_point", method_is_floating_point, METH_NOARGS, nullptr},
-    {"is_complex", method_is_complex, METH_NOARGS, nullptr},
-    {"is_signed", method_is_signed, METH_NOARGS, nullptr},
-    {"is_inference", method_is_inference, METH_NOARGS, nullptr},
-    {"is_contiguous", FAST(method_is_contiguous), nullptr},
-    {"_is_view", method_is_view, METH_NOARGS, nullptr},
-    {"get_device", method_get_device, METH_NOARGS, nullptr},
-    {"requires_grad_", FAST(method_requires_grad_), "Sets requires_grad and returns the tensor."},
-    {"retain_grad", method_retain_grad, METH_NOARGS, "Asks for .grad although this is no leaf."},
+    {FAST("size", method_size), "The size of one dimension, or all sizes."},
+    {FAST("stride", method_stride), "The stride of one dimension, or all strides."},
+    {PLAIN("dim", method_dim), "The number of dimensions."},
+    {PLAIN("ndimension", method_dim), "The number of dimensions."},
+    {PLAIN("numel", method_numel), "The number of elements."},
+    {PLAIN("nelement", method_numel), "The number of elements."},
+    {PLAIN("element_size", method_element_size), "Bytes an element."},
+    {PLAIN("storage_offset", method_storage_offset), "Where in its storage the first element is."},
+    {PLAIN("data_ptr", method_data_ptr), "The address of the first element."},
+    {PLAIN("is_floating_point", method_is_floating_point), nullptr},
+    {PLAIN("is_complex", method_is_complex), nullptr},
+    {PLAIN("is_signed", method_is_signed), nullptr},
+    {PLAIN("is_inference", method_is_inference), nullptr},
+    {FAST("is_contiguous", method_is_contiguous), nullptr},
+    {PLAIN("_is_view", method_is_view), nullptr},
+    {PLAIN("get_device", method_get_device), nullptr},
+    {FAST("requires_grad_", method_requires_grad_), "Sets requires_grad and returns the tensor."},
+    {PLAIN("retain_grad", method_retain_grad), "Asks for .grad although this is no leaf."},
     {"_make_subclass", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_subclass)),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC, nullptr},
     {"_set_parameter_type", method_set_parameter_type, METH_O | METH_STATIC, nullptr},
-    {"__complex__", tensor_complex, METH_NOARGS, nullptr},
+    {PLAIN("__complex__", tensor_complex), nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {

@@ -7,12 +7,15 @@
 namespace flambeau::python {
 namespace {
 
-#define GETTER(name, ...)                                      \
-  PyObject* get_##name(PyObject* self, void*) {                \
-    return guarded([&]() -> PyObject* {                        \
-      const Tensor& tensor [[maybe_unused]] = tensor_of(self); \
-      __VA_ARGS__                                              \
-    });                                                        \
+// An attribute's closure is its name, which classes and modes that take it over are told.
+#define GETTER(name, ...)                                                                     \
+  PyObject* get_##name(PyObject* self, void* attribute) {                                     \
+    return guarded([&]() -> PyObject* {                                                       \
+      if (overridden(self)) [[unlikely]]                                                      \
+        return call_override_of(static_cast<char*>(attribute), &self, 1, nullptr, "__get__"); \
+      const Tensor& tensor [[maybe_unused]] = tensor_of(self);                                \
+      __VA_ARGS__                                                                             \
+    });                                                                                       \
   }
 GETTER(shape, return wrap_size(tensor.sizes());)
 GETTER(dtype, return wrap_dtype(tensor.dtype());)
@@ -74,13 +77,18 @@ GETTER(backward_hooks, {
   return Py_NewRef(hooks ? hooks : Py_None);
 })
 
-#define SETTER(name, ...)                                      \
-  int set_##name(PyObject* self, PyObject* value, void*) {     \
-    return guarded_int([&]() -> int {                          \
-      const Tensor& tensor [[maybe_unused]] = tensor_of(self); \
-      __VA_ARGS__                                              \
-      return 0;                                                \
-    });                                                        \
+#define SETTER(name, ...)                                                                    \
+  int set_##name(PyObject* self, PyObject* value, void* attribute) {                         \
+    return guarded_int([&]() -> int {                                                        \
+      if (value && overridden(self, value)) [[unlikely]] {                                   \
+        PyObject* const args[] = {self, value};                                              \
+        check(call_override_of(static_cast<char*>(attribute), args, 2, nullptr, "__set__")); \
+        return 0;                                                                            \
+      }                                                                                      \
+      const Tensor& tensor [[maybe_unused]] = tensor_of(self);                               \
+      __VA_ARGS__                                                                            \
+      return 0;                                                                              \
+    });                                                                                      \
   }
 SETTER(requires_grad, {
   CHECK(value && PyBool_Check(value), RuntimeError, "requires_grad must be a bool");
@@ -133,45 +141,50 @@ SETTER(backward_hooks, {
   if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
 })
 
+#define READ_ONLY(name, getter, doc) \
+  { name, getter, nullptr, doc, const_cast<char*>(name) }
+#define SETTABLE(name, getter, setter, doc) \
+  { name, getter, setter, doc, const_cast<char*>(name) }
+
 }  // namespace
 
 PyGetSetDef tensor_attributes[] = {
-    {"shape", get_shape, nullptr, "The size of each dimension.", nullptr},
-    {"dtype", get_dtype, nullptr, "The type of the elements.", nullptr},
-    {"device", get_device, nullptr, "Where the elements are.", nullptr},
-    {"layout", get_layout, nullptr, "How the elements are laid out.", nullptr},
-    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are wanted.",
-     nullptr},
-    {"is_leaf", get_is_leaf, nullptr, "Whether no recorded op made this tensor.", nullptr},
-    {"grad", get_grad, set_grad, "The gradient that backward() has accumulated.", nullptr},
-    {"grad_fn", get_grad_fn, nullptr, "The node of the graph that made this tensor.", nullptr},
-    {"data", get_data, set_data, "The values, outside of what autograd watches.", nullptr},
-    {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
-    {"itemsize", get_itemsize, nullptr, "Bytes an element.", nullptr},
-    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
-    {"T", get_T, nullptr, "With its dimensions reversed.", nullptr},
-    {"mT", get_mT, nullptr, "With its last two dimensions swapped.", nullptr},
-    {"H", get_H, nullptr, "The conjugate transpose of a matrix.", nullptr},
-    {"mH", get_mH, nullptr, "The conjugate transpose of each matrix.", nullptr},
-    {"real", get_real, nullptr, "The real parts.", nullptr},
-    {"imag", get_imag, nullptr, "The imaginary parts.", nullptr},
-    {"is_cuda", get_is_cuda, nullptr, nullptr, nullptr},
-    {"is_cpu", get_is_cpu, nullptr, nullptr, nullptr},
-    {"is_meta", get_is_meta, nullptr, nullptr, nullptr},
-    {"is_sparse", get_never, nullptr, nullptr, nullptr},
-    {"is_sparse_csr", get_never, nullptr, nullptr, nullptr},
-    {"is_quantized", get_never, nullptr, nullptr, nullptr},
-    {"is_mkldnn", get_never, nullptr, nullptr, nullptr},
-    {"is_mps", get_never, nullptr, nullptr, nullptr},
-    {"is_xpu", get_never, nullptr, nullptr, nullptr},
-    {"is_nested", get_never, nullptr, nullptr, nullptr},
-    {"output_nr", get_output_nr, nullptr, nullptr, nullptr},
-    {"retains_grad", get_retains_grad, nullptr, nullptr, nullptr},
-    {"_version", get_version, nullptr, "How often the data has been overwritten.", nullptr},
-    {"_base", get_base, nullptr, "The tensor that this is a view of.", nullptr},
-    {"_backward_hooks", get_backward_hooks, set_backward_hooks, nullptr, nullptr},
-    {"_grad", get_grad, set_grad, nullptr, nullptr},
-    {"name", get_name, nullptr, nullptr, nullptr},
+    READ_ONLY("shape", get_shape, "The size of each dimension."),
+    READ_ONLY("dtype", get_dtype, "The type of the elements."),
+    READ_ONLY("device", get_device, "Where the elements are."),
+    READ_ONLY("layout", get_layout, "How the elements are laid out."),
+    SETTABLE("requires_grad", get_requires_grad, set_requires_grad,
+             "Whether gradients are wanted."),
+    READ_ONLY("is_leaf", get_is_leaf, "Whether no recorded op made this tensor."),
+    SETTABLE("grad", get_grad, set_grad, "The gradient that backward() has accumulated."),
+    READ_ONLY("grad_fn", get_grad_fn, "The node of the graph that made this tensor."),
+    SETTABLE("data", get_data, set_data, "The values, outside of what autograd watches."),
+    READ_ONLY("ndim", get_ndim, "The number of dimensions."),
+    READ_ONLY("itemsize", get_itemsize, "Bytes an element."),
+    READ_ONLY("nbytes", get_nbytes, "Bytes of all elements."),
+    READ_ONLY("T", get_T, "With its dimensions reversed."),
+    READ_ONLY("mT", get_mT, "With its last two dimensions swapped."),
+    READ_ONLY("H", get_H, "The conjugate transpose of a matrix."),
+    READ_ONLY("mH", get_mH, "The conjugate transpose of each matrix."),
+    READ_ONLY("real", get_real, "The real parts."),
+    READ_ONLY("imag", get_imag, "The imaginary parts."),
+    READ_ONLY("is_cuda", get_is_cuda, nullptr),
+    READ_ONLY("is_cpu", get_is_cpu, nullptr),
+    READ_ONLY("is_meta", get_is_meta, nullptr),
+    READ_ONLY("is_sparse", get_never, nullptr),
+    READ_ONLY("is_sparse_csr", get_never, nullptr),
+    READ_ONLY("is_quantized", get_never, nullptr),
+    READ_ONLY("is_mkldnn", get_never, nullptr),
+    READ_ONLY("is_mps", get_never, nullptr),
+    READ_ONLY("is_xpu", get_never, nullptr),
+    READ_ONLY("is_nested", get_never, nullptr),
+    READ_ONLY("output_nr", get_output_nr, nullptr),
+    READ_ONLY("retains_grad", get_retains_grad, nullptr),
+    READ_ONLY("_version", get_version, "How often the data has been overwritten."),
+    READ_ONLY("_base", get_base, "The tensor that this is a view of."),
+    SETTABLE("_backward_hooks", get_backward_hooks, set_backward_hooks, nullptr),
+    SETTABLE("_grad", get_grad, set_grad, nullptr),
+    READ_ONLY("name", get_name, nullptr),
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 }  // namespace flambeau::python

@@ -17,7 +17,7 @@ PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyOb
     const bool a_is = is_tensor(a), b_is = is_tensor(b);
     if (overridden(a, b)) [[unlikely]] {
       PyObject* const args[] = {a_is ? a : b, a_is ? b : a};
-      return call_method(a_is ? name : reflected, args, 2, nullptr);
+      return call_override_of(a_is ? name : reflected, args, 2);
     }
     Scalar number;
     if (a_is && b_is) {
@@ -70,15 +70,15 @@ Tensor number_floor_divide(const Operand& a, const Operand& b);
   }
 BINARY_SLOT(nb_add, flambeau::add, "add", "add")
 BINARY_SLOT(nb_multiply, flambeau::mul, "mul", "mul")
-BINARY_SLOT(nb_true_divide, flambeau::div, "div", "__rtruediv__")
-BINARY_SLOT(nb_and, flambeau::bitwise_and, "bitwise_and", "bitwise_and")
-BINARY_SLOT(nb_or, flambeau::bitwise_or, "bitwise_or", "bitwise_or")
-BINARY_SLOT(nb_xor, flambeau::bitwise_xor, "bitwise_xor", "bitwise_xor")
+BINARY_SLOT(nb_true_divide, flambeau::div, "div", "__rdiv__")
+BINARY_SLOT(nb_and, flambeau::bitwise_and, "__and__", "bitwise_and")
+BINARY_SLOT(nb_or, flambeau::bitwise_or, "__or__", "bitwise_or")
+BINARY_SLOT(nb_xor, flambeau::bitwise_xor, "__xor__", "bitwise_xor")
 BINARY_SLOT(nb_power_two, flambeau::pow, "pow", "__rpow__")
 BINARY_SLOT(nb_subtract, checked_sub, "sub", "__rsub__")
-BINARY_SLOT(nb_floor_divide, number_floor_divide, "floor_divide", "__rfloordiv__")
-BINARY_SLOT(nb_lshift, flambeau::bitwise_left_shift, "bitwise_left_shift", "__rlshift__")
-BINARY_SLOT(nb_rshift, flambeau::bitwise_right_shift, "bitwise_right_shift", "__rrshift__")
+BINARY_SLOT(nb_floor_divide, number_floor_divide, "__floordiv__", "__rfloordiv__")
+BINARY_SLOT(nb_lshift, flambeau::bitwise_left_shift, "__lshift__", "__rlshift__")
+BINARY_SLOT(nb_rshift, flambeau::bitwise_right_shift, "__rshift__", "__rrshift__")
 
 bool is_boolean(const Operand& x) {
   return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
@@ -98,18 +98,25 @@ Tensor checked_sub(const Operand& a, const Operand& b) {
 }
 Tensor number_floor_divide(const Operand& a, const Operand& b) { return floor_divide(a, b); }
 
+// The op checks integer divisors; a number comes first in its function only.
 PyObject* nb_remainder(PyObject* a, PyObject* b) {
-  PyObject* const args[] = {a, b};
-  if (is_tensor(a))
-    return is_tensor(b) || is_number(b) || has_override(b)
-               ? call_method("remainder", args, 2, nullptr)
-               : Py_NewRef(Py_NotImplemented);
-  if (!is_number(a)) Py_RETURN_NOTIMPLEMENTED;
-  // The function takes a number first; the method __rmod__ is this slot itself.
-  Object module(PyImport_ImportModule("flambeau._C"));
-  if (!module) return nullptr;
-  Object function(PyObject_GetAttrString(module.get(), "remainder"));
-  return function ? PyObject_Vectorcall(function.get(), args, 2, nullptr) : nullptr;
+  return guarded([&]() -> PyObject* {
+    PyObject* const args[] = {a, b};
+    if (is_tensor(a))
+      return is_tensor(b) || is_number(b) || has_override(b)
+                 ? call_method("remainder", args, 2, nullptr)
+                 : Py_NewRef(Py_NotImplemented);
+    if (overridden(b)) [[unlikely]] {
+      PyObject* const swapped[] = {b, a};
+      return call_override_of("__rmod__", swapped, 2);
+    }
+    if (!is_number(a)) Py_RETURN_NOTIMPLEMENTED;
+    static PyObject* const function = [] {
+      const Object module = check(PyImport_ImportModule("flambeau._C"));
+      return check(PyObject_GetAttrString(module.get(), "remainder")).release();
+    }();
+    return PyObject_Vectorcall(function, args, 2, nullptr);
+  });
 }
 
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulo) {
@@ -118,10 +125,12 @@ PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulo) {
 }
 
 PyObject* nb_matmul(PyObject* a, PyObject* b) {
-  if (!is_tensor(a) || !is_tensor(b)) {
-    if (!is_tensor(a) || !has_override(b)) Py_RETURN_NOTIMPLEMENTED;
-  }
   PyObject* const args[] = {a, b};
+  if (!is_tensor(a) && overridden(b)) [[unlikely]] {
+    PyObject* const swapped[] = {b, a};
+    return guarded([&] { return call_override_of("__rmatmul__", swapped, 2); });
+  }
+  if (!is_tensor(a) || !(is_tensor(b) || has_override(b))) Py_RETURN_NOTIMPLEMENTED;
   return call_method("matmul", args, 2, nullptr);
 }
 
@@ -129,8 +138,10 @@ using InplaceFunction = Tensor (*)(const Tensor&, const Operand&);
 template <InplaceFunction function>
 PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
-    if (overridden(self, other)) [[unlikely]]
-      return through_method(name, self, other);
+    if (overridden(self, other)) [[unlikely]] {
+      PyObject* const args[] = {self, other};
+      return call_override_of(name, args, 2);
+    }
     const Tensor& x = tensor_of(self);
     if (is_tensor(other)) {
       const Tensor& y = tensor_of(other);
@@ -159,11 +170,11 @@ INPLACE_SLOT(nb_inplace_add, flambeau::add_, "add_")
 INPLACE_SLOT(nb_inplace_subtract, checked_sub_, "sub_")
 INPLACE_SLOT(nb_inplace_multiply, flambeau::mul_, "mul_")
 INPLACE_SLOT(nb_inplace_true_divide, flambeau::div_, "div_")
-INPLACE_SLOT(nb_inplace_and, flambeau::bitwise_and_, "bitwise_and_")
-INPLACE_SLOT(nb_inplace_or, flambeau::bitwise_or_, "bitwise_or_")
-INPLACE_SLOT(nb_inplace_xor, flambeau::bitwise_xor_, "bitwise_xor_")
-INPLACE_SLOT(nb_inplace_lshift, flambeau::bitwise_left_shift_, "bitwise_left_shift_")
-INPLACE_SLOT(nb_inplace_rshift, flambeau::bitwise_right_shift_, "bitwise_right_shift_")
+INPLACE_SLOT(nb_inplace_and, flambeau::bitwise_and_, "__iand__")
+INPLACE_SLOT(nb_inplace_or, flambeau::bitwise_or_, "__ior__")
+INPLACE_SLOT(nb_inplace_xor, flambeau::bitwise_xor_, "__ixor__")
+INPLACE_SLOT(nb_inplace_lshift, flambeau::bitwise_left_shift_, "__ilshift__")
+INPLACE_SLOT(nb_inplace_rshift, flambeau::bitwise_right_shift_, "__irshift__")
 PyObject* nb_inplace_remainder(PyObject* a, PyObject* b) {
   return through_method("remainder_", a, b);
 }
@@ -191,6 +202,8 @@ PyObject* nb_negative(PyObject* self) {
 PyObject* nb_positive(PyObject* self) { return unary_method("positive", self); }
 PyObject* nb_absolute(PyObject* self) { return unary_method("abs", self); }
 PyObject* nb_invert(PyObject* self) {
+  if (overridden(self)) [[unlikely]]
+    return guarded([&] { return call_override_of("__invert__", &self, 1); });
   if (!is_integral(tensor_of(self).dtype(), true)) {
     PyErr_SetString(PyExc_TypeError,
                     "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
@@ -201,7 +214,7 @@ PyObject* nb_invert(PyObject* self) {
 
 int nb_bool(PyObject* self) {
   if (overridden(self)) [[unlikely]] {
-    Object value(unary_method("is_nonzero", self));
+    Object value(guarded([&] { return call_override_of("__bool__", &self, 1); }));
     return value ? PyObject_IsTrue(value.get()) : -1;
   }
   return guarded_int([&] { return is_nonzero(tensor_of(self)) ? 1 : 0; });
@@ -215,6 +228,8 @@ Scalar number_of(PyObject* self, const char* what) {
 }
 PyObject* nb_int(PyObject* self) {
   return guarded([&]() -> PyObject* {
+    if (overridden(self)) [[unlikely]]
+      return call_override_of("__int__", &self, 1);
     const Scalar value = number_of(self, "Scalar");
     CHECK(!value.is_complex(), RuntimeError,
           "value cannot be converted to type int64_t without overflow");
@@ -226,6 +241,8 @@ PyObject* nb_int(PyObject* self) {
 }
 PyObject* nb_float(PyObject* self) {
   return guarded([&]() -> PyObject* {
+    if (overridden(self)) [[unlikely]]
+      return call_override_of("__float__", &self, 1);
     const Scalar value = number_of(self, "Scalar");
     CHECK(!value.is_complex() || value.to<std::complex<double>>().imag() == 0, RuntimeError,
           "value cannot be converted to type double without overflow");
@@ -234,6 +251,8 @@ PyObject* nb_float(PyObject* self) {
 }
 PyObject* nb_index(PyObject* self) {
   return guarded([&]() -> PyObject* {
+    if (overridden(self)) [[unlikely]]
+      return call_override_of("__index__", &self, 1);
     const Tensor& tensor = tensor_of(self);
     CHECK(tensor.numel() == 1 && is_integral(tensor.dtype(), true), TypeError,
           "only integer tensors of a single element can be converted to an index");
@@ -241,12 +260,13 @@ PyObject* nb_index(PyObject* self) {
   });
 }
 PyObject* compare(PyObject* a, PyObject* b, int op) {
-  constexpr const char* names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  constexpr const char* names[] = {"lt", "le", "__eq__", "ne", "gt", "ge"};
   constexpr BinaryFunction functions[] = {flambeau::lt, flambeau::le, flambeau::eq,
                                           flambeau::ne, flambeau::gt, flambeau::ge};
   return guarded([&]() -> PyObject* {
     if (overridden(a, b)) [[unlikely]] {
-      return through_method(names[op], a, b);
+      PyObject* const args[] = {a, b};
+      return call_override_of(names[op], args, 2);
     }
     Scalar number;
     Tensor result;

@@ -154,3 +154,39 @@ def test_names() -> None:
     assert not overrides.is_tensor_method_or_property(torch.add)
     assert torch.is_tensor in overrides.get_ignored_functions()
     assert overrides.get_testing_overrides()[torch.add](x, x) == -1
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("2.0 - t", ["__rsub__"]),
+        ("2.0 / t", ["__rdiv__"]),
+        ("2.0 // t", ["__rfloordiv__"]),
+        ("2.0 % t", ["__rmod__"]),
+        ("2.0 ** t", ["__rpow__"]),
+        ("t // 2", ["__floordiv__"]),
+        ("t == t", ["__eq__"]),
+        ("i & 1", ["__and__"]),
+        ("1 << i", ["__rlshift__"]),
+        ("~i", ["__invert__"]),
+        ("len(t)", ["__len__"]),
+        ("bool(t[0])", ["__getitem__", "__bool__"]),
+        ("float(t[0])", ["__getitem__", "__float__"]),
+        ("repr(t)", ["__repr__"]),
+        ("1.0 in t", ["__contains__"]),
+        ("t.shape", ["__get__"]),
+        ("t.data", ["__get__"]),
+        ("t.size(0)", ["size"]),
+        ("t.dim()", ["dim"]),
+        ("iter(t)", ["dim", "unbind"]),
+    ],
+)
+def test_operators_attributes_and_methods_name_themselves(expression: str, names: list) -> None:
+    values = {"t": x.as_subclass(Logged), "i": torch.ones(2, dtype=torch.int).as_subclass(Logged)}
+    Logged.calls.clear()
+    result = eval(expression, values)
+    assert Logged.calls == names
+    plain = eval(expression, {"t": x, "i": torch.ones(2, dtype=torch.int)})
+    if isinstance(plain, torch.Tensor):
+        assert type(result) is Logged
+        assert result.as_subclass(torch.Tensor).equal(plain)

@@ -96,3 +96,10 @@ def test_numpy_functions_take_tensors() -> None:
 def test_dim_order() -> None:
     assert torch.empty(2, 3, 4).dim_order() == (0, 1, 2)
     assert torch.empty(2, 3, 4).permute(2, 0, 1).dim_order() == (1, 2, 0)
+
+
+@pytest.mark.parametrize("scalar", [np.float32(2), np.float64(2.5), np.int8(3), np.complex64(1j)])
+def test_numpy_scalars_keep_dtype_and_value(scalar: np.generic) -> None:
+    for make in (torch.as_tensor, torch.tensor, torch.asarray):
+        held = [make(scalar) for _ in range(100)]  # memory that died would be taken again
+        assert all(one.item() == scalar and one.numpy().dtype == scalar.dtype for one in held)
