@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/ops/dropout.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
 
@@ -92,7 +93,12 @@ Tensor alpha_drop_(const Tensor& self, double p, bool train, bool features) {
   return add_(mul_(self, factor), shift);
 }
 
+}  // namespace
+
 Tensor dropout(const Tensor& input, double p, bool train) { return drop(input, p, train, false); }
+
+namespace {
+
 OP_FUNCTION(dropout, "dropout(input, p, train)",
             "Zeroes elements with probability p and scales the others by 1 / (1 - p).")
 Tensor dropout_(const Tensor& self, double p, bool train) { return drop_(self, p, train, false); }

@@ -303,6 +303,8 @@ from flambeau._C import greater_ as greater_
 from flambeau._C import greater_equal as greater_equal
 from flambeau._C import greater_equal_ as greater_equal_
 from flambeau._C import group_norm as group_norm
+from flambeau._C import gru as gru
+from flambeau._C import gru_cell as gru_cell
 from flambeau._C import gt as gt
 from flambeau._C import gt_ as gt_
 from flambeau._C import half as half
@@ -422,6 +424,8 @@ from flambeau._C import logit_ as logit_
 from flambeau._C import logspace as logspace
 from flambeau._C import logsumexp as logsumexp
 from flambeau._C import long as long
+from flambeau._C import lstm as lstm
+from flambeau._C import lstm_cell as lstm_cell
 from flambeau._C import lt as lt
 from flambeau._C import lt_ as lt_
 from flambeau.random import manual_seed as manual_seed
@@ -543,6 +547,10 @@ from flambeau._C import resolve_conj as resolve_conj
 from flambeau._C import resolve_neg as resolve_neg
 from flambeau._C import result_type as result_type
 from flambeau._C import rms_norm as rms_norm
+from flambeau._C import rnn_relu as rnn_relu
+from flambeau._C import rnn_relu_cell as rnn_relu_cell
+from flambeau._C import rnn_tanh as rnn_tanh
+from flambeau._C import rnn_tanh_cell as rnn_tanh_cell
 from flambeau._C import roll as roll
 from flambeau._C import rot90 as rot90
 from flambeau._C import round as round

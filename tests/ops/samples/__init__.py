@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (importing a family declares its entries)
     matmul,
     nn,
     random,
+    recurrent,
     reductions,
     shape,
     sorting,

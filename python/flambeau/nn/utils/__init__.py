@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.nn.utils import clip_grad, convert_parameters
+from flambeau.nn.utils import clip_grad, convert_parameters, rnn
 from flambeau.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -22,6 +22,7 @@ __all__ = [
     "convert_parameters",
     "get_total_norm",
     "parameters_to_vector",
+    "rnn",
     "skip_init",
     "vector_to_parameters",
 ]
