@@ -25,8 +25,6 @@ if _quiet:
 # this file itself uses no builtin of such a name.
 globals().update({_name: _value for _name, _value in vars(_C).items() if _name[0] != "_"})
 
-__version__ = "0.1.0"
-
 inf = 1e400
 nan = inf - inf
 pi = 3.141592653589793
@@ -47,9 +45,10 @@ from flambeau.autograd import (  # noqa: E402
 )
 from flambeau.functional import *  # noqa: E402, F403
 from flambeau.random import *  # noqa: E402, F403
+from flambeau.torch_version import __version__  # noqa: E402
 
 # Names whose packages are not loaded at once.
-_HOMES = {"save": "serialization", "load": "serialization"}
+_HOMES = {"save": "serialization", "load": "serialization", "compile": "compiler"}
 
 
 def __getattr__(name):

@@ -26,7 +26,7 @@ UInt16Tensor: Any
 UInt32Tensor: Any
 UInt64Tensor: Any
 from flambeau.storage import UntypedStorage as UntypedStorage
-__version__: str
+__version__: TorchVersion
 from flambeau._C import abs as abs
 from flambeau._C import abs_ as abs_
 from flambeau._C import absolute as absolute
@@ -81,6 +81,7 @@ from flambeau._C import arctan2_ as arctan2_
 from flambeau._C import arctan_ as arctan_
 from flambeau._C import arctanh as arctanh
 from flambeau._C import arctanh_ as arctanh_
+from flambeau._settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from flambeau._C import argmax as argmax
 from flambeau._C import argmin as argmin
 from flambeau._C import argsort as argsort
@@ -107,6 +108,7 @@ from flambeau import autograd as autograd
 from flambeau._C import avg_pool1d as avg_pool1d
 from flambeau._C import avg_pool2d as avg_pool2d
 from flambeau._C import avg_pool3d as avg_pool3d
+from flambeau import backends as backends
 from flambeau._C import baddbmm as baddbmm
 from flambeau._C import baddbmm_ as baddbmm_
 from flambeau._C import bartlett_window as bartlett_window
@@ -162,6 +164,9 @@ from flambeau._C import clip_ as clip_
 from flambeau._C import clone as clone
 from flambeau._C import column_stack as column_stack
 from flambeau._C import combinations as combinations
+from flambeau.compiler import compile as compile
+from flambeau._settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from flambeau import compiler as compiler
 from flambeau._C import complex as complex
 from flambeau._C import complex128 as complex128
 from flambeau._C import complex64 as complex64
@@ -209,6 +214,7 @@ from flambeau._C import diagonal as diagonal
 from flambeau._C import diagonal_scatter as diagonal_scatter
 from flambeau._C import diff as diff
 from flambeau._C import dist as dist
+from flambeau import distributed as distributed
 from flambeau._C import div as div
 from flambeau._C import div_ as div_
 from flambeau._C import divide as divide
@@ -293,7 +299,9 @@ from flambeau._C import geometric_ as geometric_
 from flambeau._C import ger as ger
 from flambeau._C import get_default_device as get_default_device
 from flambeau._C import get_default_dtype as get_default_dtype
+from flambeau._settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from flambeau._settings import get_device as get_device
+from flambeau._settings import get_float32_matmul_precision as get_float32_matmul_precision
 from flambeau._C import get_num_interop_threads as get_num_interop_threads
 from flambeau._C import get_num_threads as get_num_threads
 from flambeau.random import get_rng_state as get_rng_state
@@ -352,6 +360,7 @@ from flambeau._C import is_anomaly_check_nan_enabled as is_anomaly_check_nan_ena
 from flambeau._C import is_anomaly_enabled as is_anomaly_enabled
 from flambeau._settings import is_complex as is_complex
 from flambeau._C import is_conj as is_conj
+from flambeau._settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from flambeau._settings import is_floating_point as is_floating_point
 from flambeau._C import is_grad_enabled as is_grad_enabled
 from flambeau._settings import is_inference as is_inference
@@ -362,6 +371,7 @@ from flambeau._C import is_same_size as is_same_size
 from flambeau._C import is_signed as is_signed
 from flambeau._settings import is_storage as is_storage
 from flambeau._settings import is_tensor as is_tensor
+from flambeau._settings import is_warn_always_enabled as is_warn_always_enabled
 from flambeau._C import isclose as isclose
 from flambeau._C import isfinite as isfinite
 from flambeau._C import isin as isin
@@ -370,6 +380,7 @@ from flambeau._C import isnan as isnan
 from flambeau._C import isneginf as isneginf
 from flambeau._C import isposinf as isposinf
 from flambeau._C import isreal as isreal
+from flambeau import jit as jit
 from flambeau._C import kron as kron
 from flambeau._C import kthvalue as kthvalue
 from flambeau._C import l1_loss as l1_loss
@@ -580,11 +591,14 @@ from flambeau._C import set_anomaly_enabled as set_anomaly_enabled
 from flambeau._C import set_default_device as set_default_device
 from flambeau._C import set_default_dtype as set_default_dtype
 from flambeau._settings import set_default_tensor_type as set_default_tensor_type
+from flambeau._settings import set_deterministic_debug_mode as set_deterministic_debug_mode
+from flambeau._settings import set_float32_matmul_precision as set_float32_matmul_precision
 from flambeau.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from flambeau._C import set_num_interop_threads as set_num_interop_threads
 from flambeau._C import set_num_threads as set_num_threads
 from flambeau._tensor_str import set_printoptions as set_printoptions
 from flambeau.random import set_rng_state as set_rng_state
+from flambeau._settings import set_warn_always as set_warn_always
 from flambeau._C import sgn as sgn
 from flambeau._C import sgn_ as sgn_
 from flambeau._C import short as short
@@ -649,6 +663,7 @@ from flambeau._C import threshold as threshold
 from flambeau._C import threshold_ as threshold_
 from flambeau._C import tile as tile
 from flambeau._C import topk as topk
+from flambeau import torch_version as torch_version
 from flambeau._C import trace as trace
 from flambeau._C import transpose as transpose
 from flambeau._C import transpose_ as transpose_
@@ -677,11 +692,13 @@ from flambeau._C import unsafe_split as unsafe_split
 from flambeau._C import unsafe_split_with_sizes as unsafe_split_with_sizes
 from flambeau._C import unsqueeze as unsqueeze
 from flambeau._C import unsqueeze_ as unsqueeze_
+from flambeau._settings import use_deterministic_algorithms as use_deterministic_algorithms
 from flambeau import utils as utils
 from flambeau._C import vander as vander
 from flambeau._C import var as var
 from flambeau._C import var_mean as var_mean
 from flambeau._C import vdot as vdot
+from flambeau import version as version
 from flambeau._C import view_as_complex as view_as_complex
 from flambeau._C import view_as_real as view_as_real
 from flambeau._C import view_copy as view_copy

@@ -11,17 +11,28 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 __all__ = [
+    "_assert",
+    "are_deterministic_algorithms_enabled",
+    "compiled_with_cxx11_abi",
     "finfo",
+    "get_deterministic_debug_mode",
     "get_device",
+    "get_float32_matmul_precision",
     "iinfo",
     "is_complex",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point",
     "is_inference",
     "is_storage",
     "is_tensor",
+    "is_warn_always_enabled",
     "numel",
     "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_warn_always",
     "typename",
+    "use_deterministic_algorithms",
 ]
 
 
@@ -128,3 +139,81 @@ def set_default_tensor_type(t: Any) -> None:
     if kind not in by_name:
         raise TypeError(f"only floating-point types are supported as the default type, got {name}")
     _C.set_default_dtype(getattr(_C, by_name[kind]))
+
+
+# Permissions and demands about how results are computed -------------------------------------------
+_deterministic = {"mode": 0, "warn_always": 0}
+_PRECISIONS = ("highest", "high", "medium")
+_matmul_precision = "highest"
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Demands results that are the same in every run, which those of ops on the CPU always are."""
+    _deterministic["mode"] = 0 if not mode else 1 if warn_only else 2
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether the same results are demanded of every run."""
+    return _deterministic["mode"] > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether an op that gives other results in another run is to warn instead of raising."""
+    return _deterministic["mode"] == 1
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Sets the same by a number or a word: 0 "default", 1 "warn", 2 "error"."""
+    words = {"default": 0, "warn": 1, "error": 2}
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    mode = words.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn` or `error`, but got "
+            f"{debug_mode}"
+        )
+    _deterministic["mode"] = mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """0 where nothing is demanded, 1 to warn, 2 to raise."""
+    return _deterministic["mode"]
+
+
+def set_warn_always(b: bool) -> None:
+    """Sets whether a warning that is given once is given every time."""
+    _deterministic["warn_always"] = int(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Whether a warning that is given once is given every time."""
+    return bool(_deterministic["warn_always"])
+
+
+def get_float32_matmul_precision() -> str:
+    """How exact products of single precision have to be: "highest", "high" or "medium"."""
+    return _matmul_precision
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allows products of single precision to be less exact; they may stay more exact."""
+    global _matmul_precision
+    if precision not in _PRECISIONS:
+        raise RuntimeError(
+            f"Float32 matmul precision must be one of {', '.join(_PRECISIONS)}, got {precision}"
+        )
+    _matmul_precision = precision
+    from flambeau.backends import cuda
+
+    cuda.matmul.allow_tf32 = precision != "highest"
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: the core's strings are those of C++11."""
+    return True
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raises AssertionError unless `condition` holds."""
+    assert condition, message

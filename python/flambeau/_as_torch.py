@@ -1,0 +1,93 @@
+"""Makes `import torch` mean Flambeau in this process, submodules included.
+
+A finder in front of Python's own answers for `torch` and everything below it with the module of
+the same name in this package, the very same object; an installed PyTorch is neither loaded nor
+touched. What Flambeau does not have stays missing, and the error says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+    from typing import Any
+
+_PACKAGE = __name__.partition(".")[0]
+_ALIAS = "torch"
+
+
+def _own_name(name: str) -> str:
+    """The name in this package of a module of torch."""
+    return _PACKAGE + name[len(_ALIAS) :]
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of torch in this package, and loads them by handing them over."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _ALIAS and not fullname.startswith(f"{_ALIAS}."):
+            return None
+        own = _own_name(fullname)
+        try:
+            module = importlib.import_module(own)
+        except ModuleNotFoundError as error:
+            if error.name is None or not own.startswith(error.name):
+                raise
+            raise ModuleNotFoundError(
+                f"No module named '{fullname}': Flambeau stands for torch in this process, and has "
+                "no such module",
+                name=fullname,
+            ) from None
+        return importlib.machinery.ModuleSpec(
+            fullname, self, is_package=hasattr(module, "__path__"), loader_state=module.__spec__
+        )
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return sys.modules[_own_name(spec.name)]
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has just put the alias's spec in place of the module's own.
+        spec = module.__spec__
+        if spec is not None and spec.loader is self:
+            module.__spec__ = spec.loader_state
+
+
+def _in_spawned_children() -> None:
+    """Makes worker processes that start from a fresh interpreter do the same."""
+    from multiprocessing import spawn
+
+    original = spawn.get_command_line
+
+    def get_command_line(**kwargs: Any) -> list[str]:
+        command = original(**kwargs)
+        if "-c" in command:
+            program = command.index("-c") + 1
+            command[program] = f"from {__name__} import install; install(); {command[program]}"
+        return command
+
+    spawn.get_command_line = get_command_line
+
+
+def install() -> None:
+    """Puts Flambeau in the place of torch for the rest of this process.
+
+    Raises RuntimeError when another torch has been imported already: two libraries under one name
+    would exchange objects that neither knows.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    package = importlib.import_module(_PACKAGE)
+    if sys.modules.get(_ALIAS, package) is not package:
+        raise RuntimeError(
+            "install: torch has been imported already; put Flambeau in its place before that"
+        )
+    sys.meta_path.insert(0, _Finder())
+    _in_spawned_children()

@@ -1,0 +1,81 @@
+"""Settings for convolutions on CUDA.
+
+`benchmark` and `allow_tf32` are permissions: Flambeau computes single precision in single
+precision, with the algorithm it knows to be good for the shapes, whether they are given or not.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+
+from flambeau import cuda
+from flambeau.backends._flags import changed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["flags", "is_acceptable", "is_available", "set_flags", "version"]
+
+enabled = True
+benchmark = False
+deterministic = False
+allow_tf32 = True
+benchmark_limit: int | None = 10
+
+
+def is_available() -> bool:
+    """Whether convolutions on CUDA can be computed."""
+    return cuda.is_available()
+
+
+def is_acceptable(tensor: Any) -> bool:
+    """Whether `tensor` is one that convolutions on CUDA take."""
+    return bool(enabled and is_available() and tensor.is_cuda and tensor.is_floating_point())
+
+
+def version() -> None:
+    """The version of cuDNN, None: no part of Flambeau is compiled against one."""
+    return None
+
+
+def set_flags(
+    _enabled: bool | None = None,
+    _benchmark: bool | None = None,
+    _benchmark_limit: int | None = None,
+    _deterministic: bool | None = None,
+    _allow_tf32: bool | None = None,
+) -> tuple[Any, ...]:
+    """Sets what is not None; gives back all settings as they were before."""
+    module = sys.modules[__name__]
+    new = {
+        "enabled": _enabled,
+        "benchmark": _benchmark,
+        "benchmark_limit": _benchmark_limit,
+        "deterministic": _deterministic,
+        "allow_tf32": _allow_tf32,
+    }
+    before = tuple(getattr(module, name) for name in new)
+    for name, value in new.items():
+        if value is not None:
+            setattr(module, name, value)
+    return before
+
+
+def flags(
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+) -> AbstractContextManager[None]:
+    """A context in which the settings are these."""
+    return changed(
+        sys.modules[__name__],
+        enabled=enabled,
+        benchmark=benchmark,
+        benchmark_limit=benchmark_limit,
+        deterministic=deterministic,
+        allow_tf32=allow_tf32,
+    )

@@ -1,0 +1,120 @@
+"""`python -m flambeau` runs programs written for PyTorch: torch means Flambeau, wherever it is
+imported from, and what is missing is said to be missing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE_FOLDER = str(Path(__file__).parents[2] / "python")
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """What `python -m flambeau` with these arguments does."""
+    return subprocess.run(
+        [sys.executable, "-m", "flambeau", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": PACKAGE_FOLDER},
+    )
+
+
+def output(*arguments: str, cwd: Path | None = None) -> str:
+    result = run(*arguments, cwd=cwd)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_every_way_to_import_a_module_gives_the_one_module():
+    program = """
+import sys
+import torch, flambeau
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+from torch import optim
+import torch.optim.lr_scheduler
+assert torch is flambeau
+assert nn is flambeau.nn and F is flambeau.nn.functional is sys.modules["torch.nn.functional"]
+assert DataLoader is flambeau.utils.data.DataLoader
+assert optim.lr_scheduler is torch.optim.lr_scheduler
+assert nn.__name__ == "flambeau.nn" and nn.__spec__.name == "flambeau.nn"
+print(isinstance(nn.Linear(1, 1).weight, torch.Tensor))
+"""
+    assert output("-c", program) == "True"
+
+
+def test_a_script_sees_its_arguments_its_folder_and_its_name(tmp_path: Path):
+    (tmp_path / "neighbour.py").write_text("import torch\nanswer = torch.arange(3).sum().item()\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, neighbour\nprint(__name__, sys.argv[1:], neighbour.answer, __file__)\n"
+    )
+    expected = f"__main__ ['--lr', '0.1'] 3 {script}"
+    assert output(str(script), "--lr", "0.1") == expected
+
+
+def test_a_module_runs_as_with_dash_m(tmp_path: Path):
+    (tmp_path / "tool.py").write_text(
+        "import sys, torch\nprint(__name__, sys.argv[1:], torch.ones(2).sum().item())\n"
+    )
+    assert output("-m", "tool", "x", cwd=tmp_path) == "__main__ ['x'] 2.0"
+
+
+@pytest.mark.parametrize(
+    "line, error",
+    [
+        ("import torch.no_such_module", "No module named 'torch.no_such_module'"),
+        ("from torch.nn import NoSuchLayer", "cannot import name 'NoSuchLayer' from 'flambeau.nn'"),
+        ("import torch; torch.no_such_op", "module 'flambeau' has no attribute 'no_such_op'"),
+    ],
+)
+def test_a_missing_name_raises_an_error_that_says_so(line: str, error: str):
+    result = run("-c", line)
+    assert result.returncode == 1
+    assert error in result.stderr.splitlines()[-1]
+
+
+def test_an_error_inside_a_module_is_not_taken_for_a_missing_module():
+    program = """
+import flambeau, sys
+sys.modules["flambeau.broken"] = None
+try:
+    import torch.broken
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    assert output("-c", program) == "torch.broken"
+
+
+def test_processes_that_start_afresh_import_the_same_torch(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import multiprocessing
+import torch
+
+def name(_):
+    return torch.__name__
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(name, [0]))
+"""
+    )
+    assert output(str(script)) == "['flambeau']"
+
+
+def test_the_exit_status_is_that_of_the_program(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text("raise SystemExit(7)\n")
+    assert run(str(script)).returncode == 7
+    assert run("no_such_script.py").returncode == 2
+    assert run().returncode == 2

@@ -1,0 +1,80 @@
+"""Versions, settings of backends, and what programs ask about compilers and other processes."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+
+
+def test_the_version_compares_by_its_numbers():
+    version = torch.__version__
+    assert version >= "2.9" and version > (1, 13) and version < "3.0.0a1" and version != "2.0"
+    assert not version < "2.9.1" and version == version[:4] and "flambeau" in version
+    assert torch.version.__version__ is version and torch.version.cuda is None
+    assert isinstance(version, str) and int(version.split(".")[0]) == 2
+
+
+def test_settings_hold_within_a_context_and_are_put_back():
+    cudnn = torch.backends.cudnn
+    assert (cudnn.enabled, cudnn.benchmark, cudnn.deterministic) == (True, False, False)
+    with cudnn.flags(enabled=False, benchmark=True):
+        assert (cudnn.enabled, cudnn.benchmark) == (False, True)
+    assert (cudnn.enabled, cudnn.benchmark) == (True, False)
+    before = cudnn.set_flags(_benchmark=True)
+    assert cudnn.benchmark and before[1] is False
+    cudnn.set_flags(*before)
+    with torch.backends.cuda.sdp_kernel(enable_flash=False):
+        assert not torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.cuda.flash_sdp_enabled()
+
+
+def test_what_is_there_is_told_truly():
+    assert torch.backends.mkldnn.is_available() and torch.backends.openmp.is_available()
+    assert not torch.backends.mps.is_available() and not torch.backends.mkl.is_available()
+    assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
+    assert not torch.distributed.is_available() and not torch.distributed.is_initialized()
+    with pytest.raises(AttributeError, match="one process"):
+        torch.distributed.init_process_group("gloo")
+
+
+def test_the_precision_of_products_is_one_of_three_words():
+    assert torch.get_float32_matmul_precision() == "highest"
+    torch.set_float32_matmul_precision("high")
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    assert not torch.backends.cuda.matmul.allow_tf32
+    with pytest.raises(RuntimeError, match="precision"):
+        torch.set_float32_matmul_precision("low")
+
+
+def test_determinism_is_demanded_and_reported():
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    assert torch.are_deterministic_algorithms_enabled()
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.set_deterministic_debug_mode("error")
+    assert torch.get_deterministic_debug_mode() == 2
+    torch.use_deterministic_algorithms(False)
+    assert not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(RuntimeError, match="debug_mode"):
+        torch.set_deterministic_debug_mode("sometimes")
+
+
+def test_marks_for_compilers_leave_functions_as_they_are():
+    def function(x: int) -> int:
+        return x + 1
+
+    assert torch.jit.ignore(function) is function and torch.jit.unused(function) is function
+    assert torch.jit.ignore(drop=True)(function) is function
+    assert torch.compiler.disable(function) is function
+    assert torch.compiler.disable()(function) is function
+    assert not torch.jit.is_scripting() and not torch.compiler.is_compiling()
+    assert torch.jit.isinstance([1, 2], list[int]) and not torch.jit.isinstance([1, "a"], list[int])
+    assert torch.jit.isinstance({"a": (1, 2.0)}, dict[str, tuple[int, float]])
+    assert torch.compile(function, mode="max-autotune")(1) == 2
+    assert torch.compile(dynamic=True)(function) is function
+    assert torch.jit.script(function)(1) == 2
+    with pytest.raises(RuntimeError, match="both"):
+        torch.compile(function, mode="default", options={})
+    with pytest.raises(AttributeError):
+        torch.jit.trace(function, (1,))
