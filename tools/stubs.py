@@ -311,7 +311,7 @@ def core_stub() -> str:
         elif callable(value):
             lines.append(f"def {name}(*args: Any, **kwargs: Any) -> Any: ...")
         elif type(value).__module__ in ("torch", "flambeau", "flambeau._C"):
-            lines.append(f"{name}: {type(value).__name__}")
+            lines.append(f"{name}: {'float' if isinstance(value, float) else 'str'}")
         else:
             lines.append(f"{name}: Any")
     lines.append("TensorBase = Tensor")
@@ -350,7 +350,7 @@ def package_stub() -> str:
         elif comes_from_package(value):
             lines.append(f"from {value.__module__} import {value.__name__} as {name}")
         elif isinstance(value, (float, str)):
-            lines.append(f"{name}: {type(value).__name__}")
+            lines.append(f"{name}: {'float' if isinstance(value, float) else 'str'}")
         else:
             lines.append(f"{name}: {value if value is None else 'Any'}")
     return "\n".join(lines) + "\n"

@@ -26,7 +26,7 @@ UInt16Tensor: Any
 UInt32Tensor: Any
 UInt64Tensor: Any
 from flambeau.storage import UntypedStorage as UntypedStorage
-__version__: TorchVersion
+__version__: str
 from flambeau._C import abs as abs
 from flambeau._C import abs_ as abs_
 from flambeau._C import absolute as absolute
