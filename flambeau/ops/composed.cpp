@@ -1,5 +1,6 @@
 // Ops that are short compositions of others: complex numbers from parts, differences, distances,
 // membership, combinations and window functions. Their derivatives come from what they call.
+#include <cmath>
 #include <numbers>
 
 #include "flambeau/autograd/meta.h"
@@ -198,6 +199,27 @@ Tensor blackman_window(int64_t window_length, bool periodic, const Options& opti
 }
 OP_FUNCTION(blackman_window, "blackman_window(window_length, periodic=True, **options)",
             "The Blackman window: a sum of three cosines.")
+
+Tensor kaiser_window(int64_t window_length, bool periodic, double beta, const Options& options) {
+  window_angles("kaiser_window", window_length, periodic, options);  // checks
+  Tensor window = ones(IntSpan{window_length}, {.dtype = DType::float64, .device = Device()});
+  const int64_t last = periodic ? window_length : window_length - 1;
+  for (int64_t k = 0; k < window_length && last > 0; ++k) {
+    const double x = 2.0 * static_cast<double>(k) / static_cast<double>(last) - 1;
+    const double inner = beta * std::sqrt(std::max(0.0, 1 - x * x));
+    window.data<double>()[k] = std::cyl_bessel_i(0, inner) / std::cyl_bessel_i(0, std::fabs(beta));
+  }
+  const Tensor cast = to(window, options.device_or_default(), options.dtype_or(default_dtype()),
+                         false, false, std::nullopt);
+  return finished(cast, options);
+}
+Tensor kaiser_window_default(int64_t window_length, bool periodic, const Options& options) {
+  return kaiser_window(window_length, periodic, 12.0, options);
+}
+OP_FUNCTION(kaiser_window_default, "kaiser_window(window_length, periodic=True, **options)",
+            "The Kaiser window with beta 12.")
+OP_FUNCTION(kaiser_window, "kaiser_window(window_length, periodic, beta, **options)",
+            "The Kaiser window: the modified Bessel function of a semicircle.")
 
 }  // namespace
 }  // namespace flambeau

@@ -80,6 +80,7 @@ StoragePtr make_storage(size_t bytes, Device device) {
   if (device.is_cuda() && device.index < 0) {
     device.index = static_cast<int8_t>(device_runtime(device.type).current_device());
   }
+  if (device.is_cpu()) device.index = -1;  // there is one: cpu:0 is cpu
   return make_intrusive<Storage>(bytes, device, owner);
 }
 

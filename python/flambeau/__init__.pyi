@@ -119,6 +119,7 @@ from flambeau._C import bfloat16 as bfloat16
 from flambeau._C import bilinear as bilinear
 from flambeau._C import binary_cross_entropy as binary_cross_entropy
 from flambeau._C import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from flambeau._C import bincount as bincount
 from flambeau._C import bitwise_and as bitwise_and
 from flambeau._C import bitwise_and_ as bitwise_and_
 from flambeau._C import bitwise_left_shift as bitwise_left_shift
@@ -138,10 +139,12 @@ from flambeau._C import bool as bool
 from flambeau.functional import broadcast_shapes as broadcast_shapes
 from flambeau._C import broadcast_tensors as broadcast_tensors
 from flambeau._C import broadcast_to as broadcast_to
+from flambeau._C import bucketize as bucketize
 from flambeau._C import can_cast as can_cast
 from flambeau._C import cartesian_prod as cartesian_prod
 from flambeau._C import cat as cat
 from flambeau._C import cauchy_ as cauchy_
+from flambeau._statistics import cdist as cdist
 from flambeau._C import cdouble as cdouble
 from flambeau._C import ceil as ceil
 from flambeau._C import ceil_ as ceil_
@@ -186,12 +189,14 @@ from flambeau._C import conv_transpose3d as conv_transpose3d
 from flambeau._C import copy_ as copy_
 from flambeau._C import copysign as copysign
 from flambeau._C import copysign_ as copysign_
+from flambeau._C import corrcoef as corrcoef
 from flambeau._C import cos as cos
 from flambeau._C import cos_ as cos_
 from flambeau._C import cosh as cosh
 from flambeau._C import cosh_ as cosh_
 from flambeau._C import cosine_similarity as cosine_similarity
 from flambeau._C import count_nonzero as count_nonzero
+from flambeau._C import cov as cov
 from flambeau._C import cross as cross
 from flambeau._C import cross_entropy_loss as cross_entropy_loss
 from flambeau import cuda as cuda
@@ -201,6 +206,7 @@ from flambeau._C import cumprod as cumprod
 from flambeau._C import cumprod_ as cumprod_
 from flambeau._C import cumsum as cumsum
 from flambeau._C import cumsum_ as cumsum_
+from flambeau._statistics import cumulative_trapezoid as cumulative_trapezoid
 from flambeau._C import default_generator as default_generator
 from flambeau._C import deg2rad as deg2rad
 from flambeau._C import deg2rad_ as deg2rad_
@@ -284,6 +290,7 @@ from flambeau._C import fmod_ as fmod_
 from flambeau.random import fork_rng as fork_rng
 from flambeau._C import frac as frac
 from flambeau._C import frac_ as frac_
+from flambeau._C import frexp as frexp
 from flambeau._C import from_dlpack as from_dlpack
 from flambeau._C import from_numpy as from_numpy
 from flambeau._C import frombuffer as frombuffer
@@ -306,6 +313,7 @@ from flambeau._C import get_num_interop_threads as get_num_interop_threads
 from flambeau._C import get_num_threads as get_num_threads
 from flambeau.random import get_rng_state as get_rng_state
 from flambeau._C import glu as glu
+from flambeau._statistics import gradient as gradient
 from flambeau._C import greater as greater
 from flambeau._C import greater_ as greater_
 from flambeau._C import greater_equal as greater_equal
@@ -328,6 +336,9 @@ from flambeau._C import hardtanh as hardtanh
 from flambeau._C import hardtanh_ as hardtanh_
 from flambeau._C import heaviside as heaviside
 from flambeau._C import heaviside_ as heaviside_
+from flambeau._C import histc as histc
+from flambeau._C import histogram as histogram
+from flambeau._statistics import histogramdd as histogramdd
 from flambeau._C import hsplit as hsplit
 from flambeau._C import hstack as hstack
 from flambeau._C import huber_loss as huber_loss
@@ -381,6 +392,7 @@ from flambeau._C import isneginf as isneginf
 from flambeau._C import isposinf as isposinf
 from flambeau._C import isreal as isreal
 from flambeau import jit as jit
+from flambeau._C import kaiser_window as kaiser_window
 from flambeau._C import kron as kron
 from flambeau._C import kthvalue as kthvalue
 from flambeau._C import l1_loss as l1_loss
@@ -465,6 +477,7 @@ from flambeau._C import minimum_ as minimum_
 from flambeau._C import mish as mish
 from flambeau._C import mish_ as mish_
 from flambeau._C import mm as mm
+from flambeau._C import mode as mode
 from flambeau._C import moveaxis as moveaxis
 from flambeau._C import movedim as movedim
 from flambeau._C import mse_loss as mse_loss
@@ -480,6 +493,7 @@ from flambeau._C import nan_to_num as nan_to_num
 from flambeau._C import nan_to_num_ as nan_to_num_
 from flambeau._C import nanmean as nanmean
 from flambeau._C import nanmedian as nanmedian
+from flambeau._C import nanquantile as nanquantile
 from flambeau._C import nansum as nansum
 from flambeau._C import narrow as narrow
 from flambeau._C import narrow_copy as narrow_copy
@@ -512,6 +526,7 @@ from flambeau._C import outer as outer
 from flambeau import overrides as overrides
 from flambeau._C import pad as pad
 from flambeau._C import pairwise_distance as pairwise_distance
+from flambeau._C import pdist as pdist
 from flambeau._C import permute as permute
 from flambeau._C import permute_copy as permute_copy
 pi: float
@@ -528,6 +543,7 @@ from flambeau._C import prod as prod
 from flambeau._C import promote_types as promote_types
 from flambeau._C import put as put
 from flambeau._C import put_ as put_
+from flambeau._C import quantile as quantile
 from flambeau._C import rad2deg as rad2deg
 from flambeau._C import rad2deg_ as rad2deg_
 from flambeau._C import rand as rand
@@ -550,6 +566,8 @@ from flambeau._C import relu6_ as relu6_
 from flambeau._C import relu_ as relu_
 from flambeau._C import remainder as remainder
 from flambeau._C import remainder_ as remainder_
+from flambeau._C import renorm as renorm
+from flambeau._C import renorm_ as renorm_
 from flambeau._C import repeat_interleave as repeat_interleave
 from flambeau._C import reshape as reshape
 from flambeau._C import resize_ as resize_
@@ -580,6 +598,7 @@ from flambeau._C import scatter_add as scatter_add
 from flambeau._C import scatter_add_ as scatter_add_
 from flambeau._C import scatter_reduce as scatter_reduce
 from flambeau._C import scatter_reduce_ as scatter_reduce_
+from flambeau._C import searchsorted as searchsorted
 from flambeau.random import seed as seed
 from flambeau._C import select as select
 from flambeau._C import select_scatter as select_scatter
@@ -667,6 +686,8 @@ from flambeau import torch_version as torch_version
 from flambeau._C import trace as trace
 from flambeau._C import transpose as transpose
 from flambeau._C import transpose_ as transpose_
+from flambeau._statistics import trapezoid as trapezoid
+from flambeau._statistics import trapz as trapz
 from flambeau._C import tril as tril
 from flambeau._C import tril_ as tril_
 from flambeau._C import tril_indices as tril_indices
@@ -686,7 +707,9 @@ from flambeau._C import uint8 as uint8
 from flambeau._C import unbind as unbind
 from flambeau._C import unflatten as unflatten
 from flambeau._C import uniform_ as uniform_
-from flambeau._C import unravel_index as unravel_index
+from flambeau._statistics import unique as unique
+from flambeau._statistics import unique_consecutive as unique_consecutive
+from flambeau._statistics import unravel_index as unravel_index
 from flambeau._C import unsafe_chunk as unsafe_chunk
 from flambeau._C import unsafe_split as unsafe_split
 from flambeau._C import unsafe_split_with_sizes as unsafe_split_with_sizes

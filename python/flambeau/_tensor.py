@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 import flambeau
-from flambeau import _C, _utils
+from flambeau import _C, _statistics, _utils
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -381,6 +381,8 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     unflatten,
     dim_order,
     record_stream,
+    _statistics.unique,
+    _statistics.unique_consecutive,
 )
 
 

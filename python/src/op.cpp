@@ -209,8 +209,28 @@ PyObject* call_family(const Family& family, const Call& call) {
   return Py_NewRef(call.args[0]);
 }
 
+// Keywords are told apart by identity. Those out of a dictionary that was read from somewhere need
+// not be interned, and are replaced by their interned twins.
+Object interned_names(PyObject* kwnames) {
+  const Py_ssize_t count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  bool interned = true;
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    interned &= PyUnicode_CHECK_INTERNED(PyTuple_GET_ITEM(kwnames, k)) != 0;
+  }
+  if (interned) return {};
+  Object names = check(PyTuple_New(count));
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    PyObject* name = Py_NewRef(PyTuple_GET_ITEM(kwnames, k));
+    PyUnicode_InternInPlace(&name);
+    PyTuple_SET_ITEM(names.get(), k, name);
+  }
+  return names;
+}
+
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
+    const Object names = interned_names(kwnames);
+    if (names) kwnames = names.get();
     const Call call{args, PyVectorcall_NARGS(nargsf), kwnames};
     const Family& family = *reinterpret_cast<OpObject*>(self)->family;
     if (modes_active() || any_override(call)) [[unlikely]]

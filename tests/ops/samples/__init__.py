@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (importing a family declares its entries)
     shape,
     sorting,
     spatial,
+    statistics,
     storage,
     unary,
     views,

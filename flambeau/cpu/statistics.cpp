@@ -1,0 +1,126 @@
+// CPU kernels of counting and ordering. They are bound by memory and branches, which wider
+// instructions do not help, so they are compiled once.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "flambeau/base/parallel.h"
+#include "flambeau/kernels/statistics.h"
+#include "flambeau/tensor/dtype.h"
+
+namespace flambeau::cpu {
+namespace {
+
+constexpr DTypeSet wide = DTypeSet(DType::int64) | DType::float32 | DType::float64;
+
+// Comparisons are written so that NaN counts as larger than all numbers.
+template <class T, class At>
+int64_t place_of(T value, int64_t count, bool right, const At& at) {
+  int64_t first = 0, last = count;
+  while (first < last) {
+    const int64_t middle = first + (last - first) / 2;
+    const T here = at(middle);
+    if (right ? !(here > value) : !(here >= value)) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return first;
+}
+
+void searchsorted_kernel(const Tensor& boundaries, const Tensor& values, const Tensor& sorter,
+                         const Tensor& out, bool right) {
+  const int64_t count = boundaries.dim() > 0 ? boundaries.sizes().back() : 0;
+  const bool one_row = boundaries.dim() == 1;
+  const int64_t row = one_row || values.dim() == 0 ? values.numel() : values.sizes().back();
+  if (values.numel() == 0) return;
+  dispatch<wide>("searchsorted_out_cpu", values.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* all = boundaries.data<T>();
+    const T* x = values.data<T>();
+    const int64_t* order = sorter.defined() ? sorter.data<int64_t>() : nullptr;
+    int64_t* y = out.data<int64_t>();
+    parallel_for(0, values.numel(), default_grain / 32, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t start = one_row ? 0 : i / row * count;
+        const T* b = all + start;
+        if (order) {
+          const int64_t* at = order + start;
+          y[i] = place_of(x[i], count, right, [&](int64_t k) { return b[at[k]]; });
+        } else {
+          y[i] = place_of(x[i], count, right, [&](int64_t k) { return b[k]; });
+        }
+      }
+    });
+  });
+}
+
+void bincount_kernel(const Tensor& positions, const Tensor& weights, const Tensor& counts) {
+  const int64_t* at = positions.data<int64_t>();
+  const int64_t n = positions.numel();
+  if (!weights.defined()) {
+    int64_t* count = counts.data<int64_t>();
+    for (int64_t i = 0; i < n; ++i) ++count[at[i]];
+    return;
+  }
+  dispatch<wide>("bincount_cpu", counts.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* count = counts.data<T>();
+    const T* weight = weights.data<T>();
+    for (int64_t i = 0; i < n; ++i) count[at[i]] += weight[i];
+  });
+}
+
+void row_order_kernel(const Tensor& rows, const Tensor& order) {
+  const int64_t n = rows.size(0), width = rows.size(1);
+  int64_t* at = order.data<int64_t>();
+  std::iota(at, at + n, int64_t{0});
+  constexpr DTypeSet stored = DTypeSet(DType::int64) | DType::float64;
+  dispatch<stored>("unique_dim", rows.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = rows.data<T>();
+    std::stable_sort(at, at + n, [x, width](int64_t a, int64_t b) {
+      const T *one = x + a * width, *two = x + b * width;
+      for (int64_t k = 0; k < width; ++k) {
+        if (one[k] < two[k]) return true;
+        if (one[k] > two[k]) return false;
+        // A NaN stands behind every number, so that this is an order.
+        if (one[k] == one[k] && two[k] != two[k]) return true;
+        if (one[k] != one[k] && two[k] == two[k]) return false;
+      }
+      return false;
+    });
+  });
+}
+
+void frexp_kernel(const TensorIter& iter) {
+  dispatch<dtypes::Floating>("frexp", iter.dtypes[2], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_row(
+        iter,
+        [](char** data, const int64_t* strides, int64_t n) {
+          for (int64_t i = 0; i < n; ++i) {
+            const auto x =
+                static_cast<ComputeType<T>>(*reinterpret_cast<const T*>(data[2] + i * strides[2]));
+            int exponent = 0;
+            const auto fraction = std::frexp(x, &exponent);
+            *reinterpret_cast<T*>(data[0] + i * strides[0]) = static_cast<T>(fraction);
+            const bool finite = std::isfinite(x);
+            *reinterpret_cast<int32_t*>(data[1] + i * strides[1]) = finite ? exponent : 0;
+          }
+        },
+        8);
+  });
+}
+
+const bool filled = [] {
+  kernels::searchsorted.fill(DeviceType::cpu, searchsorted_kernel);
+  kernels::bincount.fill(DeviceType::cpu, bincount_kernel);
+  kernels::row_order.fill(DeviceType::cpu, row_order_kernel);
+  kernels::frexp.fill(DeviceType::cpu, frexp_kernel);
+  return true;
+}();
+
+}  // namespace
+}  // namespace flambeau::cpu

@@ -1,0 +1,24 @@
+// The slots of counting, ordering by rows, and distances between points. Tensors are contiguous
+// unless a line says otherwise; the ops around them have widened dtypes to those named here.
+#pragma once
+
+#include "flambeau/kernels/slot.h"
+#include "flambeau/tensor/tensor.h"
+#include "flambeau/tensor/tensor_iter.h"
+
+namespace flambeau::kernels {
+
+// Where each value would stand among ascending boundaries, which are one row for all values or one
+// a row of values. int64, float32 or float64; `sorter` (int64) may be undefined; `out` is int64.
+SLOT(searchsorted, void(const Tensor& boundaries, const Tensor& values, const Tensor& sorter,
+                        const Tensor& out, bool right))
+// counts[positions[i]] += weights[i], or one. Positions are int64 and in range; counts are zeros.
+SLOT(bincount, void(const Tensor& positions, const Tensor& weights, const Tensor& counts))
+// The indices (int64) that put the rows of a matrix of int64 or float64 in lexicographic order.
+SLOT(row_order, void(const Tensor& rows, const Tensor& order))
+// Fraction and power of two (int32) of each element: two outputs, one input.
+SLOT(frexp, void(const TensorIter& iter))
+// out[b, i, j]: the p-distance of x1[b, i, :] and x2[b, :, j]; float32 or float64.
+SLOT(cdist, void(const Tensor& x1, const Tensor& x2, const Tensor& out, double p))
+
+}  // namespace flambeau::kernels

@@ -1,0 +1,318 @@
+// Counting elements: places among boundaries, counts of integers, histograms.
+#include <cmath>
+
+#include "flambeau/kernels/statistics.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+// --- Places among boundaries ---------------------------------------------------------------------
+
+constexpr DTypeSet searchable = dtypes::Floating | dtypes::Signed | DType::uint8;
+
+// Integers are searched as int64, 16-bit floats as float32: the kernel has three forms.
+Tensor searchable_form(const Tensor& x, DType dtype) {
+  const DType wide = is_integral(dtype)        ? DType::int64
+                     : dtype == DType::float64 ? DType::float64
+                                               : DType::float32;
+  return contiguous(to(detach(x), wide));
+}
+
+bool on_the_right(bool right, std::optional<std::string_view> side) {
+  if (!side) return right;
+  CHECK(*side == "left" || *side == "right", RuntimeError,
+        "torch.searchsorted(): side can only be 'left' or 'right' but got {}", *side);
+  CHECK(!right || *side == "right", RuntimeError,
+        "torch.searchsorted(): side and right can't be set to opposites, got side of {} while "
+        "right was True",
+        *side);
+  return *side == "right";
+}
+
+void check_sorter(const Tensor& boundaries, const Tensor& sorter) {
+  if (!sorter.defined()) return;
+  CHECK(sorter.device() == boundaries.device(), RuntimeError,
+        "torch.searchsorted(): sorter and boundary tensors should have same device type, but got "
+        "sorter tensor device type {} and boundary tensor device type {}",
+        sorter.device(), boundaries.device());
+  CHECK(sorter.sizes() == boundaries.sizes(), RuntimeError,
+        "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+        "tensor {}and got sorter tensor {}",
+        boundaries.sizes(), sorter.sizes());
+  CHECK(sorter.dtype() == DType::int64, RuntimeError,
+        "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+        sorter.dtype());
+  if (sorter.numel() == 0 || sorter.device_type() == DeviceType::meta) return;
+  const int64_t low = item(amin(sorter, std::nullopt, false)).to_int();
+  const int64_t high = item(amax(sorter, std::nullopt, false)).to_int();
+  CHECK(low >= 0 && high < sorter.sizes().back(), RuntimeError,
+        "torch.searchsorted(): sorter index out of range");
+}
+
+void check_search(const Tensor& boundaries, const Tensor& values, bool is_number) {
+  CHECK(boundaries.device() == values.device(), RuntimeError,
+        "torch.searchsorted(): boundaries and input value tensors should have same device type, "
+        "but got boundaries tensor device type {} and input value tensor device type {}",
+        boundaries.device(), values.device());
+  CHECK(values.dim() > 0 || (boundaries.dim() == 1 && values.numel() == 1), RuntimeError,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension "
+        "is 1, but we got boundaries tensor dim({}) and input value's dim({}) numel({})",
+        boundaries.dim(), values.dim(), values.numel());
+  CHECK(boundaries.dim() != 0, RuntimeError,
+        "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+        "dimension");
+  const auto but_last = [](const Tensor& x) { return IntSpan(x.sizes().data(), x.dim() - 1); };
+  CHECK(boundaries.dim() == 1 ||
+            (boundaries.dim() == values.dim() && but_last(boundaries) == but_last(values)),
+        RuntimeError,
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
+        "of boundaries tensor and input value tensor must match, but we got boundaries tensor {} "
+        "and input value tensor {}",
+        boundaries.sizes(), values.sizes());
+  const DType asked = is_number ? boundaries.dtype() : values.dtype();
+  for (const DType dtype : {boundaries.dtype(), asked}) {
+    CHECK(searchable.has(dtype), NotImplementedError,
+          "\"searchsorted_out_cpu\" not implemented for '{}'", dtype_legacy_name(dtype));
+  }
+}
+
+Tensor places(const Tensor& boundaries, const Tensor& values, const Tensor& sorter, bool out_int32,
+              bool right, bool is_number) {
+  check_search(boundaries, values, is_number);
+  check_sorter(boundaries, sorter);
+  ResultType type;
+  type.add(boundaries);
+  type.add(values);
+  const Tensor sorted_in = searchable_form(boundaries, type.get());
+  const Tensor x = searchable_form(values, type.get());
+  Tensor out = make_tensor(values.sizes(), DType::int64, values.device());
+  const Tensor order = sorter.defined() ? contiguous(sorter) : sorter;
+  kernels::searchsorted(x.device_type(), sorted_in, x, order, out, right);
+  return out_int32 ? to(out, DType::int32) : out;
+}
+
+Tensor number_like(const Tensor& boundaries, const Scalar& value) {
+  Options options;
+  options.device = boundaries.device();
+  options.dtype = value.is_complex()    ? DType::complex64
+                  : value.is_floating() ? default_dtype()
+                  : value.is_boolean()  ? DType::bool_
+                                        : DType::int64;
+  return scalar_tensor(value, options);
+}
+
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& input, bool out_int32, bool right,
+                    std::optional<std::string_view> side, const Tensor& sorter) {
+  const bool to_the_right = on_the_right(right, side);
+  return places(sorted_sequence, input, sorter, out_int32, to_the_right, false);
+}
+OP_FUNCTION(searchsorted,
+            "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, "
+            "sorter=None)",
+            "The places at which values keep the last dimension of a sorted tensor in order.")
+
+Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bool out_int32,
+                           bool right, std::optional<std::string_view> side, const Tensor& sorter) {
+  const bool to_the_right = on_the_right(right, side);
+  return places(sorted_sequence, number_like(sorted_sequence, self), sorter, out_int32,
+                to_the_right, true);
+}
+OP_FUNCTION(searchsorted_number,
+            "searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
+            "sorter=None)",
+            "The place at which a number keeps a sorted tensor in order.")
+
+void check_boundaries(const Tensor& boundaries) {
+  CHECK(boundaries.dim() == 1, RuntimeError,
+        "boundaries tensor must be 1 dimension, but got dim({})", boundaries.dim());
+}
+
+Tensor bucketize(const Tensor& input, const Tensor& boundaries, bool out_int32, bool right) {
+  check_boundaries(boundaries);
+  return places(boundaries, input, {}, out_int32, right, false);
+}
+OP_FUNCTION(bucketize, "bucketize(input, boundaries, *, out_int32=False, right=False)",
+            "The bucket of each element, of those that ascending boundaries part.")
+
+Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
+  check_boundaries(boundaries);
+  return places(boundaries, number_like(boundaries, self), {}, out_int32, right, true);
+}
+OP_FUNCTION(bucketize_number, "bucketize(self, boundaries, *, out_int32=False, right=False)",
+            "The bucket of a number, of those that ascending boundaries part.")
+
+// --- Counts --------------------------------------------------------------------------------------
+
+// The sum of weights (or the number of elements) at each position; positions are in range.
+Tensor counted(const Tensor& positions, const Tensor& weights, int64_t count, DType dtype) {
+  Tensor counts = zeros(IntSpan{count}, {.dtype = dtype, .device = positions.device()});
+  const Tensor w = weights.defined() ? contiguous(to(detach(weights), dtype)) : weights;
+  kernels::bincount(positions.device_type(), contiguous(positions), w, counts);
+  return counts;
+}
+
+Tensor bincount(const Tensor& input, const Tensor& weights, int64_t minlength) {
+  CHECK(minlength >= 0, RuntimeError, "minlength should be >= 0");
+  CHECK((dtypes::Signed | DType::uint8).has(input.dtype()), NotImplementedError,
+        "\"bincount_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  if (input.dim() == 1 && input.numel() == 0) {
+    return zeros(IntSpan{minlength}, {.dtype = DType::int64, .device = input.device()});
+  }
+  const bool fits = input.dim() == 1 && item(amin(input, std::nullopt, false)).to_int() >= 0;
+  CHECK(fits, RuntimeError, "bincount only supports 1-d non-negative integral inputs.");
+  CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == input.size(0)),
+        RuntimeError, "weights should be 1-d and have the same length as input");
+  const int64_t largest = item(amax(input, std::nullopt, false)).to_int();
+  const DType dtype = !weights.defined()                  ? DType::int64
+                      : weights.dtype() == DType::float32 ? DType::float32
+                                                          : DType::float64;
+  return counted(to(input, DType::int64), weights, std::max(minlength, largest + 1), dtype);
+}
+OP(bincount, "bincount(input, weights=None, minlength=0)",
+   "How often each number from 0 occurs, or the sum of weights where it does.")
+
+// --- Histograms ----------------------------------------------------------------------------------
+
+struct Range {
+  double low = 0, high = 1;
+};
+
+// The range of the values where none is given; one that is empty is widened.
+Range range_of(const Tensor& x, double low, double high, bool given) {
+  Range range{low, high};
+  if (!given && x.numel() > 0) {
+    range = {item(amin(x, std::nullopt, false)).to_double(),
+             item(amax(x, std::nullopt, false)).to_double()};
+  }
+  return range;
+}
+
+Range widened(Range range) {
+  if (range.low == range.high) range = {range.low - 0.5, range.high + 0.5};
+  return range;
+}
+
+Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar& max) {
+  const DType dtype = input.dtype();
+  CHECK(is_floating(dtype), NotImplementedError, "\"histogram_cpu\" not implemented for '{}'",
+        dtype_legacy_name(dtype));
+  CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension 0",
+        bins);
+  Tensor x = reshape(detach(input), {-1});
+  Range range{min.to_double(), max.to_double()};
+  if (range.low == range.high) range = range_of(x, 0, 1, false);
+  CHECK(std::isfinite(range.low) && std::isfinite(range.high), RuntimeError,
+        "torch.histc: range of [{}, {}] is not finite", range.low, range.high);
+  CHECK(range.low <= range.high, RuntimeError, "torch.histc: max must be larger than min");
+  range = {range.low, range.high};
+  if (range.low == range.high) range = {range.low - 1, range.high + 1};
+  const DType wide = dtype == DType::float64 ? dtype : DType::float32;
+  x = to(x, wide);
+  const Tensor inside = masked_select(x, (x >= range.low) & (x <= range.high));
+  const double scale = static_cast<double>(bins) / (range.high - range.low);
+  const Tensor place = to((inside - range.low) * scale, DType::int64);
+  return to(counted(clamp(place, int64_t{0}, bins - 1), {}, bins, DType::int64), dtype);
+}
+OP(histc, "histc(input, bins=100, min=0, max=0)",
+   "How many elements lie in each of `bins` equal parts of a range; where min equals max, of the "
+   "range of the elements.")
+
+using Pair = std::tuple<Tensor, Tensor>;
+
+void check_weight(const Tensor& input, const Tensor& weight) {
+  if (!weight.defined()) return;
+  CHECK(weight.dtype() == input.dtype(), RuntimeError,
+        "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should "
+        "have the same dtype, but got input(dtype) {}, and weight(dtype) {}",
+        input.dtype(), weight.dtype());
+  CHECK(weight.numel() == input.numel(), RuntimeError,
+        "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
+        "input tensor excluding its innermost dimension, but got input with shape [{}, 1] and "
+        "weight with shape [{}]",
+        input.numel(), weight.numel());
+}
+
+Pair histogram(const Tensor& input, const Tensor& bins, const Tensor& weight, bool density) {
+  const DType dtype = input.dtype();
+  CHECK(dtype == DType::float32 || dtype == DType::float64, NotImplementedError,
+        "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(dtype));
+  CHECK(bins.dtype() == dtype, RuntimeError,
+        "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
+        "input with dtype {} and bins for dimension 0 with dtype {}",
+        dtype, bins.dtype());
+  CHECK(bins.dim() == 1, RuntimeError,
+        "torch.histogramdd: bins tensor should have one dimension, but got {} dimensions in the "
+        "bins tensor for dimension 0",
+        bins.dim());
+  check_weight(input, weight);
+  const Tensor x = reshape(detach(input), {-1});
+  const Tensor edges = contiguous(detach(bins));
+  const int64_t count = std::max<int64_t>(edges.numel() - 1, 0);
+  Tensor hist = zeros(IntSpan{count}, options_of(x));
+  if (count > 0) {
+    // The last bin holds its upper edge too.
+    const Tensor first = narrow(edges, 0, 0, 1), last = narrow(edges, 0, count, 1);
+    const Tensor inside = (x >= first) & (x <= last);
+    const Tensor kept = masked_select(x, inside);
+    const Tensor place = places(edges, kept, {}, false, true, false) - int64_t{1};
+    const Tensor w =
+        weight.defined() ? masked_select(reshape(weight, {-1}), inside) : ones_like(kept);
+    hist = counted(clamp(place, int64_t{0}, count - 1), w, count, dtype);
+    if (density)
+      hist = hist / (narrow(edges, 0, 1, count) - narrow(edges, 0, 0, count)) / sum(hist);
+  }
+  return {hist, clone(edges)};
+}
+OP(histogram, "histogram(input, bins, *, weight=None, density=False) -> (hist, bin_edges)",
+   "How many elements, or what weight of them, lie between neighbours of the given edges.")
+
+// `count` + 1 numbers from low to high, the ends exact.
+Tensor even_edges(int64_t count, Range range, const Tensor& like) {
+  const Tensor steps = arange(int64_t{0}, count + 1, int64_t{1}, options_of(like));
+  const double step = (range.high - range.low) / static_cast<double>(count);
+  const Tensor rising = steps * step + range.low;
+  const Tensor falling = (steps - count) * step + range.high;
+  return where(steps * 2 < count, rising, falling);
+}
+
+Tensor range_edges(const Tensor& input, int64_t bins, const std::vector<double>& given,
+                   bool is_given, int64_t dim) {
+  CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension {}",
+        bins, dim);
+  CHECK(!is_given || given.size() == 2, RuntimeError,
+        "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {}",
+        given.size());
+  const Tensor x = reshape(detach(input), {-1});
+  const Range range = is_given ? Range{given[0], given[1]} : range_of(x, 0, 1, false);
+  CHECK(std::isfinite(range.low) && std::isfinite(range.high), RuntimeError,
+        "torch.histogramdd: dimension {}'s range [{}, {}] is not finite", dim, range.low,
+        range.high);
+  CHECK(range.low <= range.high, RuntimeError,
+        "torch.histogramdd: min should not exceed max, but got min {} max {} for dimension {}",
+        range.low, range.high, dim);
+  return even_edges(bins, widened(range), x);
+}
+
+Pair histogram_of_all(const Tensor& input, int64_t bins, const Tensor& weight, bool density) {
+  CHECK(input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
+        "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  return histogram(input, range_edges(input, bins, {}, false, 0), weight, density);
+}
+OP(histogram_of_all,
+   "histogram(input, bins=100, *, weight=None, density=False) -> (hist, bin_edges)",
+   "How many elements, or what weight of them, lie in each of `bins` equal parts of their range.")
+
+Pair histogram_of_range(const Tensor& input, int64_t bins, const std::vector<double>& range,
+                        const Tensor& weight, bool density) {
+  CHECK(input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
+        "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  return histogram(input, range_edges(input, bins, range, true, 0), weight, density);
+}
+OP(histogram_of_range,
+   "histogram(input, bins=100, *, range, weight=None, density=False) -> (hist, bin_edges)",
+   "How many elements, or what weight of them, lie in each of `bins` equal parts of a range.")
+
+}  // namespace
+}  // namespace flambeau

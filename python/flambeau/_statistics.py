@@ -1,0 +1,359 @@
+"""Functions of the top-level namespace that are compositions of ops and whose arguments, or number
+of results, take more forms than an op's signature can say."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flambeau import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from flambeau import Tensor
+
+__all__ = [
+    "cdist",
+    "cumulative_trapezoid",
+    "gradient",
+    "histogramdd",
+    "trapezoid",
+    "trapz",
+    "unique",
+    "unique_consecutive",
+    "unravel_index",
+]
+
+
+# --- What occurs ---------------------------------------------------------------------------------
+
+
+def _asked(results: Any, return_inverse: bool, return_counts: bool) -> Any:
+    output, inverse, counts = results
+    if not return_inverse and not return_counts:
+        return output
+    parts = [output]
+    if return_inverse:
+        parts.append(inverse)
+    if return_counts:
+        parts.append(counts)
+    return tuple(parts)
+
+
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements, or slices along ``dim``, in ascending order.
+
+    With ``return_inverse``, also the place of each element among them; with ``return_counts``, also
+    how often each occurs.
+    """
+    if dim is None:
+        found = _C._unique2(input, sorted, return_inverse, return_counts)
+    else:
+        found = _C._unique_dim(input, dim, sorted, return_inverse, return_counts)
+    return _asked(found, return_inverse, return_counts)
+
+
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The first of each run of equal elements, or of equal slices along ``dim``."""
+    found = _C._unique_consecutive(input, return_inverse, return_counts, dim)
+    return _asked(found, return_inverse, return_counts)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates, in a tensor of the given shape, of elements counted one by one."""
+    if not isinstance(indices, _C.Tensor):
+        raise TypeError(f"expected 'indices' to be a tensor, but got {type(indices)}")
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype == _C.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    for size in sizes:
+        if not isinstance(size, int):
+            raise TypeError(f"expected 'shape' to be an int or a sequence of ints, but got {shape}")
+        if size < 0:
+            raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    steps = _C.tensor(strides[: len(sizes)], dtype=_C.int64, device=indices.device)
+    limits = _C.tensor(sizes, dtype=_C.int64, device=indices.device)
+    places = _C.div(indices.unsqueeze(-1), steps, rounding_mode="floor") % limits
+    return tuple(places.unbind(-1))
+
+
+# --- Distances -----------------------------------------------------------------------------------
+
+_COMPUTE_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": 0,
+    "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+}
+
+
+def cdist(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
+) -> Tensor:
+    """The p-distance of each point, a row, of ``x1`` to each of ``x2``, batch by batch."""
+    mode = _COMPUTE_MODES.get(compute_mode)
+    if mode is None:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return _C._cdist(x1, x2, p, mode)
+
+
+# --- Histograms ----------------------------------------------------------------------------------
+
+
+class _HistogramDD(NamedTuple):
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+def _edges(input: Tensor, bins: Any, range: Any) -> list[Tensor]:
+    """The edges along each dimension of the points."""
+    dims = input.size(-1)
+    if isinstance(bins, int):
+        bins = [bins] * dims
+    if len(bins) != dims:
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
+    if range is not None and len(range) != 2 * dims:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {dims}-dimensional histogram range should have "
+            f"{2 * dims} elements, but got {len(range)}"
+        )
+    edges = []
+    for place, count in enumerate(bins):
+        column = input[..., place]
+        if isinstance(count, _C.Tensor):
+            edges.append(count)
+        elif range is None:
+            edges.append(_C.histogram(column, count)[1])
+        else:
+            part = list(range[2 * place : 2 * place + 2])
+            edges.append(_C.histogram(column, count, range=part)[1])
+    return edges
+
+
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """How many points, the rows of ``input``, lie in each cell of a grid, and the edges of it."""
+    if input.dim() < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    if weight is not None and weight.shape != input.shape[:-1]:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
+            f"input tensor excluding its innermost dimension, but got input with shape "
+            f"{list(input.shape)} and weight with shape {list(weight.shape)}"
+        )
+    edges = _edges(input, bins, range)
+    points = input.detach().reshape(-1, input.size(-1))
+    sizes = [edge.numel() - 1 for edge in edges]
+    cell = _C.zeros(points.size(0), dtype=_C.int64)
+    inside = _C.ones(points.size(0), dtype=_C.bool)
+    for place, edge in enumerate(edges):
+        values = points[:, place].contiguous()
+        # The last cell holds its upper edge too.
+        index = _C.bucketize(values, edge, right=True) - 1
+        index = _C.where(values == edge[-1], sizes[place] - 1, index)
+        inside &= (values >= edge[0]) & (values <= edge[-1])
+        cell = cell * sizes[place] + index
+    amounts = _C.ones_like(points[:, 0]) if weight is None else weight.detach().reshape(-1)
+    cells = 1
+    for size in sizes:
+        cells *= size
+    counts = _C.bincount(cell[inside], amounts[inside], cells).to(input.dtype)
+    hist = counts.reshape(sizes)
+    if density:
+        hist = hist / hist.sum()
+        for place, edge in enumerate(edges):
+            width = edge[1:] - edge[:-1]
+            hist = hist / width.reshape([-1 if d == place else 1 for d, _ in enumerate(sizes)])
+    return _HistogramDD(hist, tuple(edges))
+
+
+# --- Integrals and derivatives -------------------------------------------------------------------
+
+
+def _steps(op: str, y: Tensor, x: Any, dx: Any, dim: int) -> Any:
+    """The distances of neighbouring sample points: a number, or a tensor that fits y."""
+    if y.dtype == _C.bool:
+        raise NotImplementedError(f"{op}: received a bool input for `y`, but bool is not supported")
+    if x is None:
+        if isinstance(dx, (bool, complex)):
+            raise RuntimeError(f"{op}: Currently, we only support dx as a real number.")
+        return dx
+    if x.dtype == _C.bool:
+        raise NotImplementedError(f"{op}: received a bool input for `x`, but bool is not supported")
+    if x.dim() == 1:
+        if x.size(0) != y.size(dim):
+            raise RuntimeError(f"{op}: There must be one `x` value for each sample point")
+        shape = [1] * y.dim()
+        shape[dim] = x.size(0)
+        x = x.reshape(shape)
+    elif x.dim() < y.dim():
+        x = x.reshape([1] * (y.dim() - x.dim()) + list(x.shape))
+    if x.size(dim) == 1 and y.size(dim) != 1:
+        return 0
+    length = x.size(dim) - 1
+    return x.narrow(dim, 1, length) - x.narrow(dim, 0, length)
+
+
+def _pair_sums(y: Tensor, dim: int) -> Tensor:
+    length = y.size(dim) - 1
+    return y.narrow(dim, 1, length) + y.narrow(dim, 0, length)
+
+
+def _checked_dim(y: Tensor, dim: int) -> int:
+    if y.dim() == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    if not -y.dim() <= dim < y.dim():
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-y.dim()}, {y.dim() - 1}], "
+            f"but got {dim})"
+        )
+    return dim % y.dim()
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """The integral of ``y`` along ``dim`` by the trapezoidal rule, from points or their steps."""
+    dim = _checked_dim(y, dim)
+    if y.size(dim) == 0:
+        return y.new_zeros([n for d, n in enumerate(y.shape) if d != dim])
+    steps = _steps("trapezoid", y, x, dx, dim)
+    if x is None:
+        return _pair_sums(y, dim).sum(dim) * steps / 2.0
+    return (steps * _pair_sums(y, dim)).sum(dim) / 2.0
+
+
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+    """Another name of trapezoid."""
+    return trapezoid(y, x, dx=dx, dim=dim)
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1
+) -> Tensor:
+    """The integrals of ``y`` from the first point to each other one, by the trapezoidal rule."""
+    dim = _checked_dim(y, dim)
+    steps = _steps("cumulative_trapezoid", y, x, dx, dim)
+    if y.size(dim) == 0:
+        return y.new_zeros(y.shape)
+    if x is None:
+        return _pair_sums(y, dim).cumsum(dim) * (steps / 2.0)
+    return (steps * _pair_sums(y, dim)).cumsum(dim) / 2.0
+
+
+def _spacings(input: Tensor, spacing: Any, dims: list[int]) -> list[Any]:
+    if spacing is None:
+        spacing = 1
+    if isinstance(spacing, (int, float, complex)):
+        return [spacing] * len(dims)
+    if isinstance(spacing, _C.Tensor):
+        spacing = [spacing]
+    if len(spacing) == 1 and len(dims) > 1 and not isinstance(spacing[0], _C.Tensor):
+        spacing = [spacing[0]] * len(dims)
+    if len(spacing) != len(dims):
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
+            f"equal to dim, but got spacing of length {len(spacing)} for {len(dims)} dimensions"
+        )
+    for place, dim in enumerate(dims):
+        points = spacing[place]
+        if isinstance(points, _C.Tensor):
+            if points.dim() != 1:
+                raise RuntimeError(
+                    "torch.gradient expected each element of spacing to have one dimension, but "
+                    f"got an element with {points.dim()} dimensions!"
+                )
+            if points.size(0) != input.size(dim):
+                raise RuntimeError(
+                    "torch.gradient expected each element of spacing to have as many points as "
+                    f"dimension {dim} of the input, {input.size(dim)}, but got {points.size(0)}"
+                )
+    return list(spacing)
+
+
+def _slope(input: Tensor, points: Any, dim: int, edge_order: int) -> Tensor:
+    """The derivative along one dimension: central differences inside, one-sided at the ends."""
+
+    def part(start: int, length: int) -> Tensor:
+        return input.narrow(dim, start, length)
+
+    n = input.size(dim)
+    shape = [1] * input.dim()
+    if isinstance(points, _C.Tensor):
+        steps = points[1:] - points[:-1]
+        shape[dim] = -1
+        before, after = steps[:-1].reshape(shape), steps[1:].reshape(shape)
+        total = before + after
+        inside = (
+            part(0, n - 2) * (-after / (before * total))
+            + part(1, n - 2) * ((after - before) / (before * after))
+            + part(2, n - 2) * (before / (after * total))
+        )
+        h0, h1, k0, k1 = steps[0], steps[min(1, n - 2)], steps[-1], steps[max(-2, 1 - n)]
+    else:
+        inside = (part(2, n - 2) - part(0, n - 2)) / (2 * points)
+        h0 = h1 = k0 = k1 = points
+    if edge_order == 1:
+        first = (part(1, 1) - part(0, 1)) / h0
+        last = (part(n - 1, 1) - part(n - 2, 1)) / k0
+    else:
+        first = (
+            part(0, 1) * (-(2 * h0 + h1) / (h0 * (h0 + h1)))
+            + part(1, 1) * ((h0 + h1) / (h0 * h1))
+            + part(2, 1) * (-h0 / (h1 * (h0 + h1)))
+        )
+        last = (
+            part(n - 3, 1) * (k0 / (k1 * (k0 + k1)))
+            + part(n - 2, 1) * (-(k0 + k1) / (k0 * k1))
+            + part(n - 1, 1) * ((2 * k0 + k1) / (k0 * (k0 + k1)))
+        )
+    return _C.cat([first, inside, last], dim)
+
+
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> list[Tensor]:
+    """The derivative of samples along each dimension, exact for parabolas.
+
+    ``spacing`` is the step between samples, or their places: one for all dimensions or one each.
+    """
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if dim is None:
+        dims = list(range(input.dim()))
+    else:
+        dims = [_checked_dim(input, d) for d in ([dim] if isinstance(dim, int) else dim)]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError("dim 0 appears multiple times in the list of dims")
+    for d in dims:
+        if input.size(d) < edge_order + 1:
+            raise RuntimeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1"
+            )
+    places = _spacings(input, spacing, dims)
+    whole = not input.is_floating_point() and not input.is_complex()
+    values = input.to(_C.get_default_dtype()) if whole else input
+    return [_slope(values, place, d, edge_order) for place, d in zip(places, dims, strict=True)]

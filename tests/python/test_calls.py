@@ -1,0 +1,26 @@
+"""How calls reach ops: keywords out of data, devices with a number."""
+
+from __future__ import annotations
+
+import json
+
+import flambeau as torch
+
+
+def test_keywords_out_of_a_parsed_file_are_known() -> None:
+    options = json.loads('{"dim": 1, "keepdim": true}')
+    assert torch.ones(2, 3).sum(**options).shape == (2, 1)
+    assert torch.zeros(2, **json.loads('{"requires_grad": true}')).requires_grad
+
+
+def test_the_first_cpu_is_the_cpu() -> None:
+    x = torch.ones(3, device="cpu:0")
+    assert x.device == torch.device("cpu")
+    assert (x + torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    assert x.to("cpu:0") is x
+
+
+def test_histogramdd_names_its_results() -> None:
+    found = torch.histogramdd(torch.rand(10, 2), [2, 3], range=[0.0, 1.0, 0.0, 1.0])
+    assert found.hist.shape == (2, 3)
+    assert [edge.numel() for edge in found.bin_edges] == [3, 4]
