@@ -5,11 +5,11 @@
 
 #include <numeric>
 
-#include "flambeau/autograd/engine.h"
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/rnn.h"
 #include "flambeau/ops/matmul.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/twin.h"
 
 namespace flambeau {
 
@@ -257,32 +257,13 @@ struct Backward {
 };
 
 // The same gradients as functions of the inputs that can be differentiated again.
-void composed_backward(const Recurrence& r, Inputs in, Grads& grads, Grads& out) {
-  // Aliases, so that a gradient stops at an input even where one input is made of another.
-  std::vector<Edge> edges;
-  std::vector<size_t> places;
-  Tensor* inputs[] = {&in.x, &in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr};
-  for (size_t i = 0; i < std::size(inputs); ++i) {
-    if (!inputs[i]->defined()) continue;
-    *inputs[i] = alias(*inputs[i]);
-    if (!inputs[i]->requires_grad()) continue;
-    edges.push_back(gradient_edge(*inputs[i]));
-    places.push_back(i);
-  }
-  const auto [output, state] = composed(r, in);
-  std::vector<Edge> roots;
-  std::vector<Tensor> root_grads;
-  const Tensor* results[] = {&output, &state.h, &state.c};
-  for (size_t i = 0; i < grads.size(); ++i) {
-    if (!grads[i].defined() || !results[i]->requires_grad()) continue;
-    roots.push_back(gradient_edge(*results[i]));
-    root_grads.push_back(grads[i]);
-  }
-  BackwardOptions options;
-  options.keep_graph = options.create_graph = options.allow_unused = true;
-  options.accumulate = false;
-  const auto found = run_backward(roots, std::move(root_grads), edges, options);
-  for (size_t i = 0; i < places.size(); ++i) out[places[i]] = found[i];
+void composed_backward(const Recurrence& r, const Inputs& in, const Grads& grads, Grads& out) {
+  twin_gradients({in.x, in.h, in.c, in.w_ih, in.w_hh, in.b_ih, in.b_hh, in.w_hr}, grads, out,
+                 [&](const std::vector<Tensor>& x) {
+                   const Inputs again{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
+                   const auto [output, state] = composed(r, again);
+                   return std::vector<Tensor>{output, state.h, state.c};
+                 });
 }
 
 bool has_kernels(Cell cell, DeviceType device) {

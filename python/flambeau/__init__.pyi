@@ -592,6 +592,7 @@ from flambeau._C import rsqrt_ as rsqrt_
 from flambeau._C import rsub as rsub
 from flambeau.serialization import save as save
 from flambeau._C import scalar_tensor as scalar_tensor
+from flambeau._C import scaled_dot_product_attention as scaled_dot_product_attention
 from flambeau._C import scatter as scatter
 from flambeau._C import scatter_ as scatter_
 from flambeau._C import scatter_add as scatter_add

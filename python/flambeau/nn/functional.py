@@ -45,3 +45,4 @@ pixel_shuffle = _C.pixel_shuffle
 pixel_unshuffle = _C.pixel_unshuffle
 channel_shuffle = _C.channel_shuffle
 pad = _C.pad
+scaled_dot_product_attention = _C.scaled_dot_product_attention

@@ -227,17 +227,6 @@ op(
     tolerance=10,
     **IN_NN,
 )
-op(
-    "scaled_dot_product_attention",
-    call(t(2, 3, 4), t(2, 5, 4), t(2, 5, 3)),
-    call(t(1, 3, 2), t(1, 3, 2), t(1, 3, 2), is_causal=True),
-    call(t(1, 2, 2), t(1, 3, 2), t(1, 3, 2), attn_mask=bools(2, 3, values=(1, 1, 0, 1, 0, 0))),
-    call(t(0, 2, 2), t(0, 3, 2), t(0, 3, 2)),
-    ref=lambda q, k, v, attn_mask=None, is_causal=False: attention(q, k, v, attn_mask, is_causal),
-    dtypes="f",
-    tolerance=20,
-    **IN_NN,
-)
 
 
 def normalised(x: Array, over: tuple[int, ...], eps: float) -> Array:
@@ -313,13 +302,33 @@ op(
 )
 
 
-def attention(q: Array, k: Array, v: Array, mask: Any, causal: bool) -> Array:
-    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
-    if causal:
-        mask = np.tril(np.ones(scores.shape[-2:], bool))
-    if mask is not None:
-        scores = np.where(mask, scores, -np.inf)
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True)) if scores.size else scores
-    if not scores.size:
-        return np.zeros(q.shape[:-1] + v.shape[-1:])
-    return e / e.sum(axis=-1, keepdims=True) @ v
+def attention(q: Array, k: Array, v: Array, attn_mask: Array | None = None, dropout_p: float = 0.0,
+              is_causal: bool = False, *, scale: float | None = None,
+              enable_gqa: bool = False) -> Array:  # fmt: skip
+    if enable_gqa:
+        k, v = (np.repeat(x, q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = np.tril(np.ones(scores.shape[-2:], bool))
+    if attn_mask is not None and attn_mask.dtype == bool:
+        attn_mask = np.where(attn_mask, 0.0, -np.inf)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    e = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e30))
+    return e / np.maximum(e.sum(-1, keepdims=True), 1e-30) @ v
+
+
+op(
+    "scaled_dot_product_attention",
+    call(t(1, 1, 2, 2), t(1, 1, 3, 2), t(1, 1, 3, 2)),
+    call(t(3, 2), t(3, 2), t(3, 2), is_causal=True),
+    call(t(2, 2, 2), t(2, 2), t(2, 1), bools(2, 2)),
+    call(t(2, 1, 2), t(1, 2, 2), t(2, 2, 2), t(1, 2, differentiable=False), scale=0.5),
+    call(t(4, 1, 2), t(2, 2, 2), t(2, 2, 2), enable_gqa=True),
+    call(t(1, 2, 70, 8), t(1, 2, 600, 8), t(1, 2, 600, 8), grad_=False, dtypes_="f"),
+    call(t(0, 2, 2), t(0, 3, 2), t(0, 3, 2)),
+    ref=attention,
+    dtypes="hf",
+    tolerance=20,
+    zero_dim="it takes matrices",
+)

@@ -1,0 +1,30 @@
+// The slots of attention. Tensors are (batch, heads, steps, width) with any strides but 1 for the
+// last; queries of several heads may share the keys and values of one.
+#pragma once
+
+#include "flambeau/kernels/slot.h"
+#include "flambeau/tensor/tensor.h"
+
+namespace flambeau {
+
+struct Attention {
+  int64_t batch, heads, kv_heads, queries, keys, width, value_width;
+  double scale;
+  bool causal;  // query i looks at keys 0 .. i
+};
+
+namespace kernels {
+
+// mask: undefined, bools that say where to look, or numbers of q's dtype to add to the scores;
+// broadcast to (batch, heads, queries, keys) by its strides. lse: (batch, heads, queries) receives
+// the logarithms of the sums of exponentials.
+SLOT(attention, void(const Attention& problem, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const Tensor& mask, const Tensor& out, const Tensor& lse))
+// Fills grad_q; adds to grad_k and grad_v.
+SLOT(attention_backward,
+     void(const Attention& problem, const Tensor& grad, const Tensor& q, const Tensor& k,
+          const Tensor& v, const Tensor& mask, const Tensor& out, const Tensor& lse,
+          const Tensor& grad_q, const Tensor& grad_k, const Tensor& grad_v))
+
+}  // namespace kernels
+}  // namespace flambeau
