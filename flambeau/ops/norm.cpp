@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/linalg.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/reduce.h"
 
@@ -28,7 +29,10 @@ Dims list_of(DimSet dims, int64_t rank) {
 // (sub)gradient.
 Tensor norm_gradient(const Tensor& g, const Tensor& x, const Tensor& norm, double p, DimSet dims) {
   if (p == 1) return g * direction(x);
-  if (p == 2) return x * masked_fill(g / norm, norm == 0.0, 0.0);
+  if (p == 2) {
+    const Tensor zero = norm == 0.0;
+    return x * masked_fill(g / masked_fill(norm, zero, 1.0), zero, 0.0);
+  }
   if (std::isinf(p)) {
     const Tensor size = abs(x);
     const Tensor chosen = (size == norm) | (isnan(size) & isnan(norm));
@@ -115,15 +119,18 @@ Tensor norm_by_number(const Tensor& input, const std::optional<Scalar>& p,
 Tensor norm_by_name(const Tensor& input, std::string_view p, std::optional<IntSpan> dim,
                     bool keepdim, std::optional<DType> dtype) {
   CHECK(p == "fro" || p == "nuc", RuntimeError, "linalg.matrix_norm: Order {} not supported.", p);
-  CHECK(p == "fro", NotImplementedError,
-        "norm: p='nuc' needs the singular values of a matrix, "
-        "which are not implemented");
+  if (p == "nuc") {
+    const Dims last{-2, -1};
+    const IntSpan chosen = dim ? *dim : IntSpan(last);
+    return linalg_matrix_norm(input, p, chosen, keepdim, dtype);
+  }
   return linalg_vector_norm(input, 2.0, dim, keepdim, dtype);
 }
 OP(norm_by_number, "norm(input, p=None, dim=None, keepdim=False, dtype=None)",
    "The norm of order p of the elements, of all or along the given dimensions.")
 OP(norm_by_name, "norm(input, p, dim=None, keepdim=False, dtype=None)",
-   "The norm called p: 'fro', the root of the sum of squares.")
+   "The norm called p: 'fro', the root of the sum of squares, or 'nuc', the sum of singular "
+   "values.")
 
 }  // namespace
 }  // namespace flambeau

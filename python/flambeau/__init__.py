@@ -50,6 +50,9 @@ from flambeau.torch_version import __version__  # noqa: E402
 
 # Names whose packages are not loaded at once.
 _HOMES = {"save": "serialization", "load": "serialization", "compile": "compiler"}
+_HOMES.update(dict.fromkeys(("pca_lowrank", "svd_lowrank"), "_lowrank"))
+_OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
+_HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 
 
 def __getattr__(name):

@@ -350,6 +350,19 @@ def record_stream(self: Tensor, s: Any) -> None:
     _C._cuda_record_stream(self, s._raw)
 
 
+def _from_linalg_utils(name: str) -> Callable[..., Any]:
+    """A method for an old name of linear algebra; most say what to use instead."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from flambeau import _linalg_utils
+
+        return getattr(_linalg_utils, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    return method
+
+
 _METHODS: tuple[Callable[..., Any], ...] = (
     __repr__,
     __format__,
@@ -363,6 +376,7 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     is_conj,
     resolve_conj,
     to_dense,
+    *map(_from_linalg_utils, ("cholesky", "eig", "lstsq", "lu", "qr", "solve", "symeig")),
     is_same_size,
     is_set_to,
     apply_,

@@ -7,6 +7,7 @@ from . import (  # noqa: F401  (importing a family declares its entries)
     indexing,
     joining,
     layers,
+    linalg,
     matmul,
     nn,
     random,

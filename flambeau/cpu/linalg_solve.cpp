@@ -1,0 +1,195 @@
+// LU, Cholesky and LDL factors, determinants and solutions of linear systems, through LAPACK.
+#include "flambeau/cpu/lapack.h"
+
+namespace flambeau::cpu {
+namespace {
+
+void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
+  dispatch<lapack_dtypes>("lu_cpu", a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(a);
+    const int64_t n_pivots = std::min(m.rows, m.cols);
+    for_batch(m.count, cube(m.cols), [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        info.data<int>()[i] =
+            getrf<T>(m.rows, m.cols, m[i], m.ld, pivots.data<int>() + i * n_pivots);
+      }
+    });
+  });
+}
+
+void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transposed how) {
+  dispatch<lapack_dtypes>("lu_solve_cpu", lu.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> a(lu), x(b);
+    for_batch(x.count, cube(a.cols) + double(a.cols) * a.cols * x.cols,
+              [&](int64_t first, int64_t last) {
+                for (int64_t i = first; i < last; ++i) {
+                  getrs<T>(static_cast<char>(how), a.rows, x.cols, a[i], a.ld,
+                           pivots.data<int>() + i * a.rows, x[i], x.ld);
+                }
+              });
+  });
+}
+
+// Whether the pivots exchange rows an odd number of times.
+bool is_odd(const int* pivots, int n) {
+  int exchanges = 0;
+  for (int k = 0; k < n; ++k) exchanges += pivots[k] != k + 1;
+  return exchanges % 2 != 0;
+}
+
+void determinant(const Tensor& lu, const Tensor& pivots, const Tensor& out) {
+  dispatch<lapack_dtypes>("det_cpu", lu.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(lu);
+    for (int64_t i = 0; i < m.count; ++i) {
+      T product = is_odd(pivots.data<int>() + i * m.rows, m.rows) ? T(-1) : T(1);
+      for (int k = 0; k < m.rows; ++k) product *= m[i][int64_t{k} * (m.ld + 1)];
+      out.data<T>()[i] = product;
+    }
+  });
+}
+
+void log_determinant(const Tensor& lu, const Tensor& pivots, const Tensor& sign,
+                     const Tensor& logabs) {
+  dispatch<lapack_dtypes>("slogdet_cpu", lu.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(lu);
+    for (int64_t i = 0; i < m.count; ++i) {
+      T phase = is_odd(pivots.data<int>() + i * m.rows, m.rows) ? T(-1) : T(1);
+      Real<T> sum = 0;
+      for (int k = 0; k < m.rows; ++k) {
+        const T x = m[i][int64_t{k} * (m.ld + 1)];
+        const Real<T> size = std::abs(x);
+        phase *= size == 0 ? T(0) : x / size;
+        sum += std::log(size);
+      }
+      sign.data<T>()[i] = phase;
+      logabs.data<Real<T>>()[i] = sum;
+    }
+  });
+}
+
+void matrix_inverse(const Tensor& a, const Tensor& info) {
+  dispatch<lapack_dtypes>("inverse_cpu", a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(a);
+    for_batch(m.count, 2 * cube(m.rows), [&](int64_t first, int64_t last) {
+      std::vector<int> pivots(std::max(m.rows, 1));
+      std::vector<T> work = workspace<T>([&](T* space, int length) {
+        return getri<T>(m.rows, m[0], m.ld, pivots.data(), space, length);
+      });
+      for (int64_t i = first; i < last; ++i) {
+        int& failed = info.data<int>()[i];
+        failed = getrf<T>(m.rows, m.cols, m[i], m.ld, pivots.data());
+        // A singular matrix keeps its factors: what they look like is nobody's promise.
+        if (failed == 0) {
+          failed = getri<T>(m.rows, m[i], m.ld, pivots.data(), work.data(),
+                            static_cast<int>(work.size()));
+        }
+      }
+    });
+  });
+}
+
+template <class T>
+void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE how, CBLAS_DIAG diagonal, int m, int n,
+          const T* a, int lda, T* b, int ldb) {
+  const T one(1);
+  if constexpr (std::is_same_v<T, float>) {
+    scipy_cblas_strsm(CblasColMajor, side, uplo, how, diagonal, m, n, one, a, lda, b, ldb);
+  } else if constexpr (std::is_same_v<T, double>) {
+    scipy_cblas_dtrsm(CblasColMajor, side, uplo, how, diagonal, m, n, one, a, lda, b, ldb);
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    scipy_cblas_ctrsm(CblasColMajor, side, uplo, how, diagonal, m, n, &one, a, lda, b, ldb);
+  } else {
+    scipy_cblas_ztrsm(CblasColMajor, side, uplo, how, diagonal, m, n, &one, a, lda, b, ldb);
+  }
+}
+
+void triangular_solve(const Tensor& a, const Tensor& b, bool left, bool upper, Transposed how,
+                      bool unit_diagonal) {
+  dispatch<lapack_dtypes>("triangular_solve_cpu", a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(a), x(b);
+    const auto transpose = how == Transposed::no    ? CblasNoTrans
+                           : how == Transposed::yes ? CblasTrans
+                                                    : CblasConjTrans;
+    for_batch(x.count, double(x.rows) * x.cols * m.rows, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        trsm<T>(left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, transpose,
+                unit_diagonal ? CblasUnit : CblasNonUnit, x.rows, x.cols, m[i], m.ld, x[i], x.ld);
+      }
+    });
+  });
+}
+
+void cholesky(const Tensor& a, const Tensor& info, bool upper) {
+  dispatch<lapack_dtypes>("cholesky_cpu", a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(a);
+    for_batch(m.count, cube(m.rows) / 3, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        info.data<int>()[i] = potrf<T>(upper ? 'U' : 'L', m.rows, m[i], m.ld);
+      }
+    });
+  });
+}
+
+void ldl_factor(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
+  dispatch<lapack_dtypes>("ldl_factor_cpu", a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(a);
+    const auto factor = [&](int64_t i, T* space, int length) {
+      int* exchanged = pivots.data<int>() + i * m.rows;
+      if constexpr (is_complex_type<T>) {
+        if (hermitian) return hetrf<T>('L', m.rows, m[i], m.ld, exchanged, space, length);
+      }
+      return sytrf<T>('L', m.rows, m[i], m.ld, exchanged, space, length);
+    };
+    for_batch(m.count, cube(m.rows), [&](int64_t first, int64_t last) {
+      std::vector<T> work =
+          workspace<T>([&](T* space, int length) { return factor(first, space, length); });
+      for (int64_t i = first; i < last; ++i) {
+        info.data<int>()[i] = factor(i, work.data(), static_cast<int>(work.size()));
+      }
+    });
+  });
+}
+
+void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
+  dispatch<lapack_dtypes>("ldl_solve_cpu", ld.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> a(ld), x(b);
+    for_batch(x.count, double(a.rows) * a.rows * x.cols, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int* exchanged = pivots.data<int>() + i * a.rows;
+        if constexpr (is_complex_type<T>) {
+          if (hermitian) {
+            hetrs<T>('L', a.rows, x.cols, a[i], a.ld, exchanged, x[i], x.ld);
+            continue;
+          }
+        }
+        sytrs<T>('L', a.rows, x.cols, a[i], a.ld, exchanged, x[i], x.ld);
+      }
+    });
+  });
+}
+
+const bool filled = [] {
+  constexpr DeviceType cpu = DeviceType::cpu;
+  kernels::lu_factor.fill(cpu, lu_factor);
+  kernels::lu_solve.fill(cpu, lu_solve);
+  kernels::determinant.fill(cpu, determinant);
+  kernels::log_determinant.fill(cpu, log_determinant);
+  kernels::matrix_inverse.fill(cpu, matrix_inverse);
+  kernels::triangular_solve.fill(cpu, triangular_solve);
+  kernels::cholesky.fill(cpu, cholesky);
+  kernels::ldl_factor.fill(cpu, ldl_factor);
+  kernels::ldl_solve.fill(cpu, ldl_solve);
+  return true;
+}();
+
+}  // namespace
+}  // namespace flambeau::cpu

@@ -1,0 +1,222 @@
+"""Linear algebra beyond samples: factors that are known up to a sign or a phase, derivatives along
+symmetric matrices, error sentences, named results and the old names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+
+L: Any = torch.linalg
+DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
+
+
+def random(*shape: int, dtype: Any = torch.float64, seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    return torch.randn(*shape, dtype=dtype)
+
+
+def close(a: Any, b: Any) -> None:
+    torch.testing.assert_close(a, b, rtol=2e-4, atol=2e-4)
+
+
+def hermitian(x: Any) -> Any:
+    return x + x.mH
+
+
+def positive(x: Any) -> Any:
+    return x @ x.mH + torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+SHAPES = [(3, 3), (5, 3), (3, 5), (2, 4, 3), (0, 3), (3, 0), (2, 0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_factors_multiply_to_the_matrix(shape: tuple[int, ...], dtype: Any) -> None:
+    a = random(*shape, dtype=dtype)
+    u, s, vh = L.svd(a, full_matrices=False)
+    close((u * s.unsqueeze(-2)) @ vh, a)
+    full = L.svd(a)
+    assert full.U.shape == (*shape[:-1], shape[-2])
+    assert full.Vh.shape == (*shape[:-2], shape[-1], shape[-1])
+    close(full.U.mH @ full.U, torch.eye(shape[-2], dtype=dtype).expand(full.U.shape))
+    close(L.svdvals(a), s)
+    for mode in ("reduced", "complete"):
+        q, r = L.qr(a, mode)
+        close(q @ r, a)
+        close(q.mH @ q, torch.eye(q.shape[-1], dtype=dtype).expand(*shape[:-2], -1, -1))
+    close(L.qr(a, "r").R, L.qr(a).R)
+    p, low, up = L.lu(a)
+    close(p @ low @ up, a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (3, 2, 2), (0, 0), (1, 1)])
+def test_eigenvectors_are_scaled_by_their_values(shape: tuple[int, ...], dtype: Any) -> None:
+    a = random(*shape, dtype=dtype)
+    values, vectors = L.eig(a)
+    close(a.to(vectors.dtype) @ vectors, vectors * values.unsqueeze(-2))
+    close(L.eigvals(a).abs().sort(-1).values, values.abs().sort(-1).values)
+    h = hermitian(a)
+    for uplo in "LU":
+        values, vectors = L.eigh(h, uplo)
+        close(h @ vectors, vectors * values.unsqueeze(-2))
+        close(L.eigvalsh(h, uplo), values)
+    factor = L.cholesky(positive(a))
+    close(factor @ factor.mH, positive(a))
+    upper = L.cholesky(positive(a), upper=True)
+    close(upper, factor.mH)
+
+
+@pytest.mark.parametrize("hermitian_form", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ldl_factors_solve_symmetric_systems(dtype: Any, hermitian_form: bool) -> None:
+    a = random(2, 4, 4, dtype=dtype)
+    a = a + (a.mH if hermitian_form else a.mT)
+    b = random(2, 4, 3, dtype=dtype, seed=1)
+    factors = L.ldl_factor(a, hermitian=hermitian_form)
+    close(a @ L.ldl_solve(*factors, b, hermitian=hermitian_form), b)
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_least_squares_leave_a_residual_orthogonal_to_the_columns(dtype: Any, driver: str) -> None:
+    for shape in ((5, 3), (3, 5), (2, 4, 4)):
+        a = random(*shape, dtype=dtype)
+        b = random(*shape[:-1], 2, dtype=dtype, seed=1)
+        result = L.lstsq(a, b, driver=driver)
+        left = a @ result.solution - b
+        close(a.mH @ left, torch.zeros(*shape[:-2], shape[-1], 2, dtype=dtype))
+        assert result.rank.numel() == (0 if driver == "gels" else left[..., 0, 0].numel())
+    assert L.lstsq(random(5, 3), random(5)).solution.shape == (3,)
+
+
+COMPLEX = [torch.float64, torch.complex128]
+
+
+def check(function: Any, *inputs: Any, second: bool = True) -> None:
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    assert torch.autograd.gradcheck(function, leaves)
+    if second:
+        assert torch.autograd.gradgradcheck(function, leaves)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_derivatives_along_hermitian_matrices(dtype: Any) -> None:
+    a = random(3, 3, dtype=dtype)
+    check(lambda x: L.cholesky(positive(x)), a)
+    check(lambda x: L.cholesky(positive(x), upper=True), a)
+    check(lambda x: L.eigvalsh(hermitian(x)), a)
+    check(lambda x: L.eigh(hermitian(x)).eigenvectors.abs(), a)
+    check(lambda x: L.pinv(hermitian(x), hermitian=True), a)
+    check(lambda x: torch.logdet(positive(x)), a)
+    check(
+        lambda x, b: torch.cholesky_solve(b, L.cholesky(positive(x))), a, random(3, 2, dtype=dtype)
+    )
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+def test_derivatives_of_singular_vectors(shape: tuple[int, ...], dtype: Any) -> None:
+    a = random(*shape, dtype=dtype)
+    check(lambda x: L.svd(x, full_matrices=False).U.abs(), a)
+    check(lambda x: L.svd(x, full_matrices=False).Vh.abs(), a)
+
+    def projected(x: Any) -> Any:
+        u, s, vh = L.svd(x, full_matrices=False)
+        return (u * s.exp()) @ vh
+
+    check(projected, a)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_derivatives_of_eigenvectors(dtype: Any) -> None:
+    a = random(3, 3, dtype=dtype, seed=3)
+    check(lambda x: L.eig(x).eigenvectors.abs(), a)
+    check(lambda x: L.eigvals(x).abs(), a)
+
+
+def test_determinant_of_a_singular_matrix_has_a_derivative() -> None:
+    a = torch.tensor([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=torch.float64)
+    a[2] = a[0] * 2
+    check(L.det, a, second=False)
+
+
+def test_a_loss_that_depends_on_a_phase_has_no_gradient() -> None:
+    a = random(3, 3, dtype=torch.complex128).requires_grad_()
+    with pytest.raises(RuntimeError, match="svd_backward: The singular vectors in the complex"):
+        L.svd(a).U.sum().abs().backward()
+    with pytest.raises(RuntimeError, match="linalg_eigh_backward: The eigenvectors"):
+        L.eigh(hermitian(a)).eigenvectors.sum().abs().backward()
+    with pytest.raises(RuntimeError, match="linalg_eig_backward: The eigenvectors"):
+        L.eig(a).eigenvectors.sum().abs().backward()
+    with pytest.raises(RuntimeError, match="not differentiable when mode='complete'"):
+        L.qr(random(4, 2).requires_grad_(), "complete").Q.sum().backward()
+
+
+SINGULAR = torch.stack([torch.eye(3), torch.zeros(3, 3)])
+FAILURES: list[tuple[Any, type[Exception], str]] = [
+    (lambda: L.inv(SINGULAR[1]), L.LinAlgError, r"linalg.inv: The diagonal element 1 is zero"),
+    (lambda: L.inv(SINGULAR), L.LinAlgError, r"linalg.inv: \(Batch element 1\): The diagonal"),
+    (lambda: L.solve(SINGULAR, torch.eye(3)), L.LinAlgError, "solver failed because the input"),
+    (lambda: L.cholesky(-torch.eye(3)), L.LinAlgError, "leading minor of order 1 is not positive"),
+    (lambda: L.inv_ex(SINGULAR, check_errors=True), L.LinAlgError, "linalg.inv_ex: "),
+    (lambda: L.lu_factor(SINGULAR), RuntimeError, r"U\[1,1\] is zero and using it on lu_solve"),
+    (lambda: L.svd(torch.full((2, 2), float("nan"))), L.LinAlgError, "non-finite values"),
+    (lambda: L.eig(torch.full((2, 2), float("inf"))), RuntimeError, "should not contain infs"),
+    (lambda: L.inv(torch.ones(3)), RuntimeError, "must have at least 2 dimensions"),
+    (
+        lambda: L.inv(torch.ones(2, 3)),
+        RuntimeError,
+        "batches of square matrices, but they are 2 by",
+    ),
+    (lambda: L.inv(torch.ones(3, 3).long()), NotImplementedError, "Expected a floating point"),
+    (lambda: L.solve(torch.eye(3), torch.ones(2, 3)), RuntimeError, r"AX = B \(3x3 and 2x3\)"),
+    (lambda: L.qr(torch.eye(2), "x"), RuntimeError, "qr received unrecognized mode 'x'"),
+    (lambda: L.eigh(torch.eye(2), "X"), RuntimeError, "Expected UPLO argument to be 'L' or 'U'"),
+    (lambda: L.cond(torch.eye(2), "x"), ValueError, "linalg.cond got an invalid norm type: x"),
+    (
+        lambda: torch.qr(torch.eye(2)),
+        RuntimeError,
+        "deprecated since version 1.9 and is now removed",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", range(len(FAILURES)))
+def test_failures_have_pytorchs_type_and_words(case: int) -> None:
+    run, error, words = FAILURES[case]
+    with pytest.raises(error, match=words):
+        run()
+    assert issubclass(L.LinAlgError, RuntimeError)
+
+
+def test_ex_forms_say_which_matrix_failed() -> None:
+    assert L.inv_ex(SINGULAR).info.tolist() == [0, 1]
+    assert L.cholesky_ex(torch.stack([torch.eye(2), -torch.eye(2)])).info.tolist() == [0, 1]
+    assert L.lu_factor_ex(SINGULAR).info.tolist() == [0, 1]
+    assert repr(type(L.svd(torch.eye(2)))) == "<class 'torch.return_types.linalg_svd'>"
+
+
+def test_old_names() -> None:
+    a = random(3, 3)
+    lu, pivots = a.lu()
+    close(torch.lu_solve(a, lu, pivots), torch.eye(3, dtype=a.dtype))
+    assert len(torch.lu(a, get_infos=True)) == 3
+    assert L.vander(torch.tensor(2.0), N=3).tolist() == [[1, 2, 4]]
+    u, s, v = torch.svd(a)
+    close(u @ torch.diag(s) @ v.mH, a)
+
+
+def test_low_rank_approximations_find_a_low_rank_matrix() -> None:
+    for shape in ((20, 10), (10, 20), (2, 12, 9)):
+        a = random(*shape[:-1], 3) @ random(*shape[:-2], 3, shape[-1], seed=1)
+        u, s, v = torch.svd_lowrank(a, q=4)
+        close((u * s.unsqueeze(-2)) @ v.mH, a)
+        u, s, v = torch.pca_lowrank(a, q=4)
+        close((u * s.unsqueeze(-2)) @ v.mH, a - a.mean(-2, keepdim=True))
+    with pytest.raises(ValueError, match="must be non-negative integer and not greater"):
+        torch.pca_lowrank(random(3, 3), q=4)
