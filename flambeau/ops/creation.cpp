@@ -241,22 +241,6 @@ Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, const O
   kernels::arange(out.device_type(), out, start, step);
   return finish(out, options);
 }
-Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const Options& options) {
-  CHECK(steps >= 0, RuntimeError, "linspace: number of steps must be non-negative, got {}", steps);
-  const DType dtype = options.dtype_or(
-      start.is_complex() || end.is_complex() ? default_complex_dtype() : default_dtype());
-  Tensor out = make_tensor(steps, dtype, options.device_or_default());
-  kernels::linspace(out.device_type(), out, start, end);
-  return finish(out, options);
-}
-Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base,
-                const Options& options) {
-  Options wide = options;
-  wide.dtype = options.dtype ? promote_types(*options.dtype, DType::float32) : default_dtype();
-  wide.requires_grad = false;
-  const Tensor exponents = linspace(start, end, steps, wide);
-  return finish(to(pow(Operand(base), exponents), options.dtype_or(default_dtype())), options);
-}
 Tensor eye(int64_t n, std::optional<int64_t> m, const Options& options) {
   const int64_t columns = m.value_or(n);
   CHECK(n >= 0, RuntimeError, "eye: n must be greater or equal to 0, got {}", n);
@@ -275,10 +259,6 @@ OP_FUNCTION(arange, "arange(start, end, step=1, **options)",
             "The numbers from start up to, but not including, end, by step.")
 OP_FUNCTION(range, "range(start, end, step=1, **options)",
             "The numbers from start up to and including end, by step.")
-OP_FUNCTION(linspace, "linspace(start, end, steps, **options)",
-            "steps numbers evenly from start to end, both included.")
-OP_FUNCTION(logspace, "logspace(start, end, steps, base=10.0, **options)",
-            "steps numbers from base ** start to base ** end, evenly in their logarithms.")
 OP_FUNCTION(eye, "eye(n, m=None, **options)",
             "A matrix with ones on its diagonal and zeros elsewhere.")
 

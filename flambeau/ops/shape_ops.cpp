@@ -263,14 +263,15 @@ std::vector<Tensor> unravel_index(const Tensor& indices, IntSpan shape) {
     CHECK(size > 0 || indices.numel() == 0, ValueError,
           "unravel_index: a shape without elements has no indices, got {}", shape);
   }
+  // One after the other in the last dimension of one tensor.
   std::vector<Tensor> coordinates(shape.size());
-  Tensor rest = indices;
+  Tensor rest = to(indices, DType::int64);
   for (size_t d = shape.size(); d-- > 0;) {
     const int64_t size = std::max<int64_t>(shape[d], 1);
     coordinates[d] = remainder(rest, size);
     rest = div_floor(rest, size);
   }
-  return coordinates;
+  return shape.size() == 0 ? coordinates : unbind(stack(coordinates, -1), -1);
 }
 
 }  // namespace

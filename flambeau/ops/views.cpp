@@ -386,6 +386,8 @@ Geometry unfolded(const Geometry& from, int64_t dim, int64_t size, int64_t step)
   return to;
 }
 
+}  // namespace
+
 Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
   const int64_t dim = wrap_dim(dimension, self.dim());
   const int64_t whole = self.dim() == 0 ? 1 : self->sizes[dim];
@@ -404,28 +406,7 @@ Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step)
   return out;
 }
 
-}  // namespace
 OP_WITH(view_method, unfold, "unfold(self, dimension, size, step)",
         "Windows of size elements along a dimension, step apart, in a new last dimension.")
-
-// --- Views that are copied at once -------------------------------------------------------------
-
-namespace {
-
-Tensor view_copy(const Tensor& input, IntSpan size) {
-  return clone(view(input, size), MemoryFormat::contiguous);
-}
-Tensor narrow_copy(const Tensor& input, int64_t dim, int64_t start, int64_t length) {
-  return clone(narrow(input, dim, start, length), MemoryFormat::contiguous);
-}
-Tensor permute_copy(const Tensor& input, IntSpan dims) {
-  return clone(permute(input, dims), MemoryFormat::contiguous);
-}
-
-}  // namespace
-OP_FUNCTION(view_copy, "view_copy(input, size)", "A copy of input in another shape.")
-OP(narrow_copy, "narrow_copy(input, dim, start, length)", "A copy of a part of dimension dim.")
-OP_FUNCTION(permute_copy, "permute_copy(input, dims)",
-            "A copy of input with its dimensions reordered.")
 
 }  // namespace flambeau

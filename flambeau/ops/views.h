@@ -42,6 +42,8 @@ inline Geometry geometry_of(const Tensor& tensor) {
 // See Note [Gradients of overlapping windows].
 Tensor window_gradient(const Tensor& g, const Geometry& out, const Geometry& input);
 
+Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step);
+
 // The length of range(start, end) after Python's clamping; start and end are moved into bounds.
 int64_t clamp_slice(int64_t size, int64_t& start, int64_t& end, int64_t step);
 

@@ -35,8 +35,11 @@ from flambeau import _tensor  # noqa: E402
 
 _tensor.attach(_C.Tensor)
 
+from flambeau._foreach import *  # noqa: E402, F403
+from flambeau._norms import *  # noqa: E402, F403
 from flambeau._settings import *  # noqa: E402, F403
 from flambeau._statistics import *  # noqa: E402, F403
+from flambeau._statistics import segment_reduce as _segment_reduce  # noqa: E402
 from flambeau._tensor_str import set_printoptions  # noqa: E402
 from flambeau.autograd import (  # noqa: E402
     enable_grad,

@@ -57,6 +57,7 @@ from flambeau._C import addr as addr
 from flambeau._C import addr_ as addr_
 from flambeau._C import adjoint as adjoint
 from flambeau._C import alias as alias
+from flambeau._C import alias_copy as alias_copy
 from flambeau._C import all as all
 from flambeau._C import allclose as allclose
 from flambeau._C import alpha_dropout as alpha_dropout
@@ -88,6 +89,7 @@ from flambeau._C import argsort as argsort
 from flambeau._C import argwhere as argwhere
 from flambeau._C import as_strided as as_strided
 from flambeau._C import as_strided_ as as_strided_
+from flambeau._C import as_strided_copy as as_strided_copy
 from flambeau._C import as_strided_scatter as as_strided_scatter
 from flambeau._C import as_tensor as as_tensor
 from flambeau._C import asarray as asarray
@@ -216,11 +218,13 @@ from flambeau._C import deg2rad_ as deg2rad_
 from flambeau._C import det as det
 from flambeau._C import detach as detach
 from flambeau._C import detach_ as detach_
+from flambeau._C import detach_copy as detach_copy
 from flambeau._C import device as device
 from flambeau._C import diag as diag
 from flambeau._C import diag_embed as diag_embed
 from flambeau._C import diagflat as diagflat
 from flambeau._C import diagonal as diagonal
+from flambeau._C import diagonal_copy as diagonal_copy
 from flambeau._C import diagonal_scatter as diagonal_scatter
 from flambeau._C import diff as diff
 from flambeau._C import dist as dist
@@ -245,6 +249,7 @@ from flambeau._C import embedding as embedding
 from flambeau._C import embedding_renorm_ as embedding_renorm_
 from flambeau._C import empty as empty
 from flambeau._C import empty_like as empty_like
+from flambeau._C import empty_permuted as empty_permuted
 from flambeau._C import empty_strided as empty_strided
 from flambeau.autograd.grad_mode import enable_grad as enable_grad
 from flambeau._C import eq as eq
@@ -258,6 +263,7 @@ from flambeau._C import exp as exp
 from flambeau._C import exp2 as exp2
 from flambeau._C import exp2_ as exp2_
 from flambeau._C import exp_ as exp_
+from flambeau._C import expand_copy as expand_copy
 from flambeau._C import expm1 as expm1
 from flambeau._C import expm1_ as expm1_
 from flambeau._C import exponential_ as exponential_
@@ -296,7 +302,7 @@ from flambeau.random import fork_rng as fork_rng
 from flambeau._C import frac as frac
 from flambeau._C import frac_ as frac_
 from flambeau._C import frexp as frexp
-from flambeau._C import frobenius_norm as frobenius_norm
+from flambeau._norms import frobenius_norm as frobenius_norm
 from flambeau._C import from_dlpack as from_dlpack
 from flambeau._C import from_numpy as from_numpy
 from flambeau._C import frombuffer as frombuffer
@@ -341,6 +347,7 @@ from flambeau._C import hardswish as hardswish
 from flambeau._C import hardswish_ as hardswish_
 from flambeau._C import hardtanh as hardtanh
 from flambeau._C import hardtanh_ as hardtanh_
+from flambeau._C import hash_tensor as hash_tensor
 from flambeau._C import heaviside as heaviside
 from flambeau._C import heaviside_ as heaviside_
 from flambeau._C import histc as histc
@@ -552,7 +559,10 @@ from flambeau._C import nanquantile as nanquantile
 from flambeau._C import nansum as nansum
 from flambeau._C import narrow as narrow
 from flambeau._C import narrow_copy as narrow_copy
+from flambeau._norms import native_batch_norm as native_batch_norm
 from flambeau._C import native_dropout as native_dropout
+from flambeau._norms import native_group_norm as native_group_norm
+from flambeau._norms import native_layer_norm as native_layer_norm
 from flambeau._C import ne as ne
 from flambeau._C import ne_ as ne_
 from flambeau._C import neg as neg
@@ -567,7 +577,9 @@ from flambeau._C import nll_loss_nd as nll_loss_nd
 from flambeau import nn as nn
 from flambeau.autograd.grad_mode import no_grad as no_grad
 from flambeau._C import nonzero as nonzero
+from flambeau._C import nonzero_static as nonzero_static
 from flambeau._C import norm as norm
+from flambeau._norms import norm_except_dim as norm_except_dim
 from flambeau._C import normal as normal
 from flambeau._C import normal_ as normal_
 from flambeau._C import not_equal as not_equal
@@ -662,7 +674,9 @@ from flambeau._C import scatter_reduce as scatter_reduce
 from flambeau._C import scatter_reduce_ as scatter_reduce_
 from flambeau._C import searchsorted as searchsorted
 from flambeau.random import seed as seed
+from flambeau._statistics import segment_reduce as segment_reduce
 from flambeau._C import select as select
+from flambeau._C import select_copy as select_copy
 from flambeau._C import select_scatter as select_scatter
 from flambeau._C import selu as selu
 from flambeau._C import selu_ as selu_
@@ -696,6 +710,7 @@ from flambeau._C import sinc as sinc
 from flambeau._C import sinc_ as sinc_
 from flambeau._C import sinh as sinh
 from flambeau._C import sinh_ as sinh_
+from flambeau._C import slice_copy as slice_copy
 from flambeau._C import slice_scatter as slice_scatter
 from flambeau._C import slogdet as slogdet
 from flambeau._C import smooth_l1_loss as smooth_l1_loss
@@ -709,13 +724,16 @@ from flambeau._C import sort as sort
 from flambeau._C import sparse_coo as sparse_coo
 from flambeau._C import sparse_csr as sparse_csr
 from flambeau._C import split as split
+from flambeau._C import split_copy as split_copy
 from flambeau._C import split_with_sizes as split_with_sizes
+from flambeau._C import split_with_sizes_copy as split_with_sizes_copy
 from flambeau._C import sqrt as sqrt
 from flambeau._C import sqrt_ as sqrt_
 from flambeau._C import square as square
 from flambeau._C import square_ as square_
 from flambeau._C import squeeze as squeeze
 from flambeau._C import squeeze_ as squeeze_
+from flambeau._C import squeeze_copy as squeeze_copy
 from flambeau._C import stack as stack
 from flambeau._C import std as std
 from flambeau._C import std_mean as std_mean
@@ -735,6 +753,7 @@ from flambeau._C import swapdims_ as swapdims_
 from flambeau._linalg_utils import symeig as symeig
 from flambeau._C import t as t
 from flambeau._C import t_ as t_
+from flambeau._C import t_copy as t_copy
 from flambeau._C import take as take
 from flambeau._C import take_along_dim as take_along_dim
 from flambeau._C import tan as tan
@@ -753,6 +772,7 @@ from flambeau import torch_version as torch_version
 from flambeau._C import trace as trace
 from flambeau._C import transpose as transpose
 from flambeau._C import transpose_ as transpose_
+from flambeau._C import transpose_copy as transpose_copy
 from flambeau._statistics import trapezoid as trapezoid
 from flambeau._statistics import trapz as trapz
 from flambeau._C import triangular_solve as triangular_solve
@@ -773,16 +793,19 @@ from flambeau._C import uint32 as uint32
 from flambeau._C import uint64 as uint64
 from flambeau._C import uint8 as uint8
 from flambeau._C import unbind as unbind
+from flambeau._C import unbind_copy as unbind_copy
 from flambeau._C import unflatten as unflatten
+from flambeau._C import unfold_copy as unfold_copy
 from flambeau._C import uniform_ as uniform_
 from flambeau._statistics import unique as unique
 from flambeau._statistics import unique_consecutive as unique_consecutive
-from flambeau._statistics import unravel_index as unravel_index
+from flambeau._C import unravel_index as unravel_index
 from flambeau._C import unsafe_chunk as unsafe_chunk
 from flambeau._C import unsafe_split as unsafe_split
 from flambeau._C import unsafe_split_with_sizes as unsafe_split_with_sizes
 from flambeau._C import unsqueeze as unsqueeze
 from flambeau._C import unsqueeze_ as unsqueeze_
+from flambeau._C import unsqueeze_copy as unsqueeze_copy
 from flambeau._settings import use_deterministic_algorithms as use_deterministic_algorithms
 from flambeau import utils as utils
 from flambeau._C import vander as vander
@@ -791,7 +814,9 @@ from flambeau._C import var_mean as var_mean
 from flambeau._C import vdot as vdot
 from flambeau import version as version
 from flambeau._C import view_as_complex as view_as_complex
+from flambeau._C import view_as_complex_copy as view_as_complex_copy
 from flambeau._C import view_as_real as view_as_real
+from flambeau._C import view_as_real_copy as view_as_real_copy
 from flambeau._C import view_copy as view_copy
 from flambeau._C import vsplit as vsplit
 from flambeau._C import vstack as vstack

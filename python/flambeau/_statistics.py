@@ -19,11 +19,11 @@ __all__ = [
     "cumulative_trapezoid",
     "gradient",
     "histogramdd",
+    "segment_reduce",
     "trapezoid",
     "trapz",
     "unique",
     "unique_consecutive",
-    "unravel_index",
 ]
 
 
@@ -70,27 +70,6 @@ def unique_consecutive(
     """The first of each run of equal elements, or of equal slices along ``dim``."""
     found = _C._unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked(found, return_inverse, return_counts)
-
-
-def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates, in a tensor of the given shape, of elements counted one by one."""
-    if not isinstance(indices, _C.Tensor):
-        raise TypeError(f"expected 'indices' to be a tensor, but got {type(indices)}")
-    if indices.is_floating_point() or indices.is_complex() or indices.dtype == _C.bool:
-        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    sizes = [shape] if isinstance(shape, int) else list(shape)
-    for size in sizes:
-        if not isinstance(size, int):
-            raise TypeError(f"expected 'shape' to be an int or a sequence of ints, but got {shape}")
-        if size < 0:
-            raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    strides = [1]
-    for size in reversed(sizes[1:]):
-        strides.insert(0, strides[0] * size)
-    steps = _C.tensor(strides[: len(sizes)], dtype=_C.int64, device=indices.device)
-    limits = _C.tensor(sizes, dtype=_C.int64, device=indices.device)
-    places = _C.div(indices.unsqueeze(-1), steps, rounding_mode="floor") % limits
-    return tuple(places.unbind(-1))
 
 
 # --- Distances -----------------------------------------------------------------------------------
@@ -192,6 +171,77 @@ def histogramdd(
     return _HistogramDD(hist, tuple(edges))
 
 
+# --- Segments ------------------------------------------------------------------------------------
+
+_SEGMENT_REDUCTIONS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
+_SEGMENT_STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -float("inf"), "min": float("inf")}
+
+
+def _segment_lengths(data: Tensor, lengths: Any, offsets: Any, axis: int, unsafe: bool) -> Tensor:
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    if lengths is None:
+        lengths = offsets.diff(dim=-1)
+    if lengths.dim() != axis + 1:
+        raise RuntimeError(
+            f"segment_reduce(): Expected axis to be the last dimension of lengths, got axis {axis} "
+            f"for lengths of {lengths.dim()} dimensions."
+        )
+    if not unsafe:
+        if bool((lengths < 0).any()):
+            raise RuntimeError("lengths contains negative value!")
+        if bool((lengths.sum(-1) != data.size(axis)).any()):
+            raise RuntimeError(
+                "segment_reduce(): Expected all rows of lengths along axis to sum to "
+                "data.size(lengths.dim()-1) when !unsafe."
+            )
+    return lengths.to(_C.int64)
+
+
+def segment_reduce(
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Any = None,
+) -> Tensor:
+    """The sum, mean, product or extreme of consecutive segments along ``axis``.
+
+    ``lengths`` says how long the segments are, or ``offsets`` where they begin and end.
+    """
+    if reduce not in _SEGMENT_REDUCTIONS:
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if not data.is_floating_point():
+        name = data.type().split(".")[-1].removesuffix("Tensor")
+        raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{name}'")
+    axis = axis % max(data.dim(), 1)
+    sizes = _segment_lengths(data, lengths, offsets, axis, unsafe)
+    places = _C.arange(data.size(axis)).expand(*sizes.shape[:-1], -1).contiguous()
+    segment = _C.searchsorted(sizes.cumsum(-1), places, right=True)
+    trailing = [1] * (data.dim() - axis - 1)
+    segment = segment.reshape(*segment.shape, *trailing).expand(data.shape)
+    # What lies behind the last segment, as only unsafe lengths leave it, goes into one more.
+    count = sizes.size(-1)
+    shape = [*data.shape[:axis], count + 1, *data.shape[axis + 1 :]]
+    start = _SEGMENT_STARTS[reduce] if initial is None else initial
+    result = _C.scatter_reduce(
+        data.new_full(shape, start), axis, segment, data, _SEGMENT_REDUCTIONS[reduce]
+    ).narrow(axis, 0, count)
+    if reduce != "mean":
+        return result.contiguous()
+    counts = sizes.reshape(*sizes.shape, *trailing)
+    empty = float("nan") if initial is None else initial
+    return _C.where(counts == 0, empty, result / counts.clamp(min=1))
+
+
 # --- Integrals and derivatives -------------------------------------------------------------------
 
 
@@ -271,12 +321,11 @@ def _spacings(input: Tensor, spacing: Any, dims: list[int]) -> list[Any]:
         return [spacing] * len(dims)
     if isinstance(spacing, _C.Tensor):
         spacing = [spacing]
-    if len(spacing) == 1 and len(dims) > 1 and not isinstance(spacing[0], _C.Tensor):
-        spacing = [spacing[0]] * len(dims)
     if len(spacing) != len(dims):
         raise RuntimeError(
-            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
-            f"equal to dim, but got spacing of length {len(spacing)} for {len(dims)} dimensions"
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
+            "arguments to have the same length, but got a spacing argument of length "
+            f"{len(spacing)} and a dim argument of length {len(dims)}."
         )
     for place, dim in enumerate(dims):
         points = spacing[place]

@@ -406,3 +406,15 @@ def combinations(x: Array, r: int, with_replacement: bool) -> Array:
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(x.tolist(), r))
     return np.array(rows, dtype=x.dtype).reshape(len(rows), r)
+
+
+op(
+    "empty_permuted",
+    call((2, 3), (1, 0)),
+    call((0, 3), (0, 1)),
+    call((), ()),
+    forms="creation undefined",
+    dtypes="float32",
+    result="float32",
+    grad=False,
+)

@@ -349,3 +349,20 @@ op(
     result="int64",
     grad=False,
 )
+
+
+def nonzero_static(x: Array, *, size: int, fill_value: int = -1) -> Array:
+    found = np.argwhere(x)[:size] if x.ndim else np.zeros((0, 0), np.int64)
+    return np.concatenate([found, np.full((size - len(found), x.ndim), fill_value)])
+
+
+op(
+    "nonzero_static",
+    call(t(3, 4), size=20),
+    call(t(5), size=2, fill_value=7),
+    call(t(), size=3),
+    call(t(0, 3), size=2),
+    ref=nonzero_static,
+    result="int64",
+    grad=False,
+)

@@ -243,6 +243,133 @@ op(
     forms="rigid",
     grad=False,
 )
+NEEDS_DIMENSION = "it needs a dimension"
+op(
+    "expand_copy",
+    call(t(3, 1), (3, 4)),
+    call(t(), (2,)),
+    call(t(0, 1), (0, 3)),
+    ref=np.broadcast_to,
+)
+op(
+    "transpose_copy",
+    call(t(2, 3, 4), 0, 2),
+    call(t(), 0, -1),
+    call(t(0, 2), 0, 1),
+    ref=lambda x, a, b: np.swapaxes(x, a, b) if x.ndim else x,
+)
+op("t_copy", call(t(2, 3)), call(t()), call(t(0, 3)), ref=np.transpose)
+op(
+    "unsqueeze_copy",
+    call(t(2, 3), 1),
+    call(t(), 0),
+    call(t(0, 3), -1),
+    ref=np.expand_dims,
+)
+op(
+    "squeeze_copy",
+    call(t(2, 1, 3, 1)),
+    call(t(2, 1, 3, 1), (1,)),
+    call(t()),
+    call(t(0, 1)),
+    ref=lambda x, dim=None: np.squeeze(x, dim),
+)
+op("alias_copy", call(t(2, 3)), call(t()), call(t(0, 3)), ref=lambda x: x)
+op("detach_copy", call(t(2, 3)), call(t()), call(t(0, 3)), ref=lambda x: x, grad=False)
+op(
+    "as_strided_copy",
+    call(t(3, 4), (2, 2), (4, 1), layouts_=False),
+    call(t(0), (0,), (1,), layouts_=False),
+    ref=lambda x, size, stride: np.lib.stride_tricks.as_strided(
+        x, size, [x.itemsize * s for s in stride]
+    ),
+    zero_dim=NEEDS_DIMENSION,
+    forms="rigid",
+)
+op(
+    "diagonal_copy",
+    call(t(3, 4)),
+    call(t(2, 3, 4), 1, 0, 2),
+    call(t(0, 3)),
+    ref=np.diagonal,
+    zero_dim=NEEDS_DIMENSION,
+)
+op(
+    "select_copy",
+    call(t(3, 4), 1, 2),
+    call(t(0, 4), 1, 2),
+    ref=lambda x, dim, index: np.take(x, index, axis=dim),
+    zero_dim=NEEDS_DIMENSION,
+)
+op(
+    "slice_copy",
+    call(t(5, 4), 0, 1, 4, 2),
+    call(t(0, 4), 1, 2),
+    ref=lambda x, dim=0, start=None, end=None, step=1: x[
+        (slice(None),) * dim + (slice(start, end, step),)
+    ],
+    zero_dim=NEEDS_DIMENSION,
+)
+op(
+    "view_as_real_copy",
+    call(t(2, 3)),
+    call(t()),
+    call(t(0, 3)),
+    ref=lambda x: np.stack([x.real, x.imag], -1),
+    dtypes="c",
+    result="real",
+)
+op(
+    "view_as_complex_copy",
+    call(t(3, 2)),
+    call(t(0, 2)),
+    ref=lambda x: x[..., 0] + 1j * x[..., 1],
+    dtypes="f",
+    result="complex",
+    forms="rigid",
+    zero_dim=NEEDS_DIMENSION,
+)
+
+
+def unfold(x: Array, dim: int, size: int, step: int) -> Array:
+    if x.ndim == 0:
+        return x.reshape(1)
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, dim)
+    return windows[(slice(None),) * dim + (slice(None, None, step),)]
+
+
+op(
+    "unfold_copy",
+    call(t(7, 2), 0, 3, 2),
+    call(t(2, 7), 1, 3, 1),
+    call(t(0, 2), 1, 2, 1),
+    call(t(), 0, 1, 1),
+    ref=unfold,
+)
+op(
+    "unbind_copy",
+    call(t(3, 2)),
+    call(t(2, 3), 1),
+    call(t(2, 0)),
+    ref=lambda x, dim=0: list(np.moveaxis(x, dim, 0)),
+    zero_dim=NEEDS_DIMENSION,
+)
+op(
+    "split_copy",
+    call(t(5, 2), 2),
+    call(t(2, 4), 2, 1),
+    call(t(2, 0), 1),
+    ref=lambda x, size, dim=0: np.split(x, range(size, x.shape[dim], size), dim),
+    zero_dim=NEEDS_DIMENSION,
+)
+op(
+    "split_with_sizes_copy",
+    call(t(5, 2), (2, 3)),
+    call(t(2, 4), (1, 3), 1),
+    call(t(2, 0), (1, 1)),
+    ref=lambda x, sizes, dim=0: np.split(x, np.cumsum(sizes)[:-1], dim),
+    zero_dim=NEEDS_DIMENSION,
+)
 op(
     "view_copy",
     call(t(2, 6), (3, 4)),

@@ -393,16 +393,6 @@ op(
     empty="needs two elements",
     zero_dim="needs two elements",
 )
-op(
-    "unravel_index",
-    call(ints(3, 4, high=24), (2, 3, 4)),
-    call(ints(high=24), (4, 6)),
-    call(ints(0, high=24), (4, 6)),
-    ref=lambda x, shape: np.unravel_index(x, shape),
-    dtypes="int64",
-    result="any",
-    grad=False,
-)
 
 
 def kaiser(length: int, periodic: bool = True, beta: float = 12.0) -> Array:
@@ -421,4 +411,25 @@ op(
     forms="creation",
     grad=False,
     zero_dim="makes a vector",
+)
+
+
+def hashed(x: Array, dim: Any = None, *, keepdim: bool = False) -> Array:
+    wide = x.astype(np.float64 if x.dtype.kind == "f" else np.int64)
+    axis = None if dim is None else dim
+    bits = np.ascontiguousarray(wide).view(np.uint64).reshape(x.shape)
+    return np.bitwise_xor.reduce(bits, axis=axis, keepdims=keepdim)
+
+
+op(
+    "hash_tensor",
+    call(t(3, 5)),
+    call(t(3, 5), 1),
+    call(t(2, 3, 4), (0, 2), keepdim=True),
+    call(t()),
+    call(t(0, 3), 1),
+    ref=hashed,
+    dtypes="bif",
+    result="uint64",
+    grad=False,
 )

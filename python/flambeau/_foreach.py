@@ -1,0 +1,192 @@
+"""The `_foreach_` functions: an op applied to every tensor of a list, which optimizers and
+gradient clipping call. Each comes as a function that makes a tuple of results and, with a trailing
+underscore, as one that writes into the tensors themselves.
+"""
+
+from __future__ import annotations
+
+from flambeau import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from flambeau import Tensor
+
+_UNARY = """abs acos asin atan ceil clone cos cosh erf erfc exp expm1 floor frac lgamma log log10
+log1p log2 max neg reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc zero""".split()
+_WITHOUT_INPLACE = ("clone", "max")
+_ONLY_INPLACE = ("zero",)
+
+__all__: list[str] = []
+
+
+def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
+    """The list itself, if it is one of tensors and not empty."""
+    fits = isinstance(tensors, (list, tuple)) and all(isinstance(x, _C.Tensor) for x in tensors)
+    if not fits:
+        raise TypeError(
+            f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not "
+            f"{type(tensors).__name__}"
+        )
+    if not tensors:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    found: Sequence[Tensor] = tensors
+    return found
+
+
+def _same_length(tensors: Sequence[Tensor], others: Sequence[Any]) -> None:
+    if len(tensors) == len(others):
+        return
+    if others and isinstance(others[0], _C.Tensor):
+        raise RuntimeError(
+            "Tensor lists must have the same number of tensors, got "
+            f"{len(tensors)} and {len(others)}"
+        )
+    raise RuntimeError("Tensor list must have same number of elements as scalar list.")
+
+
+def _spread(tensors: Sequence[Tensor], other: Any) -> Sequence[Any]:
+    """One operand for each tensor: from a list of tensors or of numbers, or the same for all."""
+    if isinstance(other, (list, tuple)):
+        _same_length(tensors, other)
+        return other
+    if isinstance(other, _C.Tensor) and other.dim() != 0:
+        raise RuntimeError(
+            f"scalar tensor expected to be 0 dim but it has {other.dim()} dimensions and "
+            f"{other.numel()} elements."
+        )
+    return [other] * len(tensors)
+
+
+def _offer(name: str, function: Callable[..., Any], doc: str) -> None:
+    """Makes a function known under its PyTorch name."""
+    function.__name__ = function.__qualname__ = f"_foreach_{name}"
+    function.__doc__ = doc
+    globals()[function.__name__] = function
+    __all__.append(function.__name__)
+
+
+def _offer_both(name: str, apply: Callable[..., Any], apply_: Callable[..., Any]) -> None:
+    """apply(self, *args) yields results; apply_(self, *args) writes them into self."""
+
+    def functional(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        return tuple(apply(_checked(functional.__name__, self), *args, **kwargs))
+
+    def inplace(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        tensors = _checked(inplace.__name__, self)
+        for _ in apply_(tensors, *args, **kwargs):
+            pass
+        return tuple(tensors)
+
+    if name not in _ONLY_INPLACE:
+        _offer(name, functional, f"{name} of every tensor.")
+    if name not in _WITHOUT_INPLACE:
+        _offer(f"{name}_", inplace, f"{name}_ on every tensor.")
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs)
+
+
+def _offer_unary(name: str) -> None:
+    one, one_ = _method(name), _method(f"{name}_")
+    _offer_both(name, lambda self: map(one, self), lambda self: map(one_, self))
+
+
+def _offer_binary(name: str, method: str, method_: str, scaled: bool) -> None:
+    """A function of a list and of a number, a zero-dim tensor, or a list of either."""
+
+    def applying(op: str) -> Callable[..., Any]:
+        one = _method(op)
+
+        def apply(self: Sequence[Tensor], other: Any, *, alpha: Any = 1) -> Any:
+            options = {"alpha": alpha} if scaled and alpha != 1 else {}
+            return (one(x, y, **options) for x, y in zip(self, _spread(self, other), strict=True))
+
+        return apply
+
+    _offer_both(name, applying(method), applying(method_))
+
+
+def _offer_ternary(name: str) -> None:
+    def applying(op: str) -> Callable[..., Any]:
+        one = _method(op)
+
+        def apply(
+            self: Sequence[Tensor], tensor1: Any, tensor2: Any, value: Any = 1, scalars: Any = None
+        ) -> Any:
+            _same_length(self, tensor1)
+            _same_length(self, tensor2)
+            scale = value if scalars is None else scalars
+            if isinstance(scale, _C.Tensor):
+                scale = scale.tolist()
+            rows = zip(self, tensor1, tensor2, _spread(self, scale), strict=True)
+            return (one(x, a, b, value=v) for x, a, b, v in rows)
+
+        return apply
+
+    _offer_both(name, applying(name), applying(f"{name}_"))
+
+
+def _lerping(op: str) -> Callable[..., Any]:
+    one = _method(op)
+
+    def apply(
+        self: Sequence[Tensor], tensors1: Any, weight: Any = None, weights: Any = None
+    ) -> Any:
+        _same_length(self, tensors1)
+        share = weight if weights is None else weights
+        rows = zip(self, tensors1, _spread(self, share), strict=True)
+        return (one(x, end, w) for x, end, w in rows)
+
+    return apply
+
+
+def _pow(self: Any, exponent: Any) -> tuple[Tensor, ...]:
+    if isinstance(self, (int, float, complex)):
+        return tuple(_C.pow(self, x) for x in _checked("_foreach_pow", exponent))
+    tensors = _checked("_foreach_pow", self)
+    return tuple(_C.pow(x, y) for x, y in zip(tensors, _spread(tensors, exponent), strict=True))
+
+
+def _norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+    tensors = _checked("_foreach_norm", self)
+    return tuple(_C.linalg_vector_norm(x, ord, dtype=dtype) for x in tensors)
+
+
+def _powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+    tensors = _checked("_foreach_powsum", self)
+    return tuple(_C.sum(_C.abs(x) ** ord, dtype=dtype) for x in tensors)
+
+
+def _copy_(self: Any, src: Any, non_blocking: bool = False) -> tuple[Tensor, ...]:
+    tensors = _checked("_foreach_copy_", self)
+    _same_length(tensors, src)
+    return tuple(x.copy_(y, non_blocking) for x, y in zip(tensors, src, strict=True))
+
+
+def _mm(self: Any, mat2: Any) -> tuple[Tensor, ...]:
+    tensors = _checked("_foreach_mm", self)
+    _same_length(tensors, mat2)
+    return tuple(_C.mm(x, y) for x, y in zip(tensors, mat2, strict=True))
+
+
+for _name in _UNARY:
+    _offer_unary(_name)
+for _name in ("add", "sub", "mul", "div"):
+    _offer_binary(_name, _name, f"{_name}_", scaled=_name in ("add", "sub"))
+_offer_binary("pow", "pow", "pow_", scaled=False)
+for _name in ("clamp_min", "clamp_max"):
+    _offer_binary(_name, _name, f"{_name}_", scaled=False)
+_offer_binary("maximum", "clamp_min", "clamp_min_", scaled=False)
+_offer_binary("minimum", "clamp_max", "clamp_max_", scaled=False)
+for _name in ("addcmul", "addcdiv"):
+    _offer_ternary(_name)
+_offer_both("lerp", _lerping("lerp"), _lerping("lerp_"))
+_offer("pow", _pow, "pow of every tensor, or of a number to the power of every tensor.")
+_offer("norm", _norm, "The norm of every tensor.")
+_offer("powsum", _powsum, "The sum of the powers of the magnitudes of every tensor.")
+_offer("copy_", _copy_, "Copies every tensor of src into the one of self at its place.")
+_offer("mm", _mm, "The product of every pair of matrices.")
