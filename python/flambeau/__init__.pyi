@@ -231,6 +231,7 @@ from flambeau._C import diagonal_scatter as diagonal_scatter
 from flambeau._C import diff as diff
 from flambeau._C import dist as dist
 from flambeau import distributed as distributed
+from flambeau import distributions as distributions
 from flambeau._C import div as div
 from flambeau._C import div_ as div_
 from flambeau._C import divide as divide
