@@ -30,14 +30,31 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
 endif()
 find_package(CUDAToolkit REQUIRED)
 
+# cuDNN is loaded when it is first needed; building needs its headers, from the toolkit's folder or
+# from NVIDIA's Python package.
+execute_process(
+  COMMAND "${Python_EXECUTABLE}" -c "import nvidia.cudnn; print(list(nvidia.cudnn.__path__)[0])"
+  OUTPUT_VARIABLE cudnn_package ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+find_path(FLAMBEAU_CUDNN_INCLUDE_DIR cudnn.h
+  HINTS ${CUDAToolkit_INCLUDE_DIRS} "${cudnn_package}/include")
+if(NOT FLAMBEAU_CUDNN_INCLUDE_DIR)
+  message(STATUS "No cuDNN headers found: building the CUDA library without convolutions")
+  list(FILTER cuda_sources EXCLUDE REGEX "/(cudnn|conv)[^/]*\\.(cpp|cu)$")
+endif()
+
 add_library(flambeau_cuda SHARED ${cuda_sources})
 target_compile_options(flambeau_cuda PRIVATE
   # 186: formulas for all integers compare unsigned ones with zero.
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186;-Xcompiler=-Wall,-Wextra>")
 # The libraries of the toolkit, at run time, are NVIDIA's Python packages or the system's toolkit.
-target_link_libraries(flambeau_cuda PRIVATE flambeau CUDA::cudart CUDA::cublasLt CUDA::cublas)
+target_link_libraries(flambeau_cuda PRIVATE flambeau CUDA::cudart CUDA::cublasLt CUDA::cublas
+  ${CMAKE_DL_LIBS})
+if(FLAMBEAU_CUDNN_INCLUDE_DIR)
+  target_include_directories(flambeau_cuda SYSTEM PRIVATE "${FLAMBEAU_CUDNN_INCLUDE_DIR}")
+endif()
 set_target_properties(flambeau_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
-  BUILD_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}"
-  INSTALL_RPATH "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;/usr/local/cuda/lib64")
+  BUILD_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${cudnn_package}/lib"
+  INSTALL_RPATH
+    "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;/usr/local/cuda/lib64")
 install(TARGETS flambeau_cuda LIBRARY DESTINATION flambeau)

@@ -18,6 +18,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out of the quick tier")
+    if config.getoption("--device") != "cpu":
+        import flambeau
+
+        flambeau.backends.cudnn.allow_tf32 = False  # references are exact
     config.addinivalue_line("markers", "quick: all that is not slow; a minute or two")
 
 

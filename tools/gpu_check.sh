@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
 OUT=${OUT:-build/gpu/logs}
 JOBS=${JOBS:-$(nproc)}
+DEVICES=${DEVICES:-cuda cpu}  # on which the questions of tests/ops are asked
 mkdir -p "$OUT"
 
 section() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
@@ -19,28 +20,32 @@ cmake --build build/gpu -j "$JOBS" >"$OUT/build.log" 2>&1 || { grep -E -A6 'erro
 export PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 "$PYTHON" -c 'import flambeau as torch; print(torch.cuda.get_device_properties())' || exit 1
 
-section tests/cuda
-timeout 240 "$PYTHON" -m pytest -q --maxfail=40 -p no:cacheprovider tests/cuda >"$OUT/cuda_tests.log" 2>&1
-tail -60 "$OUT/cuda_tests.log"
-
-# A process for every question: they take turns on the GPU, and most of the time is Python's. What
-# fails on the CPU as well is no matter of this check.
-section "tests/ops on the device and on the CPU"
+# A process for tests/cuda and one for every question of tests/ops: they take turns on the GPU, and
+# most of the time is Python's. What fails on the CPU as well is no matter of this check.
+section "tests/cuda, and tests/ops on: $DEVICES"
+for file in tests/cuda/test_*.py; do
+  timeout 300 "$PYTHON" -m pytest -q -p no:cacheprovider --tb=short "$file" >"$OUT/cuda_$(basename "$file").log" 2>&1 &
+done
 questions=$(grep -oP '^def \Ktest_\w+(?=\(entry: Op, device)' tests/ops/test_ops.py)
 ask() { timeout 240 "$PYTHON" -m pytest -q -p no:cacheprovider --device "$1" "tests/ops/test_ops.py::$2" >"$OUT/ops_$1_$2.log" 2>&1; }
 export -f ask
 export PYTHON OUT
-for device in cuda cpu; do for question in $questions; do echo "$device $question"; done; done |
+for device in $DEVICES; do for question in $questions; do echo "$device $question"; done; done |
   OMP_NUM_THREADS=1 xargs -P "$JOBS" -L 1 bash -c 'ask "$0" "$1"'
-for device in cuda cpu; do
+wait
+cat "$OUT"/cuda_test_*.log >"$OUT/cuda_tests.log"
+rm -f "$OUT"/cuda_test_*.log
+grep -E '^(FAILED|ERROR|Fatal|[0-9]+ (passed|failed))' "$OUT/cuda_tests.log" | cut -c1-200 | tail -70
+for device in $DEVICES; do
   cat "$OUT"/ops_${device}_*.log >"$OUT/ops_$device.txt"
   tail -qn 1 "$OUT"/ops_${device}_*.log
   grep -hE '^FAILED' "$OUT/ops_$device.txt" | sed 's/ - .*//' | sort -u >"$OUT/failed_$device.txt"
 done
 rm -f "$OUT"/ops_*_test_*.log
 echo "-- only on the device:"
+touch "$OUT/failed_cpu.txt"
 comm -23 "$OUT/failed_cuda.txt" "$OUT/failed_cpu.txt" | head -60
-grep -hE '^E  .*(CUDA error|cuBLAS)' "$OUT/ops_cuda.txt" | cut -c1-200 | sort | uniq -c | sort -rn | head -10
+grep -hE '^E  .*(CUDA error|cuBLAS|cuDNN)' "$OUT/ops_cuda.txt" | cut -c1-200 | sort | uniq -c | sort -rn | head -10
 
 section timings
 "$PYTHON" benchmarks/cuda.py 2>&1 | tee "$OUT/timings.txt"

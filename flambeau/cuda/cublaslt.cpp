@@ -13,6 +13,7 @@
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/gemm.h"
 #include "flambeau/cuda/stream.h"
+#include "flambeau/kernels/math_mode.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -33,7 +34,7 @@ cublasLtHandle_t handle_of(int device) {
   return handle;
 }
 
-// The types of a product. Single precision is computed in single precision, not in TF32.
+// The types of a product. Single precision is computed in TF32 only where that is allowed.
 struct Types {
   cudaDataType_t element, scale;
   cublasComputeType_t compute;
@@ -43,7 +44,10 @@ Types types_of(const char* op, DType dtype) {
   switch (dtype) {
     case DType::float16: return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     case DType::bfloat16: return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case DType::float32: return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::float32:
+      return {CUDA_R_32F, CUDA_R_32F,
+              math_mode.matmul_tf32.load(std::memory_order_relaxed) ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                    : CUBLAS_COMPUTE_32F};
     case DType::float64: return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
     case DType::complex64: return {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F};
     case DType::complex128: return {CUDA_C_64F, CUDA_C_64F, CUBLAS_COMPUTE_64F};
@@ -154,7 +158,8 @@ class Problem {
     key.device = device_;
     key.dtype = static_cast<int>(p_.dtype);
     key.flags = p_.a.transposed | p_.b.transposed << 1 | (p_.bias != nullptr) << 2 |
-                p_.beta.to<bool>() << 3 | (p_.c.data == p_.out.data) << 4;
+                p_.beta.to<bool>() << 3 | (p_.c.data == p_.out.data) << 4 |
+                int64_t{types_.compute} << 8;
     static std::mutex mutex;
     static auto* known = new std::unordered_map<Key, Choice, KeyHash>;
     const std::lock_guard lock(mutex);

@@ -2,6 +2,7 @@
 // a block of four words makes four samples (two in double precision), which lie one grid apart.
 #include "flambeau/kernels/random.h"
 
+#include <cmath>
 #include <limits>
 
 #include "flambeau/cuda/generator.h"
@@ -184,6 +185,27 @@ void cauchy_kernel(const Tensor& out, double median, double sigma, Generator& ge
   });
 }
 KERNEL_FOR(cauchy, cauchy_kernel)
+
+// The number of trials up to the first success.
+template <class C>
+struct Geometric : FromUniform<C> {
+  C log_failure;
+  template <class T>
+  __device__ T finish(C u) const {
+    return static_cast<T>(static_cast<ComputeType<T>>(::ceil(sample_log(u) / log_failure)));
+  }
+};
+
+void geometric_kernel(const Tensor& out, double p, Generator& generator) {
+  constexpr DTypeSet set = dtypes::Signed | DType::uint8 | dtypes::Floating;
+  dispatch<set>("geometric_", out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    draw<T>("geometric_", out, generator,
+            Geometric<C>{{}, static_cast<C>(std::log1p(-static_cast<double>(static_cast<C>(p))))});
+  });
+}
+KERNEL_FOR(geometric, geometric_kernel)
 
 struct Bernoulli : FromUniform<float> {
   float p, hit;

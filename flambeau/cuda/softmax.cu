@@ -5,20 +5,10 @@
 #include <limits>
 
 #include "flambeau/cuda/rows_of.cuh"
+#include "flambeau/cuda/slices.h"
 
 namespace flambeau::cuda {
 namespace {
-
-// A contiguous tensor as (outer, size, inner), the softmax being along `size`.
-struct Slices {
-  int64_t outer = 1, size = 1, inner = 1;
-  Slices(const Tensor& x, int64_t dim) {
-    if (x.dim() == 0) return;
-    for (int64_t d = 0; d < dim; ++d) outer *= x.sizes()[d];
-    size = x.sizes()[dim];
-    for (int64_t d = dim + 1; d < x.dim(); ++d) inner *= x.sizes()[d];
-  }
-};
 
 template <bool Log, class C>
 struct Normalize {

@@ -27,6 +27,10 @@ SLOT(random_integers, void(const Tensor& out, IntegerRange range, Generator& gen
 // `hit` with probability p, else 0.
 SLOT(bernoulli, void(const Tensor& out, double p, double hit, Generator& generator))
 SLOT(bernoulli_each, void(const Tensor& out, const Tensor& p, Generator& generator))
+// Dropout in one pass: out = x / keep where mask, drawn with probability keep, is true, else 0. All
+// tensors are dense and lie alike. Devices without it compose dropout of other draws.
+SLOT(dropout, void(const Tensor& x, double keep, const Tensor& out, const Tensor& mask,
+                   Generator& generator))
 SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
 SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional
 // Rows of `weights` (contiguous) give rows of indices in `out` (contiguous int64).

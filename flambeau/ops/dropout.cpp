@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/kernels/random.h"
 #include "flambeau/ops/dropout.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
@@ -63,10 +64,36 @@ std::tuple<Tensor, Tensor> alpha_noise(const Tensor& input, double p, bool featu
   return {noise, shift};
 }
 
+// Whether the device has dropout in one pass.
+bool has_fused_dropout(const Tensor& input) {
+  return input.is_floating() && kernels::dropout.filled(input.device_type());
+}
+
+// The result and the mask of what was kept; p is neither 0 nor 1.
+std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p) {
+  Tensor result, mask;
+  {
+    const NoGrad off;
+    const Tensor x = contiguous(input, suggest_format(input));
+    result = empty_like(x);
+    mask = empty_like(x, DType::bool_);
+    with_generator(result, nullptr, [&](Generator& generator) {
+      kernels::dropout(x.device_type(), x, 1.0 - p, result, mask, generator);
+    });
+  }
+  if (Record r{"native_dropout", result, {input}}) {
+    r.wrt(0, [kept = r.save(mask), scale = 1.0 / (1.0 - p)](const Tensor& g) {
+      return g * kept() * scale;
+    });
+  }
+  return {result, mask};
+}
+
 Tensor drop(const Tensor& input, double p, bool train, bool features) {
   check_probability(p);
   if (is_identity(input, p, train)) return input;
   if (p == 1) return mul(input, zeros({}, options_of(input)));
+  if (!features && has_fused_dropout(input)) return std::get<0>(drop_fused(input, p));
   return mul(input, dropout_factor(input, p, features));
 }
 
@@ -140,6 +167,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
   check_probability(p);
   if (input.numel() == 0) return {input, empty_like(input, DType::bool_)};
   const bool drops = train.value_or(true);
+  if (drops && p > 0 && p < 1 && has_fused_dropout(input)) return drop_fused(input, p);
   const double scale = !drops ? 1.0 : p == 1 ? 0.0 : 1.0 / (1.0 - p);
   Tensor mask, result;
   {

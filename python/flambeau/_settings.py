@@ -150,6 +150,7 @@ _matmul_precision = "highest"
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Demands results that are the same in every run, which those of ops on the CPU always are."""
     _deterministic["mode"] = 0 if not mode else 1 if warn_only else 2
+    _C._set_math_mode("deterministic", bool(mode))
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -3,7 +3,9 @@
 #include "flambeau/tensor/accelerator.h"
 
 #include <mutex>
+#include <string_view>
 
+#include "flambeau/kernels/math_mode.h"
 #include "flambeau/tensor/backend.h"
 #include "flambeau/tensor/generator.h"
 #include "flambeau/tensor/storage.h"
@@ -249,7 +251,26 @@ PyObject* device_generator(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef functions[] = {{"_cuda_current_device", current_device, METH_NOARGS, nullptr},
+// set_math_mode(name, value): what torch.backends lets a program choose. See MathMode.
+PyObject* set_math_mode(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    const char* name = nullptr;
+    int value = 0;
+    if (!PyArg_ParseTuple(args, "sp:_set_math_mode", &name, &value)) return nullptr;
+    const std::string_view which = name;
+    std::atomic<bool>* mode = which == "matmul_tf32"      ? &math_mode.matmul_tf32
+                              : which == "conv_tf32"      ? &math_mode.conv_tf32
+                              : which == "conv_benchmark" ? &math_mode.conv_benchmark
+                              : which == "deterministic"  ? &math_mode.deterministic
+                                                          : nullptr;
+    CHECK(mode, ValueError, "there is no math mode '{}'", which);
+    mode->store(value != 0);
+    return none();
+  });
+}
+
+PyMethodDef functions[] = {{"_set_math_mode", set_math_mode, METH_VARARGS, nullptr},
+                           {"_cuda_current_device", current_device, METH_NOARGS, nullptr},
                            {"_cuda_set_device", set_device, METH_VARARGS, nullptr},
                            {"_cuda_synchronize", synchronize, METH_VARARGS, nullptr},
                            {"_cuda_properties", properties, METH_VARARGS, nullptr},

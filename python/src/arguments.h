@@ -21,8 +21,7 @@ struct Frame {
     Device device;
     Room() {}
   } rooms[most_arguments];
-  static constexpr int most_ints = 5;
-  Dims ints[most_ints];
+  Dims ints[4];
   int n_ints = 0;
   // Few ops take lists of tensors; the first one makes the room.
   static constexpr int most_lists = 6;

@@ -1,7 +1,7 @@
 """Settings for matrix products and attention on CUDA.
 
-They are permissions, to compute in less precision or by another formula of the same value;
-Flambeau computes in full precision, with the fastest formula it has, whether or not it may do less.
+They are permissions, to compute in less precision or by another formula of the same value. Of those
+to be less exact only matmul.allow_tf32 is made use of.
 """
 
 from __future__ import annotations
@@ -41,10 +41,20 @@ class cuBLASModule:
     """What products of matrices are allowed to do."""
 
     def __init__(self) -> None:
-        self.allow_tf32 = False
+        self._allow_tf32 = False
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether single precision may be multiplied with the ten bits of TF32."""
+        return self._allow_tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, value: bool) -> None:
+        self._allow_tf32 = bool(value)
+        _C._set_math_mode("matmul_tf32", self._allow_tf32)
 
     @property
     def fp32_precision(self) -> str:

@@ -1,15 +1,17 @@
-"""Settings for convolutions on CUDA.
+"""Settings for convolutions on CUDA, which cuDNN computes.
 
-`benchmark` and `allow_tf32` are permissions: Flambeau computes single precision in single
-precision, with the algorithm it knows to be good for the shapes, whether they are given or not.
+`benchmark` times several algorithms for each new shape and keeps the fastest, `deterministic`
+leaves out those that give other results in another run, `allow_tf32` lets single precision be
+multiplied with the ten bits of TF32.
 """
 
 from __future__ import annotations
 
 import sys
+import types
 from contextlib import AbstractContextManager
 
-from flambeau import cuda
+from flambeau import _C, cuda
 from flambeau.backends._flags import changed
 
 TYPE_CHECKING = False
@@ -79,3 +81,22 @@ def flags(
         deterministic=deterministic,
         allow_tf32=allow_tf32,
     )
+
+
+_MODES = {
+    "benchmark": "conv_benchmark",
+    "deterministic": "deterministic",
+    "allow_tf32": "conv_tf32",
+}
+
+
+class _Settings(types.ModuleType):
+    """This module, telling the core of settings that programs assign to."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in _MODES:
+            _C._set_math_mode(_MODES[name], bool(value))
+
+
+sys.modules[__name__].__class__ = _Settings

@@ -1,0 +1,99 @@
+#include "flambeau/cuda/cudnn.h"
+
+#include <dlfcn.h>
+
+#include <vector>
+
+#include "flambeau/base/check.h"
+#include "flambeau/cuda/device.h"
+#include "flambeau/cuda/stream.h"
+
+namespace flambeau::cuda {
+namespace {
+
+Cudnn load() {
+  // Found through the run path of this library: NVIDIA's Python package, or the system's toolkit.
+  void* library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
+  CHECK(library, RuntimeError,
+        "This operation needs cuDNN 9, and libcudnn.so.9 was not found. Install NVIDIA's package "
+        "nvidia-cudnn-cu13, or cuDNN beside the CUDA toolkit.");
+  Cudnn found{};
+  const auto take = [&](auto& function, const char* name) {
+    void* symbol = dlsym(library, name);
+    CHECK(symbol, RuntimeError, "The cuDNN library that was found is too old: it has no {}", name);
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
+  };
+  take(found.create, "cudnnCreate");
+  take(found.set_stream, "cudnnSetStream");
+  take(found.version, "cudnnGetVersion");
+  take(found.error_string, "cudnnGetErrorString");
+  take(found.create_descriptor, "cudnnBackendCreateDescriptor");
+  take(found.destroy_descriptor, "cudnnBackendDestroyDescriptor");
+  take(found.set_attribute, "cudnnBackendSetAttribute");
+  take(found.get_attribute, "cudnnBackendGetAttribute");
+  take(found.finalize, "cudnnBackendFinalize");
+  take(found.execute, "cudnnBackendExecute");
+  return found;
+}
+
+struct DeviceHandle {
+  std::recursive_mutex mutex;
+  cudnnHandle_t handle = nullptr;
+};
+
+DeviceHandle& handle_of(int device) {
+  static auto* all = new std::vector<DeviceHandle>(device_count());
+  return (*all)[device];
+}
+
+}  // namespace
+
+const Cudnn& cudnn() {
+  static const Cudnn functions = load();
+  return functions;
+}
+
+void check_cudnn(cudnnStatus_t status, const char* op) {
+  CHECK(status == CUDNN_STATUS_SUCCESS, RuntimeError, "{}: cuDNN error: {}", op,
+        cudnn().error_string(status));
+}
+
+CudnnHandle::CudnnHandle(int device) {
+  const Cudnn& library = cudnn();
+  DeviceHandle& of_device = handle_of(device);
+  lock_ = std::unique_lock(of_device.mutex);
+  if (!of_device.handle) check_cudnn(library.create(&of_device.handle), "cudnnCreate");
+  handle_ = of_device.handle;
+  check_cudnn(library.set_stream(handle_, current_handle(device)), "cudnnSetStream");
+}
+
+CudnnObject::CudnnObject(cudnnBackendDescriptorType_t type) {
+  check_cudnn(cudnn().create_descriptor(type, &raw_), "cudnnBackendCreateDescriptor");
+}
+
+CudnnObject::~CudnnObject() {
+  if (raw_) cudnn().destroy_descriptor(raw_);
+}
+
+void CudnnObject::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                      int64_t count, const void* values) {
+  check_cudnn(cudnn().set_attribute(raw_, name, type, count, values), "cudnnBackendSetAttribute");
+}
+
+void CudnnObject::set(cudnnBackendAttributeName_t name, const CudnnObject& other) {
+  set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.raw_);
+}
+
+int64_t CudnnObject::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                         int64_t room, void* values) const {
+  int64_t count = 0;
+  check_cudnn(cudnn().get_attribute(raw_, name, type, room, &count, values),
+              "cudnnBackendGetAttribute");
+  return count;
+}
+
+void CudnnObject::finalize(const char* op) { check_cudnn(cudnn().finalize(raw_), op); }
+
+bool CudnnObject::try_finalize() { return cudnn().finalize(raw_) == CUDNN_STATUS_SUCCESS; }
+
+}  // namespace flambeau::cuda

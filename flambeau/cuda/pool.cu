@@ -1,0 +1,334 @@
+// Pooling on CUDA: a thread for each result, in the order of memory. Windows are computed, not read
+// from the tables that the CPU uses. Gradients of averages are gathered, those of maxima added
+// where the maximum was.
+#include <limits>
+
+#include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/loops.cuh"
+#include "flambeau/kernels/nn.h"
+
+namespace flambeau::cuda {
+namespace {
+
+struct WindowDim {
+  int in, out, step, reach, stride, padding;
+  bool regular, count_padding;
+
+  explicit WindowDim(const PoolDim& d)
+      : in(static_cast<int>(d.in)),
+        out(static_cast<int>(d.out)),
+        step(static_cast<int>(d.step)),
+        reach(static_cast<int>((d.kernel - 1) * d.step + 1)),
+        stride(static_cast<int>(d.stride)),
+        padding(static_cast<int>(d.padding)),
+        regular(d.regular),
+        count_padding(false) {
+    for (size_t i = 0; i < d.extent.size(); ++i) {
+      count_padding |= d.extent[i] != d.end[i] - d.start[i];
+    }
+  }
+  __device__ int start(int i) const {
+    if (!regular) return static_cast<int>(int64_t{i} * in / out);
+    const int first = i * stride - padding;
+    return first < 0 ? first + (-first + step - 1) / step * step : first;
+  }
+  __device__ int end(int i) const {
+    if (!regular) return static_cast<int>((int64_t{i + 1} * in + out - 1) / out);
+    return min(i * stride - padding + reach, in);
+  }
+  __device__ int extent(int i) const {
+    if (!count_padding) return end(i) - start(i);
+    const int first = i * stride - padding;
+    return min(first + reach, in + padding) - first;
+  }
+  // The outputs whose windows may hold input x: [first_of, last_of).
+  __device__ int first_of(int x) const {
+    if (!regular) return static_cast<int>(int64_t{x} * out / in);
+    const int from = x + padding - reach + 1;
+    return from <= 0 ? 0 : (from + stride - 1) / stride;
+  }
+  __device__ int last_of(int x) const {
+    if (!regular) return static_cast<int>((int64_t{x + 1} * out + in - 1) / in);
+    return min(out, (x + padding) / stride + 1);
+  }
+};
+
+// Where the elements of (N, C, plane) lie, for tensors of one layout and different planes.
+struct PlaneLayout {
+  bool last;
+  Divider channels;
+  explicit PlaneLayout(const Tensor& x)
+      : last(!x.is_contiguous() && x.strides()[1] == 1),
+        channels(static_cast<uint32_t>(x.sizes()[1])) {}
+
+  // Splits the place of an element into that in its plane and the channel of a sample it is in.
+  __device__ void split(uint32_t i, const Divider& plane, uint32_t& at, int64_t& line) const {
+    if (last) {
+      const uint32_t row = channels.divide(i), sample = plane.divide(row);
+      at = row - sample * plane.divisor;
+      line = static_cast<int64_t>(sample) * channels.divisor + (i - row * channels.divisor);
+    } else {
+      const uint32_t p = plane.divide(i);
+      at = i - p * plane.divisor;
+      line = p;
+    }
+  }
+  // The first element of a line in a tensor with planes of this size, and the step along it.
+  __device__ int64_t base(int64_t line, int64_t plane) const {
+    if (!last) return line * plane;
+    const int64_t sample = line / channels.divisor;
+    return sample * plane * channels.divisor + (line - sample * channels.divisor);
+  }
+  __device__ int64_t step() const { return last ? channels.divisor : 1; }
+};
+
+struct Windows {
+  WindowDim d0, d1, d2;
+  Divider out_plane, in_plane, out_rows, out_row, in_rows, in_row;
+  double divisor;
+  explicit Windows(const PoolGeometry& g)
+      : d0(g.dims[0]),
+        d1(g.dims[1]),
+        d2(g.dims[2]),
+        out_plane(static_cast<uint32_t>(d0.out * d1.out * d2.out)),
+        in_plane(static_cast<uint32_t>(d0.in * d1.in * d2.in)),
+        out_rows(static_cast<uint32_t>(d1.out)),
+        out_row(static_cast<uint32_t>(d2.out)),
+        in_rows(static_cast<uint32_t>(d1.in)),
+        in_row(static_cast<uint32_t>(d2.in)),
+        divisor(g.divisor) {}
+
+  __device__ static void coordinates(uint32_t at, const Divider& rows, const Divider& row,
+                                     int (&i)[3]) {
+    const uint32_t r = row.divide(at), d = rows.divide(r);
+    i[2] = static_cast<int>(at - r * row.divisor);
+    i[1] = static_cast<int>(r - d * rows.divisor);
+    i[0] = static_cast<int>(d);
+  }
+  template <class C>
+  __device__ C weight(const int (&i)[3]) const {
+    if (divisor != 0) return static_cast<C>(divisor);
+    return static_cast<C>(int64_t{d0.extent(i[0])} * d1.extent(i[1]) * d2.extent(i[2]));
+  }
+  // Calls body(offset in the plane) for the inputs of the window of output i.
+  template <class Body>
+  __device__ void for_inputs(const int (&i)[3], const Body& body) const {
+    const int e0 = d0.end(i[0]), e1 = d1.end(i[1]), e2 = d2.end(i[2]), s2 = d2.start(i[2]);
+    for (int x0 = d0.start(i[0]); x0 < e0; x0 += d0.step) {
+      for (int x1 = d1.start(i[1]); x1 < e1; x1 += d1.step) {
+        const int64_t row = (int64_t{x0} * d1.in + x1) * d2.in;
+        for (int x2 = s2; x2 < e2; x2 += d2.step) body(row + x2);
+      }
+    }
+  }
+};
+
+// Elements of a tensor are counted in 32 bits here.
+void check_pool_size(const char* op, const Tensor& x) {
+  CHECK(x.numel() <= INT32_MAX, RuntimeError, "{}: a tensor of {} elements is too large for CUDA",
+        op, x.numel());
+}
+
+// --- Maxima
+// ---------------------------------------------------------------------------------------
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    max_pool_forward(const T* x, T* out, int64_t* indices, uint32_t count, PlaneLayout layout,
+                     const __grid_constant__ Windows w) {
+  using C = ComputeType<T>;
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= count) return;
+  uint32_t at;
+  int64_t line;
+  layout.split(i, w.out_plane, at, line);
+  int o[3];
+  Windows::coordinates(at, w.out_rows, w.out_row, o);
+  const T* from = x + layout.base(line, w.in_plane.divisor);
+  const int64_t step = layout.step();
+  C best = std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity()
+                                                : std::numeric_limits<C>::lowest();
+  int64_t where =
+      (int64_t{w.d0.start(o[0])} * w.d1.in + w.d1.start(o[1])) * w.d2.in + w.d2.start(o[2]);
+  w.for_inputs(o, [&](int64_t offset) {
+    const C value = static_cast<C>(from[offset * step]);
+    if (value > best || value != value) best = value, where = offset;
+  });
+  out[i] = static_cast<T>(best);
+  if (indices) indices[i] = where;
+}
+
+void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices,
+                     const PoolGeometry& geometry) {
+  check_pool_size("max_pool", x);
+  const DeviceGuard guard(x.device().index);
+  dispatch<dtypes::Floating | dtypes::Signed | DType::uint8>(
+      "max_pool2d", x.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        launch("max_pool", max_pool_forward<T>, blocks_for(out.numel(), block_size), block_size,
+               x.data<T>(), out.data<T>(), indices.defined() ? indices.data<int64_t>() : nullptr,
+               static_cast<uint32_t>(out.numel()), PlaneLayout(out), Windows(geometry));
+      });
+}
+KERNEL_FOR(max_pool, max_pool_kernel)
+
+struct TwoPlanes {
+  Divider small;  // of outputs
+  int64_t large;  // of inputs
+  TwoPlanes(const Tensor& outputs, const Tensor& inputs)
+      : small(static_cast<uint32_t>(plane_of(outputs))), large(plane_of(inputs)) {}
+  static int64_t plane_of(const Tensor& x) {
+    int64_t size = 1;
+    for (int64_t d = 2; d < x.dim(); ++d) size *= x.sizes()[d];
+    return size;
+  }
+};
+
+template <class T, class Acc>
+__global__ void __launch_bounds__(block_size)
+    max_pool_scatter(const T* grad, const int64_t* indices, Acc* grad_x, uint32_t count,
+                     PlaneLayout layout, TwoPlanes planes) {
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= count) return;
+  uint32_t at;
+  int64_t line;
+  layout.split(i, planes.small, at, line);
+  atomicAdd(grad_x + layout.base(line, planes.large) + indices[i] * layout.step(),
+            static_cast<Acc>(grad[i]));
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    narrow_kernel(const float* from, T* to, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (i < count) to[i] = static_cast<T>(from[i]);
+}
+
+// Half precision is added up in single precision.
+void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const Tensor& grad_x) {
+  const char* op = "max_pool_backward";
+  check_pool_size(op, grad_x);
+  const int device = grad_x.device().index;
+  const DeviceGuard guard(device);
+  dispatch<dtypes::Floating>("max_pool2d_backward", grad.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Acc = ComputeType<T>;
+    constexpr bool widen = is_reduced_type<T>;
+    const int64_t count = grad_x.numel();
+    const Workspace wide(widen ? count * sizeof(Acc) : 0, device);
+    Acc* sums = widen ? wide.get<Acc>() : static_cast<Acc*>(grad_x.raw());
+    check(cudaMemsetAsync(sums, 0, count * sizeof(Acc), current_handle(device)), op);
+    if (grad.numel() != 0) {
+      launch(op, max_pool_scatter<T, Acc>, blocks_for(grad.numel(), block_size), block_size,
+             grad.data<T>(), indices.data<int64_t>(), sums, static_cast<uint32_t>(grad.numel()),
+             PlaneLayout(grad), TwoPlanes(grad, grad_x));
+    }
+    if constexpr (widen) {
+      launch(op, narrow_kernel<T>, blocks_for(count, block_size), block_size, sums,
+             grad_x.data<T>(), count);
+    }
+  });
+}
+KERNEL_FOR(max_pool_backward, max_pool_backward_kernel)
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    max_pool_gather(const T* x, const int64_t* indices, T* out, uint32_t count, PlaneLayout layout,
+                    TwoPlanes planes) {
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= count) return;
+  uint32_t at;
+  int64_t line;
+  layout.split(i, planes.small, at, line);
+  out[i] = x[layout.base(line, planes.large) + indices[i] * layout.step()];
+}
+
+void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& out) {
+  check_pool_size("max_pool", x);
+  const DeviceGuard guard(x.device().index);
+  dispatch_size(x.item_size(), [&](auto tag) {
+    using T = Stored<typename decltype(tag)::type>;
+    launch("max_pool", max_pool_gather<T>, blocks_for(out.numel(), block_size), block_size,
+           static_cast<const T*>(x.raw()), indices.data<int64_t>(), static_cast<T*>(out.raw()),
+           static_cast<uint32_t>(out.numel()), PlaneLayout(out), TwoPlanes(out, x));
+  });
+}
+KERNEL_FOR(max_pool_take, max_pool_take_kernel)
+
+// --- Averages
+// -------------------------------------------------------------------------------------
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    avg_pool_forward(const T* x, T* out, uint32_t count, PlaneLayout layout,
+                     const __grid_constant__ Windows w) {
+  using C = ComputeType<T>;
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= count) return;
+  uint32_t at;
+  int64_t line;
+  layout.split(i, w.out_plane, at, line);
+  int o[3];
+  Windows::coordinates(at, w.out_rows, w.out_row, o);
+  const T* from = x + layout.base(line, w.in_plane.divisor);
+  const int64_t step = layout.step();
+  C sum = 0;
+  w.for_inputs(o, [&](int64_t offset) { sum += static_cast<C>(from[offset * step]); });
+  out[i] = static_cast<T>(sum / w.template weight<C>(o));
+}
+
+void avg_pool_kernel(const Tensor& x, const Tensor& out, const PoolGeometry& geometry) {
+  check_pool_size("avg_pool", x);
+  const DeviceGuard guard(x.device().index);
+  dispatch<dtypes::Floating | DType::int64>("avg_pool2d", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch("avg_pool", avg_pool_forward<T>, blocks_for(out.numel(), block_size), block_size,
+           x.data<T>(), out.data<T>(), static_cast<uint32_t>(out.numel()), PlaneLayout(out),
+           Windows(geometry));
+  });
+}
+KERNEL_FOR(avg_pool, avg_pool_kernel)
+
+// A thread for each input adds up its shares of the windows that hold it.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    avg_pool_gather(const T* grad, T* grad_x, uint32_t count, PlaneLayout layout,
+                    const __grid_constant__ Windows w) {
+  using C = ComputeType<T>;
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= count) return;
+  uint32_t at;
+  int64_t line;
+  layout.split(i, w.in_plane, at, line);
+  int x[3];
+  Windows::coordinates(at, w.in_rows, w.in_row, x);
+  const T* from = grad + layout.base(line, w.out_plane.divisor);
+  const int64_t step = layout.step();
+  C sum = 0;
+  int o[3];
+  for (o[0] = w.d0.first_of(x[0]); o[0] < w.d0.last_of(x[0]); ++o[0]) {
+    for (o[1] = w.d1.first_of(x[1]); o[1] < w.d1.last_of(x[1]); ++o[1]) {
+      for (o[2] = w.d2.first_of(x[2]); o[2] < w.d2.last_of(x[2]); ++o[2]) {
+        const int64_t place = (int64_t{o[0]} * w.d1.out + o[1]) * w.d2.out + o[2];
+        sum += static_cast<C>(from[place * step]) / w.template weight<C>(o);
+      }
+    }
+  }
+  grad_x[i] = static_cast<T>(sum);
+}
+
+void avg_pool_backward_kernel(const Tensor& grad, const Tensor& grad_x,
+                              const PoolGeometry& geometry) {
+  check_pool_size("avg_pool_backward", grad_x);
+  const DeviceGuard guard(grad.device().index);
+  dispatch<dtypes::Floating>("avg_pool2d_backward", grad.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch("avg_pool_backward", avg_pool_gather<T>, blocks_for(grad_x.numel(), block_size),
+           block_size, grad.data<T>(), grad_x.data<T>(), static_cast<uint32_t>(grad_x.numel()),
+           PlaneLayout(grad_x), Windows(geometry));
+  });
+}
+KERNEL_FOR(avg_pool_backward, avg_pool_backward_kernel)
+
+}  // namespace
+}  // namespace flambeau::cuda

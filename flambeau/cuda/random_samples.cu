@@ -1,0 +1,400 @@
+// CUDA kernels of random draws that depend on an input or on one another: coins of given bias,
+// dropout, Poisson samples, samples from a table of weights, permutations. Words of the generator
+// are dealt out to elements as PyTorch deals them, except for Poisson samples.
+#include <cmath>
+
+#include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/generator.h"
+#include "flambeau/cuda/loops.cuh"
+#include "flambeau/cuda/philox.cuh"
+#include "flambeau/cuda/radix_sort.h"
+#include "flambeau/kernels/random.h"
+
+namespace flambeau::cuda {
+namespace {
+
+// The next `words` words of every thread's stream.
+PhiloxState claim_words(Generator& generator, uint64_t words) {
+  auto& philox = static_cast<PhiloxGenerator&>(generator);
+  const uint64_t offset = philox.take(words);
+  return {philox.initial_seed(), offset};
+}
+
+__device__ inline uint32_t word_of(const uint4& words, int j) {
+  return j == 0 ? words.x : j == 1 ? words.y : j == 2 ? words.z : words.w;
+}
+
+constexpr DTypeSet drawable = dtypes::Signed | DType::uint8 | dtypes::Floating | DType::bool_;
+
+// Calls launch_piece(piece) for an iteration over out and an input, in the order of memory of out.
+template <class Launch>
+void for_pairs(const char* op, const Tensor& out, const Tensor& input, const Launch& launch_piece) {
+  if (out.numel() == 0) return;
+  const DeviceGuard guard(out.device().index);
+  Tensor target = out;
+  const DType dtype = out.dtype();
+  const Operand inputs[] = {input};
+  TensorIter iter;
+  iter.build({op}, &target, &dtype, 1, inputs, 1, dtype);
+  for_each_piece(iter, launch_piece);
+}
+
+// --- Coins
+// ----------------------------------------------------------------------------------------
+
+// Four neighbours share a block of words.
+template <class T, class P>
+__global__ void __launch_bounds__(block_size)
+    coins_kernel(const __grid_constant__ Strided<2> s, PhiloxState state) {
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= s.numel) return;
+  char* at[2];
+  s.place(i, at);
+  const float u = uniform_float(word_of(philox(state, i / 4, 0), static_cast<int>(i % 4)));
+  const auto p = static_cast<ComputeType<P>>(*reinterpret_cast<const P*>(at[1]));
+  *reinterpret_cast<T*>(at[0]) = static_cast<T>(static_cast<ComputeType<T>>(u <= p ? 1 : 0));
+}
+
+void bernoulli_each_kernel(const Tensor& out, const Tensor& p, Generator& generator) {
+  dispatch<drawable>("bernoulli_tensor_cuda_self_", out.dtype(), [&](auto out_tag) {
+    using T = typename decltype(out_tag)::type;
+    dispatch<dtypes::Floating>("bernoulli_tensor_cuda_p_", p.dtype(), [&](auto p_tag) {
+      using P = typename decltype(p_tag)::type;
+      for_pairs("bernoulli_", out, p, [&](const TensorIter& piece) {
+        launch("bernoulli_", coins_kernel<T, P>, blocks_for(piece.numel, block_size), block_size,
+               Strided<2>(piece), claim_words(generator, 10));
+      });
+    });
+  });
+}
+KERNEL_FOR(bernoulli_each, bernoulli_each_kernel)
+
+// --- Dropout
+// --------------------------------------------------------------------------------------
+
+// A thread draws for Width neighbours at a time, all of them one grid of vectors apart: from one
+// block of words for four of them, from half a block for two, from two blocks for eight.
+template <class T, int Width>
+__global__ void __launch_bounds__(block_size)
+    dropout_vectors(const T* x, T* out, bool* mask, int64_t numel, float keep, float scale,
+                    PhiloxState state) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * block_size;
+  uint64_t drawn = 0;  // words
+  for (int64_t i = thread * Width; i < numel; i += threads * Width, drawn += Width) {
+    float uniforms[Width];
+#pragma unroll
+    for (int j = 0; j < Width; j += 4) {
+      const uint4 words = philox(state, thread, (drawn + j) / 4);
+#pragma unroll
+      for (int k = 0; k < 4 && j + k < Width; ++k) {
+        const int of_block = Width < 4 ? static_cast<int>(drawn % 4) + k : k;
+        uniforms[j + k] = uniform_float(word_of(words, of_block));
+      }
+    }
+    const auto values = *reinterpret_cast<const Vector<T, Width>*>(x + i);
+    Vector<T, Width> results;
+    Vector<bool, Width> kept;
+#pragma unroll
+    for (int j = 0; j < Width; ++j) {
+      kept.values[j] = uniforms[j] < keep;
+      using C = ComputeType<T>;
+      results.values[j] = static_cast<T>(static_cast<C>(values.values[j]) *
+                                         static_cast<C>(kept.values[j]) * static_cast<C>(scale));
+    }
+    *reinterpret_cast<Vector<T, Width>*>(out + i) = results;
+    *reinterpret_cast<Vector<bool, Width>*>(mask + i) = kept;
+  }
+}
+
+// Elements one by one: the words of a block go to elements that lie one grid apart.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    dropout_elements(const T* x, T* out, bool* mask, int64_t numel, float keep, float scale,
+                     PhiloxState state) {
+  using C = ComputeType<T>;
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * block_size;
+  uint64_t block = 0;
+  for (int64_t base = thread; base < numel; base += threads * 4, ++block) {
+    const uint4 words = philox(state, thread, block);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int64_t i = base + threads * j;
+      if (i >= numel) break;
+      const bool kept = uniform_float(word_of(words, j)) < keep;
+      out[i] = static_cast<T>(static_cast<C>(x[i]) * static_cast<C>(kept) * static_cast<C>(scale));
+      mask[i] = kept;
+    }
+  }
+}
+
+// All tensors are dense and lie alike.
+void dropout_kernel(const Tensor& x, double keep, const Tensor& out, const Tensor& mask,
+                    Generator& generator) {
+  const int64_t numel = x.numel();
+  const int device = x.device().index;
+  const DeviceGuard guard(device);
+  const int64_t resident = int64_t{multiprocessors(device)} * (2048 / block_size);
+  const auto grid =
+      static_cast<unsigned>(std::min<int64_t>(blocks_for(numel, block_size), resident));
+  const int64_t round = int64_t{grid} * block_size * 4;
+  const PhiloxState state = claim_words(generator, ((numel - 1) / round + 1) * 4);
+  const float probability = static_cast<float>(keep), scale = 1.0f / probability;
+  dispatch<dtypes::Floating>("fused_dropout", x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto alignment =
+        reinterpret_cast<uintptr_t>(x.raw()) | reinterpret_cast<uintptr_t>(out.raw()) | 16;
+    int64_t width = std::min<int64_t>(8, 16 / static_cast<int64_t>(sizeof(T)));
+    while (width > 1 && (numel % width || alignment % (width * sizeof(T)) ||
+                         reinterpret_cast<uintptr_t>(mask.raw()) % width))
+      width /= 2;
+    const auto run = [&](auto kernel) {
+      launch("dropout", kernel, grid, block_size, x.data<T>(), out.data<T>(), mask.data<bool>(),
+             numel, probability, scale, state);
+    };
+    if (width == 8) return run(dropout_vectors<T, 8>);
+    if (width == 4) return run(dropout_vectors<T, 4>);
+    if (width == 2) return run(dropout_vectors<T, 2>);
+    run(dropout_elements<T>);
+  });
+}
+KERNEL_FOR(dropout, dropout_kernel)
+
+// --- Poisson samples
+// ------------------------------------------------------------------------------
+
+// The stream of one element, a number at a time.
+struct Draws {
+  PhiloxState state;
+  uint64_t element, next = 0;
+  uint4 words{};
+  __device__ double operator()() {
+    if (next % 2 == 0) words = philox(state, element, next / 2);
+    const bool first = next++ % 2 == 0;
+    return first ? uniform_double(words.x, words.y) : uniform_double(words.z, words.w);
+  }
+};
+
+// Small rates multiply uniform numbers until the product falls below exp(-rate); large ones use
+// Hoermann's transformed rejection with squeeze (PTRS, 1993).
+__device__ double next_poisson(Draws& draws, double rate) {
+  if (!(rate > 0)) return 0;
+  if (rate < 10) {
+    const double limit = exp(-rate);
+    double count = 0;
+    for (double product = draws(); product > limit; product *= draws()) count += 1;
+    return count;
+  }
+  const double log_rate = log(rate), b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
+  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), squeeze = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = draws() - 0.5, v = draws(), distance = 0.5 - fabs(u);
+    const double k = floor((2 * a / distance + b) * u + rate + 0.43);
+    if (distance >= 0.07 && v <= squeeze) return k;
+    if (k < 0 || (distance < 0.013 && v > distance)) continue;
+    if (log(v) + log(inverse_alpha) - log(a / (distance * distance) + b) <=
+        -rate + k * log_rate - lgamma(k + 1))
+      return k;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    poisson_samples(const __grid_constant__ Strided<2> s, PhiloxState state) {
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= s.numel) return;
+  char* at[2];
+  s.place(i, at);
+  Draws draws{state, i};
+  const auto rate = static_cast<double>(static_cast<ComputeType<T>>(*reinterpret_cast<T*>(at[1])));
+  *reinterpret_cast<T*>(at[0]) =
+      static_cast<T>(static_cast<ComputeType<T>>(next_poisson(draws, rate)));
+}
+
+void poisson_kernel(const Tensor& out, const Tensor& rate, Generator& generator) {
+  dispatch<dtypes::Floating>("poisson_cuda", out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_pairs("poisson", out, rate, [&](const TensorIter& piece) {
+      // Far more words than a sample takes: streams of later calls do not overlap.
+      launch("poisson", poisson_samples<T>, blocks_for(piece.numel, block_size), block_size,
+             Strided<2>(piece), claim_words(generator, 4096));
+    });
+  });
+}
+KERNEL_FOR(poisson, poisson_kernel)
+
+// --- Indices by weight
+// ----------------------------------------------------------------------------
+
+// The running sums of a row of weights, over their total. A block has a row.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    running_weights(const T* weights, ComputeType<T>* sums, int64_t size) {
+  using C = ComputeType<T>;
+  __shared__ C part[block_size];
+  weights += blockIdx.x * size;
+  sums += blockIdx.x * size;
+  const int64_t each = (size + block_size - 1) / block_size;
+  const int64_t begin = min(threadIdx.x * each, size), end = min(begin + each, size);
+  C total = 0;
+  for (int64_t i = begin; i < end; ++i) total += static_cast<C>(weights[i]);
+  part[threadIdx.x] = total;
+  for (int step = 1; step < block_size; step *= 2) {
+    __syncthreads();
+    const C left = threadIdx.x >= step ? part[threadIdx.x - step] : C(0);
+    __syncthreads();
+    part[threadIdx.x] += left;
+  }
+  __syncthreads();
+  const C all = part[block_size - 1];
+  C sum = part[threadIdx.x] - total;
+  for (int64_t i = begin; i < end; ++i) {
+    sum += static_cast<C>(weights[i]);
+    sums[i] = sum / all;
+  }
+}
+
+template <class C>
+__global__ void __launch_bounds__(block_size)
+    weighted_indices(const C* sums, int64_t* out, int64_t rows, int64_t size, int64_t samples,
+                     PhiloxState state) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (i >= rows * samples) return;
+  const int64_t row = i / samples;
+  const C u = static_cast<C>(uniform_float(philox(state, i, 0).x));
+  const C* of_row = sums + row * size;
+  int64_t low = 0, high = size - 1;
+  while (low < high) {  // the first sum that reaches u
+    const int64_t middle = (low + high) / 2;
+    if (of_row[middle] < u) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  // Rounding may leave u beyond the last sum: never an index whose weight is zero.
+  while (low > 0 && of_row[low] == of_row[low - 1]) --low;
+  out[i] = low;
+}
+
+void multinomial_kernel(const Tensor& out, const Tensor& weights, Generator& generator) {
+  const int device = out.device().index;
+  const DeviceGuard guard(device);
+  const int64_t size = weights.sizes().back(), rows = weights.numel() / std::max<int64_t>(size, 1);
+  const int64_t samples = out.sizes().back();
+  if (out.numel() == 0) return;
+  dispatch<dtypes::Floating>("multinomial", weights.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const Workspace sums(weights.numel() * sizeof(C), device);
+    launch("multinomial", running_weights<T>, static_cast<unsigned>(rows), block_size,
+           weights.data<T>(), sums.get<C>(), size);
+    launch("multinomial", weighted_indices<C>, blocks_for(out.numel(), block_size), block_size,
+           sums.get<const C>(), out.data<int64_t>(), rows, size, samples,
+           claim_words(generator, 4));
+  });
+}
+KERNEL_FOR(multinomial, multinomial_kernel)
+
+// --- Permutations
+// ---------------------------------------------------------------------------------
+
+// Keys enough bits wide that two of n are equal with a probability of a tenth at most.
+int permutation_bits(int64_t n) {
+  const double size = static_cast<double>(n);
+  const double bits = std::ceil(std::log2(size - (6 * size * size + 1) / (12 * std::log(0.9))));
+  return std::min(64, static_cast<int>(bits));
+}
+
+template <class Key>
+__global__ void __launch_bounds__(block_size)
+    permutation_keys(Key* keys, uint32_t* places, int64_t n, PhiloxState state) {
+  constexpr int each = sizeof(Key) == 4 ? 4 : 2;
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * block_size;
+  uint64_t block = 0;
+  for (int64_t base = thread; base < n; base += threads * each, ++block) {
+    const uint4 words = philox(state, thread, block);
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+      const int64_t i = base + threads * j;
+      if (i >= n) break;
+      places[i] = static_cast<uint32_t>(i);
+      if constexpr (each == 4) {
+        keys[i] = word_of(words, j);
+      } else {
+        keys[i] = j == 0 ? static_cast<Key>(words.x) << 32 | words.y
+                         : static_cast<Key>(words.z) << 32 | words.w;
+      }
+    }
+  }
+}
+
+// Shuffles the runs of equal keys, which sorting left in order: the thread at the start of one has
+// it all. Runs are short and rare.
+template <class Key>
+__global__ void __launch_bounds__(block_size)
+    shuffle_equal(const Key* keys, uint32_t* places, int64_t n, Key mask, PhiloxState state) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (i + 1 >= n || (keys[i] & mask) != (keys[i + 1] & mask)) return;
+  if (i > 0 && (keys[i] & mask) == (keys[i - 1] & mask)) return;
+  int64_t count = 2;
+  while (i + count < n && (keys[i + count] & mask) == (keys[i] & mask)) ++count;
+  uint64_t drawn = 0;
+  for (int64_t j = count - 1; j > 0; --j, ++drawn) {
+    const uint32_t word = word_of(philox(state, i, drawn / 4), static_cast<int>(drawn % 4));
+    const int64_t k = word % static_cast<uint32_t>(j + 1);
+    const uint32_t there = places[i + j];
+    places[i + j] = places[i + k];
+    places[i + k] = there;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    write_permutation(const uint32_t* places, T* out, int64_t n, int64_t stride) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (i < n) out[i * stride] = static_cast<T>(static_cast<ComputeType<T>>(places[i]));
+}
+
+template <class Key>
+void sort_random_keys(uint32_t* sorted, int64_t n, int bits, int device, Generator& generator) {
+  const Workspace keys(n * sizeof(Key), device), sorted_keys(n * sizeof(Key), device);
+  const Workspace places(n * sizeof(uint32_t), device);
+  const int64_t resident = int64_t{multiprocessors(device)} * (2048 / block_size);
+  const auto grid = static_cast<unsigned>(std::min<int64_t>(blocks_for(n, block_size), resident));
+  const int64_t round = int64_t{grid} * block_size * (sizeof(Key) == 4 ? 4 : 2);
+  launch("randperm", permutation_keys<Key>, grid, block_size, keys.get<Key>(),
+         places.get<uint32_t>(), n, claim_words(generator, ((n + round - 1) / round) * 4));
+  sort_pairs("randperm", device, keys.get<const Key>(), sorted_keys.get<Key>(),
+             places.get<const uint32_t>(), sorted, 1, n, bits);
+  const Key mask = static_cast<Key>(~uint64_t{0} >> (64 - bits));
+  launch("randperm", shuffle_equal<Key>, blocks_for(n, block_size), block_size,
+         sorted_keys.get<const Key>(), sorted, n, mask, claim_words(generator, n));
+}
+
+void permutation_kernel(const Tensor& out, Generator& generator) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  CHECK(n < INT32_MAX, RuntimeError, "randperm: n = {} is too large for CUDA", n);
+  const int device = out.device().index;
+  const DeviceGuard guard(device);
+  const int bits = permutation_bits(n);
+  const Workspace sorted(n * sizeof(uint32_t), device);
+  if (bits <= 32) {
+    sort_random_keys<uint32_t>(sorted.get<uint32_t>(), n, bits, device, generator);
+  } else {
+    sort_random_keys<uint64_t>(sorted.get<uint32_t>(), n, bits, device, generator);
+  }
+  dispatch<dtypes::Signed | DType::uint8 | dtypes::Floating>(
+      "randperm", out.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        launch("randperm", write_permutation<T>, blocks_for(n, block_size), block_size,
+               sorted.get<const uint32_t>(), out.data<T>(), n, out.stride(0));
+      });
+}
+KERNEL_FOR(permutation, permutation_kernel)
+
+}  // namespace
+}  // namespace flambeau::cuda

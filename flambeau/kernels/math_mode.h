@@ -1,0 +1,18 @@
+// How exact and how repeatable kernels have to be: what torch.backends lets a program choose.
+// Backends read it; the defaults are PyTorch's.
+#pragma once
+
+#include <atomic>
+
+namespace flambeau {
+
+struct MathMode {
+  std::atomic<bool> matmul_tf32{false};     // single precision products in TF32
+  std::atomic<bool> conv_tf32{true};        // the same for convolutions
+  std::atomic<bool> conv_benchmark{false};  // time several algorithms for a shape, keep the fastest
+  std::atomic<bool> deterministic{false};   // only algorithms that give the same in every run
+};
+
+inline constinit MathMode math_mode;
+
+}  // namespace flambeau

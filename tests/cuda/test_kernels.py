@@ -1,0 +1,120 @@
+"""Kernels at sizes and in layouts that the samples of tests/ops do not reach, against the CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+
+def both(method: str, x: torch.Tensor, *args: object, **options: object) -> tuple[object, object]:
+    """What a method gives on the CPU, and on the device."""
+    return getattr(x, method)(*args, **options), getattr(x.cuda(), method)(*args, **options)
+
+
+def assert_same(cpu: torch.Tensor, device: torch.Tensor) -> None:
+    assert torch.equal(cpu, device.cpu()), (cpu.shape, cpu.dtype)
+
+
+def assert_close(cpu: torch.Tensor, device: torch.Tensor, tolerance: float = 1e-5) -> None:
+    scale = float(cpu.double().abs().max()) + 1e-12 if cpu.numel() else 1.0
+    apart = float((cpu.double() - device.cpu().double()).abs().max()) if cpu.numel() else 0.0
+    assert apart <= tolerance * scale, (apart, scale, cpu.shape, cpu.dtype)
+
+
+# --- Sorting and selection -----------------------------------------------------------------------
+
+SHAPES = [(7,), (1000,), (300_000,), (5, 600), (3000, 700), (40, 513), (3, 100_000), (6, 20, 9)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "float64", "int16"])
+def test_sorting_is_stable_at_every_size(shape: tuple[int, ...], dtype: str) -> None:
+    x = (torch.randn(shape) * 50).to(torch.int64).to(getattr(torch, dtype))  # many are equal
+    for descending in (False, True):
+        for dim in {0, len(shape) - 1}:
+            cpu, device = both("sort", x, dim, descending, stable=True)
+            assert_same(cpu[0], device[0])
+            assert_same(cpu[1], device[1])
+
+
+def test_nan_is_sorted_as_the_largest_and_zeros_are_equal() -> None:
+    x = torch.tensor([0.0, -0.0, float("nan"), 3.0, -float("inf"), float("inf"), -0.0, 0.0])
+    for size in (1, 100):
+        many = x.repeat(size)
+        for descending in (False, True):
+            cpu, device = both("sort", many, 0, descending, stable=True)
+            assert_same(cpu[1], device[1])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_topk_takes_the_first_of_the_sorted(shape: tuple[int, ...]) -> None:
+    x = (torch.randn(shape) * 1000).round()
+    for largest in (True, False):
+        for k in (1, 5, min(600, shape[-1] // 2)):
+            cpu, device = both("topk", x, k, -1, largest)
+            assert_same(cpu[0], device[0])
+            assert_same(torch.gather(x, -1, device[1].cpu()), cpu[0])
+            wide = x.to(torch.float64)
+            assert_same(wide.topk(k, -1, largest)[0], wide.cuda().topk(k, -1, largest)[0])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_kth_value_and_the_median_are_found(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    cpu, device = both("kthvalue", x, shape[-1] // 2 + 1, -1)
+    assert_same(cpu[0], device[0])
+    cpu, device = both("median", x, -1)
+    assert_same(cpu[0], device[0])
+    x.view(-1)[:: max(2, shape[-1] // 3)] = float("nan")
+    for method in ("nanmedian", "median"):
+        cpu, device = both(method, x, -1)
+        assert_same(cpu[0].nan_to_num(99.0), device[0].nan_to_num(99.0))
+
+
+# --- Scans ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (2_000_000,), (64, 20_000, 3)], ids=str)
+def test_running_totals_are_right_at_every_size(shape: tuple[int, ...]) -> None:
+    x = torch.randint(-5, 5, shape)
+    for dim in range(len(shape)):
+        cpu, device = both("cumsum", x, dim)
+        assert_same(cpu, device)
+        cpu, device = both("cummax", x, dim)
+        assert_same(cpu[0], device[0])
+        assert_same(cpu[1], device[1])
+        real = torch.rand(shape, dtype=torch.float64) * 0.1 + 0.95
+        cpu, device = both("logcumsumexp", real, dim)
+        assert_close(cpu, device)
+        cpu, device = both("cumprod", real[:200], 0)
+        assert_close(cpu, device)
+
+
+# --- Embedding -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 3, 64, 200, 1025])
+@pytest.mark.parametrize("rows", [2, 50, 5000])
+def test_the_gradient_of_an_embedding_is_the_same_in_every_run(width: int, rows: int) -> None:
+    indices = torch.randint(0, rows, (3000,))
+    grad = torch.randn(3000, width)
+
+    def gradient(device: str, **options: object) -> torch.Tensor:
+        weight = torch.ones(rows, width, device=device, requires_grad=True)
+        out = F.embedding(indices.to(device), weight, **options)
+        out.backward(grad.to(device))
+        return weight.grad
+
+    for options in ({}, {"padding_idx": 1}, {"scale_grad_by_freq": True}):
+        first = gradient("cuda", **options)
+        assert torch.equal(first, gradient("cuda", **options))
+        assert_close(gradient("cpu", **options), first)
+
+
+def test_an_index_outside_an_embedding_is_an_error_and_the_device_survives() -> None:
+    weight = torch.ones(5, 3, device="cuda")
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        F.embedding(torch.tensor([1, 9], device="cuda"), weight).sum().item()
+    assert weight.sum().item() == 15

@@ -1,0 +1,148 @@
+"""Normalization, pooling, convolution and recurrent layers on CUDA, against the CPU."""
+
+from __future__ import annotations
+
+import pytest
+from test_kernels import assert_close, assert_same
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+
+@pytest.fixture(autouse=True)
+def exact_products() -> object:
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = before
+
+
+def gradients(function: object, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    leaves = [
+        x.detach().clone(memory_format=torch.preserve_format).requires_grad_() for x in tensors
+    ]
+    out = function(*leaves)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
+    (out * weights.to(out.device)).sum().backward()
+    return [out.detach(), *(x.grad for x in leaves)]
+
+
+def assert_gradients(function: object, *tensors: torch.Tensor, tolerance: float = 2e-5) -> None:
+    cpu = gradients(function, *tensors)
+    device = gradients(function, *(x.cuda() for x in tensors))
+    for ours, theirs in zip(cpu, device, strict=True):
+        assert_close(ours, theirs, tolerance)
+
+
+LAYOUTS = [torch.contiguous_format, torch.channels_last]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("shape", [(4, 8, 6, 6), (8, 64, 28, 28), (3, 33, 7, 7), (64, 256, 14, 14)])
+def test_batch_norm_is_that_of_the_cpu(layout: object, shape: tuple[int, ...]) -> None:
+    x = (torch.randn(shape) * 3 + 100).contiguous(memory_format=layout)
+    weight, bias = torch.randn(shape[1]), torch.randn(shape[1])
+
+    def run(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        mean, var = torch.zeros_like(weight), torch.ones_like(weight)
+        return F.batch_norm(x, mean.detach(), var.detach(), weight, bias, True)
+
+    assert_gradients(run, x, weight, bias, tolerance=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (100, 768), (33, 1024), (9, 5000), (4, 6, 100)])
+def test_layer_norm_is_that_of_the_cpu(shape: tuple[int, ...]) -> None:
+    x, weight, bias = torch.randn(shape) + 5, torch.randn(shape[-1]), torch.randn(shape[-1])
+    assert_gradients(lambda x, w, b: F.layer_norm(x, shape[-1:], w, b), x, weight, bias)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "channels_last"])
+def test_pooling_is_that_of_the_cpu(layout: object) -> None:
+    x = torch.randn(3, 10, 23, 31).contiguous(memory_format=layout)
+    cases = [
+        lambda x: F.max_pool2d(x, 3, 2, 1),
+        lambda x: F.max_pool2d(x, 2),
+        lambda x: F.max_pool2d(x, (3, 5), (1, 2), (1, 2), ceil_mode=True),
+        lambda x: F.max_pool2d(x, 3, 1, 1, dilation=2),
+        lambda x: F.avg_pool2d(x, 3, 2, 1),
+        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        lambda x: F.adaptive_avg_pool2d(x, (5, 7)),
+        lambda x: F.adaptive_avg_pool2d(x, 1),
+        lambda x: F.adaptive_max_pool2d(x, (4, 3)),
+    ]
+    for case in cases:
+        assert_gradients(case, x)
+    places = [F.max_pool2d(t, 3, 2, 1, return_indices=True)[1] for t in (x, x.cuda())]
+    assert_same(*places)
+
+
+CONVOLUTIONS = [
+    ((2, 3, 20, 20), (8, 3, 3, 3), {"padding": 1}),
+    ((2, 16, 14, 14), (32, 16, 1, 1), {}),
+    ((2, 16, 15, 15), (32, 16, 3, 3), {"stride": 2, "padding": 1}),
+    ((2, 16, 15, 15), (16, 1, 3, 3), {"groups": 16, "padding": 1}),
+    ((2, 8, 17, 13), (12, 4, 3, 5), {"groups": 2, "dilation": 2, "padding": (2, 4)}),
+    ((2, 3, 33, 33), (8, 3, 7, 7), {"stride": 2, "padding": 3}),
+    ((2, 4, 10, 10), (4, 4, 2, 2), {"padding": "same"}),
+    ((4, 6, 50), (10, 6, 5), {"padding": 2}),
+    ((2, 3, 8, 9, 10), (4, 3, 3, 3, 3), {"padding": 1, "stride": (1, 2, 1)}),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_convolution_is_that_of_the_cpu(layout: object, case: object, dtype: str) -> None:
+    x_shape, w_shape, options = case
+    kind = getattr(torch, dtype)
+    x, w, b = (torch.randn(s, dtype=kind) for s in (x_shape, w_shape, w_shape[:1]))
+    if len(x_shape) == 4:
+        x = x.contiguous(memory_format=layout)
+    convolve = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(x_shape)]
+    assert_gradients(lambda x, w, b: convolve(x, w, b, **options), x, w, b, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "channels_last"])
+def test_convolution_in_half_precision_is_close_to_single(dtype: str, layout: object) -> None:
+    kind = getattr(torch, dtype)
+    x = torch.randn(4, 16, 20, 20).contiguous(memory_format=layout)
+    w = torch.randn(24, 16, 3, 3)
+    single = gradients(lambda x, w: F.conv2d(x, w, padding=1), x, w)
+    half = gradients(lambda x, w: F.conv2d(x, w, padding=1), x.to(kind).cuda(), w.to(kind).cuda())
+    for exact, rounded in zip(single, half, strict=True):
+        assert_close(exact, rounded, 3e-2)
+
+
+def test_transposed_convolution_is_that_of_the_cpu() -> None:
+    x, w = torch.randn(2, 6, 9, 9), torch.randn(6, 4, 3, 3)
+    options = {"stride": 2, "padding": 1, "output_padding": 1}
+    assert_gradients(lambda x, w: F.conv_transpose2d(x, w, **options), x, w, tolerance=1e-4)
+
+
+def test_benchmark_mode_finds_an_algorithm() -> None:
+    torch.backends.cudnn.benchmark = True
+    try:
+        x, w = torch.randn(2, 8, 12, 12), torch.randn(8, 8, 3, 3)
+        assert_gradients(lambda x, w: F.conv2d(x, w, padding=1), x, w, tolerance=1e-4)
+    finally:
+        torch.backends.cudnn.benchmark = False
+
+
+# --- Recurrent networks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_are_those_of_the_cpu(kind: str) -> None:
+    layer = getattr(torch.nn, kind)(20, 30, num_layers=2, bidirectional=True)
+    x = torch.randn(7, 4, 20)
+    out = layer(x)[0]
+    out.sum().backward()
+    grads = [p.grad for p in layer.parameters()]
+    layer.zero_grad()
+    layer.cuda()
+    device = layer(x.cuda())[0]
+    device.sum().backward()
+    assert_close(out.detach(), device.detach())
+    for cpu, p in zip(grads, layer.parameters(), strict=True):
+        assert_close(cpu, p.grad, 1e-4)
