@@ -36,6 +36,7 @@ from flambeau import _tensor  # noqa: E402
 _tensor.attach(_C.Tensor)
 
 from flambeau._foreach import *  # noqa: E402, F403
+from flambeau._namespace import *  # noqa: E402, F403
 from flambeau._norms import *  # noqa: E402, F403
 from flambeau._settings import *  # noqa: E402, F403
 from flambeau._statistics import *  # noqa: E402, F403

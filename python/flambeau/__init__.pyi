@@ -188,9 +188,11 @@ from flambeau._C import contiguous_format as contiguous_format
 from flambeau._C import conv1d as conv1d
 from flambeau._C import conv2d as conv2d
 from flambeau._C import conv3d as conv3d
+from flambeau._namespace import conv_tbc as conv_tbc
 from flambeau._C import conv_transpose1d as conv_transpose1d
 from flambeau._C import conv_transpose2d as conv_transpose2d
 from flambeau._C import conv_transpose3d as conv_transpose3d
+from flambeau._namespace import convolution as convolution
 from flambeau._C import copy_ as copy_
 from flambeau._C import copysign as copysign
 from flambeau._C import copysign_ as copysign_
@@ -199,6 +201,7 @@ from flambeau._C import cos as cos
 from flambeau._C import cos_ as cos_
 from flambeau._C import cosh as cosh
 from flambeau._C import cosh_ as cosh_
+from flambeau._namespace import cosine_embedding_loss as cosine_embedding_loss
 from flambeau._C import cosine_similarity as cosine_similarity
 from flambeau._C import count_nonzero as count_nonzero
 from flambeau._C import cov as cov
@@ -215,6 +218,7 @@ from flambeau._statistics import cumulative_trapezoid as cumulative_trapezoid
 from flambeau._C import default_generator as default_generator
 from flambeau._C import deg2rad as deg2rad
 from flambeau._C import deg2rad_ as deg2rad_
+from flambeau._namespace import dequantize as dequantize
 from flambeau._C import det as det
 from flambeau._C import detach as detach
 from flambeau._C import detach_ as detach_
@@ -304,6 +308,7 @@ from flambeau._C import frac_ as frac_
 from flambeau._C import frexp as frexp
 from flambeau._norms import frobenius_norm as frobenius_norm
 from flambeau._C import from_dlpack as from_dlpack
+from flambeau._namespace import from_file as from_file
 from flambeau._C import from_numpy as from_numpy
 from flambeau._C import frombuffer as frombuffer
 from flambeau._C import full as full
@@ -350,6 +355,7 @@ from flambeau._C import hardtanh_ as hardtanh_
 from flambeau._C import hash_tensor as hash_tensor
 from flambeau._C import heaviside as heaviside
 from flambeau._C import heaviside_ as heaviside_
+from flambeau._namespace import hinge_embedding_loss as hinge_embedding_loss
 from flambeau._C import histc as histc
 from flambeau._C import histogram as histogram
 from flambeau._statistics import histogramdd as histogramdd
@@ -408,6 +414,7 @@ from flambeau._C import isposinf as isposinf
 from flambeau._C import isreal as isreal
 from flambeau import jit as jit
 from flambeau._C import kaiser_window as kaiser_window
+from flambeau._namespace import kl_div as kl_div
 from flambeau._C import kron as kron
 from flambeau._C import kthvalue as kthvalue
 from flambeau._C import l1_loss as l1_loss
@@ -511,6 +518,7 @@ from flambeau._linalg_utils import lu as lu
 from flambeau._C import lu_solve as lu_solve
 from flambeau._C import lu_unpack as lu_unpack
 from flambeau.random import manual_seed as manual_seed
+from flambeau._namespace import margin_ranking_loss as margin_ranking_loss
 from flambeau._C import masked_fill as masked_fill
 from flambeau._C import masked_fill_ as masked_fill_
 from flambeau._C import masked_scatter as masked_scatter
@@ -584,7 +592,7 @@ from flambeau._C import normal as normal
 from flambeau._C import normal_ as normal_
 from flambeau._C import not_equal as not_equal
 from flambeau._C import not_equal_ as not_equal_
-from flambeau._C import nuclear_norm as nuclear_norm
+from flambeau._namespace import nuclear_norm as nuclear_norm
 from flambeau._settings import numel as numel
 from flambeau._C import one_hot as one_hot
 from flambeau._C import ones as ones
@@ -605,6 +613,7 @@ from flambeau._C import pinverse as pinverse
 from flambeau._C import pixel_shuffle as pixel_shuffle
 from flambeau._C import pixel_unshuffle as pixel_unshuffle
 from flambeau._C import poisson as poisson
+from flambeau._namespace import poisson_nll_loss as poisson_nll_loss
 from flambeau._C import polar as polar
 from flambeau._C import positive as positive
 from flambeau._C import pow as pow
@@ -688,6 +697,7 @@ from flambeau._C import set_default_dtype as set_default_dtype
 from flambeau._settings import set_default_tensor_type as set_default_tensor_type
 from flambeau._settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from flambeau._settings import set_float32_matmul_precision as set_float32_matmul_precision
+from flambeau._C import set_flush_denormal as set_flush_denormal
 from flambeau.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from flambeau._C import set_num_interop_threads as set_num_interop_threads
 from flambeau._C import set_num_threads as set_num_threads
@@ -701,6 +711,7 @@ from flambeau._C import sigmoid as sigmoid
 from flambeau._C import sigmoid_ as sigmoid_
 from flambeau._C import sign as sign
 from flambeau._C import sign_ as sign_
+from flambeau import signal as signal
 from flambeau._C import signbit as signbit
 from flambeau._C import silu as silu
 from flambeau._C import silu_ as silu_
@@ -767,6 +778,7 @@ from flambeau import testing as testing
 from flambeau._C import threshold as threshold
 from flambeau._C import threshold_ as threshold_
 from flambeau._C import tile as tile
+from flambeau._namespace import to_dlpack as to_dlpack
 from flambeau._C import topk as topk
 from flambeau import torch_version as torch_version
 from flambeau._C import trace as trace
@@ -779,6 +791,7 @@ from flambeau._C import triangular_solve as triangular_solve
 from flambeau._C import tril as tril
 from flambeau._C import tril_ as tril_
 from flambeau._C import tril_indices as tril_indices
+from flambeau._namespace import triplet_margin_loss as triplet_margin_loss
 from flambeau._C import triu as triu
 from flambeau._C import triu_ as triu_
 from flambeau._C import triu_indices as triu_indices

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 import flambeau
-from flambeau import _C, _statistics, _utils
+from flambeau import _C, _statistics, _tensor_legacy, _utils
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -397,6 +397,7 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     record_stream,
     _statistics.unique,
     _statistics.unique_consecutive,
+    *_tensor_legacy.METHODS,
 )
 
 

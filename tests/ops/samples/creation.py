@@ -418,3 +418,13 @@ op(
     result="float32",
     grad=False,
 )
+op(
+    "set_flush_denormal",
+    call(False),
+    ref=lambda mode: True,
+    dtypes="float32",
+    result="any",
+    grad=False,
+    empty="takes no tensor",
+    zero_dim="takes no tensor",
+)

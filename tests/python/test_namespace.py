@@ -1,0 +1,97 @@
+"""Top-level functions that have another home too, window functions, and older Tensor methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import flambeau as torch
+from flambeau.nn import functional
+
+
+def test_losses_take_numbered_reductions() -> None:
+    a, b, sign = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 1.0]), torch.ones(2)
+    assert torch.margin_ranking_loss(a, b, sign).tolist() == [2.0, 0.0]
+    assert torch.margin_ranking_loss(a, b, sign, 0.0, 1).item() == 1.0
+    assert torch.margin_ranking_loss(a, b, sign, 0.0, 2).item() == 2.0
+    assert torch.kl_div(a, b, 2).item() == functional.kl_div(a, b, reduction="sum").item()
+    assert torch.hinge_embedding_loss(a, sign).tolist() == [1.0, 2.0]
+    assert torch.poisson_nll_loss(a, b, True, False, 1e-8, 1).item() == pytest.approx(2.5537, 1e-3)
+    one, two = a[None], b[None]
+    assert torch.triplet_margin_loss(one, two, two).tolist() == [1.0]
+    assert torch.cosine_embedding_loss(one, one, torch.ones(1)).abs().item() < 1e-6
+    with pytest.raises(RuntimeError, match="reduction"):
+        torch.kl_div(a, b, 3)
+
+
+def test_convolution_is_all_convolutions() -> None:
+    x, w = torch.ones(1, 1, 3), torch.ones(1, 1, 2)
+    same = torch.convolution(x, w, None, [1], [0], [1], False, [0], 1)
+    assert torch.equal(same, torch.conv1d(x, w))
+    turned = torch.convolution(x, w, None, [1], [0], [1], True, [0], 1)
+    assert torch.equal(turned, torch.conv_transpose1d(x, w))
+    time = torch.conv_tbc(torch.ones(4, 1, 2), torch.ones(2, 2, 3), torch.zeros(3), 1)
+    assert time[:, 0, 0].tolist() == [2.0, 4.0, 4.0, 4.0, 2.0]
+    with pytest.raises(RuntimeError, match="3 dims"):
+        torch.conv_tbc(torch.ones(4, 1), torch.ones(2, 2, 3), torch.zeros(3))
+
+
+def test_a_file_is_memory(tmp_path: Path) -> None:
+    path = tmp_path / "numbers"
+    shared = torch.from_file(str(path), shared=True, size=3, dtype=torch.int32)
+    shared.copy_(torch.tensor([1, 2, 3]))
+    private = torch.from_file(str(path), size=3, dtype=torch.int32)
+    assert private.tolist() == [1, 2, 3]
+    private.zero_()
+    assert shared.tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="unable to open file"):
+        torch.from_file(str(tmp_path / "none"), size=1)
+    with pytest.raises(RuntimeError, match="too small"):
+        torch.from_file(str(path), size=100)
+
+
+def test_capsules_and_quantized_tensors() -> None:
+    x = torch.ones(2)
+    assert torch.from_dlpack(torch.to_dlpack(x)).tolist() == [1.0, 1.0]
+    assert torch.dequantize(x.double()).dtype == torch.float32
+    assert [y.dtype for y in torch.dequantize([x])] == [torch.float32]
+
+
+def test_denormals_can_be_flushed() -> None:
+    tiny = torch.tensor([1e-310], dtype=torch.float64)
+    assert torch.set_flush_denormal(True)
+    try:
+        assert (tiny * 1.0).item() == 0.0
+    finally:
+        torch.set_flush_denormal(False)
+    assert (tiny * 1.0).item() == 1e-310
+
+
+def test_methods_of_older_programs() -> None:
+    x = torch.tensor([2.0, 4.0])
+    assert x.__div__(2).tolist() == [1.0, 2.0]
+    assert x.clone().__idiv__(2).tolist() == [1.0, 2.0]
+    assert x[:1].__long__() == 2 and x[:1].__nonzero__()
+    with pytest.raises(ValueError, match="one element"):
+        x.__long__()
+    assert x.resize(2, 1).shape == (2, 1) and x.resize((1, 2)).shape == (1, 2)
+    assert x.resize_as(torch.ones(2, 1)).shape == (2, 1)
+    assert x.clone().map2_(x, torch.ones(1), lambda a, b, c: a + b + c).tolist() == [5.0, 9.0]
+    assert not x.is_distributed()
+    with pytest.raises(RuntimeError, match="removed"):
+        x.reinforce(1)
+
+
+def test_windows_are_symmetric_or_periodic() -> None:
+    windows = torch.signal.windows
+    for name in windows.__all__:
+        options = {"a": [0.5, 0.5]} if name == "general_cosine" else {}
+        symmetric = getattr(windows, name)(7, **options)
+        assert torch.allclose(symmetric, symmetric.flip(0), atol=1e-6)
+        longer = getattr(windows, name)(8, **options)
+        assert torch.allclose(getattr(windows, name)(7, sym=False, **options), longer[:7])
+        assert getattr(windows, name)(1, **options).tolist() == [1.0]
+        assert getattr(windows, name)(0, **options).shape == (0,)
+        with pytest.raises(ValueError, match="non-negative window length"):
+            getattr(windows, name)(-1, **options)
