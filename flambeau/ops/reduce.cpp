@@ -157,11 +157,13 @@ Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
   Tensor out;
   {
     const NoGrad off;
-    if (x.numel() == 0 || x.is_complex()) {
+    if (x.numel() == 0) {
       out = log(sum(exp(x), dim, keepdim));
     } else {
-      // The largest element is taken out so that nothing overflows, unless it is infinite itself.
-      const Tensor most = reduce_with(kernels::amax, x, dims, true, x.dtype());
+      // The largest element, or real part, is taken out so that nothing overflows, unless it is
+      // infinite itself.
+      const Tensor sizes = x.is_complex() ? real(x) : x;
+      const Tensor most = reduce_with(kernels::amax, sizes, dims, true, sizes.dtype());
       const Tensor shift = masked_fill(most, isinf(most), 0.0);
       const Tensor total = log(reduce_with(kernels::sum, exp(x - shift), dims, true, x.dtype()));
       out = view(total + shift, reduced_shape(x.sizes(), dims, keepdim));

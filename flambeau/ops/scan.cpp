@@ -121,25 +121,27 @@ namespace {
 
 Tensor logcumsumexp_gradient(const Tensor& g, const Tensor& x, const Tensor& y, int64_t dim) {
   if (x.dim() == 0) return g;
-  if (!grad_enabled()) {
+  if (!grad_enabled() && !x.is_complex()) {
     const Tensor grad = contiguous(g);
     Tensor out = make_tensor(x.sizes(), x.dtype(), x.device());
     kernels::logcumsumexp_backward(x.device_type(), grad, contiguous(x), contiguous(y), out, dim);
     return out;
   }
-  // With history: the sum over i >= k of g_i exp(x_k - y_i), as a table of i by k.
+  // With history, and for complex numbers: the sum over i >= k of g_i exp(x_k - y_i), as a table of
+  // i by k.
   const int64_t size = x.size(dim);
   const auto last = [&](const Tensor& t) { return transpose(t, dim, -1); };
-  const Tensor i = unsqueeze(arange(int64_t{0}, size, int64_t{1}, options_of(x)), -1);
-  const Tensor k = unsqueeze(arange(int64_t{0}, size, int64_t{1}, options_of(x)), 0);
+  const Options whole{.dtype = DType::int64, .device = x.device()};
+  const Tensor i = unsqueeze(arange(int64_t{0}, size, int64_t{1}, whole), -1);
+  const Tensor k = unsqueeze(arange(int64_t{0}, size, int64_t{1}, whole), 0);
   const Tensor exponent = unsqueeze(last(x), -2) - unsqueeze(last(y), -1);
   const Tensor table = exp(masked_fill(exponent, i < k, -HUGE_VAL));
-  return last(sum(unsqueeze(last(g), -1) * table, IntSpan({-2}), false));
+  return last(sum(unsqueeze(last(g), -1) * conj_of(table), IntSpan({-2}), false));
 }
 
 Tensor logcumsumexp(const Tensor& input, int64_t dim) {
   dim = wrap_dim(dim, input.dim());
-  CHECK(input.is_floating(), NotImplementedError,
+  CHECK(is_differentiable(input.dtype()), NotImplementedError,
         "\"logcumsumexp_out_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const Tensor x = contiguous(input);
   Tensor out = run(kernels::logcumsumexp, x, dim, false);

@@ -519,6 +519,7 @@ from flambeau._C import lu_solve as lu_solve
 from flambeau._C import lu_unpack as lu_unpack
 from flambeau.random import manual_seed as manual_seed
 from flambeau._namespace import margin_ranking_loss as margin_ranking_loss
+from flambeau import masked as masked
 from flambeau._C import masked_fill as masked_fill
 from flambeau._C import masked_fill_ as masked_fill_
 from flambeau._C import masked_scatter as masked_scatter

@@ -203,6 +203,10 @@ def record(function: Any, sample: Any, public: str | None) -> dict[str, Any]:
         trace.calls = [call]
         trace.last = result
         encode.remember(result, ("call", 0))
+    if error is None:
+        # Of what is unique only up to a sign or a basis, the sample says what to look at instead.
+        with trace:
+            result = sample.output_process_fn_grad(result)
     # What the operator returned, by name where it is a tensor; numbers come from the last call.
     tensors = flat_tensors(result)
     outcome: Any = ("name", ("call", len(trace.calls) - 1))

@@ -82,10 +82,18 @@ inline double log_add_exp(double a, double b) {
   return high + std::log1p(std::exp(low - high));
 }
 
+inline std::complex<double> log_add_exp(std::complex<double> a, std::complex<double> b) {
+  if (a.real() < b.real()) std::swap(a, b);
+  if (std::isinf(b.real()) && b.real() < 0) return a;
+  return a + std::log(1.0 + std::exp(b - a));
+}
+
 void logcumsumexp_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool reverse) {
-  dispatch<dtypes::Floating>("logcumsumexp_out_cpu", input.dtype(), [&](auto tag) {
+  dispatch<dtypes::FloatingComplex>("logcumsumexp_out_cpu", input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    scan<T>(input, out, dim, reverse, -std::numeric_limits<double>::infinity(), log_add_exp);
+    using A = Carry<T>;
+    scan<T>(input, out, dim, reverse, A(-std::numeric_limits<double>::infinity()),
+            [](A a, A b) { return log_add_exp(a, b); });
   });
 }
 KERNEL_FOR(logcumsumexp, logcumsumexp_kernel)

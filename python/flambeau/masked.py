@@ -1,0 +1,266 @@
+"""Reductions and normalizations that leave out the elements where a mask is false.
+
+An element that is left out is replaced by the value that changes nothing: 0 in a sum, 1 in a
+product, minus infinity in a maximum. Where every element is left out, that value is the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau as torch
+
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
+
+Dim = int | Sequence[int] | None
+
+
+def _dims(dim: Dim, rank: int) -> tuple[int, ...]:
+    """The dimensions to reduce, all of them for None and for an empty list."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(rank))
+    return (dim,) if isinstance(dim, int) else tuple(dim)
+
+
+def _is_whole(dtype: Any) -> bool:
+    return not dtype.is_floating_point and not dtype.is_complex
+
+
+def _lowest(dtype: Any) -> Any:
+    return torch.iinfo(dtype).min if _is_whole(dtype) else -math.inf
+
+
+def _highest(dtype: Any) -> Any:
+    return torch.iinfo(dtype).max if _is_whole(dtype) else math.inf
+
+
+def _filled(input: Any, mask: Any, value: Any) -> Any:
+    """input with `value` where it is masked out."""
+    if mask is None:
+        return input
+    return torch.where(
+        mask.broadcast_to(input.shape), input, torch.tensor(value, dtype=input.dtype)
+    )
+
+
+def _summed_dtype(input: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        return dtype
+    return torch.int64 if _is_whole(input.dtype) else input.dtype
+
+
+def _counts(input: Any, dims: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
+    """How many elements take part in each result."""
+    marks = torch.ones(input.shape, dtype=torch.int64)
+    if mask is not None:
+        marks = mask.broadcast_to(input.shape).to(torch.int64)
+    return marks.sum(dims, keepdim) if dims else marks
+
+
+# --- Reductions ----------------------------------------------------------------------------------
+
+
+def sum(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
+        mask: Any = None) -> Any:  # fmt: skip
+    """The sum of the elements over dim."""
+    dtype = _summed_dtype(input, dtype)
+    values = _filled(input.to(dtype), mask, 0)
+    return torch.sum(values, _dims(dim, input.dim()), keepdim, dtype=dtype)
+
+
+def prod(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
+         mask: Any = None) -> Any:  # fmt: skip
+    """The product of the elements over dim."""
+    dtype = _summed_dtype(input, dtype)
+    result = _filled(input.to(dtype), mask, 1)
+    for d in sorted((d % max(input.dim(), 1) for d in _dims(dim, input.dim())), reverse=True):
+        result = torch.prod(result, d, keepdim)
+    return result
+
+
+def amax(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
+         mask: Any = None) -> Any:  # fmt: skip
+    """The largest element over dim."""
+    values = input if dtype is None else input.to(dtype)
+    return torch.amax(
+        _filled(values, mask, _lowest(values.dtype)), _dims(dim, input.dim()), keepdim
+    )
+
+
+def amin(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
+         mask: Any = None) -> Any:  # fmt: skip
+    """The smallest element over dim."""
+    values = input if dtype is None else input.to(dtype)
+    filled = _filled(values, mask, _highest(values.dtype))
+    return torch.amin(filled, _dims(dim, input.dim()), keepdim)
+
+
+def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None,
+           mask: Any = None) -> Any:  # fmt: skip
+    """The index of the largest element, in the dtype of the input."""
+    values = input if dtype is None else input.to(dtype)
+    found = torch.argmax(_filled(values, mask, _lowest(values.dtype)), dim, keepdim)
+    return found.to(values.dtype)
+
+
+def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None,
+           mask: Any = None) -> Any:  # fmt: skip
+    """The index of the smallest element, in the dtype of the input."""
+    values = input if dtype is None else input.to(dtype)
+    found = torch.argmin(_filled(values, mask, _highest(values.dtype)), dim, keepdim)
+    return found.to(values.dtype)
+
+
+def mean(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
+         mask: Any = None) -> Any:  # fmt: skip
+    """The mean of the elements over dim; NaN where there is none."""
+    dtype = input.dtype if dtype is None else dtype
+    dims = _dims(dim, input.dim())
+    if _is_whole(dtype):
+        raise ValueError("mean requires a floating point or complex dtype, got integers")
+    if mask is None:
+        return torch.mean(input, dims, keepdim, dtype=dtype)
+    total = sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask)
+    return total / _counts(input, dims, keepdim, mask)
+
+
+def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None,
+           mask: Any = None) -> Any:  # fmt: skip
+    """The lower middle element along dim; NaN where there is none."""
+    values = input if dtype is None else input.to(dtype)
+    if not values.dtype.is_floating_point:
+        raise ValueError(f"median expects a floating point dtype, got {values.dtype}")
+    if mask is None:
+        return torch.median(values, dim, keepdim)[0]
+    if bool(torch.isnan(values).any()):
+        raise ValueError("masked median expects no NaN in the input")
+    return torch.nanmedian(_filled(values, mask, math.nan), dim, keepdim)[0]
+
+
+def logsumexp(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
+              mask: Any = None) -> Any:  # fmt: skip
+    """The logarithm of the sum of exponentials over dim."""
+    dtype = input.dtype if dtype is None else dtype
+    values = input.to(dtype)
+    dims = _dims(dim, input.dim())
+    return torch.logsumexp(_filled(values, mask, _lowest(dtype)), dims, keepdim).to(dtype)
+
+
+def norm(input: Any, ord: float | None = 2.0, dim: Dim = None, *, keepdim: bool = False,
+         dtype: Any = None, mask: Any = None) -> Any:  # fmt: skip
+    """The vector norm over dim."""
+    order = 2.0 if ord is None else ord
+    values = input if dtype is None else input.to(dtype)
+    neutral = math.inf if order < 0 else 0
+    dims = _dims(dim, input.dim())
+    return torch._C.linalg_vector_norm(_filled(values, mask, neutral), order, dims, keepdim)
+
+
+def _correction(unbiased: bool | None, correction: int | float | None) -> float:
+    if unbiased is not None and correction is not None:
+        raise ValueError("Only one of unbiased and correction may be given")
+    if unbiased is not None:
+        return float(unbiased)
+    return 1.0 if correction is None else float(correction)
+
+
+def var(input: Any, dim: Dim = None, unbiased: bool | None = None, *,
+        correction: int | float | None = None, keepdim: bool = False, dtype: Any = None,
+        mask: Any = None) -> Any:  # fmt: skip
+    """The variance of the elements over dim."""
+    less = _correction(unbiased, correction)
+    dtype = input.dtype if dtype is None else dtype
+    if _is_whole(dtype):
+        dtype = torch.float32
+    dims = _dims(dim, input.dim())
+    counts = _counts(input, dims, True, mask)
+    values = input.to(dtype)
+    average = sum(values, dims, keepdim=True, mask=mask) / counts
+    apart = values - average
+    squares = apart * apart.conj() if dtype.is_complex else apart * apart
+    total = sum(squares, dims, keepdim=keepdim, mask=mask)
+    counts = counts if keepdim else counts.reshape(total.shape)
+    real = dtype.to_real() if dtype.is_complex else dtype
+    return total / torch.clamp(counts - less, min=0).to(real)
+
+
+def std(input: Any, dim: Dim = None, unbiased: bool | None = None, *,
+        correction: int | float | None = None, keepdim: bool = False, dtype: Any = None,
+        mask: Any = None) -> Any:  # fmt: skip
+    """The standard deviation of the elements over dim."""
+    found = var(
+        input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask
+    )
+    return torch.sqrt(found)
+
+
+# --- Along a dimension ---------------------------------------------------------------------------
+
+
+def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The sums of the elements up to each along dim."""
+    values = input if dtype is None else input.to(dtype)
+    return torch.cumsum(_filled(values, mask, 0), dim, dtype=values.dtype)
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The products of the elements up to each along dim."""
+    values = input if dtype is None else input.to(dtype)
+    return torch.cumprod(_filled(values, mask, 1), dim, dtype=values.dtype)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The softmax along dim of the elements that take part."""
+    values = input if dtype is None else input.to(dtype)
+    return torch.softmax(_filled(values, mask, -math.inf), dim)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The logarithm of the softmax along dim of the elements that take part."""
+    values = input if dtype is None else input.to(dtype)
+    return torch.log_softmax(_filled(values, mask, -math.inf), dim)
+
+
+def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    """The softmax of the negative elements along dim."""
+    values = input if dtype is None else input.to(dtype)
+    return torch.softmax(-_filled(values, mask, math.inf), dim)
+
+
+def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
+              mask: Any = None) -> Any:  # fmt: skip
+    """The elements over their norm along dim, or over eps where that is larger."""
+    values = input if dtype is None else input.to(dtype)
+    length = norm(values, ord, dim, keepdim=True, mask=mask)
+    return _filled(values, mask, 0) / torch.clamp(length, min=eps)
+
+
+def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None,
+              other_mask: Any = None) -> Any:  # fmt: skip
+    """log(exp(input) + exp(other)), either of them where its mask is true."""
+    dtype = input.dtype if dtype is None else dtype
+    one = _filled(input.to(dtype), input_mask, -math.inf)
+    two = _filled(other.to(dtype), other_mask, -math.inf)
+    return torch.logaddexp(one, two)
