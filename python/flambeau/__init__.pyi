@@ -56,6 +56,7 @@ from flambeau._C import addmv_ as addmv_
 from flambeau._C import addr as addr
 from flambeau._C import addr_ as addr_
 from flambeau._C import adjoint as adjoint
+from flambeau._C import affine_grid_generator as affine_grid_generator
 from flambeau._C import alias as alias
 from flambeau._C import alias_copy as alias_copy
 from flambeau._C import all as all
@@ -170,6 +171,7 @@ from flambeau._C import clamp_min_ as clamp_min_
 from flambeau._C import clip as clip
 from flambeau._C import clip_ as clip_
 from flambeau._C import clone as clone
+from flambeau._C import col2im as col2im
 from flambeau._C import column_stack as column_stack
 from flambeau._C import combinations as combinations
 from flambeau.compiler import compile as compile
@@ -233,6 +235,7 @@ from flambeau._C import diagonal_scatter as diagonal_scatter
 from flambeau._C import diff as diff
 from flambeau._C import dist as dist
 from flambeau import distributed as distributed
+from flambeau import distributions as distributions
 from flambeau._C import div as div
 from flambeau._C import div_ as div_
 from flambeau._C import divide as divide
@@ -336,6 +339,9 @@ from flambeau._C import greater as greater
 from flambeau._C import greater_ as greater_
 from flambeau._C import greater_equal as greater_equal
 from flambeau._C import greater_equal_ as greater_equal_
+from flambeau._C import grid_sampler as grid_sampler
+from flambeau._C import grid_sampler_2d as grid_sampler_2d
+from flambeau._C import grid_sampler_3d as grid_sampler_3d
 from flambeau._C import group_norm as group_norm
 from flambeau._C import gru as gru
 from flambeau._C import gru_cell as gru_cell
@@ -365,6 +371,7 @@ from flambeau._C import huber_loss as huber_loss
 from flambeau._C import hypot as hypot
 from flambeau._C import hypot_ as hypot_
 from flambeau._settings import iinfo as iinfo
+from flambeau._C import im2col as im2col
 from flambeau._C import imag as imag
 from flambeau._C import index_add as index_add
 from flambeau._C import index_add_ as index_add_

@@ -54,7 +54,7 @@ bool convert_tensors(PyObject* object, const Parameter& p, int at, Frame& frame,
 }
 
 bool convert_ints(PyObject* object, const Parameter& p, Frame& frame, Value& value) {
-  if (frame.n_ints == 4) return false;
+  if (frame.n_ints == Frame::most_ints) return false;
   Dims& ints = frame.ints[frame.n_ints];
   ints.clear();
   int64_t single = 0;

@@ -21,7 +21,8 @@ struct Frame {
     Device device;
     Room() {}
   } rooms[most_arguments];
-  Dims ints[4];
+  static constexpr int most_ints = 5;
+  Dims ints[most_ints];
   int n_ints = 0;
   // Few ops take lists of tensors; the first one makes the room.
   static constexpr int most_lists = 6;

@@ -11,6 +11,7 @@ from flambeau.nn._functional.attention import *  # noqa: F403
 from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
 from flambeau.nn._functional.pooling import *  # noqa: F403
+from flambeau.nn._functional.vision import *  # noqa: F403
 
 linear = _C.linear
 bilinear = _C.bilinear

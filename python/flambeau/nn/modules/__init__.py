@@ -60,6 +60,7 @@ from flambeau.nn.modules.dropout import (
     FeatureAlphaDropout,
 )
 from flambeau.nn.modules.flatten import Flatten, Unflatten
+from flambeau.nn.modules.fold import Fold, Unfold
 from flambeau.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from flambeau.nn.modules.linear import Bilinear, Identity, Linear
 from flambeau.nn.modules.loss import (
@@ -130,6 +131,7 @@ from flambeau.nn.modules.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from flambeau.nn.modules.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
 __all__ = [
     "CELU",
@@ -179,6 +181,7 @@ __all__ = [
     "Embedding",
     "FeatureAlphaDropout",
     "Flatten",
+    "Fold",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
@@ -260,6 +263,10 @@ __all__ = [
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",
+    "Unfold",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",

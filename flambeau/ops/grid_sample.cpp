@@ -1,0 +1,148 @@
+// grid_sampler: an image at the places of a grid; affine_grid_generator: the grid of an affine map.
+#include "flambeau/autograd/record.h"
+#include "flambeau/kernels/vision.h"
+#include "flambeau/ops/ops.h"
+
+namespace flambeau {
+namespace {
+
+void check_grid(const Tensor& input, const Tensor& grid) {
+  const int64_t rank = input.dim() - 2;
+  CHECK(rank >= 1 && rank <= 3 && grid.dim() == input.dim(), RuntimeError,
+        "grid_sampler(): expected {}D input and grid with same number of dimensions, but got input "
+        "with sizes {} and grid with sizes {}",
+        rank >= 1 && rank <= 3 ? input.dim() : 4, input.sizes(), grid.sizes());
+  CHECK(input.sizes()[0] == grid.sizes()[0], RuntimeError,
+        "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+        "{} and grid with sizes {}",
+        input.sizes(), grid.sizes());
+  CHECK(grid.sizes().back() == rank, RuntimeError,
+        "grid_sampler(): expected grid to have size {} in last dimension, but got grid with sizes "
+        "{}",
+        rank, grid.sizes());
+  CHECK(input.dtype() == grid.dtype(), RuntimeError, "expected scalar type {} but found {}",
+        dtype_legacy_name(input.dtype()), dtype_legacy_name(grid.dtype()));
+  for (int64_t d = 2; d < input.dim(); ++d) {
+    CHECK(input.sizes()[d] > 0, RuntimeError,
+          "grid_sampler(): expected input to have non-empty spatial dimensions, but input has "
+          "sizes {} with dimension {} being empty",
+          input.sizes(), d);
+  }
+}
+
+// The shapes and the type in which kernels take image and grid.
+struct Sampling {
+  Tensor x, grid;  // (N, C, D, H, W) and (N, places, rank)
+  explicit Sampling(const Tensor& input, const Tensor& places) {
+    const auto wide = [](const Tensor& t) {
+      return contiguous(dtypes::Reduced.has(t.dtype()) ? to(t, DType::float32) : t);
+    };
+    Dims sizes{input.sizes()[0], input.sizes()[1], 1, 1, 1};
+    int64_t count = 1;
+    for (int64_t d = 2; d < input.dim(); ++d) {
+      sizes[5 - input.dim() + d] = input.sizes()[d];
+      count *= places.sizes()[d - 1];
+    }
+    x = view(wide(input), sizes);
+    grid = view(wide(places), {input.sizes()[0], count, input.dim() - 2});
+  }
+};
+
+struct SampleRule {
+  Saved input, grid;
+  SampleOptions how;
+  bool wants_input, wants_grid;
+
+  void operator()(Grads& in, Grads& out) const {
+    if (!in[0].defined()) return;
+    CHECK(!grad_enabled(), NotImplementedError,
+          "derivative for grid_sampler_backward is not implemented");
+    const Tensor image = input(), places = grid();
+    const Sampling s(image, places);
+    const Tensor g = contiguous(to(in[0], s.x.dtype()));
+    const Tensor to_x = wants_input ? zeros(s.x.sizes(), options_of(s.x)) : Tensor();
+    const Tensor to_grid = wants_grid ? zeros(s.grid.sizes(), options_of(s.grid)) : Tensor();
+    const int64_t channels = s.x.sizes()[1], count = s.grid.sizes()[1];
+    if (g.numel() != 0) {
+      kernels::grid_sample_backward(g.device_type(), view(g, {s.x.sizes()[0], channels, count}),
+                                    s.x, s.grid, to_x, to_grid, how);
+    }
+    if (wants_input) out[0] = to(view(to_x, image.sizes()), image.dtype());
+    if (wants_grid) out[1] = to(view(to_grid, places.sizes()), places.dtype());
+  }
+};
+
+Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
+                    int64_t padding_mode, bool align_corners) {
+  check_grid(input, grid);
+  CHECK(
+      interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
+      ValueError, "grid_sampler(): unknown interpolation mode {} or padding mode {}",
+      interpolation_mode, padding_mode);
+  const SampleOptions how{static_cast<SampleMode>(interpolation_mode),
+                          static_cast<SamplePadding>(padding_mode), align_corners};
+  Dims shape{input.sizes()[0], input.sizes()[1]};
+  for (int64_t d = 1; d + 1 < grid.dim(); ++d) shape.push_back(grid.sizes()[d]);
+  Tensor out;
+  {
+    const NoGrad off;
+    const Sampling s(input, grid);
+    out = make_tensor({shape[0], shape[1], s.grid.sizes()[1]}, s.x.dtype(), input.device());
+    if (out.numel() != 0) kernels::grid_sample(out.device_type(), s.x, s.grid, out, how);
+    out = to(view(out, shape), input.dtype());
+  }
+  if (Record r{"grid_sampler", out, {input, grid}})
+    r.all(SampleRule{r.save(input), r.save(grid), how, r.wants(0), r.wants(1)});
+  return out;
+}
+#define GRID_SAMPLER(name)                                                                         \
+  OP_FUNCTION(grid_sampler, name "(input, grid, interpolation_mode, padding_mode, align_corners)", \
+              "input at the places of grid, given in coordinates from -1 to 1. Modes: 0 linear, "  \
+              "1 nearest, 2 cubic; padding: 0 zeros, 1 border, 2 reflection.")
+GRID_SAMPLER("grid_sampler")
+GRID_SAMPLER("grid_sampler_2d")
+GRID_SAMPLER("grid_sampler_3d")
+#undef GRID_SAMPLER
+
+// Coordinates of the centres of n pixels, or, with corners aligned, from edge to edge.
+Tensor pixel_places(int64_t n, bool align_corners, const Options& options) {
+  if (n <= 1) return zeros({n}, options);
+  const double span = align_corners ? 1.0 : static_cast<double>(n - 1) / static_cast<double>(n);
+  const Tensor steps = arange(Scalar(0), Scalar(n), Scalar(1), options);
+  return steps * (2 * span / static_cast<double>(n - 1)) + -span;
+}
+
+Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corners) {
+  const int64_t rank = static_cast<int64_t>(size.size()) - 2;
+  CHECK((rank == 2 || rank == 3) && theta.dim() == 3 && theta.sizes()[1] == rank &&
+            theta.sizes()[2] == rank + 1,
+        RuntimeError,
+        "affine_grid_generator needs 4d (spatial) or 5d (volumetric) size, and a batch of matrices "
+        "to fit it, but got size {} and theta {}",
+        size, theta.sizes());
+  CHECK(
+      theta.sizes()[0] == size[0], RuntimeError,
+      "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+      size[0], rank + 1, theta.sizes()[0], rank + 1);
+  const IntSpan spatial = size.from(2);
+  const Options options = options_of(theta);
+  std::vector<Tensor> coordinates;
+  for (int64_t d = rank; d-- > 0;) {
+    Dims shape(rank, 1);
+    shape[d] = spatial[d];
+    coordinates.push_back(
+        expand(view(pixel_places(spatial[d], align_corners, options), shape), spatial));
+  }
+  coordinates.push_back(ones(spatial, options));
+  const Tensor base = stack(coordinates, -1);
+  Dims shape{size[0]};
+  for (const int64_t n : spatial) shape.push_back(n);
+  shape.push_back(rank);
+  const Tensor rows = reshape(base, {-1, rank + 1});
+  return view(matmul(rows, transpose(theta, 1, 2)), shape);
+}
+OP_FUNCTION(affine_grid_generator, "affine_grid_generator(theta, size, align_corners)",
+            "The grid of places that a batch of affine maps takes the pixels of an image to.")
+
+}  // namespace
+}  // namespace flambeau

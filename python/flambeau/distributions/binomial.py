@@ -1,0 +1,111 @@
+"""The binomial distribution."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+from flambeau.distributions import constraints
+from flambeau.distributions.distribution import Distribution
+from flambeau.distributions.utils import (
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Binomial"]
+
+
+class Binomial(Distribution):
+    """How many of `total_count` trials succeed, each with probability `probs`."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    has_enumerate_support = True
+    _batch_parameters = ("total_count", "probs", "logits", "_param")
+
+    def __init__(
+        self,
+        total_count: Any = 1,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        given = logits if probs is None else probs
+        self.total_count, self._param = broadcast_all(total_count, given)
+        self.total_count = self.total_count.type_as(self._param)
+        self.__dict__["logits" if probs is None else "probs"] = self._param
+        super().__init__(self._param.size(), validate_args=validate_args)
+
+    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._param.new(*args, **kwargs)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        return constraints.integer_interval(0, self.total_count)
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        return logits_to_probs(self.logits, is_binary=True)
+
+    @property
+    def param_shape(self) -> Any:
+        return self._param.size()
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = flambeau.Size()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        with flambeau.no_grad():
+            return flambeau.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        n = self.total_count
+        choices = (
+            flambeau.lgamma(n + 1) - flambeau.lgamma(value + 1) - flambeau.lgamma(n - value + 1)
+        )
+        # k logits - n log(1 + exp(logits)), without an exponential that overflows.
+        largest = self.logits.clamp(min=0)
+        softplus = largest + flambeau.log1p(flambeau.exp(-flambeau.abs(self.logits)))
+        return choices + value * self.logits - n * softplus
+
+    def entropy(self) -> Tensor:
+        if not (self.total_count == self.total_count.max()).all():
+            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
+        logs = self.log_prob(self.enumerate_support(False))
+        return -(flambeau.exp(logs) * logs).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        total = int(self.total_count.max())
+        if not (self.total_count == total).all():
+            raise NotImplementedError(
+                "Inhomogeneous total count not supported by `enumerate_support`."
+            )
+        values = flambeau.arange(1 + total, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values

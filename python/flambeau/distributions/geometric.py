@@ -1,0 +1,85 @@
+"""The geometric distribution."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+from flambeau.distributions import constraints
+from flambeau.distributions.distribution import Distribution
+from flambeau.distributions.utils import (
+    broadcast_all,
+    is_number,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
+from flambeau.nn.functional import binary_cross_entropy_with_logits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Geometric"]
+
+
+class Geometric(Distribution):
+    """How many trials fail before the first that succeeds, with probability `probs` each."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.nonnegative_integer
+    _batch_parameters = ("probs", "logits")
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        given = logits if probs is None else probs
+        (parameter,) = broadcast_all(given)
+        self.__dict__["logits" if probs is None else "probs"] = parameter
+        batch_shape = flambeau.Size() if is_number(given) else parameter.size()
+        super().__init__(batch_shape, validate_args=validate_args)
+        if self._validate_args and probs is not None and not (parameter > 0).all():
+            raise ValueError(
+                f"Expected parameter probs of distribution {self!r} to be positive, but found "
+                f"invalid values:\n{parameter}"
+            )
+
+    @property
+    def mean(self) -> Tensor:
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self) -> Tensor:
+        return flambeau.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        return logits_to_probs(self.logits, is_binary=True)
+
+    def sample(self, sample_shape: Any = flambeau.Size()) -> Tensor:
+        tiny = flambeau.finfo(self.probs.dtype).tiny
+        with flambeau.no_grad():
+            unit = self.probs.new(self._extended_shape(sample_shape)).uniform_(tiny, 1)
+            return (unit.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        value, probs = broadcast_all(value, self.probs)
+        # Of a certain success nothing fails before, although log(0) times 0 is no number.
+        probs = probs.clone(memory_format=flambeau.contiguous_format)
+        probs[(probs == 1) & (value == 0)] = 0
+        return value * (-probs).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        loss = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return loss / self.probs

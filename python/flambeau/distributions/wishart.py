@@ -1,0 +1,206 @@
+"""The Wishart distribution, of sums of squares of normal vectors."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import flambeau
+from flambeau import Tensor
+from flambeau.distributions import constraints
+from flambeau.distributions.exp_family import ExponentialFamily
+from flambeau.distributions.multivariate_normal import _precision_to_scale_tril
+from flambeau.distributions.utils import is_number, lazy_property
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Wishart"]
+
+
+def _mvdigamma(x: Tensor, p: int) -> Tensor:
+    """The derivative of the logarithm of the multivariate gamma function."""
+    steps = flambeau.arange(p, dtype=x.dtype, device=x.device)
+    return flambeau.digamma(x.unsqueeze(-1) - steps.div(2)).sum(-1)
+
+
+class Wishart(ExponentialFamily):
+    """Random positive definite matrices with `df` degrees of freedom.
+
+    One of covariance_matrix, precision_matrix (its inverse) and scale_tril (its Cholesky factor)
+    gives the scale.
+    """
+
+    support = constraints.positive_definite
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self.event_shape[-1] - 1),
+        }
+
+    def __init__(
+        self,
+        df: Any,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        spreads = {
+            "covariance_matrix": covariance_matrix,
+            "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }
+        given = {name: matrix for name, matrix in spreads.items() if matrix is not None}
+        if len(given) != 1:
+            raise ValueError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
+                "specified."
+            )
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            raise ValueError(
+                f"{name} must be at least two-dimensional, with optional leading batch dimensions"
+            )
+        self.df = (
+            flambeau.tensor(df, dtype=matrix.dtype, device=matrix.device) if is_number(df) else df
+        )
+        batch_shape = flambeau.broadcast_shapes(matrix.shape[:-2], self.df.shape)
+        event_shape = matrix.shape[-2:]
+        if self.df.le(event_shape[-1] - 1).any():
+            raise ValueError(
+                f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}."
+            )
+        self.df = self.df.expand(batch_shape)
+        setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
+        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        if self.df.lt(event_shape[-1]).any():
+            warnings.warn(
+                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 "
+                "< df < ndim.",
+                stacklevel=2,
+            )
+        if scale_tril is not None:
+            self._unbroadcasted_scale_tril = scale_tril
+        elif covariance_matrix is not None:
+            self._unbroadcasted_scale_tril = flambeau.linalg.cholesky(covariance_matrix)
+        else:
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._make_chi2()
+
+    def _make_chi2(self) -> None:
+        """The distributions of the squared diagonal of a sample's factor."""
+        from flambeau.distributions.chi2 import Chi2
+
+        size = self._event_shape[-1]
+        steps = flambeau.arange(size, dtype=self.df.dtype, device=self.df.device)
+        steps = steps.expand(self._batch_shape + (-1,))
+        self._dist_chi2 = Chi2(df=self.df.unsqueeze(-1) - steps)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = self._new_of(Wishart, _instance)
+        batch_shape = flambeau.Size(batch_shape)
+        for name in ("covariance_matrix", "scale_tril", "precision_matrix"):
+            if name in self.__dict__:
+                setattr(new, name, self.__dict__[name].expand(batch_shape + self.event_shape))
+        new.df = self.df.expand(batch_shape)
+        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
+        self._finish(new, batch_shape)
+        new._make_chi2()
+        return new
+
+    def _whole(self, matrix: Tensor) -> Tensor:
+        return matrix.expand(self._batch_shape + self._event_shape)
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        return self._whole(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        factor = self._unbroadcasted_scale_tril
+        return self._whole(factor @ factor.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        factor = self._unbroadcasted_scale_tril
+        identity = flambeau.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+        inverse = flambeau.linalg.solve_triangular(factor, identity, upper=False)
+        return self._whole(inverse.mT @ inverse)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.df.view(self._batch_shape + (1, 1)) * self.covariance_matrix
+
+    @property
+    def mode(self) -> Tensor:
+        factor = self.df - self.covariance_matrix.shape[-1] - 1
+        factor = factor.masked_fill(factor <= 0, flambeau.nan)
+        return factor.view(self._batch_shape + (1, 1)) * self.covariance_matrix
+
+    @property
+    def variance(self) -> Tensor:
+        diagonal = self.covariance_matrix.diagonal(dim1=-2, dim2=-1)
+        outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
+        return self.df.view(self._batch_shape + (1, 1)) * (self.covariance_matrix.pow(2) + outer)
+
+    def rsample(
+        self, sample_shape: Any = flambeau.Size(), max_try_correction: Any = None
+    ) -> Tensor:
+        """Samples by Bartlett's decomposition: a triangle of normal variables with roots of
+        chi-squared ones on its diagonal, times the scale, squared.
+        """
+        sample_shape = flambeau.Size(sample_shape)
+        size = self._event_shape[-1]
+        roots = self._dist_chi2.rsample(sample_shape)
+        roots = roots.clamp(min=flambeau.finfo(roots.dtype).tiny).sqrt()
+        noise = flambeau.diag_embed(roots)
+        below = flambeau.tril_indices(size, size, offset=-1)
+        shape = flambeau.Size((*sample_shape, *self._batch_shape, size * (size - 1) // 2))
+        noise[..., below[0], below[1]] = flambeau.randn(
+            shape, dtype=noise.dtype, device=noise.device
+        )
+        factor = self._unbroadcasted_scale_tril @ noise
+        return factor @ factor.mT
+
+    def _half_log_det(self) -> Tensor:
+        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        nu, p = self.df, self._event_shape[-1]
+        solved = flambeau.cholesky_solve(value, self._unbroadcasted_scale_tril)
+        trace = solved.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
+        return (
+            -nu * (p * math.log(2) / 2 + self._half_log_det())
+            - flambeau.mvlgamma(nu / 2, p=p)
+            + (nu - p - 1) / 2 * flambeau.linalg.slogdet(value).logabsdet
+            - trace / 2
+        )
+
+    def entropy(self) -> Tensor:
+        nu, p = self.df, self._event_shape[-1]
+        return (
+            (p + 1) * (p * math.log(2) / 2 + self._half_log_det())
+            + flambeau.mvlgamma(nu / 2, p=p)
+            - (nu - p - 1) / 2 * _mvdigamma(nu / 2, p=p)
+            + nu * p / 2
+        )
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, Tensor]:
+        return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+        p = self._event_shape[-1]
+        half = y + (p + 1) / 2
+        logs = p * math.log(2) - flambeau.linalg.slogdet(-2 * x).logabsdet
+        return half * logs + flambeau.mvlgamma(half, p=p)
