@@ -113,6 +113,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name == "default_generators":
         return tuple(random.default_generator(index) for index in range(device_count()))
+    if name == "amp":
+        import importlib
+
+        return importlib.import_module("flambeau.cuda.amp")
     if name.endswith("Tensor"):
         return tensor_type(name, cuda=True)
     raise AttributeError(f"module 'flambeau.cuda' has no attribute '{name}'")

@@ -1,0 +1,110 @@
+"""Which ops autocast computes in which dtype, by name, for each kind of device.
+
+The lists are those of PyTorch's documentation. An op that is in none computes in the dtype of its
+inputs.
+"""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PRODUCTS = """
+    __matmul__ __rmatmul__ addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d
+    conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum gru gru_cell
+    inner linear lstm lstm_cell matmul mm multi_dot mv prelu rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+    scaled_dot_product_attention linalg_vecdot linalg_multi_dot
+"""
+_LOSSES = """
+    binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss
+    hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
+    multilabel_margin_loss nll_loss nll_loss2d nll_loss_nd poisson_nll_loss smooth_l1_loss
+    soft_margin_loss triplet_margin_loss
+"""
+_EXACT_ON_CPU = """
+    adaptive_avg_pool3d avg_pool3d binary_cross_entropy cdist cholesky cholesky_inverse
+    cholesky_solve grid_sampler grid_sampler_2d grid_sampler_3d inverse lu_solve max_pool3d
+    max_unpool2d max_unpool3d nanquantile orgqr ormqr pinverse polar prod quantile stft trace
+    view_as_complex
+"""
+_EXACT_ON_CUDA = """
+    __pow__ __rdiv__ __rpow__ __rtruediv__ acos asin cdist cosh cosine_similarity cumprod cumsum
+    dist erfinv exp expm1 frobenius_norm group_norm layer_norm log log10 log1p log2 log_softmax
+    norm normalize nuclear_norm pdist pow prod reciprocal renorm rsqrt sinh softmax softmin softplus
+    sum tan
+"""
+_WIDEST_ON_CPU = "cat index_copy stack"
+_WIDEST_ON_CUDA = """
+    addcdiv addcmul atan2 bilinear cat cross dot grid_sample grid_sampler index_put scatter_add
+    stack tensordot
+"""
+
+_LOW, _EXACT, _WIDEST = "low", "exact", "widest"
+
+
+def _table(exact: str, widest: str) -> dict[str, str]:
+    groups = ((_PRODUCTS, _LOW), (_LOSSES + exact, _EXACT), (widest, _WIDEST))
+    return {name: policy for names, policy in groups for name in names.split()}
+
+
+POLICIES = {
+    "cpu": _table(_EXACT_ON_CPU, _WIDEST_ON_CPU),
+    "cuda": _table(_EXACT_ON_CUDA, _WIDEST_ON_CUDA),
+}
+
+
+def _mapped(value: Any, function: Any) -> Any:
+    """A value, or a sequence or dictionary of values, with a function applied to its tensors."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if type(value) in (list, tuple):
+        return type(value)(_mapped(item, function) for item in value)
+    if type(value) is dict:
+        return {key: _mapped(item, function) for key, item in value.items()}
+    return value
+
+
+def _first_device(value: Any) -> str | None:
+    """The kind of device of the first tensor among arguments."""
+    if isinstance(value, Tensor):
+        return value.device.type
+    if isinstance(value, (list, tuple)):
+        return next(filter(None, map(_first_device, value)), None)
+    return None
+
+
+def _eligible(tensor: Tensor, device: str) -> bool:
+    double = tensor.dtype == flambeau.float64
+    return tensor.is_floating_point() and not double and tensor.device.type == device
+
+
+def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -> tuple[Any, Any]:
+    """The arguments of an op in the dtype that its policy asks for.
+
+    Args:
+        name: the op.
+        enabled: the low dtype of each kind of device that autocast is enabled for.
+        cast: makes a tensor of another dtype.
+    """
+    device = _first_device(args) or _first_device(tuple(kwargs.values()))
+    low = enabled.get(device)
+    policy = POLICIES[device].get(name) if low is not None and device in POLICIES else None
+    if device is None or policy is None:
+        return args, kwargs
+    target = flambeau.float32
+    if policy == _LOW:
+        target = low
+    elif policy == _WIDEST:
+        found: list[Any] = []
+        _mapped((args, kwargs), lambda t: found.append(t.dtype) if _eligible(t, device) else None)
+        target = flambeau.float32 if flambeau.float32 in found else low
+
+    def convert(tensor: Tensor) -> Tensor:
+        wrong = tensor.dtype != target and _eligible(tensor, device)
+        return cast(tensor, target) if wrong else tensor
+
+    return _mapped(args, convert), _mapped(kwargs, convert)

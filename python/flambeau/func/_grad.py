@@ -1,0 +1,219 @@
+"""grad, vjp and jvp: derivatives of functions, as functions."""
+
+from __future__ import annotations
+
+import functools
+
+import flambeau
+from flambeau import Tensor
+from flambeau.func._levels import (
+    flat_tensors,
+    gradients,
+    own_inputs,
+    released,
+    replaced,
+    selected,
+    unflatten,
+)
+from flambeau.utils._pytree import tree_flatten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["grad", "grad_and_value", "jvp", "linearize", "vjp"]
+
+
+def _split_aux(name: str, output: Any, has_aux: bool) -> tuple[Any, Any]:
+    """What a function returned, and what it returned besides."""
+    if not has_aux:
+        return output, None
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise RuntimeError(
+            f"{name}(f)(*args): output of function f should be a tuple: (output, aux) if has_aux "
+            "is True"
+        )
+    return output
+
+
+def _check_scalar(output: Any) -> None:
+    where = "grad_and_value(f)(*args): Expected f(*args) to return a"
+    if not isinstance(output, Tensor):
+        raise RuntimeError(f"{where} Tensor, got {type(output)}")
+    if output.dim() != 0:
+        raise RuntimeError(
+            f"{where} scalar Tensor, got tensor with {output.dim()} dims. Maybe you wanted to use "
+            "the vjp or jacrev APIs instead?"
+        )
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The function that gives the gradient of a scalar function, and its value.
+
+    Args:
+        func: the function; what it returns is a scalar tensor.
+        argnums: which arguments to differentiate by.
+        has_aux: whether func returns a pair, whose second part is passed on as it is.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        leaves: list[Tensor] = []
+        with flambeau.enable_grad():
+            inputs = own_inputs(selected(args, argnums, "grad"), leaves)
+            output = func(*replaced(args, argnums, inputs), **kwargs)
+            output, aux = _split_aux("grad_and_value", output, has_aux)
+            _check_scalar(output)
+            flat, spec = tree_flatten(inputs)
+            wanted = [t for t in flat if isinstance(t, Tensor) and t.requires_grad]
+            found = iter(gradients([output], wanted, [flambeau.ones_like(output)]))
+            result = unflatten(
+                (next(found) if isinstance(t, Tensor) and t.requires_grad else t for t in flat),
+                spec,
+            )
+            result, output, aux = released((result, output, aux), leaves)
+        return (result, (output, aux)) if has_aux else (result, output)
+
+    return wrapper
+
+
+def grad(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The function that gives the gradient of a scalar function; see `grad_and_value`."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapper
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function, and the function that multiplies a vector by its Jacobian from the
+    left.
+    """
+    leaves: list[Tensor] = []
+    with flambeau.enable_grad():
+        inputs = own_inputs(primals, leaves)
+        output, aux = _split_aux("vjp", func(*inputs), has_aux)
+        flat_inputs, input_spec = flat_tensors(
+            inputs, "vjp(f, *primals): Expected primals to be Tensors"
+        )
+        flat_output, output_spec = flat_tensors(
+            output, "vjp(f, *primals): Expected f(*primals) to return Tensors"
+        )
+        shown, aux = released((output, aux), leaves)
+
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
+        flat, spec = tree_flatten(cotangents)
+        if spec != output_spec:
+            raise RuntimeError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of "
+                f"outputs to the function. cotangents: {spec}, primal output: {output_spec}"
+            )
+        with flambeau.enable_grad():
+            wanted = [t for t in flat_inputs if t.requires_grad]
+            found = iter(gradients(flat_output, wanted, flat))
+            result = [
+                next(found) if t.requires_grad else flambeau.zeros_like(t) for t in flat_inputs
+            ]
+            result = released(result, leaves)
+        products = unflatten(result, input_spec)
+        return products if len(primals) != 1 else (products[0],)
+
+    return (shown, vjp_fn, aux) if has_aux else (shown, vjp_fn)
+
+
+class _Linear:
+    """A function at a point: its value there, and products with its Jacobian from the right.
+
+    The product J v is the derivative, by u, of the product u J, which is linear in u: backward
+    differentiated twice. So every op with a second derivative has a forward one.
+    """
+
+    def __init__(self, func: Callable[..., Any], primals: Any, name: str) -> None:
+        self.leaves: list[Tensor] = []
+        with flambeau.enable_grad():
+            inputs = own_inputs(primals, self.leaves)
+            self.inputs, self.input_spec = flat_tensors(
+                inputs, f"{name}(f, primals, tangents): Expected primals to be Tensors"
+            )
+            self.result = func(*inputs)
+
+    def use_output(self, output: Any, name: str) -> None:
+        """Sets what is differentiated."""
+        self.outputs, self.output_spec = flat_tensors(
+            output, f"{name}(f, primals, tangents): Expected f(*primals) to return Tensors"
+        )
+        with flambeau.enable_grad():
+            self.weights = [flambeau.zeros_like(t).requires_grad_() for t in self.outputs]
+            self.wanted = [t for t in self.inputs if t.requires_grad]
+            self.rows = gradients(self.outputs, self.wanted, self.weights)
+
+    def product(self, tangents: list[Tensor]) -> list[Tensor]:
+        """J v for a tangent of each input."""
+        chosen = [v for v, t in zip(tangents, self.inputs) if t.requires_grad]
+        with flambeau.enable_grad():
+            products = gradients(self.rows, self.weights, chosen)
+            return released(products, self.leaves + self.weights)
+
+
+def _check_tangents(primals: Any, tangents: Any, name: str) -> list[Tensor]:
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"{name}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
+    flat, spec = tree_flatten(primals)
+    flat_tangents, tangent_spec = tree_flatten(tangents)
+    if spec != tangent_spec:
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For "
+            f"example, if primals is a tuple of 3 tensors, tangents also must be. Got primals with "
+            f"structure {spec} and tangents with structure {tangent_spec}"
+        )
+    for primal, tangent in zip(flat, flat_tangents):
+        if primal.shape != tangent.shape:
+            raise RuntimeError(
+                f"Expected primal and tangent to have the same shape, but got {primal.shape} and "
+                f"{tangent.shape}"
+            )
+    return flat_tangents
+
+
+def jvp(
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """The value of a function, and the product of its Jacobian with a vector, the tangents."""
+    name = "jvp(f, primals, tangents)"
+    flat_tangents = _check_tangents(primals, tangents, name)
+    linear = _Linear(func, primals, "jvp")
+    output, aux = _split_aux("jvp", linear.result, has_aux)
+    linear.use_output(output, "jvp")
+    if strict and not all(t.requires_grad for t in linear.outputs):
+        raise RuntimeError(f"{name}, strict=True: an output does not depend on the primals")
+    product = unflatten(linear.product(flat_tangents), linear.output_spec)
+    shown, aux = released((output, aux), linear.leaves)
+    return (shown, product, aux) if has_aux else (shown, product)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> Any:
+    """The value of a function, and the function that gives products of its Jacobian there."""
+    linear = _Linear(func, primals, "linearize")
+    linear.use_output(linear.result, "linearize")
+
+    def jvp_fn(*tangents: Any) -> Any:
+        flat = _check_tangents(primals, tangents, "linearize")
+        return unflatten(linear.product(flat), linear.output_spec)
+
+    return released(linear.result, linear.leaves), jvp_fn

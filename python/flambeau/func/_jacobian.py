@@ -1,0 +1,144 @@
+"""Jacobians and Hessians of functions."""
+
+from __future__ import annotations
+
+import functools
+
+import flambeau
+from flambeau import Tensor
+from flambeau.func._grad import _Linear, _split_aux
+from flambeau.func._levels import (
+    flat_tensors,
+    gradients,
+    own_inputs,
+    released,
+    replaced,
+    selected,
+    unflatten,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["hessian", "jacfwd", "jacrev"]
+
+
+def _unit_vectors(tensor: Tensor) -> Tensor:
+    """As many tensors of a shape as it has elements, each with a single one."""
+    count = tensor.numel()
+    identity = flambeau.eye(count, dtype=tensor.dtype, device=tensor.device)
+    return identity.reshape(count, *tensor.shape)
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian of a function, a row at a time.
+
+    Its shape is the output's followed by the input's, within the structure of the output, within
+    which the one of the inputs.
+
+    Args:
+        func: the function of tensors.
+        argnums: which arguments to differentiate by.
+        has_aux: whether func returns a pair, whose second part is passed on as it is.
+        chunk_size: accepted for compatibility: rows are computed one by one.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        leaves: list[Tensor] = []
+        with flambeau.enable_grad():
+            inputs = own_inputs(selected(args, argnums, "jacrev"), leaves)
+            output = func(*replaced(args, argnums, inputs), **kwargs)
+            output, aux = _split_aux("jacrev", output, has_aux)
+            flat_inputs, input_spec = flat_tensors(
+                inputs, "jacrev: Expected all inputs to be Tensors"
+            )
+            flat_outputs, output_spec = flat_tensors(
+                output, "jacrev: Expected f(*args) to return Tensors"
+            )
+            blocks = []
+            for one in flat_outputs:
+                rows = [gradients([one], flat_inputs, [unit]) for unit in _unit_vectors(one)]
+                columns = [
+                    flambeau.stack(column).reshape(one.shape + given.shape)
+                    if rows
+                    else given.new_zeros(one.shape + given.shape)
+                    for column, given in zip(
+                        zip(*rows) if rows else [()] * len(flat_inputs), flat_inputs
+                    )
+                ]
+                blocks.append(unflatten(columns, input_spec))
+            result, aux = released((unflatten(blocks, output_spec), aux), leaves)
+        return (result, aux) if has_aux else result
+
+    return wrapper
+
+
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """The function that gives the Jacobian of a function, a column at a time; see `jacrev`."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        chosen = selected(args, argnums, "jacfwd")
+        aux = None
+
+        def of_chosen(*values: Any) -> Any:
+            nonlocal aux
+            given = values[0] if isinstance(argnums, int) else values
+            output = func(*replaced(args, argnums, given), **kwargs)
+            output, aux = _split_aux("jacfwd", output, has_aux)
+            return output
+
+        linear = _Linear(of_chosen, (chosen,) if isinstance(argnums, int) else chosen, "jacfwd")
+        linear.use_output(linear.result, "jacfwd")
+        columns = _columns(linear)
+        one_input = linear.input_spec.child(0) if isinstance(argnums, int) else linear.input_spec
+        blocks = [
+            unflatten((column[index] for column in columns), one_input)
+            for index in range(len(linear.outputs))
+        ]
+        result, aux = released((unflatten(blocks, linear.output_spec), aux), linear.leaves)
+        return (result, aux) if has_aux else result
+
+    return wrapper
+
+
+def _columns(linear: _Linear) -> list[list[Tensor]]:
+    """For each input the derivatives of all outputs by it."""
+    found = []
+    for index, given in enumerate(linear.inputs):
+        tangents = [flambeau.zeros_like(t) for t in linear.inputs]
+        products: list[list[Tensor]] = []
+        for unit in _unit_vectors(given):
+            tangents[index] = unit
+            products.append(linear.product(tangents))
+        blocks = []
+        for place, output in enumerate(linear.outputs):
+            parts = [product[place] for product in products]
+            shape = output.shape + given.shape
+            if parts:
+                blocks.append(flambeau.stack(parts).movedim(0, -1).reshape(shape))
+            else:
+                blocks.append(output.new_zeros(shape))
+        found.append(blocks)
+    return found
+
+
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """The function that gives the second derivatives of a function."""
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,125 @@
+"""What gradient transforms share: inputs that a transform differentiates by, and results cut off
+from them.
+
+A transform gives the function inputs of its own. Where an input belongs to a graph already, of an
+outer transform or of the program, its own one is a view of it, so that the outer derivative sees
+through; otherwise it is a leaf. A result that depends on nothing but such leaves leaves the
+transform without a graph.
+"""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+from flambeau.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+
+def own_inputs(tree: Any, leaves: list[Tensor]) -> Any:
+    """A copy of the tree with inputs of this transform for its tensors; new leaves are added to
+    `leaves`.
+    """
+
+    def own(tensor: Tensor) -> Tensor:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        if tensor.requires_grad:
+            return tensor.view_as(tensor)
+        leaf = tensor.detach().requires_grad_()
+        leaves.append(leaf)
+        return leaf
+
+    return tree_map_only(Tensor, own, tree)
+
+
+def _depends_on_others(tensor: Tensor, leaves: Iterable[Tensor]) -> bool:
+    """Whether the graph of a tensor ends in any leaf besides `leaves`."""
+    if tensor.grad_fn is None:
+        return tensor.requires_grad and all(tensor is not leaf for leaf in leaves)
+    own = {id(leaf) for leaf in leaves}
+    waiting, seen = [tensor.grad_fn], {tensor.grad_fn}
+    while waiting:
+        for node, _ in waiting.pop().next_functions:
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            variable = getattr(node, "variable", None)
+            if variable is not None and id(variable) not in own:
+                return True
+            waiting.append(node)
+    return False
+
+
+def released(tree: Any, leaves: list[Tensor]) -> Any:
+    """Results without the graph of this transform."""
+
+    def release(tensor: Tensor) -> Tensor:
+        if tensor.requires_grad and not _depends_on_others(tensor, leaves):
+            return tensor.detach()
+        return tensor
+
+    return tree_map_only(Tensor, release, tree)
+
+
+def gradients(
+    outputs: list[Tensor], inputs: list[Tensor], cotangents: Any, create_graph: bool = True
+) -> list[Tensor]:
+    """The derivatives of outputs by inputs; zero for an input that no output depends on."""
+    pairs = [(o, c) for o, c in zip(outputs, cotangents) if o.requires_grad]
+    if not pairs or not inputs:
+        return [flambeau.zeros_like(tensor) for tensor in inputs]
+    found = flambeau.autograd.grad(
+        [output for output, _ in pairs],
+        inputs,
+        [cotangent for _, cotangent in pairs],
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
+    return [
+        flambeau.zeros_like(tensor) if gradient is None else gradient
+        for tensor, gradient in zip(inputs, found)
+    ]
+
+
+def flat_tensors(tree: Any, what: str) -> tuple[list[Tensor], Any]:
+    """The leaves of a tree, all of which must be tensors."""
+    flat, spec = tree_flatten(tree)
+    for item in flat:
+        if not isinstance(item, Tensor):
+            raise RuntimeError(f"{what}, got {type(item)}")
+    return flat, spec
+
+
+def unflatten(flat: Iterable[Any], spec: Any) -> Any:
+    """The tree of a specification with these leaves."""
+    return tree_unflatten(list(flat), spec)
+
+
+def selected(args: tuple[Any, ...], argnums: Any, name: str) -> Any:
+    """The arguments with these numbers: one, or a tuple of them."""
+    if isinstance(argnums, bool) or not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnum must be int or tuple, got: {type(argnums)}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError(f"{name}: argnums must be non-empty")
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
+    if len({number % len(args) for number in numbers}) < len(numbers):
+        raise RuntimeError(f"{name}: argnums elements must be unique, got {argnums}")
+    chosen = tuple(args[number] for number in numbers)
+    return chosen[0] if isinstance(argnums, int) else chosen
+
+
+def replaced(args: tuple[Any, ...], argnums: Any, values: Any) -> list[Any]:
+    """The arguments with others in the place of those with these numbers."""
+    new = list(args)
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    for number, value in zip(numbers, (values,) if isinstance(argnums, int) else values):
+        new[number] = value
+    return new

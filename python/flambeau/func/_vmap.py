@@ -1,0 +1,151 @@
+"""vmap: a function of single samples as a function of batches.
+
+The function runs for each sample in turn and its results are stacked, so that it may do whatever a
+function may: any op, any control flow, in-place writes, derivatives.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import flambeau
+from flambeau import Tensor
+from flambeau.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["vmap"]
+
+_RANDOM = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+    "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+)
+
+
+def _checked_inputs(args: Any, in_dims: Any, name: str) -> tuple[list[Any], list[Any], Any, int]:
+    """The arguments flattened, the batch dimension of each or None, and the size of the batch."""
+    where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"{where}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
+            "over a function with no inputs. The latter is unsupported."
+        )
+    flat, spec = tree_flatten(args)
+    dims = _broadcast_to_and_flatten(in_dims, spec)
+    if dims is None:
+        raise ValueError(
+            f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has "
+            f"structure {tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+        )
+    checked, sizes = [], []
+    for value, dim in zip(flat, dims):
+        if dim is not None and not isinstance(dim, int):
+            raise ValueError(
+                f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer "
+                "dimension or None."
+            )
+        if dim is not None and not isinstance(value, Tensor):
+            raise ValueError(
+                f"{where}: Got in_dim={dim} for an input but the input is of type {type(value)}. "
+                "We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+            )
+        if dim is not None and not -value.dim() <= dim < value.dim():
+            raise ValueError(
+                f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of "
+                f"dimensionality {value.dim()} so expected in_dim to satisfy "
+                f"-{value.dim()} <= in_dim < {value.dim()}."
+            )
+        checked.append(dim)
+        if dim is not None:
+            sizes.append(value.size(dim))
+    if not sizes:
+        raise ValueError(f"{where}: at least one input must have a dimension to map over")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return flat, checked, spec, sizes[0]
+
+
+def _stacked(outputs: list[Any], out_dims: Any, name: str) -> Any:
+    """The results of all samples, stacked leaf by leaf."""
+    flats, specs = zip(*map(tree_flatten, outputs))
+    spec = specs[0]
+    if isinstance(outputs[0], Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        out_dims = out_dims[0]
+    dims = _broadcast_to_and_flatten(out_dims, spec)
+    if dims is None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with "
+            f"the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but "
+            f"outputs has structure {spec}."
+        )
+    result = []
+    for parts, dim in zip(zip(*flats), dims):
+        if dim is None:
+            result.append(parts[0])
+            continue
+        if not isinstance(parts[0], Tensor):
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` must only return Tensors, got type "
+                f"{type(parts[0])}. Did you mean to set out_dims= to None for output?"
+            )
+        result.append(flambeau.stack(parts).movedim(0, dim))
+    return tree_unflatten(result, spec)
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The function of batches that applies a function to every sample.
+
+    Args:
+        func: takes and returns tensors, or nested containers of them.
+        in_dims: which dimension of each input counts samples; None for an input all share.
+        out_dims: which dimension of each output counts samples.
+        randomness: "different" for random numbers of each sample, "same" for the same ones,
+            "error" to raise when any are drawn.
+        chunk_size: how many samples to compute at once; any number gives the same result.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    name = getattr(func, "__name__", repr(func))
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        flat, dims, spec, size = _checked_inputs(args, in_dims, name)
+        if size == 0:
+            raise ValueError(f"vmap({name}, ...): the batch has no samples, nothing says its shape")
+        start = flambeau.get_rng_state()
+        outputs = []
+        for index in range(size):
+            if randomness == "same":
+                flambeau.set_rng_state(start)
+            sample = [
+                value if dim is None else value.select(dim, index) for value, dim in zip(flat, dims)
+            ]
+            outputs.append(func(*tree_unflatten(sample, spec), **kwargs))
+            if randomness == "error" and not flambeau.equal(start, flambeau.get_rng_state()):
+                raise RuntimeError(_RANDOM)
+        return _stacked(outputs, out_dims, name)
+
+    return wrapped

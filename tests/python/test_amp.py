@@ -1,0 +1,113 @@
+"""autocast and GradScaler: which dtype an op computes in, and what the scale does to gradients."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+
+import flambeau as torch
+from flambeau.nn import functional as F
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    torch.manual_seed(0)
+    return torch.randn(4, 4)
+
+
+def test_products_compute_in_low_precision_and_losses_in_single(x):
+    with torch.autocast("cpu"):
+        product = x @ x
+        assert product.dtype == torch.bfloat16
+        assert F.mse_loss(product, product).dtype == torch.float32
+        assert (product + x).dtype == torch.float32
+        assert torch.cat([product, x]).dtype == torch.float32
+        assert (x.double() @ x.double()).dtype == torch.float64
+    assert (x @ x).dtype == torch.float32
+
+
+def test_a_region_can_be_excepted_and_states_are_put_back(x):
+    with torch.autocast("cpu", dtype=torch.float16):
+        with torch.autocast("cpu", enabled=False):
+            assert (x @ x).dtype == torch.float32
+        assert (x @ x).dtype == torch.float16
+        with pytest.raises(ZeroDivisionError), torch.autocast("cpu", dtype=torch.bfloat16):
+            raise ZeroDivisionError
+        assert torch.get_autocast_dtype("cpu") == torch.float16
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_gradients_come_back_in_the_dtype_of_the_parameter_cast_once(x):
+    weight = torch.nn.Parameter(x.clone())
+    with torch.autocast("cpu"):
+        loss = ((x @ weight) @ weight).float().sum()
+    loss.backward()
+    assert weight.grad.dtype == torch.float32
+    exact = weight.detach().requires_grad_()
+    ((x @ exact) @ exact).sum().backward()
+    assert torch.allclose(weight.grad, exact.grad, rtol=0.1, atol=0.2)
+
+
+def test_other_threads_are_not_affected(x):
+    found = []
+    with torch.autocast("cpu"):
+        thread = threading.Thread(target=lambda: found.append((x @ x).dtype))
+        thread.start()
+        thread.join()
+    assert found == [torch.float32]
+
+
+def test_a_decorated_function_and_the_older_names(x):
+    @torch.autocast("cpu")
+    def product():
+        return x @ x
+
+    assert product().dtype == torch.bfloat16
+    with torch.cpu.amp.autocast():
+        assert (x @ x).dtype == torch.bfloat16
+    with pytest.raises(RuntimeError, match="unsupported autocast device_type 'tpu'"):
+        torch.autocast("tpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks about a machine without CUDA")
+def test_cuda_names_warn_and_do_nothing_without_a_device(x):
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        context = torch.cuda.amp.autocast()
+    with context:
+        assert (x @ x).dtype == torch.float32
+    with pytest.warns(UserWarning, match="Disabling"):
+        scaler = torch.cuda.amp.GradScaler()
+    assert not scaler.is_enabled() and scaler.scale(x) is x
+
+
+def test_an_overflow_skips_the_step_and_shrinks_the_scale():
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
+    scaler.scale((parameter * math.inf).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert parameter.tolist() == [1.0, 1.0] and scaler.get_scale() == 2.0
+    optimizer.zero_grad()
+    scaler.scale(parameter.sum() / 2).backward()
+    assert parameter.grad.tolist() == [1.0, 1.0]
+    scaler.step(optimizer)
+    scaler.update()
+    assert parameter.tolist() == [0.5, 0.5] and scaler.get_scale() == 4.0
+
+
+def test_the_scaler_refuses_calls_in_the_wrong_order():
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu")
+    with pytest.raises(AssertionError, match="_scale is None"):
+        scaler.step(optimizer)
+    scaler.scale(parameter.sum()).backward()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.step(optimizer)

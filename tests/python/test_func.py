@@ -1,0 +1,112 @@
+"""torch.func and forward mode: derivatives of functions agree with each other and with formulas."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau import func
+from flambeau.autograd import forward_ad
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    torch.manual_seed(0)
+    return torch.randn(3, dtype=torch.float64)
+
+
+def cubes(a: torch.Tensor) -> torch.Tensor:
+    return (a**3).sum()
+
+
+def test_gradients_of_gradients(x):
+    assert torch.allclose(func.grad(cubes)(x), 3 * x**2)
+    second = func.grad(lambda a: func.grad(cubes)(a).sum())(x)
+    assert torch.allclose(second, 6 * x)
+    assert torch.allclose(func.hessian(cubes)(x), torch.diag(6 * x))
+
+
+def test_results_have_a_graph_only_where_the_program_has_one(x):
+    assert not func.grad(cubes)(x).requires_grad
+    weight = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    penalty = func.grad(lambda a: (a**2 * weight).sum())(x).pow(2).sum()
+    penalty.backward()
+    assert torch.allclose(weight.grad, 8 * x**2)
+
+
+def test_forward_and_reverse_agree(x):
+    def function(a):
+        return torch.stack([a.sin().sum(), (a * a.flip(0)).sum(), a.prod()])
+
+    rows, columns = func.jacrev(function)(x), func.jacfwd(function)(x)
+    assert torch.allclose(rows, columns) and rows.shape == (3, 3)
+    value, product = func.jvp(function, (x,), (torch.ones_like(x),))
+    assert torch.allclose(product, rows.sum(1)) and torch.allclose(value, function(x))
+    _, pull = func.vjp(function, x)
+    assert torch.allclose(pull(torch.ones(3, dtype=torch.float64))[0], rows.sum(0))
+
+
+def test_dual_numbers_carry_their_tangent(x):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        primal, tangent = forward_ad.unpack_dual(dual.exp() * 2)
+        assert forward_ad.unpack_dual(x).tangent is None
+    assert torch.allclose(primal, 2 * x.exp()) and torch.allclose(tangent, 2 * x.exp())
+    with pytest.raises(RuntimeError, match="no level exists"):
+        forward_ad.make_dual(x, x)
+
+
+def test_vmap_runs_a_function_for_every_sample(x):
+    batch = torch.randn(4, 3, dtype=torch.float64)
+    assert torch.allclose(func.vmap(torch.dot, (0, None))(batch, x), batch @ x)
+    assert torch.allclose(func.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(batch), batch * 2)
+
+    def branches(a):
+        return a.exp() if a.sum() > 0 else -a
+
+    expected = torch.stack([branches(row) for row in batch])
+    assert torch.equal(func.vmap(branches)(batch), expected)
+
+
+def test_per_sample_gradients_of_a_module():
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 2)
+    data, target = torch.randn(5, 3), torch.randn(5, 2)
+    parameters = {name: value.detach() for name, value in net.named_parameters()}
+
+    def loss(parameters, one, wanted):
+        return ((func.functional_call(net, parameters, (one,)) - wanted) ** 2).sum()
+
+    found = func.vmap(func.grad(loss), in_dims=(None, 0, 0))(parameters, data, target)
+    for index in range(5):
+        net.zero_grad()
+        ((net(data[index]) - target[index]) ** 2).sum().backward()
+        assert torch.allclose(found["weight"][index], net.weight.grad, atol=1e-6)
+
+
+def test_a_functional_call_leaves_the_module_as_it_was():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    new = {name: torch.zeros_like(value) for name, value in net.named_parameters()}
+    with pytest.raises(RuntimeError):
+        func.functional_call(net, new, (torch.ones(3, 7),))
+    assert func.functional_call(net, new, torch.ones(3, 2)).abs().sum() == 0
+    assert torch.equal(net[0].weight, before["0.weight"])
+    with pytest.raises(RuntimeError, match="Missing key"):
+        func.functional_call(net, {}, torch.ones(3, 2), strict=True)
+
+
+def test_tied_parameters_are_replaced_under_all_their_names():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False))
+    net[1].weight = net[0].weight
+    identity = {"0.weight": torch.eye(2)}
+    x = torch.ones(1, 2)
+    assert torch.equal(func.functional_call(net, identity, (x,)), x)
+    assert not torch.equal(func.functional_call(net, identity, (x,), tie_weights=False), x)
+
+
+def test_batch_norm_without_running_statistics():
+    net = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
+    func.replace_all_batch_norm_modules_(net)
+    net.eval()
+    assert net(torch.randn(8, 2)).mean().abs() < 1e-6
