@@ -58,8 +58,8 @@ _HOMES.update(dict.fromkeys(("pca_lowrank", "svd_lowrank"), "_lowrank"))
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (
-    "autocast clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype "
-    "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
+    "autocast clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype "
+    "get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
     "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
 )
 _HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"))

@@ -66,6 +66,7 @@ from flambeau._C import alpha_dropout_ as alpha_dropout_
 from flambeau._C import amax as amax
 from flambeau._C import amin as amin
 from flambeau._C import aminmax as aminmax
+from flambeau import amp as amp
 from flambeau._C import angle as angle
 from flambeau._C import any as any
 from flambeau._C import arange as arange
@@ -107,6 +108,7 @@ from flambeau._C import atanh_ as atanh_
 from flambeau._C import atleast_1d as atleast_1d
 from flambeau._C import atleast_2d as atleast_2d
 from flambeau._C import atleast_3d as atleast_3d
+from flambeau.amp.autocast_mode import autocast as autocast
 from flambeau import autograd as autograd
 from flambeau._C import avg_pool1d as avg_pool1d
 from flambeau._C import avg_pool2d as avg_pool2d
@@ -168,6 +170,7 @@ from flambeau._C import clamp_max as clamp_max
 from flambeau._C import clamp_max_ as clamp_max_
 from flambeau._C import clamp_min as clamp_min
 from flambeau._C import clamp_min_ as clamp_min_
+from flambeau.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 from flambeau._C import clip as clip
 from flambeau._C import clip_ as clip_
 from flambeau._C import clone as clone
@@ -207,6 +210,7 @@ from flambeau._namespace import cosine_embedding_loss as cosine_embedding_loss
 from flambeau._C import cosine_similarity as cosine_similarity
 from flambeau._C import count_nonzero as count_nonzero
 from flambeau._C import cov as cov
+from flambeau import cpu as cpu
 from flambeau._C import cross as cross
 from flambeau._C import cross_entropy_loss as cross_entropy_loss
 from flambeau import cuda as cuda
@@ -316,6 +320,7 @@ from flambeau._C import from_numpy as from_numpy
 from flambeau._C import frombuffer as frombuffer
 from flambeau._C import full as full
 from flambeau._C import full_like as full_like
+from flambeau import func as func
 from flambeau import functional as functional
 from flambeau._C import gather as gather
 from flambeau._C import gcd as gcd
@@ -325,6 +330,9 @@ from flambeau._C import ge_ as ge_
 from flambeau._C import geometric_ as geometric_
 from flambeau._C import geqrf as geqrf
 from flambeau._C import ger as ger
+from flambeau.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from flambeau.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from flambeau.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from flambeau._C import get_default_device as get_default_device
 from flambeau._C import get_default_dtype as get_default_dtype
 from flambeau._settings import get_deterministic_debug_mode as get_deterministic_debug_mode
@@ -397,6 +405,9 @@ from flambeau._C import int8 as int8
 from flambeau._C import inverse as inverse
 from flambeau._C import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from flambeau._C import is_anomaly_enabled as is_anomaly_enabled
+from flambeau.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from flambeau.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from flambeau.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from flambeau._settings import is_complex as is_complex
 from flambeau._C import is_conj as is_conj
 from flambeau._settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
@@ -605,6 +616,7 @@ from flambeau._settings import numel as numel
 from flambeau._C import one_hot as one_hot
 from flambeau._C import ones as ones
 from flambeau._C import ones_like as ones_like
+from flambeau import onnx as onnx
 from flambeau import optim as optim
 from flambeau._C import orgqr as orgqr
 from flambeau._C import ormqr as ormqr
@@ -700,6 +712,9 @@ from flambeau._C import selu_ as selu_
 from flambeau import serialization as serialization
 from flambeau._C import set_ as set_
 from flambeau._C import set_anomaly_enabled as set_anomaly_enabled
+from flambeau.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+from flambeau.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
+from flambeau.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from flambeau._C import set_default_device as set_default_device
 from flambeau._C import set_default_dtype as set_default_dtype
 from flambeau._settings import set_default_tensor_type as set_default_tensor_type
@@ -839,6 +854,7 @@ from flambeau._C import view_as_complex_copy as view_as_complex_copy
 from flambeau._C import view_as_real as view_as_real
 from flambeau._C import view_as_real_copy as view_as_real_copy
 from flambeau._C import view_copy as view_copy
+from flambeau.func._vmap import vmap as vmap
 from flambeau._C import vsplit as vsplit
 from flambeau._C import vstack as vstack
 from flambeau._C import where as where

@@ -78,3 +78,11 @@ def test_marks_for_compilers_leave_functions_as_they_are():
         torch.compile(function, mode="default", options={})
     with pytest.raises(AttributeError):
         torch.jit.trace(function, (1,))
+
+
+def test_the_environment_is_reported():
+    from flambeau.utils import collect_env
+
+    report = collect_env.get_pretty_env_info()
+    assert f"Flambeau version: {torch.__version__}" in report and "Python version: 3" in report
+    assert not torch.onnx.is_in_onnx_export()

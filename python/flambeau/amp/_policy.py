@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _PRODUCTS = """
     __matmul__ __rmatmul__ addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d
     conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum gru gru_cell
-    inner linear lstm lstm_cell matmul mm multi_dot mv prelu rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
-    scaled_dot_product_attention linalg_vecdot linalg_multi_dot
+    inner linear lstm lstm_cell matmul mm multi_dot mv prelu rnn_relu rnn_relu_cell rnn_tanh
+    rnn_tanh_cell scaled_dot_product_attention linalg_vecdot linalg_multi_dot
 """
 _LOSSES = """
     binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss
