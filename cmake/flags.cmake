@@ -44,6 +44,15 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
+# Headers of ours that most units of a target include are read once. Not with a compiler cache, to
+# which a precompiled header of another checkout is another header.
+function(precompile target)
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
+    list(TRANSFORM ARGN PREPEND "${CMAKE_SOURCE_DIR}/")
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 find_program(MOLD mold)
 if(FLAMBEAU_FAST_LINK AND MOLD)
   add_link_options("$<$<LINK_LANGUAGE:CXX>:-fuse-ld=mold>")

@@ -1,5 +1,5 @@
 // A kernel slot: a name, a C++ type, and one implementation a device. This is the whole dispatcher.
-// Backends fill slots from static initialisers; calling an empty one raises a sentence.
+// Backends fill slots when their library is loaded; calling an empty one raises a sentence.
 #pragma once
 
 #include <array>
@@ -29,13 +29,7 @@ class Slot<void(Args...)> {
     kernel(static_cast<Args>(args)...);
   }
 
-  // A body for a better instruction set has a higher rank and wins.
-  void fill(DeviceType device, Kernel kernel, int rank = 0) {
-    const int at = static_cast<int>(device);
-    if (kernels_[at] && rank < ranks_[at]) return;
-    kernels_[at] = kernel;
-    ranks_[at] = rank;
-  }
+  void fill(DeviceType device, Kernel kernel) { kernels_[static_cast<int>(device)] = kernel; }
 
   [[nodiscard]] bool filled(DeviceType device) const {
     return kernels_[static_cast<int>(device)] != nullptr;
@@ -52,7 +46,6 @@ class Slot<void(Args...)> {
 
   const char* name_;
   std::array<Kernel, device_type_count> kernels_{};
-  std::array<int, device_type_count> ranks_{};
 };
 
 // SLOT(softmax, void(const Tensor& input, const Tensor& out, int64_t dim)) in namespace kernels.

@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "flambeau/base/check.h"
 
@@ -11,9 +12,18 @@ namespace flambeau {
 namespace {
 
 constinit const DeviceRuntime* runtimes[device_type_count] = {};
-std::mutex loading;
-bool cuda_loaded = false;
-std::string cuda_failure;
+
+struct Library {
+  bool loaded = false;
+  std::string failure;
+};
+constinit std::mutex loading;
+
+// Static initialisers of other files come here, perhaps before those of this one.
+Library& library_of(DeviceType type) {
+  static Library libraries[device_type_count];
+  return libraries[static_cast<int>(type)];
+}
 
 const DeviceRuntime one_device = {[] { return 1; }, [] { return 0; }, [](int) {}, [](int) {}};
 
@@ -21,38 +31,53 @@ std::string folder_of_this_library() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&load_backend), &info)) return ".";
   const std::string path = info.dli_fname;
-  return path.substr(0, path.rfind('/'));
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-// The library's static initialisers fill the slots.
-bool try_load_cuda() {
+// The CPU's library was opened, or refused, when this one was loaded.
+bool try_load(DeviceType type) {
+  if (type == DeviceType::meta) return true;
+  if (type == DeviceType::cuda) return open_backend(type, "libflambeau_cuda.so");
   const std::lock_guard lock(loading);
-  if (cuda_loaded) return true;
-  if (!cuda_failure.empty()) return false;
-  const std::string path = folder_of_this_library() + "/libflambeau_cuda.so";
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) {
-    cuda_loaded = true;
-  } else {
-    cuda_failure = dlerror();
-  }
-  return cuda_loaded;
+  return library_of(type).loaded;
 }
 
 }  // namespace
 
+bool open_backend(DeviceType type, const std::string& file) {
+  const std::lock_guard lock(loading);
+  Library& library = library_of(type);
+  if (library.loaded || !library.failure.empty()) return library.loaded;
+  const std::string path = folder_of_this_library() + "/" + file;
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    library.loaded = true;  // its static initialisers have filled the slots
+  } else {
+    library.failure = dlerror();
+  }
+  return library.loaded;
+}
+
+void refuse_backend(DeviceType type, std::string failure) {
+  const std::lock_guard lock(loading);
+  library_of(type).failure = std::move(failure);
+}
+
 void load_backend(DeviceType type) {
-  if (type != DeviceType::cuda || try_load_cuda()) return;
+  if (try_load(type)) return;
+  const std::string& failure = library_of(type).failure;
+  if (type == DeviceType::cpu) fail<RuntimeError>("the CPU kernels cannot be loaded: {}", failure);
   fail<RuntimeError>(
-      "Torch not compiled with CUDA enabled: the CUDA backend could not be loaded ({})",
-      cuda_failure);
+      "Torch not compiled with CUDA enabled: the CUDA backend could not be loaded ({})", failure);
 }
 
 bool backend_loaded(DeviceType type) {
+  if (type == DeviceType::meta) return true;
   const std::lock_guard lock(loading);
-  return type != DeviceType::cuda || cuda_loaded;
+  return library_of(type).loaded;
 }
 
-bool backend_available(DeviceType type) { return type != DeviceType::cuda || try_load_cuda(); }
+bool backend_available(DeviceType type) { return try_load(type); }
 
 const DeviceRuntime& device_runtime(DeviceType type) {
   if (type != DeviceType::cuda) return one_device;

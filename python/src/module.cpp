@@ -1,4 +1,5 @@
 // The extension module flambeau._C.
+#include "flambeau/tensor/backend.h"
 #include "python/src/binding.h"
 #include "python/src/interop.h"
 
@@ -14,10 +15,22 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                           nullptr,
                           nullptr};
 
+// A processor without the instructions that the kernels need is best told of at once.
+bool cpu_is_usable() {
+  try {
+    flambeau::load_backend(flambeau::DeviceType::cpu);
+    return true;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_ImportError, error.what());
+    return false;
+  }
+}
+
 }  // namespace
 
 PyMODINIT_FUNC PyInit__C() {
   using namespace flambeau::python;
+  if (!cpu_is_usable()) return nullptr;
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   const bool ready = add_errors(module) && add_small_types(module) && add_overrides(module) &&

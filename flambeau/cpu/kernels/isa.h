@@ -1,5 +1,12 @@
-// Units in this folder are compiled once per instruction set. What they define lies in a namespace
-// of its own per set, and a kernel is put into its slot if this machine has the instructions.
+// How a kernel of this folder gets into its slot.
+//
+// Note [Instruction sets]
+// Units in this folder are compiled once per instruction set, and those of one set are linked into a
+// library of their own, which is opened (flambeau/cpu/isa.cpp) only where the processor has the
+// instructions. A static initialiser may therefore use them, and an inline function or an
+// instantiated template, which the linker keeps once for all units that have it, is shared within
+// one set only. What units define lies in a namespace of its own per set, so that a backtrace or a
+// profile shows which one ran.
 #pragma once
 
 #include "flambeau/kernels/slot.h"
@@ -11,22 +18,16 @@
 #define FLAMBEAU_ISA_RANK FLAMBEAU_ISA_JOIN(FLAMBEAU_ISA_, FLAMBEAU_ISA)
 #define ISA_NAMESPACE FLAMBEAU_ISA_JOIN(isa_, FLAMBEAU_ISA)
 
-namespace flambeau::cpu {
-
-// Whether this machine runs code for x86-64-v<rank>.
-bool supports(int rank);
-
-namespace ISA_NAMESPACE {
+namespace flambeau::cpu::ISA_NAMESPACE {
 
 struct Fill {
   template <class S>
   Fill(S& slot, typename S::Kernel kernel) {
-    if (supports(FLAMBEAU_ISA_RANK)) slot.fill(DeviceType::cpu, kernel, FLAMBEAU_ISA_RANK);
+    slot.fill(DeviceType::cpu, kernel);
   }
 };
 
-}  // namespace ISA_NAMESPACE
-}  // namespace flambeau::cpu
+}  // namespace flambeau::cpu::ISA_NAMESPACE
 
 // KERNEL_FOR(softmax, softmax_kernel) at namespace scope.
 #define KERNEL_FOR(slot, ...) \

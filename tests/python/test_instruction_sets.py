@@ -1,0 +1,84 @@
+"""A processor meets only instructions that it has: kernels for one set stay in a library of their
+own, of which one is loaded, and everything else is built for any x86-64.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flambeau
+
+PACKAGE = Path(flambeau.__file__).parent
+KERNELS = sorted(PACKAGE.glob("libflambeau_cpu_*.so"))
+# Registers that came with AVX-512, and those that came with AVX.
+AVX512 = re.compile(r"%zmm|%[xy]mm(1[6-9]|2\d|3[01])\b|%k[1-7]\b")
+AVX = re.compile(rf"%ymm|{AVX512.pattern}")
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, **environment}
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def functions_with(registers: re.Pattern[str], library: Path) -> set[str]:
+    """The names of all functions in the library whose code names such a register."""
+    command = ["objdump", "--disassemble", "--no-show-raw-insn", str(library)]
+    found, name = set(), ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as objdump:
+        assert objdump.stdout is not None
+        for line in objdump.stdout:
+            if line.endswith(">:\n"):
+                name = line[line.index("<") + 1 : -3]
+            elif registers.search(line):
+                found.add(name)
+    assert objdump.returncode == 0
+    return found
+
+
+@pytest.mark.parametrize("library", KERNELS, ids=lambda path: path.stem)
+def test_only_the_kernels_asked_for_are_loaded(library: Path) -> None:
+    isa = library.stem.rpartition("_")[2]
+    done = run(
+        """
+        import re, flambeau as torch
+        x = torch.arange(1000.0)
+        assert x.tanh().sum().round() == 999 and x.sort()[1].sum() == 499500
+        print(*sorted(set(re.findall("libflambeau_cpu_(v.)", open("/proc/self/maps").read()))))
+        """.replace("\n        ", "\n"),
+        FLAMBEAU_ISA=isa,
+    )
+    assert done.stdout.split() == [isa], done.stderr
+
+
+def test_there_is_a_library_of_kernels() -> None:
+    assert KERNELS
+
+
+def test_a_processor_without_the_instructions_is_told_at_import() -> None:
+    done = run("import flambeau", FLAMBEAU_ISA="v2")
+    assert done.returncode != 0
+    assert "ImportError: the CPU kernels cannot be loaded: FLAMBEAU_ISA=v2: known are v3 and v4" in (
+        done.stderr
+    )
+
+
+def test_what_every_processor_runs_uses_no_vector_extension() -> None:
+    for library in [PACKAGE / "libflambeau.so", *PACKAGE.glob("_C.*.so")]:
+        # Clones that the compiler made for AVX2 are chosen by a question to the processor.
+        found = {name for name in functions_with(AVX, library) if ".avx2" not in name}
+        assert not found, library.name
+
+
+def test_kernels_for_avx2_use_no_avx512() -> None:
+    for library in KERNELS:
+        if "_v3" in library.name:
+            assert not functions_with(AVX512, library)
