@@ -1,4 +1,5 @@
-// The slots of the softmax family. All tensors are contiguous and of one shape and dtype.
+// The slots of the softmax family. All tensors are contiguous and, but for the
+// result of logsumexp, of one shape; they have one dtype.
 #pragma once
 
 #include "flambeau/kernels/slot.h"
@@ -14,6 +15,8 @@ using SoftmaxBackwardSlot =
 namespace kernels {
 inline constinit SoftmaxSlot softmax{"softmax"};
 inline constinit SoftmaxSlot log_softmax{"log_softmax"};
+// Without the dimension: `out` has one element for each slice.
+inline constinit SoftmaxSlot logsumexp{"logsumexp"};
 inline constinit SoftmaxBackwardSlot softmax_backward{"softmax_backward"};
 inline constinit SoftmaxBackwardSlot log_softmax_backward{"log_softmax_backward"};
 }  // namespace kernels

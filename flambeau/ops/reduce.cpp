@@ -2,6 +2,7 @@
 #include "flambeau/ops/reduce.h"
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/kernels/softmax.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
@@ -159,6 +160,9 @@ Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
     const NoGrad off;
     if (x.numel() == 0) {
       out = log(sum(exp(x), dim, keepdim));
+    } else if (dim.size() == 1 && kernels::logsumexp.filled(x.device_type())) {
+      out = make_tensor(reduced_shape(x.sizes(), dims, keepdim), x.dtype(), x.device());
+      kernels::logsumexp(x.device_type(), contiguous(x), out, wrap_dim(dim[0], x.dim()));
     } else {
       // The largest element, or real part, is taken out so that nothing overflows, unless it is
       // infinite itself.

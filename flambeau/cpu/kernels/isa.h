@@ -1,8 +1,8 @@
 // How a kernel of this folder gets into its slot.
 //
 // Note [Instruction sets]
-// Units in this folder are compiled once per instruction set, and those of one set are linked into a
-// library of their own, which is opened (flambeau/cpu/isa.cpp) only where the processor has the
+// Units in this folder are compiled once per instruction set, and those of one set are linked into
+// a library of their own, which is opened (flambeau/cpu/isa.cpp) only where the processor has the
 // instructions. A static initialiser may therefore use them, and an inline function or an
 // instantiated template, which the linker keeps once for all units that have it, is shared within
 // one set only. What units define lies in a namespace of its own per set, so that a backtrace or a

@@ -1,5 +1,6 @@
 // CPU kernels of the largest or smallest element with its index. The reduced dimension is one; the
 // first of equal elements counts, and NaN is both larger and smaller than any number.
+#include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/reduce_loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -11,14 +12,17 @@ class IndexReducer {
   static constexpr int64_t width = 256;
 
  public:
-  explicit IndexReducer(const Reduction& r)
-      : r_(r), stride_(r.reduced_dims ? r.reduced_in[0] : static_cast<int64_t>(sizeof(T))) {}
+  IndexReducer(const Reduction& r, const ReduceSlot& slot)
+      : r_(r),
+        slot_(slot),
+        stride_(r.reduced_dims ? r.reduced_in[0] : static_cast<int64_t>(sizeof(T))) {}
 
   void run() const {
     if (r_.outputs == 0) return;
     const bool columns = r_.kept_dims > 0 && r_.kept_in[0] == sizeof(T) && r_.kept_sizes[0] >= 4 &&
                          stride_ > static_cast<int64_t>(sizeof(T)) && r_.count <= INT32_MAX;
-    if (columns) {
+    const bool short_rows = r_.kept_dims > 0 && r_.count <= 128 && r_.kept_sizes[0] >= 16;
+    if (columns || short_rows) {
       run_columns();
     } else {
       run_rows();
@@ -47,28 +51,36 @@ class IndexReducer {
   C extreme(const char* row) const {
     Reduction one;
     one.in = row;
+    one.in_dtype = r_.in_dtype;
     one.count = r_.count;
     one.reduced_dims = 1;
     one.reduced_sizes[0] = r_.count;
     one.reduced_in[0] = stride_;
     T value;
     one.out = reinterpret_cast<char*>(&value);
-    reduce<T, T>(one, Op<C>());
+    slot_(DeviceType::cpu, one);
     return static_cast<C>(value);
   }
 
-  int64_t find(const char* row, C value) const {
+  template <bool Nan>
+  int64_t find_from(const char* row, C value) const {
+    const auto found = [value](C x) { return Nan ? x != x : x == value; };
     int64_t i = 0;
     if (stride_ == sizeof(T)) {
       const T* x = reinterpret_cast<const T*>(row);
       for (; i + 64 <= r_.count; i += 64) {
-        bool here = false;
-        for (int j = 0; j < 64; ++j) here |= same(static_cast<C>(x[i + j]), value);
-        if (here) break;
+        C values[64];
+        load_block<64>(x + i, values);
+        int hits = 0;
+        for (int j = 0; j < 64; ++j) hits += found(values[j]);
+        if (hits) break;
       }
     }
-    while (!same(load<T>(row + i * stride_), value)) ++i;
+    while (!found(load<T>(row + i * stride_))) ++i;
     return i;
+  }
+  int64_t find(const char* row, C value) const {
+    return value != value ? find_from<true>(row, value) : find_from<false>(row, value);
   }
 
   void run_rows() const {
@@ -95,7 +107,7 @@ class IndexReducer {
         place(task / blocks, 1, in, out);
         C value[width];
         int32_t index[width];
-        gather(r_.in + in + column * sizeof(T), n, value, index);
+        gather(r_.in + in + column * r_.kept_in[0], n, value, index);
         for (int64_t j = 0; j < n; ++j) {
           store(out + (column + j) * r_.kept_out[0], value[j], index[j]);
         }
@@ -104,34 +116,41 @@ class IndexReducer {
   }
 
   void gather(const char* base, int64_t n, C* value, int32_t* index) const {
-    for (int64_t j = 0; j < n; ++j) {
-      value[j] = static_cast<C>(reinterpret_cast<const T*>(base)[j]);
-      index[j] = 0;
-    }
+    const int64_t step = r_.kept_in[0];
+    const auto row = [&](int64_t i, const auto& body) {
+      const char* from = base + i * stride_;
+      if (step == sizeof(T)) {
+        const T* x = reinterpret_cast<const T*>(from);
+        IVDEP for (int64_t j = 0; j < n; ++j) body(j, static_cast<C>(x[j]));
+      } else {
+        IVDEP for (int64_t j = 0; j < n; ++j) body(j, load<T>(from + j * step));
+      }
+    };
+    row(0, [&](int64_t j, C x) { value[j] = x, index[j] = 0; });
     for (int64_t i = 1; i < r_.count; ++i) {
-      const T* x = reinterpret_cast<const T*>(base + i * stride_);
-      IVDEP for (int64_t j = 0; j < n; ++j) {
-        const C chosen = Op<C>::choose(value[j], static_cast<C>(x[j]));
+      row(i, [&](int64_t j, C x) {
+        const C chosen = Op<C>::choose(value[j], x);
         index[j] = same(chosen, value[j]) ? index[j] : static_cast<int32_t>(i);
         value[j] = chosen;
-      }
+      });
     }
   }
 
   const Reduction& r_;
+  const ReduceSlot& slot_;  // of the value alone
   const int64_t stride_;
 };
 
 template <template <class> class Op>
-void index_kernel(const char* name, const Reduction& r) {
+void index_kernel(const char* name, const Reduction& r, const ReduceSlot& slot) {
   dispatch<dtypes::RealBool - dtypes::Unsigned>(name, r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-    IndexReducer<Stored, Op>(r).run();
+    IndexReducer<Stored, Op>(r, slot).run();
   });
 }
-KERNEL_FOR(max_index, [](const Reduction& r) { index_kernel<Largest>("max", r); })
-KERNEL_FOR(min_index, [](const Reduction& r) { index_kernel<Smallest>("min", r); })
+KERNEL_FOR(max_index, [](const Reduction& r) { index_kernel<Largest>("max", r, kernels::amax); })
+KERNEL_FOR(min_index, [](const Reduction& r) { index_kernel<Smallest>("min", r, kernels::amin); })
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -1,4 +1,4 @@
-// The reduction loop on the CPU for any layout, any dtype and any accumulation.
+// Reductions on the CPU for any layout, any dtype and any accumulation.
 //
 // An accumulation (Op) says:
 //   using Lane, Acc            what elements are gathered in, and what lanes are gathered in
@@ -8,48 +8,47 @@
 //   Acc widen(Lane)
 //   Acc merge(Acc, Acc)
 //   Out finish(Acc)
-// Sums are gathered in a tree (lanes, leaves of some thousand elements, levels of leaves), which
-// keeps the rounding error near that of pairwise summation. How work is cut does not depend on the
-// number of threads, and so neither does a result.
+// Here are the loops over elements, made for every accumulation and dtype; which elements they run
+// over is decided once for all of them, by the driver in reduce_driver.cpp.
 #pragma once
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 
-#include "flambeau/base/parallel.h"
+#include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/reduce.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-// Gathers leaves in a tree: level k holds up to 2**k leaves.
-template <class Op>
-class LeafTree {
-  using Acc = typename Op::Acc;
+// An accumulation as the driver sees it: lanes and gathered values are bytes of a known size.
+struct Gatherer {
+  const int64_t item, lane, acc, result;  // bytes of an element, a lane, a gathered value, a result
+  const int64_t leaf;                     // how many elements gather_run takes at most
+  const int64_t few;                      // how many rows reduce_short_rows takes
 
- public:
-  explicit LeafTree(const Op& op) : op_(op) {}
+  // n elements, `stride` bytes apart, into one value.
+  virtual void gather_run(const char* data, int64_t stride, int64_t n, char* value) const = 0;
+  // `few` rows of r.count elements each, the first results of the kept position `at`.
+  virtual void reduce_short_rows(const Reduction& r, const char* in, int64_t out) const = 0;
+  // Columns side by side: their lanes start neutral, take rows, and become values.
+  virtual void start_lanes(char* lanes, int64_t n) const = 0;
+  virtual void step_rows(char* lanes, const char* rows, int64_t stride, int64_t count,
+                         int64_t n) const = 0;
+  virtual void widen(const char* lanes, char* values, int64_t n) const = 0;
+  // values[i] = merge(values[i], others[i])
+  virtual void merge(char* values, const char* others, int64_t n) const = 0;
+  // Finishes values and stores them as results, `stride` items apart.
+  virtual void store(const char* values, char* out, int64_t stride, int64_t n) const = 0;
 
-  void add(Acc leaf) {
-    int level = 0;
-    for (uint64_t n = leaves_++; n & 1; n >>= 1) leaf = op_.merge(levels_[level++], leaf);
-    levels_[level] = leaf;
-  }
-  Acc total() const {
-    Acc sum = op_.widen(op_.start());
-    for (int level = 0; leaves_ >> level; ++level) {
-      if (leaves_ >> level & 1) sum = op_.merge(levels_[level], sum);
-    }
-    return sum;
-  }
-
- private:
-  const Op& op_;
-  uint64_t leaves_ = 0;
-  Acc levels_[64];
+ protected:
+  Gatherer(int64_t item, int64_t lane, int64_t acc, int64_t result, int64_t leaf, int64_t few)
+      : item(item), lane(lane), acc(acc), result(result), leaf(leaf), few(few) {}
+  ~Gatherer() = default;
 };
+
+void run_reduction(const Reduction& r, const Gatherer& gatherer);
 
 // Halves N lanes until M are left, by loops of known length.
 template <int N, int M, class Op, class Lane>
@@ -60,342 +59,159 @@ inline void fold_lanes(const Op& op, Lane* lane) {
   }
 }
 
-// Gathers columns side by side: up to 64 rows into lanes, those into levels of 64 each.
-template <class In, class Op>
-class ColumnGatherer {
-  using Lane = typename Op::Lane;
-  using Acc = typename Op::Acc;
-
- public:
-  // Room for `width` columns: that many lanes, and three times as many sums.
-  ColumnGatherer(Lane* lanes, Acc* sums, int64_t width)
-      : lane_(lanes), level_{sums, sums + width, sums + 2 * width} {}
-
-  void start(const Op& op, int64_t n) {
-    n_ = n;
-    rows_ = 0;
-    std::fill_n(lane_, n, op.start());
-  }
-  void add_row(const Op& op, const char* row) {
-    const In* x = reinterpret_cast<const In*>(row);
-    IVDEP for (int64_t j = 0; j < n_; ++j) {
-      lane_[j] = op.step(lane_[j], static_cast<ComputeType<In>>(x[j]));
-    }
-    if (++rows_ % 64 == 0) carry(op);
-  }
-  void finish(const Op& op, Acc* total) {
-    for (int64_t j = 0; j < n_; ++j) total[j] = op.widen(lane_[j]);
-    if (rows_ < 64) return;
-    for (const Acc* level : level_) {
-      for (int64_t j = 0; j < n_; ++j) total[j] = op.merge(total[j], level[j]);
-    }
-  }
-
- private:
-  void carry(const Op& op) {
-    if (rows_ == 64) {
-      for (Acc* level : level_) std::fill_n(level, n_, op.widen(op.start()));
-    }
-    for (int64_t j = 0; j < n_; ++j) {
-      level_[0][j] = op.merge(level_[0][j], op.widen(lane_[j]));
-      lane_[j] = op.start();
-    }
-    for (int k = 0; k < 2 && rows_ % (k ? 64 * 64 * 64 : 64 * 64) == 0; ++k) {
-      for (int64_t j = 0; j < n_; ++j) {
-        level_[k + 1][j] = op.merge(level_[k + 1][j], level_[k][j]);
-        level_[k][j] = op.widen(op.start());
-      }
-    }
-  }
-
-  int64_t n_ = 0, rows_ = 0;
-  Lane* lane_;
-  Acc* level_[3];
-};
-
 template <class In, class Out, class Op>
-class Reducer {
+class TypedGatherer final : public Gatherer {
   using C = ComputeType<In>;
   using Lane = typename Op::Lane;
   using Acc = typename Op::Acc;
-  static constexpr int lanes = 256 / sizeof(Lane);                  // four registers
-  static constexpr int few = std::min<int>(16, 64 / sizeof(Lane));  // at most one
-  static constexpr int64_t leaf = 64 * lanes;  // elements that lanes gather before folding
-  static constexpr int64_t width = 16384 / sizeof(Acc);  // columns gathered at a time
-  static constexpr int64_t narrow = 128;                 // columns that the stack has room for
-  static constexpr int64_t piece = 65536;  // elements of a result from which it is cut into pieces
+  static constexpr int many = 256 / sizeof(Lane);                    // lanes in four registers
+  static constexpr int some = std::min<int>(16, 64 / sizeof(Lane));  // at most one register
 
  public:
-  Reducer(const Reduction& r, const Op& op) : r_(r), op_(op) {}
+  explicit TypedGatherer(const Op& op)
+      : Gatherer(sizeof(In), sizeof(Lane), sizeof(Acc), sizeof(Out), 64 * many, some), op_(op) {}
 
-  void run() const {
-    if (r_.outputs == 0) return;
-    if (r_.kept_dims == 0 && r_.reduced_dims == 1 && r_.count <= leaf) {
-      store(0, segment(r_.in, r_.reduced_in[0], r_.count));
-      return;
+  void gather_run(const char* data, int64_t stride, int64_t n, char* value) const override {
+    *reinterpret_cast<Acc*>(value) = run_of(data, stride, n);
+  }
+
+  // A single result of few elements, without the driver.
+  void reduce_one(const Reduction& r) const {
+    *reinterpret_cast<Out*>(r.out) =
+        static_cast<Out>(op_.finish(run_of(r.in, r.reduced_in[0], r.count)));
+  }
+
+  // One row in each lane of a register.
+  void reduce_short_rows(const Reduction& r, const char* in, int64_t out) const override {
+    Lane lanes[some];
+    std::fill_n(lanes, some, op_.start());
+    for (int64_t k = 0; k < r.count; ++k, in += r.reduced_in[0]) {
+      C values[some];
+      for (int j = 0; j < some; ++j) values[j] = load<In>(in + j * r.kept_in[0]);
+      for (int j = 0; j < some; ++j) lanes[j] = op_.step(lanes[j], values[j]);
     }
-    if (columns_are_dense()) {
-      run_columns();
+    Out* to = reinterpret_cast<Out*>(r.out) + out;
+    for (int j = 0; j < some; ++j) {
+      to[j * r.kept_out[0]] = static_cast<Out>(op_.finish(op_.widen(lanes[j])));
+    }
+  }
+
+  void start_lanes(char* lanes, int64_t n) const override {
+    std::fill_n(reinterpret_cast<Lane*>(lanes), n, op_.start());
+  }
+  void step_rows(char* lanes, const char* rows, int64_t stride, int64_t count,
+                 int64_t n) const override {
+    Lane* lane = reinterpret_cast<Lane*>(lanes);
+    int64_t i = 0;
+    if constexpr (!std::is_same_v<In, Half>) {
+      // Four rows at a time spare three of four trips of the lanes to memory and back.
+      for (; i + 4 <= count; i += 4, rows += 4 * stride) {
+        const In *p = reinterpret_cast<const In*>(rows),
+                 *q = reinterpret_cast<const In*>(rows + stride),
+                 *r = reinterpret_cast<const In*>(rows + 2 * stride),
+                 *s = reinterpret_cast<const In*>(rows + 3 * stride);
+        IVDEP for (int64_t j = 0; j < n; ++j) {
+          const Lane two = op_.step(op_.step(lane[j], static_cast<C>(p[j])), static_cast<C>(q[j]));
+          lane[j] = op_.step(op_.step(two, static_cast<C>(r[j])), static_cast<C>(s[j]));
+        }
+      }
+    }
+    for (; i < count; ++i, rows += stride) {
+      const In* x = reinterpret_cast<const In*>(rows);
+      int64_t j = 0;
+      if constexpr (std::is_same_v<In, Half>) {
+        for (; j + 32 <= n; j += 32) step_block<32>(x + j, lane + j);
+      }
+      IVDEP for (; j < n; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
+    }
+  }
+  void widen(const char* lanes, char* values, int64_t n) const override {
+    const Lane* lane = reinterpret_cast<const Lane*>(lanes);
+    Acc* value = reinterpret_cast<Acc*>(values);
+    for (int64_t j = 0; j < n; ++j) value[j] = op_.widen(lane[j]);
+  }
+  void merge(char* values, const char* others, int64_t n) const override {
+    Acc* value = reinterpret_cast<Acc*>(values);
+    const Acc* other = reinterpret_cast<const Acc*>(others);
+    IVDEP for (int64_t j = 0; j < n; ++j) value[j] = op_.merge(value[j], other[j]);
+  }
+  void store(const char* values, char* out, int64_t stride, int64_t n) const override {
+    const Acc* value = reinterpret_cast<const Acc*>(values);
+    Out* to = reinterpret_cast<Out*>(out);
+    if (stride == 1) {
+      IVDEP for (int64_t j = 0; j < n; ++j) to[j] = static_cast<Out>(op_.finish(value[j]));
     } else {
-      run_rows();
+      for (int64_t j = 0; j < n; ++j) to[j * stride] = static_cast<Out>(op_.finish(value[j]));
     }
   }
 
  private:
-  // Whether the kept dimension is the one to run along memory.
-  bool columns_are_dense() const {
-    if (r_.kept_dims == 0 || r_.reduced_dims == 0 || r_.kept_in[0] != sizeof(In)) return false;
-    return r_.reduced_in[0] > static_cast<int64_t>(sizeof(In)) &&
-           (r_.kept_sizes[0] >= 4 || rows_are_adjacent());
-  }
-  // Whether narrow rows lie one after the other, so that many can be taken as a wide one.
-  bool rows_are_adjacent() const {
-    return r_.reduced_dims == 1 && r_.kept_sizes[0] <= narrow / 2 &&
-           r_.reduced_in[0] == r_.kept_sizes[0] * static_cast<int64_t>(sizeof(In));
-  }
-
-  void store(int64_t at, Acc value) const {
-    reinterpret_cast<Out*>(r_.out)[at] = static_cast<Out>(op_.finish(value));
-  }
-
-  // Where a kept position lies in the input (bytes) and the output (items).
-  struct Place {
-    int64_t in = 0, out = 0;
-  };
-  Place place(int64_t index, int first_dim) const {
-    Place at;
-    for (int d = first_dim; d < r_.kept_dims; ++d) {
-      int64_t i = index;
-      if (d + 1 < r_.kept_dims) {
-        i = index % r_.kept_sizes[d];
-        index /= r_.kept_sizes[d];
-      }
-      at.in += i * r_.kept_in[d];
-      at.out += i * r_.kept_out[d];
-    }
-    return at;
-  }
-
   template <int N>
   void step_block(const In* x, Lane* lane) const {
-    for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
-  }
-  // The first n of a register of elements.
-  void step_rest(const In* x, int64_t n, Lane* lane) const {
-    for (int j = 0; j < few; ++j) {
-      const Lane stepped = op_.step(lane[j], static_cast<C>(x[j]));
-      lane[j] = j < n ? stepped : lane[j];
+    if constexpr (std::is_same_v<In, Half>) {
+      C values[N];
+      load_block<N>(x, values);
+      for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], values[j]);
+    } else {
+      for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
     }
+  }
+  // Fewer than 2 N elements, by halves.
+  template <int N>
+  void step_rest(const In* x, int64_t n, Lane* lane) const {
+    if (n & N) step_block<N>(x, lane);
+    if constexpr (N > 1) step_rest<N / 2>(x + (n & N), n, lane);
   }
 
   // At most a leaf of elements. Elements that are not neighbours are brought together first.
-  // Not inlined: inside the loop of range(), GCC 12 turns it into AVX-512 code that drops elements.
-  [[gnu::noinline]] Acc segment(const char* data, int64_t stride, int64_t n) const {
+  // Not inlined: inside a loop over rows, GCC 12 turns it into AVX-512 code that drops elements.
+  [[gnu::noinline]] Acc run_of(const char* data, int64_t stride, int64_t n) const {
     if (n <= 2) {
       Lane a = op_.start();
       for (int64_t i = 0; i < n; ++i) a = op_.step(a, load<In>(data + i * stride));
       return op_.widen(a);
     }
-    Lane lane[lanes];
+    Lane lane[many];
     int64_t i = 0;
     if (stride == sizeof(In)) {
       const In* x = reinterpret_cast<const In*>(data);
-      if (n >= lanes) {
-        std::fill_n(lane, lanes, op_.start());
-        for (; i + lanes <= n; i += lanes) step_block<lanes>(x + i, lane);
-        fold_lanes<lanes, few>(op_, lane);
+      if (n >= many) {
+        std::fill_n(lane, many, op_.start());
+        for (; i + many <= n; i += many) step_block<many>(opaque(x) + i, lane);
+        fold_lanes<many, some>(op_, lane);
       } else {
-        std::fill_n(lane, few, op_.start());
+        std::fill_n(lane, some, op_.start());
       }
-      for (; i + few <= n; i += few) step_block<few>(x + i, lane);
+      for (; i + some <= n; i += some) step_block<some>(opaque(x) + i, lane);
+      step_rest<some / 2>(x + i, n - i, lane);
     } else {
-      std::fill_n(lane, few, op_.start());
-      for (; i + few <= n; i += few) {
-        In together[few];
-        for (int j = 0; j < few; ++j) {
+      std::fill_n(lane, some, op_.start());
+      for (; i + some <= n; i += some) {
+        In together[some];
+        for (int j = 0; j < some; ++j) {
           together[j] = *reinterpret_cast<const In*>(data + (i + j) * stride);
         }
-        step_block<few>(together, lane);
+        step_block<some>(together, lane);
+      }
+      for (int j = 0; j < some && i + j < n; ++j) {
+        lane[j] = op_.step(lane[j], load<In>(data + (i + j) * stride));
       }
     }
-    if (i < n) {
-      In rest[few] = {};
-      for (int64_t j = 0; i + j < n; ++j) {
-        rest[j] = *reinterpret_cast<const In*>(data + (i + j) * stride);
-      }
-      step_rest(rest, n - i, lane);
-    }
-    fold_lanes<few, 1>(op_, lane);
+    fold_lanes<some, 1>(op_, lane);
     return op_.widen(lane[0]);
   }
 
-  // Reduced positions [begin, end) of the result whose first element is `base`.
-  Acc range(const char* base, int64_t begin, int64_t end) const {
-    if (r_.reduced_dims <= 1 && end - begin <= leaf) {
-      const int64_t stride = r_.reduced_dims ? r_.reduced_in[0] : sizeof(In);
-      return segment(base + begin * stride, stride, end - begin);
-    }
-    LeafTree<Op> tree(op_);
-    Acc partial{};
-    int64_t pending = 0;  // elements in `partial`
-    for_each_reduced_row(base, begin, end, [&](const char* row, int64_t n) {
-      const int64_t stride = r_.reduced_in[0];
-      for (int64_t i = 0; i < n; i += leaf) {
-        const int64_t m = std::min(leaf, n - i);
-        const Acc value = segment(row + i * stride, stride, m);
-        partial = pending ? op_.merge(partial, value) : value;
-        pending += m;
-        if (pending >= leaf / 4) {
-          tree.add(partial);
-          pending = 0;
-        }
-      }
-    });
-    if (pending) tree.add(partial);
-    return tree.total();
-  }
-
-  // Calls body(data, n) for runs along the innermost reduced dimension.
-  template <class Body>
-  void for_each_reduced_row(const char* base, int64_t begin, int64_t end, const Body& body) const {
-    if (begin >= end) return;
-    int64_t index[max_dims];
-    int64_t rest = begin;
-    for (int d = 0; d < r_.reduced_dims; ++d) {
-      index[d] = rest % r_.reduced_sizes[d];
-      rest /= r_.reduced_sizes[d];
-      base += index[d] * r_.reduced_in[d];
-    }
-    while (begin < end) {
-      const int64_t n = std::min(r_.reduced_sizes[0] - index[0], end - begin);
-      body(base, n);
-      begin += n;
-      base -= index[0] * r_.reduced_in[0];
-      index[0] = 0;
-      for (int d = 1; d < r_.reduced_dims; ++d) {
-        base += r_.reduced_in[d];
-        if (++index[d] < r_.reduced_sizes[d]) break;
-        base -= r_.reduced_sizes[d] * r_.reduced_in[d];
-        index[d] = 0;
-      }
-    }
-  }
-
-  // How many pieces a result is cut into, so that few large results still keep all threads busy.
-  static int64_t pieces(int64_t tasks, int64_t elements, int64_t most) {
-    if (tasks >= 16 || elements < 2 * piece) return 1;
-    return std::min((elements + piece - 1) / piece, most);
-  }
-
-  // One result after the other, each along its reduced dimensions.
-  void run_rows() const {
-    const int64_t cuts = pieces(r_.outputs, r_.count, r_.count);
-    if (cuts == 1) {
-      const int64_t grain = std::max<int64_t>(1, default_grain / std::max<int64_t>(r_.count, 1));
-      parallel_for(0, r_.outputs, grain, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-          const Place at = place(i, 0);
-          store(at.out, range(r_.in + at.in, 0, r_.count));
-        }
-      });
-      return;
-    }
-    const int64_t share = (r_.count + cuts - 1) / cuts;
-    const auto partial = std::make_unique<Acc[]>(r_.outputs * cuts);
-    parallel_for(0, r_.outputs * cuts, 1, [&](int64_t first, int64_t last) {
-      for (int64_t task = first; task < last; ++task) {
-        const int64_t begin = task % cuts * share;
-        partial[task] = range(r_.in + place(task / cuts, 0).in, std::min(begin, r_.count),
-                              std::min(begin + share, r_.count));
-      }
-    });
-    for (int64_t i = 0; i < r_.outputs; ++i) {
-      LeafTree<Op> tree(op_);
-      for (int64_t k = 0; k < cuts; ++k) tree.add(partial[i * cuts + k]);
-      store(place(i, 0).out, tree.total());
-    }
-  }
-
-  // Columns [0, n) over reduced positions [begin, end).
-  void gather_columns(ColumnGatherer<In, Op>& gatherer, const char* base, int64_t n, int64_t begin,
-                      int64_t end, Acc* total) const {
-    gatherer.start(op_, n);
-    for_each_reduced_row(base, begin, end, [&](const char* row, int64_t m) {
-      for (int64_t i = 0; i < m; ++i) gatherer.add_row(op_, row + i * r_.reduced_in[0]);
-    });
-    gatherer.finish(op_, total);
-  }
-  // The same for adjacent narrow rows: many are taken as one wide row, which is folded in the end.
-  void gather_adjacent(ColumnGatherer<In, Op>& gatherer, const char* base, int64_t n, int64_t begin,
-                       int64_t end, Acc* total) const {
-    const int64_t fold = narrow / n, stride = n * static_cast<int64_t>(sizeof(In));
-    const int64_t wide_end = begin + (end - begin) / fold * fold;
-    Acc wide[narrow];
-    gatherer.start(op_, fold * n);
-    for (int64_t i = begin; i < wide_end; i += fold) gatherer.add_row(op_, base + i * stride);
-    gatherer.finish(op_, wide);
-    gather_columns(gatherer, base, n, wide_end, end, total);
-    for (int64_t i = 0; i < fold * n; ++i) total[i % n] = op_.merge(total[i % n], wide[i]);
-  }
-
-  void run_columns() const {
-    const int64_t row = r_.kept_sizes[0];
-    const int64_t blocks = (row + width - 1) / width;
-    const int64_t tasks = r_.outputs / row * blocks;
-    const int64_t size = r_.count * std::min(row, width);  // elements of a task
-    const int64_t cuts = pieces(tasks, size, std::min<int64_t>(r_.count, 16));
-    const auto partial = cuts > 1 ? std::make_unique<Acc[]>(r_.outputs * cuts) : nullptr;
-    const int64_t grain =
-        cuts > 1 ? 1 : std::max<int64_t>(1, default_grain / std::max<int64_t>(size, 1));
-    parallel_for(0, tasks * cuts, grain, [&](int64_t first, int64_t last) {
-      Lane few_lanes[narrow];
-      Acc few_sums[4 * narrow];
-      const bool many = row > narrow;
-      const std::unique_ptr<Lane[]> many_lanes(many ? new Lane[width] : nullptr);
-      const std::unique_ptr<Acc[]> many_sums(many ? new Acc[4 * width] : nullptr);
-      Acc* sums = many ? many_sums.get() : few_sums;
-      const int64_t room = many ? width : narrow;
-      ColumnGatherer<In, Op> gatherer(many ? many_lanes.get() : few_lanes, sums + room, room);
-      run_column_tasks(gatherer, sums, partial.get(), cuts, first, last);
-    });
-    if (cuts == 1) return;
-    for (int64_t i = 0; i < r_.outputs; ++i) {
-      LeafTree<Op> tree(op_);
-      for (int64_t k = 0; k < cuts; ++k) tree.add(partial[k * r_.outputs + i]);
-      store(place(i, 0).out, tree.total());
-    }
-  }
-
-  void run_column_tasks(ColumnGatherer<In, Op>& gatherer, Acc* total, Acc* partial, int64_t cuts,
-                        int64_t first, int64_t last) const {
-    const int64_t row = r_.kept_sizes[0], blocks = (row + width - 1) / width;
-    const int64_t share = (r_.count + cuts - 1) / cuts;
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t task = i / cuts, begin = std::min(i % cuts * share, r_.count);
-      const int64_t end = std::min(begin + share, r_.count);
-      const int64_t column = task % blocks * width, n = std::min(width, row - column);
-      const Place at = place(task / blocks, 1);
-      const char* base = r_.in + at.in + column * sizeof(In);
-      if (rows_are_adjacent() && end - begin >= narrow) {
-        gather_adjacent(gatherer, base, n, begin, end, total);
-      } else {
-        gather_columns(gatherer, base, n, begin, end, total);
-      }
-      if (cuts == 1) {
-        for (int64_t j = 0; j < n; ++j) store(at.out + (column + j) * r_.kept_out[0], total[j]);
-      } else {
-        std::copy_n(total, n, &partial[i % cuts * r_.outputs + task / blocks * row + column]);
-      }
-    }
-  }
-
-  const Reduction& r_;
-  const Op& op_;
+  const Op op_;
 };
 
 template <class In, class Out, class Op>
 void reduce(const Reduction& r, const Op& op) {
-  Reducer<In, Out, Op>(r, op).run();
+  const TypedGatherer<In, Out, Op> gatherer(op);
+  if (r.outputs == 1 && r.kept_dims == 0 && r.reduced_dims == 1 && r.count <= gatherer.leaf) {
+    gatherer.reduce_one(r);
+  } else {
+    run_reduction(r, gatherer);
+  }
 }
 
 // Narrow integers are gathered in 32 bits for as long as a leaf or 64 rows cannot overflow them.

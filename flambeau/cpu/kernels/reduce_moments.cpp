@@ -2,6 +2,7 @@
 // double precision.
 #include <cmath>
 
+#include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/reduce_loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {

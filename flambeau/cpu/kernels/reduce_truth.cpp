@@ -1,64 +1,85 @@
-// CPU kernels of any, all and count_nonzero.
+// CPU kernels of any, all and count_nonzero. An element is true if any of its bits is set, but for
+// the signs of its parts: minus zero is false. So all dtypes are read as unsigned integers.
 #include "flambeau/cpu/kernels/reduce_loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
-// A flag as wide as the element, so that comparing and gathering use registers alike.
-template <class In>
-using FlagLane =
-    std::conditional_t<sizeof(In) == 1, uint8_t,
-                       std::conditional_t<sizeof(In) == 2, uint16_t,
-                                          std::conditional_t<sizeof(In) == 4, uint32_t, uint64_t>>>;
-
-template <class In>
+template <class U>
 struct Any {
-  using Lane = FlagLane<In>;
-  using Acc = Lane;
+  using Lane = U;
+  using Acc = U;
+  U bits;
   static Lane start() { return 0; }
-  static Lane step(Lane a, ComputeType<In> x) { return a | static_cast<Lane>(math::truth(x)); }
+  Lane step(Lane a, U x) const { return a | (x & bits); }
   static Lane join(Lane a, Lane b) { return a | b; }
   static Acc widen(Lane a) { return a; }
   static Acc merge(Acc a, Acc b) { return a | b; }
   static bool finish(Acc a) { return a != 0; }
 };
 
-template <class In>
+template <class U>
 struct All {
-  using Lane = FlagLane<In>;
-  using Acc = Lane;
+  using Lane = U;
+  using Acc = U;
+  U bits;
   static Lane start() { return 1; }
-  static Lane step(Lane a, ComputeType<In> x) { return a & static_cast<Lane>(math::truth(x)); }
+  Lane step(Lane a, U x) const { return a & static_cast<Lane>((x & bits) != 0); }
   static Lane join(Lane a, Lane b) { return a & b; }
   static Acc widen(Lane a) { return a; }
   static Acc merge(Acc a, Acc b) { return a & b; }
   static bool finish(Acc a) { return a != 0; }
 };
 
-template <class In>
-using CountLane = std::conditional_t<sizeof(In) <= 4, int32_t, int64_t>;
-template <class In>
-struct CountNonzero : Adding<CountNonzero<In>, CountLane<In>, int64_t> {
-  static CountLane<In> value(ComputeType<In> x) { return math::truth(x); }
+template <class U>
+using CountLane = std::conditional_t<sizeof(U) <= 4, int32_t, int64_t>;
+template <class U>
+struct CountNonzero : Adding<CountNonzero<U>, CountLane<U>, int64_t> {
+  U bits;
+  explicit CountNonzero(U counted) : bits(counted) {}
+  CountLane<U> value(U x) const { return (x & bits) != 0; }
 };
 
-template <template <class> class Op, class Out>
+// The largest elements have no integer of their size.
+template <class C>
+struct AnyComplex : Any<uint8_t> {
+  static Lane step(Lane a, C x) { return a | static_cast<Lane>(math::truth(x)); }
+};
+template <class C>
+struct AllComplex : All<uint8_t> {
+  static Lane step(Lane a, C x) { return a & static_cast<Lane>(math::truth(x)); }
+};
+template <class C>
+struct CountComplex : Adding<CountComplex<C>, int64_t> {
+  static int64_t value(C x) { return math::truth(x); }
+};
+
+template <template <class> class Op, template <class> class ComplexOp, class Out>
 void truth_kernel(const char* name, const Reduction& r) {
+  const auto as = [&]<class U>(U bits) { reduce<U, Out>(r, Op<U>{bits}); };
   dispatch<dtypes::All>(name, r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    // Signs do not matter, so signed integers share the code of unsigned ones.
-    if constexpr (std::is_integral_v<T>) {
-      using U = FlagLane<T>;
-      reduce<U, Out>(r, Op<U>());
+    constexpr bool has_sign = !std::is_integral_v<T>;
+    if constexpr (std::is_same_v<T, std::complex<double>>) {
+      reduce<T, Out>(r, ComplexOp<T>());
+    } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+      as(UINT64_C(0x7fffffff7fffffff));
+    } else if constexpr (sizeof(T) == 1) {
+      as(uint8_t{0xff});
+    } else if constexpr (sizeof(T) == 2) {
+      as(static_cast<uint16_t>(has_sign ? 0x7fff : 0xffff));
+    } else if constexpr (sizeof(T) == 4) {
+      as(has_sign ? UINT32_C(0x7fffffff) : UINT32_C(0xffffffff));
     } else {
-      reduce<T, Out>(r, Op<T>());
+      as(has_sign ? UINT64_C(0x7fffffffffffffff) : UINT64_C(0xffffffffffffffff));
     }
   });
 }
-KERNEL_FOR(any, [](const Reduction& r) { truth_kernel<Any, bool>("any", r); })
-KERNEL_FOR(all, [](const Reduction& r) { truth_kernel<All, bool>("all", r); })
-KERNEL_FOR(count_nonzero,
-           [](const Reduction& r) { truth_kernel<CountNonzero, int64_t>("count_nonzero", r); })
+KERNEL_FOR(any, [](const Reduction& r) { truth_kernel<Any, AnyComplex, bool>("any", r); })
+KERNEL_FOR(all, [](const Reduction& r) { truth_kernel<All, AllComplex, bool>("all", r); })
+KERNEL_FOR(count_nonzero, [](const Reduction& r) {
+  truth_kernel<CountNonzero, CountComplex, int64_t>("count_nonzero", r);
+})
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -34,12 +34,15 @@ void scan(const Tensor& input, const Tensor& out, int64_t dim, bool reverse, Car
   const auto index = [&](int64_t i) { return reverse ? shape.size - 1 - i : i; };
   for_each_slice(
       shape, 2,
-      [&](int64_t at) {
-        A carried = start;
-        for (int64_t i = 0; i < shape.size; ++i) {
-          const int64_t k = at + index(i);
-          carried = f(carried, static_cast<A>(static_cast<ComputeType<T>>(x[k])));
-          y[k] = narrow<T>(carried);
+      [&](int64_t at, int64_t rows) {
+        const int64_t step = reverse ? -1 : 1;
+        for (int64_t row = 0; row < rows; ++row, at += shape.size) {
+          A carried = start;
+          int64_t k = at + index(0);
+          for (int64_t i = 0; i < shape.size; ++i, k += step) {
+            carried = f(carried, static_cast<A>(static_cast<ComputeType<T>>(x[k])));
+            y[k] = narrow<T>(carried);
+          }
         }
       },
       [&](int64_t at, int64_t n) {
@@ -123,7 +126,10 @@ void logcumsumexp_backward_kernel(const Tensor& grad, const Tensor& input, const
       logcumsumexp_backward_slice(grad.data<T>() + at, input.data<T>() + at, output.data<T>() + at,
                                   out.data<T>() + at, s.size, s.inner);
     };
-    for_each_slice(s, 16, slice, [&](int64_t at, int64_t n) {
+    const auto rows = [&](int64_t at, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) slice(at + i * s.size);
+    };
+    for_each_slice(s, 16, rows, [&](int64_t at, int64_t n) {
       for (int64_t j = 0; j < n; ++j) slice(at + j);
     });
   });
@@ -155,7 +161,10 @@ void scan_index(const char* name, const Tensor& input, const Tensor& values, con
       scan_index_slice(input.data<T>() + at, values.data<T>() + at, indices.data<int64_t>() + at,
                        s.size, s.inner, better);
     };
-    for_each_slice(s, 2, slice, [&](int64_t at, int64_t n) {
+    const auto rows = [&](int64_t at, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) slice(at + i * s.size);
+    };
+    for_each_slice(s, 2, rows, [&](int64_t at, int64_t n) {
       for (int64_t j = 0; j < n; ++j) slice(at + j);
     });
   });

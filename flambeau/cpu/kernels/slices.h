@@ -22,16 +22,16 @@ struct SliceShape {
 
 constexpr int64_t column_block = 512;
 
-// Calls rows(offset) where inner is one, else columns(offset, n) with n <= column_block columns,
-// over the whole tensor and in parallel. `cost` says how many plain adds an element is worth.
+// Calls rows(offset, n) for n rows where inner is one, else columns(offset, n) for n neighbouring
+// columns, at most column_block, over the whole tensor and in parallel. `cost` says how many plain
+// adds an element is worth.
 template <class Rows, class Columns>
 void for_each_slice(const SliceShape& s, int cost, const Rows& rows, const Columns& columns) {
   if (s.outer == 0 || s.size == 0 || s.inner == 0) return;
   const int64_t grain = std::max<int64_t>(1, default_grain / cost / s.size);
   if (s.inner == 1) {
-    parallel_for(0, s.outer, grain, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) rows(i * s.size);
-    });
+    parallel_for(0, s.outer, grain,
+                 [&](int64_t first, int64_t last) { rows(first * s.size, last - first); });
     return;
   }
   const int64_t blocks = (s.inner + column_block - 1) / column_block;

@@ -1,7 +1,10 @@
 // CPU kernels of softmax and log_softmax and their gradients. Along the last dimension a row stays
 // in cache while it is read twice or three times; along another one, a block of columns does.
+#include <bit>
 #include <limits>
+#include <memory>
 
+#include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/slices.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/softmax.h"
@@ -14,6 +17,34 @@ template <class C>
 constexpr int one = 64 / sizeof(C);
 template <class C>
 constexpr int four = 256 / sizeof(C);
+
+// e**x for x <= 0, NaN and minus infinity: all that softmax asks for. In double precision by a
+// Taylor polynomial on |r| <= ln 2 / 2, which a loop turns into vector code; what would be
+// subnormal is zero.
+inline float exp_below(float x) { return math::exp(x); }
+inline double exp_below(double x) {
+  constexpr double least = -708.0, shift = 6755399441055744.0;  // 1.5 * 2**52
+  const double clamped = x < least ? least : x;
+  const double n = __builtin_rint(clamped * 1.4426950408889634074);
+  const double r = (clamped - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+  double p = 1.0 / 6227020800.0;
+  p = p * r + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r * r + r + 1.0;
+  // Adding the shift leaves the integer n in the low bits.
+  const uint64_t exponent = std::bit_cast<uint64_t>(n + shift) + 1023;
+  const double power = std::bit_cast<double>(exponent << 52);
+  return x < least ? 0.0 : p * power;
+}
 
 template <int N, class C>
 inline C fold_sum(C* lane) {
@@ -62,19 +93,18 @@ ComputeType<T> row_max(const T* x, int64_t n) {
 }
 
 // Adds exp(x - most) to the lanes, and leaves it in `out` if Keep.
-template <int N, bool Keep, class T, class C, class Out>
-inline void exp_block(const T* x, C most, Out* out, C* lane) {
+template <int N, bool Keep, class C>
+inline void exp_block(const C* x, C most, C* out, C* lane) {
   C v[N];
-  for (int j = 0; j < N; ++j) v[j] = math::exp(static_cast<C>(x[j]) - most);
+  for (int j = 0; j < N; ++j) v[j] = exp_below(x[j] - most);
   for (int j = 0; j < N; ++j) lane[j] += v[j];
   if constexpr (Keep) {
-    for (int j = 0; j < N; ++j) out[j] = static_cast<Out>(v[j]);
+    for (int j = 0; j < N; ++j) out[j] = v[j];
   }
 }
 
-template <bool Keep, class T>
-ComputeType<T> row_exp_sum(const T* x, int64_t n, ComputeType<T> most, T* out) {
-  using C = ComputeType<T>;
+template <bool Keep, class C>
+C row_exp_sum(const C* x, int64_t n, C most, C* out) {
   C lane[four<C>] = {};
   int64_t i = 0;
   for (; i + four<C> <= n; i += four<C>) exp_block<four<C>, Keep>(x + i, most, out + i, lane);
@@ -82,88 +112,191 @@ ComputeType<T> row_exp_sum(const T* x, int64_t n, ComputeType<T> most, T* out) {
   if (i < n) {
     C rest[one<C>];
     std::fill_n(rest, one<C>, -std::numeric_limits<C>::infinity());
-    for (int64_t j = 0; i + j < n; ++j) rest[j] = static_cast<C>(x[i + j]);
+    for (int64_t j = 0; i + j < n; ++j) rest[j] = x[i + j];
     exp_block<one<C>, true>(rest, most, rest, lane);
     if constexpr (Keep) {
-      for (int64_t j = 0; i + j < n; ++j) out[i + j] = static_cast<T>(rest[j]);
+      for (int64_t j = 0; i + j < n; ++j) out[i + j] = rest[j];
     }
   }
   return n < four<C> ? fold_sum<one<C>>(lane) : fold_sum<four<C>>(lane);
 }
 
-// A row that fits a register is loaded once.
-template <class T, bool Log>
-void softmax_short_row(const T* x, T* out, int64_t n) {
-  using C = ComputeType<T>;
-  constexpr C lowest = -std::numeric_limits<C>::infinity();
-  C row[one<C>], v[one<C>], lane[one<C>];
-  std::fill_n(row, one<C>, lowest);
-  for (int64_t j = 0; j < n; ++j) row[j] = static_cast<C>(x[j]);
-  C most = row[0];
-  for (int64_t j = 1; j < n; ++j) most = row[j] > most ? row[j] : most;
-  for (int j = 0; j < one<C>; ++j) lane[j] = v[j] = math::exp(row[j] - most);
-  const C total = fold_sum<one<C>>(lane);
-  if constexpr (Log) {
-    const C shift = std::log(total);
-    for (int64_t j = 0; j < n; ++j) out[j] = static_cast<T>(row[j] - most - shift);
-  } else {
-    const C scale = C(1) / total;
-    for (int64_t j = 0; j < n; ++j) out[j] = static_cast<T>(v[j] * scale);
-  }
-}
-
-template <class T, bool Log>
-void softmax_row(const T* x, T* out, int64_t n) {
-  using C = ComputeType<T>;
-  if (n <= one<C>) return softmax_short_row<T, Log>(x, out, n);
+template <bool Log, class C>
+void softmax_row(const C* x, C* out, int64_t n) {
   const C most = row_max(x, n);
-  // Half precision would lose digits by storing exponentials before they are scaled.
-  constexpr bool keep = !Log && !is_reduced_type<T>;
-  const C total = row_exp_sum<keep>(x, n, most, out);
+  const C total = row_exp_sum<!Log>(x, n, most, out);
   if constexpr (Log) {
     const C log_total = std::log(total);
-    IVDEP for (int64_t i = 0; i < n; ++i) {
-      out[i] = static_cast<T>(static_cast<C>(x[i]) - most - log_total);
-    }
-  } else if constexpr (keep) {
-    const C scale = C(1) / total;
-    IVDEP for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+    IVDEP for (int64_t i = 0; i < n; ++i) out[i] = x[i] - most - log_total;
   } else {
     const C scale = C(1) / total;
-    IVDEP for (int64_t i = 0; i < n; ++i) {
-      out[i] = static_cast<T>(math::exp(static_cast<C>(x[i]) - most) * scale);
-    }
+    IVDEP for (int64_t i = 0; i < n; ++i) out[i] *= scale;
   }
 }
 
-// A block of columns, rows `stride` apart.
-template <class T, bool Log>
-void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
+// As many rows of at most `short_row` elements as a register has lanes, one in each; or, unless
+// Full, only the first `some` of them.
+constexpr int64_t short_row = 64;
+template <bool Log, bool Full, class T>
+void softmax_short_rows(const T* x, T* out, int64_t n, int64_t some) {
   using C = ComputeType<T>;
-  C most[column_block], total[column_block];
+  constexpr int rows = one<C>;
+  const int64_t taken = Full ? rows : some;
+  C v[short_row][rows], most[rows], total[rows] = {};
+  std::fill_n(most, rows, -std::numeric_limits<C>::infinity());
+  for (int64_t k = 0; k < n; ++k) {
+    if constexpr (!Full) std::fill_n(v[k], rows, C(0));
+    for (int64_t j = 0; j < taken; ++j) v[k][j] = static_cast<C>(x[j * n + k]);
+    for (int j = 0; j < rows; ++j) most[j] = v[k][j] > most[j] ? v[k][j] : most[j];
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    C e[rows];
+    for (int j = 0; j < rows; ++j) v[k][j] -= most[j];
+    for (int j = 0; j < rows; ++j) e[j] = exp_below(v[k][j]);
+    for (int j = 0; j < rows; ++j) total[j] += e[j];
+    if constexpr (!Log) {
+      for (int j = 0; j < rows; ++j) v[k][j] = e[j];
+    }
+  }
+  for (int j = 0; j < rows; ++j) total[j] = Log ? std::log(total[j]) : C(1) / total[j];
+  for (int64_t k = 0; k < n; ++k) {
+    for (int j = 0; j < rows; ++j) v[k][j] = Log ? v[k][j] - total[j] : v[k][j] * total[j];
+    for (int64_t j = 0; j < taken; ++j) out[j * n + k] = static_cast<T>(v[k][j]);
+  }
+}
+
+template <class T>
+void load_row(const T* x, ComputeType<T>* out, int64_t n) {
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) load_block<32>(x + i, out + i);
+  for (; i < n; ++i) out[i] = static_cast<ComputeType<T>>(x[i]);
+}
+template <class T>
+void store_row(const ComputeType<T>* values, T* out, int64_t n) {
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) store_block<32>(values + i, out + i);
+  for (; i < n; ++i) out[i] = static_cast<T>(values[i]);
+}
+
+template <bool Log, class T>
+void softmax_rows(const T* x, T* out, int64_t rows, int64_t n) {
+  using C = ComputeType<T>;
+  int64_t i = 0;
+  if (n <= short_row) {
+    for (; i + one<C> <= rows; i += one<C>) {
+      softmax_short_rows<Log, true>(x + i * n, out + i * n, n, one<C>);
+    }
+    if (i + 1 < rows) {
+      return softmax_short_rows<Log, false>(x + i * n, out + i * n, n, rows - i);
+    }
+  }
+  if constexpr (is_reduced_type<T>) {
+    const std::unique_ptr<C[]> row(i < rows ? new C[n] : nullptr);
+    for (; i < rows; ++i) {
+      load_row(x + i * n, row.get(), n);
+      softmax_row<Log>(row.get(), row.get(), n);
+      store_row(row.get(), out + i * n, n);
+    }
+  } else {
+    for (; i < rows; ++i) softmax_row<Log>(x + i * n, out + i * n, n);
+  }
+}
+
+// Of a block of columns, rows `stride` apart: the largest elements, and the sums of exponentials.
+template <class T>
+void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, ComputeType<T>* most,
+                     ComputeType<T>* total) {
+  using C = ComputeType<T>;
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
   for (int64_t i = 0; i < size; ++i) {
     const T* row = x + i * stride;
     IVDEP for (int64_t j = 0; j < n; ++j) {
-      most[j] = math::maximum(most[j], static_cast<C>(row[j]));
+      const C v = static_cast<C>(row[j]);
+      most[j] = v > most[j] ? v : most[j];
     }
   }
   for (int64_t i = 0; i < size; ++i) {
     const T* row = x + i * stride;
     IVDEP for (int64_t j = 0; j < n; ++j) {
-      total[j] += math::exp(static_cast<C>(row[j]) - most[j]);
+      total[j] += exp_below(static_cast<C>(row[j]) - most[j]);
     }
   }
+}
+
+template <class T, bool Log>
+void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
+  using C = ComputeType<T>;
+  C most[column_block], total[column_block];
+  exp_sum_columns(x, size, stride, n, most, total);
   for (int64_t j = 0; j < n; ++j) total[j] = Log ? std::log(total[j]) : C(1) / total[j];
   for (int64_t i = 0; i < size; ++i) {
     const T* row = x + i * stride;
     T* to = out + i * stride;
     IVDEP for (int64_t j = 0; j < n; ++j) {
       const C v = static_cast<C>(row[j]) - most[j];
-      to[j] = static_cast<T>(Log ? v - total[j] : math::exp(v) * total[j]);
+      to[j] = static_cast<T>(Log ? v - total[j] : exp_below(v) * total[j]);
     }
   }
 }
+
+// An infinite maximum is the result itself, unless there is a NaN beside it.
+template <class T, class C>
+C finish_logsumexp(C most, C total, const T* x, int64_t size, int64_t stride) {
+  if (!std::isinf(most)) return std::log(total) + most;
+  for (int64_t i = 0; i < size; ++i) {
+    const C v = static_cast<C>(x[i * stride]);
+    if (v != v) return v;
+  }
+  return most;
+}
+
+template <class T>
+void logsumexp_rows(const T* x, T* out, int64_t rows, int64_t n) {
+  using C = ComputeType<T>;
+  const std::unique_ptr<C[]> scratch(is_reduced_type<T> ? new C[n] : nullptr);
+  for (int64_t i = 0; i < rows; ++i, x += n) {
+    const C* row;
+    if constexpr (is_reduced_type<T>) {
+      load_row(x, scratch.get(), n);
+      row = scratch.get();
+    } else {
+      row = x;
+    }
+    const C most = row_max(row, n);
+    const C total = row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr));
+    out[i] = static_cast<T>(finish_logsumexp(most, total, row, n, 1));
+  }
+}
+
+template <class T>
+void logsumexp_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
+  using C = ComputeType<T>;
+  C most[column_block], total[column_block];
+  exp_sum_columns(x, size, stride, n, most, total);
+  for (int64_t j = 0; j < n; ++j) {
+    out[j] = static_cast<T>(finish_logsumexp(most[j], total[j], x + j, size, stride));
+  }
+}
+
+void logsumexp_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
+  const SliceShape shape(input, dim);
+  dispatch<dtypes::Floating>("logsumexp", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = input.data<T>();
+    T* y = out.data<T>();
+    for_each_slice(
+        shape, 8,
+        [&](int64_t at, int64_t rows) {
+          logsumexp_rows(x + at, y + at / shape.size, rows, shape.size);
+        },
+        [&](int64_t at, int64_t n) {
+          const int64_t row = shape.size * shape.inner;
+          T* to = y + at / row * shape.inner + at % row;
+          logsumexp_columns(x + at, to, shape.size, shape.inner, n);
+        });
+  });
+}
+KERNEL_FOR(logsumexp, logsumexp_kernel)
 
 template <bool Log>
 void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
@@ -173,7 +306,8 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
     const T* x = input.data<T>();
     T* y = out.data<T>();
     for_each_slice(
-        shape, 8, [&](int64_t at) { softmax_row<T, Log>(x + at, y + at, shape.size); },
+        shape, 8,
+        [&](int64_t at, int64_t rows) { softmax_rows<Log>(x + at, y + at, rows, shape.size); },
         [&](int64_t at, int64_t n) {
           softmax_columns<T, Log>(x + at, y + at, shape.size, shape.inner, n);
         });
@@ -189,7 +323,7 @@ inline C share(C g, C y) {
 }
 template <bool Log, class C>
 inline C gradient(C g, C y, C total) {
-  return Log ? g - math::exp(y) * total : y * (g - total);
+  return Log ? g - exp_below(y) * total : y * (g - total);
 }
 
 template <class T, bool Log>
@@ -237,7 +371,12 @@ void softmax_backward_kernel(const Tensor& grad, const Tensor& output, const Ten
     const T *g = grad.data<T>(), *y = output.data<T>();
     T* to = out.data<T>();
     for_each_slice(
-        shape, 8, [&](int64_t at) { backward_row<T, Log>(g + at, y + at, to + at, shape.size); },
+        shape, 8,
+        [&](int64_t at, int64_t rows) {
+          for (int64_t i = 0; i < rows; ++i, at += shape.size) {
+            backward_row<T, Log>(g + at, y + at, to + at, shape.size);
+          }
+        },
         [&](int64_t at, int64_t n) {
           backward_columns<T, Log>(g + at, y + at, to + at, shape.size, shape.inner, n);
         });

@@ -1,0 +1,45 @@
+// Moving short runs of elements between memory and the type that they are computed in. GCC turns
+// such loops into vector code by itself, except for half precision, which needs its instructions
+// named.
+#pragma once
+
+#include <immintrin.h>
+
+#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/tensor/dtype.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+
+// The same address, of which the compiler knows nothing. GCC 12 turns a loop over integer blocks
+// into AVX-512 code that loses elements of the last ones when it sees how the addresses proceed.
+template <class T>
+inline const T* opaque(const T* address) {
+  asm("" : "+r"(address));
+  return address;
+}
+
+template <int N, class T>
+inline void load_block(const T* x, ComputeType<T>* out) {
+  if constexpr (std::is_same_v<T, Half> && N % 8 == 0) {
+    for (int j = 0; j < N; j += 8) {
+      const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + j));
+      _mm256_storeu_ps(out + j, _mm256_cvtph_ps(bits));
+    }
+  } else {
+    for (int j = 0; j < N; ++j) out[j] = static_cast<ComputeType<T>>(x[j]);
+  }
+}
+
+template <int N, class T>
+inline void store_block(const ComputeType<T>* values, T* out) {
+  if constexpr (std::is_same_v<T, Half> && N % 8 == 0) {
+    for (int j = 0; j < N; j += 8) {
+      const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(values + j), _MM_FROUND_TO_NEAREST_INT);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + j), bits);
+    }
+  } else {
+    for (int j = 0; j < N; ++j) out[j] = static_cast<T>(values[j]);
+  }
+}
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE
