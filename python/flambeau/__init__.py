@@ -55,6 +55,7 @@ from flambeau.torch_version import __version__  # noqa: E402
 # Names whose packages are not loaded at once.
 _HOMES = {"save": "serialization", "load": "serialization", "compile": "compiler", "vmap": "func"}
 _HOMES.update(dict.fromkeys(("pca_lowrank", "svd_lowrank"), "_lowrank"))
+_HOMES.update(dict.fromkeys(("istft", "stft"), "_stft"))
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (

@@ -350,13 +350,13 @@ def record_stream(self: Tensor, s: Any) -> None:
     _C._cuda_record_stream(self, s._raw)
 
 
-def _from_linalg_utils(name: str) -> Callable[..., Any]:
-    """A method for an old name of linear algebra; most say what to use instead."""
+def _from_function(name: str) -> Callable[..., Any]:
+    """A method that is a function of a module which is loaded when it is first called."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from flambeau import _linalg_utils
+        import flambeau
 
-        return getattr(_linalg_utils, name)(self, *args, **kwargs)
+        return getattr(flambeau, name)(self, *args, **kwargs)
 
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
@@ -376,7 +376,7 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     is_conj,
     resolve_conj,
     to_dense,
-    *map(_from_linalg_utils, ("cholesky", "eig", "lstsq", "lu", "qr", "solve", "symeig")),
+    *map(_from_function, "cholesky eig lstsq lu qr solve symeig stft istft".split()),
     is_same_size,
     is_set_to,
     apply_,

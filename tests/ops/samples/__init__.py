@@ -4,6 +4,7 @@ from . import (  # noqa: F401  (importing a family declares its entries)
     binary,
     comparison,
     creation,
+    fft,
     images,
     indexing,
     joining,

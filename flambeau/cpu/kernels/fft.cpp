@@ -1,0 +1,320 @@
+// Fourier transforms along a dimension: lines are gathered, a few at a time, into the layout of
+// Plan, transformed and stored. Blocks of lines run in parallel.
+#include <complex>
+
+#include "flambeau/base/parallel.h"
+#include "flambeau/cpu/kernels/fft_plan.h"
+#include "flambeau/kernels/fft.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+constexpr DTypeSet real_dtypes = DType::float32 | DType::float64;
+
+// The lines of a tensor along a dimension, by number: all other dimensions in order.
+struct LineOffsets {
+  Dims sizes, strides;
+  int64_t step;  // along the line
+
+  LineOffsets(const Tensor& t, int64_t dim) : step(t.strides()[dim]) {
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      if (d == dim) continue;
+      sizes.push_back(t.sizes()[d]);
+      strides.push_back(t.strides()[d]);
+    }
+  }
+  [[nodiscard]] int64_t operator[](int64_t line) const {
+    int64_t offset = 0;
+    for (size_t d = sizes.size(); d-- > 0;) {
+      offset += line % sizes[d] * strides[d];
+      line /= sizes[d];
+    }
+    return offset;
+  }
+};
+
+// A few lines of a tensor.
+struct Block {
+  static constexpr int64_t most = 16;
+  int64_t offsets[most];
+  int64_t lines, step;
+  bool adjacent = true;  // neighbours in memory
+
+  Block(const LineOffsets& all, int64_t first, int64_t count) : lines(count), step(all.step) {
+    for (int64_t l = 0; l < count; ++l) {
+      offsets[l] = all[first + l];
+      adjacent = adjacent && offsets[l] == offsets[0] + l;
+    }
+  }
+};
+
+// Calls body(row, line, offset) for all elements, in the order of memory.
+template <class Body>
+inline void for_elements(const Block& b, int64_t rows, const Body& body) {
+  const int64_t lines = b.lines, step = b.step;
+  if (b.adjacent && lines > 1) {
+    const int64_t start = b.offsets[0];
+    for (int64_t i = 0; i < rows; ++i) {
+      IVDEP for (int64_t l = 0; l < lines; ++l) body(i * lines + l, start + i * step + l);
+    }
+  } else if (lines == 1 && step == 1) {
+    const int64_t start = b.offsets[0];
+    IVDEP for (int64_t i = 0; i < rows; ++i) body(i, start + i);
+  } else {
+    // A few rows at a time, so that their cache lines are still there for the next line.
+    constexpr int64_t chunk = 16;
+    for (int64_t begin = 0; begin < rows; begin += chunk) {
+      const int64_t end = std::min(rows, begin + chunk);
+      for (int64_t l = 0; l < lines; ++l) {
+        const int64_t start = b.offsets[l];
+        for (int64_t i = begin; i < end; ++i) body(i * lines + l, start + i * step);
+      }
+    }
+  }
+}
+
+// Calls body(place, offset of element 2 row, offset of element 2 row + 1) for all pairs.
+template <class Body>
+inline void for_pairs(const Block& b, int64_t rows, const Body& body) {
+  Block doubled = b;
+  doubled.step *= 2;
+  if (b.lines == 1 && b.step == 1) {
+    const int64_t start = b.offsets[0];
+    IVDEP for (int64_t i = 0; i < rows; ++i) body(i, start + 2 * i, start + 2 * i + 1);
+    return;
+  }
+  for_elements(doubled, rows,
+               [&](int64_t at, int64_t offset) { body(at, offset, offset + b.step); });
+}
+
+template <class T>
+void load_complex(const std::complex<T>* in, const Block& b, int64_t rows, T* re, T* im) {
+  const T* x = reinterpret_cast<const T*>(in);
+  for_elements(b, rows, [=](int64_t to, int64_t from) {
+    re[to] = x[2 * from];
+    im[to] = x[2 * from + 1];
+  });
+}
+template <class T>
+void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const T* re, const T* im,
+                   T scale) {
+  T* y = reinterpret_cast<T*>(out);
+  for_elements(b, rows, [=](int64_t from, int64_t to) {
+    y[2 * to] = re[from] * scale;
+    y[2 * to + 1] = im[from] * scale;
+  });
+}
+
+// As many lines at once as fill a vector register, fewer where the buffers would leave the cache.
+template <class T>
+int64_t lines_at_once(int64_t rows) {
+  int64_t lines = 64 / static_cast<int64_t>(sizeof(T));
+  while (lines > 1 && 4 * rows * lines * static_cast<int64_t>(sizeof(T)) > (1 << 20)) lines /= 2;
+  return lines;
+}
+
+// Calls body(first line, number of lines, buffers) for blocks of lines, in parallel.
+template <class T, class Body>
+void for_blocks(int64_t count, int64_t rows, bool single, const Body& body) {
+  const int64_t width = single ? 1 : lines_at_once<T>(rows);
+  const int64_t blocks = (count + width - 1) / width;
+  const int64_t grain = 8192 / std::max<int64_t>(rows * width, 1) + 1;
+  parallel_for(0, blocks, grain, [&](int64_t begin, int64_t end) {
+    // Not a power of two apart, or equal places of the buffers would share lines of the cache.
+    const int64_t size = rows * width + 5 * 64 / static_cast<int64_t>(sizeof(T));
+    const auto buffer = std::make_unique_for_overwrite<T[]>(4 * size);
+    for (int64_t k = begin; k < end; ++k) {
+      T* at = buffer.get();
+      Lines<T> x{at, at + size, at + 2 * size, at + 3 * size};
+      body(k * width, std::min(width, count - k * width), x);
+    }
+  });
+}
+
+template <class T>
+void complex_transform(const Tensor& input, const Tensor& out, int64_t dim, bool inverse, T scale) {
+  const int64_t n = input.sizes()[dim], count = input.numel() / n;
+  const auto plan = plan_for<Plan<T>>(n);
+  const LineOffsets from(input, dim), to(out, dim);
+  for_blocks<T>(
+      count, plan->rows(), from.step == 1 && plan->prefers_single_lines(),
+      [&](int64_t first, int64_t lines, Lines<T>& x) {
+        load_complex(input.data<std::complex<T>>(), Block(from, first, lines), n, x.re, x.im);
+        if (inverse) x.swap_parts();
+        plan->run(x, lines);
+        if (inverse) x.swap_parts();
+        store_complex(out.data<std::complex<T>>(), Block(to, first, lines), n, x.re, x.im, scale);
+      });
+}
+
+// The transform of n real numbers: of n / 2 pairs, or for odd n of n complex numbers.
+template <class T>
+struct RealPlan {
+  int64_t n;
+  std::shared_ptr<const Plan<T>> plan;
+  // e**(-2 pi i k / n) for k up to n / 4: what takes a transform of pairs to one of numbers.
+  std::vector<T> roots_re, roots_im;
+
+  explicit RealPlan(int64_t length)
+      : n(length), plan(plan_for<Plan<T>>(length % 2 == 0 ? length / 2 : length)) {
+    for (int64_t k = 0; k <= n / 4; ++k) {
+      const auto [re, im] = root_of_unity<T>(k, n);
+      roots_re.push_back(re);
+      roots_im.push_back(im);
+    }
+  }
+  [[nodiscard]] int64_t size() const { return n; }
+};
+
+// Calls body(place of row k, place of row h - k, root k) for all elements of the rows 1 .. h - 1,
+// each pair once.
+template <class T, class Body>
+inline void for_mirrored(int64_t h, int64_t lines, const RealPlan<T>& plan, const Body& body) {
+  const T *c = plan.roots_re.data(), *d = plan.roots_im.data();
+  if (lines == 1) {
+    IVDEP for (int64_t k = 1; k <= h / 2; ++k) body(k, h - k, c[k], d[k]);
+    return;
+  }
+  for (int64_t k = 1; k <= h / 2; ++k) {
+    IVDEP for (int64_t l = 0; l < lines; ++l) {
+      body(k * lines + l, (h - k) * lines + l, c[k], d[k]);
+    }
+  }
+}
+
+// From the transform z of pairs (x[2j] + i x[2j + 1]), of length h = n / 2, to that of x:
+// X[k] = (z[k] + conj z[h - k]) / 2 - i w**k (z[k] - conj z[h - k]) / 2.
+template <class T>
+void unpack_real(const Lines<T>& x, int64_t h, int64_t lines, const RealPlan<T>& plan) {
+  const T *re = x.re, *im = x.im;
+  T *yr = x.spare_re, *yi = x.spare_im;
+  for (int64_t l = 0; l < lines; ++l) {
+    yr[l] = re[l] + im[l], yi[l] = 0;
+    yr[h * lines + l] = re[l] - im[l], yi[h * lines + l] = 0;
+  }
+  for_mirrored(h, lines, plan, [=](int64_t a, int64_t b, T c, T d) {
+    const T er = (re[a] + re[b]) / 2, ei = (im[a] - im[b]) / 2;
+    const T fr = (im[a] + im[b]) / 2, fi = (re[b] - re[a]) / 2;  // -i (a - conj b) / 2
+    const T gr = fr * c - fi * d, gi = fr * d + fi * c;
+    yr[a] = er + gr, yi[a] = ei + gi;
+    yr[b] = er - gr, yi[b] = gi - ei;
+  });
+}
+
+template <class T>
+void real_transform(const Tensor& input, const Tensor& out, int64_t dim, T scale) {
+  const int64_t n = input.sizes()[dim], count = input.numel() / n, half = n / 2;
+  const bool even = n % 2 == 0;
+  const auto real_plan = plan_for<RealPlan<T>>(n);
+  const Plan<T>* plan = real_plan->plan.get();
+  const LineOffsets from(input, dim), to(out, dim);
+  for_blocks<T>(count, plan->rows() + 1, from.step == 1 && plan->prefers_single_lines(),
+                [&](int64_t first, int64_t lines, Lines<T>& x) {
+                  const T* in = input.data<T>();
+                  const Block source(from, first, lines);
+                  if (even) {
+                    for_pairs(source, half,
+                              [in, re = x.re, im = x.im](int64_t at, int64_t even_at, int64_t odd) {
+                                re[at] = in[even_at], im[at] = in[odd];
+                              });
+                    plan->run(x, lines);
+                    unpack_real(x, half, lines, *real_plan);
+                    x.swap_buffers();
+                  } else {
+                    for_elements(source, n, [re = x.re, in](int64_t at, int64_t offset) {
+                      re[at] = in[offset];
+                    });
+                    std::fill_n(x.im, n * lines, T(0));
+                    plan->run(x, lines);
+                  }
+                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), half + 1,
+                                x.re, x.im, scale);
+                });
+}
+
+// The way back of unpack_real: z[k] = (X[k] + conj X[h - k]) + i w**-k (X[k] - conj X[h - k]).
+template <class T>
+void pack_real(const Lines<T>& x, int64_t h, int64_t lines, const RealPlan<T>& plan) {
+  const T *re = x.re, *im = x.im;
+  T *zr = x.spare_re, *zi = x.spare_im;
+  for (int64_t l = 0; l < lines; ++l) {
+    zr[l] = re[l] + re[h * lines + l];
+    zi[l] = re[l] - re[h * lines + l];
+  }
+  for_mirrored(h, lines, plan, [=](int64_t a, int64_t b, T c, T d) {
+    const T er = re[a] + re[b], ei = im[a] - im[b];
+    const T sr = re[a] - re[b], si = im[a] + im[b];
+    const T fr = sr * d - si * c, fi = sr * c + si * d;  // i w**-k (a - conj b)
+    zr[a] = er + fr, zi[a] = ei + fi;
+    zr[b] = er - fr, zi[b] = fi - ei;
+  });
+}
+
+template <class T>
+void transform_to_real(const Tensor& input, const Tensor& out, int64_t dim, T scale) {
+  const int64_t n = out.sizes()[dim], count = out.numel() / n, half = n / 2;
+  const bool even = n % 2 == 0;
+  const auto real_plan = plan_for<RealPlan<T>>(n);
+  const Plan<T>* plan = real_plan->plan.get();
+  const LineOffsets from(input, dim), to(out, dim);
+  for_blocks<T>(count, plan->rows() + 1, to.step == 1 && plan->prefers_single_lines(),
+                [&](int64_t first, int64_t lines, Lines<T>& x) {
+                  load_complex(input.data<std::complex<T>>(), Block(from, first, lines), half + 1,
+                               x.re, x.im);
+                  const Block target(to, first, lines);
+                  T* y = out.data<T>();
+                  if (even) {
+                    pack_real(x, half, lines, *real_plan);
+                    x.swap_buffers();
+                    x.swap_parts();
+                    plan->run(x, lines);
+                    x.swap_parts();
+                    const T *re = x.re, *im = x.im;
+                    for_pairs(target, half, [=](int64_t at, int64_t even_at, int64_t odd) {
+                      y[even_at] = re[at] * scale, y[odd] = im[at] * scale;
+                    });
+                    return;
+                  }
+                  std::fill_n(x.im, lines, T(0));
+                  for (int64_t k = 1; k <= half; ++k) {
+                    for (int64_t l = 0; l < lines; ++l) {
+                      x.re[(n - k) * lines + l] = x.re[k * lines + l];
+                      x.im[(n - k) * lines + l] = -x.im[k * lines + l];
+                    }
+                  }
+                  x.swap_parts();
+                  plan->run(x, lines);
+                  x.swap_parts();
+                  for_elements(target, n, [re = x.re, y, scale](int64_t at, int64_t offset) {
+                    y[offset] = re[at] * scale;
+                  });
+                });
+}
+
+void fft_complex(const Tensor& input, const Tensor& out, int64_t dim, bool inverse, double scale) {
+  if (input.dtype() == DType::complex64) {
+    complex_transform<float>(input, out, dim, inverse, static_cast<float>(scale));
+  } else {
+    complex_transform<double>(input, out, dim, inverse, scale);
+  }
+}
+KERNEL_FOR(fft_complex, fft_complex)
+
+void fft_real(const Tensor& input, const Tensor& out, int64_t dim, double scale) {
+  dispatch<real_dtypes>("fft_r2c", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    real_transform<T>(input, out, dim, static_cast<T>(scale));
+  });
+}
+KERNEL_FOR(fft_real, fft_real)
+
+void fft_to_real(const Tensor& input, const Tensor& out, int64_t dim, double scale) {
+  dispatch<real_dtypes>("fft_c2r", out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    transform_to_real<T>(input, out, dim, static_cast<T>(scale));
+  });
+}
+KERNEL_FOR(fft_to_real, fft_to_real)
+
+}  // namespace
+}  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -1,0 +1,109 @@
+"""Fourier transforms beyond samples: many lengths, errors, short-time transforms and windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+LENGTHS = [*range(1, 70), 121, 128, 343, 1000, 1009, 4096, 4099, 2 * 3 * 5 * 7 * 11 * 13]
+
+
+def relative(got: Any, want: Any) -> float:
+    return float(np.abs(np.array(got.tolist()) - want).max() / np.abs(want).max())
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_transforms_of_every_length_equal_numpys(single: bool) -> None:
+    rng = np.random.default_rng(0)
+    bound = 1e-5 if single else 1e-13
+    for n in LENGTHS:
+        for lines in (1, 18):
+            x = rng.standard_normal((lines, n))
+            c = x + 1j * rng.standard_normal((lines, n))
+            half = np.fft.rfft(x)
+            real = torch.tensor(x, dtype=torch.float32 if single else torch.float64)
+            dtype = torch.complex64 if single else torch.complex128
+            full = torch.tensor(c, dtype=dtype)
+            assert relative(torch.fft.fft(full), np.fft.fft(c)) < bound, n
+            assert relative(torch.fft.ifft(full), np.fft.ifft(c)) < bound, n
+            assert relative(torch.fft.rfft(real), half) < bound, n
+            back = torch.fft.irfft(torch.tensor(half, dtype=dtype), n=n)
+            assert relative(back, x) < bound, n
+            assert relative(torch.fft.fft(full.t(), dim=0), np.fft.fft(c).T) < bound, n
+
+
+ONE = torch.ones(3, 4)
+FAILURES: list[tuple[Any, type[Exception], str]] = [
+    (lambda: torch.fft.fft(ONE, n=0), RuntimeError, r"Invalid number of data points \(0\)"),
+    (lambda: torch.fft.fft(ONE, norm="x"), RuntimeError, 'Invalid normalization mode: "x"'),
+    (lambda: torch.fft.fft(ONE, dim=5), IndexError, "Dimension out of range"),
+    (lambda: torch.fft.rfft(ONE + 0j), TypeError, "rfft expects a real input tensor, but got Comp"),
+    (lambda: torch.fft.fft(ONE.half()), NotImplementedError, "Unsupported dtype Half"),
+    (lambda: torch.fft.fftn(ONE, dim=(0, 0)), RuntimeError, "FFT dims must be unique"),
+    (lambda: torch.fft.fftn(ONE, s=(1, 2, 3)), RuntimeError, "Got shape with 3 values but input"),
+    (lambda: torch.fft.rfftn(ONE, dim=()), RuntimeError, "must transform at least one axis"),
+    (lambda: torch.stft(ONE[0], 2), RuntimeError, "stft requires the return_complex parameter"),
+    (lambda: torch.istft(ONE, 4), TypeError, "istft requires a complex-valued input tensor"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(FAILURES)))
+def test_failures_have_pytorchs_type_and_words(case: int) -> None:
+    run, error, words = FAILURES[case]
+    with pytest.raises(error, match=words):
+        run()
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_short_time_transforms_invert_each_other(center: bool, normalized: bool) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 96, dtype=torch.float64)
+    window = torch.hamming_window(16, dtype=torch.float64)
+    options = {"window": window, "center": center, "normalized": normalized}
+    spectra = x.stft(16, 4, return_complex=True, **options)
+    assert spectra.shape == (2, 9, 25 if center else 21)
+    torch.testing.assert_close(spectra.istft(16, 4, **options), x)
+    first = torch.fft.rfft(x[0, 24:40] * window, norm="ortho" if normalized else None)
+    torch.testing.assert_close(spectra[0, :, 8 if center else 6], first)
+
+
+def test_short_time_transforms_have_derivatives() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(24, dtype=torch.float64, requires_grad=True)
+    window = torch.hamming_window(8, dtype=torch.float64)
+
+    def there_and_back(signal: Any) -> Any:
+        spectra = torch.stft(signal, 8, window=window, return_complex=True)
+        return torch.istft(spectra * spectra, 8, window=window)
+
+    assert torch.autograd.gradcheck(there_and_back, [x])
+
+
+def test_windows_equal_scipys() -> None:
+    from scipy.signal import windows
+
+    ours: Any = torch.signal.windows
+    for sym in (True, False):
+        for size in (0, 1, 2, 7, 12):
+            for name, options in (
+                ("bartlett", {}),
+                ("blackman", {}),
+                ("cosine", {}),
+                ("exponential", {"tau": 2.0}),
+                ("gaussian", {"std": 1.5}),
+                ("general_cosine", {"a": [0.4, 0.5, 0.1]}),
+                ("general_hamming", {"alpha": 0.6}),
+                ("hamming", {}),
+                ("hann", {}),
+                ("nuttall", {}),
+            ):
+                got = getattr(ours, name)(size, sym=sym, dtype=torch.float64, **options)
+                want = getattr(windows, name)(size, sym=sym, **options)
+                assert np.allclose(got.tolist(), want, atol=1e-12), (name, size, sym)
+    with pytest.raises(ValueError, match="requires non-negative window length, got M=-1"):
+        ours.hann(-1)
