@@ -181,7 +181,9 @@ Tensor eigh_gradient(const Tensor& g_l, const Tensor& g_v, const Tensor& l, cons
         "is ill-defined.");
   Tensor inner = zero_diagonal(x / differences(l));
   if (g_l.defined()) inner = add_to_diagonal(inner, to(g_l, v.dtype()));
-  return matmul(v, matmul(inner, mH(v)));
+  // Half of the matrix is never read; the gradient is shared out as if both halves were.
+  const Tensor whole = matmul(v, matmul(inner, mH(v)));
+  return (whole + mH(whole)) * 0.5;
 }
 
 bool is_upper(std::string_view uplo) {

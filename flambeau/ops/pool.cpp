@@ -201,6 +201,12 @@ Window check_window(const char* op, size_t rank, IntSpan kernel, std::optional<I
           "dilation should be greater than zero, but got dilation {}", w.dilation);
     CHECK(w.padding[d] >= 0, RuntimeError, "pad must be non-negative, but got pad: {}",
           w.padding[d]);
+    // A quarter of the range leaves room for the sums that geometry is made of.
+    int64_t reach = 0;
+    const bool overflows = __builtin_mul_overflow(w.kernel[d] - 1, w.dilation[d], &reach);
+    CHECK(!overflows && reach < INT64_MAX / 4 && w.stride[d] < INT64_MAX / 4, RuntimeError,
+          "effective kernel size overflows, but got kernel_size={} and dilation={}", w.kernel[d],
+          w.dilation[d]);
     CHECK(w.padding[d] <= ((w.kernel[d] - 1) * w.dilation[d] + 1) / 2, RuntimeError,
           "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and "
           "dilation={}",

@@ -39,7 +39,7 @@ UNDEFINED = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?")
 OUT_OF_SCOPE = re.compile(
     r"jiterator.*|torch\.ops.*|torch\._scaled_mm.*|bmm\.triton.*|_upsample_bilinear2d_aa|"
     r"_chunk_cat|_unsafe_masked.*|_softmax_backward_data|native_dropout_backward|"
-    r"max_pool2d_with_indices_backward|_batch_norm_with_update|_native_batch_norm_legit"
+    r"slice|max_pool2d_with_indices_backward|_batch_norm_with_update|_native_batch_norm_legit"
 )
 
 
@@ -107,6 +107,10 @@ class Replay:
     def gradients(self, result: Any) -> Any:
         outputs = [leaf for leaf in flat_tensors(result) if leaf.requires_grad]
         weights = [make_tensor(facts) for _, facts in self.row["weights"]]
+        if len(outputs) != len(weights):
+            # Whether a result without elements has a history makes no difference.
+            outputs = [leaf for leaf in outputs if leaf.numel()]
+            weights = [weight for weight in weights if weight.numel()]
         if len(outputs) != len(weights):
             return f"{len(outputs)} differentiable results instead of {len(weights)}"
         positions = [k for k, facts in enumerate(self.row["inputs"]) if facts["requires_grad"]]
@@ -276,7 +280,8 @@ def gradient_difference(replay: Replay, result: Any, row: dict[str, Any]) -> str
         got = found.get(position)
         if want is None or got is None:
             zero = got is None or not bool((got != 0).any())
-            text = None if zero and want is None else f"{got} instead of {want}"
+            nothing = want is None or not np.any(values_of(want[1]))
+            text = None if zero and nothing else f"{got} instead of {want}"[:200]
         else:
             # How a gradient lies in memory is left free.
             text = tensor_difference(got, want[1], compare_strides=False)

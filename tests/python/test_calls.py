@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import flambeau as torch
 
 
@@ -24,3 +26,11 @@ def test_histogramdd_names_its_results() -> None:
     found = torch.histogramdd(torch.rand(10, 2), [2, 3], range=[0.0, 1.0, 0.0, 1.0])
     assert found.hist.shape == (2, 3)
     assert [edge.numel() for edge in found.bin_edges] == [3, 4]
+
+
+def test_a_window_beyond_all_bounds_is_refused() -> None:
+    x = torch.ones(1, 2, 3)
+    with pytest.raises(RuntimeError, match="effective kernel size overflows"):
+        torch.nn.functional.max_pool1d(
+            x, 8608480567731124087, padding=1250999896764, dilation=1250999896764
+        )
