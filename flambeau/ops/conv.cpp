@@ -389,5 +389,39 @@ CONV_TRANSPOSE(conv_transpose2d, 2)
 CONV_TRANSPOSE(conv_transpose3d, 3)
 #undef CONV_TRANSPOSE
 
+// --- Any of them
+// -----------------------------------------------------------------------------------------
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntSpan stride,
+                   IntSpan padding, IntSpan dilation, bool transposed, IntSpan output_padding,
+                   int64_t groups) {
+  const int64_t rank = weight.dim() - 2;
+  CHECK(rank >= 1 && rank <= 3, RuntimeError,
+        "convolution: expected a weight of 3 to 5 dimensions, got shape {}", weight.sizes());
+  const auto dims = static_cast<size_t>(rank);
+  if (transposed) {
+    return conv_transpose("convolution", dims, input, weight, bias, stride, padding, output_padding,
+                          groups, dilation);
+  }
+  return conv("convolution", dims, input, weight, bias, stride, padding, dilation, groups);
+}
+OP_FUNCTION(convolution,
+            "convolution(input, weight, bias=None, stride=1, padding=0, dilation=1, "
+            "transposed=False, output_padding=0, groups=1)",
+            "A convolution, or a transposed one, over as many dimensions as the weight has.")
+
+// Sequences as (time, batch, channels); weight: (width, in, out).
+Tensor conv_tbc(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t pad) {
+  CHECK(input.dim() == 3 && weight.dim() == 3 && bias.dim() == 1, RuntimeError,
+        "conv_tbc: expected input (time, batch, in), weight (width, in, out) and bias (out), got "
+        "shapes {}, {} and {}",
+        input.sizes(), weight.sizes(), bias.sizes());
+  const Tensor out = conv("conv_tbc", 1, permute(input, {1, 2, 0}), permute(weight, {2, 1, 0}),
+                          bias, int64_t{1}, pad, int64_t{1}, 1);
+  return contiguous(permute(out, {2, 0, 1}));
+}
+OP_FUNCTION(conv_tbc, "conv_tbc(input, weight, bias, pad=0)",
+            "A convolution of sequences given as (time, batch, channels).")
+
 }  // namespace
 }  // namespace flambeau

@@ -213,6 +213,7 @@ from flambeau._C import cov as cov
 from flambeau import cpu as cpu
 from flambeau._C import cross as cross
 from flambeau._C import cross_entropy_loss as cross_entropy_loss
+from flambeau._C import ctc_loss as ctc_loss
 from flambeau import cuda as cuda
 from flambeau._C import cummax as cummax
 from flambeau._C import cummin as cummin
@@ -257,6 +258,7 @@ from flambeau.functional import einsum as einsum
 from flambeau._C import elu as elu
 from flambeau._C import elu_ as elu_
 from flambeau._C import embedding as embedding
+from flambeau._C import embedding_bag as embedding_bag
 from flambeau._C import embedding_renorm_ as embedding_renorm_
 from flambeau._C import empty as empty
 from flambeau._C import empty_like as empty_like

@@ -48,6 +48,13 @@ def legacy_get_enum(
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))
 
 
+def effective_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """``reduction``, unless one of the two arguments that it replaced is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    return legacy_get_string(size_average, reduce)
+
+
 def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
     """Reduces a loss of one value an element."""
     if reduction == "mean":

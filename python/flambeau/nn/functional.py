@@ -11,6 +11,7 @@ from flambeau.nn._functional.attention import *  # noqa: F403
 from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
 from flambeau.nn._functional.pooling import *  # noqa: F403
+from flambeau.nn._functional.sparse import *  # noqa: F403
 from flambeau.nn._functional.vision import *  # noqa: F403
 
 linear = _C.linear
@@ -46,4 +47,5 @@ pixel_shuffle = _C.pixel_shuffle
 pixel_unshuffle = _C.pixel_unshuffle
 channel_shuffle = _C.channel_shuffle
 pad = _C.pad
+pdist = _C.pdist
 scaled_dot_product_attention = _C.scaled_dot_product_attention

@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (importing a family declares its entries)
     joining,
     layers,
     linalg,
+    losses,
     matmul,
     nn,
     random,

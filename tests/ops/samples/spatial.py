@@ -123,7 +123,7 @@ op(
     call(t(0, 2, 4, 4), t(1, 2, 2, 2), t(1), grad_=False),
     ref=convolution,
     tolerance=20,
-    covers="convolution _convolution",
+    covers="_convolution",
     **SPATIAL,
 )
 op(
@@ -281,4 +281,33 @@ op(
     where="nn.functional",
     zero_dim="it takes channels",
     dtypes="f",
+)
+
+
+def any_convolution(x: Array, weight: Array, bias: Any, stride: Any, padding: Any, dilation: Any,
+                    turned: bool, output_padding: Any, groups: int) -> Array:  # fmt: skip
+    if turned:
+        return transposed(x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return convolution(x, weight, bias, stride, padding, dilation, groups)
+
+
+op(
+    "convolution",
+    call(t(1, 1, 3, 3), t(1, 1, 2, 2), t(1), (1, 1), (0, 1), (1, 1), False, (0, 0), 1),
+    call(t(1, 2, 3), t(2, 1, 2), None, (2,), (0,), (1,), True, (1,), 2),
+    ref=any_convolution,
+    tolerance=20,
+    empty="the reference has none",
+    **{**SPATIAL, "where": ""},
+)
+op(
+    "conv_tbc",
+    call(t(3, 2, 2), t(2, 2, 1), t(1)),
+    call(t(3, 1, 2), t(3, 2, 2), t(2), 1),
+    ref=lambda x, w, b, pad=0: convolution(
+        x.transpose(1, 2, 0), w.transpose(2, 1, 0), b, 1, pad
+    ).transpose(2, 0, 1),
+    tolerance=20,
+    empty="PyTorch refuses",
+    **{**SPATIAL, "where": ""},
 )

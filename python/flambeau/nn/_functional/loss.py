@@ -7,11 +7,12 @@ import warnings
 
 import flambeau
 from flambeau import _C
-from flambeau.nn._reduction import get_enum, legacy_get_string, reduce_loss
+from flambeau.nn._reduction import effective_reduction, get_enum, reduce_loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from flambeau import Tensor
 
@@ -20,6 +21,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "cosine_embedding_loss",
     "cross_entropy",
+    "ctc_loss",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
     "huber_loss",
@@ -28,6 +30,7 @@ __all__ = [
     "margin_ranking_loss",
     "mse_loss",
     "multi_margin_loss",
+    "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "nll_loss",
     "poisson_nll_loss",
@@ -49,8 +52,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross-entropy between logits and class indices or class probabilities."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     return _C.cross_entropy_loss(
         input, target, weight, get_enum(reduction), ignore_index, label_smoothing
     )
@@ -66,8 +68,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Negative log likelihood of class indices, given log-probabilities."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     return _C.nll_loss_nd(input, target, weight, get_enum(reduction), ignore_index)
 
 
@@ -82,17 +83,8 @@ def poisson_nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Negative log likelihood of a Poisson distribution with mean (or log mean) ``input``."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
-    if log_input:
-        loss = input.exp() - target * input
-    else:
-        loss = input - target * (input + eps).log()
-    if full:
-        # Stirling's approximation of log(target!), used only where target > 1.
-        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
-        loss = loss + stirling.masked_fill(target <= 1, 0)
-    return reduce_loss(loss, reduction)
+    reduction = effective_reduction(size_average, reduce, reduction)
+    return _C.poisson_nll_loss(input, target, log_input, full, eps, get_enum(reduction))
 
 
 def gaussian_nll_loss(
@@ -137,9 +129,7 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     """Kullback-Leibler divergence, ``input`` being log-probabilities."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
-    elif reduction == "mean":
+    if reduction == "mean" and size_average is None and reduce is None:
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support "
             "size. 'batchmean' divides only by the batch size, and aligns with the KL div math "
@@ -147,16 +137,11 @@ def kl_div(
             "major release.",
             stacklevel=2,
         )
-    if log_target:
-        loss = target.exp() * (target - input)
-    else:
-        # Where the target is 0, target * log(target) would be nan instead of 0.
-        logarithm = flambeau.where(target == 0, 1, target).log()
-        loss = target * logarithm - target * input
+    reduction = effective_reduction(size_average, reduce, reduction)
     if reduction == "batchmean":
-        total = loss.sum()
+        total = _C.kl_div(input, target, get_enum("sum"), log_target=log_target)
         return total / input.size(0) if input.dim() > 0 else total
-    return reduce_loss(loss, reduction)
+    return _C.kl_div(input, target, get_enum(reduction), log_target=log_target)
 
 
 def _same_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,8 +177,7 @@ def mse_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The squared difference."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     input, target = _same_size(input, target)
     if weight is not None:
         return _weighted(_C.mse_loss(input, target, 0), weight, reduction)
@@ -209,8 +193,7 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The absolute difference."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     input, target = _same_size(input, target)
     if weight is not None:
         return _weighted(_C.l1_loss(input, target, 0), weight, reduction)
@@ -226,8 +209,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """The squared difference over 2 beta where it is below ``beta``, else the absolute one."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     input, target = _same_size(input, target)
     if beta == 0.0:
         return _C.l1_loss(input, target, get_enum(reduction))
@@ -260,8 +242,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     """Cross-entropy between probabilities and targets in [0, 1]."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input size "
@@ -282,8 +263,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Cross-entropy between logits and targets in [0, 1]."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     if target.size() != input.size():
         raise ValueError(
             f"Target size ({target.size()}) must be the same as input size ({input.size()})"
@@ -301,8 +281,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target * input))."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     return reduce_loss((-target * input).exp().log1p(), reduction)
 
 
@@ -315,12 +294,8 @@ def hinge_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``input`` where the target is 1, max(0, margin - input) where it is -1."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
-    zero = flambeau.zeros_like(input)
-    apart = flambeau.where(target == 1, zero, (margin - input).clamp_min(0))
-    together = flambeau.where(target == -1, zero, input)
-    return reduce_loss(apart + together, reduction)
+    reduction = effective_reduction(size_average, reduce, reduction)
+    return _C.hinge_embedding_loss(input, target, margin, get_enum(reduction))
 
 
 def multilabel_soft_margin_loss(
@@ -332,8 +307,7 @@ def multilabel_soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """The mean over classes of one-against-all logistic losses."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     loss = -(target * _C.log_sigmoid(input) + (1 - target) * _C.log_sigmoid(-input))
     if weight is not None:
         loss = loss * weight
@@ -351,8 +325,7 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """The hinge loss between the score of the target class and every other."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
@@ -377,18 +350,8 @@ def cosine_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
-    # The small constant keeps the gradient finite at the zero vector.
-    epsilon = 1e-12
-    product = (input1 * input2).sum(-1)
-    square1 = (input1 * input1).sum(-1) + epsilon
-    square2 = (input2 * input2).sum(-1) + epsilon
-    cosine = product / (square1 * square2).sqrt()
-    zero = flambeau.zeros_like(cosine)
-    together = flambeau.where(target == 1, 1 - cosine, zero)
-    apart = flambeau.where(target == -1, (cosine - margin).clamp_min(0), zero)
-    return reduce_loss(together + apart, reduction)
+    reduction = effective_reduction(size_average, reduce, reduction)
+    return _C.cosine_embedding_loss(input1, input2, target, margin, get_enum(reduction))
 
 
 def margin_ranking_loss(
@@ -401,14 +364,13 @@ def margin_ranking_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, -target * (input1 - input2) + margin)."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return reduce_loss((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+    return _C.margin_ranking_loss(input1, input2, target, margin, get_enum(reduction))
 
 
 def triplet_margin_loss(
@@ -424,15 +386,12 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin), distances in the p-norm."""
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
+    reduction = effective_reduction(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-
-    def distance(first: Tensor, second: Tensor) -> Tensor:
-        return _C.pairwise_distance(first, second, p, eps)
-
-    return _triplet(anchor, positive, negative, distance, margin, swap, reduction)
+    return _C.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, get_enum(reduction)
+    )
 
 
 def triplet_margin_with_distance_loss(
@@ -456,20 +415,57 @@ def triplet_margin_with_distance_loss(
             f"negative {negative.dim()}D inputs"
         )
     distance = _C.pairwise_distance if distance_function is None else distance_function
-    return _triplet(anchor, positive, negative, distance, margin, swap, reduction)
-
-
-def _triplet(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    distance: Callable[[Tensor, Tensor], Tensor],
-    margin: float,
-    swap: bool,
-    reduction: str,
-) -> Tensor:
     to_positive = distance(anchor, positive)
     to_negative = distance(anchor, negative)
     if swap:
         to_negative = flambeau.minimum(to_negative, distance(positive, negative))
     return reduce_loss((margin + to_positive - to_negative).clamp_min(0), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The hinge loss between every class that is a target and every one that is not.
+
+    Targets are class indices, of which those before the first -1 count.
+    """
+    reduction = effective_reduction(size_average, reduce, reduction)
+    if input.dim() > 2 or target.size() != input.size():
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.size())} for input of size: "
+            f"{list(input.size())}"
+        )
+    if target.dtype != flambeau.int64:
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
+    scores = input.reshape(-1, input.size(-1) if input.dim() else 1)
+    labels = target.reshape(scores.size())
+    classes = scores.size(1)
+    if labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise RuntimeError("argument #2 'target' is out of range")
+    counts = (labels >= 0).cumprod(1).bool()
+    index = labels.masked_fill(~counts, 0)
+    is_target = flambeau.zeros_like(labels).scatter_add_(1, index, counts.long()) > 0
+    margins = (1 - scores.gather(1, index).unsqueeze(2) + scores.unsqueeze(1)).clamp_min(0)
+    compared = counts.unsqueeze(2) & ~is_target.unsqueeze(1)
+    loss = margins.masked_fill(~compared, 0).sum((1, 2)) / classes
+    return reduce_loss(loss if input.dim() == 2 else loss.squeeze(0), reduction)
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Connectionist temporal classification of log-probabilities (T, N, C) or (T, C)."""
+    return _C.ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction),
+        zero_infinity,
+    )  # fmt: skip

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "batch_norm",
-    "embedding",
     "group_norm",
     "instance_norm",
     "layer_norm",
@@ -145,27 +144,3 @@ def normalize(
     if out is None:
         return input / length
     return flambeau.div(input, length, out=out)
-
-
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Rows of ``weight`` by index; the row at ``padding_idx`` gets no gradient."""
-    if padding_idx is None:
-        padding_idx = -1
-    else:
-        rows = weight.size(0)
-        if not -rows <= padding_idx < rows:
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        if padding_idx < 0:
-            padding_idx += rows
-    if max_norm is not None:
-        with flambeau.no_grad():
-            _C.embedding_renorm_(weight, input.contiguous(), max_norm, norm_type)
-    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import flambeau
 from flambeau import _C
 
@@ -15,8 +18,15 @@ __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "lp_pool1d",
     "lp_pool2d",
     "lp_pool3d",
@@ -26,6 +36,9 @@ __all__ = [
     "max_pool2d_with_indices",
     "max_pool3d",
     "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
 ]
 
 
@@ -39,91 +52,49 @@ def _list_with_default(out_size: Any, defaults: Any) -> Any:
     return [given if given is not None else size for given, size in zip(out_size, own, strict=True)]
 
 
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The maximum of each window; with ``return_indices``, where it is as well."""
-    stride = kernel_size if stride is None else stride
-    if return_indices:
-        return _C.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _C.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
+def _named(function: Any, name: str) -> Any:
+    """A function made for one of several ranks, under its own name."""
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The maximum of each window; with ``return_indices``, where it is as well."""
-    stride = kernel_size if stride is None else stride
-    if return_indices:
-        return _C.max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _C.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
+def _make_max_pool(rank: int) -> tuple[Any, Any]:
+    """max_pool and max_pool_with_indices over ``rank`` dimensions."""
+    name = f"max_pool{rank}d"
+    plain, indexed = getattr(_C, name), getattr(_C, f"{name}_with_indices")
+
+    def max_pool(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """The maximum of each window; with ``return_indices``, where it is as well."""
+        pool = indexed if return_indices else plain
+        stride = kernel_size if stride is None else stride
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def max_pool_with_indices(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """The maximum of each window and its place."""
+        return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    return _named(max_pool, name), _named(max_pool_with_indices, f"{name}_with_indices")
 
 
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The maximum of each window; with ``return_indices``, where it is as well."""
-    stride = kernel_size if stride is None else stride
-    if return_indices:
-        return _C.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return _C.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_pool1d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = True,
-) -> Any:
-    """max_pool1d and the indices of the maxima."""
-    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-def max_pool2d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = True,
-) -> Any:
-    """max_pool2d and the indices of the maxima."""
-    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-def max_pool3d_with_indices(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = True,
-) -> Any:
-    """max_pool3d and the indices of the maxima."""
-    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+max_pool1d, max_pool1d_with_indices = _make_max_pool(1)
+max_pool2d, max_pool2d_with_indices = _make_max_pool(2)
+max_pool3d, max_pool3d_with_indices = _make_max_pool(3)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
@@ -136,22 +107,31 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     return _C.adaptive_avg_pool3d(input, _list_with_default(output_size, input.size()))
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The maxima of windows chosen so that the output has the given size."""
-    pooled = _C.adaptive_max_pool1d(input, output_size)
-    return pooled if return_indices else pooled[0]
+def _make_adaptive_max_pool(rank: int) -> tuple[Any, Any]:
+    """adaptive_max_pool and adaptive_max_pool_with_indices over ``rank`` dimensions."""
+    name = f"adaptive_max_pool{rank}d"
+    op = getattr(_C, name)
+
+    def adaptive_max_pool_with_indices(
+        input: Tensor, output_size: Any, return_indices: bool = False
+    ) -> Any:
+        """The maxima of windows chosen so that the output has the given size, and their places."""
+        return op(input, _list_with_default(output_size, input.size()))
+
+    def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        """The maxima of windows chosen so that the output has the given size."""
+        pooled = adaptive_max_pool_with_indices(input, output_size)
+        return pooled if return_indices else pooled[0]
+
+    return (
+        _named(adaptive_max_pool, name),
+        _named(adaptive_max_pool_with_indices, f"{name}_with_indices"),
+    )
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The maxima of windows chosen so that the output has the given size."""
-    pooled = _C.adaptive_max_pool2d(input, _list_with_default(output_size, input.size()))
-    return pooled if return_indices else pooled[0]
-
-
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The maxima of windows chosen so that the output has the given size."""
-    pooled = _C.adaptive_max_pool3d(input, _list_with_default(output_size, input.size()))
-    return pooled if return_indices else pooled[0]
+adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _make_adaptive_max_pool(1)
+adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _make_adaptive_max_pool(2)
+adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _make_adaptive_max_pool(3)
 
 
 def _lp_pool(pool: Any, input: Tensor, norm_type: float, windows: int, *pool_args: Any) -> Tensor:
@@ -186,3 +166,126 @@ def lp_pool3d(
     return _lp_pool(
         _C.avg_pool3d, input, norm_type, depth * height * width, kernel_size, stride, 0, ceil_mode
     )
+
+
+def _make_fractional_max_pool(rank: int) -> tuple[Any, Any]:
+    """fractional_max_pool and fractional_max_pool_with_indices over ``rank`` dimensions."""
+    name = f"fractional_max_pool{rank}d"
+
+    def spread(value: Any) -> tuple[Any, ...]:
+        return tuple(value) if isinstance(value, Iterable) else (value,) * rank
+
+    def fractional_max_pool_with_indices(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
+        """Maxima of windows at random distances, and their places."""
+        if output_size is None:
+            if output_ratio is None:
+                raise ValueError(
+                    f"{name} requires specifying either an output_size or an output_ratio"
+                )
+            ratios = spread(output_ratio)
+            output_size = [
+                int(size * ratio) for size, ratio in zip(input.shape[-rank:], ratios, strict=True)
+            ]
+        if _random_samples is None:
+            batch = 1 if input.dim() == rank + 1 else input.size(0)
+            _random_samples = flambeau.rand(
+                (batch, input.size(-rank - 1), rank), dtype=input.dtype, device=input.device
+            )
+        return _C._fractional_max_pool(
+            input, spread(kernel_size), spread(output_size), _random_samples
+        )
+
+    def fractional_max_pool(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
+        """Maxima of windows at random distances."""
+        pooled = fractional_max_pool_with_indices(
+            input, kernel_size, output_size, output_ratio, _random_samples=_random_samples
+        )
+        return pooled if return_indices else pooled[0]
+
+    return (
+        _named(fractional_max_pool, name),
+        _named(fractional_max_pool_with_indices, f"{name}_with_indices"),
+    )
+
+
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _make_fractional_max_pool(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _make_fractional_max_pool(3)
+
+
+def _unpooled_size(
+    input: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> list[int]:
+    """The spatial size before pooling: that given if it can be, else the smallest."""
+    rank = len(kernel_size)
+    usual = [
+        (size - 1) * stride[d] + kernel_size[d] - 2 * padding[d]
+        for d, size in enumerate(input.shape[-rank:])
+    ]
+    if output_size is None:
+        return usual
+    if len(output_size) == rank + 2:
+        output_size = output_size[2:]
+    if len(output_size) != rank:
+        raise ValueError(
+            f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it "
+            f"has a length of '{len(output_size)}'"
+        )
+    for d in range(rank):
+        low, high = usual[d] - stride[d], usual[d] + stride[d]
+        if not low < output_size[d] < high:
+            raise ValueError(
+                f'invalid output_size "{output_size}" (dim {d} must be between {low} and {high})'
+            )
+    return list(output_size)
+
+
+def _make_max_unpool(rank: int) -> Any:
+
+    def spread(value: Any) -> tuple[Any, ...]:
+        return tuple(value) if isinstance(value, Iterable) else (value,) * rank
+
+    def max_unpool(
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        output_size: Any = None,
+    ) -> Tensor:
+        """Maxima put back to their places among zeros: the inverse of max pooling."""
+        kernel_size = spread(kernel_size)
+        stride = kernel_size if stride is None else spread(stride)
+        size = _unpooled_size(input, kernel_size, stride, spread(padding), output_size)
+        if indices.dtype != flambeau.int64:
+            raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
+        if indices.shape != input.shape:
+            raise RuntimeError(
+                "Expected shape of indices to be same as that of the input tensor "
+                f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
+            )
+        outer = input.shape[: input.dim() - rank]
+        planes = flambeau.zeros((*outer, math.prod(size)), dtype=input.dtype, device=input.device)
+        start = input.dim() - rank
+        placed = planes.scatter(-1, indices.flatten(start), input.flatten(start))
+        return placed.view((*outer, *size))
+
+    return _named(max_unpool, f"max_unpool{rank}d")
+
+
+max_unpool1d = _make_max_unpool(1)
+max_unpool2d = _make_max_unpool(2)
+max_unpool3d = _make_max_unpool(3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
-from flambeau.nn.modules.utils import _single
+from flambeau.nn.modules.utils import _ntuple, _single
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +22,17 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
 ]
 
 
@@ -281,3 +286,91 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _MaxUnpoolNd(Module):
+    """What the inverses of max pools have in common."""
+
+    _dimensions: int
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        spread = _ntuple(self._dimensions)
+        self.kernel_size = spread(kernel_size)
+        self.stride = spread(stride if stride is not None else kernel_size)
+        self.padding = spread(padding)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        unpool = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)[self._dimensions - 1]
+        return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Puts maxima of (N, C, L) back to their places among zeros."""
+
+    _dimensions = 1
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    """Puts maxima of (N, C, H, W) back to their places among zeros."""
+
+    _dimensions = 2
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    """Puts maxima of (N, C, D, H, W) back to their places among zeros."""
+
+    _dimensions = 3
+
+
+class _FractionalMaxPoolNd(Module):
+    """What the fractional max pools have in common."""
+
+    _dimensions: int
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        spread = _ntuple(self._dimensions)
+        self.kernel_size = spread(kernel_size)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else spread(output_size)
+        self.output_ratio = None if output_ratio is None else spread(output_ratio)
+        if output_size is None and output_ratio is None:
+            raise ValueError(
+                f"{type(self).__name__} requires specifying either an output size, or a pooling "
+                "ratio"
+            )
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor) -> Any:
+        pool = (F.fractional_max_pool2d, F.fractional_max_pool3d)[self._dimensions - 2]
+        return pool(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Maxima of windows of images at random distances."""
+
+    _dimensions = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """Maxima of windows of volumes at random distances."""
+
+    _dimensions = 3

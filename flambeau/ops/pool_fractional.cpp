@@ -1,0 +1,101 @@
+// Fractional max pooling (Graham, 2014): windows at pseudo-random distances, drawn anew for each
+// channel, so that any output size can be had.
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/kernels/nn.h"
+#include "flambeau/ops/ops.h"
+
+namespace flambeau {
+namespace {
+
+// The windows of one dimension, for a sample in [0, 1).
+template <class T>
+PoolDim fractional_dim(int64_t in, int64_t out, int64_t kernel, T sample) {
+  PoolDim dim;
+  dim.in = in, dim.out = out, dim.regular = false;
+  dim.start.clear(), dim.end.clear(), dim.extent.clear();
+  const T step = out > 1 ? static_cast<T>(in - kernel) / static_cast<T>(out - 1) : T(0);
+  for (int64_t i = 0; i < out; ++i) {
+    const int64_t start = i == out - 1 ? in - kernel
+                                       : static_cast<int64_t>((static_cast<T>(i) + sample) * step) -
+                                             static_cast<int64_t>(sample * step);
+    dim.start.push_back(start);
+    dim.end.push_back(start + kernel);
+    dim.extent.push_back(kernel);
+  }
+  return dim;
+}
+
+// Which coordinate of the samples a dimension uses: images have them reversed.
+size_t sample_index(size_t rank, size_t d) { return rank == 2 ? 1 - d : d; }
+
+void find_maxima(const Tensor& x, const Tensor& samples, IntSpan kernel, const Tensor& out,
+                 const Tensor& indices) {
+  const size_t rank = kernel.size();
+  const int64_t planes = x.sizes()[0] * x.sizes()[1];
+  const Tensor draws = contiguous(to(samples, DType::float64));
+  for (int64_t p = 0; p < planes; ++p) {
+    const auto one = [&](const Tensor& t) {
+      Dims sizes{1, 1}, strides{1, 1};
+      int64_t plane = 1;
+      for (size_t d = 0; d < rank; ++d) {
+        sizes.push_back(t.sizes()[d + 2]), strides.push_back(t.strides()[d + 2]);
+        plane *= t.sizes()[d + 2];
+      }
+      return make_alias(t, sizes, strides, t.offset() + p * plane);
+    };
+    PoolGeometry geometry;
+    for (size_t d = 0; d < rank; ++d) {
+      const double sample = draws.data<double>()[p * rank + sample_index(rank, d)];
+      const int64_t in = x.sizes()[d + 2], size = out.sizes()[d + 2];
+      // Places are computed in the precision of the input, as PyTorch does.
+      geometry.dims[3 - rank + d] =
+          x.dtype() == DType::float64
+              ? fractional_dim<double>(in, size, kernel[d], sample)
+              : fractional_dim<float>(in, size, kernel[d], static_cast<float>(sample));
+    }
+    kernels::max_pool(x.device_type(), one(x), one(out), one(indices), geometry);
+  }
+}
+
+std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kernel_size,
+                                               IntSpan output_size, const Tensor& samples) {
+  const size_t rank = kernel_size.size();
+  const char* op = rank == 2 ? "fractional_max_pool2d" : "fractional_max_pool3d";
+  const auto dims = static_cast<size_t>(input.dim());
+  CHECK((rank == 2 || rank == 3) && output_size.size() == rank &&
+            (dims == rank + 1 || dims == rank + 2),
+        RuntimeError,
+        "{}(): Expected {}D or {}D tensor, but got: {} (kernel_size {}, output_size {})", op,
+        rank + 1, rank + 2, input.sizes(), kernel_size, output_size);
+  static constexpr const char* names[] = {"time", "height", "width"};
+  const Tensor x = dims == rank + 1 ? unsqueeze(input, 0) : input;
+  for (size_t d = 0; d < rank; ++d) {
+    CHECK(x.sizes()[d + 2] > 0 && kernel_size[d] > 0 && output_size[d] > 0 &&
+              output_size[d] + kernel_size[d] - 1 <= x.sizes()[d + 2],
+          RuntimeError, "{}(): pool {} {} too large relative to input {} {}", op,
+          names[3 - rank + d], kernel_size[d], names[3 - rank + d], x.sizes()[d + 2]);
+  }
+  CHECK(samples.dim() == 3 && samples.sizes()[0] >= x.sizes()[0] &&
+            samples.sizes()[1] == x.sizes()[1] &&
+            samples.sizes()[2] == static_cast<int64_t>(rank) && samples.dtype() == x.dtype(),
+        RuntimeError, "Expect _random_samples of shape ({}, {}, {}) and dtype {}, got {} and {}",
+        x.sizes()[0], x.sizes()[1], rank, x.dtype(), samples.sizes(), samples.dtype());
+  Dims shape{x.sizes()[0], x.sizes()[1]};
+  for (const int64_t size : output_size) shape.push_back(size);
+  Tensor indices = make_tensor(shape, DType::int64, x.device());
+  if (x.device_type() != DeviceType::meta && indices.numel() != 0) {
+    const NoGrad off;
+    const Tensor out = make_tensor(shape, x.dtype(), x.device());
+    find_maxima(contiguous(x), samples, kernel_size, out, indices);
+  }
+  const Tensor chosen = gather(flatten(x, 2, -1), 2, flatten(indices, 2, -1));
+  const Tensor out = reshape(chosen, shape);
+  if (dims == rank + 2) return {out, indices};
+  return {squeeze(out, int64_t{0}), squeeze(indices, int64_t{0})};
+}
+OP_FUNCTION(fractional_max_pool,
+            "_fractional_max_pool(input, kernel_size, output_size, random_samples)",
+            "Maxima of windows at pseudo-random distances, and their places.")
+
+}  // namespace
+}  // namespace flambeau
