@@ -2,22 +2,17 @@
 
     python benchmarks/overhead.py [--oracle /path/to/python-with-torch] [--rounds 9]
 
-Two worker processes, one a library, stay alive and take turns row by row, so that a busy moment of
-the machine hits both alike; each row shows the best of all rounds in microseconds. Without an
-oracle (or the environment variable FLAMBEAU_ORACLE) only Flambeau's column is printed.
+Each row shows the best of all rounds in microseconds. Without an oracle (or the environment
+variable FLAMBEAU_ORACLE) only Flambeau's column is printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import json
-import os
-import subprocess
 import sys
-import timeit
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from side_by_side import Worker, main, measure, parser
 
 
 class Row(NamedTuple):
@@ -50,7 +45,7 @@ ROWS = [
 ]
 
 
-def names(torch: Any) -> dict[str, Any]:
+def names(torch: Any, case: str) -> dict[str, Any]:
     """Everything that the statements of ROWS mention."""
     nn, functional = torch.nn, torch.nn.functional
     torch.manual_seed(0)
@@ -91,75 +86,16 @@ def names(torch: Any) -> dict[str, Any]:
     }
 
 
-def work(library: str) -> None:
-    """Answers each statement read from standard input with its time in microseconds."""
-    torch = importlib.import_module(library)
-    torch.set_num_threads(1)  # what is measured is the cost of a call, not of waking a thread
-    scope = names(torch)
-    print(json.dumps(str(torch.__version__)), flush=True)
-    repeats: dict[str, int] = {}
-    for line in sys.stdin:
-        statement = json.loads(line)
-        timer = timeit.Timer(statement, globals=scope)
-        if statement not in repeats:
-            once = timer.timeit(20) / 20
-            repeats[statement] = max(5, int(0.01 / once))
-        number = repeats[statement]
-        print(json.dumps(min(timer.repeat(3, number)) / number * 1e6), flush=True)
-
-
-class Worker:
-    """A process that times statements with one library."""
-
-    def __init__(self, interpreter: str, library: str) -> None:
-        environment = dict(os.environ)
-        if library == "flambeau":
-            environment.setdefault("PYTHONPATH", str(Path(__file__).parents[1] / "python"))
-        else:
-            environment.pop("PYTHONPATH", None)
-        self.process = subprocess.Popen(
-            [interpreter, __file__, "--worker", library],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        self.version = self.receive()
-
-    def receive(self) -> Any:
-        stdout: IO[str] | None = self.process.stdout
-        assert stdout is not None
-        line = stdout.readline()
-        if not line:
-            raise SystemExit(f"the worker ended with status {self.process.wait()}")
-        return json.loads(line)
-
-    def microseconds(self, statement: str) -> float:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(statement) + "\n")
-        self.process.stdin.flush()
-        return self.receive()
-
-
-def measure(workers: list[Worker], rows: list[Row], rounds: int) -> dict[str, list[float]]:
-    best = {row.name: [float("inf")] * len(workers) for row in rows}
-    for _ in range(rounds):
-        for row in rows:
-            for column, worker in enumerate(workers):
-                time = worker.microseconds(row.statement)
-                best[row.name][column] = min(best[row.name][column], time)
-    return best
-
-
-def report(workers: list[Worker], rows: list[Row], best: dict[str, list[float]]) -> bool:
+def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     """Prints a Markdown table; whether every row keeps its limit."""
+    rows = [row for row in ROWS if arguments.only in row.name]
+    best = measure(workers, [("", row.statement) for row in rows], arguments.rounds)
     compared = len(workers) > 1
     print(f"| microseconds | Flambeau {workers[0].version} |", end="")
     print(f" PyTorch {workers[1].version} | ratio | limit |" if compared else "")
     print("|---|---:|" + ("---:|---:|---:|" if compared else ""))
     within = True
-    for row in rows:
-        ours, *theirs = best[row.name]
+    for row, (ours, *theirs) in zip(rows, best, strict=True):
         line = f"| {row.name} | {ours:.2f} |"
         if theirs:
             ratio = ours / theirs[0]
@@ -171,24 +107,6 @@ def report(workers: list[Worker], rows: list[Row], best: dict[str, list[float]])
     return within
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--oracle", default=os.environ.get("FLAMBEAU_ORACLE"))
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="", help="rows whose name contains this text")
-    parser.add_argument("--strict", action="store_true", help="fail when a limit is exceeded")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        work(arguments.worker)
-        return 0
-    rows = [row for row in ROWS if arguments.only in row.name]
-    workers = [Worker(sys.executable, "flambeau")]
-    if arguments.oracle:
-        workers.append(Worker(arguments.oracle, "torch"))
-    within = report(workers, rows, measure(workers, rows, arguments.rounds))
-    return 1 if arguments.strict and not within else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    # One thread: what is measured is the cost of a call, not of waking another.
+    sys.exit(main(parser(__doc__, rounds=9), __file__, names, run))

@@ -294,45 +294,98 @@ bool TensorIter::can_use_32bit() const {
   return numel <= INT32_MAX;
 }
 
-void for_each_row(const TensorIter& iter, void* context, RowLoop loop, int cost) {
-  if (iter.numel == 0) return;
-  int64_t steps[TensorIter::max_operands];
-  for (int k = 0; k < iter.count; ++k) steps[k] = iter.strides[k][0];
-  const int64_t grain = std::max<int64_t>(1, default_grain / cost);
-  const auto run = [&](int64_t begin, int64_t end) {
-    int64_t index[max_dims];
-    char* data[TensorIter::max_operands];
-    int64_t rest = begin;
-    for (int k = 0; k < iter.count; ++k) data[k] = iter.data[k];
-    for (int d = 0; d < iter.ndim; ++d) {
-      index[d] = rest % iter.shape[d];
-      rest /= iter.shape[d];
-      for (int k = 0; k < iter.count; ++k) data[k] += index[d] * iter.strides[k][d];
-    }
-    while (begin < end) {
-      const int64_t n = std::min(iter.shape[0] - index[0], end - begin);
-      char* row[TensorIter::max_operands];
-      std::copy_n(data, iter.count, row);
-      loop(context, row, steps, n);
-      begin += n;
-      if (begin >= end) break;
-      for (int k = 0; k < iter.count; ++k) data[k] -= index[0] * steps[k];
-      index[0] = 0;
-      for (int d = 1; d < iter.ndim; ++d) {
-        for (int k = 0; k < iter.count; ++k) data[k] += iter.strides[k][d];
-        if (++index[d] < iter.shape[d]) break;
-        for (int k = 0; k < iter.count; ++k) data[k] -= iter.shape[d] * iter.strides[k][d];
-        index[d] = 0;
-      }
-    }
-  };
-  if (iter.ndim == 1 && iter.numel <= grain) {
-    char* row[TensorIter::max_operands];
-    std::copy_n(iter.data, iter.count, row);
-    loop(context, row, steps, iter.numel);
-    return;
+namespace {
+
+// A side of a tile: its lines stay in the first-level cache for every operand.
+constexpr int64_t tile = 64;
+
+// Whether some operand's neighbours in memory lie in rows, not along them.
+bool orders_differ(const TensorIter& iter) {
+  if (iter.shape[0] < 8 || iter.shape[1] < 8) return false;
+  for (int k = 0; k < iter.count; ++k) {
+    const int64_t along = std::abs(iter.strides[k][0]), across = std::abs(iter.strides[k][1]);
+    if (across != 0 && across < along) return true;
   }
-  parallel_for(0, iter.numel, grain, run);
+  return false;
+}
+
+// An odometer over blocks of the two inner dimensions and single steps of the others.
+class BlockIndex {
+ public:
+  BlockIndex(const TensorIter& iter, int64_t width, int64_t height) : iter_(iter) {
+    size_[0] = width;
+    size_[1] = height;
+    for (int d = 0; d < iter.ndim; ++d) {
+      if (d > 1) size_[d] = 1;
+      count_[d] = (iter.shape[d] + size_[d] - 1) / size_[d];
+    }
+  }
+  [[nodiscard]] int64_t blocks() const {
+    int64_t total = 1;
+    for (int d = 0; d < iter_.ndim; ++d) total *= count_[d];
+    return total;
+  }
+  void move_to(int64_t block) {
+    for (int d = 0; d < iter_.ndim; ++d) {
+      index_[d] = block % count_[d];
+      block /= count_[d];
+    }
+  }
+  void next() {
+    for (int d = 0; d < iter_.ndim; ++d) {
+      if (++index_[d] < count_[d]) return;
+      index_[d] = 0;
+    }
+  }
+  [[nodiscard]] char* at(int operand) const {
+    char* data = iter_.data[operand];
+    for (int d = 0; d < iter_.ndim; ++d) data += index_[d] * size_[d] * iter_.strides[operand][d];
+    return data;
+  }
+  // How far the current block reaches along dimension d.
+  [[nodiscard]] int64_t extent(int d) const {
+    return std::min(size_[d], iter_.shape[d] - index_[d] * size_[d]);
+  }
+
+ private:
+  const TensorIter& iter_;
+  int64_t size_[max_dims], count_[max_dims], index_[max_dims];
+};
+
+}  // namespace
+
+void for_each_block(const TensorIter& iter, void* context, BlockLoop loop, int cost) {
+  if (iter.numel == 0) return;
+  const int64_t grain = std::max<int64_t>(1, default_grain / cost);
+  int64_t steps[TensorIter::max_operands], row_steps[TensorIter::max_operands] = {};
+  char* data[TensorIter::max_operands];
+  for (int k = 0; k < iter.count; ++k) {
+    steps[k] = iter.strides[k][0];
+    data[k] = iter.data[k];
+  }
+  if (iter.ndim == 1) {
+    if (iter.numel <= grain) return loop(context, data, {iter.numel, 1, steps, row_steps});
+    return parallel_for(0, iter.numel, grain, [&](int64_t begin, int64_t end) {
+      char* part[TensorIter::max_operands];
+      for (int k = 0; k < iter.count; ++k) part[k] = iter.data[k] + begin * steps[k];
+      loop(context, part, {end - begin, 1, steps, row_steps});
+    });
+  }
+  for (int k = 0; k < iter.count; ++k) row_steps[k] = iter.strides[k][1];
+  const bool tiled = orders_differ(iter);
+  const int64_t width = std::min(iter.shape[0], tiled ? tile : grain);
+  const int64_t height = std::min(iter.shape[1], tiled ? tile : (grain + width - 1) / width);
+  const BlockIndex first(iter, width, height);
+  parallel_for(0, first.blocks(), (grain + width * height - 1) / (width * height),
+               [&](int64_t begin, int64_t end) {
+                 BlockIndex index = first;
+                 index.move_to(begin);
+                 for (int64_t block = begin; block < end; ++block, index.next()) {
+                   char* part[TensorIter::max_operands];
+                   for (int k = 0; k < iter.count; ++k) part[k] = index.at(k);
+                   loop(context, part, {index.extent(0), index.extent(1), steps, row_steps});
+                 }
+               });
 }
 
 }  // namespace flambeau

@@ -83,17 +83,38 @@ class TensorIter {
   void merge_dims();
 };
 
-// Runs loop(data, strides, n) over the whole iteration space on the CPU in rows of the innermost
-// dimension, in parallel above the grain. `cost` says how many plain adds an element is worth.
-using RowLoop = void (*)(void* context, char** data, const int64_t* strides, int64_t n);
-void for_each_row(const TensorIter& iter, void* context, RowLoop loop, int cost = 1);
+// Runs loop over the whole iteration space on the CPU, in parallel above the grain. `cost` says how
+// many plain adds an element is worth. A block is m rows of n elements: data[k] is where operand k
+// begins, steps[k] its byte stride within a row, row_steps[k] from row to row. Where operands lie
+// in memory in different orders, blocks are tiles that fit the cache.
+struct Block {
+  int64_t n, m;
+  const int64_t *steps, *row_steps;
+};
+using BlockLoop = void (*)(void* context, char** data, const Block& block);
+void for_each_block(const TensorIter& iter, void* context, BlockLoop loop, int cost);
 
 template <class Body>
-void for_each_row(const TensorIter& iter, const Body& body, int cost = 1) {
-  for_each_row(
+void for_each_block(const TensorIter& iter, const Body& body, int cost = 1) {
+  for_each_block(
       iter, const_cast<void*>(static_cast<const void*>(&body)),
-      [](void* context, char** data, const int64_t* strides, int64_t n) {
-        (*static_cast<const Body*>(context))(data, strides, n);
+      [](void* context, char** data, const Block& block) {
+        (*static_cast<const Body*>(context))(data, block);
+      },
+      cost);
+}
+
+// The same, row by row: body(data, steps, n).
+template <class Body>
+void for_each_row(const TensorIter& iter, const Body& body, int cost = 1) {
+  for_each_block(
+      iter,
+      [&body, count = iter.count](char** data, const Block& block) {
+        for (int64_t row = 0; row < block.m; ++row) {
+          char* at[TensorIter::max_operands] = {};
+          for (int k = 0; k < count; ++k) at[k] = data[k] + row * block.row_steps[k];
+          body(at, block.steps, block.n);
+        }
       },
       cost);
 }

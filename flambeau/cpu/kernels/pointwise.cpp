@@ -31,20 +31,48 @@ To convert(From value) {
   }
 }
 
+// A tile whose rows lie side by side in the output and whose columns do in the input: through a
+// buffer, so that lines of memory are read and written whole.
+template <class T>
+void copy_transposed(char** data, const Block& block) {
+  constexpr int64_t side = 16;
+  for (int64_t i = 0; i < block.n; i += side) {
+    const int64_t width = std::min(side, block.n - i);
+    for (int64_t j = 0; j < block.m; j += side) {
+      const int64_t height = std::min(side, block.m - j);
+      T square[side][side];
+      for (int64_t column = 0; column < width; ++column) {
+        const T* from = reinterpret_cast<const T*>(data[1] + (i + column) * block.steps[1]) + j;
+        for (int64_t row = 0; row < height; ++row) square[row][column] = from[row];
+      }
+      for (int64_t row = 0; row < height; ++row) {
+        T* to = reinterpret_cast<T*>(data[0] + (j + row) * block.row_steps[0]) + i;
+        for (int64_t column = 0; column < width; ++column) to[column] = square[row][column];
+      }
+    }
+  }
+}
+
+template <class T>
+void copy_row(char* to, const char* from, const int64_t* steps, int64_t n) {
+  if (steps[0] == sizeof(T) && steps[1] == sizeof(T)) {
+    std::memmove(to, from, n * sizeof(T));
+  } else if (steps[0] == sizeof(T) && steps[1] == 0) {
+    std::fill_n(reinterpret_cast<T*>(to), n, *reinterpret_cast<const T*>(from));
+  } else {
+    move_strided<sizeof(T)>(to, steps[0], from, steps[1], n);
+  }
+}
+
 void copy_same(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_row(iter, [](char** data, const int64_t* strides, int64_t n) {
-      if (strides[0] == sizeof(T) && strides[1] == sizeof(T)) {
-        std::memmove(data[0], data[1], n * sizeof(T));
-      } else if (strides[0] == sizeof(T) && strides[1] == 0) {
-        const T value = *reinterpret_cast<const T*>(data[1]);
-        std::fill_n(reinterpret_cast<T*>(data[0]), n, value);
-      } else {
-        for (int64_t i = 0; i < n; ++i) {
-          *reinterpret_cast<T*>(data[0] + i * strides[0]) =
-              *reinterpret_cast<const T*>(data[1] + i * strides[1]);
-        }
+    for_each_block(iter, [](char** data, const Block& block) {
+      if (block.steps[0] == sizeof(T) && block.row_steps[1] == sizeof(T) && block.m > 1)
+        return copy_transposed<T>(data, block);
+      for (int64_t row = 0; row < block.m; ++row) {
+        copy_row<T>(data[0] + row * block.row_steps[0], data[1] + row * block.row_steps[1],
+                    block.steps, block.n);
       }
     });
   });
@@ -68,19 +96,8 @@ KERNEL_FOR(copy, copy_kernel)
 void where_kernel(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_row(iter, [](char** data, const int64_t* s, int64_t n) {
-      if (s[0] == sizeof(T) && s[1] == 1 && s[2] == sizeof(T) && s[3] == sizeof(T)) {
-        T* o = reinterpret_cast<T*>(data[0]);
-        const bool* c = reinterpret_cast<const bool*>(data[1]);
-        const T *a = reinterpret_cast<const T*>(data[2]), *b = reinterpret_cast<const T*>(data[3]);
-        IVDEP for (int64_t i = 0; i < n; ++i) o[i] = c[i] ? a[i] : b[i];
-      } else {
-        for (int64_t i = 0; i < n; ++i) {
-          *reinterpret_cast<T*>(data[0] + i * s[0]) = *reinterpret_cast<const T*>(
-              data[1 + (data[1][i * s[1]] ? 1 : 2)] + i * s[data[1][i * s[1]] ? 2 : 3]);
-        }
-      }
-    });
+    elementwise_loop<T, bool, T, T>(
+        iter, [](bool condition, T a, T b) { return condition ? a : b; }, 1);
   });
 }
 KERNEL_FOR(where, where_kernel)

@@ -4,7 +4,44 @@
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
+
+// Formulas that call the C library for huge quotients, without that call.
+template <class Formula>
+struct WithoutCall;
+template <>
+struct WithoutCall<struct fmod_formula> {
+  template <class C>
+  static C at(C a, C b) {
+    return math::fmod_of_exact(a, b);
+  }
+};
+template <>
+struct WithoutCall<struct remainder_formula> {
+  template <class C>
+  static C at(C a, C b) {
+    return math::remainder_from(math::fmod_of_exact(a, b), b);
+  }
+};
+template <>
+struct WithoutCall<struct div_floor_formula> {
+  template <class C>
+  static C at(C a, C b) {
+    return math::div_floor_from(math::fmod_of_exact(a, b), a, b);
+  }
+};
+
 namespace {
+
+template <class Formula, class C>
+struct Plain {
+  auto operator()(C a, C b) const { return Formula::at(a, b); }
+};
+template <class Formula, class C>
+struct Division {
+  C operator()(C a, C b) const { return Formula::at(a, b); }
+  static bool usual(C a, C b) { return math::quotient_is_exact(a, b); }
+  static C only_usual(C a, C b) { return WithoutCall<Formula>::at(a, b); }
+};
 
 template <class Formula, DTypeSet Set, bool Compares>
 void binary_kernel(const TensorIter& iter, const Scalar*) {
@@ -12,8 +49,11 @@ void binary_kernel(const TensorIter& iter, const Scalar*) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Compares, bool, T>;
-    binary_loop<Out, T>(
-        iter, [](C a, C b) { return Formula::at(a, b); }, 1);
+    constexpr bool rare_case = std::is_floating_point_v<C> && requires {
+      sizeof(WithoutCall<Formula>);
+    };
+    using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
+    binary_loop<Out, T>(iter, F(), rare_case ? 4 : 1);
   });
 }
 

@@ -1,0 +1,95 @@
+"""Elementwise kernels over every mix of layouts, against NumPy, and the numbers of formulas that
+have a fast path.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+DTYPES = [np.float32, np.float64, np.complex128, np.int64, np.int16]
+
+
+def operand(rng: np.random.Generator, shape: tuple, dtype: type) -> tuple:
+    """An array and a tensor of the same values, some dimensions broadcast, in some layout."""
+    sizes = tuple(size if rng.random() < 0.7 else 1 for size in shape)
+    values = rng.standard_normal(sizes) * 5
+    array = (values + 1j * values[::-1] if dtype is np.complex128 else values).astype(dtype)
+    order = rng.permutation(len(sizes))
+    tensor = torch.from_numpy(np.ascontiguousarray(array.transpose(order)))
+    tensor = tensor.permute(*np.argsort(order).tolist())
+    if rng.random() < 0.3:
+        spaced = torch.zeros(tuple(2 * size for size in sizes), dtype=tensor.dtype)
+        window = spaced[tuple(slice(None, None, 2) for _ in sizes)]
+        tensor = window.copy_(tensor)
+    return array, tensor
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("largest", [5, 70])
+def test_every_mix_of_layouts(dtype: type, largest: int) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(150 if largest == 5 else 15):
+        shape = tuple(int(size) for size in rng.integers(1, largest, rng.integers(1, 4)))
+        (a, x), (b, y), (c, z) = (operand(rng, shape, dtype) for _ in range(3))
+        choice = rng.random(shape) > 0.5
+        mask = torch.from_numpy(choice)
+        pairs = [
+            (x + y, a + b),
+            (x * 3, a * dtype(3)),
+            (3 - x, dtype(3) - a),
+            (-x, -a),
+            (x == y, a == b),
+            (torch.where(mask, x, y), np.where(choice, a, b)),
+            (torch.addcmul(x, y, z), a + b * c),
+            (x.contiguous(), a),
+            (x.to(torch.complex128), a.astype(np.complex128)),
+        ]
+        if dtype is not np.complex128:
+            pairs += [(torch.maximum(x, y), np.maximum(a, b)), (x.clamp(-1, 2), a.clip(-1, 2))]
+        for ours, theirs in pairs:
+            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rests_of_divisions_are_exact(dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 1 << 32, 40000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    special = np.array(
+        [0.0, -0.0, 1, -1, 0.1, -0.1, np.inf, -np.inf, np.nan, 1e30, 1e-40, 7], dtype
+    )
+    near = rng.standard_normal(40000) * 10  # no huge quotient among these
+    for a, b in [
+        (bits[:20000], bits[20000:]),
+        (np.repeat(special, 12), np.tile(special, 12)),
+        (near[:20000], near[20000:]),
+        (np.round(near[:20000]), np.round(near[20000:]) / 10),
+    ]:
+        a, b = a.astype(dtype), b.astype(dtype)
+        x, y = torch.from_numpy(a), torch.from_numpy(b)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(torch.fmod(x, y).numpy(), np.fmod(a, b))
+            if dtype is np.float64:  # NumPy's float32 remainder rounds twice
+                np.testing.assert_array_equal(torch.remainder(x, y).numpy(), np.remainder(a, b))
+
+
+def test_erf_and_gelu_are_accurate() -> None:
+    special = pytest.importorskip("scipy.special")
+    values = np.concatenate([np.linspace(-8, 8, 100001), np.geomspace(1e-30, 1, 1000)])
+    x = torch.from_numpy(values.astype(np.float32))
+    exact = special.erf(x.double().numpy())
+    np.testing.assert_allclose(torch.erf(x).numpy(), exact, rtol=2.5e-7, atol=0)
+    half = x.double().numpy() * special.ndtr(x.double().numpy())
+    gelu = torch.nn.functional.gelu(x).numpy()
+    np.testing.assert_allclose(gelu, half, rtol=1e-5, atol=5e-7)
+    edges = torch.nn.functional.gelu(torch.tensor([float("inf"), float("nan"), 100.0, -100.0]))
+    assert edges[0] == float("inf") and edges[1].isnan() and edges[2] == 100 and edges[3] == 0
+
+
+def test_transposed_copies_of_every_element_size() -> None:
+    for dtype in (torch.uint8, torch.int16, torch.float32, torch.float64, torch.complex128):
+        for rows, columns in ((1, 100), (17, 33), (64, 64), (100, 65), (130, 257)):
+            x = torch.arange(rows * columns).to(dtype).view(rows, columns)
+            np.testing.assert_array_equal(x.t().contiguous().numpy(), x.numpy().T)
