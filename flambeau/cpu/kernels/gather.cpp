@@ -14,17 +14,51 @@ inline int64_t offset_of(const char* index_at, const IndexedDim& at) {
   return index * at.stride;
 }
 
+// Whether every index of a row is one.
+bool all_in_range(const char* indices, int64_t step, int64_t n, const IndexedDim& at) {
+  const int64_t least = at.from_end ? -at.size : 0;
+  int bad = 0;
+  const auto check = [&](auto known_step) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t index = *reinterpret_cast<const int64_t*>(indices + i * known_step);
+      bad |= (index < least) | (index >= at.size);
+    }
+  };
+  step == sizeof(int64_t) ? check(std::integral_constant<int64_t, sizeof(int64_t)>()) : check(step);
+  return bad == 0;
+}
+
+// Without a check at each element, the compiler gathers whole vectors.
+template <class T>
+void gather_row(char** data, const int64_t* strides, int64_t n, const IndexedDim& at) {
+  const auto place = [&at](int64_t index) { return index < 0 ? index + at.size : index; };
+  const bool dense = strides[0] == sizeof(T) && strides[2] == sizeof(int64_t);
+  if (dense && at.stride % sizeof(T) == 0 && strides[1] % sizeof(T) == 0) {
+    T* out = reinterpret_cast<T*>(data[0]);
+    const T* in = reinterpret_cast<const T*>(data[1]);
+    const int64_t* index = reinterpret_cast<const int64_t*>(data[2]);
+    const int64_t step = strides[1] / static_cast<int64_t>(sizeof(T));
+    const int64_t stride = at.stride / static_cast<int64_t>(sizeof(T));
+    IVDEP for (int64_t i = 0; i < n; ++i) out[i] = in[i * step + place(index[i]) * stride];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t index = *reinterpret_cast<const int64_t*>(data[2] + i * strides[2]);
+    *reinterpret_cast<T*>(data[0] + i * strides[0]) =
+        *reinterpret_cast<const T*>(data[1] + i * strides[1] + place(index) * at.stride);
+  }
+}
+
 void gather_kernel(const TensorIter& iter, const IndexedDim& at) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row(
         iter,
         [&at](char** data, const int64_t* strides, int64_t n) {
-          for (int64_t i = 0; i < n; ++i) {
-            const int64_t offset = offset_of(data[2] + i * strides[2], at);
-            *reinterpret_cast<T*>(data[0] + i * strides[0]) =
-                *reinterpret_cast<const T*>(data[1] + i * strides[1] + offset);
+          if (!all_in_range(data[2], strides[2], n, at)) [[unlikely]] {
+            for (int64_t i = 0; i < n; ++i) offset_of(data[2] + i * strides[2], at);  // raises
           }
+          gather_row<T>(data, strides, n, at);
         },
         2);
   });

@@ -114,16 +114,50 @@ void elementwise_row(char** data, const int64_t* steps, int64_t n, F f, std::ind
   }
 }
 
+// Short rows at once, if the output and every input but those that repeat the same row go on from
+// row to row: those are written into a buffer several times. False if it is not so.
+template <class Out, class... In, class F, size_t... K>
+bool join_rows(char** data, const Block& block, F f, std::index_sequence<K...>) {
+  constexpr int64_t longest =
+      buffer_bytes / static_cast<int64_t>(std::max({sizeof(Out), sizeof(In)...}));
+  const int64_t rows = std::min(longest / block.n, block.m);
+  const auto goes_on = [&](size_t k, int64_t size) {
+    return block.steps[k] == size && block.row_steps[k] == block.n * size;
+  };
+  if (rows < 2 || !goes_on(0, sizeof(Out)) ||
+      !((goes_on(K + 1, sizeof(In)) || block.row_steps[K + 1] == 0) && ...))
+    return false;
+  alignas(64) char buffers[sizeof...(In)][buffer_bytes];
+  const auto repeat = [&](size_t k, auto size) {
+    if (block.row_steps[k + 1] != 0) return;
+    for (int64_t row = 0; row < rows; ++row) {
+      move_strided<size>(buffers[k] + row * block.n * size, size, data[k + 1], block.steps[k + 1],
+                         block.n);
+    }
+  };
+  (repeat(K, std::integral_constant<size_t, sizeof(In)>()), ...);
+  for (int64_t row = 0; row < block.m; row += rows) {
+    const int64_t n = std::min(rows, block.m - row) * block.n;
+    contiguous_loop(
+        reinterpret_cast<Out*>(data[0] + row * block.row_steps[0]), n, f,
+        reinterpret_cast<const In*>(block.row_steps[K + 1] == 0
+                                        ? buffers[K]
+                                        : data[K + 1] + row * block.row_steps[K + 1])...);
+  }
+  return true;
+}
+
 template <class Out, class... In, class F>
 void elementwise_loop(const TensorIter& iter, F f, int cost) {
   for_each_block(
       iter,
       [f](char** data, const Block& block) {
+        constexpr std::index_sequence_for<In...> operands;
+        if (block.m > 1 && join_rows<Out, In...>(data, block, f, operands)) return;
         char* at[sizeof...(In) + 1];
         std::copy_n(data, sizeof...(In) + 1, at);
         for (int64_t row = 0; row < block.m; ++row) {
-          elementwise_row<Out, In...>(at, block.steps, block.n, f,
-                                      std::index_sequence_for<In...>());
+          elementwise_row<Out, In...>(at, block.steps, block.n, f, operands);
           for (size_t k = 0; k <= sizeof...(In); ++k) at[k] += block.row_steps[k];
         }
       },
