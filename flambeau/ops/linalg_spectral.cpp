@@ -1,5 +1,6 @@
 // Singular values and eigenvalues, with the vectors that belong to them.
 #include <cmath>
+#include <limits>
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/linalg.h"
@@ -21,6 +22,21 @@ std::string eigen_failed(int code) {
       "The algorithm failed to converge because the input matrix is ill-conditioned or "
       "has too many repeated eigenvalues (error code: {}).",
       code);
+}
+
+// Which matrices have none but finite elements; undefined if all have. The iterations of LAPACK
+// need not end on infinities.
+Tensor finite_matrices(const Tensor& a) {
+  if (a.device().is_meta() || a.numel() == 0) return {};
+  const NoGrad off;
+  const Tensor finite = isfinite(amax(abs(detach(a)), IntSpan{-2, -1}, true));
+  return is_nonzero(sum(logical_not(finite))) ? finite : Tensor();
+}
+
+void make_nan(const Tensor& values, const Tensor& finite) {
+  if (!values.defined()) return;
+  const NoGrad off;
+  copy_(values, where(finite, values, std::numeric_limits<double>::quiet_NaN()));
 }
 
 Dims values_shape(const Tensor& a, int64_t count) {
@@ -110,8 +126,16 @@ Triple run_svd(const Tensor& a, bool full_matrices, bool vectors,
   }
   if (a.numel() > 0) {
     Tensor info = make_info(batch, a.device());
-    kernels::svd(a.device_type(), copy_columns(a), u, s, vh, info);
+    const Tensor finite = finite_matrices(a);
+    CHECK(!finite.defined() || !has_nan(a), LinAlgError, "linalg.svd: {}", svd_failed(-1));
+    const Tensor source = finite.defined() ? where(finite, detach(a), 0.0) : a;
+    kernels::svd(a.device_type(), copy_columns(source), u, s, vh, info);
     check_info("linalg.svd", info, svd_failed);
+    if (finite.defined()) {
+      make_nan(s, squeeze(finite, IntSpan{-1}));
+      make_nan(u, finite);
+      make_nan(vh, finite);
+    }
   } else if (vectors) {
     // The bases of nothing: any will do.
     const NoGrad off;
@@ -198,6 +222,7 @@ Pair run_eigh(const Tensor& a, std::string_view uplo, bool vectors) {
   Tensor l = make_tensor(values_shape(a, a.size(-1)), to_real(a.dtype()), a.device());
   Tensor v = copy_columns(a);
   Tensor info = make_info(batch_of(a), a.device());
+  CHECK(!finite_matrices(a).defined(), LinAlgError, "linalg.eigh: {}", eigen_failed(1));
   if (v.numel() > 0) kernels::eigh(a.device_type(), v, l, info, upper, vectors);
   check_info("linalg.eigh", info, eigen_failed);
   return {l, v};

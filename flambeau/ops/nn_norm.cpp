@@ -162,6 +162,8 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   const int64_t channels = input.sizes()[1];
   CHECK(num_groups > 0, RuntimeError, "Expected num groups to be greater than 0, got {}",
         num_groups);
+  CHECK(channels > 0, RuntimeError, "Expected number of channels to be greater than 0, got {}",
+        channels);
   CHECK(channels % num_groups == 0, RuntimeError,
         "Expected number of channels in input to be divisible by num_groups, but got input of "
         "shape {} "
@@ -184,6 +186,9 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   shape[0] = channels;
   if (weight.defined()) out = out * reshape(weight, shape);
   if (bias.defined()) out = out + reshape(bias, shape);
+  if (!input.is_contiguous() && input.is_contiguous(MemoryFormat::channels_last)) {
+    out = contiguous(out, MemoryFormat::channels_last);
+  }
   return out.dtype() == input.dtype() ? out : to(out, input.dtype());
 }
 OP_FUNCTION(group_norm,

@@ -361,6 +361,8 @@ PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
     CHECK(sizes[d] >= 0, RuntimeError,
           "{}: elements of output_size must be greater than or equal to 0 but received {}", op,
           sizes);
+    // A window is described for each; so many would fill all memory before anything is computed.
+    CHECK(sizes[d] <= INT32_MAX, RuntimeError, "{}: output_size {} is too large", op, sizes);
     geometry.dims[3 - rank + d] = adaptive_dim(input.sizes()[dims - rank + d], sizes[d]);
   }
   return geometry;

@@ -193,11 +193,11 @@ from flambeau._C import contiguous_format as contiguous_format
 from flambeau._C import conv1d as conv1d
 from flambeau._C import conv2d as conv2d
 from flambeau._C import conv3d as conv3d
-from flambeau._namespace import conv_tbc as conv_tbc
+from flambeau._C import conv_tbc as conv_tbc
 from flambeau._C import conv_transpose1d as conv_transpose1d
 from flambeau._C import conv_transpose2d as conv_transpose2d
 from flambeau._C import conv_transpose3d as conv_transpose3d
-from flambeau._namespace import convolution as convolution
+from flambeau._C import convolution as convolution
 from flambeau._C import copy_ as copy_
 from flambeau._C import copysign as copysign
 from flambeau._C import copysign_ as copysign_
@@ -206,7 +206,7 @@ from flambeau._C import cos as cos
 from flambeau._C import cos_ as cos_
 from flambeau._C import cosh as cosh
 from flambeau._C import cosh_ as cosh_
-from flambeau._namespace import cosine_embedding_loss as cosine_embedding_loss
+from flambeau._C import cosine_embedding_loss as cosine_embedding_loss
 from flambeau._C import cosine_similarity as cosine_similarity
 from flambeau._C import count_nonzero as count_nonzero
 from flambeau._C import cov as cov
@@ -338,7 +338,7 @@ from flambeau.random import fork_rng as fork_rng
 from flambeau._C import frac as frac
 from flambeau._C import frac_ as frac_
 from flambeau._C import frexp as frexp
-from flambeau._norms import frobenius_norm as frobenius_norm
+from flambeau._C import frobenius_norm as frobenius_norm
 from flambeau._C import from_dlpack as from_dlpack
 from flambeau._namespace import from_file as from_file
 from flambeau._C import from_numpy as from_numpy
@@ -394,7 +394,7 @@ from flambeau._C import hardtanh_ as hardtanh_
 from flambeau._C import hash_tensor as hash_tensor
 from flambeau._C import heaviside as heaviside
 from flambeau._C import heaviside_ as heaviside_
-from flambeau._namespace import hinge_embedding_loss as hinge_embedding_loss
+from flambeau._C import hinge_embedding_loss as hinge_embedding_loss
 from flambeau._C import histc as histc
 from flambeau._C import histogram as histogram
 from flambeau._statistics import histogramdd as histogramdd
@@ -458,7 +458,7 @@ from flambeau._C import isreal as isreal
 from flambeau._stft import istft as istft
 from flambeau import jit as jit
 from flambeau._C import kaiser_window as kaiser_window
-from flambeau._namespace import kl_div as kl_div
+from flambeau._C import kl_div as kl_div
 from flambeau._C import kron as kron
 from flambeau._C import kthvalue as kthvalue
 from flambeau._C import l1_loss as l1_loss
@@ -562,7 +562,7 @@ from flambeau._linalg_utils import lu as lu
 from flambeau._C import lu_solve as lu_solve
 from flambeau._C import lu_unpack as lu_unpack
 from flambeau.random import manual_seed as manual_seed
-from flambeau._namespace import margin_ranking_loss as margin_ranking_loss
+from flambeau._C import margin_ranking_loss as margin_ranking_loss
 from flambeau import masked as masked
 from flambeau._C import masked_fill as masked_fill
 from flambeau._C import masked_fill_ as masked_fill_
@@ -637,7 +637,7 @@ from flambeau._C import normal as normal
 from flambeau._C import normal_ as normal_
 from flambeau._C import not_equal as not_equal
 from flambeau._C import not_equal_ as not_equal_
-from flambeau._namespace import nuclear_norm as nuclear_norm
+from flambeau._C import nuclear_norm as nuclear_norm
 from flambeau._settings import numel as numel
 from flambeau._C import one_hot as one_hot
 from flambeau._C import ones as ones
@@ -659,7 +659,7 @@ from flambeau._C import pinverse as pinverse
 from flambeau._C import pixel_shuffle as pixel_shuffle
 from flambeau._C import pixel_unshuffle as pixel_unshuffle
 from flambeau._C import poisson as poisson
-from flambeau._namespace import poisson_nll_loss as poisson_nll_loss
+from flambeau._C import poisson_nll_loss as poisson_nll_loss
 from flambeau._C import polar as polar
 from flambeau._C import positive as positive
 from flambeau._C import pow as pow
@@ -841,7 +841,7 @@ from flambeau._C import triangular_solve as triangular_solve
 from flambeau._C import tril as tril
 from flambeau._C import tril_ as tril_
 from flambeau._C import tril_indices as tril_indices
-from flambeau._namespace import triplet_margin_loss as triplet_margin_loss
+from flambeau._C import triplet_margin_loss as triplet_margin_loss
 from flambeau._C import triu as triu
 from flambeau._C import triu_ as triu_
 from flambeau._C import triu_indices as triu_indices

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 __all__ = [
-    "frobenius_norm",
     "native_batch_norm",
     "native_group_norm",
     "native_layer_norm",
@@ -27,18 +26,6 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
         return _C.linalg_vector_norm(v, pow)
     others = [d for d in range(v.dim()) if d != dim]
     return _C.linalg_vector_norm(v, pow, others, True) if others else v.abs()
-
-
-def frobenius_norm(
-    input: Tensor, dim: int | Sequence[int], keepdim: bool = False, *, out: Tensor | None = None
-) -> Tensor:
-    """The root of the sum of squares over at most two dimensions."""
-    dims = [dim] if isinstance(dim, int) else list(dim)
-    if len(dims) > 2:
-        raise RuntimeError(
-            f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead."
-        )
-    return _C.linalg_vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
 def _statistics(x: Tensor, dims: Any, eps: float, keepdim: bool) -> tuple[Tensor, Tensor]:

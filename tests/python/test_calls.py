@@ -34,3 +34,14 @@ def test_a_window_beyond_all_bounds_is_refused() -> None:
         torch.nn.functional.max_pool1d(
             x, 8608480567731124087, padding=1250999896764, dilation=1250999896764
         )
+
+
+def test_matrices_with_infinities_do_not_hang() -> None:
+    x = torch.full((3, 4), 3.0)
+    x[:, 0] = -float("inf")
+    assert torch.linalg.svd(x).S.isnan().all()
+    assert torch.linalg.svdvals(torch.stack([x, torch.ones(3, 4)]))[1].isfinite().all()
+    with pytest.raises(torch.linalg.LinAlgError, match="non-finite"):
+        torch.linalg.svd(x * float("nan"))
+    with pytest.raises(torch.linalg.LinAlgError, match="ill-conditioned"):
+        torch.linalg.eigh(x[:, :3])

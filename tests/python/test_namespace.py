@@ -1,4 +1,4 @@
-"""Top-level functions that have another home too, window functions, and older Tensor methods."""
+"""Files and capsules as tensors, window functions, and methods of older programs."""
 
 from __future__ import annotations
 
@@ -7,34 +7,6 @@ from pathlib import Path
 import pytest
 
 import flambeau as torch
-from flambeau.nn import functional
-
-
-def test_losses_take_numbered_reductions() -> None:
-    a, b, sign = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 1.0]), torch.ones(2)
-    assert torch.margin_ranking_loss(a, b, sign).tolist() == [2.0, 0.0]
-    assert torch.margin_ranking_loss(a, b, sign, 0.0, 1).item() == 1.0
-    assert torch.margin_ranking_loss(a, b, sign, 0.0, 2).item() == 2.0
-    assert torch.kl_div(a, b, 2).item() == functional.kl_div(a, b, reduction="sum").item()
-    assert torch.hinge_embedding_loss(a, sign).tolist() == [1.0, 2.0]
-    assert torch.poisson_nll_loss(a, b, True, False, 1e-8, 1).item() == pytest.approx(2.5537, 1e-3)
-    one, two = a[None], b[None]
-    assert torch.triplet_margin_loss(one, two, two).tolist() == [1.0]
-    assert torch.cosine_embedding_loss(one, one, torch.ones(1)).abs().item() < 1e-6
-    with pytest.raises(RuntimeError, match="reduction"):
-        torch.kl_div(a, b, 3)
-
-
-def test_convolution_is_all_convolutions() -> None:
-    x, w = torch.ones(1, 1, 3), torch.ones(1, 1, 2)
-    same = torch.convolution(x, w, None, [1], [0], [1], False, [0], 1)
-    assert torch.equal(same, torch.conv1d(x, w))
-    turned = torch.convolution(x, w, None, [1], [0], [1], True, [0], 1)
-    assert torch.equal(turned, torch.conv_transpose1d(x, w))
-    time = torch.conv_tbc(torch.ones(4, 1, 2), torch.ones(2, 2, 3), torch.zeros(3), 1)
-    assert time[:, 0, 0].tolist() == [2.0, 4.0, 4.0, 4.0, 2.0]
-    with pytest.raises(RuntimeError, match="3 dims"):
-        torch.conv_tbc(torch.ones(4, 1), torch.ones(2, 2, 3), torch.zeros(3))
 
 
 def test_a_file_is_memory(tmp_path: Path) -> None:

@@ -34,9 +34,6 @@ def test_norms_by_older_names() -> None:
     assert torch.norm_except_dim(x, 2, 0).shape == (2, 1)
     assert torch.norm_except_dim(x, 1, 1).tolist() == [[2.0, 2.0, 2.0]]
     assert math.isclose(torch.norm_except_dim(x, 2, -1).item(), math.sqrt(6), rel_tol=1e-6)
-    assert math.isclose(torch.frobenius_norm(x, [0, 1]).item(), math.sqrt(6), rel_tol=1e-6)
-    with pytest.raises(RuntimeError, match="at most 2 dimensions"):
-        torch.frobenius_norm(torch.ones(1, 1, 1), [0, 1, 2])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,272 @@
+"""Calls registered ops with random, hostile and boundary arguments, and reports what must not be:
+a crash, a hang, or an exception that no user should see.
+
+    python tools/fuzz.py [--calls 100000] [--seed 0] [--ops REGEX]
+
+Calls run in child processes, a batch each. The arguments of a call follow from its seed, so that
+`--repeat SEED` runs a reported call again, alone. Meant for sanitizer builds too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import mmap
+import os
+import random
+import re
+import resource
+import signal
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
+
+import flambeau as torch
+
+BATCH = 2000
+SECONDS = 20  # for one call
+EXPECTED = (
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    NotImplementedError,
+    OverflowError,
+    ZeroDivisionError,
+    MemoryError,
+)
+DTYPES = """bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64
+complex64 complex128""".split()
+SMALL = (0, 1, 2, 3, -1, -2, 4, 5, -3, 7)
+EXTREME = (2**63 - 1, -(2**63), 2**62, 2**40, -(2**40), 65)
+REALS = (0.0, 1.0, 0.5, -1.0, 2.0, math.inf, -math.inf, math.nan, 1e-300, 1e300, -0.0)
+WORDS = """linear mean sum amax amin prod reflect replicate circular constant none same valid
+fro nuc left right gels gelsd reduced complete r L U trunc floor lower higher nearest bilinear
+area backward forward ortho ij xy ij,jk->ik i->""".split()
+# They wait for something outside the process, or change a setting of all that follow.
+LEFT_OUT = re.compile(r"_cuda.*|set_.*|_set_.*|manual_seed.*|_accelerator.*")
+
+
+class Arguments:
+    """Random arguments for the kinds that the registry names."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def make(self, kind: str) -> Any:
+        if self.rng.random() < 0.02:
+            return self.rng.choice([None, "?", object(), [], {}, 3, 2.5])
+        maker = getattr(self, kind, None)
+        return maker() if maker else None
+
+    def sizes(self) -> list[int]:
+        return [
+            self.rng.choice((0, 1, 2, 3, 3, 4, 5))
+            for _ in range(self.rng.choice((0, 1, 1, 2, 2, 3, 4)))
+        ]
+
+    def tensor(self) -> Any:
+        rng = self.rng
+        if rng.random() < 0.05:
+            return None
+        dtype = getattr(torch, rng.choice(DTYPES if rng.random() < 0.5 else ["float32", "int64"]))
+        sizes = rng.choice(([3, 4], [2, 3, 4], [5])) if rng.random() < 0.4 else self.sizes()
+        device = "meta" if rng.random() < 0.04 else "cpu"
+        x = torch.empty(sizes, dtype=dtype, device=device)
+        if device == "cpu":
+            x.copy_(
+                torch.randint(-3, 6, sizes).to(dtype) if rng.random() < 0.5 else torch.randn(sizes)
+            )
+            if rng.random() < 0.1 and x.numel() and x.is_floating_point():
+                x.view(-1)[0] = rng.choice((math.inf, -math.inf, math.nan, -0.0, 1e-30))
+        x = self.laid_out(x)
+        if rng.random() < 0.2 and (dtype.is_floating_point or dtype.is_complex):
+            x = x.detach().requires_grad_()
+        return x
+
+    def laid_out(self, x: Any) -> Any:
+        way = self.rng.random()
+        if way < 0.2 and x.dim() > 1:
+            return x.transpose(0, -1)
+        if way < 0.3 and x.dim() > 0 and x.size(0) > 1:
+            return x[::2]
+        if way < 0.4 and x.dim() > 0:
+            return x[:1].expand(x.shape) if x.size(0) else x
+        return x
+
+    def tensors(self) -> Any:
+        return [self.tensor() for _ in range(self.rng.choice((0, 1, 2, 3)))]
+
+    def operand(self) -> Any:
+        return self.tensor() if self.rng.random() < 0.6 else self.scalar()
+
+    def scalar(self) -> Any:
+        number = (self.integer, self.real, self.boolean, lambda: complex(self.real(), 1.0))
+        return self.rng.choice(number)()
+
+    def integer(self) -> int:
+        return self.rng.choice(SMALL if self.rng.random() < 0.93 else EXTREME)
+
+    def real(self) -> float:
+        return self.rng.choice(REALS)
+
+    def boolean(self) -> bool:
+        return self.rng.random() < 0.5
+
+    def ints(self) -> Any:
+        if self.rng.random() < 0.3:
+            return self.integer()
+        return [self.integer() for _ in range(self.rng.choice((0, 1, 1, 2, 2, 3, 4)))]
+
+    def reals(self) -> Any:
+        return [self.real() for _ in range(self.rng.choice((0, 1, 2, 3)))]
+
+    def dtype(self) -> Any:
+        return getattr(torch, self.rng.choice(DTYPES)) if self.rng.random() < 0.7 else None
+
+    def device(self) -> Any:
+        return self.rng.choice((None, "cpu", "meta", "cpu:0"))
+
+    def string(self) -> Any:
+        return self.rng.choice(WORDS)
+
+    def memory_format(self) -> Any:
+        return self.rng.choice(
+            (torch.contiguous_format, torch.preserve_format, torch.channels_last)
+        )
+
+    def layout(self) -> Any:
+        return torch.strided
+
+
+def parameters(signature: str) -> list[tuple[str, bool, bool]]:
+    """Name, whether it can be left out, and whether it goes by keyword, of each parameter."""
+    inside = signature[signature.index("(") + 1 :].split(" -> ")[0].rstrip(" ").removesuffix(")")
+    found, keyword, depth, piece = [], False, 0, ""
+    for letter in inside + ",":
+        depth += (letter in "([") - (letter in ")]")
+        if letter != "," or depth:
+            piece += letter
+            continue
+        text, piece = piece.strip(), ""
+        if text == "*":
+            keyword = True
+        elif text:
+            name, _, default = text.lstrip("*").partition("=")
+            found.append((name, bool(default) or text.startswith("**"), keyword))
+    return found
+
+
+def one_call(rows: list[dict[str, Any]], seed: int) -> tuple[Any, list[Any], dict[str, Any]]:
+    """The function and the arguments that a seed stands for."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    row = rng.choice(rows)
+    make = Arguments(rng)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    skipping = False
+    names = parameters(row["signature"])
+    for (name, optional, keyword), kind in zip(names, row["arguments"], strict=True):
+        if kind == "options":
+            if rng.random() < 0.3:
+                kwargs["dtype"] = make.dtype()
+            continue
+        if optional and rng.random() < 0.4:
+            skipping = True
+        elif keyword or skipping:
+            kwargs[name] = make.make(kind)
+        else:
+            args.append(make.make(kind))
+    if row["function"]:
+        function = getattr(torch._C, row["name"])
+    else:
+        function = getattr(torch.Tensor, row["name"])
+    return function, args, kwargs
+
+
+def attempt(rows: list[dict[str, Any]], seed: int) -> str | None:
+    """Runs a call and the backward of its result; says what should not have happened."""
+    function, args, kwargs = one_call(rows, seed)
+    try:
+        result = function(*args, **kwargs)
+        for leaf in result if isinstance(result, (list, tuple)) else [result]:
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None:
+                leaf.sum().abs().backward()
+    except EXPECTED:
+        pass
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def run_batch(rows: list[dict[str, Any]], first: int, count: int, note: mmap.mmap) -> None:
+    """The calls of a child process; where it stands is written into shared memory."""
+    limit = 6 << 30
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    for seed in range(first, first + count):
+        note[0:8] = seed.to_bytes(8, "little")
+        signal.alarm(SECONDS)
+        text = attempt(rows, seed)
+        if text is not None:
+            print(f"seed {seed}: {describe(rows, seed)}\n    {text}", flush=True)
+    os._exit(0)
+
+
+def describe(rows: list[dict[str, Any]], seed: int) -> str:
+    function, args, kwargs = one_call(rows, seed)
+
+    def short(value: Any) -> str:
+        if isinstance(value, torch.Tensor):
+            grad = " grad" if value.requires_grad else ""
+            return f"{value.dtype}{list(value.shape)}/{list(value.stride())} {value.device}{grad}"
+        if isinstance(value, list):
+            return f"[{', '.join(map(short, value))}]"
+        return repr(value)
+
+    shown = [short(value) for value in args] + [f"{k}={short(v)}" for k, v in kwargs.items()]
+    return f"{function}({', '.join(shown)})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ops", default=".*", help="names of ops, a regex")
+    parser.add_argument("--repeat", type=int, help="run the call of this seed here")
+    options = parser.parse_args()
+    rows = [
+        row
+        for row in torch._C._op_registry()
+        if re.fullmatch(options.ops, row["name"]) and not LEFT_OUT.fullmatch(row["name"])
+    ]
+    if options.repeat is not None:
+        print(describe(rows, options.repeat), flush=True)
+        print(attempt(rows, options.repeat))
+        return
+    note = mmap.mmap(-1, 8)
+    seed, end, faults = options.seed, options.seed + options.calls, 0
+    while seed < end:
+        count = min(BATCH, end - seed)
+        child = os.fork()
+        if child == 0:
+            run_batch(rows, seed, count, note)
+        _, status = os.waitpid(child, 0)
+        if status == 0:
+            seed += count
+            continue
+        stopped = int.from_bytes(note[0:8], "little")
+        what = "hung" if status == signal.SIGALRM else f"died with status {status}"
+        print(f"seed {stopped}: {what} in {describe(rows, stopped)}", flush=True)
+        seed, faults = stopped + 1, faults + 1
+    print(f"{options.calls} calls of {len(rows)} ops, {faults} crashes or hangs")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
