@@ -74,7 +74,9 @@ OP_INPLACE([](const Tensor& input, const Tensor& other) { return ldexp(input, ot
            "ldexp(input, other)", "input times 2 to the power of other.")
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
-  const Tensor x = eps ? clamp(input, *eps, 1 - *eps) : input;
+  // In this order an eps above 1/2 gives eps, as PyTorch does.
+  const Tensor x =
+      eps ? clamp(clamp(input, std::nullopt, Scalar(1 - *eps)), Scalar(*eps), std::nullopt) : input;
   return log(x / (1 - x));
 }
 OP_INPLACE(logit, "logit(input, eps=None)",

@@ -24,37 +24,6 @@ def each(function: Any) -> Any:
     return np.vectorize(one, otypes=[np.float64])
 
 
-def erfinv(y: float) -> float:
-    """The inverse of erf, by Newton's method on Python floats."""
-    if math.isnan(y) or abs(y) > 1:
-        return math.nan
-    if abs(y) == 1:
-        return math.copysign(math.inf, y)
-    x = 0.0
-    for _ in range(100):
-        x -= (math.erf(x) - y) * math.sqrt(math.pi) / 2 * math.exp(x * x)
-    return x
-
-
-def lgamma(x: float) -> float:
-    if math.isnan(x):
-        return x
-    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
-        return math.inf
-    return math.lgamma(x)
-
-
-def digamma(x: float) -> float:
-    """The derivative of lgamma for positive x, by recurrence and the asymptotic series."""
-    shift = 0.0
-    while x < 10:
-        shift -= 1 / x
-        x += 1
-    inverse = 1 / (x * x)
-    series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse / 240)))
-    return shift + math.log(x) - 0.5 / x - series
-
-
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
@@ -170,31 +139,6 @@ op(
     special_call(),
     ref=each(math.erfc),
     dtypes="bihf",
-    result="float",
-    forms=POINTWISE,
-)
-op(
-    "erfinv",
-    unary_calls(-0.9, 0.9),
-    ref=each(erfinv),
-    dtypes="bihf",
-    result="float",
-    forms=POINTWISE,
-)
-op(
-    "lgamma",
-    unary_calls(0.2, 5.0),
-    special_call(),
-    ref=each(lgamma),
-    dtypes="bihf",
-    result="float",
-    forms=POINTWISE,
-)
-op(
-    "digamma",
-    unary_calls(0.2, 5.0, nonzero=True),
-    ref=each(digamma),
-    dtypes="ihf",
     result="float",
     forms=POINTWISE,
 )
