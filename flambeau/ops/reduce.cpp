@@ -160,7 +160,7 @@ Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
     const NoGrad off;
     if (x.numel() == 0) {
       out = log(sum(exp(x), dim, keepdim));
-    } else if (dim.size() == 1 && kernels::logsumexp.filled(x.device_type())) {
+    } else if (dim.size() == 1 && !x.is_complex() && kernels::logsumexp.filled(x.device_type())) {
       out = make_tensor(reduced_shape(x.sizes(), dims, keepdim), x.dtype(), x.device());
       kernels::logsumexp(x.device_type(), contiguous(x), out, wrap_dim(dim[0], x.dim()));
     } else {

@@ -517,9 +517,11 @@ from flambeau._C import linalg_matrix_exp as linalg_matrix_exp
 from flambeau._C import linalg_matrix_norm as linalg_matrix_norm
 from flambeau._C import linalg_matrix_power as linalg_matrix_power
 from flambeau._C import linalg_matrix_rank as linalg_matrix_rank
+from flambeau._C import linalg_matrix_sqrth as linalg_matrix_sqrth
 from flambeau._C import linalg_multi_dot as linalg_multi_dot
 from flambeau._C import linalg_norm as linalg_norm
 from flambeau._C import linalg_pinv as linalg_pinv
+from flambeau._C import linalg_polar as linalg_polar
 from flambeau._C import linalg_qr as linalg_qr
 from flambeau._C import linalg_slogdet as linalg_slogdet
 from flambeau._C import linalg_solve as linalg_solve

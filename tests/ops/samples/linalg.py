@@ -483,3 +483,39 @@ op(
     tolerance=20,
     zero_dim="it takes matrices",
 )
+
+
+def polar(a: Array) -> Any:
+    w, s, vh = np.linalg.svd(a, full_matrices=False)
+    return w @ vh, np.conj(np.swapaxes(vh, -1, -2)) @ (s[..., None] * vh)
+
+
+def sqrth(a: Array) -> Array:
+    low = np.tril(a, -1)
+    whole = low + np.conj(np.swapaxes(low, -1, -2)) + np.eye(a.shape[-1]) * a.real
+    values, vectors = np.linalg.eigh(whole)
+    roots = np.sqrt(np.maximum(values, 0))
+    return (vectors * roots[..., None, :]) @ np.conj(np.swapaxes(vectors, -1, -2))
+
+
+op(
+    "linalg_polar",
+    call(t(4, 3)),
+    call(t(2, 3, 3)),
+    call(t(0, 3, 2)),
+    call(t(3, 0)),
+    ref=polar,
+    dtypes="fc",
+    tolerance=20,
+    zero_dim="takes matrices",
+)
+op(
+    "linalg_matrix_sqrth",
+    call(t(2, 2, values=(5.0, 1.0, 1.0, 3.0)), layouts_=False, grad_=False),
+    call(t(0, 2, 2)),
+    call(t(0, 0)),
+    ref=sqrth,
+    dtypes="fc",
+    tolerance=20,
+    zero_dim="takes matrices",
+)
