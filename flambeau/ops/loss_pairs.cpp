@@ -23,7 +23,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool
                                  : target * log(where(target == 0, 1, target)) - target * input;
   return reduced(loss, reduction);
 }
-OP_FUNCTION(kl_div, "kl_div(input, target, reduction=1, *, log_target=False)",
+OP_FUNCTION(kl_div, "kl_div(input, target, reduction=0, *, log_target=False)",
             "The pointwise Kullback-Leibler divergence of target from exp(input).")
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
@@ -46,7 +46,7 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
   const Tensor together = where(target == -1, 0.0, input);
   return reduced(apart + together, reduction);
 }
-OP_FUNCTION(hinge_embedding_loss, "hinge_embedding_loss(input, target, margin=1.0, reduction=1)",
+OP_FUNCTION(hinge_embedding_loss, "hinge_embedding_loss(input, target, margin=1.0, reduction=0)",
             "input where target is 1, max(0, margin - input) where it is -1.")
 
 Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
@@ -54,7 +54,7 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
   return reduced(at_least_zero(-target * (input1 - input2) + margin), reduction);
 }
 OP_FUNCTION(margin_ranking_loss,
-            "margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1)",
+            "margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0)",
             "max(0, -target * (input1 - input2) + margin).")
 
 Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
@@ -76,7 +76,7 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
   return reduced(together + apart, reduction);
 }
 OP_FUNCTION(cosine_embedding_loss,
-            "cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1)",
+            "cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0)",
             "1 - cos where target is 1, max(0, cos - margin) where it is -1.")
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -96,7 +96,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 }
 OP_FUNCTION(triplet_margin_loss,
             "triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, "
-            "swap=False, reduction=1)",
+            "swap=False, reduction=0)",
             "max(0, |anchor - positive| - |anchor - negative| + margin), distances in the p-norm.")
 
 }  // namespace

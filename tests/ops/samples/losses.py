@@ -92,7 +92,7 @@ op(
 )
 
 
-def kl_div(x: Array, y: Array, reduction: int = 1, *, log_target: bool = False) -> Array:
+def kl_div(x: Array, y: Array, reduction: int = 0, *, log_target: bool = False) -> Array:
     return reduced(np.exp(y) * (y - x) if log_target else y * (np.log(y) - x), reduction)
 
 
@@ -104,21 +104,21 @@ def poisson(x: Array, y: Array, log_input: bool, full: bool, eps: float, reducti
     return reduced(loss, reduction)
 
 
-def hinge(x: Array, y: Array, margin: float = 1.0, reduction: int = 1) -> Array:
+def hinge(x: Array, y: Array, margin: float = 1.0, reduction: int = 0) -> Array:
     return reduced(np.where(y == 1, x, np.maximum(0, margin - x)), reduction)
 
 
-def ranking(a: Array, b: Array, y: Array, margin: float = 0.0, reduction: int = 1) -> Array:
+def ranking(a: Array, b: Array, y: Array, margin: float = 0.0, reduction: int = 0) -> Array:
     return reduced(np.maximum(0, -y * (a - b) + margin), reduction)
 
 
-def cosine(a: Array, b: Array, y: Array, margin: float = 0.0, reduction: int = 1) -> Array:
+def cosine(a: Array, b: Array, y: Array, margin: float = 0.0, reduction: int = 0) -> Array:
     cos = (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
     return reduced(np.where(y == 1, 1 - cos, np.maximum(0, cos - margin)), reduction)
 
 
 def triplet(a: Array, p: Array, n: Array, margin: float = 1.0, power: float = 2.0,
-            eps: float = 1e-6, swap: bool = False, reduction: int = 1) -> Array:  # fmt: skip
+            eps: float = 1e-6, swap: bool = False, reduction: int = 0) -> Array:  # fmt: skip
     def distance(x: Array, y: Array) -> Array:
         return (np.abs(x - y + eps) ** power).sum(-1) ** (1 / power)
 
