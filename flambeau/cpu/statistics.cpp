@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/kernels/statistics.h"
@@ -56,12 +57,84 @@ void searchsorted_kernel(const Tensor& boundaries, const Tensor& values, const T
   });
 }
 
+// Neighbours are often equal, and then wait for one another's count: four tables take turns.
+void count_positions(const int64_t* at, int64_t n, int64_t* count, int64_t places) {
+  constexpr int64_t tables = 4;
+  if (places * tables > n) {
+    for (int64_t i = 0; i < n; ++i) ++count[at[i]];
+    return;
+  }
+  std::vector<int64_t> more(places * (tables - 1));
+  int64_t* const table[tables] = {count, more.data(), more.data() + places,
+                                  more.data() + 2 * places};
+  int64_t i = 0;
+  for (; i + tables <= n; i += tables) {
+    for (int64_t k = 0; k < tables; ++k) ++table[k][at[i + k]];
+  }
+  for (; i < n; ++i) ++count[at[i]];
+  for (int64_t k = 1; k < tables; ++k) {
+    for (int64_t p = 0; p < places; ++p) count[p] += table[k][p];
+  }
+}
+
+void int_range_kernel(const Tensor& input, const Tensor& out) {
+  const int64_t* x = input.data<int64_t>();
+  int64_t low = x[0], high = x[0];
+  for (int64_t i = 0; i < input.numel(); ++i) {
+    low = std::min(low, x[i]);
+    high = std::max(high, x[i]);
+  }
+  out.data<int64_t>()[0] = low;
+  out.data<int64_t>()[1] = high;
+}
+
+void even_histogram_kernel(const Tensor& values, const Tensor& edges, const Tensor& weights,
+                           const Tensor& counts) {
+  constexpr DTypeSet set = DType::float32 | DType::float64;
+  dispatch<set>("histogramdd", values.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *x = values.data<T>(), *edge = edges.data<T>();
+    const T* weight = weights.defined() ? weights.data<T>() : nullptr;
+    double* count = counts.data<double>();
+    const int64_t bins = counts.numel();
+    const T low = edge[0], high = edge[bins], scale = static_cast<T>(bins) / (high - low);
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      if (!(x[i] >= low && x[i] <= high)) continue;
+      // The place by proportion is at most rounding away from the one that the edges tell.
+      auto k = std::min(static_cast<int64_t>((x[i] - low) * scale), bins - 1);
+      while (k > 0 && x[i] < edge[k]) --k;
+      while (k + 1 < bins && x[i] >= edge[k + 1]) ++k;
+      count[k] += weight ? static_cast<double>(weight[i]) : 1.0;
+    }
+  });
+}
+
+void find_runs_kernel(const Tensor& input, const Tensor& firsts, const Tensor& positions,
+                      const Tensor& numbers, int64_t* count) {
+  const int64_t n = input.numel();
+  int64_t* at = positions.defined() ? positions.data<int64_t>() : nullptr;
+  int64_t* number = numbers.defined() ? numbers.data<int64_t>() : nullptr;
+  dispatch<dtypes::RealBool>("unique", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = input.data<T>();
+    T* first = firsts.data<T>();
+    int64_t runs = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      // Written in any case, and kept if a run begins here.
+      first[runs] = x[i];
+      if (at) at[runs] = i;
+      runs += i == 0 || static_cast<ComputeType<T>>(x[i]) != static_cast<ComputeType<T>>(x[i - 1]);
+      if (number) number[i] = runs - 1;
+    }
+    *count = runs;
+  });
+}
+
 void bincount_kernel(const Tensor& positions, const Tensor& weights, const Tensor& counts) {
   const int64_t* at = positions.data<int64_t>();
   const int64_t n = positions.numel();
   if (!weights.defined()) {
-    int64_t* count = counts.data<int64_t>();
-    for (int64_t i = 0; i < n; ++i) ++count[at[i]];
+    count_positions(at, n, counts.data<int64_t>(), counts.numel());
     return;
   }
   dispatch<wide>("bincount_cpu", counts.dtype(), [&](auto tag) {
@@ -117,6 +190,9 @@ void frexp_kernel(const TensorIter& iter) {
 const bool filled = [] {
   kernels::searchsorted.fill(DeviceType::cpu, searchsorted_kernel);
   kernels::bincount.fill(DeviceType::cpu, bincount_kernel);
+  kernels::int_range.fill(DeviceType::cpu, int_range_kernel);
+  kernels::even_histogram.fill(DeviceType::cpu, even_histogram_kernel);
+  kernels::find_runs.fill(DeviceType::cpu, find_runs_kernel);
   kernels::row_order.fill(DeviceType::cpu, row_order_kernel);
   kernels::frexp.fill(DeviceType::cpu, frexp_kernel);
   return true;

@@ -14,6 +14,18 @@ SLOT(searchsorted, void(const Tensor& boundaries, const Tensor& values, const Te
                         const Tensor& out, bool right))
 // counts[positions[i]] += weights[i], or one. Positions are int64 and in range; counts are zeros.
 SLOT(bincount, void(const Tensor& positions, const Tensor& weights, const Tensor& counts))
+// The least and the largest of int64 numbers, of which there is at least one, into out[0] and [1].
+SLOT(int_range, void(const Tensor& input, const Tensor& out))
+// counts[k] += weights[i], or one, where edges[k] <= values[i] < edges[k + 1]; the last edge counts
+// as inside. Edges are about evenly spaced. Values, edges and weights are float32 or float64,
+// counts float64 zeros.
+SLOT(even_histogram,
+     void(const Tensor& values, const Tensor& edges, const Tensor& weights, const Tensor& counts))
+// The first elements of the runs of equal ones in a vector, of which there are `count`; where they
+// are defined, also where each run begins and to which run each element belongs (int64). All have
+// the size of the input.
+SLOT(find_runs, void(const Tensor& input, const Tensor& firsts, const Tensor& positions,
+                     const Tensor& numbers, int64_t* count))
 // The indices (int64) that put the rows of a matrix of int64 or float64 in lexicographic order.
 SLOT(row_order, void(const Tensor& rows, const Tensor& order))
 // Fraction and power of two (int32) of each element: two outputs, one input.

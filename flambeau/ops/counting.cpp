@@ -153,6 +153,17 @@ Tensor counted(const Tensor& positions, const Tensor& weights, int64_t count, DT
   return counts;
 }
 
+std::pair<int64_t, int64_t> range_of_integers(const Tensor& input) {
+  const Tensor x = contiguous(to(input, DType::int64));
+  if (!kernels::int_range.filled(x.device_type())) {
+    return {item(amin(x, std::nullopt, false)).to_int(),
+            item(amax(x, std::nullopt, false)).to_int()};
+  }
+  const Tensor ends = make_tensor(IntSpan{2}, DType::int64, x.device());
+  kernels::int_range(x.device_type(), x, ends);
+  return {item(select(ends, 0, 0)).to_int(), item(select(ends, 0, 1)).to_int()};
+}
+
 Tensor bincount(const Tensor& input, const Tensor& weights, int64_t minlength) {
   CHECK(minlength >= 0, RuntimeError, "minlength should be >= 0");
   CHECK((dtypes::Signed | DType::uint8).has(input.dtype()), NotImplementedError,
@@ -160,11 +171,11 @@ Tensor bincount(const Tensor& input, const Tensor& weights, int64_t minlength) {
   if (input.dim() == 1 && input.numel() == 0) {
     return zeros(IntSpan{minlength}, {.dtype = DType::int64, .device = input.device()});
   }
-  const bool fits = input.dim() == 1 && item(amin(input, std::nullopt, false)).to_int() >= 0;
-  CHECK(fits, RuntimeError, "bincount only supports 1-d non-negative integral inputs.");
+  const auto [least, largest] =
+      input.dim() == 1 ? range_of_integers(input) : std::pair<int64_t, int64_t>{-1, -1};
+  CHECK(least >= 0, RuntimeError, "bincount only supports 1-d non-negative integral inputs.");
   CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == input.size(0)),
         RuntimeError, "weights should be 1-d and have the same length as input");
-  const int64_t largest = item(amax(input, std::nullopt, false)).to_int();
   const DType dtype = !weights.defined()                  ? DType::int64
                       : weights.dtype() == DType::float32 ? DType::float32
                                                           : DType::float64;
@@ -234,7 +245,27 @@ void check_weight(const Tensor& input, const Tensor& weight) {
         input.numel(), weight.numel());
 }
 
-Pair histogram(const Tensor& input, const Tensor& bins, const Tensor& weight, bool density) {
+// The counts in bins that need not be even. The last one holds its upper edge too.
+Tensor counts_between(const Tensor& x, const Tensor& edges, const Tensor& weight, int64_t count) {
+  const Tensor first = narrow(edges, 0, 0, 1), last = narrow(edges, 0, count, 1);
+  const Tensor inside = (x >= first) & (x <= last);
+  const Tensor kept = masked_select(x, inside);
+  const Tensor place = places(edges, kept, {}, false, true, false) - int64_t{1};
+  const Tensor w =
+      weight.defined() ? masked_select(reshape(weight, {-1}), inside) : ones_like(kept);
+  return counted(clamp(place, int64_t{0}, count - 1), w, count, x.dtype());
+}
+
+Tensor counts_between_even(const Tensor& x, const Tensor& edges, const Tensor& weight,
+                           int64_t count) {
+  const Tensor counts = zeros(IntSpan{count}, {.dtype = DType::float64, .device = x.device()});
+  const Tensor w = weight.defined() ? contiguous(reshape(detach(weight), {-1})) : weight;
+  kernels::even_histogram(x.device_type(), contiguous(x), edges, w, counts);
+  return to(counts, x.dtype());
+}
+
+Pair histogram_between(const Tensor& input, const Tensor& bins, const Tensor& weight, bool density,
+                       bool even) {
   const DType dtype = input.dtype();
   CHECK(dtype == DType::float32 || dtype == DType::float64, NotImplementedError,
         "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(dtype));
@@ -252,18 +283,16 @@ Pair histogram(const Tensor& input, const Tensor& bins, const Tensor& weight, bo
   const int64_t count = std::max<int64_t>(edges.numel() - 1, 0);
   Tensor hist = zeros(IntSpan{count}, options_of(x));
   if (count > 0) {
-    // The last bin holds its upper edge too.
-    const Tensor first = narrow(edges, 0, 0, 1), last = narrow(edges, 0, count, 1);
-    const Tensor inside = (x >= first) & (x <= last);
-    const Tensor kept = masked_select(x, inside);
-    const Tensor place = places(edges, kept, {}, false, true, false) - int64_t{1};
-    const Tensor w =
-        weight.defined() ? masked_select(reshape(weight, {-1}), inside) : ones_like(kept);
-    hist = counted(clamp(place, int64_t{0}, count - 1), w, count, dtype);
+    const bool one_pass = even && kernels::even_histogram.filled(x.device_type());
+    hist = one_pass ? counts_between_even(x, edges, weight, count)
+                    : counts_between(x, edges, weight, count);
     if (density)
       hist = hist / (narrow(edges, 0, 1, count) - narrow(edges, 0, 0, count)) / sum(hist);
   }
   return {hist, clone(edges)};
+}
+Pair histogram(const Tensor& input, const Tensor& bins, const Tensor& weight, bool density) {
+  return histogram_between(input, bins, weight, density, false);
 }
 OP(histogram, "histogram(input, bins, *, weight=None, density=False) -> (hist, bin_edges)",
    "How many elements, or what weight of them, lie between neighbours of the given edges.")
@@ -298,7 +327,7 @@ Tensor range_edges(const Tensor& input, int64_t bins, const std::vector<double>&
 Pair histogram_of_all(const Tensor& input, int64_t bins, const Tensor& weight, bool density) {
   CHECK(input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
         "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
-  return histogram(input, range_edges(input, bins, {}, false, 0), weight, density);
+  return histogram_between(input, range_edges(input, bins, {}, false, 0), weight, density, true);
 }
 OP(histogram_of_all,
    "histogram(input, bins=100, *, weight=None, density=False) -> (hist, bin_edges)",
@@ -308,7 +337,7 @@ Pair histogram_of_range(const Tensor& input, int64_t bins, const std::vector<dou
                         const Tensor& weight, bool density) {
   CHECK(input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
         "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
-  return histogram(input, range_edges(input, bins, range, true, 0), weight, density);
+  return histogram_between(input, range_edges(input, bins, range, true, 0), weight, density, true);
 }
 OP(histogram_of_range,
    "histogram(input, bins=100, *, range, weight=None, density=False) -> (hist, bin_edges)",

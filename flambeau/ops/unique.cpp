@@ -49,17 +49,35 @@ Tensor run_lengths(const Tensor& positions, int64_t n) {
 // The parts of the answer, from the elements in order (a vector or rows) and the places they had,
 // which are undefined if they stand where they stood.
 struct Runs {
-  Tensor positions, inverse, counts;
+  Tensor firsts, positions, inverse, counts;
 
   Runs(const Tensor& in_order, const Tensor& order, bool want_inverse, bool want_counts)
       : inverse(no_integers(in_order.device())), counts(no_integers(in_order.device())) {
-    const Tensor starts = run_starts(in_order);
-    positions = reshape(nonzero(starts), {-1});
-    if (want_inverse) {
-      inverse = run_numbers(starts);
-      if (order.defined()) inverse = scatter(zeros_like(inverse), 0, order, inverse);
+    if (in_order.dim() == 1 && kernels::find_runs.filled(in_order.device_type())) {
+      find_in_vector(in_order, want_inverse, want_counts);
+    } else {
+      const Tensor starts = run_starts(in_order);
+      positions = reshape(nonzero(starts), {-1});
+      firsts = index_select(in_order, 0, positions);
+      if (want_inverse) inverse = run_numbers(starts);
     }
+    if (want_inverse && order.defined()) inverse = scatter(empty_like(inverse), 0, order, inverse);
     if (want_counts && in_order.size(0) > 0) counts = run_lengths(positions, in_order.size(0));
+  }
+
+ private:
+  void find_in_vector(const Tensor& values, bool want_inverse, bool want_positions) {
+    const IntSpan n = values.sizes();
+    const auto integers = [&](bool wanted) {
+      return wanted ? make_tensor(n, DType::int64, values.device()) : Tensor();
+    };
+    const Tensor all = make_tensor(n, values.dtype(), values.device());
+    const Tensor places = integers(want_positions), numbers = integers(want_inverse);
+    int64_t count = 0;
+    kernels::find_runs(values.device_type(), values, all, places, numbers, &count);
+    firsts = clone(narrow(all, 0, 0, count));  // does not hold on to the memory of all
+    if (want_positions) positions = narrow(places, 0, 0, count);
+    if (want_inverse) inverse = numbers;
   }
 };
 
@@ -74,7 +92,7 @@ Triple unique(const Tensor& input, bool /*sorted*/, bool return_inverse, bool re
   const auto [values, order] = sorted_along(flat, 0);
   Runs runs(values, order, return_inverse, return_counts);
   if (return_inverse) runs.inverse = reshape(runs.inverse, input.sizes());
-  return {index_select(values, 0, runs.positions), runs.inverse, runs.counts};
+  return {runs.firsts, runs.inverse, runs.counts};
 }
 OP_FUNCTION(unique, "_unique2(input, sorted=True, return_inverse=False, return_counts=False)",
             "The distinct elements in order, the place of each element among them, and counts.")
@@ -123,7 +141,7 @@ Triple unique_consecutive(const Tensor& input, bool return_inverse, bool return_
     const Tensor flat = contiguous(reshape(detach(input), {-1}));
     Runs runs(flat, {}, return_inverse, return_counts);
     if (return_inverse) runs.inverse = reshape(runs.inverse, input.sizes());
-    return {index_select(flat, 0, runs.positions), runs.inverse, runs.counts};
+    return {runs.firsts, runs.inverse, runs.counts};
   }
   const int64_t along = wrap_dim(*dim, input.dim());
   const Tensor rows = rows_along("unique_consecutive", input, along);
