@@ -16,13 +16,13 @@ struct Bags {
   int64_t rows, width, padding;
   BagMode mode;
 
-  // The row of one index, or none if it is padding.
+  [[nodiscard]] bool skips(int64_t i) const { return indices[i] == padding; }
   [[nodiscard]] const T* row(int64_t i) const {
     const int64_t index = indices[i];
     CHECK(index >= 0 && index < rows, RuntimeError,
           "Index {} of input takes value {} which is not in the valid range [0, {})", i, index,
           rows);
-    return index == padding ? nullptr : table + index * width;
+    return table + index * width;
   }
 
   int64_t add(int64_t bag, ComputeType<T>* sums) const {
@@ -31,7 +31,7 @@ struct Bags {
     std::fill_n(sums, width, C(0));
     for (int64_t i = bounds[bag]; i < bounds[bag + 1]; ++i) {
       const T* from = row(i);
-      if (!from) continue;
+      if (skips(i)) continue;
       ++count;
       const C factor = factors ? static_cast<C>(factors[i]) : C(1);
       IVDEP for (int64_t j = 0; j < width; ++j) sums[j] += static_cast<C>(from[j]) * factor;
@@ -49,7 +49,7 @@ struct Bags {
     std::fill_n(chosen, width, int64_t{-1});
     for (int64_t i = bounds[bag]; i < bounds[bag + 1]; ++i) {
       const T* from = row(i);
-      if (!from) continue;
+      if (skips(i)) continue;
       for (int64_t j = 0; j < width; ++j) {
         const C value = static_cast<C>(from[j]);
         if (count == 0 || value > best[j]) best[j] = value, chosen[j] = indices[i];

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from flambeau.nn.parameter import Buffer, Parameter  # isort: skip
-from flambeau.nn import functional, init, modules, parameter, utils
+from flambeau.nn.parameter import (  # isort: skip
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
+from flambeau.nn import attention, functional, init, modules, parallel, parameter, utils
 from flambeau.nn.modules import *  # noqa: F403
+from flambeau.nn.parallel import DataParallel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,11 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = modules.__all__ + [
     "Buffer",
+    "DataParallel",
     "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "attention",
     "factory_kwargs",
     "functional",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
 ]

@@ -11,7 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Buffer", "Parameter", "is_lazy"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 class _MarkedTensorType(type(Tensor)):  # type: ignore[misc]
@@ -106,6 +113,109 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     __torch_function__ = _C._disabled_torch_function_impl
 
 
+# What may be done with a parameter before it has a shape.
+_ALLOWED_BEFORE_SHAPE = (
+    "__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double",
+    "char", "short", "int", "long", "cuda", "cpu", "to", "get_device", "_has_compatible_shallow"
+    "_copy_type",
+)  # fmt: skip
+
+
+class UninitializedTensorMixin:
+    """A tensor whose shape is not known yet; ``materialize`` gives it one, and its true class."""
+
+    cls_to_become: type
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Gives the tensor its shape, with arbitrary values."""
+        own: Any = self
+        data = own.data
+        own.data = flambeau.empty(
+            shape,
+            device=data.device if device is None else device,
+            dtype=data.dtype if dtype is None else dtype,
+        )
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        own: Any = self
+        return type(self), (own.requires_grad,)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # Attributes are read through methods of their descriptors.
+        reads = getattr(func, "__name__", "") in ("__get__", "__set__")
+        if reads or getattr(func, "__name__", "") in _ALLOWED_BEFORE_SHAPE:
+            with _C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you "
+            "are using a `LazyModule` or explicitly manipulating "
+            "`torch.nn.parameter.UninitializedParameter` objects. When using LazyModules Call "
+            "`forward` with a dummy batch to initialize the parameters before calling torch "
+            "functions"
+        )
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[override]
+    """A parameter whose shape is not known yet."""
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        data = flambeau.empty(0, device=device, dtype=dtype)
+        return Tensor._make_subclass(cls, data, requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        copied = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+        memo[id(self)] = copied
+        return copied
+
+
+class _MaterializedBuffer(Tensor):
+    """What an UninitializedBuffer becomes: an object cannot take on the class Tensor itself."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[override]
+    """A buffer whose shape is not known yet."""
+
+    cls_to_become = _MaterializedBuffer
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:  # fmt: skip
+        data = flambeau.empty(0, device=device, dtype=dtype)
+        made = Tensor._make_subclass(cls, data, requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+
 def is_lazy(param: Any) -> bool:
-    """Tells whether a parameter has no shape yet; every parameter here has one."""
-    return False
+    """Tells whether a parameter or buffer has no shape yet."""
+    return isinstance(param, UninitializedTensorMixin)

@@ -34,9 +34,10 @@ from flambeau.nn.modules.activation import (
 )
 from flambeau.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from flambeau.nn.modules.attention import MultiheadAttention
-from flambeau.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from flambeau.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from flambeau.nn.modules.channelshuffle import ChannelShuffle
 from flambeau.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -63,6 +64,22 @@ from flambeau.nn.modules.dropout import (
 from flambeau.nn.modules.flatten import Flatten, Unflatten
 from flambeau.nn.modules.fold import Fold, Unfold
 from flambeau.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from flambeau.nn.modules.lazy import LazyModuleMixin
+from flambeau.nn.modules.lazy_layers import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from flambeau.nn.modules.linear import Bilinear, Identity, Linear
 from flambeau.nn.modules.loss import (
     BCELoss,
@@ -89,7 +106,13 @@ from flambeau.nn.modules.loss import (
     TripletMarginWithDistanceLoss,
 )
 from flambeau.nn.modules.module import Module
-from flambeau.nn.modules.normalization import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
+from flambeau.nn.modules.normalization import (
+    CrossMapLRN2d,
+    GroupNorm,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
 from flambeau.nn.modules.padding import (
     CircularPad1d,
     CircularPad2d,
@@ -175,6 +198,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -184,6 +208,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -215,6 +240,20 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+    "LazyModuleMixin",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -269,6 +308,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

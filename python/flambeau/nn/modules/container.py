@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections import abc as container_abcs
 from itertools import chain, islice
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 def _checked_index(index: Any, size: int) -> int:
@@ -38,6 +39,21 @@ def _key_value_pairs(name: str, pairs: Iterable[Any]) -> Iterator[tuple[Any, Any
                 f"{name} update sequence element #{number} has length {len(pair)}; 2 is required"
             )
         yield pair[0], pair[1]
+
+
+class Container(Module):
+    """A Module by an older name, with modules given as keywords."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        warnings.warn(
+            "nn.Container is deprecated. All of it's functionality is now implemented in "
+            "nn.Module. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for key, value in kwargs.items():
+            self.add_module(key, value)
 
 
 class Sequential(Module):

@@ -371,6 +371,18 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
         """Moves all parameters and buffers to a GPU."""
         return self._apply(lambda t: t.cuda(device))
 
+    def xpu(self: Self, device: Any = None) -> Self:
+        """Moves all parameters and buffers to an XPU."""
+        return self.to("xpu" if device is None else f"xpu:{device}")
+
+    def ipu(self: Self, device: Any = None) -> Self:
+        """Moves all parameters and buffers to an IPU."""
+        return self.to("ipu" if device is None else f"ipu:{device}")
+
+    def mtia(self: Self, device: Any = None) -> Self:
+        """Moves all parameters and buffers to an MTIA device."""
+        return self.to("mtia" if device is None else f"mtia:{device}")
+
     def cpu(self: Self) -> Self:
         """Moves all parameters and buffers to the CPU."""
         return self._apply(lambda t: t.cpu())

@@ -1,0 +1,8 @@
+"""One batch on several devices of one process: scatter, replicate, apply, gather."""
+
+from __future__ import annotations
+
+from flambeau.nn.parallel.data_parallel import DataParallel, data_parallel
+from flambeau.nn.parallel.scatter_gather import gather, parallel_apply, replicate, scatter
+
+__all__ = ["DataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]

@@ -1,0 +1,34 @@
+"""functional_call under its older name; see ``flambeau.func.functional_call``."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.nn.modules.module import Module
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Module,
+    parameters_and_buffers: dict[str, Any],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Calls a module with other parameters and buffers than its own."""
+    from flambeau.func import functional_call as call
+
+    warnings.warn(
+        "This API is deprecated as of PyTorch 2.0 and will be removed in a future version of "
+        "PyTorch. Please use torch.func.functional_call instead which is a drop-in replacement "
+        "for this API.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )
