@@ -56,6 +56,10 @@ from flambeau.torch_version import __version__  # noqa: E402
 _HOMES = {"save": "serialization", "load": "serialization", "compile": "compiler", "vmap": "func"}
 _HOMES.update(dict.fromkeys(("pca_lowrank", "svd_lowrank"), "_lowrank"))
 _HOMES.update(dict.fromkeys(("istft", "stft"), "_stft"))
+_HOMES.update(
+    dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor"), "sparse._construct"),
+)
+_HOMES.update(dict.fromkeys(("smm", "spmm"), "sparse"))
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (

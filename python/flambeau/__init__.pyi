@@ -791,6 +791,7 @@ from flambeau._C import sinh_ as sinh_
 from flambeau._C import slice_copy as slice_copy
 from flambeau._C import slice_scatter as slice_scatter
 from flambeau._C import slogdet as slogdet
+from flambeau.sparse import mm as smm
 from flambeau._C import smooth_l1_loss as smooth_l1_loss
 from flambeau._C import softmax as softmax
 from flambeau._C import softplus as softplus
@@ -799,8 +800,11 @@ from flambeau._C import softshrink as softshrink
 from flambeau._C import softshrink_ as softshrink_
 from flambeau._linalg_utils import solve as solve
 from flambeau._C import sort as sort
+from flambeau import sparse as sparse
 from flambeau._C import sparse_coo as sparse_coo
+from flambeau.sparse._construct import sparse_coo_tensor as sparse_coo_tensor
 from flambeau._C import sparse_csr as sparse_csr
+from flambeau.sparse._construct import sparse_csr_tensor as sparse_csr_tensor
 from flambeau import special as special
 from flambeau._C import special_airy_ai as special_airy_ai
 from flambeau._C import special_bessel_j0 as special_bessel_j0
@@ -840,6 +844,7 @@ from flambeau._C import split as split
 from flambeau._C import split_copy as split_copy
 from flambeau._C import split_with_sizes as split_with_sizes
 from flambeau._C import split_with_sizes_copy as split_with_sizes_copy
+from flambeau.sparse import mm as spmm
 from flambeau._C import sqrt as sqrt
 from flambeau._C import sqrt_ as sqrt_
 from flambeau._C import square as square

@@ -363,6 +363,24 @@ def _from_function(name: str) -> Callable[..., Any]:
     return method
 
 
+def _to_sparse(name: str) -> Callable[..., Any]:
+    """A method of dense tensors that makes a sparse one."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from flambeau.sparse import _construct
+
+        return getattr(_construct, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    return method
+
+
+def to_sparse_coo(self: Any) -> Any:
+    """The elements that are not zero, by coordinates."""
+    return self.to_sparse()
+
+
 _METHODS: tuple[Callable[..., Any], ...] = (
     __repr__,
     __format__,
@@ -376,6 +394,8 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     is_conj,
     resolve_conj,
     to_dense,
+    to_sparse_coo,
+    *map(_to_sparse, ("to_sparse", "to_sparse_csr", "sparse_mask")),
     *map(_from_function, "cholesky eig lstsq lu qr solve symeig stft istft".split()),
     is_same_size,
     is_set_to,

@@ -1,0 +1,134 @@
+"""Sparse tensors: products, sums and softmax of them. `torch.sparse_coo_tensor`,
+`torch.sparse_csr_tensor` and `Tensor.to_sparse` make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau import _C
+from flambeau.sparse import _operations
+from flambeau.sparse._construct import sparse_coo_tensor as _coo_tensor
+from flambeau.sparse._layouts import CooTensor, SparseTensor
+
+__all__ = [
+    "addmm",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "spdiags",
+    "sum",
+]
+
+_ops: Any = _C
+
+
+def _run(name: str, *args: Any, **kwargs: Any) -> Any:
+    return _operations.run(name, args, kwargs)
+
+
+def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
+    """The product of matrices, at least one of them sparse."""
+    if reduce not in (None, "sum"):
+        raise NotImplementedError(f"sparse.mm: reduce={reduce!r} is not supported, only 'sum'")
+    return _run("mm", mat1, mat2)
+
+
+spmm = smm = mm
+
+
+def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
+    """beta times mat plus alpha times the product of a sparse and another matrix."""
+    return _run("addmm", mat, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def sum(input: Any, dim: int | Sequence[int] | None = None, dtype: Any = None) -> Any:
+    """The sum of all elements, or along dimensions; sparse where an indexed dimension is left."""
+    return _run("sum", input, dim, dtype=dtype)
+
+
+def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The softmax along dim of the elements that are stored; the others count as -inf."""
+    return _run("softmax", input, dim, dtype)
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """The logarithm of softmax."""
+    return _run("log_softmax", input, dim, dtype)
+
+
+def sampled_addmm(
+    input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None
+) -> Any:
+    """beta times input plus alpha times mat1 @ mat2 at the places that input stores."""
+    places = input.to_sparse_coo().coalesce()
+    starts, columns, values = places.compressed()
+    dots = _ops._csr_sampled_dot(starts, columns, mat1, mat2.t())
+    result = input.to_sparse_csr()._with_values(values * beta + dots * alpha)
+    return result if input.is_sparse_csr else result.to_sparse_coo()
+
+
+def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = None) -> Any:
+    """A sparse matrix with the rows of ``diagonals`` along diagonals at ``offsets``."""
+    if diagonals.dim() == 1:
+        diagonals = diagonals.unsqueeze(0)
+    if offsets.dim() == 0:
+        offsets = offsets.unsqueeze(0)
+    if offsets.numel() != diagonals.shape[0]:
+        raise RuntimeError(
+            f"Number of diagonals ({diagonals.shape[0]}) does not match the number of offsets "
+            f"({offsets.numel()})"
+        )
+    if offsets.unique().numel() != offsets.numel():
+        raise RuntimeError("Offset tensor contains duplicate values")
+    columns = _ops.arange(diagonals.shape[1], device=diagonals.device).expand(diagonals.shape)
+    rows = columns - offsets.unsqueeze(1)
+    inside = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
+    indices = _ops.stack([rows[inside], columns[inside]])
+    result = _coo_tensor(indices, diagonals[inside], shape)
+    return result.to_sparse(layout=layout) if layout is not None else result
+
+
+class check_sparse_tensor_invariants:
+    """Whether indices are checked when a sparse tensor is made: here they always are."""
+
+    def __init__(self, enable: bool = True) -> None:
+        self.wanted = enable
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """True: no index is ever followed unchecked."""
+        return True
+
+    @staticmethod
+    def enable() -> None:
+        """Has no effect: checks are always made."""
+
+    @staticmethod
+    def disable() -> None:
+        """Has no effect: checks are always made."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+def __getattr__(name: str) -> Any:
+    """The constructors of old: `torch.sparse.FloatTensor(indices, values, size)`."""
+    if not name.endswith("Tensor"):
+        raise AttributeError(f"module 'flambeau.sparse' has no attribute '{name}'")
+    from flambeau._tensor_types import tensor_type
+
+    dtype = tensor_type(name).dtype
+
+    def make(*args: Any) -> Any:
+        if len(args) == 1 or all(isinstance(arg, int) for arg in args):
+            return _coo_tensor(size=args[0] if len(args) == 1 else args, dtype=dtype)
+        return _coo_tensor(*args, dtype=dtype)
+
+    make.__name__ = name
+    return make

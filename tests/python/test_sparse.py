@@ -1,0 +1,237 @@
+"""Sparse tensors: construction, conversion, arithmetic, products, derivatives, refusals."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+
+INDICES = torch.tensor([[0, 1, 1, 3], [2, 0, 2, 2]])
+VALUES = torch.tensor([3.0, 4.0, 5.0, -2.0], dtype=torch.float64)
+DENSE = torch.tensor([[0, 0, 3], [4, 0, 5], [0, 0, 0], [0, 0, -2]], dtype=torch.float64)
+
+
+def coo(values: Any = VALUES) -> Any:
+    return torch.sparse_coo_tensor(INDICES, values, (4, 3))
+
+
+def same(sparse: Any, dense: Any) -> None:
+    assert sparse.layout is not torch.strided
+    torch.testing.assert_close(sparse.to_dense(), dense)
+
+
+def test_parts_of_a_tensor_by_coordinates() -> None:
+    x = coo()
+    assert isinstance(x, torch.Tensor)
+    assert x.is_sparse and not x.is_sparse_csr and x.layout is torch.sparse_coo
+    assert x.shape == (4, 3) and x.dtype == torch.float64 and x.device.type == "cpu"
+    assert (x.sparse_dim(), x.dense_dim(), x._nnz(), x.numel()) == (2, 0, 4, 12)
+    assert not x.is_coalesced() and x.coalesce().is_coalesced()
+    with pytest.raises(RuntimeError, match="Cannot get indices on an uncoalesced tensor"):
+        x.indices()
+    assert x.coalesce().indices().tolist() == INDICES.tolist()
+    assert torch.sparse_coo_tensor(INDICES, VALUES).shape == (4, 3)
+    assert torch.sparse_coo_tensor(size=(2, 3))._nnz() == 0
+    assert torch.sparse.FloatTensor(INDICES, VALUES.float(), (4, 3)).dtype == torch.float32
+    assert x.float().dtype == torch.float32 and x.type() == "torch.sparse.DoubleTensor"
+    same(x, DENSE)
+
+
+def test_equal_coordinates_add_up() -> None:
+    x = torch.sparse_coo_tensor([[1, 0, 1], [2, 0, 2]], [1.0, 2.0, 3.0], (2, 3))
+    assert x.coalesce().values().tolist() == [2.0, 4.0]
+    assert x.coalesce().indices().tolist() == [[0, 1], [0, 2]]
+    assert x.to_dense().tolist() == [[2.0, 0, 0], [0, 0, 4.0]]
+
+
+def test_stored_elements_may_have_dimensions_of_their_own() -> None:
+    values = torch.arange(8.0).reshape(4, 2)
+    x = torch.sparse_coo_tensor(INDICES, values, (4, 3, 2))
+    assert (x.sparse_dim(), x.dense_dim()) == (2, 1)
+    torch.testing.assert_close(torch.sparse.sum(x, 2).to_dense(), x.to_dense().sum(2))
+    torch.testing.assert_close(torch.sparse.sum(x, (0, 1)), x.to_dense().sum((0, 1)))
+    torch.testing.assert_close(x.to_dense().to_sparse(2).to_dense(), x.to_dense())
+
+
+def test_compressed_rows() -> None:
+    x = coo().to_sparse_csr()
+    assert x.layout is torch.sparse_csr and x.is_sparse_csr
+    assert x.crow_indices().tolist() == [0, 1, 3, 3, 4]
+    assert x.col_indices().tolist() == [2, 0, 2, 2]
+    same(x, DENSE)
+    same(x.to_sparse_coo(), DENSE)
+    same(torch.sparse_csr_tensor([0, 1, 3, 3, 4], [2, 0, 2, 2], VALUES), DENSE)
+    same(DENSE.to_sparse_csr(), DENSE)
+    for result in (x * 2, x + x, x.abs(), x @ x.t()):
+        assert result.layout is torch.sparse_csr
+
+
+def test_arithmetic() -> None:
+    x, y = coo(), DENSE
+    same(x + x, y + y)
+    same(x - x * 3, y - y * 3)
+    same(x * x.coalesce(), y * y)
+    same(x * (y + 1), y * (y + 1))
+    same(x / 2, y / 2)
+    same(-x, -y)
+    same(torch.relu(x), torch.relu(y))
+    same(x.pow(2), y**2)
+    torch.testing.assert_close(torch.ones(4, 3, dtype=y.dtype) + x, y + 1)
+    with pytest.raises(RuntimeError, match=r"add\(sparse, dense\) is not supported"):
+        x + y
+    with pytest.raises(NotImplementedError, match="Could not run 'aten::exp'"):
+        x.exp()
+
+
+def test_reductions() -> None:
+    x = coo()
+    torch.testing.assert_close(x.sum(), DENSE.sum())
+    same(torch.sparse.sum(x, 0), DENSE.sum(0))
+    same(x.sum(1), DENSE.sum(1))
+    torch.testing.assert_close(x.norm(), DENSE.norm())
+    masked = torch.where(DENSE == 0, -float("inf"), DENSE)
+    wanted = torch.softmax(masked, 1).nan_to_num(0.0)
+    same(torch.sparse.softmax(x, 1), wanted)
+    logs = torch.sparse.log_softmax(x, 1).coalesce().values()
+    torch.testing.assert_close(logs.exp(), wanted[wanted != 0])
+
+
+def test_rearranging() -> None:
+    x = coo()
+    same(x.t(), DENSE.t())
+    same(x.transpose(0, 1), DENSE.t())
+    same(x[1], DENSE[1])
+    same(x[:, 2], DENSE[:, 2])
+    assert x[1, 2].item() == 5.0
+    same(x.index_select(0, torch.tensor([3, 1, 1])), DENSE[[3, 1, 1]])
+    same(torch.cat([x, x], 1), torch.cat([DENSE, DENSE], 1))
+    same(torch.stack([x, x]), torch.stack([DENSE, DENSE]))
+    same(x.unsqueeze(1), DENSE.unsqueeze(1))
+    same(torch.ones_like(DENSE).sparse_mask(x), (DENSE != 0).double())
+    assert [row.to_dense().tolist() for row in x] == DENSE.tolist()
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_products_and_their_derivatives(layout: str) -> None:
+    torch.manual_seed(0)
+    values = VALUES.clone().requires_grad_()
+    right = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+    left = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+
+    def make(v: Any) -> Any:
+        return coo(v) if layout == "coo" else coo(v).to_sparse_csr()
+
+    torch.testing.assert_close(torch.sparse.mm(make(values), right), DENSE @ right)
+    torch.testing.assert_close(left @ make(values), left @ DENSE)
+    torch.testing.assert_close(make(values) @ right[:, 0], DENSE @ right[:, 0])
+    same(make(values) @ make(values).t(), DENSE @ DENSE.t())
+    addend = torch.ones(4, 2, dtype=torch.float64)
+    torch.testing.assert_close(
+        torch.sparse.addmm(addend, make(values), right, beta=2, alpha=3),
+        2 * addend + 3 * DENSE @ right,
+    )
+    for function, inputs in (
+        (lambda v, x: torch.sparse.mm(make(v), x), [values, right]),
+        (lambda v, x: x @ make(v), [values, left]),
+        (lambda v: (make(v) @ make(v).t()).to_dense(), [values]),
+        (lambda v: torch.sparse.softmax(make(v), 1).to_dense(), [values]),
+        (lambda v: torch.sparse.sum(make(v) * make(v)), [values]),
+    ):
+        assert torch.autograd.gradcheck(function, inputs)
+        assert torch.autograd.gradgradcheck(function, inputs)
+
+
+def test_a_sparse_leaf_has_a_sparse_gradient() -> None:
+    x = coo().requires_grad_()
+    assert x.is_leaf and x.requires_grad and not VALUES.requires_grad
+    torch.sparse.mm(x, torch.ones(3, 2, dtype=torch.float64)).sum().backward()
+    assert x.grad.layout is torch.sparse_coo
+    assert x.grad.coalesce().values().tolist() == [2.0] * 4
+
+
+def test_a_graph_network_learns() -> None:
+    """Two layers of neighbourhood averages separate two rings of nodes."""
+    torch.manual_seed(0)
+    count = 20
+    nodes = torch.arange(count)
+    step = (nodes % 10 + 1) % 10 + nodes // 10 * 10
+    edges = torch.cat([torch.stack([nodes, step]), torch.stack([step, nodes])], 1)
+    adjacency = torch.sparse_coo_tensor(edges, torch.full((2 * count,), 0.5), (count, count))
+    features = torch.randn(count, 4)
+    features[0] += 3
+    target = (nodes // 10).long()
+    weights = [torch.randn(4, 8, requires_grad=True), torch.randn(8, 2, requires_grad=True)]
+    optimizer = torch.optim.Adam(weights, lr=0.05)
+    for _ in range(150):
+        optimizer.zero_grad()
+        hidden = torch.relu(torch.sparse.mm(adjacency, features @ weights[0]))
+        loss = torch.nn.functional.cross_entropy(adjacency @ (hidden @ weights[1]), target)
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.3
+
+
+def test_copies_and_files() -> None:
+    x = coo().coalesce()
+    same(copy.deepcopy(x), DENSE)
+    same(x.clone(), DENSE)
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    back = torch.load(file, weights_only=False)
+    same(back, DENSE)
+    assert back.is_coalesced()
+
+
+def test_printing() -> None:
+    assert repr(coo().float()) == (
+        "tensor(indices=tensor([[0, 1, 1, 3],\n"
+        "                       [2, 0, 2, 2]]),\n"
+        "       values=tensor([ 3.,  4.,  5., -2.]),\n"
+        "       size=(4, 3), nnz=4, layout=torch.sparse_coo)"
+    )
+    assert repr(coo().float().to_sparse_csr()).endswith("nnz=4, layout=torch.sparse_csr)")
+
+
+FAILURES: list[tuple[Any, type[Exception], str]] = [
+    (
+        lambda: torch.sparse_coo_tensor(INDICES, VALUES, (2, 3)),
+        RuntimeError,
+        "for dim 0, size is 2",
+    ),
+    (lambda: torch.sparse_coo_tensor(INDICES, VALUES[:2]), RuntimeError, "must have same nnz"),
+    (lambda: torch.sparse_coo_tensor(INDICES, VALUES, (3,)), RuntimeError, "sparse_dim = 2"),
+    (lambda: torch.sparse_coo_tensor(-INDICES, VALUES, (4, 3)), RuntimeError, "negative index"),
+    (lambda: torch.sparse_csr_tensor([0, 2, 1], [0], [1.0]), RuntimeError, "must ascend"),
+    (lambda: torch.sparse_csr_tensor([0, 5], [0], [1.0]), RuntimeError, "nnz` is not satisfied"),
+    (lambda: coo() @ torch.ones(2, 2), RuntimeError, "shapes cannot be multiplied"),
+    (lambda: coo().numpy(), TypeError, "can't convert Sparse layout tensor to numpy"),
+    (lambda: coo().tolist(), RuntimeError, "doesn't have storage"),
+    (lambda: coo().reshape(3, 4), RuntimeError, "reshape is not implemented for sparse"),
+    (lambda: coo().crow_indices(), RuntimeError, "row compressed tensor layout but got Sparse"),
+    (
+        lambda: torch._C._csr_mm(
+            torch.tensor([0, 9]), torch.tensor([0]), torch.ones(1), torch.ones(1, 1)
+        ),
+        RuntimeError,
+        "crow_indices must ascend",
+    ),
+    (
+        lambda: torch._C._csr_mm(
+            torch.tensor([0, 1]), torch.tensor([7]), torch.ones(1), torch.ones(1, 1)
+        ),
+        RuntimeError,
+        r"must be in \[0, 1\)",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", range(len(FAILURES)))
+def test_failures_say_what_is_wrong(case: int) -> None:
+    run, error, words = FAILURES[case]
+    with pytest.raises(error, match=words):
+        run()
