@@ -30,9 +30,9 @@ inline void load_block(const T* x, ComputeType<T>* out) {
   }
 }
 
-template <int N, class T>
-inline void store_block(const ComputeType<T>* values, T* out) {
-  if constexpr (std::is_same_v<T, Half> && N % 8 == 0) {
+template <int N, class T, class V>
+inline void store_block(const V* values, T* out) {
+  if constexpr (std::is_same_v<T, Half> && std::is_same_v<V, float> && N % 8 == 0) {
     for (int j = 0; j < N; j += 8) {
       const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(values + j), _MM_FROUND_TO_NEAREST_INT);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out + j), bits);
@@ -40,6 +40,19 @@ inline void store_block(const ComputeType<T>* values, T* out) {
   } else {
     for (int j = 0; j < N; ++j) out[j] = static_cast<T>(values[j]);
   }
+}
+
+template <class T>
+inline void load_row(const T* x, ComputeType<T>* out, int64_t n) {
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) load_block<32>(x + i, out + i);
+  for (; i < n; ++i) out[i] = static_cast<ComputeType<T>>(x[i]);
+}
+template <class T>
+inline void store_row(const ComputeType<T>* values, T* out, int64_t n) {
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) store_block<32>(values + i, out + i);
+  for (; i < n; ++i) out[i] = static_cast<T>(values[i]);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

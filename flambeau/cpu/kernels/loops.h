@@ -1,6 +1,6 @@
 // Elementwise loops. A loop over a plain formula on contiguous arrays is what the compiler turns
 // into vector code, so that is the only loop a formula gets: operands with other strides go through
-// small buffers, a piece at a time.
+// small buffers, a piece at a time, and so does half precision, which is computed in float.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/isa.h"
 #include "flambeau/tensor/dtype.h"
 #include "flambeau/tensor/tensor_iter.h"
@@ -23,9 +24,6 @@ inline ComputeType<T> load(const char* at) {
   return static_cast<ComputeType<T>>(*reinterpret_cast<const T*>(at));
 }
 
-// Bytes of a buffer: small enough for a few in the first-level cache and on a small stack.
-constexpr int64_t buffer_bytes = 4096;
-
 // Copies n elements between strides. By size, so that few such loops exist.
 template <size_t Size>
 [[gnu::noinline]] inline void move_strided(char* to, int64_t to_step, const char* from,
@@ -39,20 +37,17 @@ template <size_t Size>
   }
 }
 
-// n elements of an input side by side: where they are, or in the buffer. A stride of 0 has filled
-// it before.
-template <class T>
-const T* piece_of(const char* data, int64_t step, int64_t begin, int64_t n, T* buffer) {
-  const char* at = data + begin * step;
-  if (step == sizeof(T)) return reinterpret_cast<const T*>(at);
-  if (step != 0) move_strided<sizeof(T)>(reinterpret_cast<char*>(buffer), sizeof(T), at, step, n);
-  return buffer;
-}
-template <class T>
-T* filled(char* buffer, const char* data, int64_t step, int64_t n) {
-  if (step == 0) move_strided<sizeof(T)>(buffer, sizeof(T), data, 0, n);
-  return reinterpret_cast<T*>(buffer);
-}
+// An elementwise loop as the driver in elementwise_driver.cpp sees it, which brings operands of any
+// layout into the one that `dense` takes.
+struct ElementwiseLoop {
+  int inputs;
+  int64_t sizes[4];  // bytes of an element of the output, then of each input
+  const void* formula;
+  // o[i] = f(in[i]...) over arrays; input number `number`, if not 0, is one value instead. Only
+  // loops of two inputs take such a number.
+  void (*dense)(const void* formula, char* const* data, int64_t n, int number);
+};
+void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost);
 
 // One value in the place of an array.
 template <class T>
@@ -82,86 +77,73 @@ template <class Out, class F, class... In>
   }
 }
 
-// o[i] = f(in[i]...) over one row.
-template <class Out, class... In, class F, size_t... K>
-void elementwise_row(char** data, const int64_t* steps, int64_t n, F f, std::index_sequence<K...>) {
-  if (steps[0] == sizeof(Out) && ((steps[K + 1] == sizeof(In)) && ...)) {
-    return contiguous_loop(reinterpret_cast<Out*>(data[0]), n, f,
-                           reinterpret_cast<const In*>(data[K + 1])...);
-  }
-  if constexpr (sizeof...(In) == 2) {  // a number, or a column, is the other operand of most
-    using T = std::tuple_element_t<0, std::tuple<In...>>;
-    Out* out = reinterpret_cast<Out*>(data[0]);
-    const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]);
-    if (steps[0] == sizeof(Out) && steps[1] == sizeof(T) && steps[2] == 0)
-      return contiguous_loop(out, n, f, a, Repeated<T>{*b});
-    if (steps[0] == sizeof(Out) && steps[1] == 0 && steps[2] == sizeof(T))
-      return contiguous_loop(out, n, f, Repeated<T>{*a}, b);
-  }
-  constexpr int64_t longest =
-      buffer_bytes / static_cast<int64_t>(std::max({sizeof(Out), sizeof(In)...}));
-  alignas(64) char buffers[sizeof...(In) + 1][buffer_bytes];
-  const int64_t most = std::min(n, longest);
-  const std::tuple<In*...> in{filled<In>(buffers[K + 1], data[K + 1], steps[K + 1], most)...};
-  const bool direct = steps[0] == sizeof(Out);
-  for (int64_t begin = 0; begin < n; begin += longest) {
-    const int64_t count = std::min(longest, n - begin);
-    char* at = data[0] + begin * steps[0];
-    Out* out = reinterpret_cast<Out*>(direct ? at : buffers[0]);
-    contiguous_loop(out, count, f,
-                    piece_of(data[K + 1], steps[K + 1], begin, count, std::get<K>(in))...);
-    if (!direct) move_strided<sizeof(Out)>(at, steps[0], buffers[0], sizeof(Out), count);
-  }
+// What an operand is from element i on, n elements, in float if it has half precision.
+template <class T>
+const T* in_float(const T* in, int64_t i, int64_t, float*) {
+  return in + i;
+}
+inline const float* in_float(const Half* in, int64_t i, int64_t n, float* room) {
+  load_row(in + i, room, n);
+  return room;
+}
+template <class T>
+Repeated<ComputeType<T>> in_float(Repeated<T> in, int64_t, int64_t, float*) {
+  return {static_cast<ComputeType<T>>(in.value)};
 }
 
-// Short rows at once, if the output and every input but those that repeat the same row go on from
-// row to row: those are written into a buffer several times. False if it is not so.
-template <class Out, class... In, class F, size_t... K>
-bool join_rows(char** data, const Block& block, F f, std::index_sequence<K...>) {
-  constexpr int64_t longest =
-      buffer_bytes / static_cast<int64_t>(std::max({sizeof(Out), sizeof(In)...}));
-  const int64_t rows = std::min(longest / block.n, block.m);
-  const auto goes_on = [&](size_t k, int64_t size) {
-    return block.steps[k] == size && block.row_steps[k] == block.n * size;
-  };
-  if (rows < 2 || !goes_on(0, sizeof(Out)) ||
-      !((goes_on(K + 1, sizeof(In)) || block.row_steps[K + 1] == 0) && ...))
-    return false;
-  alignas(64) char buffers[sizeof...(In)][buffer_bytes];
-  const auto repeat = [&](size_t k, auto size) {
-    if (block.row_steps[k + 1] != 0) return;
-    for (int64_t row = 0; row < rows; ++row) {
-      move_strided<size>(buffers[k] + row * block.n * size, size, data[k + 1], block.steps[k + 1],
-                         block.n);
+template <class Out, class F, class... In>
+void half_loop(Out* o, int64_t n, F f, In... in) {
+  constexpr int64_t piece = 256;
+  float room[sizeof...(In)][piece];
+  for (int64_t i = 0; i < n; i += piece) {
+    const int64_t count = std::min(piece, n - i);
+    float* next = room[0];
+    const auto at = [&](auto operand) {
+      float* mine = std::exchange(next, next + piece);
+      return in_float(operand, i, count, mine);
+    };
+    if constexpr (std::is_same_v<Out, Half>) {
+      float result[piece];
+      contiguous_loop(result, count, f, at(in)...);
+      store_row(result, o + i, count);
+    } else {
+      contiguous_loop(o + i, count, f, at(in)...);
     }
-  };
-  (repeat(K, std::integral_constant<size_t, sizeof(In)>()), ...);
-  for (int64_t row = 0; row < block.m; row += rows) {
-    const int64_t n = std::min(rows, block.m - row) * block.n;
-    contiguous_loop(
-        reinterpret_cast<Out*>(data[0] + row * block.row_steps[0]), n, f,
-        reinterpret_cast<const In*>(block.row_steps[K + 1] == 0
-                                        ? buffers[K]
-                                        : data[K + 1] + row * block.row_steps[K + 1])...);
   }
-  return true;
 }
 
+// The loop over arrays of any type.
+template <class Out, class F, class... In>
+void dense_loop(Out* o, int64_t n, F f, In... in) {
+  constexpr bool half =
+      (std::is_same_v<Out, Half> || ... ||
+       std::is_same_v<std::remove_cvref_t<decltype(std::declval<In>()[0])>, Half>);
+  if constexpr (half) {
+    half_loop(o, n, f, in...);
+  } else {
+    contiguous_loop(o, n, f, in...);
+  }
+}
+
+template <class Out, class... In, class F, size_t... K>
+void elementwise_loop(const TensorIter& iter, const F& f, int cost, std::index_sequence<K...>) {
+  const auto dense = [](const void* formula, char* const* data, int64_t n,
+                        [[maybe_unused]] int number) {
+    const F& f = *static_cast<const F*>(formula);
+    Out* out = reinterpret_cast<Out*>(data[0]);
+    if constexpr (sizeof...(In) == 2) {  // a number, or a column, is the other operand of most
+      using T = std::tuple_element_t<0, std::tuple<In...>>;
+      const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]);
+      if (number == 1) return dense_loop(out, n, f, Repeated<T>{*a}, b);
+      if (number == 2) return dense_loop(out, n, f, a, Repeated<T>{*b});
+    }
+    dense_loop(out, n, f, reinterpret_cast<const In*>(data[K + 1])...);
+  };
+  run_elementwise(iter, {sizeof...(In), {sizeof(Out), sizeof(In)...}, &f, dense}, cost);
+}
 template <class Out, class... In, class F>
-void elementwise_loop(const TensorIter& iter, F f, int cost) {
-  for_each_block(
-      iter,
-      [f](char** data, const Block& block) {
-        constexpr std::index_sequence_for<In...> operands;
-        if (block.m > 1 && join_rows<Out, In...>(data, block, f, operands)) return;
-        char* at[sizeof...(In) + 1];
-        std::copy_n(data, sizeof...(In) + 1, at);
-        for (int64_t row = 0; row < block.m; ++row) {
-          elementwise_row<Out, In...>(at, block.steps, block.n, f, operands);
-          for (size_t k = 0; k <= sizeof...(In); ++k) at[k] += block.row_steps[k];
-        }
-      },
-      cost);
+void elementwise_loop(const TensorIter& iter, const F& f, int cost) {
+  elementwise_loop<Out, In...>(iter, f, cost, std::index_sequence_for<In...>());
 }
 
 template <class Out, class In, class F>

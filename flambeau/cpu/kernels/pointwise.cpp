@@ -8,8 +8,9 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
+// To what stands for a stored To: a float for the reduced types.
 template <class To, class From>
-To convert(From value) {
+ComputeType<To> convert(From value) {
   if constexpr (is_complex_type<To>) {
     using R = typename To::value_type;
     if constexpr (is_complex_type<From>) {
@@ -24,10 +25,8 @@ To convert(From value) {
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // Out-of-range values are undefined in C++; through int64 they give what x86 gives.
     return static_cast<To>(static_cast<int64_t>(value));
-  } else if constexpr (is_reduced_type<To>) {
-    return To(static_cast<float>(value));
   } else {
-    return static_cast<To>(value);
+    return static_cast<ComputeType<To>>(value);
   }
 }
 

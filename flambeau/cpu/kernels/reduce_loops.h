@@ -177,7 +177,7 @@ class TypedGatherer final : public Gatherer {
       const In* x = reinterpret_cast<const In*>(data);
       if (n >= many) {
         std::fill_n(lane, many, op_.start());
-        for (; i + many <= n; i += many) step_block<many>(opaque(x) + i, lane);
+        for (; i + many <= n; i += many) step_block<many>(x + i, lane);
         fold_lanes<many, some>(op_, lane);
       } else {
         std::fill_n(lane, some, op_.start());

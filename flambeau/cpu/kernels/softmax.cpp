@@ -165,19 +165,6 @@ void softmax_short_rows(const T* x, T* out, int64_t n, int64_t some) {
   }
 }
 
-template <class T>
-void load_row(const T* x, ComputeType<T>* out, int64_t n) {
-  int64_t i = 0;
-  for (; i + 32 <= n; i += 32) load_block<32>(x + i, out + i);
-  for (; i < n; ++i) out[i] = static_cast<ComputeType<T>>(x[i]);
-}
-template <class T>
-void store_row(const ComputeType<T>* values, T* out, int64_t n) {
-  int64_t i = 0;
-  for (; i + 32 <= n; i += 32) store_block<32>(values + i, out + i);
-  for (; i < n; ++i) out[i] = static_cast<T>(values[i]);
-}
-
 template <bool Log, class T>
 void softmax_rows(const T* x, T* out, int64_t rows, int64_t n) {
   using C = ComputeType<T>;
@@ -202,40 +189,47 @@ void softmax_rows(const T* x, T* out, int64_t rows, int64_t n) {
   }
 }
 
+// The n elements of x in the type that they are computed in, in `room` unless they have it already.
+template <class T>
+const ComputeType<T>* computed(const T* x, ComputeType<T>* room, int64_t n) {
+  if constexpr (is_reduced_type<T>) {
+    load_row(x, room, n);
+    return room;
+  } else {
+    return x;
+  }
+}
+
 // Of a block of columns, rows `stride` apart: the largest elements, and the sums of exponentials.
 template <class T>
 void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, ComputeType<T>* most,
                      ComputeType<T>* total) {
   using C = ComputeType<T>;
+  C room[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
   for (int64_t i = 0; i < size; ++i) {
-    const T* row = x + i * stride;
-    IVDEP for (int64_t j = 0; j < n; ++j) {
-      const C v = static_cast<C>(row[j]);
-      most[j] = v > most[j] ? v : most[j];
-    }
+    const C* row = computed(x + i * stride, room, n);
+    IVDEP for (int64_t j = 0; j < n; ++j) most[j] = row[j] > most[j] ? row[j] : most[j];
   }
   for (int64_t i = 0; i < size; ++i) {
-    const T* row = x + i * stride;
-    IVDEP for (int64_t j = 0; j < n; ++j) {
-      total[j] += exp_below(static_cast<C>(row[j]) - most[j]);
-    }
+    const C* row = computed(x + i * stride, room, n);
+    IVDEP for (int64_t j = 0; j < n; ++j) total[j] += exp_below(row[j] - most[j]);
   }
 }
 
 template <class T, bool Log>
 void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
   using C = ComputeType<T>;
-  C most[column_block], total[column_block];
+  C most[column_block], total[column_block], room[column_block], result[column_block];
   exp_sum_columns(x, size, stride, n, most, total);
   for (int64_t j = 0; j < n; ++j) total[j] = Log ? std::log(total[j]) : C(1) / total[j];
   for (int64_t i = 0; i < size; ++i) {
-    const T* row = x + i * stride;
-    T* to = out + i * stride;
+    const C* row = computed(x + i * stride, room, n);
     IVDEP for (int64_t j = 0; j < n; ++j) {
-      const C v = static_cast<C>(row[j]) - most[j];
-      to[j] = static_cast<T>(Log ? v - total[j] : exp_below(v) * total[j]);
+      const C v = row[j] - most[j];
+      result[j] = Log ? v - total[j] : exp_below(v) * total[j];
     }
+    store_row(result, out + i * stride, n);
   }
 }
 
@@ -253,15 +247,9 @@ C finish_logsumexp(C most, C total, const T* x, int64_t size, int64_t stride) {
 template <class T>
 void logsumexp_rows(const T* x, T* out, int64_t rows, int64_t n) {
   using C = ComputeType<T>;
-  const std::unique_ptr<C[]> scratch(is_reduced_type<T> ? new C[n] : nullptr);
+  const std::unique_ptr<C[]> room(is_reduced_type<T> ? new C[n] : nullptr);
   for (int64_t i = 0; i < rows; ++i, x += n) {
-    const C* row;
-    if constexpr (is_reduced_type<T>) {
-      load_row(x, scratch.get(), n);
-      row = scratch.get();
-    } else {
-      row = x;
-    }
+    const C* row = computed(x, room.get(), n);
     const C most = row_max(row, n);
     const C total = row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr));
     out[i] = static_cast<T>(finish_logsumexp(most, total, row, n, 1));

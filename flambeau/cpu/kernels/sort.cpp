@@ -50,17 +50,30 @@ Key key_of(Packed<Key> packed) {
   return static_cast<Key>(packed >> key_shift<Key>);
 }
 
+// Of n elements, `stride` bytes apart.
+template <class Key>
+using Pack = void (*)(const char* x, int64_t stride, int64_t n, bool descending, Packed<Key>* out);
 template <class Key, class T>
-void pack(const T* x, int64_t stride, int64_t n, bool descending, Packed<Key>* out) {
+void pack(const char* x, int64_t stride, int64_t n, bool descending, Packed<Key>* out) {
   const Key flip = descending ? ~Key(0) : Key(0);
   for (int64_t i = 0; i < n; ++i) {
-    const auto narrow = order_key(x[i * stride]);
+    const auto narrow = order_key(*reinterpret_cast<const T*>(x + i * stride));
     Key key = static_cast<Key>(narrow);
     // A narrow key stands in both halves of a wide one, so that NaN keeps all its bits set.
     if constexpr (sizeof narrow < sizeof(Key)) key |= key << 32;
     key ^= flip;
     out[i] = static_cast<Packed<Key>>(key) << key_shift<Key> | static_cast<Packed<Key>>(i);
   }
+}
+
+template <class Key>
+Pack<Key> pack_for(DType dtype) {
+  Pack<Key> found = nullptr;
+  dispatch<dtypes::RealBool>("sort", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (sizeof(order_key(T())) <= sizeof(Key)) found = pack<Key, T>;
+  });
+  return found;
 }
 
 // Long runs are sorted by the bytes of the key, from the lowest; the order of indices, in which
@@ -111,45 +124,64 @@ class Slices {
   int64_t dim_;
 };
 
+// Elements are moved by their size alone.
+template <class Key>
+void write_chosen(const Packed<Key>* chosen, int64_t n, const char* from, int64_t from_stride,
+                  char* to, int64_t to_stride, size_t item, int64_t* indices,
+                  int64_t index_stride) {
+  const auto write = [&]<class Item>(Item) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t index = index_of<Key>(chosen[i]);
+      *reinterpret_cast<Item*>(to + i * to_stride) =
+          *reinterpret_cast<const Item*>(from + index * from_stride);
+      indices[i * index_stride] = index;
+    }
+  };
+  switch (item) {
+    case 1: return write(uint8_t{});
+    case 2: return write(uint16_t{});
+    case 4: return write(uint32_t{});
+    default: return write(uint64_t{});
+  }
+}
+
 // For every slice: packs it, lets choose(packed, n, scratch) bring what is wanted to the front and
 // say at which position that begins, and writes as many elements as the results have.
+template <class Key, class Choose>
+void for_each_slice_packed(const Tensor& input, const Tensor& values, const Tensor& indices,
+                           int64_t dim, bool descending, const Choose& choose) {
+  const Slices in(input, dim), out(values, dim), at(indices, dim);
+  const int64_t n = in.size(), item = static_cast<int64_t>(item_size(input.dtype()));
+  const auto* x = static_cast<const char*>(input.raw());
+  auto* y = static_cast<char*>(values.raw());
+  int64_t* where = indices.data<int64_t>();
+  const Pack<Key> pack = pack_for<Key>(input.dtype());
+  const int64_t grain = std::max<int64_t>(1, default_grain / 16 / n);
+  parallel_for(0, input.numel() / n, grain, [&](int64_t first, int64_t last) {
+    const std::unique_ptr<Packed<Key>[]> packed(new Packed<Key>[n]);
+    std::unique_ptr<Packed<Key>[]> scratch;
+    for (int64_t slice = first; slice < last; ++slice) {
+      const char* from = x + in.offset(slice) * item;
+      pack(from, in.stride() * item, n, descending, packed.get());
+      const int64_t begin = choose(packed.get(), n, scratch);
+      write_chosen<Key>(packed.get() + begin, out.size(), from, in.stride() * item,
+                        y + out.offset(slice) * item, out.stride() * item, item,
+                        where + at.offset(slice), at.stride());
+    }
+  });
+}
+
 template <DTypeSet Set, class Choose>
 void for_each_packed(const char* name, const Tensor& input, const Tensor& values,
                      const Tensor& indices, int64_t dim, bool descending, const Choose& choose) {
-  const Slices in(input, dim), out(values, dim), at(indices, dim);
-  const int64_t n = in.size(), results = out.size();
+  dispatch<Set>(name, input.dtype(), [](auto) {});
+  const int64_t n = input.dim() ? input->sizes[dim] : 1;
   if (values.numel() == 0 || n == 0) return;
-  const int64_t slices = input.numel() / n;
-  dispatch<Set>(name, input.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* x = input.data<T>();
-    T* y = values.data<T>();
-    int64_t* where = indices.data<int64_t>();
-    const auto run = [&]<class Key>(Key) {
-      const int64_t grain = std::max<int64_t>(1, default_grain / 16 / n);
-      parallel_for(0, slices, grain, [&](int64_t first, int64_t last) {
-        const std::unique_ptr<Packed<Key>[]> packed(new Packed<Key>[n]);
-        std::unique_ptr<Packed<Key>[]> scratch;
-        for (int64_t slice = first; slice < last; ++slice) {
-          const T* from = x + in.offset(slice);
-          pack<Key>(from, in.stride(), n, descending, packed.get());
-          const int64_t begin = choose(packed.get(), n, scratch);
-          T* to = y + out.offset(slice);
-          int64_t* to_index = where + at.offset(slice);
-          for (int64_t i = 0; i < results; ++i) {
-            const int64_t index = index_of<Key>(packed[begin + i]);
-            to[i * out.stride()] = from[index * in.stride()];
-            to_index[i * at.stride()] = index;
-          }
-        }
-      });
-    };
-    if (n <= INT64_C(0xffffffff)) {
-      run(decltype(order_key(T())){});
-    } else {
-      run(uint64_t{});
-    }
-  });
+  if (n <= INT64_C(0xffffffff) && item_size(input.dtype()) <= 4) {
+    for_each_slice_packed<uint32_t>(input, values, indices, dim, descending, choose);
+  } else {
+    for_each_slice_packed<uint64_t>(input, values, indices, dim, descending, choose);
+  }
 }
 
 template <class P>

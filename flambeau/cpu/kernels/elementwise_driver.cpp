@@ -1,0 +1,119 @@
+// Brings operands of any layout to the loops over arrays of loops.h: what does not lie side by side
+// goes through small buffers, a piece at a time.
+#include "flambeau/cpu/kernels/loops.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+// Bytes of a buffer: small enough for a few in the first-level cache and on a small stack.
+constexpr int64_t buffer_bytes = 4096;
+constexpr int most_inputs = 3;
+
+void move_elements(int64_t size, char* to, int64_t to_step, const char* from, int64_t from_step,
+                   int64_t n) {
+  dispatch_size(static_cast<size_t>(size), [&](auto tag) {
+    move_strided<sizeof(typename decltype(tag)::type)>(to, to_step, from, from_step, n);
+  });
+}
+
+class Driver {
+ public:
+  explicit Driver(const ElementwiseLoop& loop)
+      : loop_(loop),
+        longest_(buffer_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)) {}
+
+  void run(char** data, const Block& block) const {
+    if (block.m > 1 && join_rows(data, block)) return;
+    char* at[most_inputs + 1];
+    std::copy_n(data, loop_.inputs + 1, at);
+    for (int64_t row = 0; row < block.m; ++row) {
+      run_row(at, block.steps, block.n);
+      for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
+    }
+  }
+
+ private:
+  void dense(char* const* data, int64_t n, int number = 0) const {
+    loop_.dense(loop_.formula, data, n, number);
+  }
+  // Whether operand k lies side by side.
+  bool is_dense(const int64_t* steps, int k) const { return steps[k] == loop_.sizes[k]; }
+
+  void run_row(char** data, const int64_t* steps, int64_t n) const {
+    int strided = 0, last_strided = 0;
+    for (int k = 0; k <= loop_.inputs; ++k) {
+      if (is_dense(steps, k)) continue;
+      ++strided;
+      last_strided = k;
+    }
+    if (strided == 0) return dense(data, n);
+    if (strided == 1 && loop_.inputs == 2 && last_strided > 0 && steps[last_strided] == 0)
+      return dense(data, n, last_strided);
+
+    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
+    for (int k = 1; k <= loop_.inputs; ++k) {
+      if (steps[k] == 0) fill(k, buffers[k], data[k], std::min(n, longest_));
+    }
+    for (int64_t begin = 0; begin < n; begin += longest_) {
+      const int64_t count = std::min(longest_, n - begin);
+      char* at[most_inputs + 1];
+      for (int k = 0; k <= loop_.inputs; ++k) {
+        char* place = data[k] + begin * steps[k];
+        at[k] = is_dense(steps, k) ? place : buffers[k];
+        if (k > 0 && at[k] == buffers[k] && steps[k] != 0)
+          move_elements(loop_.sizes[k], buffers[k], loop_.sizes[k], place, steps[k], count);
+      }
+      dense(at, count);
+      if (!is_dense(steps, 0)) {
+        const int64_t size = loop_.sizes[0];
+        move_elements(size, data[0] + begin * steps[0], steps[0], buffers[0], size, count);
+      }
+    }
+  }
+  void fill(int k, char* buffer, const char* value, int64_t n) const {
+    move_elements(loop_.sizes[k], buffer, loop_.sizes[k], value, 0, n);
+  }
+
+  // Short rows at once, if the output and every input but those that repeat the same row go on from
+  // row to row: those are written into a buffer several times. False if it is not so.
+  bool join_rows(char** data, const Block& block) const {
+    const int64_t rows = std::min(longest_ / block.n, block.m);
+    if (rows < 2) return false;
+    for (int k = 0; k <= loop_.inputs; ++k) {
+      const bool goes_on =
+          is_dense(block.steps, k) && block.row_steps[k] == block.n * loop_.sizes[k];
+      if (!goes_on && (k == 0 || block.row_steps[k] != 0)) return false;
+    }
+    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
+    for (int k = 1; k <= loop_.inputs; ++k) {
+      if (block.row_steps[k] != 0) continue;
+      const int64_t size = loop_.sizes[k];
+      for (int64_t row = 0; row < rows; ++row) {
+        move_elements(size, buffers[k] + row * block.n * size, size, data[k], block.steps[k],
+                      block.n);
+      }
+    }
+    for (int64_t row = 0; row < block.m; row += rows) {
+      char* at[most_inputs + 1];
+      for (int k = 0; k <= loop_.inputs; ++k) {
+        const bool repeats = k > 0 && block.row_steps[k] == 0;
+        at[k] = repeats ? buffers[k] : data[k] + row * block.row_steps[k];
+      }
+      dense(at, std::min(rows, block.m - row) * block.n);
+    }
+    return true;
+  }
+
+  const ElementwiseLoop& loop_;
+  const int64_t longest_;  // elements that every buffer has room for
+};
+
+}  // namespace
+
+void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
+  const Driver driver(loop);
+  for_each_block(
+      iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
+}
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE
