@@ -7,6 +7,7 @@ import warnings
 import flambeau
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.modules.attention import MultiheadAttention  # noqa: F401
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 

@@ -22,6 +22,9 @@ __all__ = ["MultiheadAttention"]
 class MultiheadAttention(Module):
     """Concat(head_1, ..., head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)."""
 
+    # Files name the class in PyTorch's place for it.
+    __module__ = "flambeau.nn.modules.activation"
+
     bias_k: Tensor | None
     bias_v: Tensor | None
 
