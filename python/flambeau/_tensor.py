@@ -345,6 +345,20 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
     return tuple(sorted(range(self.dim()), key=lambda dim: -strides[dim]))
 
 
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the memory to where other processes can map it."""
+    from flambeau.multiprocessing import reductions
+
+    return reductions.share_memory_(self)
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared with other processes."""
+    from flambeau.multiprocessing import reductions
+
+    return reductions.is_shared(self)
+
+
 def record_stream(self: Tensor, s: Any) -> None:
     """Says that stream s uses the memory too: it is not reused before s is done with it."""
     _C._cuda_record_stream(self, s._raw)
@@ -414,7 +428,9 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     split,
     unflatten,
     dim_order,
+    is_shared,
     record_stream,
+    share_memory_,
     _statistics.unique,
     _statistics.unique_consecutive,
     *_tensor_legacy.METHODS,

@@ -109,3 +109,37 @@ def _rebuild_parameter_with_state(
     for name, value in state.items():
         setattr(parameter, name, value)
     return parameter
+
+
+class ExceptionWrapper:
+    """An exception on its way to another process: its class, and its traceback as text."""
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        import sys
+        import traceback
+
+        kind, error, trace = exc_info or sys.exc_info()
+        self.exc_type: Any = kind
+        self.exc_msg = "".join(traceback.format_exception(kind, error, trace))
+        self.where = where
+
+    def reraise(self) -> None:
+        """Raises an exception of the class, with the traceback in its message."""
+        name = self.exc_type.__name__
+        message = f"Caught {name} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            # KeyError shows the repr of its message, which would hide line breaks.
+            raise KeyError(_Text(message))
+        try:
+            error = self.exc_type(message)
+        except Exception:
+            # Its class wants other arguments.
+            raise RuntimeError(message) from None
+        raise error
+
+
+class _Text(str):
+    """A string that shows itself as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flambeau.utils.data._worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
-from flambeau.utils.data.dataloader import DataLoader, get_worker_info
+from flambeau.utils.data.dataloader import DataLoader
 from flambeau.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,

@@ -1,8 +1,10 @@
-"""DataLoader: iterates over a dataset in batches, in this process."""
+"""DataLoader: iterates over a dataset in batches, in this process or with workers."""
 
 from __future__ import annotations
 
 import flambeau
+from flambeau.utils.data._fetch import Fetcher
+from flambeau.utils.data._worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import IterableDataset, _Subscriptable
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
@@ -24,11 +26,6 @@ _FIXED_ATTRIBUTES = (
 )
 
 
-def get_worker_info() -> None:
-    """What a worker process knows about itself; None in the main process, which all code is in."""
-    return None
-
-
 class _DatasetKind:
     Map = 0
     Iterable = 1
@@ -47,6 +44,9 @@ class DataLoader(_Subscriptable):
 
     Each iteration takes one draw from the default generator (or from ``generator``), and one
     more when it shuffles, as in PyTorch, so that the same seed gives the same order.
+
+    With ``num_workers`` processes, each fetches whole batches; worker i is seeded with the first
+    draw plus i. Batches come in the same order as without.
     """
 
     def __init__(
@@ -71,6 +71,8 @@ class DataLoader(_Subscriptable):
         in_order: bool = True,
     ) -> None:
         _check_worker_options(num_workers, timeout, prefetch_factor, persistent_workers)
+        if num_workers > 0 and prefetch_factor is None:
+            prefetch_factor = 2
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor
@@ -78,7 +80,7 @@ class DataLoader(_Subscriptable):
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
+        self.multiprocessing_context = _checked_context(multiprocessing_context, num_workers)
         self.in_order = in_order
         is_iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if is_iterable else _DatasetKind.Map
@@ -103,7 +105,7 @@ class DataLoader(_Subscriptable):
             collate_fn = default_collate if self._auto_collation else default_convert
         self.collate_fn = collate_fn
         self.persistent_workers = persistent_workers
-        self._iterator = None
+        self._iterator: Any = None
         self.__initialized = True
 
     __initialized = False
@@ -123,8 +125,34 @@ class DataLoader(_Subscriptable):
     def _index_sampler(self) -> Any:
         return self.batch_sampler if self._auto_collation else self.sampler
 
-    def __iter__(self) -> _LoaderIterator:
-        return _LoaderIterator(self)
+    def __iter__(self) -> Any:
+        if self.num_workers == 0:
+            return _LoaderIterator(self)
+        if self.persistent_workers and self._iterator is not None:
+            self._iterator.restart()
+            return self._iterator
+        from flambeau.utils.data._multiprocess import _MultiProcessingDataLoaderIter
+
+        iterator = _MultiProcessingDataLoaderIter(
+            self, self._draw_base_seed(), self._fetcher_arguments(), self._pinned_if_wanted
+        )
+        if self.persistent_workers:
+            self._iterator = iterator
+        return iterator
+
+    def _draw_base_seed(self) -> int:
+        """What workers are seeded with; drawn without any as well, so that the generator's state
+        does not depend on them.
+        """
+        empty = flambeau.empty((), dtype=flambeau.int64)
+        return int(empty.random_(generator=self.generator).item())
+
+    def _fetcher_arguments(self) -> tuple[Any, ...]:
+        is_iterable = self._dataset_kind == _DatasetKind.Iterable
+        return (self.dataset, is_iterable, self._auto_collation, self.collate_fn, self.drop_last)
+
+    def _pinned_if_wanted(self, batch: Any) -> Any:
+        return _pinned(batch) if self.pin_memory and flambeau.cuda.is_available() else batch
 
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:
@@ -147,18 +175,42 @@ def _check_worker_options(
         )
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
-    if num_workers > 0:
-        raise NotImplementedError(
-            f"DataLoader: num_workers={num_workers} is not implemented; use num_workers=0, which "
-            "loads in the main process"
-        )
-    if prefetch_factor is not None:
+    if prefetch_factor is not None and num_workers == 0:
         raise ValueError(
             "prefetch_factor option could only be specified in multiprocessing."
             "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
         )
-    if persistent_workers:
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _checked_context(context: Any, num_workers: int) -> Any:
+    """The context of multiprocessing that a name stands for."""
+    if context is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > "
+            f"0), but got num_workers={num_workers}"
+        )
+    import multiprocessing
+
+    if isinstance(context, str):
+        methods = multiprocessing.get_all_start_methods()
+        if context not in methods:
+            raise ValueError(
+                "multiprocessing_context option should specify a valid start method in "
+                f"{methods!r}, but got multiprocessing_context={context!r}"
+            )
+        return multiprocessing.get_context(context)
+    if not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string "
+            f"specifying the start method, but got multiprocessing_context={context}"
+        )
+    return context
 
 
 def _check_sampling_options(
@@ -196,21 +248,13 @@ def _check_sampling_options(
 
 
 class _LoaderIterator:
-    """One pass over a DataLoader."""
+    """One pass over a DataLoader in this process."""
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._indices = iter(loader._index_sampler)
-        # Worker processes would be seeded with this; it is drawn all the same, so that the
-        # generator's state does not depend on there being any.
-        self._base_seed = (
-            flambeau.empty((), dtype=flambeau.int64).random_(generator=loader.generator).item()
-        )
-        self._samples = (
-            iter(loader.dataset) if loader._dataset_kind == _DatasetKind.Iterable else None
-        )
-        self._exhausted = False
-        self._pin = loader.pin_memory and flambeau.cuda.is_available()
+        self._base_seed = loader._draw_base_seed()
+        self._fetcher = Fetcher(*loader._fetcher_arguments())
 
     def __iter__(self) -> _LoaderIterator:
         return self
@@ -219,35 +263,8 @@ class _LoaderIterator:
         return len(self._loader._index_sampler)
 
     def __next__(self) -> Any:
-        wanted = next(self._indices)
-        batch = self._fetch(wanted) if self._samples is None else self._fetch_next(wanted)
-        collated = self._loader.collate_fn(batch)
-        return _pinned(collated) if self._pin else collated
-
-    def _fetch(self, wanted: Any) -> Any:
-        dataset = self._loader.dataset
-        if not self._loader._auto_collation:
-            return dataset[wanted]
-        load_many = getattr(dataset, "__getitems__", None)
-        return load_many(wanted) if load_many else [dataset[index] for index in wanted]
-
-    def _fetch_next(self, wanted: Any) -> Any:
-        """The next samples of an iterable dataset, as many as ``wanted`` has places."""
-        if self._exhausted:
-            raise StopIteration
-        samples: Any = self._samples
-        if not self._loader._auto_collation:
-            return next(samples)
-        batch = []
-        for _ in wanted:
-            try:
-                batch.append(next(samples))
-            except StopIteration:
-                self._exhausted = True
-                break
-        if not batch or (self._loader.drop_last and len(batch) < len(wanted)):
-            raise StopIteration
-        return batch
+        batch = self._fetcher.fetch(next(self._indices))
+        return self._loader._pinned_if_wanted(batch)
 
 
 def _pinned(batch: Any) -> Any:

@@ -1,0 +1,168 @@
+"""Tensors on their way to other processes: through files in shared memory, which both map.
+
+A tensor made by `share_memory_` lives in such a file, and every process that gets it works on the
+same numbers. Any other tensor is copied into one that its receiver removes as it maps it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import mmap
+import os
+import tempfile
+from multiprocessing.reduction import ForkingPickler
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.parameter import Parameter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
+_numbers = itertools.count()
+# The files that this process made and has not removed; a forked child owns none of them.
+_owned: set[str] = set()
+_owner = os.getpid()
+# The file that each shared storage lives in, by the address of its memory.
+_shared: dict[int, str] = {}
+
+
+def _new_file(size: int) -> str:
+    """A file of shared memory with room for `size` bytes."""
+    global _owner
+    if os.getpid() != _owner:
+        _owned.clear()
+        _owner = os.getpid()
+    path = os.path.join(_FOLDER, f"flambeau_{os.getpid()}_{next(_numbers)}")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        os.unlink(path)
+        raise RuntimeError(
+            f"unable to make room for {size} bytes of shared memory in {_FOLDER}: {error.strerror}"
+        ) from error
+    finally:
+        os.close(descriptor)
+    _owned.add(path)
+    return path
+
+
+def _remove(path: str) -> None:
+    """Removes a file of this process; those who mapped it keep their memory."""
+    if path in _owned and os.getpid() == _owner:
+        _owned.discard(path)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+
+@atexit.register
+def _remove_all() -> None:
+    for path in list(_owned):
+        _remove(path)
+
+
+def _mapped(path: str, size: int) -> Tensor:
+    """The bytes of a file, as a tensor over the memory itself."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        memory = mmap.mmap(descriptor, size)
+    finally:
+        os.close(descriptor)
+    return flambeau.frombuffer(memory, dtype=flambeau.uint8)
+
+
+def _storage_bytes(tensor: Tensor) -> Tensor:
+    return flambeau._C._storage_bytes(tensor)
+
+
+def is_shared(tensor: Tensor) -> bool:
+    """Whether a tensor's memory is shared with other processes."""
+    return tensor.is_cuda or _storage_bytes(tensor).data_ptr() in _shared
+
+
+def share_memory_(tensor: Tensor) -> Tensor:
+    """Moves the memory of a tensor to where other processes can map it; the tensor."""
+    if is_shared(tensor) or tensor.numel() == 0:
+        return tensor
+    old = _storage_bytes(tensor)
+    path = _new_file(old.numel())
+    new = _mapped(path, old.numel())
+    new.copy_(old)
+    _adopt(new, path)
+    offset, size, stride = tensor.storage_offset(), tensor.size(), tensor.stride()
+    whole = new[: new.numel() // tensor.dtype.itemsize * tensor.dtype.itemsize].view(tensor.dtype)
+    tensor.data = whole.as_strided(size, stride, offset)
+    return tensor
+
+
+def _adopt(memory: Tensor, path: str) -> None:
+    """Remembers that memory is that of a file, until the process or all use of it ends."""
+    _shared[memory.data_ptr()] = path
+
+
+def _rebuild(
+    path: str, size: int, once: bool, dtype: str, where: Any, is_parameter: bool
+) -> Tensor:
+    """The receiving end."""
+    memory = _mapped(path, size)
+    if once:
+        os.unlink(path)
+    else:
+        _adopt(memory, path)
+    offset, shape, stride, requires_grad = where
+    tensor = memory.view(getattr(flambeau, dtype)).as_strided(shape, stride, offset)
+    if is_parameter:
+        return Parameter(tensor, requires_grad)
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
+
+
+def _rebuild_empty(dtype: str, shape: Any, requires_grad: bool, is_parameter: bool) -> Tensor:
+    tensor = flambeau.empty(shape, dtype=getattr(flambeau, dtype))
+    if is_parameter:
+        return Parameter(tensor, requires_grad)
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
+
+
+def reduce_tensor(tensor: Tensor) -> Any:
+    """What travels in place of a tensor."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd "
+            "does not support crossing process boundaries.  If you just want to transfer the data, "
+            "call detach() on the tensor before serializing (e.g., putting it on the queue)."
+        )
+    is_parameter = isinstance(tensor, Parameter)
+    dtype = str(tensor.dtype).rpartition(".")[2]
+    if tensor.device.type != "cpu":
+        raise RuntimeError(
+            f"tensors on {tensor.device.type} cannot be sent to another process; send tensor.cpu()"
+        )
+    if tensor.numel() == 0:
+        return _rebuild_empty, (dtype, tuple(tensor.shape), tensor.requires_grad, is_parameter)
+    memory = _storage_bytes(tensor)
+    path = _shared.get(memory.data_ptr())
+    if path is not None:
+        offset, stride = tensor.storage_offset(), tensor.stride()
+        place = (offset, tuple(tensor.size()), stride, tensor.requires_grad)
+        return _rebuild, (path, memory.numel(), False, dtype, place, is_parameter)
+    # Only what the tensor shows: a row of a large table does not take the table along.
+    data = tensor.detach().contiguous()
+    size = data.numel() * data.dtype.itemsize
+    path = _new_file(size)
+    _mapped(path, size).view(data.dtype).view(data.shape).copy_(data)
+    # From here on the receiver removes it.
+    _owned.discard(path)
+    where = (0, tuple(data.size()), data.stride(), tensor.requires_grad)
+    return _rebuild, (path, size, True, dtype, where, is_parameter)
+
+
+def init_reductions() -> None:
+    """Makes the pickler of multiprocessing send tensors in this way."""
+    ForkingPickler.register(Tensor, reduce_tensor)
+    ForkingPickler.register(Parameter, reduce_tensor)

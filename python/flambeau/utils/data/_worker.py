@@ -1,0 +1,115 @@
+"""The worker processes of a DataLoader: each fetches the batches it is asked for."""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import sys
+from multiprocessing.reduction import ForkingPickler
+
+import flambeau
+from flambeau._utils import ExceptionWrapper
+from flambeau.utils.data._fetch import Fetcher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# How long a worker waits before it looks whether the main process is still there.
+_PATIENCE = 5.0
+
+
+class WorkerInfo:
+    """What a worker knows about itself: id, num_workers, seed and dataset."""
+
+    def __init__(self, id: int, num_workers: int, seed: int, dataset: Any) -> None:
+        self.id, self.num_workers, self.seed, self.dataset = id, num_workers, seed, dataset
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"WorkerInfo({shown})"
+
+
+_worker_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """What a worker process knows about itself; None in the main process."""
+    return _worker_info
+
+
+class EndOfSamples:
+    """What a worker answers when its copy of an iterable dataset has no more."""
+
+
+def _seed_everything(base_seed: int, worker_id: int) -> None:
+    seed = base_seed + worker_id
+    random.seed(seed)
+    flambeau.manual_seed(seed)
+    if "numpy" in sys.modules:
+        import numpy
+
+        parts = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32]
+        numpy.random.seed(numpy.random.SeedSequence(parts).generate_state(4))
+
+
+def run_worker(
+    make_fetcher: tuple[Any, ...],
+    index_queue: Any,
+    result_queue: Any,
+    base_seed: int,
+    worker_id: int,
+    num_workers: int,
+    init_function: Callable[[int], Any] | None,
+) -> None:
+    """Answers requests until it gets None, or until the main process is gone.
+
+    A request is (epoch, number, what is wanted), its answer (epoch, number, batch).
+    """
+    global _worker_info
+    flambeau.set_num_threads(1)
+    _seed_everything(base_seed, worker_id)
+    _worker_info = WorkerInfo(worker_id, num_workers, base_seed + worker_id, make_fetcher[0])
+    parent = os.getppid()
+    fetcher, current, failure = None, None, None
+    try:
+        if init_function is not None:
+            init_function(worker_id)
+    except Exception:
+        failure = ExceptionWrapper(where=f"in DataLoader worker process {worker_id}")
+    while True:
+        try:
+            request = index_queue.get(timeout=_PATIENCE)
+        except queue.Empty:
+            if os.getppid() != parent:
+                return
+            continue
+        if request is None:
+            return
+        epoch, number, wanted = request
+        answer: Any = failure
+        if failure is None:
+            try:
+                if epoch != current:
+                    fetcher, current = Fetcher(*make_fetcher), epoch
+                assert fetcher is not None
+                answer = fetcher.fetch(wanted)
+            except StopIteration:
+                answer = EndOfSamples()
+            except Exception:
+                answer = ExceptionWrapper(where=f"in DataLoader worker process {worker_id}")
+        result_queue.put(_packed(epoch, number, answer, worker_id))
+        del answer
+
+
+def _packed(epoch: int, number: int, answer: Any, worker_id: int) -> bytes:
+    """An answer as bytes: pickled here, where what cannot be pickled is noticed, and not in the
+    thread behind the queue, where it would vanish.
+    """
+    try:
+        return bytes(ForkingPickler.dumps((epoch, number, answer)))
+    except Exception:
+        error = ExceptionWrapper(where=f"in DataLoader worker process {worker_id}")
+        return bytes(ForkingPickler.dumps((epoch, number, error)))
