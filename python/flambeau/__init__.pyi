@@ -31,6 +31,7 @@ from flambeau._C import abs as abs
 from flambeau._C import abs_ as abs_
 from flambeau._C import absolute as absolute
 from flambeau._C import absolute_ as absolute_
+from flambeau import accelerator as accelerator
 from flambeau._C import acos as acos
 from flambeau._C import acos_ as acos_
 from flambeau._C import acosh as acosh
@@ -616,6 +617,7 @@ from flambeau._C import mul_ as mul_
 from flambeau._C import multinomial as multinomial
 from flambeau._C import multiply as multiply
 from flambeau._C import multiply_ as multiply_
+from flambeau import multiprocessing as multiprocessing
 from flambeau._C import mv as mv
 from flambeau._C import mvlgamma as mvlgamma
 from flambeau._C import mvlgamma_ as mvlgamma_

@@ -1,0 +1,21 @@
+"""The accelerator's questions, and where files look for MultiheadAttention."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks about a machine without one")
+def test_a_machine_without_an_accelerator_says_so():
+    assert not torch.accelerator.is_available() and torch.accelerator.device_count() == 0
+    assert torch.accelerator.current_accelerator() is None
+    with pytest.raises(RuntimeError, match="none is available"):
+        torch.accelerator.synchronize()
+
+
+def test_files_find_attention_where_pytorch_keeps_it():
+    kind = torch.nn.MultiheadAttention
+    assert kind.__module__ == "flambeau.nn.modules.activation"
+    assert torch.nn.modules.activation.MultiheadAttention is kind
