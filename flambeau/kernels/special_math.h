@@ -381,12 +381,14 @@ FN double airy_of(double x) {
 
 // --- Orthogonal polynomials -------------------------------------------------------------------
 
-// p[k + 1] = (slope(k) x + shift(k)) p[k] - back(k) p[k - 1], up to degree n.
+// p[k + 1] = (slope(k) x + shift(k)) p[k] - back(k) p[k - 1], up to degree n. A degree of millions,
+// which would take forever and has lost its digits long before, gives NaN.
 template <class Step>
 FN double recurrence(double first, double second, double n, const Step& step) {
   n = std::trunc(n);
   if (!(n >= 0)) return 0;
   if (n == 0) return first;
+  if (n > 1 << 22) return std::numeric_limits<double>::quiet_NaN();
   double before = first, now = second;
   for (double k = 1; k < n && now == now; k += 1) {
     const double next = step(k, now, before);

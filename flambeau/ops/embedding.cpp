@@ -100,6 +100,7 @@ static Tensor embedding_renorm_(const Tensor& self, const Tensor& indices, doubl
                                 double norm_type) {
   CHECK(self.dim() == 2, RuntimeError, "'weight' must be 2-D, got {}-D", self.dim());
   check_indices(indices);
+  common_device("embedding_renorm_", {self, indices});
   const NoGrad off;
   const Lookup lookup{contiguous(indices), self.sizes()[0], -1, false};
   Dims shape = indices.sizes().dims();

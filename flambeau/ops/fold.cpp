@@ -32,6 +32,12 @@ WindowShape window_shape(IntSpan in, IntSpan kernel, IntSpan dilation, IntSpan p
   for (int i = 0; i < 2; ++i) {
     shape.kernel[i] = k[i], shape.dilation[i] = d[i], shape.padding[i] = p[i];
     shape.stride[i] = s[i], shape.in[i] = in[i];
+    // Bounds within which no product or sum of theirs overflows.
+    constexpr int64_t most = INT32_MAX;
+    CHECK(
+        k[i] <= most && d[i] <= most && p[i] <= most && s[i] <= most && in[i] <= most, RuntimeError,
+        "window too large: kernel size {}, dilation {}, padding {} and stride {} for a size of {}",
+        k[i], d[i], p[i], s[i], in[i]);
     const int64_t room = in[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1;
     shape.out[i] = room < 0 ? 0 : room / s[i] + 1;
   }

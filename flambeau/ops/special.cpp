@@ -52,7 +52,8 @@ Tensor polygamma(int64_t n, const Tensor& input) {
 OP_FUNCTION(polygamma, "polygamma(n, input)", "The n-th derivative of digamma.")
 OP_METHOD([](const Tensor& self, int64_t n) { return polygamma(n, self); }, "polygamma(self, n)",
           "The n-th derivative of digamma.")
-OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, self)); },
+// The derivative needs the input, which is about to be overwritten: it gets a copy.
+OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, clone(self))); },
           "polygamma_(self, n)", "The n-th derivative of digamma, in place.")
 
 }  // namespace

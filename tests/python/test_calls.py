@@ -45,3 +45,20 @@ def test_matrices_with_infinities_do_not_hang() -> None:
         torch.linalg.svd(x * float("nan"))
     with pytest.raises(torch.linalg.LinAlgError, match="ill-conditioned"):
         torch.linalg.eigh(x[:, :3])
+
+
+def test_polygamma_in_place_has_a_derivative() -> None:
+    x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+    x.clone().polygamma_(1).sum().backward()
+    assert x.grad is not None
+    assert torch.allclose(x.grad, torch.polygamma(2, x.detach()))
+
+
+def test_degrees_of_millions_and_endless_windows_end() -> None:
+    x = torch.tensor([0.5])
+    assert torch.special.legendre_polynomial_p(x, 1e300).isnan().all()
+    assert torch.special.chebyshev_polynomial_t(x, 40.0).abs().item() <= 1.0
+    with pytest.raises(RuntimeError, match="window too large"):
+        torch.col2im(torch.ones(4, 2), [2, 2], [2**40, 2**40], [2**40, 1], [5, 5], [1, 1])
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(3, 4).embedding_renorm_(torch.zeros(2, dtype=torch.int64, device="meta"), 2, 2)
