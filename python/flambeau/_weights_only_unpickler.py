@@ -63,31 +63,77 @@ def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
         user_safe_globals.update(before)
 
 
+class _Name:
+    """Stands for a class that a file may name but not call: to call it could take any amount of
+    memory.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+
+def storage_class(kind: Any) -> Any:
+    """The storage class that a file named."""
+    found = kind.kind if isinstance(kind, _Name) else kind
+    if not (isinstance(found, type) and issubclass(found, _STORAGES)):
+        raise pickle.UnpicklingError(f"a storage was expected to be of a storage class, not {kind}")
+    return found
+
+
+_STORAGES = (_storage.UntypedStorage, _storage.TypedStorage)
+
+
+def _rebuild_from_type(func: Any, new_type: Any, args: Any, state: Any) -> Any:
+    from flambeau import _tensor
+
+    kind = new_type.kind if isinstance(new_type, _Name) else new_type
+    return _tensor._rebuild_from_type_v2(func, kind, args, state)
+
+
+def _encode(text: str, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+    """What pickles of protocol 2 make bytes with."""
+    if not isinstance(text, str) or encoding not in ("latin1", "utf-8", "ascii"):
+        raise pickle.UnpicklingError(f"_codecs.encode: got {type(text)} and encoding {encoding!r}")
+    return text.encode(encoding, errors)
+
+
+def _bytes(content: Any = b"", *encoding: str) -> bytes:
+    """bytes, but not of a number, which would be a length."""
+    if not isinstance(content, (bytes, bytearray, str, list, tuple)):
+        raise pickle.UnpicklingError(f"bytes: expected content, got {type(content)}")
+    return bytes(content, *encoding) if isinstance(content, str) else bytes(content)
+
+
+def _bytearray(content: Any = b"", *encoding: str) -> bytearray:
+    return bytearray(_bytes(content, *encoding))
+
+
 def default_safe_globals() -> dict[str, Any]:
     """By PyTorch's names, what every file may use."""
-    import _codecs
     from collections import Counter, OrderedDict, defaultdict
 
-    from flambeau import _tensor, _utils
+    from flambeau import _utils
 
     safe: dict[str, Any] = {
         "collections.OrderedDict": OrderedDict,
         "collections.Counter": Counter,
         "collections.defaultdict": defaultdict,
-        "_codecs.encode": _codecs.encode,
+        "_codecs.encode": _encode,
         "torch.serialization._get_layout": flambeau.serialization._get_layout,
-        "torch._tensor._rebuild_from_type_v2": _tensor._rebuild_from_type_v2,
+        "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
         "torch.Size": flambeau.Size,
         "torch.device": flambeau.device,
-        "torch.Tensor": flambeau.Tensor,
-        "torch._tensor.Tensor": flambeau.Tensor,
+        "torch.Tensor": _Name(flambeau.Tensor),
+        "torch._tensor.Tensor": _Name(flambeau.Tensor),
         "torch.nn.parameter.Parameter": flambeau.nn.Parameter,
-        "torch.storage.UntypedStorage": _storage.UntypedStorage,
-        "torch.storage.TypedStorage": _storage.TypedStorage,
+        "torch.storage.UntypedStorage": _Name(_storage.UntypedStorage),
+        "torch.storage.TypedStorage": _Name(_storage.TypedStorage),
     }
     for module in ("builtins", "__builtin__"):
-        for kind in (set, frozenset, bytearray, complex, int, float, str, bytes, list, dict, tuple):
+        for kind in (set, frozenset, complex, int, float, str, list, dict, tuple):
             safe[f"{module}.{kind.__name__}"] = kind
+        safe[f"{module}.bytes"] = _bytes
+        safe[f"{module}.bytearray"] = _bytearray
     for name in dir(_utils):
         if name.startswith("_rebuild_"):
             safe[f"torch._utils.{name}"] = getattr(_utils, name)
@@ -96,7 +142,7 @@ def default_safe_globals() -> dict[str, Any]:
         if isinstance(value, (flambeau.dtype, flambeau.memory_format)):
             safe[f"torch.{name}"] = value
     for name in _storage._CLASS_NAMES.values():
-        safe[f"torch.{name}"] = getattr(_storage, name)
+        safe[f"torch.{name}"] = _Name(getattr(_storage, name))
     return safe
 
 
@@ -138,3 +184,35 @@ class Unpickler(pickle.Unpickler):
             if key in table:
                 return table[key]
         raise pickle.UnpicklingError(_REFUSED.format(name=full, short=name))
+
+
+_MEMO_OPCODES = ("PUT", "BINPUT", "LONG_BINPUT")
+
+
+def _check_opcodes(data: bytes) -> None:
+    """Raises for pickles that would take memory out of proportion: the memo is a table that grows
+    to the largest number used.
+    """
+    import pickletools
+
+    argument: Any
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+        if opcode.name in _MEMO_OPCODES and int(argument) > count:
+            raise pickle.UnpicklingError(f"the memo is asked for place {argument} of {count}")
+
+
+def guarded_load(unpickler: Unpickler, data: bytes | None) -> Any:
+    """Loads; of a pickle that is not trusted, whose bytes are given, every failure is an
+    UnpicklingError or a RuntimeError.
+    """
+    if data is None:
+        return unpickler.load()
+    try:
+        _check_opcodes(data)
+        return unpickler.load()
+    except (pickle.UnpicklingError, RuntimeError, EOFError):
+        raise
+    except Exception as error:
+        raise pickle.UnpicklingError(
+            f"Weights only load failed. The file is damaged: {type(error).__name__}: {error}"
+        ) from error

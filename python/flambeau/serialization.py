@@ -18,14 +18,17 @@ from types import FunctionType
 import flambeau
 from flambeau import _tensor, _utils
 from flambeau import storage as _storage
+from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
 from flambeau._weights_only_unpickler import (
     Unpickler,
     add_safe_globals,
     clear_safe_globals,
     default_safe_globals,
     get_safe_globals,
+    guarded_load,
     replace_root,
     safe_globals,
+    storage_class,
     user_safe_globals,
 )
 
@@ -49,7 +52,6 @@ __all__ = [
 
 DEFAULT_PROTOCOL = 2
 _PACKAGE = __name__.partition(".")[0]
-_ALIGNMENT = 64
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
 
@@ -176,36 +178,6 @@ def _save_storage_type(pickler: Any, obj: _StorageType) -> None:
 _Pickler.dispatch[_StorageType] = _save_storage_type
 
 
-class _ArchiveWriter:
-    """Writes a zip archive whose records begin at multiples of 64 bytes, so that they can be
-    mapped.
-    """
-
-    def __init__(self, file: Any, name: str) -> None:
-        import zipfile
-
-        self.name = name
-        self.zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
-
-    def write(self, record: str, data: Any) -> None:
-        import struct
-        import zipfile
-
-        info = zipfile.ZipInfo(f"{self.name}/{record}")
-        size = len(data)
-        big = size > 0x7FFF0000
-        header = 30 + len(info.filename.encode()) + (20 if big else 0) + 4
-        start = self.zip.fp.tell() + header  # type: ignore[union-attr]
-        padding = -start % _ALIGNMENT
-        info.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding
-        info.file_size = size
-        with self.zip.open(info, "w", force_zip64=big) as target:
-            target.write(data)
-
-    def close(self) -> None:
-        self.zip.close()
-
-
 def _check_writable(f: Any) -> None:
     if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
         raise AttributeError(
@@ -229,6 +201,9 @@ def save(
 ) -> None:
     """Writes an object, with all tensors in it, to a file.
 
+    A file under a path is replaced at once when all is written and safe on disk: a crash leaves the
+    old one or the new one.
+
     Args:
         obj: the object.
         f: a path, or a file object opened for writing bytes.
@@ -244,19 +219,29 @@ def save(
     storages = _Storages()
     data = io.BytesIO()
     _Pickler(data, pickle_protocol, storages.persistent_id).dump(obj)
-    writer = _ArchiveWriter(os.fspath(f) if isinstance(f, os.PathLike) else f, _archive_name(f))
-    try:
-        writer.write("data.pkl", data.getbuffer())
-        writer.write(".format_version", b"1")
-        writer.write(".storage_alignment", str(_ALIGNMENT).encode())
-        if not _disable_byteorder_record:
-            writer.write("byteorder", sys.byteorder.encode())
-        for key, untyped in storages.by_key.items():
-            on_cpu = untyped if untyped.device.type == "cpu" else untyped.cpu()
-            writer.write(f"data/{key}", _memory(on_cpu))
-        writer.write("version", b"3\n")
-    finally:
-        writer.close()
+    records: dict[str, Any] = {
+        "data.pkl": data.getbuffer(),
+        ".format_version": b"1",
+        ".storage_alignment": str(ALIGNMENT).encode(),
+    }
+    if not _disable_byteorder_record:
+        records["byteorder"] = sys.byteorder.encode()
+    if isinstance(f, (str, os.PathLike)):
+        with replaced_file(os.fspath(f)) as file:
+            _write_archive(file, _archive_name(f), records, storages)
+    else:
+        _write_archive(f, _archive_name(f), records, storages)
+
+
+def _write_archive(file: Any, name: str, records: dict[str, Any], storages: _Storages) -> None:
+    writer = ArchiveWriter(file, name)
+    for record, content in records.items():
+        writer.write(record, content)
+    for key, untyped in storages.by_key.items():
+        on_cpu = untyped if untyped.device.type == "cpu" else untyped.cpu()
+        writer.write(f"data/{key}", _memory(on_cpu))
+    writer.write("version", b"3\n")
+    writer.close()
 
 
 # Loading -----------------------------------------------------------------------------------------
@@ -331,69 +316,15 @@ def _placed(storage: Any, location: str, map_location: Any) -> Any:
     return _moved(storage, location) if result is None else result
 
 
-class _ArchiveReader:
-    """Reads records of a zip archive."""
-
-    def __init__(self, file: Any, mmap: bool) -> None:
-        import zipfile
-
-        try:
-            self.zip = zipfile.ZipFile(file)
-        except zipfile.BadZipFile as error:
-            raise RuntimeError(
-                f"PytorchStreamReader failed reading zip archive: {error}. Is the file complete?"
-            ) from error
-        names = self.zip.namelist()
-        if not names:
-            raise RuntimeError("PytorchStreamReader failed: the archive is empty")
-        self.root = names[0].partition("/")[0]
-        self.names = set(names)
-        self.map = self._mapped(file) if mmap else None
-
-    @staticmethod
-    def _mapped(path: Any) -> Any:
-        import mmap
-
-        with open(path, "rb") as file:
-            # Private pages: tensors may be written into, the file stays as it is.
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-
-    def has(self, record: str) -> bool:
-        return f"{self.root}/{record}" in self.names
-
-    def read(self, record: str) -> bytes:
-        return self.zip.read(f"{self.root}/{record}")
-
-    def storage(self, record: str) -> Any:
-        """The bytes of a record in a new storage, or mapped."""
-        try:
-            info = self.zip.getinfo(f"{self.root}/{record}")
-        except KeyError:
-            raise RuntimeError(
-                f"PytorchStreamReader failed locating file {record}: file not found"
-            ) from None
-        if self.map is not None and info.file_size:
-            start = self._data_offset(info)
-            view = memoryview(self.map)[start : start + info.file_size]
-            return _storage.UntypedStorage._of(flambeau.frombuffer(view, dtype=flambeau.uint8))
-        storage = _storage.UntypedStorage(info.file_size)
-        with self.zip.open(info) as source:
-            target = _memory(storage)
-            done = 0
-            while done < info.file_size:
-                count = source.readinto(target[done:])  # type: ignore[attr-defined]
-                if not count:
-                    raise RuntimeError(
-                        f"PytorchStreamReader failed reading file {record}: truncated"
-                    )
-                done += count
-        return storage
-
-    def _data_offset(self, info: Any) -> int:
-        header = self.map[info.header_offset : info.header_offset + 30]  # type: ignore[index]
-        name_length = int.from_bytes(header[26:28], "little")
-        extra_length = int.from_bytes(header[28:30], "little")
-        return info.header_offset + 30 + name_length + extra_length
+def _record_storage(reader: ArchiveReader, record: str) -> Any:
+    """The bytes of a record in a new storage, or mapped."""
+    size = reader.info(record).file_size
+    if reader.map is not None and size:
+        window = reader.window(record)
+        return _storage.UntypedStorage._of(flambeau.frombuffer(window, dtype=flambeau.uint8))
+    storage = _storage.UntypedStorage(size)
+    reader.read_into(record, _memory(storage))
+    return storage
 
 
 def _typed(untyped: Any, kind: Any) -> Any:
@@ -407,25 +338,27 @@ def _load_archive(
 ) -> Any:
     import io
 
-    reader = _ArchiveReader(file, mmap)
+    reader = ArchiveReader(file, mmap)
     if not reader.has("data.pkl"):
         raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
     order = reader.read("byteorder").decode() if reader.has("byteorder") else _assumed_byteorder()
     loaded: dict[str, Any] = {}
 
     def persistent_load(saved_id: Any) -> Any:
-        if not isinstance(saved_id, tuple) or saved_id[0] != "storage":
+        if not isinstance(saved_id, tuple) or len(saved_id) != 5 or saved_id[0] != "storage":
             raise RuntimeError(f"Unknown typename for persistent_load: {saved_id!r}")
         _, kind, key, location, _ = saved_id
+        kind = storage_class(kind)
         if key not in loaded:
-            untyped = reader.storage(f"data/{key}")
+            untyped = _record_storage(reader, f"data/{key}")
             if order != sys.byteorder and kind is not _storage.UntypedStorage:
                 _swap_bytes(_memory(untyped), kind.dtype)
             loaded[key] = _placed(untyped, location, map_location)
         return _typed(loaded[key], kind)
 
-    data = io.BytesIO(reader.read("data.pkl"))
-    return Unpickler(data, persistent_load, weights_only, **pickle_args).load()
+    content = reader.read("data.pkl")
+    unpickler = Unpickler(io.BytesIO(content), persistent_load, weights_only, **pickle_args)
+    return guarded_load(unpickler, content if weights_only else None)
 
 
 def _load_legacy(
@@ -440,6 +373,7 @@ def _load_legacy(
         if saved_id[0] != "storage":
             raise RuntimeError(f"Unknown saved id type: {saved_id[0]}")
         _, kind, key, location, count, view = saved_id
+        kind = storage_class(kind)
         if key not in loaded:
             loaded[key] = (kind, _storage.UntypedStorage(count * kind.dtype.itemsize))
             result_storages[key] = _placed(loaded[key][1], location, map_location)
@@ -535,7 +469,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 
     with _opened(f) as file:
         start = file.tell()
-        data = _ArchiveReader(file, False).read("data.pkl")
+        data = ArchiveReader(file, False).read("data.pkl")
         file.seek(start)
     safe = default_safe_globals()
     strings: list[str] = []

@@ -1,0 +1,210 @@
+"""Files that are damaged or hostile raise one clear exception, and a crash while saving leaves the
+old file or the new one.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import random
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import flambeau as torch
+from flambeau import _archive
+
+REFUSALS = (RuntimeError, pickle.UnpicklingError, EOFError)
+
+
+@pytest.fixture(scope="module")
+def saved() -> bytes:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.BatchNorm1d(3))
+    buffer = io.BytesIO()
+    torch.save({"model": net.state_dict(), "epoch": 3, "names": ["a", "b"]}, buffer)
+    return buffer.getvalue()
+
+
+def test_every_flipped_bit_is_noticed(saved):
+    generator = random.Random(0)
+    for _ in range(1500):
+        damaged = bytearray(saved)
+        place = generator.randrange(len(damaged))
+        damaged[place] ^= 1 << generator.randrange(8)
+        with pytest.raises(REFUSALS):
+            torch.load(io.BytesIO(damaged))
+
+
+def test_every_truncated_file_is_refused(saved):
+    for length in range(0, len(saved), 37):
+        with pytest.raises(REFUSALS):
+            torch.load(io.BytesIO(saved[:length]))
+
+
+def test_mutated_files_are_read_or_refused_but_nothing_else_happens(saved):
+    generator = random.Random(1)
+    for _ in range(1500):
+        data = bytearray(saved)
+        for _ in range(generator.randrange(1, 6)):
+            start = generator.randrange(len(data))
+            stop = min(len(data), start + generator.randrange(1, 40))
+            kind = generator.randrange(4)
+            if kind == 0:
+                data[start:stop] = bytes(generator.randrange(256) for _ in range(stop - start))
+            elif kind == 1:
+                del data[start:stop]
+            elif kind == 2:
+                data[start:start] = data[start:stop]
+            else:
+                data[start:stop] = b"\xff" * (stop - start)
+        try:
+            torch.load(io.BytesIO(data))
+        except REFUSALS:
+            continue
+
+
+def archive_of(content: bytes, **records: bytes) -> io.BytesIO:
+    """A well-formed archive around a pickle."""
+    buffer = io.BytesIO()
+    writer = _archive.ArchiveWriter(buffer, "archive")
+    writer.write("data.pkl", content)
+    writer.write("version", b"3\n")
+    for name, data in records.items():
+        writer.write(name, data)
+    writer.close()
+    buffer.seek(0)
+    return buffer
+
+
+HOSTILE = {
+    "runs a command": b"cos\nsystem\n(S'true'\ntR.",
+    "evaluates an expression": b"cbuiltins\neval\n(S'1'\ntR.",
+    "asks for a large bytearray": b"cbuiltins\nbytearray\n(J\xff\xff\xff\x7ftR.",
+    "asks for large bytes": b"cbuiltins\nbytes\n(J\xff\xff\xff\x7ftR.",
+    "asks for a large storage": b"ctorch\nFloatStorage\n(J\xff\xff\xff\x7ftR.",
+    "asks for a large untyped storage": b"ctorch.storage\nUntypedStorage\n(J\xff\xff\xff\x7ftR.",
+    "asks for a large tensor": b"ctorch\nTensor\n(J\xff\xff\xff\x7ftR.",
+    "fills a large memo": b"K\x01r\xff\xff\xff\xff.",
+    "has an unknown opcode": b"\xf7.",
+    "never ends": b"K\x01",
+    "takes from an empty stack": b"0.",
+    "names a storage that is not there": (
+        b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ."
+    ),
+    "has a persistent id of another kind": b"K\x05Q.",
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=list(HOSTILE))
+def test_a_hostile_pickle_is_refused(content):
+    with pytest.raises(REFUSALS):
+        torch.load(archive_of(content))
+
+
+def test_a_tensor_larger_than_its_storage_is_refused():
+    buffer = io.BytesIO()
+    torch.save(torch.zeros(4), buffer)
+    with zipfile.ZipFile(buffer) as source:
+        content = source.read("archive/data.pkl")
+        data = source.read("archive/data/0")
+    larger = content.replace(b"K\x04\x85", b"K\x7f\x85")
+    assert larger != content
+    with pytest.raises(REFUSALS):
+        torch.load(archive_of(larger, **{"data/0": data}))
+
+
+def test_compressed_records_are_refused():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as target:
+        target.writestr("archive/data.pkl", pickle.dumps("x" * 10**6, 2))
+    buffer.seek(0)
+    with pytest.raises(RuntimeError, match="compressed"):
+        torch.load(buffer)
+
+
+CRASH = """
+import os, sys
+import flambeau as torch
+path, point = sys.argv[1], int(sys.argv[2])
+torch.save(torch.zeros(1), path + ".warm")
+count = 0
+
+def counted(function):
+    def call(*args, **kwargs):
+        global count
+        count += 1
+        if count == point:
+            os._exit(9)
+        return function(*args, **kwargs)
+    return call
+
+os.fsync, os.replace = counted(os.fsync), counted(os.replace)
+
+class File:
+    def __init__(self, file):
+        self.file = file
+        self.write = counted(file.write)
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        self.file.close()
+
+original = os.fdopen
+os.fdopen = lambda *args, **kwargs: File(original(*args, **kwargs))
+torch.save({"new": torch.ones(1000)}, path)
+print(count)
+"""
+
+
+def test_a_crash_at_any_point_leaves_the_old_file_or_the_new_one(tmp_path: Path):
+    path = tmp_path / "checkpoint.pt"
+    package = str(Path(__file__).parents[2] / "python")
+    point, seen, status = 0, set(), 9
+    while status == 9:
+        point += 1
+        torch.save({"old": torch.zeros(3)}, path)
+        status = subprocess.run(
+            [sys.executable, "-c", CRASH, str(path), str(point)],
+            env={**os.environ, "PYTHONPATH": package},
+            capture_output=True,
+        ).returncode
+        seen |= set(torch.load(path))
+        point += 2
+    assert status == 0 and seen == {"old", "new"} and point > 10
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path: Path):
+    path = tmp_path / "checkpoint.pt"
+    torch.save(1, path)
+    with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
+        torch.save(lambda: 0, path)
+    assert torch.load(path) == 1 and os.listdir(tmp_path) == ["checkpoint.pt"]
+
+
+def test_the_mode_of_the_old_file_and_links_to_it_are_kept(tmp_path: Path):
+    path, link = tmp_path / "a.pt", tmp_path / "b.pt"
+    torch.save(1, path)
+    os.chmod(path, 0o640)
+    link.symlink_to(path)
+    torch.save(2, link)
+    assert link.is_symlink() and torch.load(path) == 2
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_records_begin_at_multiples_of_64_bytes_and_zip_tools_read_them(tmp_path: Path):
+    path = tmp_path / "a.pt"
+    torch.save([torch.zeros(3), torch.ones(5)], path)
+    data = path.read_bytes()
+    with zipfile.ZipFile(path) as source:
+        assert source.testzip() is None
+        for info in source.infolist():
+            name, extra = struct.unpack_from("<HH", data, info.header_offset + 26)
+            assert (info.header_offset + 30 + name + extra) % 64 == 0
