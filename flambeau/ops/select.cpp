@@ -55,6 +55,44 @@ Tensor bound(const Operand* given, DType dtype, Device device, bool low) {
   return full({}, limit, options);
 }
 
+// How the gradient of clamp is shared out. An element at a number is held by it; one at an element
+// of a bound shares with that, unless both bounds meet there. Where bounds cross, the upper rules.
+struct ClampBounds {
+  Tensor lower, upper;
+  bool has_lower, has_upper, are_numbers;
+
+  [[nodiscard]] Tensor share_of_input(const Tensor& g, const Tensor& x) const {
+    const Tensor yes = ones_like(detach(x), DType::bool_);
+    if (are_numbers) {
+      const Tensor inside = (has_lower ? x > lower : yes) & (has_upper ? x < upper : yes);
+      return where(inside, g, 0.0);
+    }
+    const Tensor beyond = outside(x);
+    return where(beyond, 0.0, where(ne(at_lower(x), at_upper(x)), g * 0.5, g));
+  }
+  [[nodiscard]] Tensor share_of_lower(const Tensor& g, const Tensor& x) const {
+    const Tensor rules = has_upper ? le(lower, upper) : ones_like(detach(x), DType::bool_);
+    const Tensor shared = at_lower(x) & logical_not(at_upper(x));
+    return where(rules & (x < lower), g, where(rules & shared, g * 0.5, 0.0));
+  }
+  [[nodiscard]] Tensor share_of_upper(const Tensor& g, const Tensor& x) const {
+    const Tensor crossed = has_lower ? lower > upper : zeros_like(detach(x), DType::bool_);
+    const Tensor shared = at_upper(x) & logical_not(at_lower(x));
+    return where(crossed | (x > upper), g, where(shared, g * 0.5, 0.0));
+  }
+
+ private:
+  [[nodiscard]] Tensor no(const Tensor& x) const { return zeros_like(detach(x), DType::bool_); }
+  [[nodiscard]] Tensor at_lower(const Tensor& x) const { return has_lower ? x == lower : no(x); }
+  [[nodiscard]] Tensor at_upper(const Tensor& x) const { return has_upper ? x == upper : no(x); }
+  [[nodiscard]] Tensor outside(const Tensor& x) const {
+    Tensor found = no(x);
+    if (has_lower) found = found | (x < lower);
+    if (has_upper) found = found | (x > upper);
+    return has_lower && has_upper ? found | (lower > upper) : found;
+  }
+};
+
 Tensor clamp_between(const Tensor& input, const Operand* low, const Operand* high) {
   CHECK(low || high, RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None");
   ResultType type;
@@ -73,15 +111,11 @@ Tensor clamp_between(const Tensor& input, const Operand* low, const Operand* hig
   iter.build({"clamp"}, &out, &dtype, 1, inputs, 3, dtype);
   kernels::clamp(device.type, iter);
   if (Record r{"clamp", out, {x, lower, upper}}) {
-    r.wrt(0, [x = r.save(x), lower, upper](const Tensor& g) {
-      return g * logical_and(x() >= lower, x() <= upper);
-    });
-    r.wrt(1, [x = r.save(x), lower, upper](const Tensor& g) {
-      return g * logical_and(x() < lower, lower < upper);
-    });
-    r.wrt(2, [x = r.save(x), lower, upper](const Tensor& g) {
-      return g * logical_or(x() > upper, lower >= upper);
-    });
+    const ClampBounds bounds{lower, upper, low != nullptr, high != nullptr,
+                             !(low && low->is_tensor()) && !(high && high->is_tensor())};
+    r.wrt(0, [x = r.save(x), bounds](const Tensor& g) { return bounds.share_of_input(g, x()); });
+    r.wrt(1, [x = r.save(x), bounds](const Tensor& g) { return bounds.share_of_lower(g, x()); });
+    r.wrt(2, [x = r.save(x), bounds](const Tensor& g) { return bounds.share_of_upper(g, x()); });
   }
   return out;
 }
