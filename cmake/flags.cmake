@@ -27,7 +27,9 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_
 # with one instruction instead of a call.
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition;-fvisibility-inlines-hidden;-ftls-model=initial-exec>")
-add_link_options(-Wl,-Bsymbolic-functions -Wl,-z,defs)
+# Where the compiler brings its runtime as an archive, a library must not offer the copy it took to
+# others: cuDNN would mix it with its own.
+add_link_options(-Wl,-Bsymbolic-functions -Wl,-z,defs -Wl,--exclude-libs,ALL)
 
 if(FLAMBEAU_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")

@@ -10,7 +10,7 @@ target_include_directories(_C PRIVATE "${CMAKE_SOURCE_DIR}")
 target_link_libraries(_C PRIVATE flambeau)
 precompile(_C python/src/binding.h)
 # The interpreter provides CPython's symbols when it loads the module.
-target_link_options(_C PRIVATE -Wl,-z,undefs -Wl,--exclude-libs,ALL)
+target_link_options(_C PRIVATE -Wl,-z,undefs)
 set_target_properties(_C PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
   BUILD_RPATH "$ORIGIN"

@@ -16,7 +16,7 @@ section() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
 section build
 cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFLAMBEAU_CUDA=ON -DFLAMBEAU_ISAS=v3 \
   -DPython_EXECUTABLE="$(command -v "$PYTHON")" ${CMAKE_ARGS:-} >"$OUT/configure.log" 2>&1 || { tail -30 "$OUT/configure.log"; exit 1; }
-cmake --build build/gpu -j "$JOBS" >"$OUT/build.log" 2>&1 || { grep -E -A6 'error|FAILED' "$OUT/build.log" | head -80; exit 1; }
+cmake --build build/gpu -j "$JOBS" -- -k 0 >"$OUT/build.log" 2>&1 || { grep -E -A6 'error|FAILED' "$OUT/build.log" | head -80; exit 1; }
 export PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 "$PYTHON" -c 'import flambeau as torch; print(torch.cuda.get_device_properties())' || exit 1
 
@@ -47,6 +47,7 @@ touch "$OUT/failed_cpu.txt"
 comm -23 "$OUT/failed_cuda.txt" "$OUT/failed_cpu.txt" | head -60
 grep -hE '^E  .*(CUDA error|cuBLAS|cuDNN)' "$OUT/ops_cuda.txt" | cut -c1-200 | sort | uniq -c | sort -rn | head -10
 
+[ -n "${NO_TIMINGS:-}" ] && exit 0
 section timings
 "$PYTHON" benchmarks/cuda.py 2>&1 | tee "$OUT/timings.txt"
 section done

@@ -115,7 +115,16 @@ NodeExtras& Node::extras() {
 NodePtr accumulator(const Tensor& leaf) {
   AutogradMeta& meta = autograd_meta(leaf);
   const std::lock_guard lock(accumulators);
-  if (meta.accumulator) return NodePtr(meta.accumulator);
+  if (meta.accumulator) {
+    NodePtr node(meta.accumulator);
+    // The leaf's data may have moved to another device or dtype since.
+    const GradMeta& known = node->inputs[0];
+    if (known.dtype != leaf.dtype() || !(known.device == leaf.device())) {
+      node->inputs.clear();
+      node->add_input(leaf);
+    }
+    return node;
+  }
   NodePtr node = make_intrusive<Node>("AccumulateGrad");
   node->variable = leaf.ptr();
   node->sequence_ = first_of_all;

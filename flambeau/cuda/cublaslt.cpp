@@ -111,10 +111,11 @@ class Problem {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
     }
-    describe(b_, p.b, p.k, p.n);
-    describe(a_, p.a, p.m, p.k);
-    describe(c_, p.c, p.m, p.n);
-    describe(out_, p.out, p.m, p.n);
+    const cudaDataType_t result = p.wide_out ? types_.scale : types_.element;
+    describe(b_, p.b, p.k, p.n, types_.element);
+    describe(a_, p.a, p.m, p.k, types_.element);
+    describe(c_, p.c, p.m, p.n, result);
+    describe(out_, p.out, p.m, p.n, result);
   }
 
   bool run() {
@@ -132,9 +133,9 @@ class Problem {
  private:
   // A row-major matrix of rows x cols is a column-major one of cols x rows.
   void describe(cublasLtMatrixLayoutOpaque_t& layout, const LtMatrix& matrix, int64_t rows,
-                int64_t cols) {
+                int64_t cols, cudaDataType_t type) {
     if (!matrix.transposed) std::swap(rows, cols);
-    check_lt(cublasLtMatrixLayoutInit(&layout, types_.element, rows, cols, matrix.ld), p_.op);
+    check_lt(cublasLtMatrixLayoutInit(&layout, type, rows, cols, matrix.ld), p_.op);
     if (p_.count == 1) return;
     const auto count = static_cast<int32_t>(p_.count);
     check_lt(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
@@ -158,7 +159,7 @@ class Problem {
     key.device = device_;
     key.dtype = static_cast<int>(p_.dtype);
     key.flags = p_.a.transposed | p_.b.transposed << 1 | (p_.bias != nullptr) << 2 |
-                p_.beta.to<bool>() << 3 | (p_.c.data == p_.out.data) << 4 |
+                p_.beta.to<bool>() << 3 | (p_.c.data == p_.out.data) << 4 | p_.wide_out << 5 |
                 int64_t{types_.compute} << 8;
     static std::mutex mutex;
     static auto* known = new std::unordered_map<Key, Choice, KeyHash>;

@@ -22,6 +22,7 @@ struct LtProduct {
   LtMatrix a, b, c, out;  // c is read only where beta is not zero; c and out are not transposed
   const void* bias = nullptr;
   Scalar alpha, beta;
+  bool wide_out = false;  // c and out in the type that half precision is added up in
 };
 
 // False if cuBLASLt has no algorithm for it (a bias it cannot add).

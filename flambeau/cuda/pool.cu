@@ -57,9 +57,10 @@ struct WindowDim {
 struct PlaneLayout {
   bool last;
   Divider channels;
-  explicit PlaneLayout(const Tensor& x)
-      : last(!x.is_contiguous() && x.strides()[1] == 1),
-        channels(static_cast<uint32_t>(x.sizes()[1])) {}
+  // Of two tensors in one format, one may be too small to show which.
+  PlaneLayout(const Tensor& x, const Tensor& other)
+      : last(is_last(x) || is_last(other)), channels(static_cast<uint32_t>(x.sizes()[1])) {}
+  static bool is_last(const Tensor& x) { return !x.is_contiguous() && x.strides()[1] == 1; }
 
   // Splits the place of an element into that in its plane and the channel of a sample it is in.
   __device__ void split(uint32_t i, const Divider& plane, uint32_t& at, int64_t& line) const {
@@ -167,7 +168,7 @@ void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices,
         using T = typename decltype(tag)::type;
         launch("max_pool", max_pool_forward<T>, blocks_for(out.numel(), block_size), block_size,
                x.data<T>(), out.data<T>(), indices.defined() ? indices.data<int64_t>() : nullptr,
-               static_cast<uint32_t>(out.numel()), PlaneLayout(out), Windows(geometry));
+               static_cast<uint32_t>(out.numel()), PlaneLayout(out, x), Windows(geometry));
       });
 }
 KERNEL_FOR(max_pool, max_pool_kernel)
@@ -221,7 +222,7 @@ void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const T
     if (grad.numel() != 0) {
       launch(op, max_pool_scatter<T, Acc>, blocks_for(grad.numel(), block_size), block_size,
              grad.data<T>(), indices.data<int64_t>(), sums, static_cast<uint32_t>(grad.numel()),
-             PlaneLayout(grad), TwoPlanes(grad, grad_x));
+             PlaneLayout(grad, grad_x), TwoPlanes(grad, grad_x));
     }
     if constexpr (widen) {
       launch(op, narrow_kernel<T>, blocks_for(count, block_size), block_size, sums,
@@ -250,7 +251,7 @@ void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& 
     using T = Stored<typename decltype(tag)::type>;
     launch("max_pool", max_pool_gather<T>, blocks_for(out.numel(), block_size), block_size,
            static_cast<const T*>(x.raw()), indices.data<int64_t>(), static_cast<T*>(out.raw()),
-           static_cast<uint32_t>(out.numel()), PlaneLayout(out), TwoPlanes(out, x));
+           static_cast<uint32_t>(out.numel()), PlaneLayout(out, x), TwoPlanes(out, x));
   });
 }
 KERNEL_FOR(max_pool_take, max_pool_take_kernel)
@@ -283,7 +284,7 @@ void avg_pool_kernel(const Tensor& x, const Tensor& out, const PoolGeometry& geo
   dispatch<dtypes::Floating | DType::int64>("avg_pool2d", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch("avg_pool", avg_pool_forward<T>, blocks_for(out.numel(), block_size), block_size,
-           x.data<T>(), out.data<T>(), static_cast<uint32_t>(out.numel()), PlaneLayout(out),
+           x.data<T>(), out.data<T>(), static_cast<uint32_t>(out.numel()), PlaneLayout(out, x),
            Windows(geometry));
   });
 }
@@ -325,7 +326,7 @@ void avg_pool_backward_kernel(const Tensor& grad, const Tensor& grad_x,
     using T = typename decltype(tag)::type;
     launch("avg_pool_backward", avg_pool_gather<T>, blocks_for(grad_x.numel(), block_size),
            block_size, grad.data<T>(), grad_x.data<T>(), static_cast<uint32_t>(grad_x.numel()),
-           PlaneLayout(grad_x), Windows(geometry));
+           PlaneLayout(grad_x, grad), Windows(geometry));
   });
 }
 KERNEL_FOR(avg_pool_backward, avg_pool_backward_kernel)

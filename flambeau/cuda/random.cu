@@ -252,7 +252,7 @@ struct Integers {
 void random_integers_kernel(const Tensor& out, IntegerRange of, Generator& generator) {
   dispatch<drawable | dtypes::Unsigned>("random_", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (of.range == 0 || of.range >> 32) {
+    if (of.wide || of.range >> 32) {
       draw<T>("random_", out, generator, Integers<uint64_t>{of.range, of.base});
     } else {
       draw<T>("random_", out, generator,

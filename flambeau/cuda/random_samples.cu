@@ -262,7 +262,10 @@ __global__ void __launch_bounds__(block_size)
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   if (i >= rows * samples) return;
   const int64_t row = i / samples;
-  const C u = static_cast<C>(uniform_float(philox(state, i, 0).x));
+  // The samples of a row have whole blocks of threads.
+  constexpr int64_t unit = 128;
+  const int64_t thread = row * ((samples + unit - 1) / unit * unit) + i % samples;
+  const C u = static_cast<C>(uniform_float(philox(state, thread, 0).x));
   const C* of_row = sums + row * size;
   int64_t low = 0, high = size - 1;
   while (low < high) {  // the first sum that reaches u
@@ -307,26 +310,23 @@ int permutation_bits(int64_t n) {
   return std::min(64, static_cast<int>(bits));
 }
 
+// A key is a draw of 64 bits, or what of it is left over a range of 32.
 template <class Key>
 __global__ void __launch_bounds__(block_size)
     permutation_keys(Key* keys, uint32_t* places, int64_t n, PhiloxState state) {
-  constexpr int each = sizeof(Key) == 4 ? 4 : 2;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   const int64_t threads = static_cast<int64_t>(gridDim.x) * block_size;
   uint64_t block = 0;
-  for (int64_t base = thread; base < n; base += threads * each, ++block) {
+  for (int64_t base = thread; base < n; base += threads * 2, ++block) {
     const uint4 words = philox(state, thread, block);
 #pragma unroll
-    for (int j = 0; j < each; ++j) {
+    for (int j = 0; j < 2; ++j) {
       const int64_t i = base + threads * j;
       if (i >= n) break;
       places[i] = static_cast<uint32_t>(i);
-      if constexpr (each == 4) {
-        keys[i] = word_of(words, j);
-      } else {
-        keys[i] = j == 0 ? static_cast<Key>(words.x) << 32 | words.y
-                         : static_cast<Key>(words.z) << 32 | words.w;
-      }
+      const uint64_t drawn = j == 0 ? static_cast<uint64_t>(words.x) << 32 | words.y
+                                    : static_cast<uint64_t>(words.z) << 32 | words.w;
+      keys[i] = static_cast<Key>(sizeof(Key) == 8 ? drawn : (drawn % 0xffffffffu) ^ 0x80000000u);
     }
   }
 }
@@ -364,7 +364,7 @@ void sort_random_keys(uint32_t* sorted, int64_t n, int bits, int device, Generat
   const Workspace places(n * sizeof(uint32_t), device);
   const int64_t resident = int64_t{multiprocessors(device)} * (2048 / block_size);
   const auto grid = static_cast<unsigned>(std::min<int64_t>(blocks_for(n, block_size), resident));
-  const int64_t round = int64_t{grid} * block_size * (sizeof(Key) == 4 ? 4 : 2);
+  const int64_t round = int64_t{grid} * block_size * 2;
   launch("randperm", permutation_keys<Key>, grid, block_size, keys.get<Key>(),
          places.get<uint32_t>(), n, claim_words(generator, ((n + round - 1) / round) * 4));
   sort_pairs("randperm", device, keys.get<const Key>(), sorted_keys.get<Key>(),

@@ -9,6 +9,7 @@
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/fault.h"
+#include "flambeau/cuda/pinned.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -160,6 +161,26 @@ class CudaAccelerator final : public Accelerator {
   void memory_info(int device, size_t& free, size_t& total) override {
     const DeviceGuard guard(checked_index(device));
     check(cudaMemGetInfo(&free, &total), "mem_get_info");
+  }
+
+  Allocator& pinned_allocator() override { return pinned_memory(); }
+
+  bool is_pinned(const void* data) override {
+    if (device_count() == 0) return false;
+    cudaPointerAttributes found{};
+    if (cudaPointerGetAttributes(&found, data) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    return found.type == cudaMemoryTypeHost;
+  }
+
+  void copy_async(void* to, const void* from, size_t bytes, int device) override {
+    const DeviceGuard guard(device);
+    const cudaStream_t stream = current_handle(device);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copy_");
+    pinned_memory().record_use(to, stream);
+    pinned_memory().record_use(from, stream);
   }
 
   DeviceProperties properties(int device) override {

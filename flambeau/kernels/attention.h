@@ -17,7 +17,7 @@ namespace kernels {
 
 // mask: undefined, bools that say where to look, or numbers of q's dtype to add to the scores;
 // broadcast to (batch, heads, queries, keys) by its strides. lse: (batch, heads, queries) receives
-// the logarithms of the sums of exponentials.
+// the logarithms of the sums of exponentials, float32 or, for double, float64.
 SLOT(attention, void(const Attention& problem, const Tensor& q, const Tensor& k, const Tensor& v,
                      const Tensor& mask, const Tensor& out, const Tensor& lse))
 // Fills grad_q; adds to grad_k and grad_v.

@@ -77,8 +77,9 @@ Tensor as_heads(const Tensor& x, IntSpan lead, bool keep_heads) {
   return wide.strides()[3] == 1 || wide.sizes()[3] == 1 ? wide : contiguous(wide);
 }
 
+// The CPU's kernel computes in single precision; others take half precision as it is.
 Tensor in_compute_type(const Tensor& x) {
-  return dtypes::Reduced.has(x.dtype()) ? to(x, DType::float32) : x;
+  return dtypes::Reduced.has(x.dtype()) && x.device().is_cpu() ? to(x, DType::float32) : x;
 }
 
 struct Problem {
@@ -122,7 +123,8 @@ Attended attend(const Problem& p, const Tensor& like, IntSpan lead) {
   const bool alike = like.sizes() == IntSpan(shape) && like.strides().back() == 1;
   Tensor out =
       alike ? empty_like(like, p.q.dtype()) : make_tensor(shape, p.q.dtype(), p.q.device());
-  Tensor lse = make_tensor({s.batch, s.heads, s.queries}, p.q.dtype(), p.q.device());
+  const DType wide = p.q.dtype() == DType::float64 ? DType::float64 : DType::float32;
+  Tensor lse = make_tensor({s.batch, s.heads, s.queries}, wide, p.q.device());
   Tensor heads = out;
   while (heads.dim() < 4) heads = unsqueeze(heads, 0);
   if (heads.dim() > 4) heads = view(heads, {s.batch, s.heads, s.queries, s.value_width});

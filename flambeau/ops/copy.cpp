@@ -2,6 +2,8 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
+#include "flambeau/tensor/accelerator.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -19,14 +21,14 @@ Tensor broadcast_alias(const Tensor& from, IntSpan sizes) {
 
 // The copy itself, on the devices of both: within one device a kernel; across devices the bytes of
 // a dense tensor of the right dtype and layout.
-void copy_values(const Tensor& to, const Tensor& from) {
+void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false) {
   CHECK(!from.device().is_meta() || to.device().is_meta(), NotImplementedError,
         "Cannot copy out of meta tensor; no data!");
   if (to.numel() == 0 || to.device().is_meta()) return;
   if (to.device() == from.device()) {
     if (!(from.sizes() == to.sizes())) {
       const NoGrad off;
-      return copy_values(to, expand(from, to.sizes()));
+      return copy_values(to, expand(from, to.sizes()), non_blocking);
     }
     TensorIter iter;
     Tensor out = to;
@@ -43,12 +45,20 @@ void copy_values(const Tensor& to, const Tensor& from) {
       source.strides() == to.strides() && is_non_overlapping_and_dense(to.sizes(), to.strides());
   if (source.dtype() == to.dtype() &&
       (same_layout || (source.is_contiguous() && to.is_contiguous()))) {
-    copy_bytes(to.raw(), to.device(), source.raw(), source.device(), to.numel() * to.item_size());
+    const size_t bytes = to.numel() * to.item_size();
+    // Results for the host are waited for unless their place is page-locked: others may be freed.
+    if (non_blocking && (to.device().is_cpu() || source.device().is_cpu()) &&
+        (to.device().is_cuda() || is_pinned(to))) {
+      const Device device = to.device().is_cuda() ? to.device() : source.device();
+      accelerator(device.type).copy_async(to.raw(), source.raw(), bytes, device.index);
+    } else {
+      copy_bytes(to.raw(), to.device(), source.raw(), source.device(), bytes);
+    }
     return;
   }
   // Convert on the source's side, move, then lay out on the target's side.
   source = contiguous(flambeau::to(source, to.dtype()));
-  if (to.is_contiguous()) return copy_values(to, source);
+  if (to.is_contiguous()) return copy_values(to, source, non_blocking);
   const Tensor moved = make_tensor(to.sizes(), to.dtype(), to.device());
   copy_values(moved, source);
   copy_values(to, moved);
@@ -56,14 +66,14 @@ void copy_values(const Tensor& to, const Tensor& from) {
 
 }  // namespace
 
-Tensor copy_(const Tensor& self, const Tensor& source, bool) {
+Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
   if (self.is_same(source)) return self;
   CHECK(can_broadcast_to(source.sizes(), self.sizes()), RuntimeError,
         "copy_: output with shape {} doesn't match the broadcast shape {}", self.sizes(),
         broadcast_shapes(self.sizes(), source.sizes()));
   check_inplace("copy_", self);
   check_no_internal_overlap("copy_", self);
-  copy_values(self, source);
+  copy_values(self, source, non_blocking);
   self.bump_version("copy_");
   if (Record r = Record::in_place("copy_backwards", self, {source})) {
     r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
@@ -109,11 +119,10 @@ Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType
   const MemoryFormat layout = format.value_or(MemoryFormat::preserve);
   const bool layout_fits = layout == MemoryFormat::preserve || input.is_contiguous(layout);
   if (!copy && target == input.device() && type == input.dtype() && layout_fits) return input;
-  (void)non_blocking;
   const Dims strides = layout == MemoryFormat::preserve ? preserved_strides(input)
                                                         : format_strides(input.sizes(), layout);
   Tensor out = make_strided(input.sizes(), strides, type, target);
-  copy_values(out, input);
+  copy_values(out, input, non_blocking);
   if (is_differentiable(type)) {
     // The engine casts the gradient back; it only has to come home.
     if (Record r{"to_copy", out, {input}}) {

@@ -7,6 +7,7 @@
 #include "flambeau/kernels/creation.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -15,6 +16,7 @@ namespace {
 Tensor finish(Tensor tensor, const Options& options) {
   CHECK(options.layout == Layout::strided, NotImplementedError,
         "creation of sparse tensors by layout= is not implemented");
+  if (options.pin_memory) tensor = pin_memory(tensor);
   if (options.requires_grad) set_requires_grad(tensor, true);
   return tensor;
 }

@@ -42,12 +42,12 @@ Tensor permutation_of(const Tensor& pivots, int64_t rows) {
   Dims sizes = pivots.sizes().first(pivots.dim() - 1).dims();
   sizes.push_back(rows);
   const NoGrad off;
-  Tensor order = contiguous(
-      expand(arange(0, rows, 1, {.dtype = DType::int64, .device = pivots.device()}), sizes));
+  // Exchanges follow one another: they are played through on the host.
+  const Device host = pivots.device().is_meta() ? pivots.device() : Device();
+  Tensor order =
+      contiguous(expand(arange(0, rows, 1, {.dtype = DType::int64, .device = host}), sizes));
   if (order.device().is_meta()) return order;
-  CHECK(pivots.device_type() == DeviceType::cpu, NotImplementedError,
-        "lu_unpack: not implemented for device '{}'", pivots.device());
-  const Tensor dense = contiguous(pivots);
+  const Tensor dense = contiguous(to(pivots, host));
   const int64_t n = pivots.size(-1), count = n > 0 ? pivots.numel() / n : 0;
   for (int64_t i = 0; i < count; ++i) {
     int64_t* row = order.data<int64_t>() + i * rows;
@@ -59,7 +59,7 @@ Tensor permutation_of(const Tensor& pivots, int64_t rows) {
       std::swap(row[k], row[other]);
     }
   }
-  return order;
+  return to(order, pivots.device());
 }
 
 // P with A = P L U.

@@ -178,7 +178,8 @@ Tensor cholesky_inverse(const Tensor& input, bool upper) {
         "\"cholesky_inverse_out_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   if (!input.device().is_meta() && input.numel() > 0) {
     const NoGrad off;
-    const Tensor zero = to(contiguous(diagonal_of(detach(input)) == 0.0), DType::uint8);
+    const Tensor zero =
+        to(to(contiguous(diagonal_of(detach(input)) == 0.0), DType::uint8), Device());
     const int64_t n = input.size(-1);
     for (int64_t i = 0; i < zero.numel(); ++i) {
       if (!zero.data<uint8_t>()[i]) continue;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "flambeau/tensor/device.h"
+#include "flambeau/tensor/storage.h"
 
 namespace flambeau {
 
@@ -71,6 +72,13 @@ class Accelerator {
   // done.
   virtual void record_stream(void* data, const Stream& stream) = 0;
   virtual void memory_info(int device, size_t& free, size_t& total) = 0;
+
+  // Page-locked memory of the host, which copies to and from the device need not wait for. Its
+  // blocks are reused once the copies that were given them are done.
+  virtual Allocator& pinned_allocator() = 0;
+  virtual bool is_pinned(const void* data) = 0;
+  // Copies between host and device in the order of the device's current stream; does not wait.
+  virtual void copy_async(void* to, const void* from, size_t bytes, int device) = 0;
 
   virtual DeviceProperties properties(int device) = 0;
 };

@@ -359,6 +359,16 @@ def is_shared(self: Tensor) -> bool:
     return reductions.is_shared(self)
 
 
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in page-locked memory of the host, which copies to a GPU without being waited for."""
+    return _C._pin_memory(self)
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the elements are in page-locked memory of the host."""
+    return bool(_C._is_pinned(self))
+
+
 def record_stream(self: Tensor, s: Any) -> None:
     """Says that stream s uses the memory too: it is not reused before s is done with it."""
     _C._cuda_record_stream(self, s._raw)
@@ -429,6 +439,8 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     unflatten,
     dim_order,
     is_shared,
+    pin_memory,
+    is_pinned,
     record_stream,
     share_memory_,
     _statistics.unique,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "flambeau/kernels/math_mode.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/backend.h"
 #include "flambeau/tensor/generator.h"
 #include "flambeau/tensor/storage.h"
@@ -243,6 +244,18 @@ PyObject* record_stream(PyObject*, PyObject* args) {
     return none();
   });
 }
+PyObject* pinned(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    CHECK(PyObject_TypeCheck(tensor, tensor_type), TypeError, "pin_memory() takes a tensor");
+    return wrap(pin_memory(tensor_of(tensor)));
+  });
+}
+PyObject* tensor_is_pinned(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    CHECK(PyObject_TypeCheck(tensor, tensor_type), TypeError, "is_pinned() takes a tensor");
+    return PyBool_FromLong(is_pinned(tensor_of(tensor)));
+  });
+}
 PyObject* device_generator(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     int index = 0;
@@ -293,6 +306,8 @@ PyMethodDef functions[] = {{"_set_math_mode", set_math_mode, METH_VARARGS, nullp
                            {"_cuda_memory_info", memory_info, METH_VARARGS, nullptr},
                            {"_cuda_empty_cache", empty_cache, METH_NOARGS, nullptr},
                            {"_cuda_record_stream", record_stream, METH_VARARGS, nullptr},
+                           {"_pin_memory", pinned, METH_O, nullptr},
+                           {"_is_pinned", tensor_is_pinned, METH_O, nullptr},
                            {"_cuda_default_generator", device_generator, METH_VARARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 

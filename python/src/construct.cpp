@@ -4,6 +4,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
 #include "python/src/binding.h"
 #include "python/src/interop.h"
@@ -128,7 +129,7 @@ struct Arguments {
   PyObject* data = nullptr;
   std::optional<DType> dtype;
   std::optional<Device> device;
-  bool requires_grad = false;
+  bool requires_grad = false, pin_memory = false;
 };
 
 Arguments parse(PyObject* args, PyObject* kwargs, const char* format) {
@@ -141,6 +142,7 @@ Arguments parse(PyObject* args, PyObject* kwargs, const char* format) {
   Arguments result;
   result.data = data;
   result.requires_grad = requires_grad != 0;
+  result.pin_memory = pin_memory != 0;
   if (dtype != Py_None) {
     CHECK(is_dtype(dtype), TypeError, "tensor(): argument 'dtype' must be torch.dtype, not {}",
           Py_TYPE(dtype)->tp_name);
@@ -163,7 +165,8 @@ PyObject* finish(Tensor tensor, bool requires_grad) {
 PyObject* tensor_function(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     const Arguments a = parse(args, kwargs, "O|$OOpp:tensor");
-    return finish(copy_of_data(a.data, a.dtype, a.device), a.requires_grad);
+    const Tensor made = copy_of_data(a.data, a.dtype, a.device);
+    return finish(a.pin_memory ? pin_memory(made) : made, a.requires_grad);
   });
 }
 

@@ -146,3 +146,47 @@ def test_recurrent_layers_are_those_of_the_cpu(kind: str) -> None:
     assert_close(out.detach(), device.detach())
     for cpu, p in zip(grads, layer.parameters(), strict=True):
         assert_close(cpu, p.grad, 1e-4)
+
+
+# --- Attention -----------------------------------------------------------------------------------
+
+
+def attention_cases() -> list[tuple[str, tuple[tuple[int, ...], ...], dict[str, object]]]:
+    mask = torch.rand(2, 1, 6, 9) > 0.3
+    return [
+        ("plain", ((2, 3, 6, 8), (2, 3, 9, 8), (2, 3, 9, 5)), {}),
+        ("causal", ((2, 3, 70, 16), (2, 3, 70, 16), (2, 3, 70, 16)), {"is_causal": True}),
+        ("bools", ((2, 3, 6, 8), (2, 3, 9, 8), (2, 3, 9, 8)), {"attn_mask": mask}),
+        ("added", ((2, 3, 6, 8), (2, 3, 9, 8), (2, 3, 9, 8)), {"attn_mask": mask.float()}),
+        ("shared", ((2, 6, 6, 8), (2, 2, 9, 8), (2, 2, 9, 8)), {"enable_gqa": True}),
+        ("long", ((1, 2, 5, 32), (1, 2, 3000, 32), (1, 2, 3000, 32)), {"scale": 0.3}),
+        ("few dimensions", ((6, 8), (9, 8), (9, 8)), {}),
+    ]
+
+
+@pytest.mark.parametrize("case", attention_cases(), ids=lambda case: case[0])
+def test_attention_is_that_of_the_cpu(case: tuple[str, object, dict[str, object]]) -> None:
+    _, shapes, options = case
+    tensors = [torch.randn(shape) for shape in shapes]
+    mask = options.get("attn_mask")
+
+    def attend(*qkv: torch.Tensor) -> torch.Tensor:
+        given = {} if mask is None else {"attn_mask": mask.to(qkv[0].device)}
+        return F.scaled_dot_product_attention(*qkv, **{**options, **given})
+
+    assert_gradients(attend, *tensors, tolerance=5e-5)
+    exact = gradients(attend, *tensors)
+    if mask is None or mask.dtype == torch.bool:
+        half = gradients(attend, *(x.to(torch.bfloat16).cuda() for x in tensors))
+        for ours, theirs in zip(exact, half, strict=True):
+            assert_close(ours, theirs, 4e-2)
+
+
+def test_attention_reads_transposed_heads() -> None:
+    x = torch.randn(2, 10, 3 * 4 * 8)
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(2, 10, 4, 8).transpose(1, 2) for part in x.split(32, dim=2))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    assert_gradients(attend, x)

@@ -240,3 +240,30 @@ def test_random_numbers_follow_their_distribution() -> None:
     kept = torch.nn.functional.dropout(torch.ones(n, device="cuda"), 0.25)
     assert abs(float((kept != 0).float().mean()) - 0.75) < 2e-3
     assert abs(float(kept.mean()) - 1) < 5e-3
+
+
+# --- Page-locked memory --------------------------------------------------------------------------
+
+
+def test_pinned_memory_copies_without_waiting() -> None:
+    x = torch.arange(1 << 20).float()
+    pinned = x.pin_memory()
+    assert pinned.is_pinned() and not x.is_pinned() and torch.equal(pinned, x)
+    assert pinned.pin_memory() is pinned
+    on_device = pinned.to("cuda", non_blocking=True)
+    back = torch.empty(1 << 20, pin_memory=True)
+    assert back.is_pinned() and torch.tensor([1.0, 2.0], pin_memory=True).is_pinned()
+    back.copy_(on_device * 2, non_blocking=True)
+    torch.cuda.synchronize()
+    assert torch.equal(back, x * 2)
+    with pytest.raises(RuntimeError, match="cannot pin"):
+        on_device.pin_memory()
+
+
+def test_pinned_memory_is_not_reused_before_its_copies_are_done() -> None:
+    target = torch.empty(1 << 24, dtype=torch.uint8, device="cuda")
+    for value in range(20):
+        source = torch.full((1 << 24,), value, dtype=torch.uint8).pin_memory()
+        target.copy_(source, non_blocking=True)
+        del source
+        assert int(target[:3].sum()) == 3 * value and int(target[-3:].sum()) == 3 * value

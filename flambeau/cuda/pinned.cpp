@@ -1,0 +1,81 @@
+#include "flambeau/cuda/pinned.h"
+
+#include <bit>
+
+#include "flambeau/base/check.h"
+#include "flambeau/cuda/device.h"
+
+namespace flambeau::cuda {
+
+void* PinnedAllocator::allocate(size_t bytes, Device) {
+  checked_index(-1);  // raises where there is no device
+  const size_t size = std::bit_ceil(std::max<size_t>(bytes, 512));
+  const std::lock_guard lock(mutex_);
+  reclaim();
+  void* data = nullptr;
+  std::vector<void*>& spare = free_[size];
+  if (!spare.empty()) {
+    data = spare.back();
+    spare.pop_back();
+  } else {
+    const cudaError_t error = cudaHostAlloc(&data, size, cudaHostAllocPortable);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      fail<OutOfMemoryError>("pin_memory: the host has no {} bytes of page-locked memory", size);
+    }
+    check(error, "pin_memory");
+  }
+  used_.emplace(static_cast<const char*>(data), Block{data, size, {}});
+  return data;
+}
+
+void PinnedAllocator::free(void* data, size_t, Device) {
+  const std::lock_guard lock(mutex_);
+  const auto found = used_.find(static_cast<const char*>(data));
+  if (found == used_.end()) return;
+  waiting_.push_back(std::move(found->second));
+  used_.erase(found);
+}
+
+void PinnedAllocator::reclaim() {
+  std::erase_if(waiting_, [&](Block& block) {
+    for (const cudaEvent_t event : block.uses) {
+      if (cudaEventQuery(event) == cudaErrorNotReady) {
+        cudaGetLastError();
+        return false;
+      }
+    }
+    for (const cudaEvent_t event : block.uses) cudaEventDestroy(event);
+    free_[block.size].push_back(block.data);
+    return true;
+  });
+}
+
+void PinnedAllocator::release_cached() {
+  const std::lock_guard lock(mutex_);
+  reclaim();
+  for (auto& [size, blocks] : free_) {
+    for (void* data : blocks) cudaFreeHost(data);
+  }
+  free_.clear();
+}
+
+void PinnedAllocator::record_use(const void* data, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  auto after = used_.upper_bound(static_cast<const char*>(data));
+  if (after == used_.begin()) return;
+  Block& block = std::prev(after)->second;
+  if (static_cast<const char*>(data) >= static_cast<const char*>(block.data) + block.size) return;
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "copy_");
+  block.uses.push_back(event);
+  check(cudaEventRecord(event, stream), "copy_");
+}
+
+PinnedAllocator& pinned_memory() {
+  // Never destroyed: tensors may outlive everything.
+  static auto* allocator = new PinnedAllocator;
+  return *allocator;
+}
+
+}  // namespace flambeau::cuda

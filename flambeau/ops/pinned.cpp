@@ -1,0 +1,30 @@
+#include "flambeau/ops/pinned.h"
+
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/accelerator.h"
+#include "flambeau/tensor/backend.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+
+bool is_pinned(const Tensor& tensor) {
+  // Memory is pinned through the device's library: as long as it is not loaded, none is.
+  return tensor.device().is_cpu() && tensor.storage()->data() && backend_loaded(DeviceType::cuda) &&
+         accelerator(DeviceType::cuda).is_pinned(tensor.storage()->data());
+}
+
+Tensor pin_memory(const Tensor& tensor) {
+  if (tensor.device().is_meta() || is_pinned(tensor)) return tensor;
+  CHECK(tensor.device().is_cpu(), RuntimeError,
+        "cannot pin '{}': only dense CPU tensors can be pinned", tensor.device());
+  const Dims strides = preserved_strides(tensor);
+  const size_t bytes = static_cast<size_t>(tensor.numel()) * tensor.item_size();
+  auto storage = make_intrusive<Storage>(bytes, tensor.device(),
+                                         accelerator(DeviceType::cuda).pinned_allocator());
+  Tensor copy = make_over(std::move(storage), tensor.sizes(), strides, 0, tensor.dtype());
+  const NoGrad off;
+  return copy_(copy, tensor);
+}
+
+}  // namespace flambeau
