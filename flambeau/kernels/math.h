@@ -157,9 +157,9 @@ FN std::complex<T> exp2(std::complex<T> x) {
 }
 template <class T>
 FN std::complex<T> expm1(std::complex<T> x) {
-  // (e^a - 1) + e^a (cos b - 1) keeps small values exact.
+  // (e^a - 1) cos b + (cos b - 1) keeps small values exact, and infinity.
   const T a = std::expm1(x.real()), s = std::sin(x.imag() / 2);
-  return {a - 2 * (a + 1) * s * s, (a + 1) * std::sin(x.imag())};
+  return {a * std::cos(x.imag()) - 2 * s * s, (a + 1) * std::sin(x.imag())};
 }
 template <class T>
 FN std::complex<T> log2(std::complex<T> x) {
@@ -177,9 +177,11 @@ template <class T>
 FN std::complex<T> rsqrt(std::complex<T> x) {
   return T(1) / std::sqrt(x);
 }
+REAL FN T reciprocal(T x) { return T(1) / x; }
 template <class T>
-FN T reciprocal(T x) {
-  return T(1) / x;
+FN std::complex<T> reciprocal(std::complex<T> x) {
+  // One over zero has no sign.
+  return T(1) / (x == std::complex<T>(0) ? std::complex<T>(0) : x);
 }
 template <class T>
 FN T sigmoid(T x) {
@@ -420,6 +422,12 @@ FN double nextafter(double a, double b) { return ::nextafter(a, b); }
 REAL FN T logaddexp(T a, T b) {
   const T top = a > b ? a : b;
   return isinf(a) && a == b ? a : top + log1p(exp(-abs(a - b)));
+}
+template <class T>
+FN std::complex<T> logaddexp(std::complex<T> a, std::complex<T> b) {
+  const bool first = a.real() > b.real();
+  const std::complex<T> top = first ? a : b, rest = first ? b : a;
+  return isinf(a) && a == b ? a : top + log1p(std::exp(rest - top));
 }
 REAL FN T logaddexp2(T a, T b) {
   const T top = a > b ? a : b;

@@ -9,3 +9,8 @@
 #undef KERNEL
 #undef COMPARE
 #undef INTEGERS
+#undef EITHER
+#undef TENSORS
+#undef FRESH
+#undef LOGIC
+#undef DISCRETE

@@ -24,16 +24,26 @@ UNARY_ALIAS(fix, trunc)
      #name "(input, other)", "Another name of " #of ".")                                 \
   OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, \
             #name "_(self, other)", "Another name of " #of "_.")
-BINARY_ALIAS(multiply, mul)
+OP([](const Operand& input, const Operand& other) { return mul(input, other); },
+   "multiply(input, other)", "Another name of mul.")
+OP_METHOD([](const Tensor& self, const Operand& other) { return mul_(self, other); },
+          "multiply_(self, other)", "Another name of mul_.")
 BINARY_ALIAS(not_equal, ne)
 BINARY_ALIAS(less, lt)
 BINARY_ALIAS(less_equal, le)
 BINARY_ALIAS(greater, gt)
 BINARY_ALIAS(greater_equal, ge)
-BINARY_ALIAS(arctan2, atan2)
+OP_INPLACE([](const Tensor& input, const Tensor& other) { return atan2(input, other); },
+           "arctan2(input, other)", "Another name of atan2.")
+
+Tensor logical_not_(const Tensor& self) {
+  check_inplace("logical_not_", self);
+  return copy_(self, logical_not(self));
+}
+OP_METHOD(logical_not_, "logical_not_(self)", "Replaces each element by whether it is zero.")
 
 Tensor positive(const Tensor& input) {
-  CHECK(input.dtype() != DType::bool_, RuntimeError,
+  CHECK(input.dtype() != DType::bool_, NotImplementedError,
         "The `+` operator, on a bool tensor is not supported.");
   return input;
 }
@@ -47,7 +57,10 @@ Tensor sgn(const Tensor& input) {
 OP_INPLACE(sgn, "sgn(input)", "The sign of each element; a complex one divided by its size.")
 
 Tensor angle(const Tensor& input) {
-  if (input.is_complex()) return atan2(imag(input), real(input));
+  if (input.is_complex()) {
+    const Tensor rows = contiguous(input);
+    return atan2(imag(rows), real(rows));
+  }
   const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
   return where(x < 0, M_PI, x * 0.0);  // NaN stays
 }
@@ -67,16 +80,17 @@ OP_VIEW(itself, "resolve_neg(input)", "input itself: negation is never left pend
 OP([](const Tensor&) { return false; }, "is_conj(input)", "Whether conjugation is pending: never.")
 OP([](const Tensor&) { return false; }, "is_neg(input)", "Whether negation is pending: never.")
 
-Tensor ldexp(const Tensor& input, const Operand& other) {
-  return input * pow(Operand(2.0), other.is_tensor() ? other : Operand(other.scalar()));
+Tensor ldexp(const Tensor& input, const Tensor& other) {
+  const DType common = result_type(input, other);
+  const DType dtype = is_integral(common, true) ? default_dtype() : common;
+  return input * pow(Operand(2.0), to(other, dtype));
 }
-OP_INPLACE([](const Tensor& input, const Tensor& other) { return ldexp(input, other); },
-           "ldexp(input, other)", "input times 2 to the power of other.")
+OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.")
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
+  Tensor x = to(input, compute_dtype("logit", dtypes::Floating, input.dtype()));
   // In this order an eps above 1/2 gives eps, as PyTorch does.
-  const Tensor x =
-      eps ? clamp(clamp(input, std::nullopt, Scalar(1 - *eps)), Scalar(*eps), std::nullopt) : input;
+  if (eps) x = clamp(clamp(x, std::nullopt, Scalar(1 - *eps)), Scalar(*eps), std::nullopt);
   return log(x / (1 - x));
 }
 OP_INPLACE(logit, "logit(input, eps=None)",

@@ -20,25 +20,19 @@ void check_alpha(const char* op, DType dtype, const Scalar& alpha) {
         "{}: For non-complex input tensors, argument alpha must not be a complex number.", op);
 }
 
-void check_no_bool_difference(const Operand& a, const Operand& b) {
-  const auto is_bool = [](const Operand& x) {
-    return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
-  };
-  CHECK(!(is_bool(a) && is_bool(b)), NotImplementedError,
-        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-        "`logical_xor()` operator instead.");
-  CHECK(!is_bool(a) && !is_bool(b), NotImplementedError,
-        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
-        "invert a mask, use the `~` or `logical_not()` operator instead.");
-}
-
-// a + alpha * b
+// a + alpha * b, or a - alpha * b
 Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
-                  const Tensor& out) {
+                  bool subtracts, const Tensor& out) {
+  if (!a.is_tensor() && !b.is_tensor()) {
+    const Tensor number = cast_operand(a, a.scalar().natural_dtype(), default_device());
+    return scaled_sum(op, number, b, alpha, subtracts, out);
+  }
   const bool in_place = out.defined();
   const Device device = common_device(op, {a, b});
   const DType dtype = result_type(a, b);
   check_alpha(op, dtype, alpha);
+  check_number_fits(op, alpha, dtype);
+  const Scalar factor = subtracts ? -alpha : alpha;
   if (in_place) {
     check_inplace(op, out);
     check_result_cast(op, dtype, out.dtype());
@@ -51,7 +45,7 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
     TensorIter iter;
     const Operand inputs[] = {x, y};
     iter.build({op}, &result, &dtype, 1, inputs, 2, dtype);
-    kernels::add_scaled(device.type, iter, alpha);
+    kernels::add_scaled(device.type, iter, factor);
     if (in_place && !result.is_same(out)) {
       copy_(out, result);
       result = out;
@@ -63,7 +57,8 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
   const Tensor& other = b.is_tensor() ? b.tensor() : none;
   const auto rules = [&](Record& r) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [alpha](const Tensor& g) { return mul_conj(g, scalar_tensor(alpha, options_of(g))); });
+    r.wrt(1,
+          [factor](const Tensor& g) { return mul_conj(g, scalar_tensor(factor, options_of(g))); });
   };
   if (in_place) {
     if (Record r = Record::in_place(op, result, {other})) rules(r);
@@ -73,35 +68,35 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
   return result;
 }
 
+Tensor difference(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
+                  const Tensor& out) {
+  check_no_bool_operand(a, b);
+  return scaled_sum(op, a, b, alpha, true, out);
+}
+
 }  // namespace
 
 Tensor add_scaled(const Operand& a, const Operand& b, const Scalar& alpha) {
-  return is_one(alpha) ? add(a, b) : scaled_sum("add", a, b, alpha, {});
+  return is_one(alpha) ? add(a, b) : scaled_sum("add", a, b, alpha, false, {});
 }
 Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha) {
-  return is_one(alpha) ? add_(self, other) : scaled_sum("add", self, other, alpha, self);
+  return is_one(alpha) ? add_(self, other) : scaled_sum("add", self, other, alpha, false, self);
 }
 
 namespace {
 
-Tensor add_op(const Tensor& input, const Operand& other, const Scalar& alpha) {
-  return add_scaled(input, other, alpha);
-}
-Tensor sub_op(const Tensor& input, const Operand& other, const Scalar& alpha) {
-  check_no_bool_difference(input, other);
-  return is_one(alpha) ? sub(input, other) : scaled_sum("sub", input, other, -alpha, {});
+Tensor sub_op(const Operand& input, const Operand& other, const Scalar& alpha) {
+  return is_one(alpha) ? sub(input, other) : difference("sub", input, other, alpha, {});
 }
 Tensor sub_inplace(const Tensor& self, const Operand& other, const Scalar& alpha) {
-  check_no_bool_difference(self, other);
-  return is_one(alpha) ? sub_(self, other) : scaled_sum("sub", self, other, -alpha, self);
+  return is_one(alpha) ? sub_(self, other) : difference("sub", self, other, alpha, self);
 }
 Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
-  check_no_bool_difference(input, other);
-  return is_one(alpha) ? sub(other, input) : scaled_sum("rsub", other, input, -alpha, {});
+  return is_one(alpha) ? sub(other, input) : difference("rsub", other, input, alpha, {});
 }
 
 }  // namespace
-OP(add_op, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.")
+OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.")
 OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.")
 OP(sub_op, "sub(input, other, *, alpha=1)", "The difference of input and alpha times other.")
 OP_METHOD(sub_inplace, "sub_(self, other, *, alpha=1)", "Subtracts alpha times other from self.")
@@ -113,11 +108,16 @@ OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times inp
 
 namespace {
 
-// Integer kernels cannot signal; the one divisor that must not reach them is looked for here.
+// Integer kernels cannot signal; the one divisor that must not reach them is looked for here. A
+// number is zero if the dtype of the result makes it so.
 void check_divisor(const char* op, const Operand& a, const Operand& b) {
-  if (!is_integral(result_type(a, b), true)) return;
+  const DType dtype = result_type(a, b);
+  if (!is_integral(dtype)) return;
   if (!b.is_tensor()) {
-    CHECK(b.scalar().to<bool>(), ZeroDivisionError, "{}: ZeroDivisionError", op);
+    bool zero = false;
+    dispatch<dtypes::Integral>(
+        op, dtype, [&](auto tag) { zero = b.scalar().to<typename decltype(tag)::type>() == 0; });
+    CHECK(!zero, ZeroDivisionError, "{}: ZeroDivisionError", op);
     return;
   }
   if (b.tensor().device().is_meta() || b.tensor().numel() == 0) return;
@@ -135,7 +135,7 @@ Tensor divide(const Operand& a, const Operand& b, std::optional<std::string_view
   return out.defined() ? div_trunc_(out, b) : div_trunc(a, b);
 }
 
-Tensor div_op(const Tensor& input, const Operand& other,
+Tensor div_op(const Operand& input, const Operand& other,
               std::optional<std::string_view> rounding_mode) {
   return divide(input, other, rounding_mode, {});
 }
@@ -143,37 +143,38 @@ Tensor div_inplace(const Tensor& self, const Operand& other,
                    std::optional<std::string_view> rounding_mode) {
   return divide(self, other, rounding_mode, self);
 }
-Tensor true_divide(const Tensor& input, const Operand& other) { return div(input, other); }
-Tensor floor_divide_op(const Tensor& input, const Operand& other) {
-  return floor_divide(input, other);
-}
-Tensor floor_divide_number(const Scalar& self, const Tensor& other) {
-  return floor_divide(self, other);
-}
+Tensor true_divide(const Operand& input, const Operand& other) { return div(input, other); }
+Tensor true_divide_(const Tensor& self, const Operand& other) { return div_(self, other); }
 Tensor floor_divide_(const Tensor& self, const Operand& other) {
   return divide(self, other, "floor", self);
 }
 // Remainders divide too; their rows must not meet a zero among integers.
-using Division = Tensor (*)(const Operand&, const Operand&);
-template <Division divide>
-Tensor checked(const Tensor& input, const Operand& other) {
-  check_divisor(divide == static_cast<Division>(fmod) ? "fmod" : "remainder", input, other);
-  return divide(input, other);
-}
-Tensor remainder_number(const Scalar& self, const Tensor& other) {
-  check_divisor("remainder", Operand(self), other);
-  return remainder(Operand(self), other);
-}
-Tensor remainder_inplace(const Tensor& self, const Operand& other) {
-  check_divisor("remainder", self, other);
-  return remainder_(self, other);
+Tensor fmod_op(const Tensor& input, const Operand& other) {
+  check_divisor("fmod", input, other);
+  return fmod(input, other);
 }
 Tensor fmod_inplace(const Tensor& self, const Operand& other) {
+  check_inplace("fmod_", self);
   check_divisor("fmod", self, other);
   return fmod_(self, other);
 }
+Tensor remainder_op(const Tensor& input, const Operand& other) {
+  return remainder_checked(input, other);
+}
+Tensor remainder_number(const Scalar& self, const Tensor& other) {
+  return remainder_checked(Operand(self), other);
+}
+Tensor remainder_inplace(const Tensor& self, const Operand& other) {
+  check_inplace("remainder_", self);
+  check_divisor("remainder", self, other);
+  return remainder_(self, other);
+}
 
 }  // namespace
+Tensor remainder_checked(const Operand& input, const Operand& other) {
+  check_divisor("remainder", input, other);
+  return remainder(input, other);
+}
 Tensor floor_divide(const Operand& input, const Operand& other) {
   return divide(input, other, "floor", {});
 }
@@ -182,17 +183,16 @@ OP(div_op, "div(input, other, *, rounding_mode=None)",
 OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.")
 OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.")
 OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.")
-OP_INPLACE(true_divide, "true_divide(input, other)",
-           "The quotient of input and other, as a floating number.")
-OP(floor_divide_op, "floor_divide(input, other)", "The quotient of input and other rounded down.")
-OP_FUNCTION(floor_divide_number, "floor_divide(self, other)",
-            "The quotient of self and other rounded down.")
+OP(true_divide, "true_divide(input, other)",
+   "The quotient of input and other, as a floating number.")
+OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.")
+OP(floor_divide, "floor_divide(input, other)", "The quotient of input and other rounded down.")
 OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.")
-OP(checked<remainder>, "remainder(input, other)",
+OP(remainder_op, "remainder(input, other)",
    "The remainder of a division that rounds down; it has the sign of other.")
 OP_METHOD(remainder_inplace, "remainder_(self, other)",
           "Replaces self by the remainder of its division by other.")
-OP(checked<fmod>, "fmod(input, other)",
+OP(fmod_op, "fmod(input, other)",
    "The remainder of a division that rounds towards zero; it has the sign of input.")
 OP_METHOD(fmod_inplace, "fmod_(self, other)",
           "Replaces self by the remainder of its division by other.")
@@ -217,20 +217,47 @@ Tensor pow_gradient_exponent(const Tensor& g, const Tensor& base, const Tensor& 
 
 }  // namespace
 
+namespace {
+
+// An exponent that is a number must have its place in the dtype of the power, unless that is
+// computed in double precision or in floats.
+void check_exponent(const Scalar& exponent, DType dtype) {
+  if (is_integral(dtype)) {
+    CHECK(!exponent.is_integral() || exponent.fits(DType::int64), RuntimeError,
+          "pow: value cannot be converted to type int64_t without overflow: {}", exponent);
+    CHECK(exponent.to_int() >= 0, RuntimeError,
+          "Integers to negative integer powers are not allowed.");
+  }
+  if (is_integral(dtype) || dtypes::Reduced.has(dtype)) check_number_fits("pow", exponent, dtype);
+}
+
+// x ** 0, with a derivative of zero.
+Tensor ones_instead(const Tensor& x, DType dtype) {
+  Tensor out = ones_like(x, dtype);
+  if (Record r{"pow", out, {x}}) r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
+  return out;
+}
+
+}  // namespace
+
 Tensor pow(const Operand& a, const Operand& b) {
   const Device device = common_device("pow", {a, b});
-  const DType dtype = result_type(a, b) == DType::bool_ ? DType::int64 : result_type(a, b);
-  if (!b.is_tensor() && is_integral(dtype) && b.scalar().is_integral()) {
-    CHECK(b.scalar().to_int() >= 0, RuntimeError,
-          "pow: Integers to negative integer powers are not allowed.");
+  const DType dtype = result_type(a, b);
+  if (!b.is_tensor()) {
+    if (b.scalar() == Scalar(0)) return ones_instead(a.tensor(), dtype);
+    if (b.scalar() == Scalar(1)) return clone(to(a.tensor(), dtype));
+    check_exponent(b.scalar(), dtype);
   }
   if (a.is_tensor() && !b.is_tensor() && is_differentiable(dtype)) {
     // The squares and roots that programs are full of; their derivatives are simpler too.
     if (b.scalar() == Scalar(2)) return square(to(a.tensor(), dtype));
     if (b.scalar() == Scalar(0.5)) return sqrt(to(a.tensor(), dtype));
-    if (b.scalar() == Scalar(1)) return clone(to(a.tensor(), dtype));
   }
-  const Tensor x = cast_operand(a, dtype, device), e = cast_operand(b, dtype, device);
+  compute_dtype("pow", dtypes::Numeric, dtype);
+  // The powers of a number are laid out row by row, whatever the exponents are.
+  const Tensor x = cast_operand(a, dtype, device);
+  const Tensor e =
+      a.is_tensor() ? cast_operand(b, dtype, device) : contiguous(cast_operand(b, dtype, device));
   Tensor out;
   TensorIter iter;
   const Operand inputs[] = {x, e};
@@ -251,25 +278,52 @@ Tensor pow_op(const Tensor& input, const Operand& exponent) { return pow(input, 
 Tensor pow_number(const Scalar& self, const Tensor& exponent) {
   return pow(Operand(self), exponent);
 }
+
+DType float_power_dtype(const Operand& a, const Operand& b) {
+  const auto complex = [](const Operand& x) {
+    return x.is_tensor() ? x.tensor().is_complex() : x.scalar().is_complex();
+  };
+  return complex(a) || complex(b) ? DType::complex128 : DType::float64;
+}
+Tensor float_power_of(const Operand& a, const Operand& b) {
+  const DType dtype = float_power_dtype(a, b);
+  const Tensor x = a.is_tensor() ? to(a.tensor(), dtype) : Tensor();
+  const Tensor e = b.is_tensor() ? to(b.tensor(), dtype) : Tensor();
+  return pow(x.defined() ? Operand(x) : a, e.defined() ? Operand(e) : b);
+}
+void check_power_target(const char* what, const Operand& a, const Operand& b, DType target) {
+  const DType dtype = float_power_dtype(a, b);
+  CHECK(target == dtype, RuntimeError,
+        "the {} has dtype {} but the operation's result requires dtype {}", what,
+        dtype_legacy_name(target), dtype_legacy_name(dtype));
+}
 Tensor float_power(const Tensor& input, const Operand& exponent) {
-  const bool complex =
-      input.is_complex() ||
-      (exponent.is_tensor() ? exponent.tensor().is_complex() : exponent.scalar().is_complex());
-  const DType dtype = complex ? DType::complex128 : DType::float64;
-  CHECK(!is_differentiable(input.dtype()) || can_cast(input.dtype(), dtype), RuntimeError,
-        "float_power: the base of dtype {} cannot be cast to {}", input.dtype(), dtype);
-  return pow(to(input, dtype),
-             exponent.is_tensor() ? Operand(to(exponent.tensor(), dtype)) : exponent);
+  return float_power_of(input, exponent);
+}
+Tensor float_power_number(const Scalar& self, const Tensor& exponent) {
+  return float_power_of(Operand(self), exponent);
+}
+Tensor float_power_(const Tensor& self, const Operand& exponent) {
+  check_inplace("float_power_", self);
+  check_power_target("base given to float_power_", self, exponent, self.dtype());
+  // What the power keeps of self must not be what is overwritten.
+  const Tensor base = grad_enabled() && self.requires_grad() ? clone(self) : self;
+  return copy_(self, float_power_of(base, exponent));
 }
 }  // namespace
 OP_INPLACE(pow_op, "pow(input, exponent)", "input to the power of exponent.")
 OP_FUNCTION(pow_number, "pow(self, exponent)", "self to the power of exponent.")
-OP_INPLACE(float_power, "float_power(input, exponent)",
-           "input to the power of exponent in double precision.")
+OP(float_power, "float_power(input, exponent)",
+   "input to the power of exponent in double precision.")
+OP_FUNCTION(float_power_number, "float_power(self, exponent)",
+            "self to the power of exponent in double precision.")
+OP_METHOD(float_power_, "float_power_(self, exponent)",
+          "Raises self, of double precision, to the power of exponent.")
 
 // --- Absolute value and rounding -----------------------------------------------------------------
 
 Tensor abs(const Tensor& input) {
+  compute_dtype("abs", dtypes::Numeric, input.dtype());
   const DType dtype = to_real(input.dtype());
   Tensor out;
   TensorIter iter;
@@ -285,8 +339,17 @@ Tensor abs(const Tensor& input) {
   }
   return out;
 }
-OP_INPLACE(abs, "abs(input)", "The absolute value of each element.")
-OP_INPLACE(abs, "absolute(input)", "Another name of abs.")
+namespace {
+Tensor abs_(const Tensor& self) {
+  check_inplace("abs_", self);
+  CHECK(!self.is_complex(), RuntimeError, "In-place abs is not supported for complex tensors.");
+  return copy_(self, abs(grad_enabled() && self.requires_grad() ? clone(self) : self));
+}
+}  // namespace
+OP(abs, "abs(input)", "The absolute value of each element.")
+OP_METHOD(abs_, "abs_(self)", "Replaces each element by its absolute value.")
+OP(abs, "absolute(input)", "Another name of abs.")
+OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.")
 
 Tensor conj(const Tensor& input) { return input.is_complex() ? conj_physical(input) : input; }
 OP(conj, "conj(input)", "The complex conjugate of each element; input itself if it is real.")
@@ -327,6 +390,9 @@ Tensor bitwise_not(const Tensor& input) {
 
 Tensor nan_to_num(const Tensor& input, std::optional<double> nan, std::optional<double> posinf,
                   std::optional<double> neginf) {
+  if (input.is_complex()) {  // part by part
+    return view_as_complex(nan_to_num(view_as_real(input), nan, posinf, neginf));
+  }
   if (!input.is_floating()) return clone(input);
   const DType dtype = input.dtype();
   double largest = 0;

@@ -4,6 +4,8 @@
 #include <numbers>
 
 #include "flambeau/autograd/meta.h"
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -28,7 +30,20 @@ void check_parts(const Tensor& one, const Tensor& two) {
 Tensor complex(const Tensor& real, const Tensor& imag) {
   check_parts(real, imag);
   const Dims sizes = broadcast_shapes(real.sizes(), imag.sizes());
-  return view_as_complex(stack({expand(real, sizes), expand(imag, sizes)}, -1));
+  const Tensor* parts[] = {&real, &imag};
+  Tensor out =
+      make_strided(sizes, common_strides(sizes, parts, 2), to_complex(real.dtype()), real.device());
+  {
+    const NoGrad off;
+    const Tensor halves = view_as_real(out);
+    copy_(select(halves, -1, 0), real);
+    copy_(select(halves, -1, 1), imag);
+  }
+  if (Record r{"complex", out, {real, imag}}) {
+    r.wrt(0, [](const Tensor& g) { return flambeau::real(g); });
+    r.wrt(1, [](const Tensor& g) { return flambeau::imag(g); });
+  }
+  return out;
 }
 OP_FUNCTION(complex, "complex(real, imag)", "Complex numbers from their real and imaginary parts.")
 
@@ -89,9 +104,13 @@ bool is_same_size(const Tensor& input, const Tensor& other) {
 OP(is_same_size, "is_same_size(input, other)", "Whether two tensors have the same shape.")
 
 // Compares every element with every test element: simple, and quick for the short lists it is for.
+void check_members(const Tensor& tensor) {
+  CHECK(dtypes::Real.has(tensor.dtype()), NotImplementedError,
+        "Unsupported input type encountered for isin(): {}", dtype_legacy_name(tensor.dtype()));
+}
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
-  CHECK(!is_complex(elements.dtype()) && !is_complex(test_elements.dtype()), RuntimeError,
-        "isin: unsupported input type encountered: complex numbers are not ordered");
+  check_members(elements);
+  check_members(test_elements);
   const Tensor equal = eq(unsqueeze(elements, -1), reshape(test_elements, {-1}));
   const Tensor found = sum(equal, IntSpan{-1}, false) > 0;
   return invert ? logical_not(found) : found;
@@ -100,9 +119,16 @@ OP_FUNCTION(isin, "isin(elements, test_elements, *, assume_unique=False, invert=
             "Whether each element is among the test elements.")
 
 Tensor isin_number(const Tensor& elements, const Scalar& test_element, bool, bool invert) {
+  check_members(elements);
   const Tensor found = eq(elements, test_element);
   return invert ? logical_not(found) : found;
 }
+Tensor number_isin(const Scalar& element, const Tensor& test_elements, bool unique, bool invert) {
+  const Tensor one = cast_operand(element, element.natural_dtype(), test_elements.device());
+  return isin(one, test_elements, unique, invert);
+}
+OP_FUNCTION(number_isin, "isin(element, test_elements, *, assume_unique=False, invert=False)",
+            "Whether a number is among the test elements.")
 OP_FUNCTION(isin_number, "isin(elements, test_element, *, assume_unique=False, invert=False)",
             "Whether each element equals a number.")
 
@@ -137,6 +163,7 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
   CHECK(x.dim() == 1, RuntimeError, "x must be a one-dimensional tensor. Got {}", x.sizes());
   const int64_t columns = n.value_or(x.size(0));
   CHECK(columns >= 0, RuntimeError, "N must be non-negative. Got {}", columns);
+  checked_numel({x.size(0), columns});
   const DType dtype = is_floating(x.dtype()) || is_complex(x.dtype()) ? x.dtype() : DType::int64;
   const Tensor base = unsqueeze(to(x, dtype), 1);
   const Tensor first =
@@ -158,14 +185,16 @@ Tensor window_angles(const char* op, int64_t length, bool periodic, const Option
   Options wide = options;
   wide.requires_grad = false;
   const DType dtype = options.dtype_or(default_dtype());
-  CHECK(is_floating(dtype), RuntimeError, "{} expects floating point dtypes, got: {}", op, dtype);
+  CHECK(is_differentiable(dtype), RuntimeError, "{} expects floating point dtypes, got: {}", op,
+        dtype);
   wide.dtype = dtype;
+  if (length <= 1) return ones({length}, wide);  // of any dtype; see finished
   const double last = static_cast<double>(std::max<int64_t>(periodic ? length : length - 1, 1));
   return arange(0, length, 1, wide) * (2 * std::numbers::pi / last);
 }
 
 Tensor finished(Tensor window, const Options& options) {
-  if (window.size(0) == 1) window = ones_like(window);
+  if (window.size(0) <= 1) window = ones_like(window, options.dtype_or(default_dtype()));
   if (options.requires_grad) set_requires_grad(window, true);
   return window;
 }

@@ -264,10 +264,19 @@ Tensor run_conv(size_t rank, const Tensor& input, const Tensor& weight, const Te
   return batched ? y : squeeze(y, int64_t{0});
 }
 
+// PyTorch has dilated and transposed convolutions of no integers but int64.
+void check_spread(const char* op, const Tensor& input) {
+  compute_dtype(op, dtypes::OnlyFloatingComplex | DType::int64, input.dtype());
+}
+
 Tensor conv(const char* op, size_t rank, const Tensor& input, const Tensor& weight,
             const Tensor& bias, IntSpan stride, IntSpan padding, IntSpan dilation, int64_t groups) {
   check_operands(op, rank, input, weight, bias);
   const ConvGeometry geometry = check_geometry(rank, stride, padding, dilation, groups);
+  if (std::any_of(geometry.dilation.begin(), geometry.dilation.end(),
+                  [](int64_t d) { return d != 1; })) {
+    check_spread(op, input);
+  }
   return run_conv(rank, input, weight, bias, geometry,
                   [&](const Tensor& x) { return conv_sizes(x, weight, geometry); });
 }
@@ -345,6 +354,7 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
                       int64_t groups, IntSpan dilation) {
   check_operands(op, rank, input, weight, bias);
   const ConvGeometry geometry = check_geometry(rank, stride, padding, dilation, groups);
+  check_spread(op, input);
   const Dims extra = expand_values("output_padding", output_padding, rank);
   const bool batched = static_cast<size_t>(input.dim()) == rank + 2;
   const Tensor x = batched ? input : unsqueeze(input, 0);

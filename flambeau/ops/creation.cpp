@@ -21,17 +21,6 @@ Tensor finish(Tensor tensor, const Options& options) {
   return tensor;
 }
 
-Tensor filled(Tensor tensor, const Scalar& value) {
-  const NoGrad off;
-  Tensor out = tensor;
-  TensorIter iter;
-  const DType dtype = tensor.dtype();
-  const Operand operand(value);
-  iter.build({"fill_", false, false}, &out, &dtype, 1, &operand, 1, dtype);
-  kernels::copy(iter.device.type, iter);
-  return tensor;
-}
-
 // As `input`, except for what the options say.
 Options like(const Tensor& input, const Options& options) {
   Options result = options;
@@ -49,6 +38,17 @@ Tensor empty_as(const Tensor& input, const Options& options, std::optional<Memor
 }
 
 }  // namespace
+
+Tensor filled(Tensor tensor, const Scalar& value) {
+  const NoGrad off;
+  Tensor out = tensor;
+  TensorIter iter;
+  const DType dtype = tensor.dtype();
+  const Operand operand(value);
+  iter.build({"fill_", false, false}, &out, &dtype, 1, &operand, 1, dtype);
+  kernels::copy(iter.device.type, iter);
+  return tensor;
+}
 
 Options options_of(const Tensor& tensor) {
   Options options;
@@ -99,7 +99,9 @@ Tensor ones(IntSpan size, const Options& options) {
 OP_FUNCTION(ones, "ones(*size, **options)", "A tensor of the given size filled with ones.")
 
 Tensor full(IntSpan size, const Scalar& value, const Options& options) {
-  const DType dtype = options.dtype_or(value.natural_dtype());
+  // An integer beyond int64 has no natural dtype and does not fit that of the others.
+  const DType natural = value.is_integral() ? DType::int64 : value.natural_dtype();
+  const DType dtype = options.dtype_or(natural);
   check_number_fits("full", value, dtype);
   return finish(filled(make_tensor(size, dtype, options.device_or_default()), value), options);
 }
@@ -127,6 +129,7 @@ Tensor ones_like(const Tensor& input, std::optional<DType> dtype) {
   return filled(empty_like(input, dtype), 1);
 }
 Tensor full_like(const Tensor& input, const Scalar& value, std::optional<DType> dtype) {
+  check_number_fits("full_like", value, dtype.value_or(input.dtype()));
   return filled(empty_like(input, dtype), value);
 }
 
@@ -146,6 +149,7 @@ Tensor ones_like_op(const Tensor& input, std::optional<MemoryFormat> format,
 }
 Tensor full_like_op(const Tensor& input, const Scalar& value, std::optional<MemoryFormat> format,
                     const Options& options) {
+  check_number_fits("full_like", value, options.dtype_or(input.dtype()));
   return filled(empty_as(input, options, format), value);
 }
 Tensor new_empty(const Tensor& self, IntSpan size, const Options& options) {

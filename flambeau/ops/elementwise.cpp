@@ -1,8 +1,5 @@
 #include "flambeau/ops/elementwise.h"
 
-#include <cmath>
-#include <limits>
-
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
 
@@ -12,18 +9,19 @@ DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype) {
   if (dtypes.has(dtype)) return dtype;
   // An op on floating numbers takes integers as such; one on numbers of all kinds refuses bools.
   const bool floating_only = dtypes.has(DType::float32) && !dtypes.has(DType::int64);
-  if (is_integral(dtype, true) && floating_only) return default_dtype();
+  if (is_integral(dtype, true) && floating_only && !dtypes.marked(DTypeSet::refuses_integers)) {
+    return default_dtype();
+  }
+  if (dtype == DType::bool_ && dtypes.marked(DTypeSet::counts_bools)) return DType::int64;
+  CHECK(!dtypes.marked(DTypeSet::type_error), TypeError, "{} does not support {} inputs.", op,
+        is_complex(dtype) ? "complex" : dtype_name(dtype));
   fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
 }
 
 void check_number_fits(const char* op, const Scalar& value, DType dtype) {
-  bool fits = value.fits(dtype);
-  if (fits && dtype == DType::float32 && value.is_floating()) {
-    const double size = std::abs(value.to_double());
-    fits = !(size > std::numeric_limits<float>::max()) || std::isinf(size);
-  }
-  CHECK(fits, RuntimeError, "{}: value cannot be converted to type {} without overflow: {}", op,
-        dtype_name(dtype), value);
+  CHECK(value.fits(dtype), RuntimeError,
+        "{}: value cannot be converted to type {} without overflow: {}", op, dtype_name(dtype),
+        value);
 }
 
 void check_result_cast(const char* op, DType from, DType to) {
@@ -53,10 +51,7 @@ Device common_device(const char* op, std::initializer_list<Operand> operands) {
 
 Tensor cast_operand(const Operand& operand, DType dtype, Device device) {
   if (!operand.is_tensor()) {
-    Options options;
-    options.dtype = dtype;
-    options.device = device;
-    return scalar_tensor(operand.scalar(), options);
+    return filled(make_tensor({}, dtype, device), operand.scalar());
   }
   const Tensor& tensor = operand.tensor();
   Tensor same = tensor.dtype() == dtype ? tensor : to(tensor, dtype);
@@ -85,14 +80,62 @@ void deliver(const char* op, Tensor& result, const Tensor& out, bool in_place) {
   result = out;
 }
 
+// The dtype in which a row computes what it has no kernel of its own for. That a result does not
+// fit into `out` is said before that there is no kernel.
+DType other_dtype(const char* op, DTypeSet dtypes, OutDType kind, DType dtype, const Tensor& out) {
+  if (out.defined() && kind == OutDType::same && !dtypes.marked(DTypeSet::type_error)) {
+    check_result_cast(op, dtype, out.dtype());
+  }
+  return compute_dtype(op, dtypes, dtype);
+}
+
+}  // namespace
+
+void check_no_bool_operand(const Operand& a, const Operand& b) {
+  const auto is_bool = [](const Operand& x) {
+    return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
+  };
+  CHECK(!(is_bool(a) && is_bool(b)), NotImplementedError,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+        "`logical_xor()` operator instead.");
+  CHECK(!is_bool(a) && !is_bool(b), NotImplementedError,
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+        "invert a mask, use the `~` or `logical_not()` operator instead.");
+}
+
+namespace {
+
+// A row's numbers as its kernel takes them. They must be able to stand in the dtype that it
+// computes in; where integers are among its dtypes, in the stored one.
+void set_params(const UnaryRow& row, DType dtype, const Scalar* params, int n_params,
+                Scalar* held) {
+  const bool reduced = dtypes::Reduced.has(dtype);
+  const DType room = reduced && !row.dtypes.has(DType::int64) ? DType::float32 : dtype;
+  for (int i = 0; i < n_params; ++i) {
+    if (row.dtypes.marked(DTypeSet::bounds)) {
+      // Bounds of integers lose their fractions.
+      const bool cut =
+          params[i].is_floating() && is_integral(dtype) && params[i].fits(DType::int64);
+      held[i] = clamp_bound(cut ? Scalar(params[i].to_int()) : params[i], dtype, i == 0);
+    } else {
+      check_number_fits(row.name, params[i], room);
+      held[i] = params[i];
+    }
+  }
+}
+
 }  // namespace
 
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                 const Tensor& out) {
   const bool in_place = out.defined() && out.is_same(input);
-  const DType dtype = compute_dtype(row.name, row.dtypes, input.dtype());
-  const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
   if (in_place) check_inplace(row.name, out);
+  const DType dtype = row.dtypes.has(input.dtype())
+                          ? input.dtype()
+                          : other_dtype(row.name, row.dtypes, row.out, input.dtype(), out);
+  const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
+  Scalar held[2];
+  if (n_params > 0) set_params(row, dtype, params, n_params, held);
   const Tensor x = input.dtype() == dtype ? input : to(input, dtype);
   Tensor result = target(row.name, out, result_dtype);
   TensorIter iter;
@@ -102,15 +145,14 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   const bool records = row.gradient && grad_enabled() && input.requires_grad();
   Tensor kept;
   if (records && in_place && row.keeps == Keep::x) kept = clone(x);
-  (*row.slot)(iter.device.type, iter, params);
+  (*row.slot)(iter.device.type, iter, held);
   if (out.defined()) deliver(row.name, result, out, in_place);
   if (!records) return result;
-  const Scalar p0 = n_params > 0 ? params[0] : Scalar(), p1 = n_params > 1 ? params[1] : Scalar();
   const auto rule = [&](Record& r) {
     const Saved saved = row.keeps == Keep::y   ? r.save_output(result)
                         : row.keeps == Keep::x ? r.save(kept.defined() ? kept : x)
                                                : Saved();
-    r.wrt(0, [saved, gradient = row.gradient, p0, p1](const Tensor& g) {
+    r.wrt(0, [saved, gradient = row.gradient, p0 = held[0], p1 = held[1]](const Tensor& g) {
       const Scalar numbers[] = {p0, p1};
       return gradient(g, saved(), numbers);
     });
@@ -162,12 +204,17 @@ void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tenso
 }  // namespace
 
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
+  if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
+    return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
+  }
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
+  if (in_place) check_inplace(row.name, out, b.requires_grad());
+  if (row.dtypes.marked(DTypeSet::no_bool_operand)) check_no_bool_operand(a, b);
   const Device device = common_device(row.name, {a, b});
   const DType common = result_type(a, b);
-  const DType dtype = compute_dtype(row.name, row.dtypes, common);
+  const DType dtype =
+      row.dtypes.has(common) ? common : other_dtype(row.name, row.dtypes, row.out, common, out);
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
-  if (in_place) check_inplace(row.name, out, b.requires_grad());
   // Operands in the dtype of the computation. History is kept on the originals: the engine casts
   // gradients back.
   Tensor cast_a, cast_b;

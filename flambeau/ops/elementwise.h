@@ -42,12 +42,19 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
 
 // For ops that are no rows: the device that tensors share, and a check that they do.
 Device common_device(const char* op, std::initializer_list<Operand> operands);
-// The operand cast to dtype, keeping history.
+// The operand cast to dtype, keeping history; a number wraps where it does not fit.
 Tensor cast_operand(const Operand& operand, DType dtype, Device device);
+// The tensor itself, every element set to the number; it wraps where it does not fit.
+Tensor filled(Tensor tensor, const Scalar& value);
 // Raises PyTorch's sentence unless a result of dtype `from` may be written into `to`.
 void check_result_cast(const char* op, DType from, DType to);
+// Raises if a or b is bool: what subtraction refuses, whatever the other operand is.
+void check_no_bool_operand(const Operand& a, const Operand& b);
 // Raises unless the number can be stored in dtype.
 void check_number_fits(const char* op, const Scalar& value, DType dtype);
+// The number as a lower or upper bound of dtype: one beyond the range on the far side is its end;
+// on the near side it is an error.
+Scalar clamp_bound(const Scalar& value, DType dtype, bool low);
 // The set's dtype that an input of this dtype is computed in; integers become the default float.
 DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype);
 

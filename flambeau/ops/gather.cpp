@@ -84,8 +84,7 @@ void check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
         "{}!",
         op, self.device(), src.tensor().device());
   } else {
-    CHECK(!src.scalar().is_complex() || self.is_complex(), RuntimeError,
-          "{}: value cannot be converted to type {} without overflow", op, self.dtype());
+    check_number_fits(op, src.scalar(), self.dtype());
   }
   if (index.numel() == 0) return;
   CHECK(rank_of(index) == rank_of(self), RuntimeError,

@@ -2,6 +2,7 @@
 #include <limits>
 #include <memory>
 
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/indexing.h"
 #include "flambeau/ops/views.h"
 
@@ -41,8 +42,9 @@ Scalar neutral(Reduce reduce, DType dtype) {
 // How many elements meet at each place, at least one.
 Tensor meeting_counts(const Tensor& self, int64_t dim, const Tensor& index, bool include_self) {
   const NoGrad off;
-  const Tensor start = include_self ? ones_like(self) : zeros_like(self);
-  const Tensor counts = scatter_add_(start, dim, index, ones(index.sizes(), options_of(self)));
+  const DType dtype = to_real(self.dtype());
+  const Tensor start = include_self ? ones_like(self, dtype) : zeros_like(self, dtype);
+  const Tensor counts = scatter_add_(start, dim, index, ones(index.sizes(), options_of(start)));
   return clamp(counts, Scalar(1), std::nullopt);
 }
 
@@ -128,6 +130,12 @@ Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, con
   dim = wrap_dim(dim, self.dim());
   const Reduce kind = parse_reduce(reduce);
   check_inplace("scatter_reduce_", self);
+  const bool extreme = kind == Reduce::amax || kind == Reduce::amin;
+  compute_dtype("scatter_reduce",
+                extreme                ? dtypes::RealBool
+                : kind == Reduce::mean ? dtypes::Numeric
+                                       : dtypes::All,
+                self.dtype());
   const bool records = grad_enabled() && (self.requires_grad() || src.requires_grad());
   // The rule needs self as it was.
   const bool reads_self = kind != Reduce::sum;
@@ -135,7 +143,6 @@ Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, con
   reduce_into(self, dim, index, src, kind, include_self);
   if (!records) return self;
   if (Record r = Record::in_place("scatter_reduce", self, {src})) {
-    const bool extreme = kind == Reduce::amax || kind == Reduce::amin;
     auto rule = std::make_shared<ReduceRule>(
         ReduceRule{kind, dim, include_self, r.save(before), r.save(index), r.save(src),
                    extreme ? r.save(clone(detach_alias(self))) : Saved()});

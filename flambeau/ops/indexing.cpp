@@ -517,6 +517,9 @@ Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const O
   check_inplace("index_fill_", self);
   check_no_internal_overlap("index_fill_", self);
   const Tensor target = with_dims(self);
+  CHECK(value.is_tensor() || !value.scalar().is_complex() || self.is_complex(), RuntimeError,
+        "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  if (!value.is_tensor()) check_number_fits("index_fill_", value.scalar(), self.dtype());
   Tensor filling;
   {
     const NoGrad off;

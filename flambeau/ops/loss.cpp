@@ -290,6 +290,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reducti
   CHECK(beta >= 0, RuntimeError, "smooth_l1_loss does not support negative values for beta. Got {}",
         beta);
   if (beta == 0) return l1_loss(input, target, reduction);
+  compute_dtype("smooth_l1_loss", dtypes::OnlyFloating, result_type(input, target));
   const Tensor distance = abs(input - target);
   return reduced(where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta),
                  check_reduction(reduction));
@@ -300,6 +301,7 @@ OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   CHECK(delta > 0, RuntimeError,
         "huber_loss does not support non-positive values for delta. Got {}", delta);
+  compute_dtype("huber_loss", dtypes::OnlyFloating, result_type(input, target));
   const Tensor distance = abs(input - target);
   return reduced(
       where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta),

@@ -232,7 +232,10 @@ Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const S
   const Tensor outer = scaled(mul(unsqueeze(vec1, 1), vec2), conj_scalar(alpha));
   check_expands(input, outer.sizes());
   if (beta == Scalar(int64_t{0})) return to(outer, promote_types(input.dtype(), outer.dtype()));
-  return add(scaled(input, conj_scalar(beta)), outer);
+  const Tensor result = add(scaled(input, conj_scalar(beta)), outer);
+  const bool logical =
+      input.dtype() == DType::bool_ && vec1.dtype() == DType::bool_ && vec2.dtype() == DType::bool_;
+  return logical ? to(result, DType::bool_) : result;
 }
 OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
            "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.")
@@ -320,10 +323,10 @@ static Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor&
   check_same_dtype(input2, weight);
   // One product an output feature, then the row-wise dot product with input2.
   const Tensor left = matmul(as_rows(input1), weight);
-  const Tensor sums = sum(mul(left, as_rows(input2)), IntSpan{-1}, false);
+  const Tensor sums = sum(mul(left, as_rows(input2)), IntSpan{-1}, false, weight.dtype());
   Dims shape = input1.sizes().dims();
   shape.back() = weight.sizes()[0];
-  const Tensor result = reshape(transpose(sums, 0, 1), shape);
+  const Tensor result = reshape(contiguous(transpose(sums, 0, 1)), shape);
   return bias.defined() ? add(result, bias) : result;
 }
 OP_FUNCTION(bilinear, "bilinear(input1, input2, weight, bias=None)",

@@ -18,6 +18,7 @@ Tensor prelu(const Tensor& input, const Tensor& weight) {
   CHECK(input.dtype() == weight.dtype(), RuntimeError,
         "prelu: Type promoting not supported. Got {} and {}", dtype_legacy_name(input.dtype()),
         dtype_legacy_name(weight.dtype()));
+  compute_dtype("prelu", dtypes::OnlyFloating, input.dtype());
   CHECK(weight.dim() <= 1 || weight.numel() != 1, RuntimeError,
         "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}", weight.dim());
   if (weight.numel() == 1) return where(input > 0, input, input * reshape(weight, IntSpan{}));
@@ -37,6 +38,7 @@ OP(prelu, "prelu(input, weight)",
 
 Tensor glu(const Tensor& input, int64_t dim) {
   CHECK(input.dim() > 0, RuntimeError, "glu does not support 0-dimensional tensors");
+  compute_dtype("glu", dtypes::OnlyFloating, input.dtype());
   dim = wrap_dim("glu", dim, input.dim());
   const int64_t size = input.sizes()[dim];
   CHECK(size % 2 == 0, RuntimeError, "Halving dimension must be even, but dimension {} is size {}",
@@ -50,7 +52,8 @@ Tensor rrelu(const Tensor& input, const Scalar& lower, const Scalar& upper, bool
   const double low = lower.to_double(), high = upper.to_double();
   CHECK(low <= high, RuntimeError,
         "Lower bound should be less than or equal to the upper bound, got {} and {}", low, high);
-  if (!training) return leaky_relu(input, (low + high) / 2);
+  compute_dtype("rrelu", dtypes::OnlyFloating, input.dtype());
+  if (!training) return leaky_relu(contiguous(input), (low + high) / 2);
   // A slope is drawn for each element that is not positive, in their order.
   Tensor slopes;
   {
@@ -294,6 +297,9 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
         mode);
   CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", NotImplementedError,
         "Unrecognised padding mode {}", mode);
+  if (mode != "circular")
+    compute_dtype(mode == "reflect" ? "reflection_pad" : "replication_pad", dtypes::Numeric,
+                  input.dtype());
   const auto dims = static_cast<int64_t>(pad.size()) / 2;
   CHECK(dims >= 1 && dims <= 3 && (input.dim() == dims + 1 || input.dim() == dims + 2),
         NotImplementedError,

@@ -146,7 +146,8 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
   const bool is_double = to_real(input.dtype()) == DType::float64;
   const double smallest = is_double ? std::numeric_limits<double>::epsilon()
                                     : static_cast<double>(std::numeric_limits<float>::epsilon());
-  const Tensor x = dtypes::Reduced.has(input.dtype()) ? to(input, DType::float32) : input;
+  const Tensor rows = contiguous(input);
+  const Tensor x = dtypes::Reduced.has(input.dtype()) ? to(rows, DType::float32) : rows;
   const Dims last = last_dims(static_cast<int64_t>(normalized_shape.size()));
   Tensor result = x * rsqrt(mean(x * x, IntSpan(last), true) + eps.value_or(smallest));
   if (weight.defined()) result = result * weight;

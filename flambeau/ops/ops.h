@@ -65,6 +65,7 @@ Tensor add_scaled(const Operand& input, const Operand& other,
 Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha);
 Tensor abs(const Tensor& input);
 Tensor floor_divide(const Operand& input, const Operand& other);
+Tensor remainder_checked(const Operand& input, const Operand& other);  // refuses integers % 0
 Tensor pow(const Operand& input, const Operand& exponent);
 Tensor where(const Tensor& condition, const Operand& input, const Operand& other);
 Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,

@@ -4,6 +4,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -267,6 +268,7 @@ std::pair<Tensor, Tensor> max_pool_nd(const char* op, const char* node, size_t r
                                       IntSpan dilation, bool ceil_mode, bool want_indices) {
   const Window window = check_window(op, rank, kernel, stride, padding, dilation, ceil_mode);
   check_pool_input(op, input, rank);
+  compute_dtype(op, rank == 1 ? dtypes::OnlyFloating : dtypes::Real, input.dtype());
   const Batched batch(input, rank);
   const auto [out, indices] =
       max_pool(node, batch.x, window_geometry(batch.x, rank, window, false), rank, want_indices);
@@ -300,12 +302,19 @@ MAX_POOL(max_pool2d, 2)
 MAX_POOL(max_pool3d, 3)
 #undef MAX_POOL
 
+// What PyTorch averages over windows: int64 besides floats, and in three dimensions no halves.
+DTypeSet average_dtypes(size_t rank) {
+  constexpr DTypeSet full = dtypes::Floating - dtypes::Reduced;
+  return (rank == 3 ? full : dtypes::Floating) | DType::int64;
+}
+
 Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan kernel,
                    std::optional<IntSpan> stride, IntSpan padding, bool ceil_mode,
                    bool count_include_pad, std::optional<int64_t> divisor_override) {
   const Window window = check_window(op, rank, kernel, stride, padding, int64_t{1}, ceil_mode);
   CHECK(!divisor_override || *divisor_override != 0, RuntimeError, "divisor must be not zero");
   check_pool_input(op, input, rank);
+  compute_dtype(op, average_dtypes(rank), input.dtype());
   const Batched batch(input, rank);
   PoolGeometry geometry = window_geometry(batch.x, rank, window, count_include_pad);
   geometry.divisor = static_cast<double>(divisor_override.value_or(0));
@@ -368,11 +377,22 @@ PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
   return geometry;
 }
 
+// One average over all of each channel.
+Tensor mean_of_planes(const Tensor& input, int64_t rank) {
+  Dims last;
+  for (int64_t d = 1; d <= rank; ++d) last.push_back(-d);
+  return mean(input, IntSpan(last), true, {});
+}
+
 #define ADAPTIVE_POOL(rank)                                                                  \
   Tensor adaptive_avg_pool##rank##d(const Tensor& input, IntSpan output_size) {              \
     constexpr const char* op = "adaptive_avg_pool" #rank "d";                                \
     Dims sizes;                                                                              \
     const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
+    if (input.is_complex() && sizes == Dims(rank, 1)) {                                      \
+      return mean_of_planes(input, rank);                                                    \
+    }                                                                                        \
+    compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                  \
     const Batched batch(input, rank);                                                        \
     return batch.back(avg_pool(op, batch.x, geometry, rank));                                \
   }                                                                                          \
@@ -381,6 +401,7 @@ PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
     constexpr const char* op = "adaptive_max_pool" #rank "d";                                \
     Dims sizes;                                                                              \
     const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
+    compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                  \
     const Batched batch(input, rank);                                                        \
     const auto [out, indices] = max_pool(op, batch.x, geometry, rank, true);                 \
     return {batch.back(out), batch.back(indices)};                                           \

@@ -80,7 +80,9 @@ Tensor sum_to_size(const Tensor& input, IntSpan size) {
   const Tensor summed = dims.empty() ? input : sum(input, IntSpan(dims), true);
   return lead > 0 ? view(summed, size) : summed;
 }
-static Tensor sum_to_size_op(const Tensor& input, IntSpan size) { return sum_to_size(input, size); }
+static Tensor sum_to_size_op(const Tensor& input, IntSpan size) {
+  return size.size() == 0 ? sum(input) : sum_to_size(input, size);
+}
 OP_METHOD(sum_to_size_op, "sum_to_size(input, *size)",
           "input summed over the dimensions in which size would have to be expanded to its shape.")
 

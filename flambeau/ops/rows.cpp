@@ -15,7 +15,7 @@ constexpr double two_over_sqrt_pi = 1.12837916709551257390;
 
 Tensor silu_gradient(const Tensor& g, const Tensor& x) {
   const Tensor s = sigmoid(x);
-  return g * (s * (1 + x * (1 - s)));
+  return mul_conj(g, s * (1 + x * (1 - s)));
 }
 
 Tensor mish_gradient(const Tensor& g, const Tensor& x) {
@@ -113,16 +113,25 @@ Tensor share_of_extreme(const Tensor& g, const Tensor& mine, const Tensor& other
   Tensor name##_(const Tensor& self, const Operand& other) { \
     return binary_op(name##_row(), self, other, self);       \
   }
-#define BINARY_OPS(name, doc)                                                              \
-  static Tensor name##_op(const Tensor& input, const Operand& other) {                     \
-    return binary_op(name##_row(), input, other);                                          \
-  }                                                                                        \
-  static Tensor name##_out(const Tensor& input, const Operand& other, const Tensor& out) { \
-    return binary_op(name##_row(), input, other, out);                                     \
-  }                                                                                        \
-  OP(name##_op, #name "(input, other)", doc)                                               \
-  OP_OUT(name##_out, #name "(input, other, *, out)")                                       \
-  OP_METHOD(name##_, #name "_(self, other)", doc)
+// The forms of a row. Other says what Python may pass as `other`: const Operand& for a tensor or a
+// number, const Tensor& for a tensor.
+#define FUNCTION_FORMS(name, Input, Other, doc)                                    \
+  static Tensor name##_op(Input input, Other other) { return name(input, other); } \
+  static Tensor name##_out(Input input, Other other, const Tensor& out) {          \
+    return binary_op(name##_row(), input, other, out);                             \
+  }                                                                                \
+  OP(name##_op, #name "(input, other)", doc)                                       \
+  OP_OUT(name##_out, #name "(input, other, *, out)")
+#define INPLACE_FORM(name, Other, doc)                                                           \
+  static Tensor name##_inplace(const Tensor& self, Other other) { return name##_(self, other); } \
+  OP_METHOD(name##_inplace, #name "_(self, other)", doc)
+#define BINARY_OPS(name, doc)                              \
+  FUNCTION_FORMS(name, const Tensor&, const Operand&, doc) \
+  INPLACE_FORM(name, const Operand&, doc)
+#define TENSOR_OPS(name, doc)                             \
+  FUNCTION_FORMS(name, const Tensor&, const Tensor&, doc) \
+  INPLACE_FORM(name, const Tensor&, doc)
+
 #define KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)              \
   static const BinaryRow& name##_row() {                                                \
     BINARY_ROW(name, dtypes, OutDType::same, keeps_a, BINARY_GRADIENT(grad_a), keeps_b, \
@@ -133,20 +142,39 @@ Tensor share_of_extreme(const Tensor& g, const Tensor& mine, const Tensor& other
 #define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
   KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)       \
   BINARY_OPS(name, doc)
-#define PLAIN_ROW(name, dtypes, out, doc)                              \
+#define EITHER(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
+  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)       \
+  FUNCTION_FORMS(name, const Operand&, const Operand&, doc)                \
+  INPLACE_FORM(name, const Operand&, doc)
+#define TENSORS(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
+  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)        \
+  TENSOR_OPS(name, doc)
+#define FRESH(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
+  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)      \
+  FUNCTION_FORMS(name, const Tensor&, const Tensor&, doc)
+
+#define PLAIN_ROW(name, dtypes, out)                                   \
   static const BinaryRow& name##_row() {                               \
     BINARY_ROW(name, dtypes, out, nothing, nullptr, nothing, nullptr); \
     return row;                                                        \
   }                                                                    \
-  BINARY_FUNCTIONS(name)                                               \
+  BINARY_FUNCTIONS(name)
+#define COMPARE(name, dtypes, value, doc)    \
+  PLAIN_ROW(name, dtypes, OutDType::boolean) \
   BINARY_OPS(name, doc)
-#define COMPARE(name, dtypes, value, doc) PLAIN_ROW(name, dtypes, OutDType::boolean, doc)
+#define LOGIC(name, dtypes, value, doc)      \
+  PLAIN_ROW(name, dtypes, OutDType::boolean) \
+  TENSOR_OPS(name, doc)
 #define INTEGERS(name, dtypes, value, doc)                               \
-  PLAIN_ROW(name, dtypes, OutDType::same, doc)                           \
+  PLAIN_ROW(name, dtypes, OutDType::same)                                \
+  BINARY_OPS(name, doc)                                                  \
   static Tensor name##_number(const Scalar& self, const Tensor& other) { \
     return name(Operand(self), other);                                   \
   }                                                                      \
   OP_FUNCTION(name##_number, #name "(self, other)", doc)
+#define DISCRETE(name, dtypes, value, doc) \
+  PLAIN_ROW(name, dtypes, OutDType::same)  \
+  TENSOR_OPS(name, doc)
 
 #include "flambeau/kernels/binary.def"
 

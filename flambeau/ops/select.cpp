@@ -12,6 +12,10 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   const Device device = common_device("where", {condition, a, b});
   const DType dtype = result_type(a, b);
   const Tensor mask = to(to(condition, DType::bool_), device);
+  const DType room = dtypes::Reduced.has(dtype) ? DType::float32 : dtype;
+  for (const Operand* operand : {&a, &b}) {
+    if (!operand->is_tensor()) check_number_fits("where", operand->scalar(), room);
+  }
   const Tensor x = cast_operand(a, dtype, device), y = cast_operand(b, dtype, device);
   Tensor out;
   TensorIter iter;
@@ -34,10 +38,34 @@ OP_FUNCTION(where, "where(condition, input, other)",
 OP_METHOD(where_method, "where(self, condition, other)",
           "self where condition is true, other elsewhere.")
 
+Scalar clamp_bound(const Scalar& value, DType dtype, bool low) {
+  if (!is_integral(dtype) || !value.is_integral()) {
+    check_number_fits("clamp", value, dtype);
+    return value;
+  }
+  Scalar held = value;
+  dispatch<dtypes::Integral>("clamp", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const bool above =
+        value.tag() == Scalar::Tag::unsigned_integer || (value.to_int() > 0 && !value.fits(dtype));
+    const bool below =
+        !above && value.to_int() < 0 && (std::is_unsigned_v<T> || !value.fits(dtype));
+    if (!above && !below) return;
+    CHECK(low ? below : above, RuntimeError,
+          "Clamp {} value {} is outside the representable range of {}", low ? "min" : "max", value,
+          dtype_legacy_name(dtype));
+    held = low ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
+  });
+  return held;
+}
+
 namespace {
 
 // A bound as an operand of the clamp kernel; a missing one is the end of the dtype's range.
 Tensor bound(const Operand* given, DType dtype, Device device, bool low) {
+  if (given && !given->is_tensor()) {
+    return cast_operand(clamp_bound(given->scalar(), dtype, low), dtype, device);
+  }
   if (given) return cast_operand(*given, dtype, device);
   Options options;
   options.dtype = dtype;
@@ -100,6 +128,10 @@ Tensor clamp_between(const Tensor& input, const Operand* low, const Operand* hig
   if (low) type.add(*low);
   if (high) type.add(*high);
   const DType dtype = type.get();
+  if (dtype == DType::bool_ && !(low && high)) {
+    const Operand& only = low ? *low : *high;
+    if (only.is_tensor()) return low ? maximum(input, only) : minimum(input, only);
+  }
   CHECK(dtypes::Real.has(dtype), NotImplementedError, "\"clamp\" not implemented for '{}'",
         dtype_legacy_name(dtype));
   const Device device = input.device();
@@ -135,6 +167,9 @@ Tensor clamp_max(const Tensor& input, const Operand& max) {
 
 Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
              const std::optional<Scalar>& max) {
+  const bool complex_bound = (min && min->is_complex()) || (max && max->is_complex());
+  CHECK(input.is_complex() || !complex_bound, RuntimeError,
+        "clamp: value cannot be converted to type double without overflow: a bound is complex");
   const Operand low(min.value_or(0)), high(max.value_or(0));
   return clamp_between(input, min ? &low : nullptr, max ? &high : nullptr);
 }
@@ -157,6 +192,7 @@ Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tenso
   ResultType type;
   for (const Tensor* tensor : {&x, &a, &b}) type.add(*tensor);
   const DType dtype = type.get();
+  check_number_fits(op, value, dtypes::Reduced.has(dtype) ? DType::float32 : dtype);
   x_ = cast_operand(x, dtype, device);
   a_ = cast_operand(a, dtype, device);
   b_ = cast_operand(b, dtype, device);
@@ -206,6 +242,9 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
         weight.is_tensor() ? weight.tensor().dtype() : dtype);
   CHECK(is_differentiable(dtype), NotImplementedError, "\"lerp\" not implemented for '{}'",
         dtype_legacy_name(dtype));
+  if (!weight.is_tensor()) {
+    check_number_fits("lerp", weight.scalar(), dtypes::Reduced.has(dtype) ? DType::float32 : dtype);
+  }
   const Tensor w = cast_operand(weight, dtype, device);
   Tensor out;
   TensorIter iter;

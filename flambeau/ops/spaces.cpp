@@ -4,6 +4,7 @@
 
 #include "flambeau/autograd/meta.h"
 #include "flambeau/kernels/creation.h"
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -25,9 +26,14 @@ Scalar held(const Scalar& value, DType dtype) {
   return is_integral(dtype, true) ? Scalar(value.to_int()) : value;
 }
 
-Tensor even_steps(const Scalar& start, const Scalar& end, int64_t steps, DType dtype, DType holds,
-                  Device device) {
+Tensor even_steps(const char* op, const Scalar& start, const Scalar& end, int64_t steps,
+                  DType dtype, DType holds, Device device) {
   Tensor out = make_tensor(steps, dtype, device);
+  if (steps == 1) return filled(out, start);
+  if (steps == 0) return out;
+  compute_dtype(op, dtypes::Numeric, holds);
+  check_number_fits(op, start, holds);
+  check_number_fits(op, end, holds);
   kernels::linspace(out.device_type(), out, held(start, holds), held(end, holds));
   return out;
 }
@@ -49,7 +55,7 @@ Tensor linspace_between(const Operand& start, const Operand& end, int64_t steps,
   const Scalar last = end_point("linspace", "end", end);
   const DType dtype = steps_dtype(first, last, options);
   const Device device = options.device_or_default();
-  return finished(even_steps(first, last, steps, dtype, dtype, device), options);
+  return finished(even_steps("linspace", first, last, steps, dtype, dtype, device), options);
 }
 
 Tensor logspace_between(const Operand& start, const Operand& end, int64_t steps, double base,
@@ -59,7 +65,8 @@ Tensor logspace_between(const Operand& start, const Operand& end, int64_t steps,
   const Scalar last = end_point("logspace", "end", end);
   const DType dtype = steps_dtype(first, last, options);
   const DType wide = is_integral(dtype, true) ? DType::float64 : dtype;
-  const Tensor exponents = even_steps(first, last, steps, wide, dtype, options.device_or_default());
+  const Tensor exponents =
+      even_steps("logspace", first, last, steps, wide, dtype, options.device_or_default());
   return finished(to(pow(Operand(base), exponents), dtype), options);
 }
 OP_FUNCTION(linspace_between, "linspace(start, end, steps, **options)",

@@ -32,6 +32,7 @@ OP_VIEW(view_as_real, "view_as_real(input)",
         "A complex tensor as a real one whose last dimension holds real and imaginary parts.")
 
 Tensor view_as_complex(const Tensor& input) {
+  CHECK(!input.is_complex(), TypeError, "view_as_complex is not supported for complex tensors");
   CHECK(
       input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
       "view_as_complex is only supported for float and double tensors, but got a tensor of scalar "

@@ -1,5 +1,6 @@
 #include "flambeau/tensor/dtype.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -28,16 +29,6 @@ int category(DType dtype) {
 }
 
 DType promote_integers(DType a, DType b) {
-  const bool a_wide = dtypes::Unsigned.has(a), b_wide = dtypes::Unsigned.has(b);
-  if (a_wide || b_wide) {
-    // Only uint8 fits into the wider unsigned types; nothing else has a common type with them.
-    if (a == DType::uint8) return b;
-    if (b == DType::uint8) return a;
-    fail<RuntimeError>(
-        "Promotion for uint16, uint32, uint64 types is not supported, attempted to "
-        "promote {} and {}",
-        dtype_legacy_name(a), dtype_legacy_name(b));
-  }
   if (a == DType::uint8) return b == DType::int8 ? DType::int16 : b;
   if (b == DType::uint8) return a == DType::int8 ? DType::int16 : a;
   return item_size(a) > item_size(b) ? a : b;
@@ -56,6 +47,11 @@ std::string_view dtype_legacy_name(DType dtype) { return facts[static_cast<int>(
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   const int rank_a = category(a), rank_b = category(b);
+  const bool wide_unsigned = dtypes::Unsigned.has(a) || dtypes::Unsigned.has(b);
+  CHECK(!wide_unsigned || std::max(rank_a, rank_b) == 2, RuntimeError,
+        "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {} and "
+        "{}",
+        dtype_legacy_name(a), dtype_legacy_name(b));
   if (rank_a == 3 || rank_b == 3) {
     if (a == DType::complex128 || b == DType::complex128) return DType::complex128;
     return a == DType::float64 || b == DType::float64 ? DType::complex128 : DType::complex64;

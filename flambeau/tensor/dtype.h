@@ -42,8 +42,15 @@ enum class DType : uint8_t {
 constexpr int dtype_count = 0 FLAMBEAU_DTYPES(ROW);
 #undef ROW
 
-// A set of dtypes, one bit each.
+// A set of dtypes, one bit each. Above them a row may carry a mark: what it does with other dtypes.
 struct DTypeSet {
+  enum Mark : uint32_t {
+    refuses_integers = 1u << 24,  // instead of taking them as floating numbers
+    counts_bools = 1u << 25,      // takes bool as int64
+    type_error = 1u << 26,        // raises TypeError for the rest, not NotImplementedError
+    no_bool_operand = 1u << 27,   // whatever the other operand makes of it
+    bounds = 1u << 28,            // its numbers are a lower and an upper bound
+  };
   uint32_t bits = 0;
   constexpr DTypeSet() = default;
   constexpr DTypeSet(DType one) : bits(1u << static_cast<int>(one)) {}  // NOLINT
@@ -51,6 +58,7 @@ struct DTypeSet {
   [[nodiscard]] constexpr bool has(DType dtype) const {
     return bits >> static_cast<int>(dtype) & 1u;
   }
+  [[nodiscard]] constexpr bool marked(Mark mark) const { return bits & mark; }
   constexpr DTypeSet operator|(DTypeSet other) const { return DTypeSet(bits | other.bits); }
   constexpr DTypeSet operator-(DTypeSet other) const { return DTypeSet(bits & ~other.bits); }
 };
@@ -70,6 +78,14 @@ constexpr DTypeSet RealBool = Real | Bool;
 constexpr DTypeSet Numeric = Real | Complex;
 constexpr DTypeSet IntegralBool = Integral | Bool;
 constexpr DTypeSet All = Numeric | Bool;
+
+// Sets of rows that say what becomes of other dtypes.
+constexpr DTypeSet OnlyFloating = Floating | DTypeSet(DTypeSet::refuses_integers);
+constexpr DTypeSet OnlyFloatingComplex = FloatingComplex | DTypeSet(DTypeSet::refuses_integers);
+constexpr DTypeSet CountingNumeric = Numeric | DTypeSet(DTypeSet::counts_bools);
+constexpr DTypeSet Ordered = RealBool | DTypeSet(DTypeSet::type_error);
+constexpr DTypeSet BoundedReal = Real | DTypeSet(DTypeSet::bounds);
+constexpr DTypeSet Subtractable = Numeric | DTypeSet(DTypeSet::no_bool_operand);
 }  // namespace dtypes
 
 size_t item_size(DType dtype);

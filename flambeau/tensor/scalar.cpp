@@ -1,5 +1,6 @@
 #include "flambeau/tensor/scalar.h"
 
+#include <cmath>
 #include <limits>
 
 namespace flambeau {
@@ -7,12 +8,20 @@ namespace {
 
 template <class T>
 bool integer_fits(int64_t value, bool is_unsigned) {
-  if constexpr (std::is_same_v<T, uint64_t>) {
-    return is_unsigned || value >= 0;
-  } else {
-    return !is_unsigned && value >= static_cast<int64_t>(std::numeric_limits<T>::min()) &&
-           value <= static_cast<int64_t>(std::numeric_limits<T>::max());
-  }
+  constexpr uint64_t most = static_cast<uint64_t>(std::numeric_limits<T>::max());
+  if (is_unsigned || value >= 0) return static_cast<uint64_t>(value) <= most;
+  const uint64_t size = uint64_t{0} - static_cast<uint64_t>(value);
+  return size <= most + (std::is_signed_v<T> ? 1 : 0);
+}
+
+// Infinity and NaN have a place in every floating type.
+template <class T>
+bool real_fits(double value) {
+  constexpr double most = std::is_same_v<T, Half>       ? 65504.0
+                          : std::is_same_v<T, BFloat16> ? 3.3895313892515355e38
+                          : std::is_same_v<T, float>    ? std::numeric_limits<float>::max()
+                                                        : std::numeric_limits<double>::max();
+  return !(std::abs(value) > most) || std::isinf(value);
 }
 
 }  // namespace
@@ -32,16 +41,24 @@ bool Scalar::fits(DType dtype) const {
   bool result = true;
   dispatch<dtypes::All>("fits", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (is_complex_type<T> || is_floating_type<T>) {
-      result = is_complex_type<T> || !is_complex() || imaginary_ == 0;
-    } else if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (std::is_same_v<T, bool>) {
       result = true;
-    } else if (is_integral(true)) {
+    } else if (is_boolean()) {
+      result = true;
+    } else if constexpr (is_complex_type<T>) {
+      using Part = typename T::value_type;
+      result = real_fits<Part>(to_double()) && real_fits<Part>(imaginary_);
+    } else if (is_complex() && imaginary_ != 0) {
+      result = false;
+    } else if constexpr (is_floating_type<T>) {
+      result = real_fits<T>(to_double());
+    } else if (is_integral()) {
       result = integer_fits<T>(integer_, tag_ == Tag::unsigned_integer);
     } else {
+      // The bounds as doubles: the largest 64-bit integers round up to one that does not fit.
       const double low = static_cast<double>(std::numeric_limits<T>::min());
       const double high = static_cast<double>(std::numeric_limits<T>::max());
-      result = imaginary_ == 0 && floating_ >= low && floating_ <= high;
+      result = floating_ >= low && (sizeof(T) < 8 ? floating_ < high + 1 : floating_ < high);
     }
   });
   return result;

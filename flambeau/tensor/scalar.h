@@ -65,7 +65,8 @@ class Scalar {
 
   // The dtype a tensor made from this number has: bool, int64, the default dtype or its complex.
   [[nodiscard]] DType natural_dtype() const;
-  // Whether the value survives in dtype: no fraction, no overflow of integers, no imaginary part.
+  // Whether dtype has room for the value: no overflow, no imaginary part lost. A fraction may be
+  // cut off, and a negative integer may wrap in an unsigned dtype that holds its absolute value.
   [[nodiscard]] bool fits(DType dtype) const;
   bool operator==(const Scalar& other) const;
   Scalar operator-() const;

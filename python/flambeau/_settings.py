@@ -72,7 +72,7 @@ class iinfo:
         self.dtype = str(type).removeprefix("torch.")
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, iinfo) and self.dtype == other.dtype

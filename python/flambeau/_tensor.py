@@ -197,7 +197,7 @@ def _accept_storages(core_set: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """Makes this tensor a window on the memory of a tensor or a storage, or an empty one."""
         if source is None:
             return core_set(self)
-        if not isinstance(source, flambeau.Tensor):
+        if not isinstance(source, flambeau.Tensor) and hasattr(source, "untyped"):
             source = source.untyped()._as_dtype(self.dtype)
         return core_set(self, source, *args, **kwargs)
 

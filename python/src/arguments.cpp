@@ -53,14 +53,30 @@ bool convert_tensors(PyObject* object, const Parameter& p, int at, Frame& frame,
   return true;
 }
 
+// One of a list of integers; one beyond 64 bits is of a wrong type.
+bool list_int(PyObject* object, const Parameter& p, const Frame& frame, Py_ssize_t at,
+              int64_t& value) {
+  if (!PyLong_CheckExact(object)) return int_from(object, value);
+  int overflow = 0;
+  value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  CHECK(overflow == 0, TypeError,
+        "{}(): argument '{}' failed to unpack the object at pos {} with error \"Overflow when "
+        "unpacking long long\"",
+        frame.op, p.text, at + 1);
+  return true;
+}
+
 bool convert_ints(PyObject* object, const Parameter& p, Frame& frame, Value& value) {
   if (frame.n_ints == Frame::most_ints) return false;
   Dims& ints = frame.ints[frame.n_ints];
   ints.clear();
   int64_t single = 0;
   if (PyTuple_Check(object) || PyList_Check(object)) {
-    if (!ints_from(object, ints)) return false;
-  } else if ((p.single_int || p.takes_rest) && int_from(object, single)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+      if (!list_int(PySequence_Fast_GET_ITEM(object, i), p, frame, i, single)) return false;
+      ints.push_back(single);
+    }
+  } else if ((p.single_int || p.takes_rest) && list_int(object, p, frame, 0, single)) {
     ints.push_back(single);
   } else {
     return false;
@@ -101,10 +117,6 @@ bool convert_dtype(PyObject* object, Value& value) {
   }
   return true;
 }
-
-struct EnumObject {
-  PyObject_HEAD int value;
-};
 
 bool convert_enum(PyObject* object, PyTypeObject* type, Value& value) {
   if (Py_TYPE(object) != type) return false;
@@ -238,6 +250,7 @@ class Matcher {
         frame_(frame),
         miss_(miss) {
     frame.n_ints = frame.n_tensors = 0;
+    frame.op = call.op;
   }
 
   bool positional() {
@@ -317,9 +330,9 @@ class Matcher {
     }
     Dims& ints = frame_.ints[frame_.n_ints++];
     ints.clear();
-    for (; taken < call_.nargs; ++taken) {
+    for (const Py_ssize_t first = taken; taken < call_.nargs; ++taken) {
       int64_t number = 0;
-      if (!int_from(call_.args[taken], number))
+      if (!list_int(call_.args[taken], parameters_[i], frame_, taken - first, number))
         return refuse(Fault::wrong_type, i, call_.args[taken]);
       ints.push_back(number);
     }

@@ -30,6 +30,7 @@ struct Frame {
   int n_tensors = 0;
   std::vector<double> reals;
   Options options;
+  const char* op = "";  // for messages
   int64_t largest = 0;  // elements of the largest tensor, to decide about the GIL
 };
 
@@ -51,6 +52,7 @@ struct Call {
   PyObject* const* args;
   Py_ssize_t nargs;
   PyObject* kwnames;
+  const char* op;
   [[nodiscard]] Py_ssize_t keywords() const { return kwnames ? PyTuple_GET_SIZE(kwnames) : 0; }
 };
 

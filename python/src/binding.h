@@ -146,6 +146,10 @@ PyObject* wrap_node(const IntrusivePtr<class flambeau::Node>& node);
 
 // --- Small types ---------------------------------------------------------------------------------
 
+// The object of a dtype, layout or memory format: the enumerator.
+struct EnumObject {
+  PyObject_HEAD int value;
+};
 extern PyTypeObject *dtype_type, *device_type, *layout_type, *memory_format_type, *size_type;
 bool add_small_types(PyObject* module);
 PyObject* wrap_dtype(DType dtype);  // new references, all of these

@@ -15,7 +15,7 @@ namespace {
 bool is_sequence(PyObject* object) {
   if (PyList_Check(object) || PyTuple_Check(object)) return true;
   if (PyUnicode_Check(object) || PyBytes_Check(object) || is_number(object)) return false;
-  if (is_tensor(object)) return tensor_of(object).dim() > 0;
+  if (is_tensor(object)) return false;  // a number, if it has one element
   return PySequence_Check(object) && !PyDict_Check(object) && PySequence_Size(object) >= 0;
 }
 
@@ -34,6 +34,17 @@ Dims infer_shape(PyObject* data) {
   }
   PyErr_Clear();
   return shape;
+}
+
+// NumPy's numbers keep their dtype; Python's have that of their kind.
+std::optional<DType> numpy_dtype(PyObject* object) {
+  const std::string_view name = Py_TYPE(object)->tp_name;
+  if (!name.starts_with("numpy.")) return {};
+#define ROW(dtype, type, legacy) \
+  if (name.substr(6) == dtype_name(DType::dtype)) return DType::dtype;
+  FLAMBEAU_DTYPES(ROW)
+#undef ROW
+  return {};
 }
 
 // Reads numbers in order, widening the common type as it meets them.
@@ -57,25 +68,50 @@ class Reader {
   [[nodiscard]] DType dtype() const { return scalars_.empty() ? default_dtype() : kind_; }
   [[nodiscard]] const std::vector<Scalar>& scalars() const { return scalars_; }
 
+  [[nodiscard]] bool saw_wide_integer() const { return saw_wide_integer_; }
+
  private:
   void read_number(PyObject* object) {
     Scalar scalar;
-    if (is_tensor(object)) {
+    if (PyLong_CheckExact(object)) {
+      scalar = read_integer(object);
+      widen(DType::int64);
+    } else if (is_tensor(object)) {
       const Tensor& tensor = tensor_of(object);
       CHECK(tensor.numel() == 1, ValueError,
             "only one element tensors can be converted to Python scalars");
       scalar = item(tensor);
       widen(tensor.dtype());
     } else {
-      CHECK(!is_sequence(object), ValueError, "too many dimensions '{}'", Py_TYPE(object)->tp_name);
-      CHECK(!PyUnicode_Check(object) && !PyBytes_Check(object), TypeError,
-            "new(): invalid data type '{}'", Py_TYPE(object)->tp_name);
+      if (PyUnicode_Check(object) || PyBytes_Check(object)) {
+        CHECK(!shape_.empty() && scalars_.empty(), TypeError, "new(): invalid data type '{}'",
+              Py_TYPE(object)->tp_name);
+        fail<ValueError>("too many dimensions '{}'", Py_TYPE(object)->tp_name);
+      }
+      CHECK(!is_sequence(object), TypeError, "must be real number, not {}",
+            Py_TYPE(object)->tp_name);
       CHECK(scalar_from(object, scalar), RuntimeError, "Could not infer dtype of {}",
             Py_TYPE(object)->tp_name);
-      widen(scalar.natural_dtype());
+      widen(numpy_dtype(object).value_or(scalar.natural_dtype()));
     }
     scalars_.push_back(scalar);
   }
+
+  // An integer beyond 64 bits is a floating number if its neighbours are; dtype() or the caller
+  // decides.
+  Scalar read_integer(PyObject* object) {
+    int overflow = 0;
+    const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow == 0) return Scalar(value);
+    saw_wide_integer_ = true;
+    const uint64_t wide = overflow > 0 ? PyLong_AsUnsignedLongLong(object) : 0;
+    if (overflow > 0 && !PyErr_Occurred()) return Scalar(wide);
+    PyErr_Clear();
+    const double real = PyLong_AsDouble(object);
+    if (PyErr_Occurred()) throw PythonError();
+    return Scalar(real);
+  }
+
   void widen(DType dtype) {
     kind_ = scalars_.empty() ? dtype : kind_ == dtype ? kind_ : promote_types(kind_, dtype);
   }
@@ -83,7 +119,18 @@ class Reader {
   const Dims& shape_;
   std::vector<Scalar> scalars_;
   DType kind_ = DType::float32;
+  bool saw_wide_integer_ = false;
 };
+
+// A number that was given for an element of dtype.
+void check_element(const Scalar& scalar, DType type) {
+  if (scalar.is_complex()) {
+    CHECK(!is_floating(type), TypeError, "must be real number, not complex");
+    CHECK(!is_integral(type), TypeError, "'complex' object cannot be interpreted as an integer");
+  }
+  CHECK(!is_integral(type) || scalar.fits(type), RuntimeError,
+        "value cannot be converted to type {} without overflow: {}", dtype_name(type), scalar);
+}
 
 Tensor from_sequence(PyObject* data, std::optional<DType> dtype) {
   const Dims shape = infer_shape(data);
@@ -92,13 +139,18 @@ Tensor from_sequence(PyObject* data, std::optional<DType> dtype) {
     reader.read(data, 0);
   }
   const DType type = dtype.value_or(reader.dtype());
+  if (reader.saw_wide_integer() && is_integral(type)) {
+    CHECK(type == DType::uint64, ValueError, "Overflow when unpacking long long");
+    for (const Scalar& scalar : reader.scalars()) {
+      CHECK(!scalar.is_floating(), OverflowError, "int too big to convert");
+    }
+  }
   Tensor out = make_tensor(shape, type, Device());
   dispatch<dtypes::All>("tensor", type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* to = out.data<T>();
     for (const Scalar& scalar : reader.scalars()) {
-      CHECK(!is_integral(type) || scalar.fits(type) || scalar.is_floating(), RuntimeError,
-            "value cannot be converted to type {} without overflow: {}", dtype_name(type), scalar);
+      check_element(scalar, type);
       *to++ = scalar.to<T>();
     }
   });

@@ -117,9 +117,14 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                                      &stream, &version, &device, &copy))
       return nullptr;
     Tensor tensor = tensor_of(self);
-    CHECK(!tensor.requires_grad(), ValueError,
-          "Can't export tensors that require gradient, use tensor.detach()");
-    CHECK(!tensor.device().is_meta(), ValueError, "Can't export meta tensors: they have no data");
+    const char* obstacle =
+        tensor.requires_grad() ? "Can't export tensors that require gradient, use tensor.detach()"
+        : tensor.device().is_meta() ? "Cannot pack tensors on meta: they have no data"
+                                    : nullptr;
+    if (obstacle) {
+      PyErr_SetString(PyExc_BufferError, obstacle);
+      return nullptr;
+    }
     if (copy == Py_True) tensor = clone(tensor);
     const bool versioned = PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0 &&
                            PyLong_AsLong(PyTuple_GET_ITEM(version, 0)) >= 1;
@@ -175,7 +180,14 @@ Tensor imported(Managed* managed) {
   return make_over(std::move(storage), shape, strides, 0, dtype);
 }
 
+[[noreturn]] void fail_invalid_capsule() {
+  fail<RuntimeError>(
+      "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+      "once, so you might have already constructed a tensor from it once.");
+}
+
 Object request_capsule(PyObject* object) {
+  if (!PyObject_HasAttrString(object, "__dlpack__")) fail_invalid_capsule();
   Object method = check(PyObject_GetAttrString(object, "__dlpack__"));
   Object none = check(PyTuple_New(0));
   Object kwargs = check(Py_BuildValue("{s:(ii)}", "max_version", 1, 0));
@@ -208,9 +220,7 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
       PyCapsule_SetName(capsule.get(), "used_dltensor");
       tensor = imported(managed);
     } else {
-      fail<RuntimeError>(
-          "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
-          "only once, so you might have already constructed a tensor from it once.");
+      fail_invalid_capsule();
     }
     Device target;
     if (device != Py_None)

@@ -89,6 +89,13 @@ void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
   dim += mask ? index.dim() : 1;
 }
 
+int64_t index_from(PyObject* key) {
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(key, &overflow);
+  CHECK(overflow == 0, ValueError, "Overflow when unpacking long long");
+  return number;
+}
+
 Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
   int64_t used = 0, ellipses = 0;
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -98,10 +105,13 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
   CHECK(used <= self.dim(), IndexError, "too many indices for tensor of dimension {}", self.dim());
   CHECK(ellipses <= 1, IndexError, "an index can only have a single ellipsis ('...')");
   Applied result{self, {}, false};
-  int64_t dim = 0;
+  int64_t dim = 0;   // of result.view
+  int64_t from = 0;  // of self
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* key = items[i];
     int64_t number = 0;
+    const int64_t source = from;
+    from += key == Py_Ellipsis ? self.dim() - used : uses(key);
     if (PySlice_Check(key)) {
       result.view = apply_slice(result.view, dim++, key);
     } else if (key == Py_None) {
@@ -112,7 +122,11 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
       apply_bool(result, dim, key == Py_True);
     } else if (is_tensor(key)) {
       apply_tensor(result, dim, tensor_of(key));
-    } else if (int_from(key, number)) {
+    } else if (PyLong_CheckExact(key) || int_from(key, number)) {
+      if (PyLong_CheckExact(key)) number = index_from(key);
+      const int64_t size = self->sizes[source];
+      CHECK(number >= -size && number < size, IndexError,
+            "index {} is out of bounds for dimension {} with size {}", number, source, size);
       result.view = select(result.view, dim, number);
     } else if (PySequence_Check(key) && !PyUnicode_Check(key)) {
       apply_tensor(result, dim, tensor_from_sequence(key, self.device()));
@@ -163,7 +177,11 @@ Tensor value_tensor(const Tensor& target, PyObject* value) {
   }
   Scalar number;
   Options options = options_of(target);
-  if (scalar_from(value, number)) return fill_(empty({}, options), number);
+  if (scalar_from(value, number)) {
+    CHECK(!number.is_complex() || target.is_complex(), RuntimeError,
+          "value cannot be converted to type {} without overflow: {}", target.dtype(), number);
+    return fill_(empty({}, options), number);
+  }
   if (PySequence_Check(value) && !PyUnicode_Check(value)) {
     Object data = check(tensor_from_data(value, target.dtype(), target.device()));
     return tensor_of(data.get());
@@ -203,8 +221,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
   return guarded([&]() -> PyObject* {
     const Tensor& tensor = tensor_of(self);
     if (PyLong_CheckExact(key)) {  // the common x[i]
-      int64_t index = 0;
-      int_from(key, index);
+      const int64_t index = index_from(key);
       CHECK(tensor.dim() > 0, IndexError,
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` "
             "in C++ to convert a "

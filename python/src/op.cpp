@@ -162,6 +162,16 @@ void check_no_gradients(const Family& family, const Call& call) {
         family.name);
 }
 
+// PyTorch refuses to write into part of what it reads.
+void check_no_overlap(const Family& family, const Call& call, PyObject* out) {
+  if (!is_tensor(out)) return;
+  for (Py_ssize_t i = 0; i < call.nargs; ++i) {
+    if (is_tensor(call.args[i])) {
+      check_no_partial_overlap(family.name, tensor_of(out), tensor_of(call.args[i]));
+    }
+  }
+}
+
 PyObject* call_family(const Family& family, const Call& call) {
   PyObject* out = nullptr;
   for (Py_ssize_t k = 0; k < call.keywords(); ++k) {
@@ -182,6 +192,12 @@ PyObject* call_family(const Family& family, const Call& call) {
     CHECK(family.takes_out, TypeError, "{}() got an unexpected keyword argument 'out'",
           family.name);
     const Overload& overload = find(family, family.overloads, call, frame, name_out);
+    check_no_overlap(family, call, out);
+    if (is_tensor(out) && frame.options.dtype) {
+      CHECK(*frame.options.dtype == tensor_of(out).dtype(), RuntimeError,
+            "{}(): dtype {} does not match dtype of out parameter ({})", family.name,
+            dtype_legacy_name(*frame.options.dtype), dtype_legacy_name(tensor_of(out).dtype()));
+    }
     // A new tensor that goes into out= has out's dtype unless another one was asked for.
     if (is_tensor(out) && !frame.options.dtype) frame.options.dtype = tensor_of(out).dtype();
     const NoGrad off;
@@ -231,8 +247,8 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
   return guarded([&]() -> PyObject* {
     const Object names = interned_names(kwnames);
     if (names) kwnames = names.get();
-    const Call call{args, PyVectorcall_NARGS(nargsf), kwnames};
     const Family& family = *reinterpret_cast<OpObject*>(self)->family;
+    const Call call{args, PyVectorcall_NARGS(nargsf), kwnames, family.name.c_str()};
     if (modes_active() || any_override(call)) [[unlikely]]
       return call_override(self, args, call.nargs, kwnames);
     return call_family(family, call);

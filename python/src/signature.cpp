@@ -128,7 +128,10 @@ Parameter read_parameter(std::string_view piece, Kind kind, bool nullable, bool 
   p.text = trim(piece.substr(0, equals));
   p.name = PyUnicode_InternFromString(p.text.c_str());
   p.required = equals == std::string_view::npos;
-  p.single_int = kind == Kind::ints && !p.takes_rest;
+  // One int does for all dimensions of a stride or for a list of dims, but it is no size.
+  const bool whole_list = p.text == "size" || p.text == "normalized_shape" ||
+                          p.text == "split_sizes" || p.text == "pad";
+  p.single_int = kind == Kind::ints && !p.takes_rest && !whole_list;
   if (!p.required) set_default(p, trim(piece.substr(equals + 1)));
   return p;
 }
@@ -224,7 +227,8 @@ Overload read_overload(const OpDef* op) {
 bool first_is_self(const Overload& overload) {
   if (overload.parameters.empty()) return false;
   const Parameter& first = overload.parameters[0];
-  return first.kind == Kind::tensor && (first.text == "input" || first.text == "self");
+  const bool tensor = first.kind == Kind::tensor || first.kind == Kind::operand;
+  return tensor && (first.text == "input" || first.text == "self");
 }
 
 }  // namespace
@@ -248,6 +252,11 @@ std::vector<std::unique_ptr<Family>> read_families() {
       return;
     }
     into.overloads.push_back(read_overload(op));
+    // x.view(2, 3) and zeros(2, 3), but reshape(x, (2, 3)): integers one by one come first.
+    std::vector<Parameter>& parameters = into.overloads.back().parameters;
+    for (size_t i = into.is_method ? 2 : 1; i < parameters.size(); ++i) {
+      if (parameters[i].kind == Kind::ints) parameters[i].takes_rest = false;
+    }
     if (into.doc.empty()) into.doc = op->doc;
     const bool makes_tensors =
         op->returns == Result::Form::tensor || op->returns == Result::Form::tuple;

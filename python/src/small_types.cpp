@@ -25,9 +25,6 @@ void* slot(F* function) {
 
 // --- Enumerations: dtype, layout, memory format --------------------------------------------------
 
-struct EnumObject {
-  PyObject_HEAD int value;
-};
 int value_of(PyObject* object) { return reinterpret_cast<EnumObject*>(object)->value; }
 
 PyObject* dtypes_made[dtype_count];

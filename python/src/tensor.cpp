@@ -231,9 +231,6 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t
       CHECK(Py_TYPE(args[0]) == memory_format_type, TypeError,
             "is_contiguous(): argument 'memory_format' must be torch.memory_format, not {}",
             Py_TYPE(args[0])->tp_name);
-      struct EnumObject {
-        PyObject_HEAD int value;
-      };
       format = static_cast<MemoryFormat>(reinterpret_cast<EnumObject*>(args[0])->value);
     }
     return PyBool_FromLong(tensor_of(self).is_contiguous(format));

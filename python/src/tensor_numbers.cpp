@@ -61,9 +61,6 @@ PyObject* through_method(const char* name, PyObject* a, PyObject* b) {
   return result;
 }
 
-Tensor checked_sub(const Operand& a, const Operand& b);
-Tensor number_floor_divide(const Operand& a, const Operand& b);
-
 #define BINARY_SLOT(slot_name, function, method, reflected)                             \
   PyObject* slot_name(PyObject* a, PyObject* b) {                                       \
     return binary_slot<static_cast<BinaryFunction>(function)>(method, reflected, a, b); \
@@ -75,49 +72,11 @@ BINARY_SLOT(nb_and, flambeau::bitwise_and, "__and__", "bitwise_and")
 BINARY_SLOT(nb_or, flambeau::bitwise_or, "__or__", "bitwise_or")
 BINARY_SLOT(nb_xor, flambeau::bitwise_xor, "__xor__", "bitwise_xor")
 BINARY_SLOT(nb_power_two, flambeau::pow, "pow", "__rpow__")
-BINARY_SLOT(nb_subtract, checked_sub, "sub", "__rsub__")
-BINARY_SLOT(nb_floor_divide, number_floor_divide, "__floordiv__", "__rfloordiv__")
+BINARY_SLOT(nb_subtract, flambeau::sub, "sub", "__rsub__")
+BINARY_SLOT(nb_floor_divide, flambeau::floor_divide, "__floordiv__", "__rfloordiv__")
+BINARY_SLOT(nb_remainder, flambeau::remainder_checked, "remainder", "__rmod__")
 BINARY_SLOT(nb_lshift, flambeau::bitwise_left_shift, "__lshift__", "__rlshift__")
 BINARY_SLOT(nb_rshift, flambeau::bitwise_right_shift, "__rshift__", "__rrshift__")
-
-bool is_boolean(const Operand& x) {
-  return x.is_tensor() ? x.tensor().dtype() == DType::bool_ : x.scalar().is_boolean();
-}
-void check_bools(const Operand& a, const Operand& b) {
-  CHECK(!(is_boolean(a) && is_boolean(b)), NotImplementedError,
-        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-        "`logical_xor()` operator instead.");
-}
-Tensor checked_sub(const Operand& a, const Operand& b) {
-  check_bools(a, b);
-  CHECK(!is_boolean(a) && !is_boolean(b), NotImplementedError,
-        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
-        "invert a mask, use "
-        "the `~` or `logical_not()` operator instead.");
-  return sub(a, b);
-}
-Tensor number_floor_divide(const Operand& a, const Operand& b) { return floor_divide(a, b); }
-
-// The op checks integer divisors; a number comes first in its function only.
-PyObject* nb_remainder(PyObject* a, PyObject* b) {
-  return guarded([&]() -> PyObject* {
-    PyObject* const args[] = {a, b};
-    if (is_tensor(a))
-      return is_tensor(b) || is_number(b) || has_override(b)
-                 ? call_method("remainder", args, 2, nullptr)
-                 : Py_NewRef(Py_NotImplemented);
-    if (overridden(b)) [[unlikely]] {
-      PyObject* const swapped[] = {b, a};
-      return call_override_of("__rmod__", swapped, 2);
-    }
-    if (!is_number(a)) Py_RETURN_NOTIMPLEMENTED;
-    static PyObject* const function = [] {
-      const Object module = check(PyImport_ImportModule("flambeau._C"));
-      return check(PyObject_GetAttrString(module.get(), "remainder")).release();
-    }();
-    return PyObject_Vectorcall(function, args, 2, nullptr);
-  });
-}
 
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulo) {
   if (modulo != Py_None) Py_RETURN_NOTIMPLEMENTED;
@@ -156,18 +115,10 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
     return Py_NewRef(self);
   });
 }
-Tensor checked_sub_(const Tensor& self, const Operand& other) {
-  check_bools(self, other);
-  CHECK(!is_boolean(self) && !is_boolean(other), NotImplementedError,
-        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
-        "invert a mask, use "
-        "the `~` or `logical_not()` operator instead.");
-  return sub_(self, other);
-}
 #define INPLACE_SLOT(slot_name, function, method) \
   PyObject* slot_name(PyObject* a, PyObject* b) { return inplace_slot<function>(method, a, b); }
 INPLACE_SLOT(nb_inplace_add, flambeau::add_, "add_")
-INPLACE_SLOT(nb_inplace_subtract, checked_sub_, "sub_")
+INPLACE_SLOT(nb_inplace_subtract, flambeau::sub_, "sub_")
 INPLACE_SLOT(nb_inplace_multiply, flambeau::mul_, "mul_")
 INPLACE_SLOT(nb_inplace_true_divide, flambeau::div_, "div_")
 INPLACE_SLOT(nb_inplace_and, flambeau::bitwise_and_, "__iand__")

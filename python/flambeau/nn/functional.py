@@ -30,7 +30,6 @@ gelu = _C._nn_gelu
 softplus = _C.softplus
 softshrink = _C.softshrink
 hardshrink = _C.hardshrink
-logsigmoid = _C.log_sigmoid
 prelu = _C.prelu
 relu_ = _C.relu_
 elu_ = _C.elu_

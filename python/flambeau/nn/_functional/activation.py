@@ -28,6 +28,7 @@ __all__ = [
     "hardtanh",
     "leaky_relu",
     "log_softmax",
+    "logsigmoid",
     "mish",
     "relu",
     "relu6",
@@ -150,6 +151,11 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     if inplace:
         return _C.mish_(input)
     return _C.mish(input)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x)), without overflow; laid out row by row."""
+    return _C.log_sigmoid(input.contiguous())
 
 
 def tanhshrink(input: Tensor) -> Tensor:
