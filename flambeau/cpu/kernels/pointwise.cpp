@@ -23,8 +23,13 @@ ComputeType<To> convert(From value) {
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From(0);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    // Out-of-range values are undefined in C++; through int64 they give what x86 gives.
-    return static_cast<To>(static_cast<int64_t>(value));
+    // Out-of-range values are undefined in C++; here they give what x86 gives: the smallest integer
+    // of the 32 or 64 bits that the value goes through.
+    using Wide =
+        std::conditional_t<(sizeof(To) < 4 || std::is_same_v<To, int32_t>), int32_t, int64_t>;
+    constexpr From limit = static_cast<From>(std::numeric_limits<Wide>::min());
+    const bool fits = value >= limit && value < -limit;
+    return static_cast<To>(fits ? static_cast<Wide>(value) : std::numeric_limits<Wide>::min());
   } else {
     return static_cast<ComputeType<To>>(value);
   }

@@ -1,0 +1,190 @@
+"""Numbers beside tensors: where they may stand, which dtype they make, and when they do not fit."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+X = [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("add", [3.0, 4.0, 6.0]),
+        ("sub", [1.0, 0.0, -2.0]),
+        ("subtract", [1.0, 0.0, -2.0]),
+        ("mul", [2.0, 4.0, 8.0]),
+        ("multiply", [2.0, 4.0, 8.0]),
+        ("div", [2.0, 1.0, 0.5]),
+        ("divide", [2.0, 1.0, 0.5]),
+        ("true_divide", [2.0, 1.0, 0.5]),
+        ("floor_divide", [2.0, 1.0, 0.0]),
+        ("remainder", [0.0, 0.0, 2.0]),
+        ("pow", [2.0, 4.0, 16.0]),
+        ("float_power", [2.0, 4.0, 16.0]),
+        ("xlogy", [0.0, 2 * math.log(2), 2 * math.log(4)]),
+    ],
+)
+def test_a_number_may_come_first(name: str, wanted: list[float]) -> None:
+    result = getattr(torch, name)(2, torch.tensor(X, dtype=torch.float64))
+    assert result.dtype == torch.float64
+    assert result.tolist() == pytest.approx(wanted)
+
+
+def test_two_numbers_make_a_tensor_without_dimensions() -> None:
+    assert torch.add(2, 3).dtype == torch.int64
+    assert torch.mul(2, 1.5).item() == 3.0
+    assert torch.sub(5, 3, alpha=2).item() == -1
+    assert torch.div(1, 4).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "name",
+    "maximum minimum fmax fmin atan2 hypot logaddexp logaddexp2 nextafter heaviside gcd lcm "
+    "logical_and logical_or logical_xor ldexp".split(),
+)
+def test_some_ops_take_no_number(name: str) -> None:
+    x = torch.ones(2, dtype=torch.int64)
+    for arguments in ((x, 2), (2, x), (2, 3)):
+        with pytest.raises(TypeError):
+            getattr(torch, name)(*arguments)
+
+
+def test_extremes_have_no_inplace_form() -> None:
+    for name in ("maximum_", "minimum_", "fmax_", "fmin_", "logaddexp_"):
+        assert not hasattr(torch.ones(2), name)
+
+
+@pytest.mark.parametrize("name", ("add", "mul", "eq", "bitwise_and"))
+def test_arithmetic_wraps_a_number_that_does_not_fit(name: str) -> None:
+    x = torch.tensor([44], dtype=torch.uint8)
+    assert getattr(x, name)(300).tolist() == getattr(x, name)(44).tolist()
+
+
+def test_a_divisor_that_wraps_to_zero_is_zero() -> None:
+    for name in ("floor_divide", "remainder", "fmod"):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            getattr(torch.ones(2, dtype=torch.int8), name)(256)
+
+
+FILLS = {
+    "fill_": lambda x, v: x.fill_(v),
+    "full_like": torch.full_like,
+    "masked_fill": lambda x, v: x.masked_fill(torch.tensor([True]), v),
+    "index_fill": lambda x, v: x.index_fill(0, torch.tensor([0]), v),
+    "scatter": lambda x, v: x.scatter(0, torch.tensor([0]), v),
+    "where": lambda x, v: torch.where(torch.tensor([False]), x, v),
+}
+
+
+@pytest.mark.parametrize("way", FILLS)
+def test_a_number_that_is_written_must_fit(way: str) -> None:
+    write = FILLS[way]
+    # A negative integer may wrap in an unsigned dtype that holds its absolute value.
+    assert write(torch.zeros(1, dtype=torch.uint8), -1).tolist() == [255]
+    for dtype, value in ((torch.uint8, 300), (torch.int8, 2**40), (torch.float32, 1e300)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            write(torch.zeros(1, dtype=dtype), value)
+    with pytest.raises(RuntimeError):
+        write(torch.zeros(1), 1j) if way != "where" else write(torch.zeros(1), 1e300)
+
+
+def test_written_numbers_lose_fractions_and_keep_infinity() -> None:
+    assert torch.zeros(1, dtype=torch.int8).fill_(127.5).item() == 127
+    assert torch.zeros(1, dtype=torch.float16).fill_(math.inf).item() == math.inf
+    with pytest.raises(RuntimeError):
+        torch.zeros(1, dtype=torch.uint8).fill_(-0.5)
+    with pytest.raises(RuntimeError):
+        torch.zeros(1, dtype=torch.int64).fill_(2**63)
+
+
+def test_bounds_beyond_the_far_end_of_the_range_do_nothing() -> None:
+    x = torch.tensor([-100, 0, 100], dtype=torch.int8)
+    assert x.clamp(0, 300).tolist() == [0, 0, 100]
+    assert x.clamp(-300, 5).tolist() == [-100, 0, 5]
+    assert torch.tensor([3, 200], dtype=torch.uint8).clamp(-1, 9).tolist() == [3, 9]
+    with pytest.raises(RuntimeError, match="Clamp min value 300"):
+        x.clamp(min=300)
+    hardtanh = torch.nn.functional.hardtanh
+    assert hardtanh(torch.tensor([0, 9], dtype=torch.uint8), -1.5, 2.0).tolist() == [0, 2]
+
+
+def test_powers_of_bools() -> None:
+    b = torch.tensor([True, False])
+    assert torch.square(b).dtype == torch.int64
+    assert b.pow(2).dtype == torch.int64
+    assert b.pow(True).dtype == torch.bool
+    with pytest.raises(NotImplementedError):
+        b.pow(b)
+
+
+def test_exponents_must_fit() -> None:
+    with pytest.raises(RuntimeError, match="overflow"):
+        torch.ones(2, dtype=torch.int8).pow(300)
+    with pytest.raises(RuntimeError, match="negative integer powers"):
+        torch.ones(2, dtype=torch.int8).pow(-1)
+    assert torch.pow(300, torch.ones(1, dtype=torch.int8)).item() == 44
+
+
+@pytest.mark.parametrize(
+    "name",
+    "silu mish hardswish hardsigmoid elu selu celu leaky_relu softplus softshrink hardshrink glu "
+    "logsigmoid".split(),
+)
+def test_activations_refuse_integers(name: str) -> None:
+    with pytest.raises(NotImplementedError):
+        getattr(torch.nn.functional, name)(torch.ones(2, dtype=torch.int64))
+
+
+def test_lists_of_numpy_numbers_keep_their_dtype() -> None:
+    assert torch.tensor([np.float64(1)]).dtype == torch.float64
+    assert torch.as_tensor([np.float64(1), 2]).dtype == torch.float64
+    assert torch.tensor([np.int8(1), np.float16(2)]).dtype == torch.float16
+    assert torch.tensor(np.int8(1)).dtype == torch.int8
+    assert torch.tensor([np.float32(1), 1.5]).dtype == torch.float32
+
+
+def test_integers_beyond_64_bits_are_floats_among_floats() -> None:
+    assert torch.tensor([2**70, 1.5]).tolist() == [float(2**70), 1.5]
+    assert torch.tensor([2**63], dtype=torch.uint64).item() == 2**63
+    with pytest.raises(ValueError, match="Overflow"):
+        torch.tensor([2**63])
+    with pytest.raises(OverflowError):
+        torch.tensor([2**64], dtype=torch.uint64)
+
+
+def test_sizes_come_one_by_one_in_first_place_only() -> None:
+    x = torch.ones(2, 3)
+    assert x.reshape(3, 2).shape == torch.reshape(x, (3, 2)).shape
+    for call in (lambda: torch.reshape(x, 3, 2), lambda: torch.permute(x, 1, 0)):
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(TypeError):
+        torch.full(2, 3)
+
+
+def test_unsigned_integers_have_no_common_dtype_with_others() -> None:
+    for other in (torch.bool, torch.uint8, torch.int64, torch.complex64, torch.uint32):
+        with pytest.raises(RuntimeError, match="Promotion for uint16"):
+            torch.promote_types(torch.uint16, other)
+    assert torch.promote_types(torch.uint16, torch.float16) == torch.float16
+
+
+def test_logical_not_works_in_place() -> None:
+    x = torch.tensor([0.0, 2.0])
+    assert x.logical_not_() is x
+    assert x.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "thing", (torch.Tensor, torch.Size, torch.device, torch.dtype, torch.float32, torch.strided,
+              torch.contiguous_format, torch.Size([1, 2]), torch.device("cpu"))
+)  # fmt: skip
+def test_types_and_their_objects_pickle(thing: object) -> None:
+    assert pickle.loads(pickle.dumps(thing)) == thing
