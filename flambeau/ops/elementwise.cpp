@@ -124,6 +124,17 @@ void set_params(const UnaryRow& row, DType dtype, const Scalar* params, int n_pa
   }
 }
 
+// Rows that keep the dtype of integers write into an out= of just that dtype, and so do questions
+// that only real numbers are asked; the others into any that can hold the result.
+void check_out_dtype(const UnaryRow& row, DType result, const Tensor& out) {
+  const DTypeSet dtypes = row.dtypes;
+  const bool exact = row.out == OutDType::boolean ? !dtypes.has(DType::complex64)
+                     : dtypes.has(DType::int64)   ? !dtypes.marked(DTypeSet::counts_bools)
+                                                  : dtypes.marked(DTypeSet::refuses_integers);
+  CHECK(!exact || out.dtype() == result, RuntimeError, "{}: Found dtype {} but expected {}",
+        row.name, dtype_legacy_name(out.dtype()), dtype_legacy_name(result));
+}
+
 }  // namespace
 
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
@@ -134,6 +145,7 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
                           ? input.dtype()
                           : other_dtype(row.name, row.dtypes, row.out, input.dtype(), out);
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
+  if (out.defined() && !in_place) check_out_dtype(row, result_dtype, out);
   Scalar held[2];
   if (n_params > 0) set_params(row, dtype, params, n_params, held);
   const Tensor x = input.dtype() == dtype ? input : to(input, dtype);

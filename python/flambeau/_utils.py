@@ -27,6 +27,18 @@ def _rebuild_device(name: str) -> Any:
     return flambeau.device(name)
 
 
+def _core_type(name: str) -> Any:
+    return getattr(flambeau, name)
+
+
+def _reduce_type(cls: type) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A class of the core by its name here; a class made from one is found where it was defined."""
+    name = cls.__name__
+    return (_core_type, (name,)) if getattr(flambeau, name, None) is cls else cls.__qualname__
+
+
+for _meta in (type(flambeau.Tensor), type(flambeau.Size)):
+    copyreg.pickle(_meta, _reduce_type)  # type: ignore[arg-type]
 copyreg.pickle(flambeau.Size, lambda size: (_rebuild_size, (tuple(size),)))
 copyreg.pickle(flambeau.device, lambda device: (_rebuild_device, (str(device),)))
 

@@ -58,7 +58,10 @@ PyObject* wrap_result(Result& result, const Overload& overload) {
 }
 
 // Puts a fresh result into a tensor given by out=.
-void write_out(const std::string& op, const Tensor& out, const Tensor& result) {
+void write_out(const std::string& op, const Tensor& out, const Tensor& result, bool exact) {
+  CHECK(!exact || out.dtype() == result.dtype(), RuntimeError,
+        "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
+        dtype_name(result.dtype()), dtype_name(out.dtype()));
   CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
         "{}(): result type {} can't be cast to the desired output type {}", op,
         dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
@@ -76,11 +79,20 @@ void write_out(const std::string& op, const Tensor& out, const Tensor& result) {
   copy_(out, result);
 }
 
-PyObject* into_out(const Family& family, const Overload& overload, Result& result, PyObject* out) {
+// Whether a result is made of indices or counts, which go into no other dtype: integers made from
+// floating numbers.
+bool is_index(const Overload& overload, const Frame& frame, const Tensor& result) {
+  return result.dtype() == DType::int64 && !overload.parameters.empty() &&
+         overload.parameters[0].kind == Kind::tensor && frame.values[0].given &&
+         is_differentiable(frame.values[0].tensor->dtype());
+}
+
+PyObject* into_out(const Family& family, const Overload& overload, const Frame& frame,
+                   Result& result, PyObject* out) {
   if (is_tensor(out)) {
     CHECK(result.form == Result::Form::tensor, TypeError,
           "{}(): argument 'out' must be tuple of Tensors, not Tensor", family.name);
-    write_out(family.name, tensor_of(out), result.tensor);
+    write_out(family.name, tensor_of(out), result.tensor, is_index(overload, frame, result.tensor));
     return Py_NewRef(out);
   }
   CHECK((PyTuple_Check(out) || PyList_Check(out)) && result.form == Result::Form::tuple &&
@@ -92,7 +104,7 @@ PyObject* into_out(const Family& family, const Overload& overload, Result& resul
     CHECK(is_tensor(item), TypeError,
           "{}(): argument 'out' must be tuple of Tensors, but element {} is {}", family.name, i,
           type_name(item));
-    write_out(family.name, tensor_of(item), result.tensors[i]);
+    write_out(family.name, tensor_of(item), result.tensors[i], true);
     result.tensors[i] = tensor_of(item);
   }
   return wrap_tuple(result.tensors, overload.result_type);
@@ -202,7 +214,7 @@ PyObject* call_family(const Family& family, const Call& call) {
     if (is_tensor(out) && !frame.options.dtype) frame.options.dtype = tensor_of(out).dtype();
     const NoGrad off;
     run(overload, frame, result);
-    return into_out(family, overload, result, out);
+    return into_out(family, overload, frame, result, out);
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
   if (!family.inplace_by_copy) {

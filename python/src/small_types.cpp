@@ -13,10 +13,26 @@ PyTypeObject *dtype_type, *device_type, *layout_type, *memory_format_type, *size
 
 namespace {
 
+// The class of these classes. They call themselves torch's, where pickle would look for them in
+// vain; having a class of their own, they can tell it where they are (flambeau/_utils.py).
+PyObject* core_meta() {
+  static PyObject* const meta = [] {
+    PyType_Slot slots[] = {{0, nullptr}};
+    PyType_Spec spec{"torch._C._CoreMeta", 0, 0, Py_TPFLAGS_DEFAULT, slots};
+    Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(&PyType_Type)));
+    return bases ? PyType_FromSpecWithBases(&spec, bases.get()) : nullptr;
+  }();
+  return meta;
+}
+
 PyTypeObject* make_type(const char* name, int size, PyType_Slot* slots, unsigned flags = 0,
                         PyObject* bases = nullptr) {
   PyType_Spec spec{name, size, 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | flags, slots};
-  return reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
+  PyObject* type = PyType_FromSpecWithBases(&spec, bases);
+  if (type && core_meta()) {
+    Py_SET_TYPE(type, reinterpret_cast<PyTypeObject*>(Py_NewRef(core_meta())));
+  }
+  return reinterpret_cast<PyTypeObject*>(type);
 }
 template <class F>
 void* slot(F* function) {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -180,11 +179,3 @@ def test_logical_not_works_in_place() -> None:
     x = torch.tensor([0.0, 2.0])
     assert x.logical_not_() is x
     assert x.tolist() == [1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    "thing", (torch.Tensor, torch.Size, torch.device, torch.dtype, torch.float32, torch.strided,
-              torch.contiguous_format, torch.Size([1, 2]), torch.device("cpu"))
-)  # fmt: skip
-def test_types_and_their_objects_pickle(thing: object) -> None:
-    assert pickle.loads(pickle.dumps(thing)) == thing
