@@ -35,6 +35,8 @@ def resolve(name: str) -> Any:
     parts = name.split(".")
     parts[:1] = CLASSES.get(parts[0], parts[0]).split(".")
     found: Any = flambeau
+    if name.startswith(("Module.", "Optimizer.")):  # what __init__ sets, only an object has
+        found, parts = example(parts[-2]), parts[-2:]
     for depth, part in enumerate(parts[1:], 1):
         try:
             found = getattr(found, part)
@@ -44,6 +46,12 @@ def resolve(name: str) -> Any:
             except ImportError:
                 raise AttributeError(name) from None
     return found
+
+
+def example(kind: str) -> Any:
+    """A module or an optimizer."""
+    module = flambeau.nn.Linear(1, 1)
+    return module if kind == "Module" else flambeau.optim.SGD(module.parameters(), 0.1)
 
 
 def is_present(name: str) -> bool:

@@ -2,6 +2,7 @@
 # Names with an underscore stand for what torch.int, Tensor.float, ... would hide.
 from typing import Any
 
+from flambeau._namespace import AcceleratorError as AcceleratorError
 BFloat16Tensor: Any
 BoolTensor: Any
 ByteTensor: Any
@@ -365,6 +366,7 @@ from flambeau._C import get_default_device as get_default_device
 from flambeau._C import get_default_dtype as get_default_dtype
 from flambeau._settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from flambeau._settings import get_device as get_device
+from flambeau._namespace import get_device_module as get_device_module
 from flambeau._settings import get_float32_matmul_precision as get_float32_matmul_precision
 from flambeau._C import get_num_interop_threads as get_num_interop_threads
 from flambeau._C import get_num_threads as get_num_threads

@@ -10,7 +10,26 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
-__all__ = ["dequantize", "from_file", "to_dlpack"]
+__all__ = ["AcceleratorError", "dequantize", "from_file", "get_device_module", "to_dlpack"]
+
+
+class AcceleratorError(RuntimeError):
+    """An error that an accelerator reported, perhaps long after the call that caused it."""
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a device type, ``cuda`` or ``cpu``; of the accelerator's if none is given."""
+    import importlib
+
+    if device is None:
+        kind = "cuda"
+    else:
+        kind = (device if isinstance(device, _C.device) else _C.device(device)).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
+        )
+    return importlib.import_module(f"flambeau.{kind}")
 
 
 def dequantize(tensors: Any) -> Any:

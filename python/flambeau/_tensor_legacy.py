@@ -55,6 +55,11 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 
+def hardshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
+    """Each element, or 0 where its magnitude is at most lambd."""
+    return _C.hardshrink(self, lambd)
+
+
 def is_distributed(self: Tensor) -> bool:
     """Whether the tensor is spread over processes: never."""
     return False
@@ -73,6 +78,7 @@ METHODS = (
     resize,
     resize_as,
     map2_,
+    hardshrink,
     is_distributed,
     reinforce,
 )

@@ -30,6 +30,14 @@ def test_capsules_and_quantized_tensors() -> None:
     assert [y.dtype for y in torch.dequantize([x])] == [torch.float32]
 
 
+def test_devices_have_modules() -> None:
+    assert torch.get_device_module("cpu").__name__ == "flambeau.cpu"
+    assert torch.get_device_module(torch.device("cuda")).__name__ == "flambeau.cuda"
+    with pytest.raises(RuntimeError, match="'meta' does not have a corresponding module"):
+        torch.get_device_module("meta")
+    assert issubclass(torch.AcceleratorError, RuntimeError)
+
+
 def test_denormals_can_be_flushed() -> None:
     tiny = torch.tensor([1e-310], dtype=torch.float64)
     assert torch.set_flush_denormal(True)
@@ -51,6 +59,7 @@ def test_methods_of_older_programs() -> None:
     assert x.resize_as(torch.ones(2, 1)).shape == (2, 1)
     assert x.clone().map2_(x, torch.ones(1), lambda a, b, c: a + b + c).tolist() == [5.0, 9.0]
     assert not x.is_distributed()
+    assert (x - 2).hardshrink(1.0).tolist() == [0.0, 2.0]
     with pytest.raises(RuntimeError, match="removed"):
         x.reinforce(1)
 
