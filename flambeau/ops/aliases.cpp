@@ -89,8 +89,8 @@ OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.")
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
   Tensor x = to(input, compute_dtype("logit", dtypes::Floating, input.dtype()));
-  // In this order an eps above 1/2 gives eps, as PyTorch does.
-  if (eps) x = clamp(clamp(x, std::nullopt, Scalar(1 - *eps)), Scalar(*eps), std::nullopt);
+  // Not clamp: where eps is above 1/2, PyTorch asks for the lower bound first.
+  if (eps) x = where(x < *eps, *eps, where(x > 1 - *eps, 1 - *eps, x));
   return log(x / (1 - x));
 }
 OP_INPLACE(logit, "logit(input, eps=None)",

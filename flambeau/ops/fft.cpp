@@ -247,7 +247,7 @@ struct Extent {
 Extent extent_of(const Tensor& x, std::optional<IntSpan> s, std::optional<IntSpan> dim) {
   Extent e;
   if (dim) {
-    for (const int64_t d : *dim) e.dims.push_back(wrap_dim(d, x.dim()));
+    for (const int64_t d : *dim) e.dims.push_back(wrapped(x, d));
     Dims seen = e.dims;
     std::sort(seen.begin(), seen.end());
     CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end(), RuntimeError,
@@ -302,7 +302,7 @@ Tensor to_real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
                   std::optional<IntSpan> dim, const Norm& norm, bool forward) {
   Tensor x = promoted(input, true);
   Extent e;
-  if (s || x.dim() > 0) {
+  if (s || dim || x.dim() > 0) {
     // Without a length, the last one is what the half stands for.
     Dims lengths = s ? s->dims() : Dims{};
     const bool last_given = s && !s->empty() && lengths.back() != -1;

@@ -99,14 +99,13 @@ std::string not_positive(int code) {
       code);
 }
 
-// A = L L^H: dL = L f(L^-1 dA L^-H), where f keeps the lower triangle and halves the diagonal.
+// A = L L^H: dL = L f(L^-1 dA L^-H), where f keeps the lower triangle and halves the diagonal. The
+// gradient is shared between both triangles of A.
 Tensor cholesky_gradient(const Tensor& g_l, const Tensor& l) {
   const Tensor product = tril(matmul(mH(l), g_l), 0);
-  const Tensor half = product - zero_diagonal(product);
-  const Tensor inner = product - half * 0.5;
-  const Tensor outer = solve_adjoint_triangular(
-      l, linalg_solve_triangular(l, inner, false, false, false), false, true, false);
-  return (outer + mH(outer)) * 0.5;
+  const Tensor inner = (product + mH(tril(product, -1))) * 0.5;
+  return solve_adjoint_triangular(l, linalg_solve_triangular(l, inner, false, false, false), false,
+                                  true, false);
 }
 
 Pair cholesky_with(const char* op, const Tensor& a, bool upper, bool check_errors) {

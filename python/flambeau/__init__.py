@@ -59,7 +59,8 @@ _HOMES.update(dict.fromkeys(("istft", "stft"), "_stft"))
 _HOMES.update(
     dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor"), "sparse._construct"),
 )
-_HOMES.update(dict.fromkeys(("smm", "spmm"), "sparse"))
+_HOMES.update(dict.fromkeys(("hspmm", "smm", "spmm"), "sparse"))
+_HOMES["lobpcg"] = "_lobpcg"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (

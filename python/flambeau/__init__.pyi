@@ -404,6 +404,7 @@ from flambeau._C import histc as histc
 from flambeau._C import histogram as histogram
 from flambeau._statistics import histogramdd as histogramdd
 from flambeau._C import hsplit as hsplit
+from flambeau.sparse import mm as hspmm
 from flambeau._C import hstack as hstack
 from flambeau._C import huber_loss as huber_loss
 from flambeau._C import hypot as hypot
@@ -538,6 +539,7 @@ from flambeau._C import linalg_vector_norm as linalg_vector_norm
 from flambeau._C import linear as linear
 from flambeau._C import linspace as linspace
 from flambeau.serialization import load as load
+from flambeau._lobpcg import lobpcg as lobpcg
 from flambeau._C import log as log
 from flambeau._C import log10 as log10
 from flambeau._C import log10_ as log10_

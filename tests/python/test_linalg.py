@@ -220,3 +220,27 @@ def test_low_rank_approximations_find_a_low_rank_matrix() -> None:
         close((u * s.unsqueeze(-2)) @ v.mH, a - a.mean(-2, keepdim=True))
     with pytest.raises(ValueError, match="must be non-negative integer and not greater"):
         torch.pca_lowrank(random(3, 3), q=4)
+
+
+def test_lobpcg_finds_extreme_eigenpairs() -> None:
+    for dtype in (torch.float32, torch.float64):
+        a = hermitian(random(30, 30, dtype=dtype))
+        want = L.eigvalsh(a)
+        values, vectors = torch.lobpcg(a, k=3, tol=1e-6)
+        close(values, want.flip(0)[:3])
+        close(a @ vectors, vectors * values)
+        values, _ = torch.lobpcg(a, k=2, largest=False)
+        close(values, want[:2])
+    b = positive(random(30, 30, seed=1))
+    values, vectors = torch.lobpcg(a, k=2, B=b)
+    close(a @ vectors, b @ vectors * values)
+    batch = torch.stack([a, a * 2])
+    close(torch.lobpcg(batch, k=2)[0][1], 2 * torch.lobpcg(a, k=2)[0])
+    close(torch.lobpcg(a.to_sparse(), k=2)[0], want.flip(0)[:2])
+    leaf = a.clone().requires_grad_()
+    torch.lobpcg(leaf, k=2)[0].sum().backward()
+    other = a.clone().requires_grad_()
+    L.eigvalsh(other)[-2:].sum().backward()
+    close(leaf.grad, other.grad)
+    with pytest.raises(ValueError, match="LPBPCG algorithm is not applicable when the number"):
+        torch.lobpcg(random(5, 5), k=2)

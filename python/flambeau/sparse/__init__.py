@@ -36,7 +36,7 @@ def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     return _run("mm", mat1, mat2)
 
 
-spmm = smm = mm
+hspmm = spmm = smm = mm
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:

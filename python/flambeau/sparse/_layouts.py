@@ -397,6 +397,7 @@ class CsrTensor(SparseTensor):
     _col: Any
     _layout = _C.sparse_csr
     _kind = "SparseCsr"
+    _coordinates: Any = None  # rows and columns, once somebody asked for them
 
     @classmethod
     def make(cls, crow: Any, col: Any, values: Any, size: Any) -> Any:
@@ -407,7 +408,9 @@ class CsrTensor(SparseTensor):
         return result
 
     def _with_values(self, values: Any) -> Any:
-        return CsrTensor.make(self._crow, self._col, values, self.shape)
+        result = CsrTensor.make(self._crow, self._col, values, self.shape)
+        result._coordinates = self._coordinates
+        return result
 
     def crow_indices(self) -> Any:
         """Where each row starts."""
@@ -431,11 +434,11 @@ class CsrTensor(SparseTensor):
 
     def to_sparse_coo(self) -> Any:
         """The same by coordinates."""
-        rows = _ops._csr_rows(self._crow.long(), self._nnz())
-        columns = self._col.long()
-        indices = _ops.stack([rows, columns])
-        result = CooTensor.make(indices, self._values_, self.shape, True)
-        result._rows = self._crow.long(), columns, None
+        if self._coordinates is None:
+            rows = _ops._csr_rows(self._crow, self._nnz())
+            self._coordinates = _ops.stack([rows, self._col])
+        result = CooTensor.make(self._coordinates, self._values_, self.shape, True)
+        result._rows = self._crow, self._col, None
         return result
 
     def to_sparse_csr(self, dense_dim: int | None = None) -> Any:
