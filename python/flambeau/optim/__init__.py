@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau.optim import lr_scheduler
 from flambeau.optim._adafactor import Adafactor
+from flambeau.optim._muon import Muon
 from flambeau.optim.adadelta import Adadelta
 from flambeau.optim.adagrad import Adagrad
 from flambeau.optim.adam import Adam
@@ -28,6 +29,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",
@@ -35,3 +37,11 @@ __all__ = [
     "Rprop",
     "lr_scheduler",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "swa_utils":
+        import importlib
+
+        return importlib.import_module("flambeau.optim.swa_utils")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
