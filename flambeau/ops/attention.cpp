@@ -202,7 +202,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
         "value {} the same number of steps",
         q.sizes(), k.sizes(), v.sizes());
   if (!o.grouped) return;
-  CHECK(q.dim() >= 3 && k.dim() == q.dim() && v.dim() == q.dim(), RuntimeError,
+  CHECK(q.dim() >= 3 && k.dim() >= 3 && v.dim() >= 3, RuntimeError,
         "scaled_dot_product_attention: enable_gqa takes tensors with a dimension of heads, but got "
         "query {}, key {} and value {}",
         q.sizes(), k.sizes(), v.sizes());
@@ -218,7 +218,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   check(query, key, value, attn_mask, dropout_p, o);
   o.scale = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
   o.grouped = enable_gqa && query.size(-3) != key.size(-3);
-  const bool same_groups = !o.grouped || key.size(-3) == value.size(-3);
+  const bool same_groups = !o.grouped || (key.size(-3) == value.size(-3) &&
+                                          key.dim() == query.dim() && value.dim() == query.dim());
   const bool mask_wants = attn_mask.defined() && grad_enabled() && attn_mask.requires_grad();
   const DeviceType device = query.device_type();
   const bool has_kernel = device == DeviceType::meta || kernels::attention.filled(device);

@@ -75,7 +75,8 @@ void check_indices(const Tensor& indices) {
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx,
                  bool scale_grad_by_freq, bool sparse) {
   CHECK(weight.dim() == 2, RuntimeError, "'weight' must be 2-D, got {}-D", weight.dim());
-  CHECK(!sparse, NotImplementedError, "embedding: sparse gradients are not supported");
+  CHECK(!sparse || !grad_enabled() || !weight.requires_grad(), NotImplementedError,
+        "embedding: sparse gradients are not supported");
   check_indices(indices);
   common_device("embedding", {weight, indices});
   const Lookup lookup{contiguous(detach(indices)), weight.sizes()[0], padding_idx,

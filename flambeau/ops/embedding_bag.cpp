@@ -85,6 +85,18 @@ int64_t wrapped_padding(std::optional<int64_t> padding_idx, int64_t rows) {
   return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
 
+void check_factors(const Tensor& factors, const Tensor& weight, const Tensor& indices,
+                   BagMode mode) {
+  if (!factors.defined()) return;
+  CHECK(mode == BagMode::sum && factors.sizes() == indices.sizes() &&
+            factors.dtype() == weight.dtype(),
+        RuntimeError,
+        "embedding_bag: per_sample_weights take mode sum, the shape of the indices, {}, and the "
+        "dtype of the weights, {}; got mode {}, shape {} and dtype {}",
+        indices.sizes(), weight.dtype(), static_cast<int64_t>(mode), factors.sizes(),
+        factors.dtype());
+}
+
 using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
@@ -95,7 +107,8 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
         "embedding_bag: expected a matrix of weights and a vector of indices, got shapes {} and {}",
         weight.sizes(), indices.sizes());
   CHECK(mode >= 0 && mode <= 2, ValueError, "embedding_bag: unknown mode {}", mode);
-  CHECK(!sparse, NotImplementedError, "embedding_bag: sparse gradients are not supported");
+  CHECK(!sparse || !grad_enabled() || !weight.requires_grad(), NotImplementedError,
+        "embedding_bag: sparse gradients are not supported");
   check_dtype("indices", 1, indices);
   check_dtype("offsets", 1, offsets);
   check_offsets(offsets, indices, include_last_offset);
@@ -103,12 +116,7 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
   const int64_t padding = wrapped_padding(padding_idx, rows);
   const auto how = static_cast<BagMode>(mode);
   const Tensor factors = per_sample_weights;
-  CHECK(!factors.defined() || (how == BagMode::sum && factors.sizes() == indices.sizes() &&
-                               factors.dtype() == weight.dtype()),
-        RuntimeError,
-        "embedding_bag: per_sample_weights take mode sum, the shape of the indices, {}, and the "
-        "dtype of the weights, {}; got mode {}, shape {} and dtype {}",
-        indices.sizes(), weight.dtype(), mode, factors.sizes(), factors.dtype());
+  check_factors(factors, weight, indices, how);
   Bagging b{contiguous(to(detach(indices), DType::int64)),
             {},
             {},

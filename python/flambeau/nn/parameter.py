@@ -155,6 +155,15 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        own: Any = self
+        make: Any = type(self)
+        copied = make(own.requires_grad, own.data.device, own.data.dtype)
+        memo[id(self)] = copied
+        return copied
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         own: Any = self
         return type(self), (own.requires_grad,)
@@ -185,13 +194,6 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     ) -> UninitializedParameter:
         data = flambeau.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) in memo:
-            return memo[id(self)]
-        copied = type(self)(self.requires_grad, self.data.device, self.data.dtype)
-        memo[id(self)] = copied
-        return copied
 
 
 class _MaterializedBuffer(Tensor):

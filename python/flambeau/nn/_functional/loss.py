@@ -330,7 +330,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    batch = input.reshape(-1, input.size(-1))
+    batch = input.reshape(-1, input.size(-1) if input.dim() else 1)
     index = target.reshape(-1, 1)
     loss = (margin - batch.gather(1, index) + batch).clamp_min(0)
     loss = loss if p == 1 else loss * loss

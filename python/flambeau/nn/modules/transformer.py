@@ -10,7 +10,7 @@ import flambeau
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn._functional.attention import _canonical_mask, _none_or_dtype
-from flambeau.nn.modules.attention import MultiheadAttention
+from flambeau.nn.modules.activation import MultiheadAttention
 from flambeau.nn.modules.container import ModuleList
 from flambeau.nn.modules.dropout import Dropout
 from flambeau.nn.modules.linear import Linear
