@@ -406,6 +406,7 @@ from flambeau._statistics import histogramdd as histogramdd
 from flambeau._C import hsplit as hsplit
 from flambeau.sparse import mm as hspmm
 from flambeau._C import hstack as hstack
+from flambeau import hub as hub
 from flambeau._C import huber_loss as huber_loss
 from flambeau._C import hypot as hypot
 from flambeau._C import hypot_ as hypot_
@@ -609,6 +610,7 @@ from flambeau._C import mm as mm
 from flambeau._C import mode as mode
 from flambeau._C import moveaxis as moveaxis
 from flambeau._C import movedim as movedim
+from flambeau import mps as mps
 from flambeau._C import mse_loss as mse_loss
 from flambeau._C import msort as msort
 from flambeau._C import mul as mul
@@ -737,6 +739,7 @@ from flambeau._C import rrelu_ as rrelu_
 from flambeau._C import rsqrt as rsqrt
 from flambeau._C import rsqrt_ as rsqrt_
 from flambeau._C import rsub as rsub
+from flambeau import safetensors as safetensors
 from flambeau.serialization import save as save
 from flambeau._C import scalar_tensor as scalar_tensor
 from flambeau._C import scaled_dot_product_attention as scaled_dot_product_attention
@@ -946,6 +949,7 @@ from flambeau._C import vstack as vstack
 from flambeau._C import where as where
 from flambeau._C import xlogy as xlogy
 from flambeau._C import xlogy_ as xlogy_
+from flambeau import xpu as xpu
 from flambeau._C import zero_ as zero_
 from flambeau._C import zeros as zeros
 from flambeau._C import zeros_like as zeros_like

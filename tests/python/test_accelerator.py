@@ -19,3 +19,9 @@ def test_files_find_attention_where_pytorch_keeps_it():
     kind = torch.nn.MultiheadAttention
     assert kind.__module__ == "flambeau.nn.modules.activation"
     assert torch.nn.modules.activation.MultiheadAttention is kind
+
+
+def test_devices_without_kernels_are_not_there():
+    assert not torch.xpu.is_available() and torch.xpu.device_count() == 0
+    assert not torch.mps.is_available() and torch.mps.device_count() == 0
+    assert torch.utils.model_zoo.load_url is torch.hub.load_state_dict_from_url
