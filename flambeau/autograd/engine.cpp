@@ -174,7 +174,7 @@ class Pass {
   static void apply_hook(const TensorHook& hook, Tensor& grad) {
     if (!grad.defined()) return;
     Tensor changed = hook(grad);
-    if (changed.defined()) grad = std::move(changed);
+    if (changed.defined()) grad = resolve(changed);
   }
 
   void run_node(Node& node) {
@@ -254,10 +254,7 @@ class Pass {
   static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
     const bool fits = dense ? grad.strides() == variable.strides() : grad.is_contiguous();
-    if (grad_enabled())
-      return dense && variable.is_contiguous() ? clone(grad, MemoryFormat::contiguous)
-                                               : clone(grad);
-    if (fits && sole_owner(grad) && !grad->view_base) return std::move(grad);
+    if (!grad_enabled() && fits && sole_owner(grad) && !grad->view_base) return std::move(grad);
     const Dims strides = dense ? variable->strides : contiguous_strides(variable.sizes());
     Tensor own = make_strided(variable.sizes(), strides, grad.dtype(), grad.device());
     copy_(own, grad);
@@ -265,8 +262,8 @@ class Pass {
   }
 
   void accumulate(Node& node, Tensor& grad) {
-    if (!grad.defined()) return;
     const Tensor variable(node.variable);
+    if (!grad.defined() || !variable->requires_grad) return;  // it may not want it any more
     AutogradMeta& meta = autograd_meta(variable);
     {
       const std::lock_guard lock(
@@ -310,6 +307,8 @@ Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from, size_t 
           from ? from->name() : std::string("backward"), index, grad.sizes(), meta.sizes);
     grad = sum_to_size(grad, meta.sizes);
   }
+  if (grad->pending) [[unlikely]]
+    grad = resolve(grad);
   if (grad.dtype() != meta.dtype) {
     if (grad.is_complex() && !is_complex(meta.dtype)) grad = real(grad);
     grad = to(grad, meta.dtype);

@@ -3,17 +3,18 @@
 
 #include <utility>
 
+#include "flambeau/tensor/tensor.h"
+
 namespace flambeau {
 
 struct GradState {
   bool grad_enabled = true;
-  bool inference = false;
   bool multithreading = true;
 };
 inline thread_local constinit GradState grad_state;
 
 inline bool grad_enabled() { return grad_state.grad_enabled; }
-inline bool inference_mode() { return grad_state.inference; }
+inline bool inference_mode() { return making_inference_tensors; }
 
 class GradGuard {
  public:

@@ -57,18 +57,27 @@ std::string Node::name() const {
   if (extras_ && !extras_->name.empty()) return extras_->name;
   if (variable) return "torch::autograd::AccumulateGrad";
   std::string text;
-  bool upper = true;
+  bool upper = true;  // letters after an underscore or a digit are
   const char* c = op_;
   for (; *c && *c != '.'; ++c) {
-    if (*c == '_') {
-      upper = true;
-    } else {
-      text += upper ? static_cast<char>(std::toupper(*c)) : *c;
-      upper = false;
-    }
+    if (*c != '_') text += upper ? static_cast<char>(std::toupper(*c)) : *c;
+    upper = *c == '_' || std::isdigit(*c);
+  }
+  // Nodes that belong to no op.
+  for (const char* own : {"CopySlices", "CopyBackwards", "NotImplemented"}) {
+    if (text == own) return "torch::autograd::" + text;
   }
   // "sum.1" is the second overload of sum that has a derivative.
   return text + "Backward" + (*c == '.' ? c + 1 : "0");
+}
+
+std::string Node::op_name() const {
+  std::string text = name();
+  constexpr std::string_view tail = "Backward";
+  const size_t at = text.rfind(tail);
+  if (at == std::string::npos) return text;
+  const std::string number = text.substr(at + tail.size());
+  return text.substr(0, at) + (number == "0" ? "" : number);
 }
 
 uint32_t Node::add_input(const Tensor& output) {
@@ -101,7 +110,7 @@ void Node::apply(Grads& in, Grads& out) {
 }
 
 void Node::release() {
-  if (variable) return;
+  if (variable || !saves_) return;
   released_ = true;  // before the rules go: a custom function asks why it is dropped
   rules_.clear();
   if (whole_rule_) whole_rule_.reset();

@@ -71,7 +71,8 @@ class Node final : public RefCounted {
   ~Node();
   static void destroy(Node* node);
 
-  [[nodiscard]] std::string name() const;  // "AddBackward0"
+  [[nodiscard]] std::string name() const;     // "AddBackward0"
+  [[nodiscard]] std::string op_name() const;  // "Add", as messages about tensors call it
   [[nodiscard]] const char* op() const { return op_; }
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
 
@@ -82,9 +83,10 @@ class Node final : public RefCounted {
   void set_whole_rule(WholeRule rule) { whole_rule_ = std::move(rule); }
   // Runs the rules. `out` has one entry per edge.
   void apply(Grads& in, Grads& out);
-  // Drops what was saved; applying again is an error.
+  // Drops what was saved, if anything was: then applying again is an error.
   void release();
   [[nodiscard]] bool released() const { return released_; }
+  void has_saved() { saves_ = true; }  // set by whatever is saved on behalf of the node
 
   NodeExtras& extras();
   [[nodiscard]] NodeExtras* maybe_extras() const { return extras_.get(); }
@@ -104,6 +106,7 @@ class Node final : public RefCounted {
   const char* op_;
   uint64_t sequence_;
   bool released_ = false;
+  bool saves_ = false;
   struct Indexed {
     uint32_t index;
     Rule rule;

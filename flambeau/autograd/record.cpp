@@ -46,6 +46,14 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
   }
 }
 
+Saved Record::save(const Tensor& input) const {
+  Saved saved(input, false, node_.get());
+  if (in_place_ && input.defined() && input->version && input->version == outs_[0]->version) {
+    saved.expect_earlier_version();
+  }
+  return saved;
+}
+
 Saved Record::save_output(const Tensor& output) const { return Saved(output, true, node_.get()); }
 
 void Record::finish() {

@@ -53,7 +53,9 @@ class Record {
     node_->set_whole_rule(WholeRule(std::forward<F>(rule)));
   }
 
-  [[nodiscard]] Saved save(const Tensor& input) const { return Saved(input, false, node_.get()); }
+  // An input as it was before the op: one that lies in memory which an in-place op has written to
+  // is stale at once, and its use in backward raises. An op that can needs a copy made before.
+  [[nodiscard]] Saved save(const Tensor& input) const;
   [[nodiscard]] Saved save_output(const Tensor& output) const;
   [[nodiscard]] const NodePtr& node() const { return node_; }
 

@@ -1,5 +1,7 @@
 #include "flambeau/autograd/saved.h"
 
+#include <utility>
+
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/check.h"
@@ -19,9 +21,10 @@ struct Saved::Packed {
 Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_output) {
   if (!tensor.defined()) return;
   CHECK(
-      !(tensor->inference && grad_state.grad_enabled && !grad_state.inference), RuntimeError,
+      !(tensor->inference && grad_enabled() && !inference_mode()), RuntimeError,
       "Inference tensors cannot be saved for backward. To work around you can make a clone to get "
       "a normal tensor and use it in autograd.");
+  if (node) node->has_saved();
   version_ = tensor.version();
   if (is_output) {
     for (uint32_t i = 0; i < node->inputs.size(); ++i) {
@@ -34,8 +37,13 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
     packed_->unpack = saved_hooks->unpack;
     packed_->requires_grad = !is_output && tensor.requires_grad();
     if (packed_->requires_grad) packed_->history = gradient_edge(tensor);
-    // Inputs go to the hook as they are: it may treat parameters differently.
-    packed_->value = saved_hooks->pack(is_output ? detach_alias(tensor) : tensor);
+    // What the hook itself saves is not packed again. Inputs go to it as they are: it may treat
+    // parameters differently.
+    struct Restore {
+      const SavedHooks* hooks = std::exchange(saved_hooks, nullptr);
+      ~Restore() { saved_hooks = hooks; }
+    } restore;
+    packed_->value = restore.hooks->pack(is_output ? detach_alias(tensor) : tensor);
     return;
   }
   // An output is kept without its history (which leads back here), but with its version counter.
@@ -68,7 +76,7 @@ Tensor Saved::operator()() const {
         tensor_.device().is_cuda() ? "cuda." : "", dtype_legacy_name(tensor_.dtype()),
         tensor_.sizes(),
         source ? format(", which is output {} of {},", is_output_ ? output_ : meta->output,
-                        source->name())
+                        source->op_name())
                : std::string(","),
         now, version_, running_node ? running_node->name() : std::string("an op"),
         writer ? writer : "an in-place operation");

@@ -24,6 +24,8 @@ class Saved {
   Saved(const Tensor& tensor, bool is_output, Node* node);
 
   [[nodiscard]] Tensor operator()() const;
+  // The value before the write that has just been counted is the one that was meant.
+  void expect_earlier_version() { --version_; }
   [[nodiscard]] bool defined() const { return tensor_.defined() || packed_; }
 
  private:

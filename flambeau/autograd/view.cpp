@@ -15,6 +15,15 @@
 namespace flambeau {
 namespace {
 
+constexpr const char* leaf_is_written =
+    "{}: a leaf Variable that requires grad is being used in an in-place operation.";
+
+std::string source_of(const Tensor& view) {
+  const AutogradMeta* meta = maybe_meta(view);
+  if (!meta || !meta->grad_fn) return "This view";
+  return format("Output {} of {}", meta->output, meta->grad_fn->op_name());
+}
+
 // Why a view of this origin cannot take part in a recorded write.
 void check_origin(const Tensor& view, const char* what) {
   switch (view->view_origin) {
@@ -29,25 +38,26 @@ void check_origin(const Tensor& view, const char* what) {
           what);
     case ViewOrigin::inference:
       fail<RuntimeError>(
-          "A view was created in inference mode and {} modified inplace in normal mode.", what);
-    case ViewOrigin::multiple_outputs: {
-      const AutogradMeta* meta = maybe_meta(view);
-      const std::string origin =
-          meta && meta->grad_fn ? format("Output {} of {}", meta->output, meta->grad_fn->name())
-                                : std::string("This view");
+          "A view was created in inference mode and {} modified inplace in normal mode. Given that "
+          "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+          "by moving both the view and the inplace either both inside the inference_mode block (if "
+          "you don't want the inplace to be tracked) or both outside (if you want the inplace to "
+          "be tracked).",
+          what);
+    case ViewOrigin::multiple_outputs:
       fail<RuntimeError>(
           "{} is a view and {} modified inplace. This view is the output of a function that "
           "returns "
           "multiple views. Such functions do not allow the output views to be modified inplace. "
           "You should replace the inplace operation by an out-of-place one.",
-          origin, what);
-    }
+          source_of(view), what);
     case ViewOrigin::custom_function:
       fail<RuntimeError>(
-          "A view created inside a custom Function (or because an input was returned as-is) {} "
-          "modified inplace. This would override its custom backward; clone() the output of the "
-          "custom Function first.",
-          what);
+          "{} is a view and {} modified inplace. This view was created inside a custom Function "
+          "(or because an input was returned as-is); recording the write would override its custom "
+          "backward and lead to incorrect gradients. This behavior is forbidden. You can fix this "
+          "by cloning the output of the custom Function.",
+          source_of(view), what);
   }
 }
 
@@ -86,12 +96,10 @@ void mark_view(const Tensor& view, const Tensor& base, ViewOrigin origin,
     };
   }
   view->view_base = base->view_base ? base->view_base : base.ptr();
-  if (origin == ViewOrigin::normal) {
-    if (!grad_enabled()) {
-      origin = inference_mode() ? ViewOrigin::inference : ViewOrigin::no_grad;
-    } else if (base->view_base) {
-      origin = base->view_origin;  // a view of a marked view is marked too
-    }
+  if (!grad_enabled()) {
+    origin = inference_mode() ? ViewOrigin::inference : ViewOrigin::no_grad;
+  } else if (origin == ViewOrigin::normal && base->view_base) {
+    origin = base->view_origin;  // a view of a marked view is marked too
   }
   view->view_origin = origin;
   view->view_version = view.version();
@@ -104,8 +112,7 @@ NodePtr grad_fn(const Tensor& tensor) {
   const Tensor base(tensor->view_base);
   const bool has_node = meta && meta->grad_fn;
   if (!has_node && !base.requires_grad()) return nullptr;
-  if (tensor->view_version != tensor.version() && base.requires_grad() &&
-      (maybe_meta(base) && maybe_meta(base)->grad_fn)) {
+  if (tensor->view_version != tensor.version() && base.requires_grad()) {
     check_origin(tensor, "its base or another view of its base has been");
     const GradGuard grad_on(true);
     const Tensor fresh = take_view(tensor, base);
@@ -114,6 +121,7 @@ NodePtr grad_fn(const Tensor& tensor) {
     own.grad_fn = taken->grad_fn;
     own.output = taken->output;
     tensor->view_version = tensor.version();
+    if (own.retained_at) retain_grad(tensor);  // follows the tensor to its new node
     return own.grad_fn;
   }
   return has_node ? meta->grad_fn : nullptr;
@@ -136,11 +144,14 @@ void check_inplace(const char* op, const Tensor& tensor, bool records) {
             "{}: a view of a leaf Variable that requires grad is being used in an in-place "
             "operation.",
             op);
+      // A view that was made before its base had a history, and has not been read since, counts as
+      // the leaf that it was.
+      const AutogradMeta* meta = maybe_meta(tensor);
+      CHECK(!tensor.requires_grad() || (meta && meta->grad_fn), RuntimeError, leaf_is_written, op);
     }
     return;
   }
-  CHECK(!(tensor.requires_grad() && is_leaf(tensor)), RuntimeError,
-        "{}: a leaf Variable that requires grad is being used in an in-place operation.", op);
+  CHECK(!(tensor.requires_grad() && is_leaf(tensor)), RuntimeError, leaf_is_written, op);
 }
 
 void rebase_history(const Tensor& tensor, const NodePtr& node) {
@@ -152,7 +163,7 @@ void rebase_history(const Tensor& tensor, const NodePtr& node) {
   const Tensor base(tensor->view_base);
   // Into the base: the gradient passes through `node` inside the window.
   NodePtr through = make_intrusive<Node>("copy_slices");
-  through->extras().name = "CopySlices";
+  through->has_saved();  // the write itself, for one pass
   through->add_input(base);
   through->edges.push_back(gradient_edge(base));
   for (size_t i = 1; i < node->edges.size(); ++i) through->edges.push_back(node->edges[i]);

@@ -74,12 +74,6 @@ Tensor isreal(const Tensor& input) {
 }
 OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.")
 
-Tensor itself(const Tensor& input) { return input; }
-OP_VIEW(itself, "resolve_conj(input)", "input itself: conjugation is never left pending.")
-OP_VIEW(itself, "resolve_neg(input)", "input itself: negation is never left pending.")
-OP([](const Tensor&) { return false; }, "is_conj(input)", "Whether conjugation is pending: never.")
-OP([](const Tensor&) { return false; }, "is_neg(input)", "Whether negation is pending: never.")
-
 Tensor ldexp(const Tensor& input, const Tensor& other) {
   const DType common = result_type(input, other);
   const DType dtype = is_integral(common, true) ? default_dtype() : common;

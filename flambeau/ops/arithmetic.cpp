@@ -34,7 +34,7 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
   check_number_fits(op, alpha, dtype);
   const Scalar factor = subtracts ? -alpha : alpha;
   if (in_place) {
-    check_inplace(op, out);
+    check_inplace(op, out, b.requires_grad());
     check_result_cast(op, dtype, out.dtype());
   }
   Tensor result;
@@ -135,6 +135,18 @@ Tensor divide(const Operand& a, const Operand& b, std::optional<std::string_view
   return out.defined() ? div_trunc_(out, b) : div_trunc(a, b);
 }
 
+const Tensor& tensor_or_none(const Operand& operand) {
+  static const Tensor none;
+  return operand.is_tensor() ? operand.tensor() : none;
+}
+
+// The result of an op that has no derivative although it takes floating numbers.
+void no_derivative(Record& r, const char* op) {
+  r.all([op](Grads&, Grads&) {
+    fail<NotImplementedError>("derivative for aten::{} is not implemented", op);
+  });
+}
+
 Tensor div_op(const Operand& input, const Operand& other,
               std::optional<std::string_view> rounding_mode) {
   return divide(input, other, rounding_mode, {});
@@ -146,7 +158,15 @@ Tensor div_inplace(const Tensor& self, const Operand& other,
 Tensor true_divide(const Operand& input, const Operand& other) { return div(input, other); }
 Tensor true_divide_(const Tensor& self, const Operand& other) { return div_(self, other); }
 Tensor floor_divide_(const Tensor& self, const Operand& other) {
-  return divide(self, other, "floor", self);
+  check_inplace("floor_divide_", self, other.requires_grad());
+  {
+    const NoGrad off;
+    divide(self, other, "floor", self);
+  }
+  if (Record r = Record::in_place("not_implemented", self, {tensor_or_none(other)})) {
+    no_derivative(r, "floor_divide_");
+  }
+  return self;
 }
 // Remainders divide too; their rows must not meet a zero among integers.
 Tensor fmod_op(const Tensor& input, const Operand& other) {
@@ -173,10 +193,25 @@ Tensor remainder_inplace(const Tensor& self, const Operand& other) {
 }  // namespace
 Tensor remainder_checked(const Operand& input, const Operand& other) {
   check_divisor("remainder", input, other);
-  return remainder(input, other);
+  if (input.is_tensor()) return remainder(input, other);
+  Tensor out;
+  {
+    const NoGrad off;
+    out = remainder(input, other);
+  }
+  if (Record r{"not_implemented", out, {other.tensor()}}) no_derivative(r, "remainder");
+  return out;
 }
 Tensor floor_divide(const Operand& input, const Operand& other) {
-  return divide(input, other, "floor", {});
+  Tensor out;
+  {
+    const NoGrad off;
+    out = divide(input, other, "floor", {});
+  }
+  if (Record r{"not_implemented", out, {tensor_or_none(input), tensor_or_none(other)}}) {
+    no_derivative(r, "floor_divide");
+  }
+  return out;
 }
 OP(div_op, "div(input, other, *, rounding_mode=None)",
    "The quotient of input and other, rounded as asked.")
@@ -251,7 +286,6 @@ Tensor pow(const Operand& a, const Operand& b) {
   if (a.is_tensor() && !b.is_tensor() && is_differentiable(dtype)) {
     // The squares and roots that programs are full of; their derivatives are simpler too.
     if (b.scalar() == Scalar(2)) return square(to(a.tensor(), dtype));
-    if (b.scalar() == Scalar(0.5)) return sqrt(to(a.tensor(), dtype));
   }
   compute_dtype("pow", dtypes::Numeric, dtype);
   // The powers of a number are laid out row by row, whatever the exponents are.
@@ -263,7 +297,7 @@ Tensor pow(const Operand& a, const Operand& b) {
   const Operand inputs[] = {x, e};
   iter.build({"pow"}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::pow(device.type, iter);
-  if (Record r{"pow", out, {x, e}}) {
+  if (Record r{!a.is_tensor() ? "pow.2" : b.is_tensor() ? "pow.1" : "pow", out, {x, e}}) {
     r.wrt(0, [base = r.save(x), exponent = r.save(e)](const Tensor& g) {
       return pow_gradient_base(g, base(), exponent());
     });
@@ -352,7 +386,6 @@ OP(abs, "absolute(input)", "Another name of abs.")
 OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.")
 
 Tensor conj(const Tensor& input) { return input.is_complex() ? conj_physical(input) : input; }
-OP(conj, "conj(input)", "The complex conjugate of each element; input itself if it is real.")
 
 bool any_zero(const Tensor& input) {
   const NoGrad off;
@@ -372,7 +405,9 @@ Tensor round_op(const Tensor& input, int64_t decimals) {
   const Operand inputs[] = {input};
   iter.build({"round"}, &out, &dtype, 1, inputs, 1, dtype);
   kernels::round(iter.device.type, iter, decimals);
-  if (Record r{"round", out, {input}}) r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
+  if (Record r{decimals ? "round.1" : "round", out, {input}}) {
+    r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
+  }
   return out;
 }
 

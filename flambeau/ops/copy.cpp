@@ -1,6 +1,7 @@
 // Copies: between layouts, dtypes and devices, and what is made of them.
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/indexing.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/accelerator.h"
@@ -25,6 +26,8 @@ void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false
   CHECK(!from.device().is_meta() || to.device().is_meta(), NotImplementedError,
         "Cannot copy out of meta tensor; no data!");
   if (to.numel() == 0 || to.device().is_meta()) return;
+  if (to->pending || from->pending) [[unlikely]]
+    return copy_marked(to, from);
   if (to.device() == from.device()) {
     if (!(from.sizes() == to.sizes())) {
       const NoGrad off;
@@ -67,13 +70,15 @@ void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false
 }  // namespace
 
 Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
-  if (self.is_same(source)) return self;
+  check_inplace("copy_", self, source.requires_grad());
   CHECK(can_broadcast_to(source.sizes(), self.sizes()), RuntimeError,
         "copy_: output with shape {} doesn't match the broadcast shape {}", self.sizes(),
         broadcast_shapes(self.sizes(), source.sizes()));
-  check_inplace("copy_", self);
-  check_no_internal_overlap("copy_", self);
-  copy_values(self, source, non_blocking);
+  if (!self.is_same(source)) {
+    check_no_internal_overlap("copy_", self);
+    check_no_partial_overlap("copy_", self, source);
+    copy_values(self, source, non_blocking);
+  }
   self.bump_version("copy_");
   if (Record r = Record::in_place("copy_backwards", self, {source})) {
     r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
@@ -209,12 +214,28 @@ OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.")
 OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)",
           "self on a CUDA device.")
 
+namespace {
+
+Tensor fill_with(const Tensor& self, const Tensor& value) {
+  check_inplace("fill_", self, value.requires_grad());
+  check_no_internal_overlap("fill_", self);
+  copy_values(self, apart_from(self, value));
+  self.bump_version("fill_");
+  if (Record r = Record::in_place("fill.3", self, {value})) {
+    r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
+    r.wrt(1, [device = value.device()](const Tensor& g) { return to(sum(g), device); });
+  }
+  return self;
+}
+
+}  // namespace
+
 Tensor fill_(const Tensor& self, const Operand& value) {
   if (value.is_tensor()) {
     CHECK(value.tensor().dim() == 0, RuntimeError,
           "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
           value.tensor().dim());
-    return copy_(self, value.tensor());
+    return fill_with(self, value.tensor());
   }
   check_inplace("fill_", self);
   check_number_fits("fill_", value.scalar(), self.dtype());
@@ -224,7 +245,7 @@ Tensor fill_(const Tensor& self, const Operand& value) {
   iter.build({"fill_", false, false}, &out, &dtype, 1, &value, 1, dtype);
   kernels::copy(iter.device.type, iter);
   self.bump_version("fill_");
-  if (Record r = Record::in_place("fill", self, {})) {
+  if (Record r = Record::in_place("fill.2", self, {})) {
     r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
   }
   return self;
@@ -238,6 +259,8 @@ Scalar item(const Tensor& input) {
   CHECK(input.numel() == 1, RuntimeError, "a Tensor with {} elements cannot be converted to Scalar",
         input.numel());
   CHECK(!input.device().is_meta(), RuntimeError, "Tensor.item() cannot be called on meta tensors");
+  if (input->pending) [[unlikely]]
+    return item(resolve(input));
   alignas(16) char buffer[16];
   const void* at = input.raw();
   if (!input.device().is_cpu()) {

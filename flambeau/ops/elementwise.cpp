@@ -68,6 +68,15 @@ Tensor target(const char* op, const Tensor& out, DType result) {
   return {};
 }
 
+// Where a result is computed apart from the tensor it is for, or from copies of the operands, the
+// iterator sees no overlap: it is looked for here.
+void check_overlaps(const char* op, const Tensor& out, std::initializer_list<Operand> operands) {
+  check_no_internal_overlap(op, out);
+  for (const Operand& operand : operands) {
+    if (operand.is_tensor()) check_no_partial_overlap(op, out, operand.tensor());
+  }
+}
+
 // Hands a result over to the tensor it is for; `result` then is that tensor.
 void deliver(const char* op, Tensor& result, const Tensor& out, bool in_place) {
   if (result.is_same(out)) {
@@ -150,6 +159,7 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   if (n_params > 0) set_params(row, dtype, params, n_params, held);
   const Tensor x = input.dtype() == dtype ? input : to(input, dtype);
   Tensor result = target(row.name, out, result_dtype);
+  if (out.defined() && !result.defined()) check_overlaps(row.name, out, {input});
   TensorIter iter;
   const Operand inputs[] = {x};
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 1, dtype);
@@ -180,18 +190,16 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
 namespace {
 
 // What a gradient keeps of one operand (`letter`, Keep::a or b); undefined if none needs it. A
-// number becomes a zero-dim tensor; what lies in memory that is about to be overwritten is copied
-// first.
+// number becomes a zero-dim tensor; what is about to be overwritten is copied first.
 Tensor operand_to_keep(const BinaryRow& row, uint8_t letter, const Operand& operand,
-                       const Operand& a, const Operand& b, const Tensor& overwritten, DType dtype,
+                       const Operand& a, const Operand& b, bool overwritten, DType dtype,
                        Device device) {
   const bool needed =
       (a.requires_grad() && row.keeps_a & letter) || (b.requires_grad() && row.keeps_b & letter);
   if (!needed) return {};
   if (!operand.is_tensor()) return cast_operand(operand, dtype, device);
   const Tensor& tensor = operand.tensor();
-  const bool in_danger = overwritten.defined() && tensor.storage() == overwritten.storage();
-  return in_danger ? clone(tensor) : tensor;
+  return overwritten ? clone(tensor) : tensor;
 }
 
 struct BinaryRule {
@@ -202,11 +210,16 @@ struct BinaryRule {
 
 void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tensor& b,
                    const Tensor& y) {
+  const uint8_t wanted = (r.wants(0) ? row.keeps_a : 0) | (r.wants(1) ? row.keeps_b : 0);
+  Saved kept_a, kept_b, kept_y;  // each is saved once, whoever needs it
+  if (wanted & Keep::a) kept_a = r.save(a);
+  if (wanted & Keep::b) kept_b = r.save(b);
+  if (wanted & Keep::y) kept_y = r.save_output(y);
   const auto rule = [&](uint32_t input, uint8_t keeps, BinaryRow::Gradient gradient) {
     BinaryRule made{{}, {}, {}, gradient};
-    if (keeps & Keep::a) made.a = r.save(a);
-    if (keeps & Keep::b) made.b = r.save(b);
-    if (keeps & Keep::y) made.y = r.save_output(y);
+    if (keeps & Keep::a) made.a = kept_a;
+    if (keeps & Keep::b) made.b = kept_b;
+    if (keeps & Keep::y) made.y = kept_y;
     r.wrt(input, std::move(made));
   };
   if (r.wants(0)) rule(0, row.keeps_a, row.gradient_a);
@@ -220,7 +233,8 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
   }
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
-  if (in_place) check_inplace(row.name, out, b.requires_grad());
+  // An op without a derivative leaves the history of what it overwrites alone.
+  if (in_place && row.gradient_a) check_inplace(row.name, out, b.requires_grad());
   if (row.dtypes.marked(DTypeSet::no_bool_operand)) check_no_bool_operand(a, b);
   const Device device = common_device(row.name, {a, b});
   const DType common = result_type(a, b);
@@ -241,13 +255,18 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   };
   const Operand inputs[] = {ready(a, cast_a), ready(b, cast_b)};
   Tensor result = target(row.name, out, result_dtype);
+  if (out.defined() && (!result.defined() || cast_a.defined() || cast_b.defined())) {
+    check_overlaps(row.name, out, {a, b});
+  }
   TensorIter iter;
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 2, dtype);
-  const bool records = row.gradient_a && grad_enabled() && (a.requires_grad() || b.requires_grad());
+  const bool records = row.gradient_a && grad_enabled() &&
+                       (a.requires_grad() || b.requires_grad()) &&
+                       (in_place || is_differentiable(result_dtype));
   Tensor kept_a, kept_b;
   if (records) {
-    kept_a = operand_to_keep(row, Keep::a, a, a, b, in_place ? out : Tensor(), dtype, device);
-    kept_b = operand_to_keep(row, Keep::b, b, a, b, in_place ? out : Tensor(), dtype, device);
+    kept_a = operand_to_keep(row, Keep::a, a, a, b, in_place, dtype, device);
+    kept_b = operand_to_keep(row, Keep::b, b, a, b, false, dtype, device);
   }
   (*row.slot)(iter.device.type, iter, nullptr);
   if (out.defined()) deliver(row.name, result, out, in_place);

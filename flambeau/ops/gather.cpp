@@ -115,10 +115,12 @@ void check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
 
 void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                      const Operand& src, WriteMode mode) {
+  check_inplace(op, self, src.requires_grad());
   const Tensor places = checked_index(op, index, self.device());
   check_scatter(op, self, dim, index, src);
-  check_inplace(op, self);
   check_no_internal_overlap(op, self);
+  check_no_overlap(op, self, index);
+  if (src.is_tensor()) check_no_overlap(op, self, src.tensor());
   if (index.numel() > 0) {
     const NoGrad off;
     Tensor window = over_index(self, index, dim), values;

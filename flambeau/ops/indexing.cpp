@@ -21,12 +21,17 @@ Tensor apart_from(const Tensor& target, const Tensor& values) {
 }
 
 void check_no_overlap(const char* op, const Tensor& target, const Tensor& values) {
-  if (!values.is_same(target)) return check_no_partial_overlap(op, target, values);
-  CHECK(values.numel() == 0, RuntimeError,
-        "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
-        "refer to a single memory location. Please clone() the tensor before performing the "
-        "operation.",
-        op);
+  const bool same_window = values.storage() == target.storage() &&
+                           values.offset() == target.offset() && values.numel() > 0 &&
+                           values.sizes() == target.sizes() &&
+                           values.strides() == target.strides() &&
+                           is_non_overlapping_and_dense(values.sizes(), values.strides());
+  if (!values.is_same(target) && !same_window) return check_no_partial_overlap(op, target, values);
+  fail<RuntimeError>(
+      "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
+      "refer to a single memory location. Please clone() the tensor before performing the "
+      "operation.",
+      op);
 }
 
 Tensor checked_index(const char* op, const Tensor& index, Device device) {
@@ -81,7 +86,9 @@ class Indexing {
     }
   }
 
-  Places finish(const IndexedDim& rules) {
+  // `check` looks at the shape of the result before any index is read.
+  template <class Check>
+  Places finish(const IndexedDim& rules, const Check& check) {
     while (dim_ < self_.dim()) add({});
     broadcast();
     const auto indexed = [](const Axis& axis) { return axis.index.defined(); };
@@ -109,6 +116,7 @@ class Indexing {
     CHECK(static_cast<int64_t>(places.shape.size()) <= max_dims, RuntimeError,
           "index: a tensor can have at most {} dimensions", max_dims);
     checked_numel(places.shape);
+    check(places.shape);
     places.window = make_alias(self_, places.shape, window_strides, self_.offset());
     places.offsets = make_alias(offsets(rules), places.shape, offset_strides, 0);
     return places;
@@ -208,11 +216,15 @@ class Indexing {
 
 constexpr IndexedDim python_rules{.from_end = true};
 
-Places places_of(const Tensor& self, const std::vector<Tensor>& indices) {
+constexpr auto any_shape = [](IntSpan) {};
+
+template <class Check = decltype(any_shape)>
+Places places_of(const Tensor& self, const std::vector<Tensor>& indices,
+                 const Check& check = any_shape) {
   const NoGrad off;
   Indexing indexing(self);
   for (const Tensor& index : indices) indexing.add(index);
-  return indexing.finish(python_rules);
+  return indexing.finish(python_rules, check);
 }
 
 // One index along one dimension of a tensor that has at least one.
@@ -221,7 +233,7 @@ Places places_along(const Tensor& self, int64_t dim, const Tensor& index, const 
   Indexing indexing(self);
   for (int64_t d = 0; d < dim; ++d) indexing.add({});
   indexing.add(index);
-  return indexing.finish(rules);
+  return indexing.finish(rules, any_shape);
 }
 
 // Into `out` where it is given, else into a new tensor in the order of dimensions of the source.
@@ -301,30 +313,30 @@ Tensor sole_mask(const Tensor& self, const std::vector<Tensor>& indices) {
   }
   Dims shape = mask->sizes;
   shape.resize(self.dim() - before, 1);
-  return reshape(mask.dtype() == DType::bool_ ? mask : to(mask, DType::bool_), shape);
+  return reshape(mask, shape);
 }
 
 }  // namespace
 
 Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,
                   bool accumulate) {
-  if (values.numel() == 1 && values.dim() <= 1 && !accumulate) {
+  if (values.numel() == 1 && !accumulate) {
     if (const Tensor mask = sole_mask(self, indices); mask.defined()) {
       return masked_fill_(self, mask, values.dim() == 0 ? values : reshape(values, IntSpan()));
     }
   }
-  CHECK(values.dtype() == self.dtype(), RuntimeError,
-        "Index put requires the source and destination dtypes match, got {} for the destination "
-        "and {} for the source.",
-        dtype_legacy_name(self.dtype()), dtype_legacy_name(values.dtype()));
-  check_inplace("index_put_", self);
-  check_no_internal_overlap("index_put_", self);
+  check_inplace("index_put_", self, values.requires_grad());
   check_no_overlap("index_put_", self, values);
-  const Places places = places_of(self, indices);
-  CHECK(
-      can_broadcast_to(values.sizes(), places.shape), RuntimeError,
-      "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
-      values.sizes(), places.shape);
+  const Places places = places_of(self, indices, [&](IntSpan shape) {
+    CHECK(can_broadcast_to(values.sizes(), shape), RuntimeError,
+          "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of "
+          "shape {}",
+          values.sizes(), shape);
+    CHECK(values.dtype() == self.dtype(), RuntimeError,
+          "Index put requires the source and destination dtypes match, got {} for the destination "
+          "and {} for the source.",
+          dtype_legacy_name(self.dtype()), dtype_legacy_name(values.dtype()));
+  });
   Tensor source = apart_from(self, values);
   if (source.device() != self.device()) {
     CHECK(source.dim() == 0 && source.device().is_cpu(), RuntimeError,
@@ -434,9 +446,9 @@ OP(index_select, "index_select(input, dim, index)",
 
 Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Scalar& alpha) {
+  check_inplace("index_add_", self, source.requires_grad());
   dim = wrap_dim(dim, self.dim());
   const Tensor vector = index_of_slices("index_add_", self, dim, index, source);
-  check_inplace("index_add_", self);
   check_no_internal_overlap("index_add_", self);
   Tensor values = apart_from(self, source);
   {
@@ -468,17 +480,21 @@ OP_METHOD(index_add_, "index_add_(self, dim, index, source, *, alpha=1)",
 namespace {
 
 Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
+  check_inplace("index_copy_", self, source.requires_grad());
   dim = wrap_dim(dim, self.dim());
   CHECK(index.dtype() == DType::int64, RuntimeError,
         "index_copy_(): Expected a long tensor for index, but got {}",
         dtype_legacy_name(index.dtype()));
   const Tensor vector = vector_index("index_copy_", index, self);
+  CHECK(source.dim() == self.dim() || source.dim() == 0 || self.dim() == 0, IndexError,
+        "index_copy_(): When source and destination are not scalars, their dimensionality must "
+        "match. Source dimensionality ({}), destination dimensionality ({})",
+        source.dim(), self.dim());
   check_same_type("index_copy_", self, source);
   CHECK(vector.numel() == slices_of(source, dim), IndexError,
         "index_copy_(): Number of indices ({}) should be equal to source.size(dim) ({})",
         vector.numel(), slices_of(source, dim));
   if (source.dim() > 0 && self.dim() > 0) check_slices("index_copy_", self, dim, source);
-  check_inplace("index_copy_", self);
   check_no_internal_overlap("index_copy_", self);
   const Tensor target = with_dims(self);
   write("index_copy_", places_along(target, dim, vector, {}), apart_from(self, source),
@@ -506,6 +522,7 @@ OP_METHOD(index_copy_, "index_copy_(self, dim, index, source)",
 namespace {
 
 Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value) {
+  check_inplace("index_fill_", self, value.requires_grad());
   dim = wrap_dim(dim, self.dim());
   CHECK(index.dtype() == DType::int64, IndexError,
         "index_fill_(): Expected dtype int64 for index, got {}", index.dtype());
@@ -514,8 +531,6 @@ Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const O
         "dimension(s).",
         value.tensor().dim());
   const Tensor vector = vector_index("index_fill_", index, self);
-  check_inplace("index_fill_", self);
-  check_no_internal_overlap("index_fill_", self);
   const Tensor target = with_dims(self);
   CHECK(value.is_tensor() || !value.scalar().is_complex() || self.is_complex(), RuntimeError,
         "index_fill_(): Converting complex Scalar to non-complex type is not supported");
@@ -528,8 +543,8 @@ Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const O
   write("index_fill_", places_along(target, dim, vector, python_rules), filling, WriteMode::assign);
   self.bump_version("index_fill_");
   static const Tensor none;
-  if (Record r =
-          Record::in_place("index_fill", self, {value.is_tensor() ? value.tensor() : none})) {
+  if (Record r = Record::in_place(value.is_tensor() ? "index_fill.1" : "index_fill", self,
+                                  {value.is_tensor() ? value.tensor() : none})) {
     const Saved saved = r.save(index);
     r.wrt(0, [dim, saved](const Tensor& g) { return index_fill(g, dim, saved(), 0); });
     // Everything that reaches the filled elements, each counted once.

@@ -29,7 +29,7 @@ void fill_where(const char* op, Tensor out, const Tensor& input, const Tensor& m
           "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} "
           "dimension(s).",
           tensor.dim());
-    CHECK(!tensor.is_complex() || input.is_complex(), RuntimeError,
+    CHECK(!tensor.is_complex() || input.is_complex() || input.numel() == 0, RuntimeError,
           "{}: value cannot be converted to type {} without overflow", op, dtype);
     const NoGrad off;
     cast = apart_from(input, cast_operand(value, dtype, input.device()));
@@ -49,6 +49,17 @@ void record_fill(Record& r, const Tensor& mask) {
   r.wrt(1, [saved](const Tensor& g) { return sum(where(saved(), g, 0)); });
 }
 
+bool overlaps_itself(const Tensor& tensor) {
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor->sizes[d] > 1 && tensor->strides[d] == 0) return true;
+  }
+  return false;
+}
+
+const char* fill_name(const Operand& value) {
+  return value.is_tensor() ? "masked_fill.1" : "masked_fill";
+}
+
 const Tensor& tensor_or_none(const Operand& operand) {
   static const Tensor none;
   return operand.is_tensor() ? operand.tensor() : none;
@@ -57,10 +68,18 @@ const Tensor& tensor_or_none(const Operand& operand) {
 }  // namespace
 
 Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value) {
-  check_inplace("masked_fill_", self);
-  fill_where("masked_fill_", self, self, mask, value);
+  check_inplace("masked_fill_", self, value.requires_grad());
+  if (overlaps_itself(self)) {
+    // Each element is written once where the mask asks for it, or not at all.
+    check_mask("masked_fill_", mask);
+    const NoGrad off;
+    write_at("masked_fill_", make_alias(self), {expand(mask, self.sizes())},
+             cast_operand(value, self.dtype(), self.device()), WriteMode::assign);
+  } else {
+    fill_where("masked_fill_", self, self, mask, value);
+  }
   self.bump_version("masked_fill_");
-  if (Record r = Record::in_place("masked_fill", self, {tensor_or_none(value)}))
+  if (Record r = Record::in_place(fill_name(value), self, {tensor_or_none(value)}))
     record_fill(r, mask);
   return self;
 }
@@ -68,7 +87,7 @@ Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value
   Tensor out =
       make_tensor(broadcast_shapes(mask.sizes(), input.sizes()), input.dtype(), input.device());
   fill_where("masked_fill", out, input, mask, value);
-  if (Record r{"masked_fill", out, {input, tensor_or_none(value)}}) record_fill(r, mask);
+  if (Record r{fill_name(value), out, {input, tensor_or_none(value)}}) record_fill(r, mask);
   return out;
 }
 OP(masked_fill, "masked_fill(input, mask, value)", "A copy of input with value where mask is true.")
@@ -97,12 +116,12 @@ OP(masked_select, "masked_select(input, mask)",
 namespace {
 
 Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& source) {
+  check_inplace("masked_scatter_", self, source.requires_grad());
   check_mask("masked_scatter_", mask);
   CHECK(self.dtype() == source.dtype(), RuntimeError,
         "masked_scatter: expected self and source to have same dtypes but got {} and {}",
         dtype_legacy_name(self.dtype()), dtype_legacy_name(source.dtype()));
   common_device("masked_scatter_", {self, mask, source});
-  check_inplace("masked_scatter_", self);
   check_no_internal_overlap("masked_scatter_", self);
   if (!self.device().is_meta()) {
     const NoGrad off;

@@ -30,6 +30,20 @@ struct Classes {
   int64_t ignore_index;
 };
 
+// The same, kept for backward.
+struct SavedClasses {
+  Saved target, weight;
+  Reduction reduction;
+  int64_t ignore_index;
+
+  SavedClasses(const Record& r, const Classes& c)
+      : target(r.save(c.target)),
+        weight(r.save(c.weight)),
+        reduction(c.reduction),
+        ignore_index(c.ignore_index) {}
+  Classes operator()() const { return {target(), weight(), reduction, ignore_index}; }
+};
+
 Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_weight,
                     IntSpan sizes);
 
@@ -45,8 +59,8 @@ Tensor nll_forward(const Tensor& x, const Classes& c, Tensor& total_weight) {
                       c.ignore_index, out, total_weight);
   }
   if (Record r{"nll_loss", out, {x}}) {
-    r.wrt(0, [c, total_weight, sizes = x.sizes().dims()](const Tensor& g) {
-      return nll_backward(g, c, total_weight, sizes);
+    r.wrt(0, [c = SavedClasses(r, c), total_weight, sizes = x.sizes().dims()](const Tensor& g) {
+      return nll_backward(g, c(), total_weight, sizes);
     });
   }
   return out;
@@ -63,9 +77,9 @@ Tensor nll_backward(const Tensor& grad, const Classes& c, const Tensor& total_we
     }
   }
   if (Record r{"nll_loss_backward", out, {grad}}) {
-    r.wrt(0, [c](const Tensor& gg) {
+    r.wrt(0, [c = SavedClasses(r, c)](const Tensor& gg) {
       Tensor weight_sum;
-      return nll_forward(gg, c, weight_sum);
+      return nll_forward(gg, c(), weight_sum);
     });
   }
   return out;

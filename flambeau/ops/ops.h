@@ -71,7 +71,11 @@ Tensor where(const Tensor& condition, const Operand& input, const Operand& other
 Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
              const std::optional<Scalar>& max);
 Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value);
-Tensor conj(const Tensor& input);
+Tensor conj(const Tensor& input);  // computed; see views_pending.cpp for the views
+Tensor conj_view(const Tensor& input);
+Tensor neg_view(const Tensor& input);
+Tensor resolve(const Tensor& input);  // nothing is pending any more
+void copy_marked(const Tensor& to, const Tensor& from);
 Tensor real(const Tensor& input);
 Tensor imag(const Tensor& input);
 

@@ -172,7 +172,9 @@ Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
       const Tensor most = reduce_with(kernels::amax, sizes, dims, true, sizes.dtype());
       const Tensor shift = masked_fill(most, isinf(most), 0.0);
       const Tensor total = log(reduce_with(kernels::sum, exp(x - shift), dims, true, x.dtype()));
-      out = view(total + shift, reduced_shape(x.sizes(), dims, keepdim));
+      out = total + shift;
+      const Dims shape = reduced_shape(x.sizes(), dims, keepdim);
+      set_geometry(*out.impl(), shape, contiguous_strides(shape));
     }
   }
   if (Record r{"logsumexp", out, {x}}) {

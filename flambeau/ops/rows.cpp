@@ -159,8 +159,14 @@ Tensor share_of_extreme(const Tensor& g, const Tensor& mine, const Tensor& other
     return row;                                                        \
   }                                                                    \
   BINARY_FUNCTIONS(name)
-#define COMPARE(name, dtypes, value, doc)    \
-  PLAIN_ROW(name, dtypes, OutDType::boolean) \
+// In place a comparison cuts the history of what it overwrites.
+#define COMPARE(name, dtypes, value, doc)                                                         \
+  static const BinaryRow& name##_row() {                                                          \
+    BINARY_ROW(name, dtypes, OutDType::boolean, nothing, BINARY_GRADIENT(zeros_like(g)), nothing, \
+               BINARY_GRADIENT(zeros_like(g)));                                                   \
+    return row;                                                                                   \
+  }                                                                                               \
+  BINARY_FUNCTIONS(name)                                                                          \
   BINARY_OPS(name, doc)
 #define LOGIC(name, dtypes, value, doc)      \
   PLAIN_ROW(name, dtypes, OutDType::boolean) \

@@ -23,8 +23,9 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   iter.build({"where"}, &out, &dtype, 1, inputs, 3, dtype);
   kernels::where(device.type, iter);
   if (Record r{"where", out, {x, y}}) {
-    r.wrt(0, [mask](const Tensor& g) { return where(mask, g, 0.0); });
-    r.wrt(1, [mask](const Tensor& g) { return where(mask, 0.0, g); });
+    const Saved kept = r.save(mask);
+    r.wrt(0, [kept](const Tensor& g) { return where(kept(), g, 0.0); });
+    r.wrt(1, [kept](const Tensor& g) { return where(kept(), 0.0, g); });
   }
   return out;
 }
@@ -121,7 +122,7 @@ struct ClampBounds {
   }
 };
 
-Tensor clamp_between(const Tensor& input, const Operand* low, const Operand* high) {
+Tensor clamp_between(const char* op, const Tensor& input, const Operand* low, const Operand* high) {
   CHECK(low || high, RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be None");
   ResultType type;
   type.add(input);
@@ -142,25 +143,30 @@ Tensor clamp_between(const Tensor& input, const Operand* low, const Operand* hig
   const Operand inputs[] = {x, lower, upper};
   iter.build({"clamp"}, &out, &dtype, 1, inputs, 3, dtype);
   kernels::clamp(device.type, iter);
-  if (Record r{"clamp", out, {x, lower, upper}}) {
-    const ClampBounds bounds{lower, upper, low != nullptr, high != nullptr,
-                             !(low && low->is_tensor()) && !(high && high->is_tensor())};
-    r.wrt(0, [x = r.save(x), bounds](const Tensor& g) { return bounds.share_of_input(g, x()); });
-    r.wrt(1, [x = r.save(x), bounds](const Tensor& g) { return bounds.share_of_lower(g, x()); });
-    r.wrt(2, [x = r.save(x), bounds](const Tensor& g) { return bounds.share_of_upper(g, x()); });
+  if (Record r{op, out, {x, lower, upper}}) {
+    const auto bounds = [low_end = r.save(lower), high_end = r.save(upper),
+                         has_low = low != nullptr, has_high = high != nullptr,
+                         are_numbers = !(low && low->is_tensor()) && !(high && high->is_tensor())] {
+      return ClampBounds{low_end(), high_end(), has_low, has_high, are_numbers};
+    };
+    const Saved at = r.save(x);
+    r.wrt(0, [at, bounds](const Tensor& g) { return bounds().share_of_input(g, at()); });
+    r.wrt(1, [at, bounds](const Tensor& g) { return bounds().share_of_lower(g, at()); });
+    r.wrt(2, [at, bounds](const Tensor& g) { return bounds().share_of_upper(g, at()); });
   }
   return out;
 }
 
 Tensor clamp_tensors(const Tensor& input, const Tensor& min, const Tensor& max) {
   const Operand low(min), high(max);
-  return clamp_between(input, min.defined() ? &low : nullptr, max.defined() ? &high : nullptr);
+  return clamp_between("clamp", input, min.defined() ? &low : nullptr,
+                       max.defined() ? &high : nullptr);
 }
 Tensor clamp_min(const Tensor& input, const Operand& min) {
-  return clamp_between(input, &min, nullptr);
+  return clamp_between(min.is_tensor() ? "clamp_min.1" : "clamp_min", input, &min, nullptr);
 }
 Tensor clamp_max(const Tensor& input, const Operand& max) {
-  return clamp_between(input, nullptr, &max);
+  return clamp_between(max.is_tensor() ? "clamp_max.1" : "clamp_max", input, nullptr, &max);
 }
 
 }  // namespace
@@ -171,7 +177,7 @@ Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
   CHECK(input.is_complex() || !complex_bound, RuntimeError,
         "clamp: value cannot be converted to type double without overflow: a bound is complex");
   const Operand low(min.value_or(0)), high(max.value_or(0));
-  return clamp_between(input, min ? &low : nullptr, max ? &high : nullptr);
+  return clamp_between("clamp.1", input, min ? &low : nullptr, max ? &high : nullptr);
 }
 OP_INPLACE(clamp, "clamp(input, min=None, max=None)",
            "Each element moved into the range from min to max.")
@@ -251,9 +257,13 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   const Operand inputs[] = {input, end, w};
   iter.build({"lerp"}, &out, &dtype, 1, inputs, 3, dtype);
   kernels::lerp(device.type, iter);
-  if (Record r{"lerp", out, {input, end, w}}) {
-    r.wrt(0, [w](const Tensor& g) { return mul_conj(g, 1 - w); });
-    r.wrt(1, [w](const Tensor& g) { return mul_conj(g, w); });
+  if (Record r{weight.is_tensor() ? "lerp.1" : "lerp", out, {input, end, w}}) {
+    // A number needs no saving, and leaves nothing that a second pass would miss.
+    const Saved saved = weight.is_tensor() ? r.save(w) : Saved();
+    const Tensor number = weight.is_tensor() ? Tensor() : w;
+    const auto part = [saved, number] { return number.defined() ? number : saved(); };
+    r.wrt(0, [part](const Tensor& g) { return mul_conj(g, 1 - part()); });
+    r.wrt(1, [part](const Tensor& g) { return mul_conj(g, part()); });
     r.wrt(2,
           [a = r.save(input), b = r.save(end)](const Tensor& g) { return mul_conj(g, b() - a()); });
   }

@@ -233,7 +233,7 @@ Tensor squeeze(const Tensor& input, IntSpan dims) {
     sizes.push_back(input->sizes[d]);
     strides.push_back(input->strides[d]);
   }
-  return reshaped("squeeze", input, sizes, strides);
+  return reshaped(dims.size() == 1 ? "squeeze.1" : "squeeze.2", input, sizes, strides);
 }
 namespace {
 Tensor squeeze_all(const Tensor& input) { return squeeze(input); }

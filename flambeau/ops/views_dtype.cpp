@@ -15,6 +15,10 @@ Tensor as_dtype(const Tensor& input, DType dtype, IntSpan sizes, IntSpan strides
 Tensor view_as_real(const Tensor& input) {
   CHECK(input.is_complex(), TypeError, "view_as_real is only supported for complex tensors, got {}",
         input.dtype());
+  CHECK(!(input->pending & Pending::conj), RuntimeError,
+        "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate "
+        "tensor so you can view it as real, use self.resolve_conj(); however, be warned that the "
+        "resulting tensor will NOT alias the original.");
   Dims sizes = input->sizes, strides = input->strides;
   for (int64_t& stride : strides) stride *= 2;
   sizes.push_back(2);
@@ -66,19 +70,28 @@ OP_VIEW(view_as_complex, "view_as_complex(input)",
         "A real tensor whose last dimension holds real and imaginary parts as a complex one.")
 
 Tensor real(const Tensor& input) {
-  return input.is_complex() ? select(view_as_real(input), -1, 0) : input;
+  if (!input.is_complex()) return input;
+  const bool conjugated = input->pending & Pending::conj;
+  return select(view_as_real(conjugated ? conj_view(input) : input), -1, 0);
 }
 OP_VIEW(real, "real(input)", "The real parts; a real tensor stays as it is.")
 
 Tensor imag(const Tensor& input) {
   CHECK(input.is_complex(), TypeError,
         "imag is not implemented for tensors with non-complex dtypes. Got {}", input.dtype());
-  return select(view_as_real(input), -1, 1);
+  if (!(input->pending & Pending::conj)) return select(view_as_real(input), -1, 1);
+  return select(view_as_real(neg_view(conj_view(input))), -1, 1);
 }
 OP_VIEW(imag, "imag(input)", "The imaginary parts of a complex tensor.")
 
 // Bytes have no derivative: the result belongs to no graph.
 Tensor view(const Tensor& input, DType dtype) {
+  CHECK(!(input->pending & Pending::conj) || dtype == input.dtype(), RuntimeError,
+        "torch.Tensor.view is not supported for conjugate view tensors when converting to a "
+        "different dtype.");
+  CHECK(!(input->pending & Pending::neg) || dtype == input.dtype(), RuntimeError,
+        "torch.Tensor.view is not supported for tensors with negative bit set when converting to "
+        "a different dtype.");
   const int64_t have = static_cast<int64_t>(input.item_size()),
                 want = static_cast<int64_t>(item_size(dtype));
   if (have == want) return as_dtype(input, dtype, input.sizes(), input.strides(), input.offset());

@@ -19,9 +19,9 @@ Tensor expand(const Tensor& input, IntSpan size) {
   for (int64_t d = rank; d-- > 0;) {
     const int64_t own = d - extra;
     const int64_t have = own >= 0 ? input->sizes[own] : 1;
-    const int64_t stride = own >= 0       ? input->strides[own]
-                           : d + 1 < rank ? sizes[d + 1] * strides[d + 1]
-                                          : 1;
+    const int64_t stride = own >= 0          ? input->strides[own]
+                           : input.dim() > 0 ? sizes[d + 1] * strides[d + 1]
+                                             : 0;
     int64_t want = size[d];
     if (want == -1) {
       CHECK(
@@ -137,7 +137,6 @@ void check_matrices(const char* name, const Tensor& input) {
   CHECK(input.dim() != 1, RuntimeError,
         "tensor.{} is only supported on matrices or batches of matrices. Got 1-D tensor.", name);
 }
-Tensor conjugated(const Tensor& input) { return input.is_complex() ? conj(input) : input; }
 }  // namespace
 
 Tensor mT(const Tensor& input) {
@@ -146,17 +145,17 @@ Tensor mT(const Tensor& input) {
 }
 Tensor mH(const Tensor& input) {
   check_matrices("mH", input);
-  return conjugated(input.dim() == 0 ? input : transpose(input, -2, -1));
+  return conj(input.dim() == 0 ? input : transpose(input, -2, -1));
 }
 Tensor matrix_H(const Tensor& input) {
   CHECK(input.dim() == 2 || input.dim() == 0, RuntimeError,
         "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.{}", input.dim(),
         input.dim() > 2 ? " For batches of matrices, consider using tensor.mH" : "");
-  return conjugated(input.dim() == 0 ? input : transpose(input, 0, 1));
+  return conj(input.dim() == 0 ? input : transpose(input, 0, 1));
 }
 Tensor adjoint(const Tensor& input) {
   check_matrices("adjoint()", input);
-  return conjugated(input.dim() == 0 ? input : transpose(input, -2, -1));
+  return conj_view(input.dim() == 0 ? input : transpose(input, -2, -1));
 }
 OP_VIEW(adjoint, "adjoint(input)", "Matrices transposed and conjugated.")
 

@@ -167,6 +167,7 @@ Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t of
   impl.dtype = base.dtype();
   impl.offset = offset;
   impl.inference = base->inference;
+  impl.pending = base->pending;
   set_geometry(impl, sizes, strides);
   if (!base->inference) impl.version = base.shared_version();
   return tensor;

@@ -37,6 +37,11 @@ struct AutogradBase {
 // How a view came to be, which decides whether a write through it may be recorded.
 enum class ViewOrigin : uint8_t { normal, no_grad, multiple_outputs, custom_function, inference };
 
+// What a tensor's values still need to have done to what lies in memory, as bits.
+struct Pending {
+  static constexpr uint8_t nothing = 0, conj = 1, neg = 2;
+};
+
 struct TensorImpl : RefCounted {
   StoragePtr storage;
   int64_t offset = 0;  // in elements
@@ -48,6 +53,7 @@ struct TensorImpl : RefCounted {
   bool contiguous = true;
   bool requires_grad = false;  // a leaf that wants a gradient, or a result with history
   bool inference = false;      // made in inference mode: no version, no history
+  uint8_t pending = Pending::nothing;
   ViewOrigin view_origin = ViewOrigin::normal;
   uint32_t view_version = 0;             // of a view: the version its history describes
   IntrusivePtr<VersionCounter> version;  // made when first needed

@@ -219,9 +219,14 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
     is_number[k] = false;
     Tensor& out = outs[k];
     if (out.defined() && !(out.sizes() == common)) {
-      CHECK(config.resize_outputs, RuntimeError,
-            "{}: output with shape {} doesn't match the broadcast shape {}", config.op, out.sizes(),
-            common);
+      bool resizes = config.resize_outputs;
+      for (int j = 0; j < n_inputs; ++j) {
+        if (!inputs[j].is_tensor()) continue;
+        resizes &= !inputs[j].tensor().is_same(out);
+        if (config.check_overlap) check_no_partial_overlap(config.op, out, inputs[j].tensor());
+      }
+      CHECK(resizes, RuntimeError, "{}: output with shape {} doesn't match the broadcast shape {}",
+            config.op, out.sizes(), common);
       resize_tensor(out, common, contiguous_strides(common));
     }
     if (!out.defined()) {

@@ -115,7 +115,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     from copy import deepcopy
 
     with flambeau.no_grad(), _C.DisableTorchFunctionSubclass():
-        copied = _copy_of_memory(self, memo)
+        pending = self.is_conj() or self.is_neg()
+        copied = self.detach().clone() if pending else _copy_of_memory(self, memo)
         if type(self) is not flambeau.Tensor:
             copied = copied.as_subclass(type(self))
     copied.requires_grad_(self.requires_grad)
@@ -144,7 +145,7 @@ def _copy_of_memory(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def __reduce_ex__(self: Tensor, protocol: int) -> Any:
-    func, args = _utils._reduce_tensor(self)
+    func, args = _utils._reduce_tensor(self.resolve_conj().resolve_neg())
     if type(self) is flambeau.Tensor:
         return (func, args, dict(self.__dict__)) if self.__dict__ else (func, args)
     return (_rebuild_from_type_v2, (func, type(self), args, dict(self.__dict__)))
@@ -227,16 +228,6 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs:
 
 
 type_.__name__ = "type"
-
-
-def is_conj(self: Tensor) -> bool:
-    """Whether the values are to be conjugated on reading: never, conj() computes."""
-    return False
-
-
-def resolve_conj(self: Tensor) -> Tensor:
-    """This tensor: its values are what they are."""
-    return self
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
@@ -415,8 +406,6 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     __setstate__,
     new,
     type_,
-    is_conj,
-    resolve_conj,
     to_dense,
     to_sparse_coo,
     *map(_to_sparse, ("to_sparse", "to_sparse_csr", "sparse_mask")),
@@ -472,8 +461,6 @@ def attach(tensor_type: Any) -> None:
             overridable = method if method is __iter__ else _overridable(method)
             setattr(tensor_type, method.__name__, overridable)
     tensor_type._typed_storage = storage
-    tensor_type.is_neg = is_conj
-    tensor_type.resolve_neg = resolve_conj
     tensor_type.set_ = _accept_storages(tensor_type.set_)
     if "__array_priority__" not in own:
         tensor_type.__array_priority__ = 1000  # prefer Tensor over ndarray in mixed arithmetic

@@ -47,6 +47,7 @@ bool convert_tensors(PyObject* object, const Parameter& p, int at, Frame& frame,
           Py_TYPE(items[i])->tp_name);
     list.push_back(tensor_of(items[i]));
     frame.largest = std::max(frame.largest, list.back().numel() * n);
+    frame.pending |= list.back()->pending;
   }
   ++frame.n_tensors;
   value.tensors = &list;
@@ -142,6 +143,7 @@ bool convert_operand(PyObject* object, Operand& room, Frame& frame, Value& value
     const Tensor& tensor = tensor_of(object);
     new (&room) Operand(tensor);
     frame.largest = std::max(frame.largest, tensor.numel());
+    frame.pending |= tensor->pending;
     return true;
   }
   Scalar scalar;
@@ -163,6 +165,7 @@ bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
       if (!is_tensor(object)) return false;
       value.tensor = &tensor_of(object);
       frame.largest = std::max(frame.largest, value.tensor->numel());
+      frame.pending |= (*value.tensor)->pending;
       return true;
     case Kind::operand: return convert_operand(object, frame.rooms[at].operand, frame, value);
     case Kind::scalar:

@@ -32,6 +32,7 @@ struct Frame {
   Options options;
   const char* op = "";  // for messages
   int64_t largest = 0;  // elements of the largest tensor, to decide about the GIL
+  uint8_t pending = 0;  // what is pending on any tensor
 };
 
 // Interned keywords, set when the ops are bound.

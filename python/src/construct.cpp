@@ -279,7 +279,7 @@ PyObject* tolist(PyObject* self, PyObject*) {
     const NoGrad off;
     CHECK(!tensor_of(self).device().is_meta(), NotImplementedError,
           "tolist: Cannot copy out of meta tensor; no data!");
-    const Tensor tensor = to(tensor_of(self), Device());
+    const Tensor tensor = to(resolve(tensor_of(self)), Device());
     return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
   });
 }

@@ -29,16 +29,6 @@ Object fast(PyObject* sequence) {
   return check(PySequence_Fast(sequence, "expected a sequence of tensors"));
 }
 
-// .grad of inner tensors that were asked for by name.
-void set_inner_gradients(PyObject* inputs, const std::vector<Tensor>& grads) {
-  for (size_t i = 0; i < grads.size(); ++i) {
-    PyObject* input = PySequence_Fast_GET_ITEM(inputs, static_cast<Py_ssize_t>(i));
-    if (!is_tensor(input) || !grads[i].defined()) continue;
-    const Tensor& tensor = tensor_of(input);
-    set_grad(tensor, grad(tensor).defined() ? grad(tensor) + grads[i] : grads[i]);
-  }
-}
-
 // _engine_run_backward(tensors, grad_tensors, retain_graph, create_graph, inputs, allow_unused,
 // accumulate)
 PyObject* run(PyObject*, PyObject* args) {
@@ -74,6 +64,7 @@ PyObject* run(PyObject*, PyObject* args) {
       CHECK(!is_tensor(input) || tensor_of(input).requires_grad(), RuntimeError,
             "One of the differentiated Tensors does not require grad");
       wanted.push_back(edge_of(input, "inputs", i));
+      if (accumulate && is_tensor(input)) retain_grad(tensor_of(input));  // if it is no leaf
     }
     BackwardOptions options;
     options.keep_graph = keep;
@@ -86,10 +77,7 @@ PyObject* run(PyObject*, PyObject* args) {
       results = run_backward(roots, std::move(root_grads), wanted, options);
       roots.clear();
     }
-    if (accumulate) {
-      set_inner_gradients(inputs_list.get(), results);
-      Py_RETURN_NONE;
-    }
+    if (accumulate) Py_RETURN_NONE;
     Object tuple = check(PyTuple_New(n_inputs));
     for (Py_ssize_t i = 0; i < n_inputs; ++i)
       PyTuple_SET_ITEM(tuple.get(), i, check(wrap(std::move(results[i]))).release());
@@ -148,11 +136,10 @@ PyObject* set_grad_enabled(PyObject*, PyObject* value) {
   grad_state.grad_enabled = value == Py_True;
   Py_RETURN_NONE;
 }
-PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(grad_state.inference); }
+PyObject* is_inference(PyObject*, PyObject*) { return PyBool_FromLong(inference_mode()); }
 PyObject* set_inference(PyObject*, PyObject* value) {
-  grad_state.inference = PyObject_IsTrue(value) == 1;
-  making_inference_tensors = grad_state.inference;
-  if (grad_state.inference) grad_state.grad_enabled = false;
+  making_inference_tensors = PyObject_IsTrue(value) == 1;
+  if (making_inference_tensors) grad_state.grad_enabled = false;
   Py_RETURN_NONE;
 }
 

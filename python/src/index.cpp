@@ -190,21 +190,24 @@ Tensor value_tensor(const Tensor& target, PyObject* value) {
 }
 
 // PyTorch drops leading ones of the value so that x[0] = tensor of shape [1, 3] works.
-Tensor without_leading_ones(const Tensor& value, int64_t rank) {
-  if (value.dim() <= rank) return value;
+Tensor without_leading_ones(const Tensor& value) {
   int64_t extra = 0;
-  while (extra < value.dim() - rank && value->sizes[extra] == 1) ++extra;
+  while (extra < value.dim() && value->sizes[extra] == 1) ++extra;
   return extra ? view(value, value.sizes().from(extra)) : value;
 }
 
 void assign(const Tensor& target, const Tensor& value) {
-  const Tensor source = without_leading_ones(value, target.dim());
+  if (value.dim() == 0 && target.dim() > 0 && !target->pending) {
+    fill_(target, value);
+    return;
+  }
+  const Tensor source = value.sizes() == target.sizes() ? value : without_leading_ones(value);
   CHECK(can_broadcast_to(source.sizes(), target.sizes()), RuntimeError,
         "The expanded size of the tensor must match the existing size: shape mismatch: value "
         "tensor of shape {} cannot "
         "be broadcast to indexing result of shape {}",
         value.sizes(), target.sizes());
-  copy_(target, source);
+  copy_(target, source.sizes() == target.sizes() ? source : expand(source, target.sizes()));
 }
 
 }  // namespace
@@ -234,7 +237,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
     Applied applied = apply_key(tensor, key);
     if (applied.any_index) {
       const GilRelease release(applied.view.numel() >= gil_threshold);
-      applied.view = index(applied.view, applied.indices);
+      applied.view = index(resolve(applied.view), applied.indices);
     } else if (applied.view.is_same(tensor)) {
       applied.view = alias(tensor);  // x[...] is a new view, not x
     }
@@ -263,13 +266,19 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
         key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false} : apply_key(tensor, key);
     Scalar number;
     if (!applied.any_index && !is_tensor(value) && scalar_from(value, number)) {
+      if (applied.view->pending) [[unlikely]] {
+        assign(applied.view, value_tensor(tensor, value));
+        return 0;
+      }
       fill_(applied.view, number);
       return 0;
     }
     const Tensor source = value_tensor(tensor, value);
     const GilRelease release(applied.view.numel() >= gil_threshold);
     if (applied.any_index) {
-      index_put_(applied.view, applied.indices, source, false);
+      const Tensor target = resolve(applied.view);
+      index_put_(target, applied.indices, without_leading_ones(resolve(source)), false);
+      if (!target.is_same(applied.view)) copy_(applied.view, target);
     } else {
       assign(applied.view, source);
     }

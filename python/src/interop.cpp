@@ -72,7 +72,8 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
     int force = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", const_cast<char**>(names), &force))
       return nullptr;
-    const Tensor tensor = force ? to(detach_alias(tensor_of(self)), Device()) : tensor_of(self);
+    const Tensor tensor =
+        force ? resolve(to(detach_alias(tensor_of(self)), Device())) : tensor_of(self);
     const char* type = array_text(tensor.dtype());
     CHECK(type, TypeError, "Got unsupported ScalarType {}", dtype_legacy_name(tensor.dtype()));
     CHECK(tensor.device().is_cpu(), TypeError,
@@ -81,6 +82,12 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
           to_text(tensor.device()));
     CHECK(!tensor.requires_grad(), RuntimeError,
           "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    CHECK(!(tensor->pending & Pending::conj), RuntimeError,
+          "Can't call numpy() on Tensor that has conjugate bit set. Use "
+          "tensor.resolve_conj().numpy() instead.");
+    CHECK(!tensor->pending, RuntimeError,
+          "Can't call numpy() on Tensor that has negative bit set. Use "
+          "tensor.resolve_neg().numpy() instead.");
     Dims strides;
     for (const int64_t stride : tensor.strides())
       strides.push_back(stride * static_cast<int64_t>(tensor.item_size()));

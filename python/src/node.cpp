@@ -173,7 +173,8 @@ PyTypeObject* type_named(const std::string& name) {
   PyTypeObject*& type = types[name];
   if (!type) {
     const size_t colon = name.rfind(':');
-    const auto* text = new std::string(colon == std::string::npos ? name : name.substr(colon + 1));
+    const auto* text =
+        new std::string("builtins." + (colon == std::string::npos ? name : name.substr(colon + 1)));
     PyType_Slot none[] = {{0, nullptr}};
     PyType_Spec spec{text->c_str(), sizeof(PyNode), 0,
                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION),

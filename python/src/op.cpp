@@ -9,6 +9,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/tensor_iter.h"
 #include "python/src/arguments.h"
 
 namespace flambeau::python {
@@ -154,7 +155,7 @@ bool any_override(const Call& call) {
 
 // out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient.
 void check_no_gradients(const Family& family, const Call& call) {
-  if (!grad_enabled()) return;
+  if (!grad_enabled() || !family.differentiable) return;
   const auto wants = [](PyObject* object) {
     return is_tensor(object) && tensor_of(object).requires_grad();
   };
@@ -184,6 +185,73 @@ void check_no_overlap(const Family& family, const Call& call, PyObject* out) {
   }
 }
 
+PyObject* call_family(const Family& family, const Call& call);
+
+Object resolved(PyObject* object) {
+  if (is_tensor(object)) {
+    const Tensor& tensor = tensor_of(object);
+    return Object(tensor->pending ? check(wrap(resolve(tensor))).release() : Py_NewRef(object));
+  }
+  if (!PyList_Check(object) && !PyTuple_Check(object)) return Object(Py_NewRef(object));
+  Object list = check(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+    Object item = resolved(PySequence_Fast_GET_ITEM(object, i));
+    if (PyList_Append(list.get(), item.get()) < 0) throw PythonError();
+  }
+  return list;
+}
+
+// The call with copies in place of tensors whose conjugation is pending (Note [Pending
+// conjugation]). What an in-place op or out= wrote to such a copy goes back to its tensor.
+PyObject* call_resolved(const Family& family, const Call& call) {
+  std::vector<Object> owned;
+  std::vector<PyObject*> args;
+  for (Py_ssize_t i = 0; i < call.nargs + call.keywords(); ++i) {
+    owned.push_back(resolved(call.args[i]));
+    args.push_back(owned.back().get());
+  }
+  Call again = call;
+  again.args = args.data();
+  Object result = check(call_family(family, again));
+  const bool in_place = family.name.back() == '_';
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == call.args[i] || !is_tensor(args[i])) continue;
+    const Py_ssize_t keyword = static_cast<Py_ssize_t>(i) - call.nargs;
+    const bool is_out = keyword >= 0 && PyTuple_GET_ITEM(call.kwnames, keyword) == name_out;
+    if (!is_out && !(in_place && i == 0)) continue;
+    copy_(tensor_of(call.args[i]), tensor_of(args[i]));
+    if (result.get() == args[i]) return Py_NewRef(call.args[i]);
+  }
+  return result.release();
+}
+
+// name_() made from name(): the result is copied into the first argument.
+PyObject* call_by_copy(const Family& family, const Call& call, const Overload& overload,
+                       Frame& frame, Result& result) {
+  const Tensor& self = tensor_of(call.args[0]);
+  bool others_want_gradients = false;
+  for (Py_ssize_t i = 1; i < call.nargs + call.keywords(); ++i) {
+    if (!is_tensor(call.args[i])) continue;
+    others_want_gradients |= tensor_of(call.args[i]).requires_grad();
+    check_no_partial_overlap(family.name, self, tensor_of(call.args[i]));
+  }
+  check_inplace(family.name.c_str(), self, others_want_gradients);
+  check_no_internal_overlap(family.name, self);
+  // What the op keeps of self for backward must not be what it overwrites.
+  const bool recorded = grad_enabled() && (self.requires_grad() || others_want_gradients);
+  const Tensor kept = recorded ? clone(self) : self;
+  frame.values[0].tensor = &kept;
+  run(overload, frame, result);
+  CHECK(can_cast(result.tensor.dtype(), self.dtype()), RuntimeError,
+        "{}(): result type {} can't be cast to the desired output type {}", family.name,
+        dtype_legacy_name(result.tensor.dtype()), dtype_legacy_name(self.dtype()));
+  CHECK(result.tensor.sizes() == self.sizes(), RuntimeError,
+        "{}(): output with shape {} doesn't match the broadcast shape {}", family.name,
+        self.sizes(), result.tensor.sizes());
+  copy_(self, result.tensor);
+  return Py_NewRef(call.args[0]);
+}
+
 PyObject* call_family(const Family& family, const Call& call) {
   PyObject* out = nullptr;
   for (Py_ssize_t k = 0; k < call.keywords(); ++k) {
@@ -197,6 +265,8 @@ PyObject* call_family(const Family& family, const Call& call) {
       CHECK(is_tensor(out), TypeError, "{}(): argument 'out' must be Tensor, not {}", family.name,
             type_name(out));
       const Overload& direct = find(family, family.out_forms, call, frame, nullptr);
+      if (frame.pending) [[unlikely]]
+        return call_resolved(family, call);
       const NoGrad off;
       run(direct, frame, result);
       return Py_NewRef(out);
@@ -204,6 +274,8 @@ PyObject* call_family(const Family& family, const Call& call) {
     CHECK(family.takes_out, TypeError, "{}() got an unexpected keyword argument 'out'",
           family.name);
     const Overload& overload = find(family, family.overloads, call, frame, name_out);
+    if (frame.pending || (is_tensor(out) && tensor_of(out)->pending)) [[unlikely]]
+      return call_resolved(family, call);
     check_no_overlap(family, call, out);
     if (is_tensor(out) && frame.options.dtype) {
       CHECK(*frame.options.dtype == tensor_of(out).dtype(), RuntimeError,
@@ -217,24 +289,13 @@ PyObject* call_family(const Family& family, const Call& call) {
     return into_out(family, overload, frame, result, out);
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
+  if (frame.pending && !family.takes_pending) [[unlikely]]
+    return call_resolved(family, call);
   if (!family.inplace_by_copy) {
     run(overload, frame, result);
     return wrap_result(result, overload);
   }
-  const Tensor& self = tensor_of(call.args[0]);
-  check_inplace(family.name.c_str(), self);
-  // What the op keeps of self for backward must not be what it overwrites.
-  const Tensor kept = grad_enabled() && self.requires_grad() ? clone(self) : self;
-  frame.values[0].tensor = &kept;
-  run(overload, frame, result);
-  CHECK(can_cast(result.tensor.dtype(), self.dtype()), RuntimeError,
-        "{}(): result type {} can't be cast to the desired output type {}", family.name,
-        dtype_legacy_name(result.tensor.dtype()), dtype_legacy_name(self.dtype()));
-  CHECK(result.tensor.sizes() == self.sizes(), RuntimeError,
-        "{}(): output with shape {} doesn't match the broadcast shape {}", family.name,
-        self.sizes(), result.tensor.sizes());
-  copy_(self, result.tensor);
-  return Py_NewRef(call.args[0]);
+  return call_by_copy(family, call, overload, frame, result);
 }
 
 // Keywords are told apart by identity. Those out of a dictionary that was read from somewhere need

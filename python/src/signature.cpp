@@ -231,6 +231,36 @@ bool first_is_self(const Overload& overload) {
   return tensor && (first.text == "input" || first.text == "self");
 }
 
+// Ops that know what pending conjugation is, apart from views.
+bool knows_pending(std::string_view name) {
+  constexpr std::string_view names[] = {"copy_", "clone", "contiguous", "to", "item", "detach_"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// Ops whose results are truth values.
+bool compares(std::string_view name) {
+  constexpr std::string_view names[] = {"eq",
+                                        "ne",
+                                        "lt",
+                                        "le",
+                                        "gt",
+                                        "ge",
+                                        "logical_and",
+                                        "logical_or",
+                                        "logical_xor",
+                                        "logical_not",
+                                        "isneginf",
+                                        "isposinf",
+                                        "not_equal",
+                                        "less",
+                                        "less_equal",
+                                        "greater",
+                                        "greater_equal",
+                                        "isin",
+                                        "signbit"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Family>> read_families() {
@@ -261,6 +291,8 @@ std::vector<std::unique_ptr<Family>> read_families() {
     const bool makes_tensors =
         op->returns == Result::Form::tensor || op->returns == Result::Form::tuple;
     into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
+    into.differentiable = !compares(into.name);
+    into.takes_pending |= (op->flags & OpDef::makes_view) || knows_pending(into.name);
   };
   for (const OpDef* op : all_ops()) {
     const std::string_view signature(op->signature);

@@ -41,6 +41,8 @@ struct Family {
   bool takes_out = false;
   bool is_function = false, is_method = false;
   bool inplace_by_copy = false;  // name_() made from name()
+  bool differentiable = true;    // some result of it may have a history
+  bool takes_pending = false;    // see Note [Pending conjugation]
   std::string doc;
 };
 

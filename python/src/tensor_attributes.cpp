@@ -49,6 +49,7 @@ GETTER(T, {
   return wrap(permute(tensor, order));
 })
 GETTER(mT, {
+  if (tensor.dim() == 0) return Py_NewRef(self);
   CHECK(tensor.dim() >= 2, RuntimeError,
         "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
         tensor.dim());
@@ -57,13 +58,14 @@ GETTER(mT, {
 GETTER(H, {
   CHECK(tensor.dim() == 2 || tensor.dim() == 0, RuntimeError,
         "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.", tensor.dim());
-  return wrap(tensor.dim() == 0 ? conj(tensor) : conj(transpose(tensor, 0, 1)));
+  return wrap(conj_view(tensor.dim() == 0 ? tensor : transpose(tensor, 0, 1)));
 })
 GETTER(mH, {
+  if (tensor.dim() == 0) return wrap(conj_view(tensor));
   CHECK(tensor.dim() >= 2, RuntimeError,
         "tensor.mH is only supported on matrices or batches of matrices. Got {}-D tensor.",
         tensor.dim());
-  return wrap(conj(transpose(tensor, -2, -1)));
+  return wrap(conj_view(transpose(tensor, -2, -1)));
 })
 GETTER(real, return wrap(tensor.is_complex() ? real(tensor) : tensor);)
 GETTER(imag, {
@@ -128,6 +130,7 @@ SETTER(data, {
         tensor.device(), source.device());
   TensorImpl& impl = *tensor.impl();
   impl.storage = source.storage();
+  impl.pending = source->pending;
   impl.offset = source.offset();
   impl.dtype = source.dtype();
   impl.device = source.device();

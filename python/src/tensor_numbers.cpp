@@ -22,6 +22,8 @@ PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyOb
     Scalar number;
     if (a_is && b_is) {
       const Tensor &x = tensor_of(a), &y = tensor_of(b);
+      if (x->pending | y->pending) [[unlikely]]
+        return wrap(function(resolve(x), resolve(y)));
       Tensor result;
       {
         const GilRelease release(std::max(x.numel(), y.numel()) >= gil_threshold);
@@ -32,6 +34,8 @@ PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyOb
     if (a_is) {
       if (!scalar_from(b, number)) Py_RETURN_NOTIMPLEMENTED;
       const Tensor& x = tensor_of(a);
+      if (x->pending) [[unlikely]]
+        return wrap(function(resolve(x), number));
       Tensor result;
       {
         const GilRelease release(x.numel() >= gil_threshold);
@@ -40,7 +44,7 @@ PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyOb
       return wrap(std::move(result));
     }
     if (!scalar_from(a, number)) Py_RETURN_NOTIMPLEMENTED;
-    const Tensor& y = tensor_of(b);
+    const Tensor y = resolve(tensor_of(b));
     Tensor result;
     {
       const GilRelease release(y.numel() >= gil_threshold);
@@ -61,13 +65,19 @@ PyObject* through_method(const char* name, PyObject* a, PyObject* b) {
   return result;
 }
 
+// A number is divided by multiplying the reciprocal: what is kept for backward, and the last bit,
+// depend on it.
+Tensor quotient(const Operand& a, const Operand& b) {
+  return a.is_tensor() ? div(a, b) : mul(reciprocal(b.tensor()), a);
+}
+
 #define BINARY_SLOT(slot_name, function, method, reflected)                             \
   PyObject* slot_name(PyObject* a, PyObject* b) {                                       \
     return binary_slot<static_cast<BinaryFunction>(function)>(method, reflected, a, b); \
   }
 BINARY_SLOT(nb_add, flambeau::add, "add", "add")
 BINARY_SLOT(nb_multiply, flambeau::mul, "mul", "mul")
-BINARY_SLOT(nb_true_divide, flambeau::div, "div", "__rdiv__")
+BINARY_SLOT(nb_true_divide, quotient, "div", "__rdiv__")
 BINARY_SLOT(nb_and, flambeau::bitwise_and, "__and__", "bitwise_and")
 BINARY_SLOT(nb_or, flambeau::bitwise_or, "__or__", "bitwise_or")
 BINARY_SLOT(nb_xor, flambeau::bitwise_xor, "__xor__", "bitwise_xor")
@@ -104,11 +114,23 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
     const Tensor& x = tensor_of(self);
     if (is_tensor(other)) {
       const Tensor& y = tensor_of(other);
+      if (x->pending | y->pending) [[unlikely]] {
+        const Tensor values = resolve(x);
+        function(values, resolve(y));
+        if (!values.is_same(x)) copy_(x, values);
+        return Py_NewRef(self);
+      }
       const GilRelease release(x.numel() >= gil_threshold);
       function(x, y);
     } else {
       Scalar number;
       if (!scalar_from(other, number)) Py_RETURN_NOTIMPLEMENTED;
+      if (x->pending) [[unlikely]] {
+        const Tensor values = resolve(x);
+        function(values, number);
+        copy_(x, values);
+        return Py_NewRef(self);
+      }
       const GilRelease release(x.numel() >= gil_threshold);
       function(x, number);
     }
@@ -141,7 +163,7 @@ PyObject* unary_method(const char* name, PyObject* self) {
   return call_method(name, args, 1, nullptr);
 }
 PyObject* nb_negative(PyObject* self) {
-  if (Py_TYPE(self) != tensor_type) return unary_method("neg", self);
+  if (Py_TYPE(self) != tensor_type || tensor_of(self)->pending) return unary_method("neg", self);
   return guarded([&] {
     CHECK(tensor_of(self).dtype() != DType::bool_, NotImplementedError,
           "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
@@ -222,9 +244,9 @@ PyObject* compare(PyObject* a, PyObject* b, int op) {
     Scalar number;
     Tensor result;
     if (is_tensor(b)) {
-      result = functions[op](tensor_of(a), tensor_of(b));
+      result = functions[op](resolve(tensor_of(a)), resolve(tensor_of(b)));
     } else if (scalar_from(b, number)) {
-      result = functions[op](tensor_of(a), number);
+      result = functions[op](resolve(tensor_of(a)), number);
     } else {
       Py_RETURN_NOTIMPLEMENTED;
     }

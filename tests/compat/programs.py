@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from programs_more import PRELUDE, MoreStatements
 
 Shape = tuple[int, ...]
 
@@ -44,11 +45,12 @@ class Variable:
 
 
 @dataclass
-class Generator:
+class Generator(MoreStatements):
     """Builds one program; with `history`, mostly writes into views of what carries gradients."""
 
     rng: random.Random
     history: bool = False
+    wide: bool = False  # also the statements of programs_more.py
     complex: bool = False  # complex numbers, or else half precision: together PyTorch has no dtype
     statements: list[str] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
@@ -63,6 +65,11 @@ class Generator:
             (2, self.product), (2, self.gathered), (1, self.leaf), (1, self.special),
             (1, self.invalid), (1, self.alias),
         ]  # fmt: skip
+        if self.wide:
+            kinds += [
+                (2, self.hook), (2, self.backward), (2, self.mode), (4, self.other_view),
+                (5, self.named_write), (1, self.out_form), (2, self.custom), (1, self.saved_hooks),
+            ]  # fmt: skip
         if self.history:
             written = (self.view, self.inplace, self.write, self.alias, self.index)
             kinds = [(4 * weight if kind in written else weight, kind) for weight, kind in kinds]
@@ -358,7 +365,8 @@ class Generator:
             (f"{x.name}.masked_fill({column}, 0)", x.shape),
             (f"torch.where({column}, {x.name}, {x.name} * 2)", x.shape),
             (f"{x.name}.index_add(0, torch.tensor({index[:1]}), {x.name}[:1])", x.shape),
-            (f"{x.name}.topk(1, dim=0)[0]", (1, *rest)),
+            # Which of equal elements is taken, and gets the gradient, is not specified.
+            (f"{x.name}.detach().topk(1, dim=0)[0]", (1, *rest)),
         ))  # fmt: skip
         self.new(expression, shape)
 
@@ -457,7 +465,9 @@ def _indexed(shape: Shape, text: str) -> Shape:
 def generate(rng: random.Random, length: int | None = None) -> list[str]:
     """One program: a list of statements."""
     history = rng.random() < 0.3
+    wide = rng.random() < 0.7
     complex = rng.random() < 0.4
-    return Generator(rng, history, complex).program(
+    program = Generator(rng, history, wide, complex).program(
         rng.randint(3, 14) if length is None else length
     )
+    return [PRELUDE, *program] if wide else program

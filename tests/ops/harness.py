@@ -310,3 +310,82 @@ def outcomes(lib: Any, name: str) -> dict[str, Any]:
                     result = type(error).__name__
                 found[f"{name}{one} {dtype} {layout}"] = result
     return found
+
+
+def graph_facts(lib: Any, name: str) -> dict[str, Any]:
+    """What every call of an op leaves in the graph, for inputs of type float64 and complex128: the
+    name of its node, what becomes of backward when an input or output is overwritten before it, and
+    whether a second pass finds what it needs. Two libraries are compared by it."""
+    entry = ENTRIES[name]
+    found: dict[str, Any] = {}
+    for position, one in enumerate(entry.calls):
+        for dtype in ("float64", "complex128"):
+            label = f"{name}{one} {dtype}"
+            try:
+                found[label] = _Recorded(lib, entry, one, dtype, position).facts()
+            except Exception as error:
+                found[label] = type(error).__name__
+    return found
+
+
+class _Recorded:
+    """A call whose inputs are no leaves, and those of its results that have a history."""
+
+    def __init__(self, lib: Any, entry: Op, one: Call, dtype: str, seed: int) -> None:
+        self.again = lambda: _Recorded(lib, entry, one, dtype, seed)
+        self.lib = lib
+        self.leaves: list[Any] = []
+        self.inputs: list[Any] = []
+        lib.manual_seed(seed)
+        sample = build(lib, entry, one, dtype)
+        args, kwargs = map_tensors((sample.args, sample.kwargs), self._start)
+        results = flat_results(resolve(lib, entry)(*args, **kwargs))
+        self.outputs = [r for r in results if getattr(r, "grad_fn", None) is not None]
+
+    def _start(self, tensor: Any) -> Any:
+        if tensor.is_floating_point() or tensor.is_complex():
+            self.leaves.append(tensor.requires_grad_())
+            tensor = tensor.clone()
+        self.inputs.append(tensor)
+        return tensor
+
+    def backward(self) -> str:
+        """How a pass ends."""
+        seeds = [self.lib.ones_like(r) for r in self.outputs]
+        try:
+            self.lib.autograd.backward(self.outputs, seeds)
+        except Exception as error:
+            return type(error).__name__
+        return "passes"
+
+    def gradients(self) -> list[Any]:
+        return [leaf.grad if leaf.grad is None else leaf.grad.tolist() for leaf in self.leaves]
+
+    def facts(self) -> dict[str, Any]:
+        if not self.outputs:
+            return {"node": None}
+        facts: dict[str, Any] = {"node": [r.grad_fn.name() for r in self.outputs]}
+        first = self.backward()
+        wanted = repr(self.gradients())
+        facts["twice"] = [first, self.backward()]
+        for kind in ("inputs", "outputs"):
+            for k in range(len(getattr(self, kind))):
+                other = self.again()
+                _overwrite(self.lib, getattr(other, kind)[k])
+                end = other.backward()
+                changed = end == "passes" and repr(other.gradients()) != wanted
+                facts[f"{kind} {k}"] = "passes with other gradients" if changed else end
+        return facts
+
+
+def _overwrite(lib: Any, tensor: Any) -> None:
+    """Writes other values behind the graph's back, where memory allows it."""
+    with lib.no_grad():
+        if tensor.dtype == lib.bool:
+            tensor.copy_(~tensor)
+        elif not (tensor.is_floating_point() or tensor.is_complex()):
+            tensor.zero_()
+        elif 0 in tensor.stride():
+            lib.autograd.graph.increment_version(tensor)
+        else:
+            tensor.mul_(-1.5).add_(0.25)

@@ -11,7 +11,9 @@ namespace {
 // To what stands for a stored To: a float for the reduced types.
 template <class To, class From>
 ComputeType<To> convert(From value) {
-  if constexpr (is_complex_type<To>) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else if constexpr (is_complex_type<To>) {
     using R = typename To::value_type;
     if constexpr (is_complex_type<From>) {
       return To(static_cast<R>(value.real()), static_cast<R>(value.imag()));
@@ -20,8 +22,6 @@ ComputeType<To> convert(From value) {
     }
   } else if constexpr (is_complex_type<From>) {
     return convert<To>(value.real());
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return value != From(0);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // Out-of-range values are undefined in C++; here they give what x86 gives: the smallest integer
     // of the 32 or 64 bits that the value goes through.

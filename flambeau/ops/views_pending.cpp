@@ -1,0 +1,63 @@
+// Conjugation and negation as views: the result shares memory with its input and a mark says what
+// its values are made of.
+//
+// Note [Pending conjugation]
+// Kernels and derivatives never meet a marked tensor. Views keep the mark, copies honour it on
+// both sides, and the front end gives every other op a copy in which nothing is pending (and
+// copies back what an in-place op made of it).
+#include "flambeau/ops/views.h"
+
+namespace flambeau {
+namespace {
+
+// The same memory without its marks.
+Tensor unmarked(const Tensor& tensor) {
+  Tensor plain = make_alias(tensor);
+  plain->pending = Pending::nothing;
+  return plain;
+}
+
+Tensor marked(const char* op, const Tensor& input, uint8_t mark, Tensor (*again)(const Tensor&),
+              Tensor (*gradient)(const Tensor&)) {
+  Tensor out = make_alias(input);
+  out->pending ^= mark;
+  mark_view(out, input, ViewOrigin::normal, again);
+  if (Record r{op, out, {input}}) r.wrt(0, gradient);
+  return out;
+}
+
+}  // namespace
+
+void copy_marked(const Tensor& to, const Tensor& from) {
+  const NoGrad off;
+  const uint8_t change = to->pending ^ from->pending;
+  Tensor values = unmarked(from);
+  if ((change & Pending::conj) && values.is_complex()) values = conj_physical(values);
+  if (change & Pending::neg) values = neg(flambeau::to(values, to.dtype()));
+  copy_(unmarked(to), values);
+}
+
+Tensor resolve(const Tensor& input) { return input->pending ? clone(input) : input; }
+OP_VIEW(resolve, "resolve_conj(input)", "input, copied if its conjugation is pending.")
+OP_VIEW(resolve, "resolve_neg(input)", "input, copied if its negation is pending.")
+
+Tensor conj_view(const Tensor& input) {
+  if (!input.is_complex()) return input;
+  return marked("conj", input, Pending::conj, conj_view, conj);
+}
+OP_VIEW(conj_view, "conj(input)",
+        "The complex conjugate of each element, as a view; input itself if it is real.")
+
+Tensor neg_view(const Tensor& input) {
+  return marked("neg_view", input, Pending::neg, neg_view, neg);
+}
+OP_VIEW(neg_view, "_neg_view(input)", "The negative of each element, as a view.")
+
+namespace {
+bool is_conj(const Tensor& input) { return input->pending & Pending::conj; }
+bool is_neg(const Tensor& input) { return input->pending & Pending::neg; }
+}  // namespace
+OP_VIEW(is_conj, "is_conj(input)", "Whether the conjugation of input is pending.")
+OP_VIEW(is_neg, "is_neg(input)", "Whether the negation of input is pending.")
+
+}  // namespace flambeau

@@ -1,0 +1,50 @@
+"""Differences from PyTorch that are meant to be, each with its reason.
+
+A program to which one of them applies says nothing more about the two libraries from there on, so
+it is not compared further.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+INTEGERS = ("bool", "uint8", "int8", "int16", "int32", "int64")
+LEAST = {"-2147483648", "-9223372036854775808"}
+RUNTIME = {"RuntimeError", "NotImplementedError"}
+TOUCHED = "modified by an inplace operation"
+
+
+def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
+    """Why the two may differ on a program, or None."""
+    found = {number: (kind, text) for number, kind, text in ours["errors"]}
+    for _, text in found.values():
+        if TOUCHED in text and any(f"saved by {name}" in text for name in ("Mv", "Mm", "Bmm")):
+            return "a product keeps its operands, where PyTorch may have kept a folded copy"
+    for number, kind, text in theirs["errors"]:
+        own = found.get(number)
+        differentiates = "backward" in statements[number] or ".grad(" in statements[number]
+        alike = own is not None and (own[0] == kind or {own[0], kind} <= RUNTIME)
+        if differentiates and alike:
+            return "which leaves a pass had reached when it was broken off is unspecified"
+        if TOUCHED in text and own is None:
+            return "our gradient needs less than PyTorch saves, so that a write harms nothing"
+        if "ZeroDivisionError" in text and own is not None:
+            return "PyTorch has divided some elements when it finds the divisor zero"
+        if "number of ones in mask" in text and own is not None:
+            return "PyTorch has written some elements when it finds that the source has too few"
+        if "Inplace update to inference tensor" in text and own is not None:
+            return "PyTorch has written when it finds that it must not"
+        if "isFloatingType(grad" in text and own is None:
+            return "PyTorch cannot take the gradient of a real number written into complex ones"
+        if "with a bool tensor" in text and own is None and differentiates:
+            return "PyTorch's derivative of a power cannot take a bool exponent"
+        if kind == "IndexError" and own is not None and "leaf Variable" in own[1]:
+            return "two things are wrong, and either may be seen first"
+        if "setStorage" in text and own is not None and own[0] == "IndexError":
+            return "an index into a dimension of size 0 is out of range, whatever else is wrong"
+    for variable in theirs["variables"].values():
+        if variable.get("dtype") in INTEGERS and LEAST & {*map(str, variable["values"])}:
+            return "which integer stands for NaN and infinity is undefined"
+        if variable.get("requires_grad") and variable.get("dtype") in INTEGERS:
+            return "PyTorch lets integers that a gradient's owner was written into require grad"
+    return None

@@ -1,0 +1,65 @@
+"""What an op keeps for backward, against PyTorch: a write or a second pass that PyTorch allows is
+allowed, and no write goes unnoticed that changes a gradient.
+
+Where PyTorch keeps more than it needs, a program that it refuses may pass here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compare import Comparison
+from samples import ENTRIES
+
+OPS = Path(__file__).parent.parent / "ops"
+
+# Ops that keep something else than PyTorch's, which a write may then spoil.
+EXPLAINED = {
+    "cross_entropy": "the fused loss keeps the logits, not a second tensor of their size",
+    "scaled_dot_product_attention": "made of products that keep what they are given",
+    "instance_norm": "the normalised values are computed again rather than kept",
+    "matmul": "a batch of products keeps its operands; PyTorch may have copied one of them",
+    "kron": "made of a product that keeps its operands; PyTorch misses the write",
+    "normal": "keeps the mean and deviation only for their shapes",
+    "bernoulli_": "keeps the probabilities only for their shape",
+    "polar": "made of products that keep what they are given",
+    "softsign": "made of a quotient that keeps its operands",
+}
+
+
+def plain(described: Any) -> Any:
+    """A description by the worker as the value it describes."""
+    if isinstance(described, dict) and "items" in described:
+        items = described["items"]
+        if isinstance(items, dict):
+            return {key: plain(item) for key, item in items.items()}
+        return [plain(item) for item in items]
+    return described["value"] if isinstance(described, dict) else described
+
+
+def complaints(ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[str]:
+    for label, want in theirs.items():
+        got = ours[label]
+        if isinstance(got, str) or isinstance(want, str):
+            continue  # which dtypes an op takes is compared elsewhere
+        for key in want.keys() & got.keys() - {"node"}:
+            ends = zip(got[key], want[key]) if key == "twice" else [(got[key], want[key])]
+            for end, wanted in ends:
+                if end != wanted and (wanted == "passes" or "other gradients" in end):
+                    yield f"{label}, {key}: {end} where PyTorch {wanted}"
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_graph_agrees_with_pytorch(name: str, comparison: Comparison) -> None:
+    program = [
+        f"import sys; sys.path.insert(0, {str(OPS)!r}); import harness",
+        f"result = harness.graph_facts(torch, {name!r})",
+    ]
+    ours, theirs = comparison.ours.run(program), comparison.theirs.run(program)
+    assert "crash" not in ours
+    facts = [plain(reply["variables"].get("result", {})) for reply in (ours, theirs)]
+    found = list(complaints(*facts))
+    assert not found or name in EXPLAINED, "\n".join(found)
