@@ -136,9 +136,10 @@ class ArchiveReader:
     Args:
         file: a path or a seekable file object.
         mmap: whether storages are mapped, whose bytes are then not checked.
+        shared: whether writes into mapped storages reach the file.
     """
 
-    def __init__(self, file: Any, mmap: bool) -> None:
+    def __init__(self, file: Any, mmap: bool, shared: bool = False) -> None:
         with _as_archive_errors():
             self.zip = zipfile.ZipFile(file)
             infos = self.zip.infolist()
@@ -147,15 +148,16 @@ class ArchiveReader:
             self._check(infos)
             self.root = infos[0].filename.partition("/")[0]
             self.names = {info.filename for info in infos}
-            self.map: Any = self._mapped(file) if mmap else None
+            self.map: Any = self._mapped(file, shared) if mmap else None
 
     @staticmethod
-    def _mapped(path: Any) -> Any:
+    def _mapped(path: Any, shared: bool) -> Any:
         import mmap
 
-        with open(path, "rb") as file:
-            # Private pages: tensors may be written into, the file stays as it is.
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        # Private pages, unless asked otherwise: tensors may be written into, the file stays.
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        with open(path, "r+b" if shared else "rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=access)
 
     def _check(self, infos: list[zipfile.ZipInfo]) -> None:
         """That records are stored plainly and lie within the file, and the frame where it can be

@@ -41,13 +41,17 @@ __all__ = [
     "LoadEndianness",
     "add_safe_globals",
     "clear_safe_globals",
+    "get_crc32_options",
     "get_default_load_endianness",
+    "get_default_mmap_options",
     "get_safe_globals",
     "get_unsafe_globals_in_checkpoint",
     "load",
     "safe_globals",
     "save",
+    "set_crc32_options",
     "set_default_load_endianness",
+    "set_default_mmap_options",
 ]
 
 DEFAULT_PROTOCOL = 2
@@ -88,6 +92,9 @@ class _Pickler(_PythonPickler):
         return self._persistent_id(obj)
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type):
+            # By name in PyTorch's module, not as plain pickles write classes of the core.
+            return obj.__qualname__
         if isinstance(obj, flambeau.dtype):
             return str(obj).rpartition(".")[2]
         if isinstance(obj, flambeau.layout):
@@ -269,6 +276,55 @@ def set_default_load_endianness(endianness: Any) -> None:
     _default_endianness = endianness
 
 
+# MAP_SHARED and MAP_PRIVATE of the module mmap, which is loaded only where it is needed.
+_MAP_SHARED, _MAP_PRIVATE = 1, 2
+_mmap_flags = _MAP_PRIVATE
+
+
+def get_default_mmap_options() -> int:
+    """How `load(mmap=True)` maps files: mmap.MAP_PRIVATE or mmap.MAP_SHARED."""
+    return _mmap_flags
+
+
+class set_default_mmap_options:
+    """Sets how `load(mmap=True)` maps files; as a context, for a while.
+
+    Args:
+        flags: mmap.MAP_PRIVATE, where writes stay in memory, or mmap.MAP_SHARED, where they reach
+            the file.
+    """
+
+    def __init__(self, flags: int) -> None:
+        global _mmap_flags
+        if flags not in (_MAP_PRIVATE, _MAP_SHARED):
+            raise ValueError(
+                "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE "
+                f"or mmap.MAP_SHARED, but got {flags}"
+            )
+        self.prev, _mmap_flags = _mmap_flags, flags
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: Any) -> None:
+        global _mmap_flags
+        _mmap_flags = self.prev
+
+
+_crc32 = True
+
+
+def get_crc32_options() -> bool:
+    """Whether files must have checksums."""
+    return _crc32
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Allows files without checksums; those that `save` writes have them all the same."""
+    global _crc32
+    _crc32 = bool(compute_crc32)
+
+
 def _assumed_byteorder() -> str:
     if _default_endianness == LoadEndianness.NATIVE:
         return sys.byteorder
@@ -338,7 +394,7 @@ def _load_archive(
 ) -> Any:
     import io
 
-    reader = ArchiveReader(file, mmap)
+    reader = ArchiveReader(file, mmap, _mmap_flags == _MAP_SHARED)
     if not reader.has("data.pkl"):
         raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
     order = reader.read("byteorder").decode() if reader.has("byteorder") else _assumed_byteorder()

@@ -126,6 +126,17 @@ class UntypedStorage:
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
         return self.to(device="cuda" if device is None else device, non_blocking=non_blocking)
 
+    def share_memory_(self) -> UntypedStorage:
+        """Moves the memory to where other processes can map it, for tensors made of this storage
+        from here on.
+        """
+        self._bytes.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether the memory is shared with other processes."""
+        return self._bytes.is_shared()
+
     def __repr__(self) -> str:
         values = "\n ".join(map(str, self))
         return (

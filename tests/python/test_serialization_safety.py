@@ -208,3 +208,26 @@ def test_records_begin_at_multiples_of_64_bytes_and_zip_tools_read_them(tmp_path
         for info in source.infolist():
             name, extra = struct.unpack_from("<HH", data, info.header_offset + 26)
             assert (info.header_offset + 30 + name + extra) % 64 == 0
+
+
+def test_writes_into_a_mapped_file_stay_in_memory_unless_it_is_shared(tmp_path: Path):
+    import mmap
+
+    path = tmp_path / "a.pt"
+    torch.save(torch.zeros(3), path)
+    torch.load(path, mmap=True).fill_(1)
+    assert torch.load(path).sum() == 0
+    with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+        torch.load(path, mmap=True).fill_(1)
+    assert torch.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+    with pytest.raises(RuntimeError, match="Bad CRC"):
+        torch.load(path)
+    assert torch.load(path, mmap=True).sum() == 3
+    with pytest.raises(ValueError, match="MAP_SHARED"):
+        torch.serialization.set_default_mmap_options(77)
+
+
+def test_a_storage_can_be_shared():
+    storage = torch.UntypedStorage(8).fill_(3)
+    assert not storage.is_shared() and storage.share_memory_().is_shared()
+    assert storage.tolist() == [3] * 8
