@@ -173,3 +173,27 @@ def test_encoders_leave_padding_out_of_evaluation(
         "with torch.no_grad(): y = m(x, src_key_padding_mask=p)",
         "with torch.no_grad(): w = m(x)",
     )  # fmt: skip
+
+
+MODS = {
+    "causal": "lambda b, h, q, k: q >= k",
+    "window": "X.and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k <= 2)",
+    "heads": "X.or_masks(lambda b, h, q, k: h == 0, lambda b, h, q, k: (q + b) % 2 == k % 2)",
+}
+
+
+@pytest.mark.parametrize("mod", MODS)
+def test_flex_attention(mod: str, comparison: Comparison) -> None:
+    check(
+        comparison,
+        "X = importlib.import_module(torch.__name__ + '.nn.attention.flex_attention')",
+        f"mod = {MODS[mod]}", "dense = X.create_mask(mod, 2, 4, 5, 7, device='cpu').contiguous()",
+        "m = X.create_block_mask(mod, 2, 4, 5, 7, device='cpu', BLOCK_SIZE=4)",
+        "parts = [m.shape, m.kv_num_blocks, m.full_kv_num_blocks, m.q_num_blocks]",
+        "blocks = [m.to_dense(), m.sparsity(), m.numel(), m.BLOCK_SIZE, m.seq_lengths]",
+        "q = torch.randn(2, 4, 5, 8)", "k, v = torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)",
+        "slopes = torch.rand(4)", "bias = lambda s, b, h, q, k: s + slopes[h] * (k - q)",
+        "y = X.flex_attention(q, k, v, block_mask=m)",
+        "z, lse = X.flex_attention(q, k, v, bias, m, 0.5, return_lse=True)",
+        "g = X.flex_attention(q, k[:, :2], v[:, :2], enable_gqa=True)",
+    )  # fmt: skip

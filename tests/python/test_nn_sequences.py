@@ -12,6 +12,7 @@ import flambeau as torch
 from flambeau import nn
 from flambeau.autograd import gradcheck, gradgradcheck
 from flambeau.nn import functional as F
+from flambeau.nn.attention import flex_attention as flex
 from flambeau.nn.utils import parametrizations, parametrize, prune, rnn
 
 CELLS = {"LSTM": nn.LSTMCell, "GRU": nn.GRUCell, "RNN": nn.RNNCell}
@@ -79,6 +80,20 @@ def test_attention_is_its_formula(length: int) -> None:
         F.scaled_dot_product_attention(q, k, v, is_causal=True).sin().sum(), (q, k, v)
     )
     assert all(close(one, other) for one, other in zip(got, wanted, strict=True))
+
+
+def test_flex_attention_with_a_causal_mask_is_causal_attention() -> None:
+    q, k, v = (torch.randn(1, 2, 5, 4, dtype=torch.float64).requires_grad_() for _ in range(3))
+    mask = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, 5, 5, BLOCK_SIZE=2)
+    wanted = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    for got in (
+        flex.flex_attention(q, k, v, block_mask=mask),
+        flex.flex_attention(q, k, v, lambda s, b, h, i, j: torch.where(i >= j, s, -torch.inf)),
+    ):
+        assert close(got, wanted)
+        one, two = (torch.autograd.grad(y.sum(), q, retain_graph=True)[0] for y in (got, wanted))
+        assert close(one, two)
+    assert mask.to("cpu").sparsity() == mask.sparsity() and mask.to_dense().sum() == 6
 
 
 def test_multihead_attention_averages_what_its_heads_see() -> None:

@@ -191,8 +191,16 @@ class _Conv(_ConvNd):
             dtype,
         )
 
-    def _pad_input(self, input: Tensor) -> Tensor:
-        return F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        convolve: Any = (F.conv1d, F.conv2d, F.conv3d)[self._dimensions - 1]
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
 
 
 class Conv1d(_Conv):
@@ -200,44 +208,17 @@ class Conv1d(_Conv):
 
     _dimensions = 1
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if self.padding_mode != "zeros":
-            input = self._pad_input(input)
-            return F.conv1d(input, weight, bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv1d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
-
 
 class Conv2d(_Conv):
     """Convolution of (N, C, H, W) or (C, H, W)."""
 
     _dimensions = 2
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if self.padding_mode != "zeros":
-            input = self._pad_input(input)
-            return F.conv2d(input, weight, bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv2d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
-
 
 class Conv3d(_Conv):
     """Convolution of (N, C, D, H, W) or (C, D, H, W)."""
 
     _dimensions = 3
-
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if self.padding_mode != "zeros":
-            input = self._pad_input(input)
-            return F.conv3d(input, weight, bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -311,8 +292,9 @@ class _ConvTransposeNd(_ConvNd):
             )
         return tuple(size - low for size, low in zip(wanted, smallest, strict=True))
 
-    def _transpose_forward(self, op: Any, input: Tensor, output_size: Any) -> Tensor:
-        return op(
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        ops: Any = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+        return ops[self._dimensions - 1](
             input,
             self.weight,
             self.bias,
@@ -329,23 +311,14 @@ class ConvTranspose1d(_ConvTransposeNd):
 
     _dimensions = 1
 
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        return self._transpose_forward(F.conv_transpose1d, input, output_size)
-
 
 class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution of (N, C, H, W) or (C, H, W)."""
 
     _dimensions = 2
 
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        return self._transpose_forward(F.conv_transpose2d, input, output_size)
-
 
 class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution of (N, C, D, H, W) or (C, D, H, W)."""
 
     _dimensions = 3
-
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        return self._transpose_forward(F.conv_transpose3d, input, output_size)

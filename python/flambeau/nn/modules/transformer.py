@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 
-def _causal_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
     """-inf above the diagonal, zeros elsewhere."""
     return flambeau.triu(flambeau.full((sz, sz), -math.inf, device=device, dtype=dtype), diagonal=1)
 
 
-def _clones(module: Module, count: int) -> ModuleList:
+def _get_clones(module: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
-def _activation(activation: Any) -> Any:
+def _get_activation_fn(activation: Any) -> Any:
     """The function that a name stands for, or the function given."""
     if not isinstance(activation, str):
         return activation
@@ -63,7 +63,9 @@ def _is_causal(mask: Tensor | None, hint: bool | None, size: int | None) -> bool
         return hint
     if mask is None:
         return False
-    wanted = _causal_mask(mask.size(-2) if size is None else size, mask.device, mask.dtype)
+    wanted = _generate_square_subsequent_mask(
+        mask.size(-2) if size is None else size, mask.device, mask.dtype
+    )
     return mask.size() == wanted.size() and bool((mask == wanted).all())
 
 
@@ -124,7 +126,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
         self.activation_relu_or_gelu = {F.relu: 1, F.gelu: 2}.get(self.activation, 0)
 
     def forward(
@@ -192,7 +194,7 @@ class TransformerDecoderLayer(_Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,
@@ -290,7 +292,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _clones(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -344,7 +346,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _clones(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -457,4 +459,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """A mask that lets each step see itself and those before."""
-        return _causal_mask(sz, device, dtype)
+        return _generate_square_subsequent_mask(sz, device, dtype)

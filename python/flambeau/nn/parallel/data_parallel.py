@@ -6,7 +6,9 @@ from typing import Any
 
 import flambeau
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parallel.scatter_gather import gather, parallel_apply, replicate, scatter
+from flambeau.nn.parallel.parallel_apply import parallel_apply
+from flambeau.nn.parallel.replicate import replicate
+from flambeau.nn.parallel.scatter_gather import gather, scatter
 
 __all__ = ["DataParallel", "data_parallel"]
 
