@@ -1,5 +1,6 @@
 // LU, Cholesky and LDL factors, determinants and solutions of linear systems, through LAPACK.
 #include "flambeau/cpu/lapack.h"
+#include "flambeau/cpu/small_linalg.h"
 
 namespace flambeau::cpu {
 namespace {
@@ -9,10 +10,12 @@ void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a);
     const int64_t n_pivots = std::min(m.rows, m.cols);
+    const bool small = std::max(m.rows, m.cols) <= small_size;
     for_batch(m.count, cube(m.cols), [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        info.data<int>()[i] =
-            getrf<T>(m.rows, m.cols, m[i], m.ld, pivots.data<int>() + i * n_pivots);
+        int* exchanged = pivots.data<int>() + i * n_pivots;
+        info.data<int>()[i] = small ? small_getrf(m.rows, m.cols, m[i], m.ld, exchanged)
+                                    : getrf<T>(m.rows, m.cols, m[i], m.ld, exchanged);
       }
     });
   });
@@ -22,13 +25,26 @@ void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transpose
   dispatch<lapack_dtypes>("lu_solve_cpu", lu.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Matrices<T> a(lu), x(b);
-    for_batch(x.count, cube(a.cols) + double(a.cols) * a.cols * x.cols,
-              [&](int64_t first, int64_t last) {
-                for (int64_t i = first; i < last; ++i) {
-                  getrs<T>(static_cast<char>(how), a.rows, x.cols, a[i], a.ld,
-                           pivots.data<int>() + i * a.rows, x[i], x.ld);
-                }
-              });
+    // Pivots may come from anybody: LAPACK checks none, so only those in range are followed.
+    const int n_pivots = a.rows;
+    for (int64_t i = 0; i < x.count * n_pivots; ++i) {
+      const int pivot = pivots.data<int>()[i];
+      CHECK(1 <= pivot && pivot <= a.rows, RuntimeError,
+            "linalg.lu_solve: pivots must be between 1 and {} inclusive, but got {}", a.rows,
+            pivot);
+    }
+    const bool small = how == Transposed::no && a.rows <= small_size;
+    for_batch(
+        x.count, cube(a.cols) + double(a.cols) * a.cols * x.cols, [&](int64_t first, int64_t last) {
+          for (int64_t i = first; i < last; ++i) {
+            const int* exchanged = pivots.data<int>() + i * a.rows;
+            if (small) {
+              small_getrs(a.rows, x.cols, a[i], a.ld, exchanged, x[i], x.ld);
+              continue;
+            }
+            getrs<T>(static_cast<char>(how), a.rows, x.cols, a[i], a.ld, exchanged, x[i], x.ld);
+          }
+        });
   });
 }
 
@@ -76,6 +92,12 @@ void matrix_inverse(const Tensor& a, const Tensor& info) {
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a);
     for_batch(m.count, 2 * cube(m.rows), [&](int64_t first, int64_t last) {
+      if (m.rows <= small_size) {
+        for (int64_t i = first; i < last; ++i) {
+          info.data<int>()[i] = small_inverse(m.rows, m[i], m.ld);
+        }
+        return;
+      }
       std::vector<int> pivots(std::max(m.rows, 1));
       std::vector<T> work = workspace<T>([&](T* space, int length) {
         return getri<T>(m.rows, m[0], m.ld, pivots.data(), space, length);
@@ -129,9 +151,11 @@ void cholesky(const Tensor& a, const Tensor& info, bool upper) {
   dispatch<lapack_dtypes>("cholesky_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a);
+    const bool small = !upper && m.rows <= small_size;
     for_batch(m.count, cube(m.rows) / 3, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        info.data<int>()[i] = potrf<T>(upper ? 'U' : 'L', m.rows, m[i], m.ld);
+        info.data<int>()[i] = small ? small_potrf(m.rows, m[i], m.ld)
+                                    : potrf<T>(upper ? 'U' : 'L', m.rows, m[i], m.ld);
       }
     });
   });

@@ -30,7 +30,8 @@ def positive(x: Any) -> Any:
     return x @ x.mH + torch.eye(x.shape[-1], dtype=x.dtype)
 
 
-SHAPES = [(3, 3), (5, 3), (3, 5), (2, 4, 3), (0, 3), (3, 0), (2, 0, 0), (1, 1)]
+# The larger ones go to LAPACK whatever they are for, the smaller ones partly to loops of ours.
+SHAPES = [(3, 3), (5, 3), (3, 5), (2, 4, 3), (0, 3), (3, 0), (2, 0, 0), (1, 1), (20, 20), (13, 30)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -54,7 +55,7 @@ def test_factors_multiply_to_the_matrix(shape: tuple[int, ...], dtype: Any) -> N
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(4, 4), (3, 2, 2), (0, 0), (1, 1)])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 2, 2), (0, 0), (1, 1), (15, 15)])
 def test_eigenvectors_are_scaled_by_their_values(shape: tuple[int, ...], dtype: Any) -> None:
     a = random(*shape, dtype=dtype)
     values, vectors = L.eig(a)
@@ -69,6 +70,21 @@ def test_eigenvectors_are_scaled_by_their_values(shape: tuple[int, ...], dtype: 
     close(factor @ factor.mH, positive(a))
     upper = L.cholesky(positive(a), upper=True)
     close(upper, factor.mH)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 5, 12, 13, 30])
+def test_systems_of_every_size_are_solved(n: int, dtype: Any) -> None:
+    a, b = random(2, n, n, dtype=dtype), random(2, n, 3, dtype=dtype, seed=1)
+    a = a + n * torch.eye(n, dtype=dtype)
+    one = torch.eye(n, dtype=dtype).expand(2, n, n)
+    close(a @ L.inv(a), one)
+    close(a @ L.solve(a, b), b)
+    factors = L.lu_factor(a)
+    close(a @ L.lu_solve(*factors, b), b)
+    close(a.mH @ L.lu_solve(*factors, b, adjoint=True), b)
+    close(L.lu_solve(*factors, b.mT, left=False) @ a, b.mT)
+    close(L.det(a).abs().log(), L.slogdet(a).logabsdet)
 
 
 @pytest.mark.parametrize("hermitian_form", [False, True])
@@ -165,6 +181,11 @@ FAILURES: list[tuple[Any, type[Exception], str]] = [
     (lambda: L.cholesky(-torch.eye(3)), L.LinAlgError, "leading minor of order 1 is not positive"),
     (lambda: L.inv_ex(SINGULAR, check_errors=True), L.LinAlgError, "linalg.inv_ex: "),
     (lambda: L.lu_factor(SINGULAR), RuntimeError, r"U\[1,1\] is zero and using it on lu_solve"),
+    (
+        lambda: L.lu_solve(torch.eye(3), torch.tensor([1, 9, 3]).int(), torch.eye(3)),
+        RuntimeError,
+        "pivots must be between 1 and 3",
+    ),
     (lambda: L.svd(torch.full((2, 2), float("nan"))), L.LinAlgError, "non-finite values"),
     (lambda: L.eig(torch.full((2, 2), float("inf"))), RuntimeError, "should not contain infs"),
     (lambda: L.inv(torch.ones(3)), RuntimeError, "must have at least 2 dimensions"),
