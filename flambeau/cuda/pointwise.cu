@@ -3,6 +3,7 @@
 
 #include "flambeau/cuda/loops.cuh"
 #include "flambeau/kernels/elementwise.h"
+#include "flambeau/kernels/gelu.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -151,6 +152,22 @@ void gelu_kernel(const TensorIter& iter, bool tanh_form) {
   });
 }
 KERNEL_FOR(gelu, gelu_kernel)
+
+template <class C>
+struct GeluGradient {
+  bool tanh_form;
+  __device__ C operator()(C g, C x) const {
+    return g * (tanh_form ? math::gelu_tanh_slope(x) : math::gelu_slope(x));
+  }
+};
+
+void gelu_backward_kernel(const TensorIter& iter, bool tanh_form) {
+  dispatch<dtypes::Floating>("gelu_backward", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    elementwise<T, T, T>("gelu_backward", iter, GeluGradient<ComputeType<T>>{tanh_form});
+  });
+}
+KERNEL_FOR(gelu_backward, gelu_backward_kernel)
 
 }  // namespace
 }  // namespace flambeau::cuda

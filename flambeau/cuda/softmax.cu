@@ -96,6 +96,54 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
 KERNEL_FOR(softmax, softmax_kernel<false>)
 KERNEL_FOR(log_softmax, softmax_kernel<true>)
 
+// --- The logarithms of sums of exponentials
+// -----------------------------------------------------
+
+template <class T, int Lanes>
+__global__ void __launch_bounds__(row_threads<Lanes>)
+    log_sum_rows(const T* x, T* out, int64_t rows, int64_t size) {
+  using C = ComputeType<T>;
+  const int64_t row = my_row();
+  if (row >= rows) return;
+  const ExpSum<C> all = exp_sum_of_row<Lanes, 1>(x + row * size, size);
+  if (threadIdx.x == 0) out[row] = static_cast<T>(all.log_sum());
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    log_sum_columns(const T* x, T* out, int64_t columns, int64_t size, int64_t inner) {
+  using C = ComputeType<T>;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (column >= columns) return;
+  const int64_t start = column / inner * inner * size + column % inner;
+  ExpSum<C> all = no_exp_sum<C>();
+  for (int64_t i = 0; i < size; ++i) all.add(static_cast<C>(x[start + i * inner]));
+  out[column] = static_cast<T>(all.log_sum());
+}
+
+void logsumexp_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
+  if (out.numel() == 0) return;
+  const DeviceGuard guard(input.device().index);
+  const Slices s(input, dim);
+  dispatch<dtypes::Floating>("logsumexp", input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = input.data<T>();
+    T* y = out.data<T>();
+    if (s.inner > 1) {
+      const int64_t columns = s.outer * s.inner;
+      launch("logsumexp", log_sum_columns<T>, blocks_for(columns, block_size), block_size, x, y,
+             columns, s.size, s.inner);
+    } else if (s.size <= short_row) {
+      launch("logsumexp", log_sum_rows<T, warp>, row_grid<warp>(s.outer), row_block<warp>(), x, y,
+             s.outer, s.size);
+    } else {
+      launch("logsumexp", log_sum_rows<T, block_size>, row_grid<block_size>(s.outer),
+             row_block<block_size>(), x, y, s.outer, s.size);
+    }
+  });
+}
+KERNEL_FOR(logsumexp, logsumexp_kernel)
+
 // The gradient of an element: y * (g - sum(g * y)), or g - exp(y) * sum(g).
 template <bool Log, class C>
 __device__ C summand(C g, C y) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/kernels/gelu.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 
@@ -453,6 +454,17 @@ Tensor nan_to_num(const Tensor& input, std::optional<double> nan, std::optional<
   return out;
 }
 
+// g times the slope of gelu at x, in one pass.
+Tensor gelu_backward(const Tensor& g, const Tensor& x, bool tanh_form) {
+  Tensor out;
+  TensorIter iter;
+  const DType dtype = x.dtype();
+  const Operand inputs[] = {g, x};
+  iter.build({"gelu_backward"}, &out, &dtype, 1, inputs, 2, dtype);
+  kernels::gelu_backward(iter.device.type, iter, tanh_form);
+  return out;
+}
+
 Tensor gelu(const Tensor& input, std::string_view approximate) {
   CHECK(approximate == "none" || approximate == "tanh", RuntimeError,
         "gelu: approximate argument must be either none or tanh, got '{}'", approximate);
@@ -468,6 +480,7 @@ Tensor gelu(const Tensor& input, std::string_view approximate) {
   if (Record r{"gelu", out, {input}}) {
     r.wrt(0, [saved = r.save(input), tanh_form](const Tensor& g) {
       const Tensor x = saved();
+      if (!grad_enabled()) return gelu_backward(g, x, tanh_form);
       if (!tanh_form) {
         const Tensor cdf = 0.5 * (1 + erf(x * M_SQRT1_2));
         return g * (cdf + x * exp(x * x * -0.5) * (M_2_SQRTPI * M_SQRT1_2 * 0.5));

@@ -3,6 +3,7 @@
 
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/elementwise.h"
+#include "flambeau/kernels/gelu.h"
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -253,6 +254,21 @@ void gelu_kernel(const TensorIter& iter, bool tanh_form) {
   });
 }
 KERNEL_FOR(gelu, gelu_kernel)
+
+void gelu_backward_kernel(const TensorIter& iter, bool tanh_form) {
+  dispatch<dtypes::Floating>("gelu_backward", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    if (tanh_form) {
+      binary_loop<T, T>(
+          iter, [](C g, C x) { return g * math::gelu_tanh_slope(x); }, 12);
+    } else {
+      binary_loop<T, T>(
+          iter, [](C g, C x) { return g * math::gelu_slope(x); }, 12);
+    }
+  });
+}
+KERNEL_FOR(gelu_backward, gelu_backward_kernel)
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE
