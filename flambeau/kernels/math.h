@@ -220,7 +220,9 @@ FN T abs_complex(T a, T b) {
   const T ratio = low / high;
   const T size = high * sqrt(T(1) + ratio * ratio);
   const T infinity = std::numeric_limits<T>::infinity();
-  return high == infinity || high == 0 ? high : size;
+  // A NaN on either side is in low or in high; beside infinity it does not count.
+  const T finite = high == 0 && low == 0 ? high : size;
+  return high == infinity || low == infinity ? infinity : finite;
 }
 FN float abs(std::complex<float> x) { return abs_complex(abs(x.real()), abs(x.imag())); }
 FN double abs(std::complex<double> x) { return abs_complex(abs(x.real()), abs(x.imag())); }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/linalg.h"
 
 namespace flambeau {
@@ -20,7 +21,7 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
     return one;
   }
   Tensor square = n < 0 ? linalg_inv(a) : a;
-  if (n == 1) return clone(square);
+  if (n == 1) return clone(square, MemoryFormat::contiguous);
   // By repeated squaring.
   uint64_t left = n < 0 ? uint64_t{0} - static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
   if (left == 1) return square;
@@ -235,6 +236,7 @@ OP_FUNCTION(vander, "linalg_vander(x, *, N=None)",
 
 Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
   check_same_dtype("linalg.vecdot", x, y, "x", "y");
+  compute_dtype("linalg.vecdot", dtypes::OnlyFloatingComplex, x.dtype());
   const Dims shape = broadcast_shapes(x.sizes(), y.sizes());
   if (shape.empty()) return mul(x.is_complex() ? conj_physical(x) : x, y);
   const Tensor a = x.is_complex() ? conj_physical(x) : x;

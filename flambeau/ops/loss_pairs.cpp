@@ -18,6 +18,9 @@ Tensor reduced(const Tensor& loss, int64_t reduction) {
 Tensor at_least_zero(const Tensor& x) { return clamp(x, Scalar(0), {}); }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool log_target) {
+  CHECK(input.is_floating() && target.is_floating(), RuntimeError,
+        "kl_div: expected floating point input and target, but got {} and {}", input.dtype(),
+        target.dtype());
   // Where the target is 0, target * log(target) is 0 and not nan.
   const Tensor loss = log_target ? exp(target) * (target - input)
                                  : target * log(where(target == 0, 1, target)) - target * input;

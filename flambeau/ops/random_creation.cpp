@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/random.h"
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
 #include "flambeau/tensor/shape.h"
@@ -165,6 +166,8 @@ void check_permutation(int64_t n, DType dtype) {
 }
 
 Tensor randperm_out(int64_t n, Generator* generator, const Tensor& out, const Options& options) {
+  compute_dtype("randperm", dtypes::Real,
+                out.defined() ? out.dtype() : options.dtype_or(DType::int64));
   const std::array<int64_t, 1> size{n};
   Tensor result = prepare("randperm", {size.data(), 1}, out, options, DType::int64);
   if (!result.device().is_meta()) check_permutation(n, result.dtype());

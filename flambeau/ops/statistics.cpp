@@ -247,7 +247,7 @@ Tensor renorm(const Tensor& input, const Scalar& p, int64_t dim, const Scalar& m
                                          reduced ? std::optional(DType::float32) : std::nullopt);
   const double bound = maxnorm.to_double();
   const Tensor factor = where(norm > bound, bound / (norm + 1e-7), 1.0);
-  return input * to(factor, to_real(input.dtype()));
+  return contiguous(input) * to(factor, to_real(input.dtype()));
 }
 OP_INPLACE(renorm, "renorm(input, p, dim, maxnorm)",
            "The slices along dim, scaled down where their p-norm exceeds maxnorm.")

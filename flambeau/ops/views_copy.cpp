@@ -33,8 +33,8 @@ Tensor t_copy(const Tensor& input) { return copied(t(input)); }
 Tensor unsqueeze_copy(const Tensor& input, int64_t dim) { return copied(unsqueeze(input, dim)); }
 Tensor squeeze_copy(const Tensor& input) { return copied(squeeze(input)); }
 Tensor squeeze_dims_copy(const Tensor& input, IntSpan dim) { return copied(squeeze(input, dim)); }
-Tensor alias_copy(const Tensor& input) { return clone(alias(input)); }
-Tensor detach_copy(const Tensor& input) { return clone(detach(input)); }
+Tensor alias_copy(const Tensor& input) { return clone(alias(input), MemoryFormat::contiguous); }
+Tensor detach_copy(const Tensor& input) { return clone(detach(input), MemoryFormat::contiguous); }
 OP_FUNCTION(expand_copy, "expand_copy(input, size, *, implicit=False)",
             "A copy of input expanded to a size.")
 OP_FUNCTION(transpose_copy, "transpose_copy(input, dim0, dim1)",

@@ -13,38 +13,78 @@ from samples import ENTRIES
 
 OPS = Path(__file__).parent.parent / "ops"
 
+EMPTY = r"t\(([^)]*, )?0(,[^)]*)?\)"  # a tensor without elements among the arguments
+HALVES = r" b?float16 "
+INTEGERS = r" (bool|u?int\d+) "
+
 # Reason -> op -> what is found in "name(call) dtype layout" of the samples it explains.
 EXPLAINED: dict[str, dict[str, str]] = {
-    "PyTorch has a complex32, Flambeau has none": {
-        "complex": " float16 ",
-        "polar": " float16 ",
-        "view_as_complex": " float16 ",
+    "PyTorch has a complex32, Flambeau has none": dict.fromkeys(
+        ("complex", "polar", "view_as_complex", "view_as_complex_copy"), " float16 "
+    ),
+    "PyTorch looks at the dtype of some arguments only where there is an element": {
+        **dict.fromkeys(
+            "softmax log_softmax cauchy_ poisson amax amin median nanmedian mm bmm mv addmm addmv "
+            "addbmm grid_sampler_3d searchsorted bucketize mode pdist hash_tensor".split(),
+            EMPTY,
+        ),
+        "cummax": "complex",
+        "cummin": "complex",
+        "kthvalue": rf"t\(\)|{EMPTY}",
     },
-    "PyTorch looks at the dtype only where there is an element": {
-        "softmax": r"t\((0, 3|3, 0)\)",
-        "log_softmax": r"t\((0, 3|3, 0)\)",
-        "scaled_dot_product_attention": r"t\(0, |bool",
-        "cauchy_": r"t\(0, 2\)",
-        "poisson": r"t\(0, 2\)",
-        "amax": r"t\(2, 0\)",
-        "amin": r"t\(2, 0\)",
-        "cummax": r"complex",
-        "cummin": r"complex",
-        "kthvalue": r"t\(\)|t\(0, 3\)",
-        "median": r"t\(2, 0\)",
-        "nanmedian": r"t\(2, 0\)",
-        "mm": r"t\(2, 0\)",
-        "bmm": r"t\(2, 3, 0\)",
-        "mv": r"t\(3, 0\)",
-        "addmm": r"t\(2, 0\)",
-        "addmv": r"t\(2, 0\)",
-        "addbmm": r"t\(0, 3, 4\)",
+    "matrices without elements: LAPACK is not asked, so the dtype is not looked at": dict.fromkeys(
+        "linalg_det det linalg_lu_solve lu_solve linalg_solve_triangular triangular_solve "
+        "cholesky_solve cholesky_inverse linalg_qr geqrf linalg_householder_product orgqr ormqr "
+        "linalg_eigvals linalg_cond nuclear_norm".split(),
+        EMPTY,
+    ),
+    "eigenvectors and singular vectors are determined up to a factor": dict.fromkeys(
+        "linalg_eigh linalg_eig linalg_svd svd".split(), r"t\("
+    ),
+    "both refuse half precision, in other words": dict.fromkeys(
+        "linalg_pinv pinverse linalg_matrix_rank linalg_lstsq".split(), rf"{HALVES}|{INTEGERS}"
+    ),
+    "PyTorch's error in half precision is larger than the tolerance": dict.fromkeys(
+        ("linalg_matrix_exp", "matrix_exp"), HALVES
+    ),
+    "PyTorch's Bessel and Airy functions are good to 1e-8 only; and it has no kernels for halves": {
+        f"special_{name}": rf"{HALVES}| float64 "
+        for name in "bessel_j0 bessel_j1 bessel_y0 bessel_y1 airy_ai".split()
     },
+    "PyTorch has no kernels for halves; Flambeau computes them in float": {
+        **{
+            f"special_{name}": HALVES
+            for name in "modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
+            "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 log_ndtr erfcx "
+            "spherical_bessel_j0 ndtri zeta hermite_polynomial_h hermite_polynomial_he "
+            "laguerre_polynomial_l legendre_polynomial_p".split()
+        },
+        **{
+            f"special_{kind}chebyshev_polynomial_{letter}": HALVES
+            for kind in ("", "shifted_")
+            for letter in "tuvw"
+        },
+        "linalg_vander": rf"{HALVES}| bool ",
+        "affine_grid_generator": rf"{HALVES}|{INTEGERS}|complex",
+    },
+    "halves: PyTorch takes another path for many rows, or none": dict.fromkeys(
+        ("cdist", "histogram", "histogramdd"), rf"{HALVES}|{INTEGERS}"
+    ),
+    "PyTorch has the recurrent layers of numbers for which it has no derivative": dict.fromkeys(
+        "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split(),
+        rf"{INTEGERS}|complex",
+    ),
+    "PyTorch keeps it in another module than the top one": dict.fromkeys(
+        "im2col col2im scaled_dot_product_attention".split(), r"t\("
+    ),
     "PyTorch cannot view the strided tensor that it makes on the way": {
         "take_along_dim": r"t\(5,\):int64\) \w+ transposed",
         "kron": r"t\(2,\)\) \w+ transposed",
+        "conv_tbc": "transposed",
     },
-    "PyTorch hands an empty tensor back as it is": {"pixel_unshuffle": r"t\(0, "},
+    "PyTorch hands an empty tensor back as it is": {"pixel_unshuffle": EMPTY},
+    "PyTorch has no convolution of complex numbers under this name": {"convolution": "complex"},
+    "PyTorch rounds uint8 images in fixed point": {"interpolate": " uint8 "},
     "the order of equal elements is free without stable=True": {
         "sort": r"descending=True\) bool",
     },
