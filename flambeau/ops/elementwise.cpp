@@ -269,7 +269,8 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
     kept_b = operand_to_keep(row, Keep::b, b, a, b, false, dtype, device);
   }
   (*row.slot)(iter.device.type, iter, nullptr);
-  if (out.defined()) deliver(row.name, result, out, in_place);
+  const bool fixed = in_place || (b.is_tensor() && out.is_same(b.tensor()));
+  if (out.defined()) deliver(row.name, result, out, fixed);
   if (!records) return result;
   static const Tensor none;
   const Tensor& input_a = a.is_tensor() ? a.tensor() : none;

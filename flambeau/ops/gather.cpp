@@ -144,6 +144,7 @@ Tensor corner(const Tensor& input, IntSpan sizes) {
 
 Tensor fill_up(const Tensor& used, IntSpan shape) {
   if (used.sizes() == shape) return used;
+  if (used.numel() == 0) return zeros(shape, options_of(used));
   if (used.dim() != static_cast<int64_t>(shape.size())) return reshape(used, shape);
   return embed("scatter_backward", used, shape,
                [sizes = used->sizes](const Tensor& whole) { return corner(whole, sizes); });

@@ -4,6 +4,7 @@
 #include "flambeau/autograd/meta.h"
 #include "python/src/interop.h"
 
+#include <cstring>
 #include <unordered_map>
 
 namespace flambeau::python {
@@ -88,7 +89,8 @@ void handle_dealloc(PyObject* self) {
 
 PyObject* node_repr(PyObject* self) {
   const NodePtr node = node_of(self);
-  return PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(self)->tp_name, self);
+  const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
+  return PyUnicode_FromFormat("<%s object at %p>", dot ? dot + 1 : Py_TYPE(self)->tp_name, self);
 }
 void node_dealloc(PyObject* self) {
   auto* object = reinterpret_cast<PyNode*>(self);

@@ -28,6 +28,14 @@ def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
             return "which leaves a pass had reached when it was broken off is unspecified"
         if TOUCHED in text and own is None:
             return "our gradient needs less than PyTorch saves, so that a write harms nothing"
+        if kind == "IndexError" and own is not None and "out of bounds" in text:
+            return "PyTorch has written some elements when it finds an index out of range"
+        if "Dimension out of range" in text and own is not None and "scatter" in own[1]:
+            return "PyTorch looks for dimensions before it has compared their number"
+        if "a second time" in text and own is None and any("inputs=[" in s for s in statements):
+            return "a pass to an inner tensor ends before the step that made it"
+        if "element 0 of tensors does not require grad" in text and own is None:
+            return "PyTorch may give gradients of no elements no history"
         if "ZeroDivisionError" in text and own is not None:
             return "PyTorch has divided some elements when it finds the divisor zero"
         if "number of ones in mask" in text and own is not None:

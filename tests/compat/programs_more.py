@@ -213,10 +213,9 @@ class MoreStatements:
 
     def saved_hooks(self) -> None:
         x = self.pick()
-        pack = self.rng.choice(("keep", "same"))
         name = f"s{len(self.statements)}"
         self.statements.append(
-            f"with torch.autograd.graph.saved_tensors_hooks({pack}, same): "
+            f"with torch.autograd.graph.saved_tensors_hooks(keep, same): "
             f"{name} = {x.name}.exp() * {x.name}.sin()"
         )
         self.new(f"{name} + 1", x.shape)

@@ -210,3 +210,25 @@ def test_negative_numbers_wrap_once_in_unsigned_dtypes() -> None:
     assert u.clamp(-1, 1).tolist() == [1] * 3 and torch.zeros(1).byte().clamp(-1, 1).item() == 0
     with pytest.raises(RuntimeError, match="Clamp max value -1 is outside"):
         u.clamp(max=-1)
+
+
+def test_a_view_that_is_written_into_its_base_learns_of_the_write(x) -> None:
+    for write in (lambda base, view: base.add_(view), lambda base, view: base.sub_(view, alpha=2)):
+        base = x.clone()
+        view = base.view(3)
+        write(base, view)
+        got = torch.autograd.grad((view * view).sum(), x, retain_graph=True)
+        want = torch.autograd.grad((base * base).sum(), x)
+        assert torch.equal(got[0], want[0])
+
+
+def test_a_copy_onto_its_own_memory_is_no_copy() -> None:
+    t = torch.zeros(1).expand(2)
+    t[()] = torch.zeros(1).set_(t.untyped_storage(), 0, (1,), (1,))
+    t.copy_(t[:])
+    assert t.tolist() == [0.0, 0.0]
+
+
+def test_nodes_print_by_their_names(x) -> None:
+    assert repr((x + 1).grad_fn).startswith("<AddBackward0 object at 0x")
+    assert type((x + 1).grad_fn).__name__ == "AddBackward0"
