@@ -71,6 +71,7 @@ test: dev  ## everything that CI asks
 	$(RUN) -m pytest -q tests
 	$(BIN)/python tools/budgets.py import
 	$(MAKE) --no-print-directory asan
+	$(MAKE) --no-print-directory cuda
 
 .PHONY: lint lint-fast
 lint-fast: setup  ## format, ruff, mypy, layers, budgets
@@ -94,10 +95,22 @@ asan: setup  ## run the C++ tests and the smoke test under the sanitizers
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/asan/python $(BIN)/python tests/smoke.py
 
+# A machine without a GPU still shows whether its code compiles; tools/gpu_check.sh runs it on one.
+NVCC := $(or $(shell command -v nvcc),$(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc))
+.PHONY: cuda
+cuda: setup  ## compile the CUDA library, where there is nvcc
+ifeq ($(NVCC),)
+	@echo "no nvcc: the CUDA library is not compiled"
+else
+	@$(MAKE) --no-print-directory build/cuda/CMakeCache.txt
+	cmake --build --preset cuda -j $(JOBS)
+endif
+
 .PHONY: wheel
-wheel: setup  ## build the wheel into dist/
+wheel: setup  ## build the wheel of the CPU package into dist/
 	rm -f dist/*.whl
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist \
+	  --config-settings=cmake.define.FLAMBEAU_CUDA=OFF .
 	$(BIN)/python tools/budgets.py wheel
 
 .PHONY: build-time

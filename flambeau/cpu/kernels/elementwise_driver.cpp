@@ -33,22 +33,17 @@ class Driver {
   }
 
  private:
-  void dense(char* const* data, int64_t n, int number = 0) const {
-    loop_.dense(loop_.formula, data, n, number);
+  void dense(char* const* data, int64_t n, bool second_is_number = false) const {
+    loop_.dense(loop_.formula, data, n, second_is_number);
   }
   // Whether operand k lies side by side.
   bool is_dense(const int64_t* steps, int k) const { return steps[k] == loop_.sizes[k]; }
 
   void run_row(char** data, const int64_t* steps, int64_t n) const {
-    int strided = 0, last_strided = 0;
-    for (int k = 0; k <= loop_.inputs; ++k) {
-      if (is_dense(steps, k)) continue;
-      ++strided;
-      last_strided = k;
-    }
-    if (strided == 0) return dense(data, n);
-    if (strided == 1 && loop_.inputs == 2 && last_strided > 0 && steps[last_strided] == 0)
-      return dense(data, n, last_strided);
+    bool all_dense = true;  // but for the last input
+    for (int k = 0; k < loop_.inputs; ++k) all_dense &= is_dense(steps, k);
+    if (all_dense && is_dense(steps, loop_.inputs)) return dense(data, n);
+    if (all_dense && loop_.inputs == 2 && steps[2] == 0) return dense(data, n, true);
 
     alignas(64) char buffers[most_inputs + 1][buffer_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {

@@ -43,9 +43,8 @@ struct ElementwiseLoop {
   int inputs;
   int64_t sizes[4];  // bytes of an element of the output, then of each input
   const void* formula;
-  // o[i] = f(in[i]...) over arrays; input number `number`, if not 0, is one value instead. Only
-  // loops of two inputs take such a number.
-  void (*dense)(const void* formula, char* const* data, int64_t n, int number);
+  // o[i] = f(in[i]...) over arrays. Of two inputs the second may be a single value.
+  void (*dense)(const void* formula, char* const* data, int64_t n, bool second_is_number);
 };
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost);
 
@@ -128,14 +127,13 @@ void dense_loop(Out* o, int64_t n, F f, In... in) {
 template <class Out, class... In, class F, size_t... K>
 void elementwise_loop(const TensorIter& iter, const F& f, int cost, std::index_sequence<K...>) {
   const auto dense = [](const void* formula, char* const* data, int64_t n,
-                        [[maybe_unused]] int number) {
+                        [[maybe_unused]] bool second_is_number) {
     const F& f = *static_cast<const F*>(formula);
     Out* out = reinterpret_cast<Out*>(data[0]);
-    if constexpr (sizeof...(In) == 2) {  // a number, or a column, is the other operand of most
+    if constexpr (sizeof...(In) == 2) {
       using T = std::tuple_element_t<0, std::tuple<In...>>;
       const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]);
-      if (number == 1) return dense_loop(out, n, f, Repeated<T>{*a}, b);
-      if (number == 2) return dense_loop(out, n, f, a, Repeated<T>{*b});
+      if (second_is_number) return dense_loop(out, n, f, a, Repeated<T>{*b});
     }
     dense_loop(out, n, f, reinterpret_cast<const In*>(data[K + 1])...);
   };

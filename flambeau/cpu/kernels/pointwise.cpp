@@ -1,5 +1,6 @@
 // CPU kernels of elementwise ops that are no rows: copies between dtypes, where, clamp, ...
 #include <cstring>
+#include <type_traits>
 
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/elementwise.h"
@@ -83,16 +84,25 @@ void copy_same(const TensorIter& iter) {
   });
 }
 
+// What is copied as: an integer from others or of less than 64 bits has the same bits with a sign
+// as without, and a bool is the byte that it is.
+template <class To, class From>
+using CopiedTo = typename std::conditional_t<
+    std::is_integral_v<To> && !std::is_same_v<To, bool> &&
+        (std::is_integral_v<From> || sizeof(To) < 8),
+    std::make_signed<std::conditional_t<std::is_integral_v<To>, To, int>>,
+    std::type_identity<To>>::type;
+template <class From>
+using CopiedFrom = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
+
 void copy_kernel(const TensorIter& iter) {
   if (iter.dtypes[0] == iter.dtypes[1]) return copy_same(iter);
   dispatch<dtypes::All>("copy_", iter.dtypes[1], [&](auto from) {
-    using From = typename decltype(from)::type;
+    using From = CopiedFrom<typename decltype(from)::type>;
     dispatch<dtypes::All>("copy_", iter.dtypes[0], [&](auto to) {
-      using To = typename decltype(to)::type;
-      if constexpr (!std::is_same_v<From, To>) {
-        unary_loop<To, From>(
-            iter, [](ComputeType<From> x) { return convert<To>(x); }, 1);
-      }
+      using To = CopiedTo<typename decltype(to)::type, From>;
+      const auto formula = [](ComputeType<From> x) { return convert<To>(x); };
+      unary_loop<To, From>(iter, formula, 1);
     });
   });
 }
