@@ -30,8 +30,10 @@ IndexedDim along(const Tensor& self, int64_t dim) {
 
 Tensor gather(const Tensor& input, int64_t dim, const Tensor& index) {
   dim = wrap_dim(dim, input.dim());
-  const Tensor places = checked_index("gather", index, input.device());
-  if (index.numel() > 0) {
+  // An index without elements may have any dtype and shape.
+  const bool any = index.numel() > 0;
+  const Tensor places = any ? checked_index("gather", index, input.device()) : index;
+  if (any) {
     CHECK(rank_of(index) == rank_of(input), RuntimeError,
           "gather: Index tensor must have the same number of dimensions as input tensor, got {} "
           "and {}",
@@ -55,7 +57,8 @@ Tensor gather(const Tensor& input, int64_t dim, const Tensor& index) {
   }
   if (Record r{"gather", out, {input}}) {
     r.wrt(0, [shape = input->sizes, dim, saved = r.save(index)](const Tensor& g) {
-      return scatter_add_(zeros(shape, options_of(g)), dim, saved(), g);
+      const Tensor zero = zeros(shape, options_of(g));
+      return g.numel() > 0 ? scatter_add_(zero, dim, saved(), g) : zero;
     });
   }
   return out;

@@ -192,6 +192,7 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
   const Image image("pixel_shuffle", input);
   const int64_t f = upscale_factor;
   CHECK(f > 0, RuntimeError, "pixel_shuffle expects a positive upscale_factor, but got {}", f);
+  CHECK(f <= INT32_MAX, RuntimeError, "pixel_shuffle: upscale_factor {} is too large", f);
   CHECK(image.channels % (f * f) == 0, RuntimeError,
         "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
         "upscale_factor, but input.size(-3)={} is not divisible by {}",
@@ -208,6 +209,7 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   const Image image("pixel_unshuffle", input);
   const int64_t f = downscale_factor;
   CHECK(f > 0, RuntimeError, "pixel_unshuffle expects a positive downscale_factor, but got {}", f);
+  CHECK(f <= INT32_MAX, RuntimeError, "pixel_unshuffle: downscale_factor {} is too large", f);
   CHECK(image.height % f == 0, RuntimeError,
         "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)={} "
         "is not "

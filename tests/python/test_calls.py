@@ -62,3 +62,21 @@ def test_degrees_of_millions_and_endless_windows_end() -> None:
         torch.col2im(torch.ones(4, 2), [2, 2], [2**40, 2**40], [2**40, 1], [5, 5], [1, 1])
     with pytest.raises(RuntimeError, match="same device"):
         torch.ones(3, 4).embedding_renorm_(torch.zeros(2, dtype=torch.int64, device="meta"), 2, 2)
+
+
+def test_gather_takes_an_empty_index_of_any_kind() -> None:
+    x = torch.ones(5, requires_grad=True)
+    found = torch.gather(x, 0, torch.zeros(2, 0, dtype=torch.uint8))
+    assert found.shape == (2, 0)
+    found.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [0.0] * 5
+    assert torch.logit(torch.tensor([0.5, 0.7]), 0.6).tolist() == pytest.approx(
+        [0.4055, -0.4055], 1e-3
+    )
+
+
+def test_factors_whose_square_overflows_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="too large"):
+        torch.pixel_shuffle(torch.ones(2, 4, 0), 2**40)
+    with pytest.raises(RuntimeError, match="too large"):
+        torch.pixel_unshuffle(torch.ones(2, 0, 0), 2**40)
