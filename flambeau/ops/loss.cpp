@@ -119,6 +119,7 @@ void check_target(const Tensor& input, const Tensor& target) {
 
 static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tensor& weight,
                           int64_t reduction, int64_t ignore_index) {
+  common_device("nll_loss", {input, target});
   check_target(input, target);
   const int64_t classes = input.sizes()[input.dim() == 1 ? 0 : 1];
   check_class_weight(weight, classes);

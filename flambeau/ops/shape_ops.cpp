@@ -353,10 +353,13 @@ Tensor triangle_indices(const char* op, int64_t row, int64_t col, int64_t offset
   if (device.is_meta()) return make_tensor({2, count}, dtype, device);
   const Tensor out = make_tensor({2, count}, DType::int64, Device());
   int64_t *rows = out.data<int64_t>(), *columns = rows + count;
-  for (int64_t i = 0; i < row && count > 0; ++i) {
+  // Rows without any stand at the top of the lower triangle and at the bottom of the upper one.
+  const int64_t first = upper || offset >= 0 || offset == INT64_MIN ? 0 : -offset - 1;
+  for (int64_t i = first; i < row && count > 0; ++i) {
     const int64_t border = static_cast<int64_t>(
         std::clamp<__int128>(static_cast<__int128>(i) + offset + (upper ? 0 : 1), 0, col));
     const int64_t from = upper ? border : 0, length = upper ? col - border : border;
+    if (upper && length == 0) break;
     rows = std::fill_n(rows, length, i);
     std::iota(columns, columns + length, from);
     columns += length;

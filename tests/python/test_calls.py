@@ -75,6 +75,16 @@ def test_gather_takes_an_empty_index_of_any_kind() -> None:
     )
 
 
+def test_tall_triangles_end_where_their_elements_do() -> None:
+    assert torch.triu_indices(2**40, 1, -1).tolist() == [[0, 1], [0, 0]]
+    assert torch.tril_indices(2**40, 3, 1 - 2**40).tolist() == [[2**40 - 1], [0]]
+    assert torch.tril_indices(3, 3, -1).tolist() == [[1, 2, 2], [0, 0, 1]]
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.nn.functional.nll_loss(
+            torch.ones(2, 3), torch.zeros(2, dtype=torch.int64, device="meta")
+        )
+
+
 def test_factors_whose_square_overflows_are_refused() -> None:
     with pytest.raises(RuntimeError, match="too large"):
         torch.pixel_shuffle(torch.ones(2, 4, 0), 2**40)
