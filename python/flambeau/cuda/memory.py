@@ -56,6 +56,38 @@ def reset_max_memory_allocated(device: Any = None) -> None:
     reset_peak_memory_stats(device)
 
 
+def reset_max_memory_cached(device: Any = None) -> None:
+    """The same as reset_peak_memory_stats."""
+    reset_peak_memory_stats(device)
+
+
+def memory_cached(device: Any = None) -> int:
+    """The older name of memory_reserved."""
+    return memory_reserved(device)
+
+
+def max_memory_cached(device: Any = None) -> int:
+    """The older name of max_memory_reserved."""
+    return max_memory_reserved(device)
+
+
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """memory_stats, a dictionary for each part of its names."""
+    nested: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        *groups, last = name.split(".")
+        inner = nested
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[last] = value
+    return nested
+
+
+def get_allocator_backend() -> str:
+    """The kind of the allocator of device memory: the library's own."""
+    return "native"
+
+
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """The bytes that are free on a device, and those it has, as the driver counts them."""
     free, total = _C._cuda_memory_info(device_index(device))
