@@ -264,7 +264,7 @@ def unpad_sequence(
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [
-        sequence[: int(length)]
+        sequence[: int(length)].clone(memory_format=flambeau.contiguous_format)
         for sequence, length in zip(padded_sequences.unbind(0), lengths, strict=False)
     ]
 
