@@ -152,6 +152,12 @@ bool convert_operand(PyObject* object, Operand& room, Frame& frame, Value& value
   return true;
 }
 
+// What ops call a tensor that a number may stand in for.
+bool is_operand_name(PyObject* name) {
+  return PyUnicode_CompareWithASCIIString(name, "self") == 0 ||
+         PyUnicode_CompareWithASCIIString(name, "input") == 0;
+}
+
 // False if the object is not of the parameter's kind; no Python exception is set then.
 bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
   Value& value = frame.values[at];
@@ -169,7 +175,7 @@ bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
       return true;
     case Kind::operand: return convert_operand(object, frame.rooms[at].operand, frame, value);
     case Kind::scalar:
-      if (at == 0 && is_tensor(object))
+      if (at == 0 && is_tensor(object) && is_operand_name(p.name))
         return false;  // that is what the overload for tensors is for
       new (&frame.rooms[at].scalar) Scalar();
       value.scalar = &frame.rooms[at].scalar;

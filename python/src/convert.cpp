@@ -34,6 +34,7 @@ Scalar scalar_from_long(PyObject* object) {
 
 bool scalar_from_numpy(PyObject* object, Scalar& scalar) {
   const char* name = Py_TYPE(object)->tp_name + 6;
+  if (std::strcmp(name, "ndarray") == 0) return false;
   if (std::strncmp(name, "bool", 4) == 0) {
     scalar = PyObject_IsTrue(object) == 1;
     return true;

@@ -1,7 +1,10 @@
 // The number protocol of tensors: operators, in place too, comparison, conversion to numbers.
+#include <cstring>
+
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "python/src/interop.h"
 #include "python/src/tensor_parts.h"
 
 namespace flambeau::python {
@@ -9,48 +12,49 @@ namespace {
 
 using BinaryFunction = Tensor (*)(const Operand&, const Operand&);
 
-// a op b where one side is a tensor and the other a tensor or a number. NotImplemented for anything
-// else, so that Python tries the other object.
+// A tensor over the memory of a NumPy array; none over any other object.
+Tensor over_ndarray(PyObject* object) {
+  return std::strcmp(Py_TYPE(object)->tp_name, "numpy.ndarray") == 0 ? tensor_over_array(object)
+                                                                     : Tensor();
+}
+
+// Whether conjugation or negation of the operand is still to be done.
+bool is_pending(const Operand& x) { return x.is_tensor() && x.tensor()->pending; }
+int64_t count(const Operand& x) { return x.is_tensor() ? x.tensor().numel() : 0; }
+
+template <BinaryFunction function>
+PyObject* computed(const Operand& a, const Operand& b) {
+  if (is_pending(a)) [[unlikely]]
+    return computed<function>(resolve(a.tensor()), b);
+  if (is_pending(b)) [[unlikely]]
+    return computed<function>(a, resolve(b.tensor()));
+  Tensor result;
+  {
+    const GilRelease release(std::max(count(a), count(b)) >= gil_threshold);
+    result = function(a, b);
+  }
+  return wrap(std::move(result));
+}
+
+// a op b where one side is a tensor and the other a tensor, an array or a number. NotImplemented
+// for anything else, so that Python tries the other object.
 template <BinaryFunction function>
 PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
-    const bool a_is = is_tensor(a), b_is = is_tensor(b);
+    const bool a_is = is_tensor(a);
     if (overridden(a, b)) [[unlikely]] {
       PyObject* const args[] = {a_is ? a : b, a_is ? b : a};
       return call_override_of(a_is ? name : reflected, args, 2);
     }
+    if (a_is && is_tensor(b)) return computed<function>(tensor_of(a), tensor_of(b));
     Scalar number;
-    if (a_is && b_is) {
-      const Tensor &x = tensor_of(a), &y = tensor_of(b);
-      if (x->pending | y->pending) [[unlikely]]
-        return wrap(function(resolve(x), resolve(y)));
-      Tensor result;
-      {
-        const GilRelease release(std::max(x.numel(), y.numel()) >= gil_threshold);
-        result = function(x, y);
-      }
-      return wrap(std::move(result));
-    }
-    if (a_is) {
-      if (!scalar_from(b, number)) Py_RETURN_NOTIMPLEMENTED;
-      const Tensor& x = tensor_of(a);
-      if (x->pending) [[unlikely]]
-        return wrap(function(resolve(x), number));
-      Tensor result;
-      {
-        const GilRelease release(x.numel() >= gil_threshold);
-        result = function(x, number);
-      }
-      return wrap(std::move(result));
-    }
-    if (!scalar_from(a, number)) Py_RETURN_NOTIMPLEMENTED;
-    const Tensor y = resolve(tensor_of(b));
-    Tensor result;
-    {
-      const GilRelease release(y.numel() >= gil_threshold);
-      result = function(number, y);
-    }
-    return wrap(std::move(result));
+    PyObject* other = a_is ? b : a;
+    if (scalar_from(other, number))
+      return a_is ? computed<function>(tensor_of(a), number)
+                  : computed<function>(number, tensor_of(b));
+    const Tensor array = over_ndarray(other);
+    if (!array.defined()) Py_RETURN_NOTIMPLEMENTED;
+    return a_is ? computed<function>(tensor_of(a), array) : computed<function>(array, tensor_of(b));
   });
 }
 
@@ -241,16 +245,13 @@ PyObject* compare(PyObject* a, PyObject* b, int op) {
       PyObject* const args[] = {a, b};
       return call_override_of(names[op], args, 2);
     }
+    const Tensor x = resolve(tensor_of(a));
+    if (is_tensor(b)) return wrap(functions[op](x, resolve(tensor_of(b))));
     Scalar number;
-    Tensor result;
-    if (is_tensor(b)) {
-      result = functions[op](resolve(tensor_of(a)), resolve(tensor_of(b)));
-    } else if (scalar_from(b, number)) {
-      result = functions[op](resolve(tensor_of(a)), number);
-    } else {
-      Py_RETURN_NOTIMPLEMENTED;
-    }
-    return wrap(std::move(result));
+    if (scalar_from(b, number)) return wrap(functions[op](x, number));
+    const Tensor array = over_ndarray(b);
+    if (!array.defined()) Py_RETURN_NOTIMPLEMENTED;
+    return wrap(functions[op](x, array));
   });
 }
 

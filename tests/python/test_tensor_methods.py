@@ -103,3 +103,16 @@ def test_numpy_scalars_keep_dtype_and_value(scalar: np.generic) -> None:
     for make in (torch.as_tensor, torch.tensor, torch.asarray):
         held = [make(scalar) for _ in range(100)]  # memory that died would be taken again
         assert all(one.item() == scalar and one.numpy().dtype == scalar.dtype for one in held)
+
+
+def test_numpy_arrays_are_operands() -> None:
+    x, array = torch.ones(2), np.array([1.0, 3.0])
+    for result in (x * array, array * x, x + (array - 1)):
+        assert type(result) is torch.Tensor and result.tolist() == [1.0, 3.0]
+        assert result.dtype == torch.float64
+    assert (x == array).tolist() == [True, False] and (x < array).tolist() == [False, True]
+
+
+def test_tensors_are_numbers_where_no_tensor_is_meant() -> None:
+    assert torch.arange(torch.tensor(3)).tolist() == [0, 1, 2]
+    assert torch.linspace(torch.tensor(0.0), 1, 3).tolist() == [0.0, 0.5, 1.0]
