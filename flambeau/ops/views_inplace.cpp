@@ -29,9 +29,9 @@ Tensor become(const char* op, const Tensor& self, Take take, Undo undo) {
     set_history(self, maybe_meta(fresh)->grad_fn, maybe_meta(fresh)->output);
   } else if (!self->view_base) {
     if (Record r = Record::in_place(op, self, {})) r.wrt(0, undo);
-  } else {
+  } else if (!self.requires_grad()) {
     self->view_version = self.version();
-  }
+  }  // else the view is taken from its base anew when somebody asks for its history
   return self;
 }
 

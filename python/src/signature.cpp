@@ -233,7 +233,9 @@ bool first_is_self(const Overload& overload) {
 
 // Ops that know what pending conjugation is, apart from views.
 bool knows_pending(std::string_view name) {
-  constexpr std::string_view names[] = {"copy_", "clone", "contiguous", "to", "item", "detach_"};
+  constexpr std::string_view names[] = {"copy_",    "clone",      "contiguous", "to",        "item",
+                                        "detach_",  "transpose_", "swapaxes_",  "swapdims_", "t_",
+                                        "squeeze_", "unsqueeze_", "as_strided_"};
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 

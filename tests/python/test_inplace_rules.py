@@ -232,3 +232,13 @@ def test_a_copy_onto_its_own_memory_is_no_copy() -> None:
 def test_nodes_print_by_their_names(x) -> None:
     assert repr((x + 1).grad_fn).startswith("<AddBackward0 object at 0x")
     assert type((x + 1).grad_fn).__name__ == "AddBackward0"
+
+
+def test_a_view_that_turns_itself_while_nothing_is_recorded_keeps_its_gradient(x) -> None:
+    view = x.view(1, 3)
+    with torch.no_grad():
+        view.t_()
+    (view * view).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
+    c = torch.tensor([[1 + 2j, 3j]]).conj()
+    assert c.transpose_(0, 1).shape == (2, 1) and c.is_conj() and c[0, 0].item() == 1 - 2j
