@@ -184,12 +184,15 @@ class Pass {
     grads.resize(node.inputs.size());
     Grads out;
     if (needed) {
-      run_hooks(node, grads);
       const bool is_target = !inputs_.empty() && targets_.contains(&node);
-      if (is_target) capture(node, grads);
+      const bool goes_on = !node.variable && continues(node);
+      // As PyTorch has it: hooks change what is asked for, unless the pass goes on from there.
+      if (is_target && goes_on) capture(node, grads);
+      run_hooks(node, grads);
+      if (is_target && !goes_on) capture(node, grads);
       if (node.variable) {
         if (options_.accumulate && (inputs_.empty() || is_target)) accumulate(node, grads[0]);
-      } else if (continues(node)) {
+      } else if (goes_on) {
         apply(node, grads, out);
       }
     }

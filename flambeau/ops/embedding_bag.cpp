@@ -115,7 +115,7 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
   const int64_t rows = weight.sizes()[0], width = weight.sizes()[1];
   const int64_t padding = wrapped_padding(padding_idx, rows);
   const auto how = static_cast<BagMode>(mode);
-  const Tensor factors = per_sample_weights;
+  const Tensor& factors = per_sample_weights;
   check_factors(factors, weight, indices, how);
   Bagging b{contiguous(to(detach(indices), DType::int64)),
             {},

@@ -72,7 +72,7 @@ Tensor weigh_partners(const Tensor& x, int64_t dim, int64_t length, double weigh
   Dims shape(x.dim(), 1);
   shape[dim] = half;
   const NoGrad off;
-  const Tensor weights = ones(shape, {.dtype = to_real(x.dtype()), .device = x.device()});
+  Tensor weights = ones(shape, {.dtype = to_real(x.dtype()), .device = x.device()});
   if (partners > 0) fill_(narrow(weights, dim, 1, partners), weight);
   return weights;
 }

@@ -413,7 +413,7 @@ void check_slices(const char* op, const Tensor& self, int64_t dim, const Tensor&
 
 Tensor index_of_slices(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                        const Tensor& source) {
-  const Tensor vector = vector_index(op, index, self);
+  Tensor vector = vector_index(op, index, self);
   check_same_type(op, self, source);
   CHECK(vector.numel() == slices_of(source, dim), RuntimeError,
         "{}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", op,

@@ -119,8 +119,9 @@ Triple lu_factor_checked(std::string_view op, const Tensor& a, bool pivot, bool 
   auto [lu, pivots, info] = factor(a);
   if (check_errors) check_info(op, info, singular_factor, true);
   if (Record r{"linalg_lu_factor_ex", lu, {a}}) {
-    r.wrt(0,
-          [y = r.save_output(lu), pivots](const Tensor& g) { return lu_gradient(g, y(), pivots); });
+    r.wrt(0, [y = r.save_output(lu), order = pivots](const Tensor& g) {
+      return lu_gradient(g, y(), order);
+    });
   }
   return {lu, pivots, info};
 }

@@ -11,6 +11,7 @@
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/tensor_iter.h"
 #include "python/src/arguments.h"
+#include "python/src/older_calls.h"
 
 namespace flambeau::python {
 namespace {
@@ -324,6 +325,11 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     const Call call{args, PyVectorcall_NARGS(nargsf), kwnames, family.name.c_str()};
     if (modes_active() || any_override(call)) [[unlikely]]
       return call_override(self, args, call.nargs, kwnames);
+    if (family.older && call.nargs > family.older->tensors) [[unlikely]] {
+      OlderCall older;
+      if (older.arrange(*family.older, call, family.is_method))
+        return call_family(family, older.call());
+    }
     return call_family(family, call);
   });
 }
@@ -429,6 +435,7 @@ bool add_ops(PyObject* module) {
     auto* object = PyObject_New(OpObject, type);
     if (!object) return false;
     object->vectorcall = family->is_method ? method_vectorcall : op_vectorcall;
+    family->older = older_order_of(family->name);
     object->family = family.release();  // as long as the process lives
     Object owned(reinterpret_cast<PyObject*>(object));
     const char* name = object->family->name.c_str();

@@ -40,9 +40,10 @@ struct Family {
   std::vector<Overload> out_forms;
   bool takes_out = false;
   bool is_function = false, is_method = false;
-  bool inplace_by_copy = false;  // name_() made from name()
-  bool differentiable = true;    // some result of it may have a history
-  bool takes_pending = false;    // see Note [Pending conjugation]
+  bool inplace_by_copy = false;              // name_() made from name()
+  bool differentiable = true;                // some result of it may have a history
+  bool takes_pending = false;                // see Note [Pending conjugation]
+  const struct OlderOrder* older = nullptr;  // the order of arguments in old programs
   std::string doc;
 };
 

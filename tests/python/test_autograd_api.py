@@ -119,3 +119,17 @@ def test_variable_is_a_name_for_tensors() -> None:
     assert isinstance(x, torch.autograd.Variable)
     with pytest.raises(TypeError, match="has to be a tensor"):
         torch.autograd.Variable(3)
+
+
+def test_what_is_asked_for_is_taken_before_hooks_where_the_pass_goes_on() -> None:
+    x = torch.ones(2, requires_grad=True)
+
+    def hooked() -> torch.Tensor:
+        z = x * 3
+        z.register_hook(lambda g: g * 5)
+        return z
+
+    z = hooked()
+    assert [g.tolist() for g in torch.autograd.grad(z.sum(), [z, x])] == [[1, 1], [15, 15]]
+    z = hooked()
+    assert torch.autograd.grad(z.sum(), z)[0].tolist() == [5, 5]

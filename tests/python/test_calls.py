@@ -90,3 +90,22 @@ def test_factors_whose_square_overflows_are_refused() -> None:
         torch.pixel_shuffle(torch.ones(2, 4, 0), 2**40)
     with pytest.raises(RuntimeError, match="too large"):
         torch.pixel_unshuffle(torch.ones(2, 0, 0), 2**40)
+
+
+def test_numbers_among_tensors_as_old_programs_have_them() -> None:
+    a, b = torch.ones(2), torch.full((2,), 2.0)
+    names = {"torch": torch, "a": a, "b": b, "c": a + b, "m": torch.ones(2, 2)}
+    calls = {
+        "a.clone().add_(3, b)": [7.0, 7.0],
+        "torch.sub(a, 3, b)": [-5.0, -5.0],
+        "a.clone().addcmul_(3, b, c)": [19.0, 19.0],
+        "a.addcdiv(3, b, c)": [3.0, 3.0],
+        "torch.addmm(1, m, 2, m, m)[0]": [5.0, 5.0],
+        "m.clone().addmm_(2, m, m)[0]": [4.0, 4.0],
+    }
+    for call, expected in calls.items():
+        with pytest.warns(UserWarning, match="keyword"):
+            assert eval(call, names).tolist() == expected
+    for call in ("torch.addmm(m, 2, m, m)", "a.clone().add_(b, 3)", "torch.add(a, b, c)"):
+        with pytest.raises(TypeError):
+            eval(call, names)

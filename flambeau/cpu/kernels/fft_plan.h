@@ -243,17 +243,19 @@ class Plan {
  public:
   explicit Plan(int64_t n) : n_(n) {
     int64_t rest = n;
-    const auto divide = [&](int64_t radix) {
+    const auto divided = [&](int64_t length, int64_t radix) {
       stages_.push_back({radix, 0, 0, 0});
-      rest /= radix;
+      return length / radix;
     };
     // The first stage of a single line makes vector code, the second does if the first was large.
     // Later a large radix reads so many places, a power of two apart, that they push each other
     // out of the cache, unless all of them fit.
-    if (rest % 8 == 0) divide(8);
-    while (n <= 2048 && (rest % 32 == 0 || (rest % 8 == 0 && rest % 16 != 0))) divide(8);
+    if (rest % 8 == 0) rest = divided(rest, 8);
+    while (n <= 2048 && (rest % 32 == 0 || (rest % 8 == 0 && rest % 16 != 0))) {
+      rest = divided(rest, 8);
+    }
     for (const int64_t radix : {4, 2, 3, 5, 7, 11, 13, 17, 19, 23}) {
-      while (rest % radix == 0) divide(radix);
+      while (rest % radix == 0) rest = divided(rest, radix);
     }
     if (rest > 1) {
       stages_.clear();
