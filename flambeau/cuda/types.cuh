@@ -74,6 +74,17 @@ __device__ inline DeviceComplex<T> rsqrt(DeviceComplex<T> x) {
   return T(1) / sqrt(x);
 }
 template <class T>
+__device__ inline DeviceComplex<T> reciprocal(DeviceComplex<T> x) {
+  // One over zero has no sign.
+  return T(1) / (x == DeviceComplex<T>(0) ? DeviceComplex<T>(0) : x);
+}
+template <class T>
+__device__ inline DeviceComplex<T> logaddexp(DeviceComplex<T> a, DeviceComplex<T> b) {
+  const bool first = a.real() > b.real();
+  const DeviceComplex<T> top = first ? a : b, rest = first ? b : a;
+  return isinf(a) && a == b ? a : top + log1p(exp(rest - top));
+}
+template <class T>
 __device__ inline T abs(DeviceComplex<T> x) {
   return ::hypot(x.real(), x.imag());
 }
