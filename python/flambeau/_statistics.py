@@ -3,7 +3,7 @@ of results, take more forms than an op's signature can say."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 from flambeau import _C
 
@@ -97,9 +97,7 @@ def cdist(
 # --- Histograms ----------------------------------------------------------------------------------
 
 
-class _HistogramDD(NamedTuple):
-    hist: Tensor
-    bin_edges: tuple[Tensor, ...]
+_HistogramDD = namedtuple("_HistogramDD", ["hist", "bin_edges"])
 
 
 def _edges(input: Tensor, bins: Any, range: Any) -> list[Tensor]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from flambeau import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["istft", "stft"]
 

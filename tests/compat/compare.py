@@ -67,6 +67,8 @@ class Worker:
         if self.process is not None:
             assert self.process.stdin is not None
             self.process.stdin.close()
+            # Processes that were forked meanwhile may hold the pipe open: it would wait for ever.
+            self.process.kill()
             self.process.wait()
             self.process = None
 

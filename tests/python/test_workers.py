@@ -119,6 +119,7 @@ def test_persistent_workers_serve_several_passes():
     names = [batch["name"] for batch in loader]
     assert names[0] == ["s0", "s1", "s2", "s3"] and len(names) == 3
     assert [process.pid for process in loader._iterator._pool.processes] == pids
+    loader._iterator._pool.close()
 
 
 def start(worker_id: int) -> None:
