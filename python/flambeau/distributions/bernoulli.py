@@ -5,13 +5,11 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import OddsParameter, one_of
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import (
     broadcast_all,
     is_number,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
 )
 from flambeau.nn.functional import binary_cross_entropy_with_logits
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Bernoulli"]
 
 
-class Bernoulli(ExponentialFamily):
+class Bernoulli(OddsParameter, ExponentialFamily):
     """1 with probability `probs`, whose log-odds are `logits`, and 0 otherwise."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -34,28 +32,11 @@ class Bernoulli(ExponentialFamily):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
+        name, given = one_of(probs, logits)
         (self._param,) = broadcast_all(given)
-        self.__dict__["logits" if probs is None else "probs"] = self._param
+        self.__dict__[name] = self._param
         batch_shape = flambeau.Size() if is_number(given) else self._param.size()
         super().__init__(batch_shape, validate_args=validate_args)
-
-    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._param.new(*args, **kwargs)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     @property
     def mean(self) -> Tensor:

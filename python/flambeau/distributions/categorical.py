@@ -5,6 +5,7 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
 
@@ -29,9 +30,7 @@ class Categorical(Distribution):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        name, given = ("logits", logits) if probs is None else ("probs", probs)
+        name, given = one_of(probs, logits)
         if given.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if probs is not None:

@@ -7,6 +7,7 @@ import math
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import OddsParameter, one_of
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.utils import (
     broadcast_all,
@@ -14,7 +15,6 @@ from flambeau.distributions.utils import (
     is_number,
     lazy_property,
     logits_to_probs,
-    probs_to_logits,
 )
 from flambeau.nn.functional import binary_cross_entropy_with_logits
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ContinuousBernoulli"]
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(OddsParameter, ExponentialFamily):
     """The density in proportion to p^x (1 - p)^(1 - x) for x in [0, 1].
 
     Args:
@@ -47,9 +47,7 @@ class ContinuousBernoulli(ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
+        _, given = one_of(probs, logits)
         (parameter,) = broadcast_all(given)
         if probs is not None:
             if validate_args and not self.arg_constraints["probs"].check(parameter).all():
@@ -69,9 +67,6 @@ class ContinuousBernoulli(ExponentialFamily):
             if name in self.__dict__:
                 setattr(new, name, self.__dict__[name].expand(batch_shape))
         return self._finish(new, batch_shape)
-
-    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._param.new(*args, **kwargs)
 
     def _outside_unstable_region(self) -> Tensor:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
@@ -117,16 +112,8 @@ class ContinuousBernoulli(ExponentialFamily):
         return flambeau.where(self._outside_unstable_region(), variances, series)
 
     @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
     def probs(self) -> Tensor:
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     def _units(self, sample_shape: Any) -> Tensor:
         shape = self._extended_shape(sample_shape)

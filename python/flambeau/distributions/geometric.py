@@ -5,13 +5,11 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import Odds, one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import (
     broadcast_all,
     is_number,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
 )
 from flambeau.nn.functional import binary_cross_entropy_with_logits
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Geometric"]
 
 
-class Geometric(Distribution):
+class Geometric(Odds, Distribution):
     """How many trials fail before the first that succeeds, with probability `probs` each."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -32,11 +30,9 @@ class Geometric(Distribution):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
+        name, given = one_of(probs, logits)
         (parameter,) = broadcast_all(given)
-        self.__dict__["logits" if probs is None else "probs"] = parameter
+        self.__dict__[name] = parameter
         batch_shape = flambeau.Size() if is_number(given) else parameter.size()
         super().__init__(batch_shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not (parameter > 0).all():
@@ -56,14 +52,6 @@ class Geometric(Distribution):
     @property
     def variance(self) -> Tensor:
         return (1.0 / self.probs - 1.0) / self.probs
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        return logits_to_probs(self.logits, is_binary=True)
 
     def sample(self, sample_shape: Any = flambeau.Size()) -> Tensor:
         tiny = flambeau.finfo(self.probs.dtype).tiny

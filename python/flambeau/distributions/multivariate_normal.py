@@ -7,8 +7,9 @@ import math
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import TriangularFactor
 from flambeau.distributions.distribution import Distribution
-from flambeau.distributions.utils import _standard_normal, lazy_property
+from flambeau.distributions.utils import _standard_normal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _precision_to_scale_tril(precision: Tensor) -> Tensor:
     return flambeau.linalg.solve_triangular(upper, identity, upper=False)
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(TriangularFactor, Distribution):
     """Normal vectors with mean `loc`, spread by one of covariance_matrix, precision_matrix (its
     inverse) and scale_tril (its Cholesky factor).
     """
@@ -97,22 +98,6 @@ class MultivariateNormal(Distribution):
 
     def _whole(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        return self._whole(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        factor = self._unbroadcasted_scale_tril
-        return self._whole(factor @ factor.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        factor = self._unbroadcasted_scale_tril
-        identity = flambeau.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-        inverse = flambeau.linalg.solve_triangular(factor, identity, upper=False)
-        return self._whole(inverse.mT @ inverse)
 
     @property
     def mean(self) -> Tensor:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import OddsParameter, one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.gamma import Gamma
 from flambeau.distributions.utils import (
     broadcast_all,
     lazy_property,
-    logits_to_probs,
-    probs_to_logits,
 )
 
 TYPE_CHECKING = False
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["NegativeBinomial"]
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(OddsParameter, Distribution):
     """How many trials succeed before `total_count` have failed, each with probability `probs`."""
 
     arg_constraints = {
@@ -39,16 +38,11 @@ class NegativeBinomial(Distribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
+        name, given = one_of(probs, logits)
         self.total_count, self._param = broadcast_all(total_count, given)
         self.total_count = self.total_count.type_as(self._param)
-        self.__dict__["logits" if probs is None else "probs"] = self._param
+        self.__dict__[name] = self._param
         super().__init__(self._param.size(), validate_args=validate_args)
-
-    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._param.new(*args, **kwargs)
 
     @property
     def mean(self) -> Tensor:
@@ -61,18 +55,6 @@ class NegativeBinomial(Distribution):
     @property
     def variance(self) -> Tensor:
         return self.mean / flambeau.sigmoid(-self.logits)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     @lazy_property
     def _gamma(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import OddsParameter, Relaxed, one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.transforms import SigmoidTransform
@@ -12,9 +13,6 @@ from flambeau.distributions.utils import (
     broadcast_all,
     clamp_probs,
     is_number,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
 )
 
 TYPE_CHECKING = False
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
-class LogitRelaxedBernoulli(Distribution):
+class LogitRelaxedBernoulli(OddsParameter, Distribution):
     """The log-odds of RelaxedBernoulli, which are numerically more stable."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -37,12 +35,10 @@ class LogitRelaxedBernoulli(Distribution):
         logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         self.temperature = temperature
-        given = logits if probs is None else probs
+        name, given = one_of(probs, logits)
         (self._param,) = broadcast_all(given)
-        self.__dict__["logits" if probs is None else "probs"] = self._param
+        self.__dict__[name] = self._param
         batch_shape = flambeau.Size() if is_number(given) else self._param.size()
         super().__init__(batch_shape, validate_args=validate_args)
 
@@ -54,21 +50,6 @@ class LogitRelaxedBernoulli(Distribution):
             if name in self.__dict__:
                 setattr(new, name, self.__dict__[name].expand(batch_shape))
         return self._finish(new, batch_shape)
-
-    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._param.new(*args, **kwargs)
-
-    @lazy_property
-    def logits(self) -> Tensor:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Tensor:
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     def rsample(self, sample_shape: Any = flambeau.Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -87,7 +68,7 @@ class LogitRelaxedBernoulli(Distribution):
         )
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed, TransformedDistribution):
     """A probability close to 0 or 1, more so the lower the temperature, through which gradients
     reach `probs`.
     """
@@ -108,15 +89,3 @@ class RelaxedBernoulli(TransformedDistribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return super().expand(batch_shape, self._new_of(RelaxedBernoulli, _instance))
-
-    @property
-    def temperature(self) -> Any:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs

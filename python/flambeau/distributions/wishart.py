@@ -8,9 +8,10 @@ import warnings
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import TriangularFactor
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.multivariate_normal import _precision_to_scale_tril
-from flambeau.distributions.utils import is_number, lazy_property
+from flambeau.distributions.utils import is_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def _mvdigamma(x: Tensor, p: int) -> Tensor:
     return flambeau.digamma(x.unsqueeze(-1) - steps.div(2)).sum(-1)
 
 
-class Wishart(ExponentialFamily):
+class Wishart(TriangularFactor, ExponentialFamily):
     """Random positive definite matrices with `df` degrees of freedom.
 
     One of covariance_matrix, precision_matrix (its inverse) and scale_tril (its Cholesky factor)
@@ -118,22 +119,6 @@ class Wishart(ExponentialFamily):
 
     def _whole(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        return self._whole(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        factor = self._unbroadcasted_scale_tril
-        return self._whole(factor @ factor.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        factor = self._unbroadcasted_scale_tril
-        identity = flambeau.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
-        inverse = flambeau.linalg.solve_triangular(factor, identity, upper=False)
-        return self._whole(inverse.mT @ inverse)
 
     @property
     def mean(self) -> Tensor:
