@@ -1,7 +1,8 @@
-// Attention on CUDA: scores by matrix products, for as many heads at a time as a bounded workspace
-// holds, with mask and softmax in one kernel between them. Scores of half precision are kept in
-// single precision up to the softmax. The gradient makes the scores again.
-#include "flambeau/kernels/attention.h"
+// Attention on CUDA where no library has a fused kernel: scores by matrix products, for as many
+// heads at a time as a bounded workspace holds, with mask and softmax in one kernel between them.
+// Scores of half precision are kept in single precision up to the softmax. The gradient makes the
+// scores again.
+#include "flambeau/cuda/attention.h"
 
 #include <limits>
 
@@ -389,6 +390,9 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
           "scaled_dot_product_attention");
     return;
   }
+  if (!mask.defined() && fused_attention.forward && fused_attention.forward(p, q, k, v, out, lse)) {
+    return;
+  }
   dispatch<dtypes::Floating>("scaled_dot_product_attention", q.dtype(), [&](auto tag) {
     forward<typename decltype(tag)::type>(p, rows_apart(q), rows_apart(k), rows_apart(v), mask, out,
                                           lse);
@@ -396,11 +400,22 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
 }
 KERNEL_FOR(attention, attention_kernel)
 
+void clear(const Tensor& x) {
+  check(cudaMemsetAsync(x.raw(), 0, x.numel() * x.item_size(), current_handle(x.device().index)),
+        "scaled_dot_product_attention_backward");
+}
+
 void attention_backward_kernel(const Attention& p, const Tensor& grad, const Tensor& q,
                                const Tensor& k, const Tensor& v, const Tensor& mask,
                                const Tensor& out, const Tensor& lse, const Tensor& grad_q,
                                const Tensor& grad_k, const Tensor& grad_v) {
   const DeviceGuard guard(q.device().index);
+  if (!mask.defined() && fused_attention.backward &&
+      fused_attention.backward(p, grad, q, k, v, out, lse, grad_q, grad_k, grad_v)) {
+    return;
+  }
+  clear(grad_k);
+  clear(grad_v);
   dispatch<dtypes::Floating>("scaled_dot_product_attention", q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Tensor g = rows_apart(grad), x = rows_apart(q), keys = rows_apart(k),

@@ -9,8 +9,7 @@
 #include <unordered_map>
 
 #include "flambeau/base/check.h"
-#include "flambeau/cuda/allocator.h"
-#include "flambeau/cuda/cudnn.h"
+#include "flambeau/cuda/cudnn_graph.h"
 #include "flambeau/cuda/dense.h"
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/stream.h"
@@ -45,24 +44,6 @@ struct ProblemHash {
     return std::hash<std::string_view>()({reinterpret_cast<const char*>(&p), sizeof p});
   }
 };
-
-struct ConvPlan {
-  CudnnObject plan;
-  std::vector<CudnnObject> parts;  // what it was made of: cuDNN keeps no references
-  int64_t workspace = 0;
-};
-
-cudnnDataType_t cudnn_type(const char* op, DType dtype) {
-  switch (dtype) {
-    case DType::float16: return CUDNN_DATA_HALF;
-    case DType::bfloat16: return CUDNN_DATA_BFLOAT16;
-    case DType::float32: return CUDNN_DATA_FLOAT;
-    case DType::float64: return CUDNN_DATA_DOUBLE;
-    default:
-      fail<NotImplementedError>("\"{}\" not implemented for '{}' on CUDA", op,
-                                dtype_legacy_name(dtype));
-  }
-}
 
 // One spatial dimension becomes two, since cuDNN's algorithms are made for these.
 TensorShape shape_of(const Tensor& tensor, int64_t rank) {
@@ -232,64 +213,31 @@ std::vector<CudnnObject> make_graph(const ConvProblem& p, cudnnHandle_t handle) 
 
 // Whether a configuration computes as exactly and repeatably as is asked for.
 bool is_permitted(const CudnnObject& config, const ConvProblem& p) {
-  CudnnObject engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  cudnnBackendDescriptor_t raw = engine.raw();
-  config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);
-  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-  const int64_t count = engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                   CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes);
   const bool single = static_cast<DType>(p.dtype) == DType::float32;
-  for (int64_t i = 0; i < std::min<int64_t>(count, CUDNN_NUMERICAL_NOTE_TYPE_COUNT); ++i) {
-    if (p.deterministic && notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return false;
+  for (const cudnnBackendNumericalNote_t note : numerical_notes(config)) {
+    if (p.deterministic && note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return false;
     if (single && !p.tf32 &&
-        (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
-         notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))
+        (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+         note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))
       return false;
   }
   return true;
-}
-
-std::vector<CudnnObject> propose(const CudnnObject& graph, cudnnBackendHeurMode_t mode) {
-  CudnnObject heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  std::vector<CudnnObject> configs;
-  if (!heuristics.try_finalize()) return configs;
-  const int64_t count =
-      heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
-  std::vector<cudnnBackendDescriptor_t> raw;
-  for (int64_t i = 0; i < count; ++i) {
-    configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    raw.push_back(configs.back().raw());
-  }
-  if (count == 0) return configs;
-  const int64_t got = heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                     count, raw.data());
-  configs.erase(configs.begin() + std::min(got, count), configs.end());
-  return configs;
 }
 
 struct Pointers {
   void *x, *w, *y;
 };
 
-void execute(const ConvPlan& plan, const CudnnHandle& handle, const Pointers& data,
+void execute(const CudnnPlan& plan, const CudnnHandle& handle, const Pointers& data,
              const ConvProblem& p) {
-  const Workspace workspace(plan.workspace, static_cast<int>(p.device));
-  CudnnObject pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  const void* pointers[] = {data.x, data.w, data.y};
   const int64_t ids[] = {x_id, w_id, y_id};
-  void* memory = workspace.get();
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &memory);
-  const char* op = conv_names[static_cast<int>(p.kind)];
-  pack.finalize(op);
-  check_cudnn(cudnn().execute(handle.get(), plan.plan.raw(), pack.raw()), op);
+  void* const pointers[] = {data.x, data.w, data.y};
+  execute(conv_names[static_cast<int>(p.kind)], plan, handle, static_cast<int>(p.device), ids,
+          pointers);
 }
 
 // Milliseconds of one run, or a negative number if it fails.
-float time_plan(const ConvPlan& plan, const CudnnHandle& handle, const Pointers& data,
+float time_plan(const CudnnPlan& plan, const CudnnHandle& handle, const Pointers& data,
                 const ConvProblem& p) {
   const cudaStream_t stream = current_handle(static_cast<int>(p.device));
   cudaEvent_t start = nullptr, end = nullptr;
@@ -314,23 +262,10 @@ float time_plan(const ConvPlan& plan, const CudnnHandle& handle, const Pointers&
   return best;
 }
 
-// The plan of a configuration, or null where cuDNN cannot follow it.
-std::shared_ptr<ConvPlan> plan_of(CudnnObject config, const CudnnHandle& handle) {
-  auto plan = std::make_shared<ConvPlan>(
-      ConvPlan{CudnnObject(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), {}, 0});
-  const cudnnHandle_t raw = handle.get();
-  plan->plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &raw);
-  plan->plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  if (!plan->plan.try_finalize()) return nullptr;
-  plan->plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &plan->workspace);
-  plan->parts.push_back(std::move(config));
-  return plan;
-}
-
-std::shared_ptr<ConvPlan> make_plan(const ConvProblem& p, const CudnnHandle& handle,
-                                    const Pointers& data) {
+std::shared_ptr<CudnnPlan> make_plan(const ConvProblem& p, const CudnnHandle& handle,
+                                     const Pointers& data) {
   std::vector<CudnnObject> objects = make_graph(p, handle.get());
-  std::shared_ptr<ConvPlan> best;
+  std::shared_ptr<CudnnPlan> best;
   float best_time = -1;
   int timed = 0;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -338,7 +273,7 @@ std::shared_ptr<ConvPlan> make_plan(const ConvProblem& p, const CudnnHandle& han
     for (CudnnObject& config : configs) {
       if ((best && !p.benchmark) || timed == 10) break;
       if (!is_permitted(config, p)) continue;
-      const std::shared_ptr<ConvPlan> plan = plan_of(std::move(config), handle);
+      const std::shared_ptr<CudnnPlan> plan = plan_of(std::move(config), handle);
       if (!plan) continue;
       const float taken = p.benchmark ? time_plan(*plan, handle, data, p) : 0;
       timed += p.benchmark;
@@ -360,12 +295,12 @@ void run(ConvKind kind, const Tensor& x, const Tensor& w, const Tensor& y, const
   const ConvProblem problem = describe(kind, x, w, y, g, behind);
   const CudnnHandle handle(device);
   const Pointers data{x.raw(), w.raw(), y.raw()};
-  static auto* plans = new std::unordered_map<ConvProblem, std::shared_ptr<ConvPlan>, ProblemHash>;
+  static auto* plans = new std::unordered_map<ConvProblem, std::shared_ptr<CudnnPlan>, ProblemHash>;
   static std::mutex mutex;
   std::unique_lock lock(mutex);
-  std::shared_ptr<ConvPlan>& known = (*plans)[problem];
+  std::shared_ptr<CudnnPlan>& known = (*plans)[problem];
   if (!known) known = make_plan(problem, handle, data);
-  const std::shared_ptr<ConvPlan> plan = known;
+  const std::shared_ptr<CudnnPlan> plan = known;
   lock.unlock();
   execute(*plan, handle, data, problem);
 }

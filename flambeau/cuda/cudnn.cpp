@@ -53,6 +53,18 @@ const Cudnn& cudnn() {
   return functions;
 }
 
+bool has_cudnn() {
+  static const bool found = [] {
+    try {
+      cudnn();
+      return true;
+    } catch (const RuntimeError&) {
+      return false;
+    }
+  }();
+  return found;
+}
+
 void check_cudnn(cudnnStatus_t status, const char* op) {
   CHECK(status == CUDNN_STATUS_SUCCESS, RuntimeError, "{}: cuDNN error: {}", op,
         cudnn().error_string(status));

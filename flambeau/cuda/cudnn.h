@@ -1,4 +1,5 @@
-// cuDNN, loaded when it is first needed: a machine without it has everything but convolutions.
+// cuDNN, loaded when it is first needed: a machine without it has everything but convolutions,
+// and attention and recurrent layers in more and slower steps.
 #pragma once
 
 #include <cudnn.h>
@@ -23,6 +24,7 @@ struct Cudnn {
 };
 
 const Cudnn& cudnn();  // raises RuntimeError where there is none
+bool has_cudnn();
 void check_cudnn(cudnnStatus_t status, const char* op);
 
 // The device's handle, set to the current stream, for the time this lives. One thread at a time.

@@ -20,7 +20,7 @@ namespace kernels {
 // the logarithms of the sums of exponentials, float32 or, for double, float64.
 SLOT(attention, void(const Attention& problem, const Tensor& q, const Tensor& k, const Tensor& v,
                      const Tensor& mask, const Tensor& out, const Tensor& lse))
-// Fills grad_q; adds to grad_k and grad_v.
+// Fills grad_q, grad_k and grad_v, whose memory has no gaps.
 SLOT(attention_backward,
      void(const Attention& problem, const Tensor& grad, const Tensor& q, const Tensor& k,
           const Tensor& v, const Tensor& mask, const Tensor& out, const Tensor& lse,

@@ -134,6 +134,12 @@ Attended attend(const Problem& p, const Tensor& like, IntSpan lead) {
   return {out, lse};
 }
 
+// A gradient lies in memory as what it belongs to, but for tensors that were spread out.
+Tensor gradient_of(const Tensor& x) {
+  Tensor like = empty_like(x);
+  return like.strides()[3] == 1 ? like : make_tensor(x.sizes(), x.dtype(), x.device());
+}
+
 struct BackwardRule {
   Saved q, k, v, mask, out;
   Tensor lse;
@@ -153,9 +159,10 @@ struct BackwardRule {
     const Problem p(q0, k0, v0, m, lead, options);
     const Tensor grad = as_heads(in_compute_type(in[0]), lead, false);
     const Tensor result = as_heads(in_compute_type(out()), lead, false);
-    const Tensor gq = zeros(p.q.sizes(), options_of(p.q)), gk = zeros(p.k.sizes(), options_of(p.k)),
-                 gv = zeros(p.v.sizes(), options_of(p.v));
-    if (p.sizes.keys != 0 && grad.numel() != 0) {
+    const Tensor gq = gradient_of(p.q), gk = gradient_of(p.k), gv = gradient_of(p.v);
+    if (p.sizes.keys == 0 || grad.numel() == 0) {
+      for (const Tensor& g : {gq, gk, gv}) zero_(g);
+    } else {
       kernels::attention_backward(grad.device_type(), p.sizes, grad, p.q, p.k, p.v, p.mask, result,
                                   lse, gq, gk, gv);
     }

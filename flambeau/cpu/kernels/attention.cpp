@@ -233,6 +233,9 @@ void attention_backward_kernel(const Attention& p, const Tensor& grad, const Ten
   dispatch<DType::float32 | DType::float64>(
       "scaled_dot_product_attention", q.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
+        std::fill_n(grad_q.data<T>(), grad_q.numel(), T(0));
+        std::fill_n(grad_k.data<T>(), grad_k.numel(), T(0));
+        std::fill_n(grad_v.data<T>(), grad_v.numel(), T(0));
         const Backward<T> backward{
             p, grad, q, k, v, out, lse, grad_q, grad_k, grad_v, {mask, p.causal}};
         // Heads that share keys are one task, so that nobody else adds to their gradients.

@@ -1,0 +1,113 @@
+"""Attention in half precision by cuDNN's fused kernels, against the same numbers in float64."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+# name: heads, heads of keys, queries, keys, width, width of values, options
+CASES = [
+    ("plain", 4, 4, 128, 128, 64, 64, {}),
+    ("causal", 4, 4, 256, 256, 64, 64, {"is_causal": True}),
+    ("causal, few keys", 2, 2, 200, 70, 32, 32, {"is_causal": True}),
+    ("causal, many keys", 2, 2, 70, 200, 32, 32, {"is_causal": True}),
+    ("odd lengths", 3, 3, 77, 101, 64, 64, {}),
+    ("scaled", 2, 2, 64, 64, 128, 128, {"scale": 0.3}),
+    ("grouped", 8, 2, 128, 128, 64, 64, {"is_causal": True, "enable_gqa": True}),
+    ("one head of keys", 4, 1, 96, 160, 64, 64, {"enable_gqa": True}),
+    ("wide", 2, 2, 128, 128, 256, 256, {"is_causal": True}),
+    ("narrow", 2, 2, 64, 64, 8, 8, {}),
+    ("widths that differ", 2, 2, 33, 65, 40, 24, {}),
+    ("one query", 4, 4, 1, 300, 64, 64, {}),
+    ("no multiple of eight", 2, 2, 20, 30, 13, 13, {}),
+]
+
+
+def gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: object) -> list:
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    out = F.scaled_dot_product_attention(*leaves, **options)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).reshape(out.shape)
+    (out * weights.to(out.device, out.dtype)).sum().backward()
+    return [out.detach(), *(x.grad for x in leaves)]
+
+
+def assert_near(ours: torch.Tensor, exact: torch.Tensor, tolerance: float) -> None:
+    assert ours.shape == exact.shape
+    distance = (ours.cpu().double() - exact).norm() / exact.norm().clamp(min=1e-12)
+    assert distance < tolerance, float(distance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_it_gives_the_numbers_of_double_precision(case: tuple, dtype: torch.dtype) -> None:
+    _, heads, kv_heads, queries, keys, width, value_width, options = case
+    q = torch.randn(3, heads, queries, width).to(dtype)
+    k = torch.randn(3, kv_heads, keys, width).to(dtype)
+    v = torch.randn(3, kv_heads, keys, value_width).to(dtype)
+    exact = gradients(q.double(), k.double(), v.double(), **options)
+    ours = gradients(q.cuda(), k.cuda(), v.cuda(), **options)
+    for a, b in zip(ours, exact, strict=True):
+        assert a.dtype == dtype
+        assert_near(a, b, 2e-2 if dtype == torch.bfloat16 else 3e-3)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_it_reads_heads_that_lie_side_by_side(deterministic: bool) -> None:
+    x = torch.randn(2, 130, 3 * 4 * 64).bfloat16()
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(2, 130, 4, 64).transpose(1, 2) for part in x.split(256, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).reshape(2, 130, 256)
+
+    results = []
+    torch.use_deterministic_algorithms(deterministic)
+    try:
+        for given in (x.double(), x.cuda(), x.cuda()):
+            leaf = given.requires_grad_()
+            y = attend(leaf)
+            y.backward(torch.ones_like(y))
+            results.append((y.detach(), leaf.grad))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for ours, exact in zip(results[1], results[0], strict=True):
+        assert_near(ours, exact, 2e-2)
+    if deterministic:
+        assert torch.equal(results[1][1], results[2][1])
+
+
+def test_expanded_tensors_and_gradients_are_taken() -> None:
+    q, k = torch.randn(1, 2, 64, 32).half(), torch.randn(1, 2, 64, 32).half()
+    ours = F.scaled_dot_product_attention(
+        (a := q.cuda().requires_grad_()).expand(3, 2, 64, 32), k.cuda(), k.cuda()
+    )
+    ours.sum().backward()
+    b = q.double().requires_grad_()
+    exact = F.scaled_dot_product_attention(b.expand(3, 2, 64, 32), k.double(), k.double())
+    exact.sum().backward()
+    assert_near(ours.detach(), exact.detach(), 3e-3)
+    assert (a.grad.cpu().double() - b.grad).abs().max() < 1e-2
+
+
+def test_it_holds_no_matrix_of_scores() -> None:
+    q, k, v = (
+        torch.randn(2, 8, 4096, 64, device="cuda", dtype=torch.bfloat16).requires_grad_()
+        for _ in range(3)
+    )
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+    torch.cuda.synchronize()
+    used = torch.cuda.max_memory_allocated() - before
+    assert used < 16 * q.numel() * q.element_size()  # the scores would be 64 times a tensor
+
+
+def test_it_can_be_differentiated_twice() -> None:
+    q, k, v = (torch.randn(1, 2, 16, 8).bfloat16().cuda().requires_grad_() for _ in range(3))
+    out = F.scaled_dot_product_attention(q, k, v)
+    (first,) = torch.autograd.grad(out.float().square().sum(), q, create_graph=True)
+    (second,) = torch.autograd.grad(first.float().square().sum(), k)
+    assert second.shape == k.shape and bool(second.isfinite().all())
