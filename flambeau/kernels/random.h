@@ -35,6 +35,15 @@ SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
 SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional
 // Rows of `weights` (contiguous) give rows of indices in `out` (contiguous int64).
 SLOT(multinomial, void(const Tensor& out, const Tensor& weights, Generator& generator))
+// Here all tensors are contiguous and of one shape and dtype.
+SLOT(standard_gamma, void(const Tensor& out, const Tensor& shape, Generator& generator))
+SLOT(standard_gamma_grad, void(const Tensor& out, const Tensor& shape, const Tensor& sample))
+// Rows along the last dimension sum to one.
+SLOT(dirichlet, void(const Tensor& out, const Tensor& concentration, Generator& generator))
+SLOT(dirichlet_grad,
+     void(const Tensor& out, const Tensor& x, const Tensor& alpha, const Tensor& total))
+SLOT(binomial,
+     void(const Tensor& out, const Tensor& count, const Tensor& prob, Generator& generator))
 }  // namespace kernels
 
 }  // namespace flambeau

@@ -35,6 +35,13 @@ from flambeau import _tensor  # noqa: E402
 
 _tensor.attach(_C.Tensor)
 
+# Ops that PyTorch has under these names, and that programs with samplers of their own call.
+from flambeau._C import (  # noqa: E402
+    _dirichlet_grad,
+    _sample_dirichlet,
+    _standard_gamma,
+    _standard_gamma_grad,
+)
 from flambeau._foreach import *  # noqa: E402, F403
 from flambeau._namespace import *  # noqa: E402, F403
 from flambeau._norms import *  # noqa: E402, F403

@@ -127,6 +127,7 @@ from flambeau._C import bilinear as bilinear
 from flambeau._C import binary_cross_entropy as binary_cross_entropy
 from flambeau._C import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from flambeau._C import bincount as bincount
+from flambeau._C import binomial as binomial
 from flambeau._C import bitwise_and as bitwise_and
 from flambeau._C import bitwise_and_ as bitwise_and_
 from flambeau._C import bitwise_left_shift as bitwise_left_shift

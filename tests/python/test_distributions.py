@@ -25,6 +25,9 @@ CONTINUOUS = [
     D.Pareto(0.5, 3.0),
     D.ContinuousBernoulli(0.3),
     D.GeneralizedPareto(0.0, 1.0, 0.1),
+    D.Gamma(2.0, 1.5),
+    D.Chi2(3.0),
+    D.InverseGamma(3.0, 2.0),
     D.MixtureSameFamily(
         D.Categorical(torch.tensor([0.3, 0.7])),
         D.Normal(torch.tensor([0.0, 3.0]), torch.tensor([1.0, 0.5])),
@@ -71,7 +74,8 @@ def test_samples_follow_the_cumulative_distribution_function(d):
 INVERTIBLE = [
     d
     for d in CONTINUOUS
-    if name(d) not in ("MixtureSameFamily", "Normal", "LogNormal", "HalfNormal")
+    if name(d)
+    not in "MixtureSameFamily Normal LogNormal HalfNormal Gamma Chi2 InverseGamma".split()
 ]
 
 
@@ -236,3 +240,62 @@ def test_a_constraint_is_reached_from_all_real_numbers(c):
 def test_distributions_and_transforms_are_pickled():
     d = pickle.loads(pickle.dumps(D.LogNormal(torch.zeros(2), 1.0)))
     assert torch.equal(d.log_prob(torch.ones(2)), D.LogNormal(0.0, 1.0).log_prob(torch.ones(2)))
+
+
+SAMPLED = [
+    D.Beta(torch.tensor([0.5, 2.0]), torch.tensor([3.0, 1.5])),
+    D.Dirichlet(torch.tensor([[0.5, 1.0, 2.5], [4.0, 1.0, 1.0]])),
+    D.StudentT(torch.tensor([6.0, 9.0]), 1.0, 0.5),
+    D.FisherSnedecor(torch.tensor([4.0, 8.0]), torch.tensor([12.0, 20.0])),
+    D.Binomial(torch.tensor([5.0, 80.0]), torch.tensor([0.3, 0.8])),
+    D.NegativeBinomial(torch.tensor([5.0, 8.0]), torch.tensor([0.3, 0.6])),
+    D.Wishart(6.0, torch.tensor([[1.0, 0.3], [0.3, 0.5]])),
+]
+
+
+@pytest.mark.parametrize("d", SAMPLED, ids=name)
+def test_samples_have_the_mean_and_the_variance_of_their_distribution(d):
+    torch.manual_seed(0)
+    x = d.sample((20000,))
+    off = (x.mean(0) - d.mean) / (d.variance / 20000).sqrt()
+    assert off.abs().max().item() < 4.5
+    assert torch.allclose(x.var(0), d.variance, rtol=0.15)
+
+
+def test_gamma_samples_are_those_that_pytorch_draws():
+    torch.manual_seed(5)
+    x = torch._standard_gamma(torch.tensor([2.5, 0.3, 1.0, 10.0]))
+    want = [1.5262277126312256, 0.1376788467168808, 1.5321317911148071, 6.737154006958008]
+    torch.testing.assert_close(x, torch.tensor(want))
+    counts = torch.binomial(torch.tensor([4.0, 50.0, 1e6]), torch.tensor(0.4))
+    assert counts.tolist() == [1.0, 18.0, 399572.0]
+
+
+@pytest.mark.parametrize("make", [lambda a: D.Gamma(a, 1.0), lambda a: D.Beta(a, 2.0)])
+def test_the_mean_of_sample_gradients_is_the_gradient_of_the_mean(make):
+    a = torch.tensor([0.3, 1.0, 7.0], dtype=torch.float64, requires_grad=True)
+    torch.manual_seed(1)
+    (by_samples,) = torch.autograd.grad(make(a).rsample((40000,)).mean(0).sum(), a)
+    (by_mean,) = torch.autograd.grad(make(a).mean.sum(), a)
+    torch.testing.assert_close(by_samples, by_mean, rtol=0.03, atol=0.0)
+
+
+def test_a_dirichlet_of_one_part_or_tiny_concentrations_stays_finite():
+    a = torch.tensor([[1e-4, 1e-4, 1e-4]], requires_grad=True)
+    x = D.Dirichlet(a).rsample()
+    x.square().sum().backward()
+    assert x.isfinite().all() and a.grad.isfinite().all()
+    one = torch.tensor([2.0], requires_grad=True)
+    torch._sample_dirichlet(one).sum().backward()
+    assert one.grad.tolist() == [0.0]
+
+
+def test_binomial_draws_of_what_is_no_number_end():
+    nan = math.nan
+    counts = torch.tensor([nan, 5.0, -1.0, 5.0, 5.0])
+    x = torch.binomial(counts, torch.tensor([0.5, nan, 0.5, -1.0, 2.0]))
+    assert x[:2].isnan().all() and x[2:].tolist() == [0.0, 0.0, 5.0]
+    with pytest.raises(ValueError, match="floating-point dtypes for count"):
+        torch.binomial(torch.ones(2, dtype=torch.int64), torch.ones(2))
+    with pytest.raises(RuntimeError, match="derivative for aten::binomial is not implemented"):
+        torch.binomial(torch.ones(2), torch.ones(2, requires_grad=True)).sum().backward()

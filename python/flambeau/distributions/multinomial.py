@@ -83,7 +83,7 @@ class Multinomial(Distribution):
         return counts.type_as(self.probs)
 
     def entropy(self) -> Tensor:
-        n = flambeau.tensor(self.total_count)
+        n = flambeau.tensor(self.total_count, dtype=self.probs.dtype, device=self.probs.device)
         single = self._categorical.entropy()
         support = self._binomial.enumerate_support(expand=False)[1:]
         chances = flambeau.exp(self._binomial.log_prob(support))

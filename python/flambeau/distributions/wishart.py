@@ -136,17 +136,13 @@ class Wishart(TriangularFactor, ExponentialFamily):
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self.df.view(self._batch_shape + (1, 1)) * (self.covariance_matrix.pow(2) + outer)
 
-    def rsample(
-        self, sample_shape: Any = flambeau.Size(), max_try_correction: Any = None
-    ) -> Tensor:
+    def _bartlett(self, sample_shape: Any) -> Tensor:
         """Samples by Bartlett's decomposition: a triangle of normal variables with roots of
         chi-squared ones on its diagonal, times the scale, squared.
         """
-        sample_shape = flambeau.Size(sample_shape)
         size = self._event_shape[-1]
-        roots = self._dist_chi2.rsample(sample_shape)
-        roots = roots.clamp(min=flambeau.finfo(roots.dtype).tiny).sqrt()
-        noise = flambeau.diag_embed(roots)
+        roots = self._dist_chi2.rsample(sample_shape).sqrt()
+        noise = flambeau.diag_embed(roots.clamp(min=flambeau.finfo(roots.dtype).eps))
         below = flambeau.tril_indices(size, size, offset=-1)
         shape = flambeau.Size((*sample_shape, *self._batch_shape, size * (size - 1) // 2))
         noise[..., below[0], below[1]] = flambeau.randn(
@@ -154,6 +150,31 @@ class Wishart(TriangularFactor, ExponentialFamily):
         )
         factor = self._unbroadcasted_scale_tril @ noise
         return factor @ factor.mT
+
+    def rsample(
+        self, sample_shape: Any = flambeau.Size(), max_try_correction: Any = None
+    ) -> Tensor:
+        """Samples that follow the parameters; singular ones are drawn again, but not more than
+        `max_try_correction` times.
+        """
+        sample_shape = flambeau.Size(sample_shape)
+        tries = max_try_correction
+        if tries is None:
+            tries = 3 if self._event_shape[-1] == 2 else 10
+        sample = self._bartlett(sample_shape)
+        if tries > 0:
+            # PyTorch draws what is not singular a second time, so its numbers are those.
+            sample = self._bartlett(sample_shape)
+        for _ in range(tries - 1):
+            singular = ~self.support.check(sample)
+            if singular.dim() > len(sample_shape):
+                singular = singular.flatten(len(sample_shape)).any(-1)
+            if not singular.any():
+                break
+            fresh = self._bartlett(sample_shape)
+            chosen = singular.view(singular.shape + (1,) * (sample.dim() - singular.dim()))
+            sample = flambeau.where(chosen, fresh, sample)
+        return sample
 
     def _half_log_det(self) -> Tensor:
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)

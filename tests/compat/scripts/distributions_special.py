@@ -50,3 +50,24 @@ r = D.LowRankMultivariateNormal(torch.zeros(2), torch.ones(2, 1), t([1.0, 2.0]))
 kl = [K(g, g2), K(b, b2), K(gu, gu2), K(b, g), K(b, e), K(b, n), K(b, u), K(e, g), K(g, e), K(g, n), K(g, gu), K(u, b), K(u, g), K(m, r), K(r, m), K(m, m), K(r, r), K(D.Dirichlet(t([0.5, 2.0])), D.Dirichlet(t([1.5, 1.0]))), K(D.Binomial(3, t([0.5])), D.Binomial(3, t([0.2])))]
 icdf = D.Normal(0.2, 1.3).icdf(t([0.1, 0.5, 0.9]))
 cdf = g.cdf(t([0.3, 0.5]))
+# %%
+# Samples that rest on gamma, Dirichlet and binomial draws, and how they move with parameters.
+D = torch.distributions
+t = torch.tensor
+def draw(d):
+    torch.manual_seed(3)
+    x = d.sample((6,))
+    return x, d.log_prob(x), torch.rand(2)
+A, B, P = [0.05, 0.4, 1.0, 3.5], [2.0, 0.7, 1.3, 9.0], [0.2, 0.5, 0.9, 0.7]
+gamma = [draw(D.Gamma(t(A, dtype=k), t(B, dtype=k))) for k in (torch.float32, torch.float64)]
+beta = [draw(D.Beta(t(A, dtype=k), t(B, dtype=k))) for k in (torch.float32, torch.float64)]
+others = [draw(D.Dirichlet(t([A, B]))), draw(D.StudentT(t(B), t(A), 2.0)), draw(D.Chi2(t(B))), draw(D.FisherSnedecor(t(B), t(A) + 3)), draw(D.InverseGamma(t(B), t(A)))]
+counts = [draw(D.Binomial(t([3.0, 20.0, 60.0, 1000.0]).double(), t(P).double())), draw(D.NegativeBinomial(t(B), t(P)))]
+wishart = [draw(D.Wishart(4.0, t([[2.0, 0.3], [0.3, 1.0]]))), draw(D.Wishart(t([4.0, 5.0, 6.0]), torch.eye(3) + 0.1))]
+lkj = draw(D.LKJCholesky(4, t([0.5, 2.0])))
+torch.manual_seed(9)
+raw = [torch._standard_gamma(t([A, B]).t()), torch._sample_dirichlet(t([A, B]).t()), torch.binomial(t([30.0, 4.0]), t([[0.3], [0.6]])), torch._standard_gamma(t(1e8, dtype=torch.float64))]
+a, b = t(B, requires_grad=True), t(A, requires_grad=True)
+torch.manual_seed(2)
+slopes = torch.autograd.grad((D.Gamma(a, b).rsample() * t(P)).sum(), (a, b))
+slopes = [(g * 500).round() for g in slopes]

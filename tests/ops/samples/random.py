@@ -202,3 +202,74 @@ op(
     forms="random",
     grad=False,
 )
+op(
+    "_standard_gamma",
+    call(t(3, 4, low=0.1)),
+    call(t(low=0.1)),
+    call(t(0, 2, low=0.1)),
+    ref=within(0, 60),
+    dtypes="f",
+    forms="random",
+    grad=False,
+)
+op(
+    "_sample_dirichlet",
+    call(t(3, 4, low=0.1)),
+    call(t(low=0.1)),
+    call(t(0, 2, low=0.1)),
+    ref=within(0, 1),
+    dtypes="f",
+    forms="random",
+    grad=False,
+)
+op(
+    "binomial",
+    call(t(3, 4, low=0, high=40), t(4, low=0, high=1)),
+    call(t(low=0, high=9), t(low=0, high=1)),
+    call(t(0, 2, low=0, high=9), t(0, 2, low=0, high=1)),
+    ref=within(0, 40),
+    dtypes="f",
+    forms="random",
+    grad=False,
+)
+
+
+def gamma_gradient(a: Array, x: Array) -> Array:
+    """-(dP/da) / p by a difference quotient of the incomplete gamma function in double."""
+    from scipy import special, stats
+
+    a, x = np.asarray(a, np.float64), np.asarray(x, np.float64)
+    h = 1e-5 * a
+    slope = (special.gammainc(a + h, x) - special.gammainc(a - h, x)) / (2 * h)
+    return -slope / stats.gamma.pdf(x, a)
+
+
+def dirichlet_gradient(x: Array, alpha: Array, total: Array) -> Array:
+    """-(dI/dalpha) / p / (1 - x), I the incomplete beta function, by a difference quotient."""
+    from scipy import special, stats
+
+    x, a, b = np.asarray(x, np.float64), np.asarray(alpha, np.float64), np.asarray(total - alpha)
+    h = 1e-5 * a
+    slope = (special.betainc(a + h, b, x) - special.betainc(a - h, b, x)) / (2 * h)
+    return -slope / stats.beta.pdf(x, a, b) / (1 - x)
+
+
+op(
+    "_standard_gamma_grad",
+    call(t(3, 4, low=0.3, high=4), t(4, low=0.2, high=4)),
+    call(t(low=0.3, high=4), t(low=0.2, high=4)),
+    call(t(0, 2, low=0.3), t(0, 2, low=0.2)),
+    ref=gamma_gradient,
+    dtypes="f",
+    tolerance=1000,
+    grad=False,
+)
+op(
+    "_dirichlet_grad",
+    call(t(3, 4, low=0.1, high=0.9), t(4, low=0.3, high=2), t(3, 1, low=2.5, high=6)),
+    call(t(low=0.1, high=0.9), t(low=0.3, high=2), t(low=2.5, high=6)),
+    ref=dirichlet_gradient,
+    dtypes="f",
+    tolerance=1000,
+    grad=False,
+)
