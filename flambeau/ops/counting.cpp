@@ -51,7 +51,7 @@ void check_sorter(const Tensor& boundaries, const Tensor& sorter) {
         "torch.searchsorted(): sorter index out of range");
 }
 
-void check_search(const Tensor& boundaries, const Tensor& values, bool is_number) {
+void check_search(const Tensor& boundaries, const Tensor& values, DType dtype) {
   CHECK(boundaries.device() == values.device(), RuntimeError,
         "torch.searchsorted(): boundaries and input value tensors should have same device type, "
         "but got boundaries tensor device type {} and input value tensor device type {}",
@@ -71,20 +71,20 @@ void check_search(const Tensor& boundaries, const Tensor& values, bool is_number
         "of boundaries tensor and input value tensor must match, but we got boundaries tensor {} "
         "and input value tensor {}",
         boundaries.sizes(), values.sizes());
-  const DType asked = is_number ? boundaries.dtype() : values.dtype();
-  for (const DType dtype : {boundaries.dtype(), asked}) {
-    CHECK(searchable.has(dtype), NotImplementedError,
-          "\"searchsorted_out_cpu\" not implemented for '{}'", dtype_legacy_name(dtype));
-  }
+  CHECK(searchable.has(dtype) || values.numel() == 0, NotImplementedError,
+        "\"searchsorted_out_cpu\" not implemented for '{}'", dtype_legacy_name(dtype));
 }
 
 Tensor places(const Tensor& boundaries, const Tensor& values, const Tensor& sorter, bool out_int32,
-              bool right, bool is_number) {
-  check_search(boundaries, values, is_number);
-  check_sorter(boundaries, sorter);
+              bool right) {
   ResultType type;
   type.add(boundaries);
   type.add(values);
+  check_search(boundaries, values, type.get());
+  check_sorter(boundaries, sorter);
+  if (values.numel() == 0) {
+    return make_tensor(values.sizes(), out_int32 ? DType::int32 : DType::int64, values.device());
+  }
   const Tensor sorted_in = searchable_form(boundaries, type.get());
   const Tensor x = searchable_form(values, type.get());
   Tensor out = make_tensor(values.sizes(), DType::int64, values.device());
@@ -106,7 +106,7 @@ Tensor number_like(const Tensor& boundaries, const Scalar& value) {
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& input, bool out_int32, bool right,
                     std::optional<std::string_view> side, const Tensor& sorter) {
   const bool to_the_right = on_the_right(right, side);
-  return places(sorted_sequence, input, sorter, out_int32, to_the_right, false);
+  return places(sorted_sequence, input, sorter, out_int32, to_the_right);
 }
 OP_FUNCTION(searchsorted,
             "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, "
@@ -117,7 +117,7 @@ Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bo
                            bool right, std::optional<std::string_view> side, const Tensor& sorter) {
   const bool to_the_right = on_the_right(right, side);
   return places(sorted_sequence, number_like(sorted_sequence, self), sorter, out_int32,
-                to_the_right, true);
+                to_the_right);
 }
 OP_FUNCTION(searchsorted_number,
             "searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
@@ -131,14 +131,14 @@ void check_boundaries(const Tensor& boundaries) {
 
 Tensor bucketize(const Tensor& input, const Tensor& boundaries, bool out_int32, bool right) {
   check_boundaries(boundaries);
-  return places(boundaries, input, {}, out_int32, right, false);
+  return places(boundaries, input, {}, out_int32, right);
 }
 OP_FUNCTION(bucketize, "bucketize(input, boundaries, *, out_int32=False, right=False)",
             "The bucket of each element, of those that ascending boundaries part.")
 
 Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
   check_boundaries(boundaries);
-  return places(boundaries, number_like(boundaries, self), {}, out_int32, right, true);
+  return places(boundaries, number_like(boundaries, self), {}, out_int32, right);
 }
 OP_FUNCTION(bucketize_number, "bucketize(self, boundaries, *, out_int32=False, right=False)",
             "The bucket of a number, of those that ascending boundaries part.")
@@ -207,6 +207,13 @@ Range widened(Range range) {
 
 Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar& max) {
   const DType dtype = input.dtype();
+  const bool whole_range = min.to_double() == max.to_double();
+  // The bounds must be numbers of the dtype; those of nothing are -1 and 1.
+  CHECK(dtype != DType::uint8 ||
+            (min.to_double() >= 0 && max.to_double() >= 0 && !(whole_range && input.numel() == 0)),
+        RuntimeError, "histc: value cannot be converted to type uint8_t without overflow");
+  CHECK(!is_complex(dtype) || !whole_range || input.numel() == 0, TypeError,
+        "histc: aminmax not implemented for {}", dtype_legacy_name(dtype));
   CHECK(is_floating(dtype), NotImplementedError, "\"histogram_cpu\" not implemented for '{}'",
         dtype_legacy_name(dtype));
   CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension 0",
@@ -250,7 +257,7 @@ Tensor counts_between(const Tensor& x, const Tensor& edges, const Tensor& weight
   const Tensor first = narrow(edges, 0, 0, 1), last = narrow(edges, 0, count, 1);
   const Tensor inside = (x >= first) & (x <= last);
   const Tensor kept = masked_select(x, inside);
-  const Tensor place = places(edges, kept, {}, false, true, false) - int64_t{1};
+  const Tensor place = places(edges, kept, {}, false, true) - int64_t{1};
   const Tensor w =
       weight.defined() ? masked_select(reshape(weight, {-1}), inside) : ones_like(kept);
   return counted(clamp(place, int64_t{0}, count - 1), w, count, x.dtype());

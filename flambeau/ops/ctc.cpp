@@ -113,7 +113,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, IntSpan input_le
     counts.data<int64_t>()[n] = std::max<int64_t>(lengths.targets[n], 1);
   return mean(losses / to(to(counts, losses.dtype()), losses.device()), {}, false);
 }
-#define CTC_ARGUMENTS ", blank=0, reduction=1, zero_infinity=False)"
+#define CTC_ARGUMENTS ", blank=0, reduction=0, zero_infinity=False)"
 OP_FUNCTION(ctc_loss, "ctc_loss(log_probs, targets, input_lengths, target_lengths" CTC_ARGUMENTS,
             "Minus the logarithm of the probability of all alignments of targets with log_probs, "
             "(T, N, C), as connectionist temporal classification has it.")

@@ -62,6 +62,14 @@ void check_offsets(const Tensor& offsets, const Tensor& indices, bool include_la
   }
 }
 
+void check_weight(const Tensor& weight) {
+  CHECK(weight.is_floating(), RuntimeError,
+        "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
+        "BFloat16, Float, Double; but got torch.{}Tensor instead (while checking arguments for "
+        "embedding_bag)",
+        dtype_legacy_name(weight.dtype()));
+}
+
 void check_dtype(const char* name, int place, const Tensor& x) {
   CHECK(x.dtype() == DType::int64 || x.dtype() == DType::int32, RuntimeError,
         "Expected tensor for argument #{} '{}' to have one of the following scalar types: Long, "
@@ -99,6 +107,19 @@ void check_factors(const Tensor& factors, const Tensor& weight, const Tensor& in
 
 using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
+// The result and what is told of the bags beside it, in the dtype of the indices. As in PyTorch,
+// the CPU does not count the bags of a sum.
+Quadruple with_facts(const Tensor& out, const Bagging& b, DType dtype) {
+  const NoGrad off;
+  Tensor bag_size = to(b.bag_size, dtype);
+  if (b.mode == BagMode::sum && out.device_type() == DeviceType::cpu) {
+    bag_size = zeros_like(bag_size, dtype);
+  }
+  const Tensor chosen =
+      b.mode == BagMode::max ? to(clamp(b.chosen, Scalar(0), {}), dtype) : clone(bag_size);
+  return {out, to(b.bag_of, dtype), bag_size, chosen};
+}
+
 Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets,
                         bool scale_grad_by_freq, int64_t mode, bool sparse,
                         const Tensor& per_sample_weights, bool include_last_offset,
@@ -111,6 +132,7 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
         "embedding_bag: sparse gradients are not supported");
   check_dtype("indices", 1, indices);
   check_dtype("offsets", 1, offsets);
+  check_weight(weight);
   check_offsets(offsets, indices, include_last_offset);
   const int64_t rows = weight.sizes()[0], width = weight.sizes()[1];
   const int64_t padding = wrapped_padding(padding_idx, rows);
@@ -151,9 +173,7 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
             sum(spread(in[0], b) * index_select(weight(), 0, b.indices), IntSpan{1}, false);
     });
   }
-  const NoGrad off;
-  return {out, b.bag_of, b.bag_size,
-          how == BagMode::max ? clamp(b.chosen, Scalar(0), {}) : clone(b.bag_size)};
+  return with_facts(out, b, promote_types(indices.dtype(), offsets.dtype()));
 }
 OP_FUNCTION(embedding_bag,
             "embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, "

@@ -393,12 +393,13 @@ Tensor shifted(Tensor x, std::optional<IntSpan> dim, bool back) {
   } else {
     for (int64_t d = 0; d < x.dim(); ++d) dims.push_back(d);
   }
-  if (x.dim() == 0) return clone(x);
+  CHECK(!dims.empty(), RuntimeError, "{}: `shifts` required, there is no dimension to shift along",
+        back ? "ifftshift" : "fftshift");
   for (const int64_t d : dims) {
     const int64_t size = x.size(d), front = back ? size / 2 : (size + 1) / 2;
     x = cat({narrow(x, d, front, size - front), narrow(x, d, 0, front)}, d);
   }
-  return dims.empty() ? clone(x) : x;
+  return x;
 }
 Tensor fftshift(const Tensor& input, std::optional<IntSpan> dim) {
   return shifted(input, dim, false);

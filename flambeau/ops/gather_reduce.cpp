@@ -173,6 +173,10 @@ Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
   CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin", RuntimeError,
         "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {}.",
         reduce);
+  // Whole slices are combined by other kernels than single elements.
+  const bool in_slices = self.dim() > 1 && include_self;
+  CHECK(in_slices || dtypes::Real.has(self.dtype()), NotImplementedError,
+        "\"index_reduce\" not implemented for '{}'", dtype_legacy_name(self.dtype()));
   dim = wrap_dim(dim, self.dim());
   const Tensor vector = index_of_slices("index_reduce_", self, dim, index, source);
   Dims shape(std::max<int64_t>(source.dim(), 1), 1);

@@ -45,8 +45,11 @@ OP_FUNCTION(poisson_nll_loss, "poisson_nll_loss(input, target, log_input, full, 
 
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin,
                             int64_t reduction) {
-  const Tensor apart = where(target == 1, 0.0, at_least_zero(margin - input));
-  const Tensor together = where(target == -1, 0.0, input);
+  // The margin is a number of the input's dtype, integers included, and so is the loss.
+  const Tensor limit = fill_(empty_like(input), margin);
+  const Tensor zero = zeros(IntSpan(), options_of(input));
+  const Tensor apart = where(target == 1, zero, at_least_zero(limit - input));
+  const Tensor together = where(target == -1, zero, input);
   return reduced(apart + together, reduction);
 }
 OP_FUNCTION(hinge_embedding_loss, "hinge_embedding_loss(input, target, margin=1.0, reduction=0)",

@@ -263,15 +263,19 @@ std::vector<Tensor> unravel_index(const Tensor& indices, IntSpan shape) {
     CHECK(size > 0 || indices.numel() == 0, ValueError,
           "unravel_index: a shape without elements has no indices, got {}", shape);
   }
-  // One after the other in the last dimension of one tensor.
-  std::vector<Tensor> coordinates(shape.size());
-  Tensor rest = to(indices, DType::int64);
-  for (size_t d = shape.size(); d-- > 0;) {
-    const int64_t size = std::max<int64_t>(shape[d], 1);
-    coordinates[d] = remainder(rest, size);
-    rest = div_floor(rest, size);
+  if (shape.size() == 0) return {};
+  // All of them in the last dimension of one tensor, which lies in memory as the indices do.
+  const auto count = static_cast<int64_t>(shape.size());
+  const Tensor sizes = make_tensor(IntSpan{count}, DType::int64, Device());
+  const Tensor steps = make_tensor(IntSpan{count}, DType::int64, Device());
+  uint64_t step = 1;  // may wrap for shapes too large to be
+  for (int64_t d = count; d-- > 0;) {
+    sizes.data<int64_t>()[d] = std::max<int64_t>(shape[d], 1);
+    steps.data<int64_t>()[d] = std::max<int64_t>(static_cast<int64_t>(step), 1);
+    step *= static_cast<uint64_t>(sizes.data<int64_t>()[d]);
   }
-  return shape.size() == 0 ? coordinates : unbind(stack(coordinates, -1), -1);
+  const Tensor flat = unsqueeze(to(indices, DType::int64), -1);
+  return unbind(remainder(div_floor(flat, to(steps, flat.device())), to(sizes, flat.device())), -1);
 }
 
 }  // namespace

@@ -17,6 +17,9 @@ namespace flambeau {
 
 namespace {
 
+// What the rarer functions are defined for. Integers are taken as floating numbers.
+constexpr DTypeSet FloatDouble = DType::float32 | DType::float64;
+
 constexpr double half_sqrt_pi = 0.88622692545275801365;
 constexpr double two_over_sqrt_pi = 1.12837916709551257390;
 constexpr double one_over_sqrt_2_pi = 0.39894228040143267794;
@@ -60,10 +63,10 @@ OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, cl
 
 // --- Rows of one tensor -------------------------------------------------------------------------
 
-#define UNARY_ROW(name, keeps, gradient)                                                        \
+#define UNARY_ROW(name, dtypes, keeps, gradient)                                                \
   static const UnaryRow& name##_row() {                                                         \
-    static constexpr UnaryRow row = {#name,          dtypes::Floating, OutDType::same,          \
-                                     &kernels::name, Keep::keeps,      gradient};               \
+    static constexpr UnaryRow row = {#name,          dtypes,      OutDType::same,               \
+                                     &kernels::name, Keep::keeps, gradient};                    \
     return row;                                                                                 \
   }                                                                                             \
   static Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); } \
@@ -74,40 +77,44 @@ OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, cl
   [](const Tensor& g [[maybe_unused]], const Tensor& keeps [[maybe_unused]], \
      const Scalar*) -> Tensor { return gradient; }
 #define METHOD(name, function, keeps, gradient, doc)                                           \
-  UNARY_ROW(name, keeps, GRADIENT(keeps, gradient))                                            \
+  UNARY_ROW(name, dtypes::Floating, keeps, GRADIENT(keeps, gradient))                          \
   OP(name, #name "(input)", doc)                                                               \
   OP_OUT(name##_out, #name "(input, *, out)")                                                  \
   OP_METHOD([](const Tensor& self) { return unary_op(name##_row(), self, nullptr, 0, self); }, \
             #name "_(self)", doc)
-#define SPECIAL(name, function, keeps, gradient, doc) \
-  UNARY_ROW(name, keeps, GRADIENT(keeps, gradient))   \
-  OP_FUNCTION(name, #name "(input)", doc)             \
+#define SPECIAL(name, function, keeps, gradient, doc)                 \
+  UNARY_ROW(name, dtypes::Floating, keeps, GRADIENT(keeps, gradient)) \
+  OP_FUNCTION(name, #name "(input)", doc)                             \
   OP_OUT(name##_out, #name "(input, *, out)")
-#define UNSLOPED(name, function, doc)     \
-  UNARY_ROW(name, nothing, nullptr)       \
-  OP_FUNCTION(name, #name "(input)", doc) \
+#define WIDE(name, function, keeps, gradient, doc)               \
+  UNARY_ROW(name, FloatDouble, keeps, GRADIENT(keeps, gradient)) \
+  OP_FUNCTION(name, #name "(input)", doc)                        \
+  OP_OUT(name##_out, #name "(input, *, out)")
+#define UNSLOPED(name, function, doc)            \
+  UNARY_ROW(name, FloatDouble, nothing, nullptr) \
+  OP_FUNCTION(name, #name "(input)", doc)        \
   OP_OUT(name##_out, #name "(input, *, out)")
 
 // --- Rows of two --------------------------------------------------------------------------------
 
 using Gradient = BinaryRow::Gradient;
 
-static Tensor run_binary(const char* name, const ElementwiseSlot& slot, const Operand& a,
-                         const Operand& b, const Tensor& out, uint8_t keeps_a, uint8_t keeps_b,
-                         Gradient g_a, Gradient g_b) {
-  const BinaryRow row = {name, dtypes::Floating, OutDType::same, &slot, keeps_a, keeps_b, g_a, g_b};
+static Tensor run_binary(const char* name, DTypeSet dtypes, const ElementwiseSlot& slot,
+                         const Operand& a, const Operand& b, const Tensor& out, uint8_t keeps_a,
+                         uint8_t keeps_b, Gradient g_a, Gradient g_b) {
+  const BinaryRow row = {name, dtypes, OutDType::same, &slot, keeps_a, keeps_b, g_a, g_b};
   CHECK(a.is_tensor() || b.is_tensor(), TypeError, "{}(): at least one argument must be a Tensor",
         name);
   return binary_op(row, a, b, out);
 }
 
-#define POLYNOMIAL(name, value, doc)                                                          \
-  static Tensor name##_into(const Operand& x, const Operand& n, const Tensor& out) {          \
-    return run_binary(#name, kernels::name, x, n, out, Keep::nothing, Keep::nothing, nullptr, \
-                      nullptr);                                                               \
-  }                                                                                           \
-  OP_FUNCTION([](const Operand& x, const Operand& n) { return name##_into(x, n, {}); },       \
-              #name "(x, n)", doc)                                                            \
+#define POLYNOMIAL(name, value, doc)                                                              \
+  static Tensor name##_into(const Operand& x, const Operand& n, const Tensor& out) {              \
+    return run_binary(#name, FloatDouble, kernels::name, x, n, out, Keep::nothing, Keep::nothing, \
+                      nullptr, nullptr);                                                          \
+  }                                                                                               \
+  OP_FUNCTION([](const Operand& x, const Operand& n) { return name##_into(x, n, {}); },           \
+              #name "(x, n)", doc)                                                                \
   OP_OUT(name##_into, #name "(x, n, *, out)")
 
 #include "flambeau/kernels/special.def"
@@ -116,7 +123,7 @@ namespace {
 
 Tensor zeta_into(const Operand& s, const Operand& q, const Tensor& out) {
   return run_binary(
-      "special_zeta", kernels::special_zeta, s, q, out, Keep::nothing, Keep::ab,
+      "special_zeta", FloatDouble, kernels::special_zeta, s, q, out, Keep::nothing, Keep::ab,
       [](const Tensor&, const Tensor&, const Tensor&, const Tensor&) -> Tensor {
         fail<NotImplementedError>("the derivative for 'zeta' is not implemented.");
       },
@@ -130,7 +137,7 @@ OP_OUT(zeta_into, "special_zeta(input, other, *, out)")
 
 Tensor xlog1py_into(const Operand& x, const Operand& y, const Tensor& out) {
   return run_binary(
-      "special_xlog1py", kernels::special_xlog1py, x, y, out, Keep::ab, Keep::ab,
+      "special_xlog1py", dtypes::Floating, kernels::special_xlog1py, x, y, out, Keep::ab, Keep::ab,
       [](const Tensor& g, const Tensor& a, const Tensor& b, const Tensor&) -> Tensor {
         return g * where((a == 0) & (b <= -1.0), 0.0, log1p(b));
       },
@@ -150,7 +157,7 @@ Tensor gamma_density(const Tensor& a, const Tensor& x) {
 #define INCOMPLETE_GAMMA(name, sign_of_slope, doc)                                                \
   Tensor name##_into(const Tensor& a, const Tensor& x, const Tensor& out) {                       \
     return run_binary(                                                                            \
-        #name, kernels::name, a, x, out, Keep::nothing, Keep::ab,                                 \
+        #name, dtypes::OnlyFloating, kernels::name, a, x, out, Keep::nothing, Keep::ab,           \
         [](const Tensor&, const Tensor&, const Tensor&, const Tensor&) -> Tensor {                \
           fail<NotImplementedError>("the derivative for '" #name ": input' is not implemented."); \
         },                                                                                        \
@@ -170,6 +177,8 @@ INCOMPLETE_GAMMA(igammac, -1.0, "The regularized upper incomplete gamma function
 // --- The rest -----------------------------------------------------------------------------------
 
 Tensor mvlgamma(const Tensor& input, int64_t p) {
+  CHECK(input.dtype() != DType::bool_, RuntimeError,
+        "mvlgamma: The input tensor may not be a boolean tensor.");
   CHECK(p >= 1, RuntimeError, "p has to be greater than or equal to 1");
   const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
   const Tensor steps = arange(Scalar(0.5 - 0.5 * static_cast<double>(p)), Scalar(0.25), Scalar(0.5),

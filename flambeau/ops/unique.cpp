@@ -174,8 +174,6 @@ Tensor end_of_longest_run(const Tensor& values) {
 }
 
 Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
-  CHECK(!input.is_complex(), NotImplementedError, "\"mode_cpu\" not implemented for '{}'",
-        dtype_legacy_name(input.dtype()));
   dim = wrap_dim(dim, input.dim());
   if (input.dim() == 0) {
     Tensor values = clone(detach(input));
@@ -185,6 +183,8 @@ Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
   }
   CHECK(input->sizes[dim] != 0, IndexError,
         "mode(): Expected reduction dim {} to have non-zero size.", dim);
+  CHECK(!input.is_complex() || input.numel() == 0, NotImplementedError,
+        "\"mode_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const Tensor rows = contiguous(transpose(detach(input), dim, -1));
   Tensor indices;
   if (rows.numel() == 0) {

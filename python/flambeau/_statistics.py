@@ -400,6 +400,8 @@ def gradient(
             raise RuntimeError(
                 "torch.gradient expected each dimension size to be at least edge_order+1"
             )
+    if input.dtype in (_C.uint8, _C.bool):
+        raise NotImplementedError(f"torch.gradient does not support {input.dtype} input.")
     places = _spacings(input, spacing, dims)
     whole = not input.is_floating_point() and not input.is_complex()
     values = input.to(_C.get_default_dtype()) if whole else input

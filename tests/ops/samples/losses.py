@@ -26,7 +26,7 @@ def bags(table: Array, indices: Array, offsets: Array, scale_grad_by_freq: bool 
         kept = [i for i in range(start, end) if indices[i] != padding_idx]
         rows = table[indices[kept]] * (1 if weights is None else weights[kept][:, None])
         bag_of[start:end] = bag
-        sizes.append(len(kept))
+        sizes.append(len(kept) if mode else 0)  # the bags of a sum are not counted
         take = (np.sum, np.mean, np.max)[mode]
         results.append(take(rows, 0) if kept else np.zeros(table.shape[1]))
         first = rows.argmax(0) if kept else []
@@ -57,7 +57,7 @@ op(
 )
 
 
-def ctc(x: Array, targets: Array, inputs: Any, lengths: Any, blank: int = 0, reduction: int = 1,
+def ctc(x: Array, targets: Array, inputs: Any, lengths: Any, blank: int = 0, reduction: int = 0,
         zero_infinity: bool = False) -> Array:  # fmt: skip
     """The sum over all labellings of each sample's steps, one by one."""
     losses, start = [], 0
@@ -79,7 +79,7 @@ LABELS = t(2, 2, dtype="int64", values=(1, 2, 1, 1))
 op(
     "ctc_loss",
     call(t(4, 2, 3), LABELS, (4, 3), (2, 2)),
-    call(t(4, 2, 3), LABELS, (4, 3), (2, 1), 0, 0),
+    call(t(4, 2, 3), LABELS, (4, 3), (2, 1), 0, 1),
     call(t(3, 2, 3), t(3, dtype="int64", values=(1, 2, 1)), (3, 3), (2, 1), 0, 2, True),
     ref=ctc,
     # Its gradient takes log-probabilities to be the results of log_softmax.
