@@ -33,6 +33,26 @@ Cudnn load() {
   take(found.get_attribute, "cudnnBackendGetAttribute");
   take(found.finalize, "cudnnBackendFinalize");
   take(found.execute, "cudnnBackendExecute");
+  take(found.create_tensor, "cudnnCreateTensorDescriptor");
+  take(found.destroy_tensor, "cudnnDestroyTensorDescriptor");
+  take(found.set_tensor, "cudnnSetTensorNdDescriptor");
+  take(found.create_dropout, "cudnnCreateDropoutDescriptor");
+  take(found.destroy_dropout, "cudnnDestroyDropoutDescriptor");
+  take(found.dropout_states_size, "cudnnDropoutGetStatesSize");
+  take(found.set_dropout, "cudnnSetDropoutDescriptor");
+  take(found.restore_dropout, "cudnnRestoreDropoutDescriptor");
+  take(found.create_rnn, "cudnnCreateRNNDescriptor");
+  take(found.destroy_rnn, "cudnnDestroyRNNDescriptor");
+  take(found.set_rnn, "cudnnSetRNNDescriptor_v8");
+  take(found.create_rnn_data, "cudnnCreateRNNDataDescriptor");
+  take(found.destroy_rnn_data, "cudnnDestroyRNNDataDescriptor");
+  take(found.set_rnn_data, "cudnnSetRNNDataDescriptor");
+  take(found.rnn_spaces, "cudnnGetRNNTempSpaceSizes");
+  take(found.rnn_weight_size, "cudnnGetRNNWeightSpaceSize");
+  take(found.rnn_weight, "cudnnGetRNNWeightParams");
+  take(found.rnn_forward, "cudnnRNNForward");
+  take(found.rnn_backward_data, "cudnnRNNBackwardData_v8");
+  take(found.rnn_backward_weights, "cudnnRNNBackwardWeights_v8");
   return found;
 }
 

@@ -21,6 +21,27 @@ struct Cudnn {
   decltype(&cudnnBackendGetAttribute) get_attribute;
   decltype(&cudnnBackendFinalize) finalize;
   decltype(&cudnnBackendExecute) execute;
+  // Recurrent layers.
+  decltype(&cudnnCreateTensorDescriptor) create_tensor;
+  decltype(&cudnnDestroyTensorDescriptor) destroy_tensor;
+  decltype(&cudnnSetTensorNdDescriptor) set_tensor;
+  decltype(&cudnnCreateDropoutDescriptor) create_dropout;
+  decltype(&cudnnDestroyDropoutDescriptor) destroy_dropout;
+  decltype(&cudnnDropoutGetStatesSize) dropout_states_size;
+  decltype(&cudnnSetDropoutDescriptor) set_dropout;
+  decltype(&cudnnRestoreDropoutDescriptor) restore_dropout;
+  decltype(&cudnnCreateRNNDescriptor) create_rnn;
+  decltype(&cudnnDestroyRNNDescriptor) destroy_rnn;
+  decltype(&cudnnSetRNNDescriptor_v8) set_rnn;
+  decltype(&cudnnCreateRNNDataDescriptor) create_rnn_data;
+  decltype(&cudnnDestroyRNNDataDescriptor) destroy_rnn_data;
+  decltype(&cudnnSetRNNDataDescriptor) set_rnn_data;
+  decltype(&cudnnGetRNNTempSpaceSizes) rnn_spaces;
+  decltype(&cudnnGetRNNWeightSpaceSize) rnn_weight_size;
+  decltype(&cudnnGetRNNWeightParams) rnn_weight;
+  decltype(&cudnnRNNForward) rnn_forward;
+  decltype(&cudnnRNNBackwardData_v8) rnn_backward_data;
+  decltype(&cudnnRNNBackwardWeights_v8) rnn_backward_weights;
 };
 
 const Cudnn& cudnn();  // raises RuntimeError where there is none

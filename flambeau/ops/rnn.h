@@ -1,14 +1,14 @@
 // One direction of one recurrent layer, differentiable: what rnn.cpp computes and rnn_stack.cpp
-// stacks.
+// stacks; and stacks that are one op, of rnn_fused.cpp.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
-#include "flambeau/tensor/tensor.h"
+#include "flambeau/kernels/rnn.h"
 
 namespace flambeau {
-
-enum class Cell : uint8_t { lstm, gru, tanh, relu };
 
 struct CellWeights {
   Tensor w_ih, w_hh, b_ih, b_hh;  // biases may be undefined
@@ -32,5 +32,17 @@ struct Steps {
 std::tuple<Tensor, CellState> run_recurrence(Cell cell, const Tensor& x, const CellState& start,
                                              const CellWeights& weights, const Steps& steps,
                                              bool reverse);
+
+struct StackResults {
+  Tensor output, h, c;
+};
+
+// The whole stack, by a device that can; otherwise nothing. x: (total, I); params: as the ops get
+// them, in order. `again` runs the same stack in operations that can be differentiated twice.
+using RunAgain = std::function<StackResults(const Tensor& x, const Tensor& h, const Tensor& c,
+                                            const std::vector<Tensor>& params)>;
+std::optional<StackResults> run_fused_stack(RnnStack stack, const Tensor& x, const Tensor& h,
+                                            const Tensor& c, const std::vector<Tensor>& params,
+                                            const RunAgain& again);
 
 }  // namespace flambeau

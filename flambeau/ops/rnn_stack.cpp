@@ -42,17 +42,11 @@ std::vector<CellWeights> sort_weights(const Stack& stack, const TensorList& para
   return sorted;
 }
 
-struct Results {
-  Tensor output, h, c;
-};
+using Results = StackResults;
 
 // rows: (total, I), the data of all steps below each other.
-Results run_stack(const Stack& stack, Tensor rows, const Steps& steps, const Tensor& h0,
-                  const Tensor& c0, const TensorList& params) {
-  const std::vector<CellWeights> weights = sort_weights(stack, params);
-  CHECK(h0.dim() == 3 && h0.sizes()[0] == static_cast<int64_t>(weights.size()), RuntimeError,
-        "Expected hidden size ({}, {}, {}), got {}", weights.size(), steps.counts[0],
-        weights[0].w_hh.sizes()[1], h0.sizes());
+Results run_layers(const Stack& stack, Tensor rows, const Steps& steps, const Tensor& h0,
+                   const Tensor& c0, const std::vector<CellWeights>& weights) {
   TensorList h_all, c_all;
   for (int64_t layer = 0; layer < stack.num_layers; ++layer) {
     TensorList outputs;
@@ -70,6 +64,57 @@ Results run_stack(const Stack& stack, Tensor rows, const Steps& steps, const Ten
       rows = dropout(rows, stack.dropout, true);
   }
   return {rows, flambeau::stack(h_all, 0), c_all.empty() ? Tensor() : flambeau::stack(c_all, 0)};
+}
+
+// The stack as a device's kernel for all of it would have it, or nothing if the sizes do not fit:
+// then the operations of single layers say what is wrong.
+std::optional<RnnStack> describe(const Stack& stack, const Tensor& rows, const Steps& steps,
+                                 const Tensor& h0, const Tensor& c0,
+                                 const std::vector<CellWeights>& weights) {
+  RnnStack whole;
+  whole.cell = stack.cell;
+  whole.layers = stack.num_layers, whole.directions = stack.directions();
+  whole.has_biases = stack.has_biases;
+  whole.dropout = stack.train && stack.num_layers > 1 ? stack.dropout : 0;
+  whole.counts = steps.counts;
+  if (rows.dim() != 2 || weights[0].w_hh.dim() != 2) return {};
+  const int64_t gates = stack.cell == Cell::lstm ? 4 : stack.cell == Cell::gru ? 3 : 1;
+  whole.input = rows.sizes()[1];
+  whole.hidden = weights[0].w_hh.sizes()[0] / gates;
+  if (weights[0].w_hr.defined()) whole.projected = weights[0].w_hr.sizes()[0];
+  const int64_t cells = whole.layers * whole.directions, width = whole.width();
+  const auto is = [](const Tensor& t, std::initializer_list<int64_t> shape) {
+    return t.defined() && t.sizes() == IntSpan(shape);
+  };
+  for (int64_t i = 0; i < cells; ++i) {
+    const CellWeights& w = weights[i];
+    const int64_t from = i < whole.directions ? whole.input : whole.directions * width;
+    bool fits =
+        is(w.w_ih, {gates * whole.hidden, from}) && is(w.w_hh, {gates * whole.hidden, width});
+    if (whole.has_biases)
+      fits = fits && is(w.b_ih, {gates * whole.hidden}) && is(w.b_hh, {gates * whole.hidden});
+    if (whole.projected) fits = fits && is(w.w_hr, {whole.projected, whole.hidden});
+    if (!fits) return {};
+  }
+  const bool states = is(h0, {cells, steps.counts[0], width}) &&
+                      (stack.cell != Cell::lstm || is(c0, {cells, steps.counts[0], whole.hidden}));
+  return states && steps.total() == rows.sizes()[0] ? std::optional(whole) : std::nullopt;
+}
+
+Results run_stack(const Stack& stack, const Tensor& rows, const Steps& steps, const Tensor& h0,
+                  const Tensor& c0, const TensorList& params) {
+  const std::vector<CellWeights> weights = sort_weights(stack, params);
+  CHECK(h0.dim() == 3 && h0.sizes()[0] == static_cast<int64_t>(weights.size()), RuntimeError,
+        "Expected hidden size ({}, {}, {}), got {}", weights.size(), steps.counts[0],
+        weights[0].w_hh.sizes()[1], h0.sizes());
+  if (const auto whole = describe(stack, rows, steps, h0, c0, weights)) {
+    const auto again = [stack, steps](const Tensor& x, const Tensor& h, const Tensor& c,
+                                      const TensorList& list) {
+      return run_layers(stack, x, steps, h, c, sort_weights(stack, list));
+    };
+    if (auto result = run_fused_stack(*whole, rows, h0, c0, params, again)) return *result;
+  }
+  return run_layers(stack, rows, steps, h0, c0, weights);
 }
 
 Results run_dense(const Stack& stack, const Tensor& input, const Tensor& h0, const Tensor& c0,

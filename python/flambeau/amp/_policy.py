@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 _PRODUCTS = """
     __matmul__ __rmatmul__ addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d
-    conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum gru gru_cell
-    inner linear lstm lstm_cell matmul mm multi_dot mv prelu rnn_relu rnn_relu_cell rnn_tanh
-    rnn_tanh_cell scaled_dot_product_attention linalg_vecdot linalg_multi_dot
+    conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum inner linear
+    lstm matmul mm multi_dot mv prelu scaled_dot_product_attention linalg_vecdot linalg_multi_dot
 """
+_PRODUCTS_ON_CUDA = "gru gru_cell lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"
 _LOSSES = """
     binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss
     hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
@@ -46,14 +46,14 @@ _WIDEST_ON_CUDA = """
 _LOW, _EXACT, _WIDEST = "low", "exact", "widest"
 
 
-def _table(exact: str, widest: str) -> dict[str, str]:
-    groups = ((_PRODUCTS, _LOW), (_LOSSES + exact, _EXACT), (widest, _WIDEST))
+def _table(low: str, exact: str, widest: str) -> dict[str, str]:
+    groups = ((_PRODUCTS + low, _LOW), (_LOSSES + exact, _EXACT), (widest, _WIDEST))
     return {name: policy for names, policy in groups for name in names.split()}
 
 
 POLICIES = {
-    "cpu": _table(_EXACT_ON_CPU, _WIDEST_ON_CPU),
-    "cuda": _table(_EXACT_ON_CUDA, _WIDEST_ON_CUDA),
+    "cpu": _table("", _EXACT_ON_CPU, _WIDEST_ON_CPU),
+    "cuda": _table(_PRODUCTS_ON_CUDA, _EXACT_ON_CUDA, _WIDEST_ON_CUDA),
 }
 
 
