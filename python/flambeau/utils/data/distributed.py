@@ -27,7 +27,7 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            from flambeau import distributed  # type: ignore[attr-defined]
+            from flambeau import distributed
 
             if not distributed.is_available():
                 raise RuntimeError("Requires distributed package to be available")

@@ -1,0 +1,1 @@
+"""What programs import from the launcher of several processes."""
