@@ -255,6 +255,8 @@ class Pass {
   // The first gradient of a leaf, in the leaf's own layout if that is dense; taken over where
   // nobody else holds it.
   static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
+    // A leaf that was given another shape since keeps the gradient in the shape that was used.
+    if (!(grad.sizes() == variable.sizes())) return clone(grad, MemoryFormat::contiguous);
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
     const bool fits = dense ? grad.strides() == variable.strides() : grad.is_contiguous();
     if (!grad_enabled() && fits && sole_owner(grad) && !grad->view_base) return std::move(grad);

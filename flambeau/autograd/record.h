@@ -56,6 +56,10 @@ class Record {
   // An input as it was before the op: one that lies in memory which an in-place op has written to
   // is stale at once, and its use in backward raises. An op that can needs a copy made before.
   [[nodiscard]] Saved save(const Tensor& input) const;
+  // The same for the rule of one input; nothing is kept where that input wants no gradient.
+  [[nodiscard]] Saved save_for(size_t input, const Tensor& tensor) const {
+    return wants(input) ? save(tensor) : Saved();
+  }
   [[nodiscard]] Saved save_output(const Tensor& output) const;
   [[nodiscard]] const NodePtr& node() const { return node_; }
 

@@ -46,6 +46,7 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
     packed_->value = restore.hooks->pack(is_output ? detach_alias(tensor) : tensor);
     return;
   }
+  had_node_ = !is_output && tensor.requires_grad() && grad_fn(tensor);
   // An output is kept without its history (which leads back here), but with its version counter.
   tensor_ = is_output ? detach_alias(tensor) : tensor;
 }
@@ -81,6 +82,9 @@ Tensor Saved::operator()() const {
         now, version_, running_node ? running_node->name() : std::string("an op"),
         writer ? writer : "an in-place operation");
   }
+  CHECK(!had_node_ || grad_fn(tensor_), RuntimeError,
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This "
+        "is not supported, please use out-of-place `.detach()` instead");
   if (!is_output_) return tensor_;
   Tensor result = detach_alias(tensor_);
   if (running_node && !running_node->released()) {

@@ -35,6 +35,7 @@ class Saved {
   uint32_t version_ = 0;
   uint32_t output_ = 0;
   bool is_output_ = false;
+  bool had_node_ = false;  // came from a step of the graph, which detach_() must not cut off
   std::shared_ptr<Packed> packed_;
 };
 

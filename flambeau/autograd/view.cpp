@@ -112,14 +112,19 @@ NodePtr grad_fn(const Tensor& tensor) {
   const Tensor base(tensor->view_base);
   const bool has_node = meta && meta->grad_fn;
   if (!has_node && !base.requires_grad()) return nullptr;
-  if (tensor->view_version != tensor.version() && base.requires_grad()) {
+  if (tensor->view_version != tensor.version()) {
     check_origin(tensor, "its base or another view of its base has been");
-    const GradGuard grad_on(true);
-    const Tensor fresh = take_view(tensor, base);
-    const AutogradMeta* taken = maybe_meta(fresh);
     AutogradMeta& own = autograd_meta(tensor);
-    own.grad_fn = taken->grad_fn;
-    own.output = taken->output;
+    if (base.requires_grad()) {
+      const GradGuard grad_on(true);
+      const Tensor fresh = take_view(tensor, base);
+      const AutogradMeta* taken = maybe_meta(fresh);
+      own.grad_fn = taken->grad_fn;
+      own.output = taken->output;
+    } else {  // it was cut off from its history since: what is there now came from nowhere
+      own.grad_fn = make_intrusive<Node>("as_strided");
+      own.output = own.grad_fn->add_input(tensor);
+    }
     tensor->view_version = tensor.version();
     if (own.retained_at) retain_grad(tensor);  // follows the tensor to its new node
     return own.grad_fn;
@@ -140,7 +145,7 @@ void check_inplace(const char* op, const Tensor& tensor, bool records) {
     const Tensor base(tensor->view_base);
     if (tensor.requires_grad() || records) {
       check_origin(tensor, "is being");
-      CHECK(!(base.requires_grad() && is_leaf(base)), RuntimeError,
+      CHECK(!(tensor.requires_grad() && is_leaf(base)), RuntimeError,
             "{}: a view of a leaf Variable that requires grad is being used in an in-place "
             "operation.",
             op);

@@ -49,12 +49,30 @@ Tensor positive(const Tensor& input) {
 }
 OP_VIEW(positive, "positive(input)", "input itself.")
 
+}  // namespace
+
 Tensor sgn(const Tensor& input) {
   if (!input.is_complex()) return sign(input);
-  const Tensor size = abs(input);
-  return where(size == 0, 0.0, input / size);
+  Tensor out;
+  {
+    const NoGrad off;
+    const Tensor size = abs(input);
+    out = where(size == 0, 0.0, input / size);
+  }
+  if (Record r{"sgn", out, {input}}) {
+    // What turns z turns its sign, as much more as z is small; what stretches z does nothing.
+    // PyTorch has 0 at 0.
+    r.wrt(0, [x = r.save(input)](const Tensor& g) {
+      const Tensor size = abs(x()), none = size == 0, sign = sgn(x());
+      const Tensor across = g - sign * real(g * conj_physical(sign));
+      return where(none, 0.0, across / where(none, 1.0, size));
+    });
+  }
+  return out;
 }
 OP_INPLACE(sgn, "sgn(input)", "The sign of each element; a complex one divided by its size.")
+
+namespace {
 
 Tensor angle(const Tensor& input) {
   if (input.is_complex()) {

@@ -299,12 +299,11 @@ Tensor pow(const Operand& a, const Operand& b) {
   iter.build({"pow"}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::pow(device.type, iter);
   if (Record r{!a.is_tensor() ? "pow.2" : b.is_tensor() ? "pow.1" : "pow", out, {x, e}}) {
-    r.wrt(0, [base = r.save(x), exponent = r.save(e)](const Tensor& g) {
+    r.wrt(0, [base = r.save_for(0, x), exponent = r.save_for(0, e)](const Tensor& g) {
       return pow_gradient_base(g, base(), exponent());
     });
-    r.wrt(1, [base = r.save(x), exponent = r.save(e), y = r.save_output(out)](const Tensor& g) {
-      return pow_gradient_exponent(g, base(), exponent(), y());
-    });
+    r.wrt(1, [base = r.save_for(1, x), exponent = r.save_for(1, e), y = r.save_output(out)](
+                 const Tensor& g) { return pow_gradient_exponent(g, base(), exponent(), y()); });
   }
   return out;
 }
@@ -366,11 +365,7 @@ Tensor abs(const Tensor& input) {
   iter.build({"abs"}, &out, &dtype, 1, inputs, 1, dtype);
   kernels::abs(iter.device.type, iter);
   if (Record r{"abs", out, {input}}) {
-    r.wrt(0, [x = r.save(input)](const Tensor& g) {
-      if (!x().is_complex()) return g * sign(x());
-      const Tensor size = abs(x());
-      return where(size == 0, 0.0, x() / size) * g;
-    });
+    r.wrt(0, [x = r.save(input)](const Tensor& g) { return g * sgn(x()); });
   }
   return out;
 }

@@ -116,10 +116,10 @@ Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes,
     }
   }
   if (Record r{"convolution_input", x, {g, w}}) {
-    r.wrt(0, [w = r.save(w), y_sizes = g.sizes().dims(), geometry](const Tensor& gx) {
+    r.wrt(0, [w = r.save_for(0, w), y_sizes = g.sizes().dims(), geometry](const Tensor& gx) {
       return convolve(gx, maybe_conj(w()), {}, y_sizes, geometry);
     });
-    r.wrt(1, [g = r.save(g), w_sizes = w.sizes().dims(), geometry](const Tensor& gx) {
+    r.wrt(1, [g = r.save_for(1, g), w_sizes = w.sizes().dims(), geometry](const Tensor& gx) {
       return convolve_weight(maybe_conj(g()), gx, w_sizes, geometry);
     });
   }
@@ -140,10 +140,10 @@ Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes,
     }
   }
   if (Record r{"convolution_weight", w, {g, x}}) {
-    r.wrt(0, [x = r.save(x), y_sizes = g.sizes().dims(), geometry](const Tensor& gw) {
+    r.wrt(0, [x = r.save_for(0, x), y_sizes = g.sizes().dims(), geometry](const Tensor& gw) {
       return convolve(maybe_conj(x()), gw, {}, y_sizes, geometry);
     });
-    r.wrt(1, [g = r.save(g), x_sizes = x.sizes().dims(), geometry](const Tensor& gw) {
+    r.wrt(1, [g = r.save_for(1, g), x_sizes = x.sizes().dims(), geometry](const Tensor& gw) {
       return convolve_input(maybe_conj(g()), gw, x_sizes, geometry);
     });
   }

@@ -285,8 +285,20 @@ Tensor align(const Term& term, const Labels& labels) {
   return aligned;
 }
 
-// The product of two terms, summed over labels that are not needed any more.
-Term contract(Term a, Term b, const bool* needed) {
+// Labels in the order in which the output has them, those that it lacks behind.
+Labels in_order(Labels labels, const Labels& output) {
+  const auto place = [&](int label) {
+    const auto at = std::find(output.begin(), output.end(), label);
+    return at == output.end() ? static_cast<int64_t>(label_count) + label : at - output.begin();
+  };
+  std::sort(labels.begin(), labels.end(), [&](int x, int y) { return place(x) < place(y); });
+  return labels;
+}
+
+// The product of two terms, summed over labels that are not needed any more. Groups of labels come
+// in the order of the output; where all that only b has stands there before all that only a has
+// (and `last` says that this is the output), so does it in the result.
+Term contract(Term a, Term b, const bool* needed, const Labels& output, bool last) {
   bool for_a[label_count], for_b[label_count];
   std::copy_n(needed, label_count, for_a);
   std::copy_n(needed, label_count, for_b);
@@ -302,10 +314,21 @@ Term contract(Term a, Term b, const bool* needed) {
   for (const int label : b.labels) {
     if (a.find(label) < 0) right.push_back(label);
   }
-  Labels labels = batch;
+  Labels labels = batch = in_order(batch, output);
+  left = in_order(left, output);
+  right = in_order(right, output);
+  Labels ends;
+  if (!left.empty() && !right.empty()) ends = {left[0], right.back()};
+  if (last && !contracted.empty() && !ends.empty() && in_order(ends, output)[0] != left[0]) {
+    std::swap(a, b);
+    std::swap(left, right);
+  }
   labels.append(left.begin(), left.end());
   labels.append(right.begin(), right.end());
-  if (contracted.empty()) return {mul(align(a, labels), align(b, labels)), labels};
+  if (contracted.empty()) {
+    labels = in_order(labels, output);
+    return {mul(align(a, labels), align(b, labels)), labels};
+  }
   Dims shape;
   for (const int label : labels) {
     shape.push_back(a.find(label) >= 0 ? a.tensor.sizes()[a.find(label)]
@@ -328,6 +351,7 @@ double cost_of(const Term& a, const Term& b, const int64_t* sizes) {
 
 // Contracts the cheapest pair until one term is left.
 Term contract_all(std::vector<Term> terms, const Labels& output, const int64_t* sizes) {
+  const bool pair = terms.size() == 2;
   while (terms.size() > 1) {
     size_t first = 0, second = 1;
     double least = std::numeric_limits<double>::infinity();
@@ -343,7 +367,8 @@ Term contract_all(std::vector<Term> terms, const Labels& output, const int64_t* 
       if (i == first || i == second) continue;
       for (const int label : terms[i].labels) needed[label] = true;
     }
-    terms[first] = contract(std::move(terms[first]), std::move(terms[second]), needed);
+    terms[first] =
+        contract(std::move(terms[first]), std::move(terms[second]), needed, output, pair);
     terms.erase(terms.begin() + static_cast<int64_t>(second));
   }
   return std::move(terms[0]);
@@ -388,12 +413,12 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
   for (const int label : equation.output) needed[label] = true;
   sum_out(result, needed);
   Dims order;
-  bool in_order = true;
+  bool in_place = true;
   for (const int label : equation.output) {
-    in_order &= result.find(label) == static_cast<int>(order.size());
+    in_place &= result.find(label) == static_cast<int>(order.size());
     order.push_back(result.find(label));
   }
-  return in_order ? result.tensor : permute(result.tensor, order);
+  return in_place ? result.tensor : permute(result.tensor, order);
 }
 OP_FUNCTION(einsum, "einsum(equation, *operands)",
             "Sums of products of elements of the operands, in the notation of Einstein.")

@@ -84,7 +84,9 @@ void deliver(const char* op, Tensor& result, const Tensor& out, bool in_place) {
     return;
   }
   const NoGrad off;
-  if (!in_place) resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
+  if (!in_place && !(out.sizes() == result.sizes())) {
+    resize_tensor(out, result.sizes(), result.strides());
+  }
   copy_(out, result);
   result = out;
 }

@@ -191,7 +191,7 @@ Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const 
   write_scattered("scatter_add", self, dim, index, src, WriteMode::add);
   if (Record r = Record::in_place("scatter_add", self, {src})) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [dim, saved = r.save(index), shape = src->sizes](const Tensor& g) {
+    r.wrt(1, [dim, saved = r.save_for(1, index), shape = src->sizes](const Tensor& g) {
       return source_gradient(g, dim, saved(), shape);
     });
   }

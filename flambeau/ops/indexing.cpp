@@ -105,20 +105,30 @@ class Indexing {
       window_strides.resize(places.shape.size(), 0);
       offset_strides.append(dense.begin(), dense.end());
     };
-    if (at == 0) add_offsets();
+    // The strides that the offsets would have if they were reshaped to lie between dimensions of
+    // size 1: with those of the window they say in which order the result lies.
+    int64_t single = checked_numel(common_);
+    if (at == 0) {
+      add_offsets();
+      single = 1;
+    }
     for (size_t i = 0; i < axes_.size(); ++i) {
-      if (i == at && at > 0) add_offsets();
+      if (i == at && at > 0) {
+        add_offsets();
+        single = 1;
+      }
       if (indexed(axes_[i])) continue;
       places.shape.push_back(axes_[i].size);
       window_strides.push_back(axes_[i].stride);
-      offset_strides.push_back(0);
+      offset_strides.push_back(axes_[i].size == 1 ? single : 0);
     }
     CHECK(static_cast<int64_t>(places.shape.size()) <= max_dims, RuntimeError,
           "index: a tensor can have at most {} dimensions", max_dims);
-    checked_numel(places.shape);
+    const bool none = checked_numel(places.shape) == 0;
     check(places.shape);
     places.window = make_alias(self_, places.shape, window_strides, self_.offset());
-    places.offsets = make_alias(offsets(rules), places.shape, offset_strides, 0);
+    places.offsets =
+        make_alias(none ? no_offsets() : offsets(rules), places.shape, offset_strides, 0);
     return places;
   }
 
@@ -185,6 +195,15 @@ class Indexing {
     CHECK(fits, IndexError,
           "shape mismatch: indexing tensors could not be broadcast together with shapes {}",
           shapes);
+  }
+
+  // For a result without elements: as in PyTorch, indices that lead nowhere are not looked at.
+  Tensor no_offsets() const {
+    for (const Axis& axis : axes_) {
+      CHECK(!axis.index.defined() || axis.size > 0 || axis.index.numel() == 0, IndexError,
+            "index is out of bounds for dimension {} with size 0", axis.dim);
+    }
+    return make_tensor(common_, DType::int64, self_.device());
   }
 
   Tensor offsets(const IndexedDim& rules) const {
@@ -430,7 +449,10 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   CHECK(input.dim() > 0 || vector.numel() == 1, RuntimeError,
         "index_select(): Index to scalar can have only 1 value, got {} value(s)", vector.numel());
   const Tensor source = with_dims(input);
-  const Places places = places_along(source, dim, vector, {});
+  Places places = places_along(source, dim, vector, {});
+  if (checked_numel(places.shape) == 0) {  // its indices are looked at all the same
+    places_along(zeros(source.size(dim), options_of(vector)), 0, vector, {});
+  }
   Tensor out =
       read("index_select", places, make_tensor(places.shape, input.dtype(), input.device()));
   if (input.dim() == 0) out = make_alias(out, {}, {}, out.offset());
@@ -461,7 +483,7 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
   self.bump_version("index_add_");
   if (Record r = Record::in_place("index_add", self, {source})) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [dim, saved = r.save(index), alpha, shape = source->sizes](const Tensor& g) {
+    r.wrt(1, [dim, saved = r.save_for(1, index), alpha, shape = source->sizes](const Tensor& g) {
       const Tensor picked = reshape(index_select(g, dim, saved()), shape);
       return alpha == Scalar(1) ? picked : picked * alpha;
     });

@@ -216,10 +216,10 @@ Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& 
                    : make_tensor(product_shape(left, right), a.dtype(), a.device());
   multiply(left.batch.empty() && right.batch.empty() ? mm_kernel : op, as_matrix(out), left, right);
   if (Record r{op, out, {a, b}}) {
-    r.wrt(0, [b = r.save(b), transpose_a, transpose_b](const Tensor& g) {
+    r.wrt(0, [b = r.save_for(0, b), transpose_a, transpose_b](const Tensor& g) {
       return gradient_a(g, maybe_conj(b()), transpose_a, transpose_b);
     });
-    r.wrt(1, [a = r.save(a), transpose_a, transpose_b, rank = b.dim()](const Tensor& g) {
+    r.wrt(1, [a = r.save_for(1, a), transpose_a, transpose_b, rank = b.dim()](const Tensor& g) {
       return gradient_b(g, maybe_conj(a()), transpose_a, transpose_b, rank);
     });
   }
@@ -329,8 +329,8 @@ static Tensor dot(const Tensor& input, const Tensor& tensor) {
   const MatrixView scalar{&out, 1, 1, 0, 0, {}, {}};
   multiply("dot", scalar, as_row(input), as_column(tensor));
   if (Record r{"dot", out, {input, tensor}}) {
-    r.wrt(0, [b = r.save(tensor)](const Tensor& g) { return mul_conj(g, b()); });
-    r.wrt(1, [a = r.save(input)](const Tensor& g) { return mul_conj(g, a()); });
+    r.wrt(0, [b = r.save_for(0, tensor)](const Tensor& g) { return mul_conj(g, b()); });
+    r.wrt(1, [a = r.save_for(1, input)](const Tensor& g) { return mul_conj(g, a()); });
   }
   return out;
 }
@@ -358,9 +358,10 @@ static Tensor mv(const Tensor& input, const Tensor& vec) {
   Tensor out = make_tensor({input.sizes()[0]}, input.dtype(), input.device());
   multiply("mv", as_column(out), as_matrix(input), as_column(vec));
   if (Record r{"mv", out, {input, vec}}) {
-    r.wrt(0, [v = r.save(vec)](const Tensor& g) { return outer(g, maybe_conj(v())); });
-    r.wrt(1,
-          [a = r.save(input)](const Tensor& g) { return mv(transpose(maybe_conj(a()), 0, 1), g); });
+    r.wrt(0, [v = r.save_for(0, vec)](const Tensor& g) { return outer(g, maybe_conj(v())); });
+    r.wrt(1, [a = r.save_for(1, input)](const Tensor& g) {
+      return mv(transpose(maybe_conj(a()), 0, 1), g);
+    });
   }
   return out;
 }

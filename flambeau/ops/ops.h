@@ -64,6 +64,7 @@ Tensor add_scaled(const Operand& input, const Operand& other,
                   const Scalar& alpha);  // input + alpha * other
 Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha);
 Tensor abs(const Tensor& input);
+Tensor sgn(const Tensor& input);
 Tensor floor_divide(const Operand& input, const Operand& other);
 Tensor remainder_checked(const Operand& input, const Operand& other);  // refuses integers % 0
 Tensor pow(const Operand& input, const Operand& exponent);

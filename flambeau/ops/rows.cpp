@@ -178,8 +178,17 @@ Tensor share_of_extreme(const Tensor& g, const Tensor& mine, const Tensor& other
     return name(Operand(self), other);                                   \
   }                                                                      \
   OP_FUNCTION(name##_number, #name "(self, other)", doc)
-#define DISCRETE(name, dtypes, value, doc) \
-  PLAIN_ROW(name, dtypes, OutDType::same)  \
+// Of floating numbers these have a history, but no derivative.
+static Tensor no_gradient(const char* op) {
+  fail<NotImplementedError>("derivative for aten::{} is not implemented", op);
+}
+#define DISCRETE(name, dtypes, value, doc)                                                 \
+  static const BinaryRow& name##_row() {                                                   \
+    BINARY_ROW(name, dtypes, OutDType::same, nothing, BINARY_GRADIENT(no_gradient(#name)), \
+               nothing, BINARY_GRADIENT(no_gradient(#name)));                              \
+    return row;                                                                            \
+  }                                                                                        \
+  BINARY_FUNCTIONS(name)                                                                   \
   TENSOR_OPS(name, doc)
 
 #include "flambeau/kernels/binary.def"

@@ -137,7 +137,7 @@ Tensor logcumsumexp_gradient(const Tensor& g, const Tensor& x, const Tensor& y, 
   const Tensor k = unsqueeze(arange(int64_t{0}, size, int64_t{1}, whole), 0);
   const Tensor exponent = unsqueeze(last(x), -2) - unsqueeze(last(y), -1);
   const Tensor table = exp(masked_fill(exponent, i < k, -HUGE_VAL));
-  return last(sum(unsqueeze(last(g), -1) * conj_of(table), IntSpan({-2}), false));
+  return contiguous(last(sum(unsqueeze(last(g), -1) * conj_of(table), IntSpan({-2}), false)));
 }
 
 Tensor logcumsumexp(const Tensor& input, int64_t dim) {

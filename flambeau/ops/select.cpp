@@ -216,8 +216,8 @@ Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcmul", out, {x, a, b}}) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [b = r.save(b), value](const Tensor& g) { return mul_conj(g * value, b()); });
-    r.wrt(2, [a = r.save(a), value](const Tensor& g) { return mul_conj(g * value, a()); });
+    r.wrt(1, [b = r.save_for(1, b), value](const Tensor& g) { return mul_conj(g * value, b()); });
+    r.wrt(2, [a = r.save_for(2, a), value](const Tensor& g) { return mul_conj(g * value, a()); });
   }
   return out;
 }
@@ -230,8 +230,8 @@ Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   Tensor out = fused("addcdiv", kernels::addcdiv, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcdiv", out, {x, a, b}}) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [b = r.save(b), value](const Tensor& g) { return div_conj(g * value, b()); });
-    r.wrt(2, [a = r.save(a), b = r.save(b), value](const Tensor& g) {
+    r.wrt(1, [b = r.save_for(1, b), value](const Tensor& g) { return div_conj(g * value, b()); });
+    r.wrt(2, [a = r.save_for(2, a), b = r.save_for(2, b), value](const Tensor& g) {
       return mul_conj(-(g * value), a() / (b() * b()));
     });
   }
@@ -264,8 +264,9 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
     const auto part = [saved, number] { return number.defined() ? number : saved(); };
     r.wrt(0, [part](const Tensor& g) { return mul_conj(g, 1 - part()); });
     r.wrt(1, [part](const Tensor& g) { return mul_conj(g, part()); });
-    r.wrt(2,
-          [a = r.save(input), b = r.save(end)](const Tensor& g) { return mul_conj(g, b() - a()); });
+    r.wrt(2, [a = r.save_for(2, input), b = r.save_for(2, end)](const Tensor& g) {
+      return mul_conj(g, b() - a());
+    });
   }
   return out;
 }

@@ -47,12 +47,12 @@ struct Family {
 Tensor apply(const Family& family, const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   dim = wrap_dim(dim, input.dim());
   const Tensor typed = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
-  CHECK(typed.is_floating(), NotImplementedError,
+  CHECK(typed.is_floating() || typed.numel() == 0, NotImplementedError,
         "\"{}_lastdim_kernel_impl\" not implemented for '{}'", family.name,
         dtype_legacy_name(typed.dtype()));
   const Tensor x = contiguous(typed);
   Tensor out = make_tensor(x.sizes(), x.dtype(), x.device());
-  family.slot(x.device_type(), x, out, dim);
+  if (x.is_floating()) family.slot(x.device_type(), x, out, dim);
   if (Record r{family.name, out, {x}}) {
     r.wrt(0, [y = r.save_output(out), dim, gradient = family.gradient](const Tensor& g) {
       return gradient(g, y(), dim);

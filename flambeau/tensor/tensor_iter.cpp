@@ -212,6 +212,24 @@ void TensorIter::set_strides(IntSpan common, const Tensor* outs, const Operand* 
   }
 }
 
+static bool all_contiguous(const Operand* inputs, int n_inputs) {
+  for (int j = 0; j < n_inputs; ++j) {
+    if (inputs[j].is_tensor() && !inputs[j].tensor().is_contiguous()) return false;
+  }
+  return true;
+}
+
+// The strides of a new output.
+static Dims new_strides(IntSpan common, const Operand* inputs, int n_inputs) {
+  if (all_contiguous(inputs, n_inputs)) return contiguous_strides(common);
+  const Tensor* tensors[TensorIter::max_operands];
+  int n = 0;
+  for (int j = 0; j < n_inputs; ++j) {
+    if (inputs[j].is_tensor()) tensors[n++] = &inputs[j].tensor();
+  }
+  return common_strides(common, tensors, n);
+}
+
 // Allocates, resizes or checks the outputs for the common shape.
 void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_dtypes,
                           const Operand* inputs, int n_inputs, IntSpan common) {
@@ -227,21 +245,13 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
       }
       CHECK(resizes, RuntimeError, "{}: output with shape {} doesn't match the broadcast shape {}",
             config.op, out.sizes(), common);
-      resize_tensor(out, common, contiguous_strides(common));
+      resize_tensor(out, common, new_strides(common, inputs, n_inputs));
     }
     if (!out.defined()) {
-      const Tensor* tensors[max_operands];
-      int n = 0;
-      bool contiguous = true;
-      for (int j = 0; j < n_inputs; ++j) {
-        if (!inputs[j].is_tensor()) continue;
-        tensors[n++] = &inputs[j].tensor();
-        contiguous &= inputs[j].tensor().is_contiguous();
-      }
-      if (contiguous) {
+      if (all_contiguous(inputs, n_inputs)) {
         out = make_tensor(common, out_dtypes[k], device);
       } else {
-        out = make_strided(common, common_strides(common, tensors, n), out_dtypes[k], device);
+        out = make_strided(common, new_strides(common, inputs, n_inputs), out_dtypes[k], device);
       }
     } else if (config.check_overlap) {
       check_no_internal_overlap(config.op, out);

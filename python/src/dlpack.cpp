@@ -142,8 +142,13 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* dlpack_device(PyObject* self, PyObject*) {
-  const Device device = tensor_of(self).device();
-  return Py_BuildValue("(ii)", device.is_cuda() ? 2 : 1, device.is_cuda() ? device.index : 0);
+  return guarded([&]() -> PyObject* {
+    const Device device = tensor_of(self).device();
+    const Object module = check(PyImport_ImportModule("flambeau.utils.dlpack"));
+    const Object type =
+        check(PyObject_CallMethod(module.get(), "DLDeviceType", "i", device.is_cuda() ? 2 : 1));
+    return Py_BuildValue("(Oi)", type.get(), device.is_cuda() ? device.index : 0);
+  });
 }
 
 template <class Managed>

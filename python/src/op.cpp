@@ -75,8 +75,11 @@ void write_out(const std::string& op, const Tensor& out, const Tensor& result, b
         "of the "
         "arguments requires grad.",
         op);
-  if (!(out.sizes() == result.sizes()))
-    resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
+  if (!(out.sizes() == result.sizes())) {
+    const bool dense = is_non_overlapping_and_dense(result.sizes(), result.strides());
+    resize_tensor(out, result.sizes(),
+                  dense ? result.strides() : IntSpan(contiguous_strides(result.sizes())));
+  }
   const NoGrad off;
   copy_(out, result);
 }
@@ -87,6 +90,25 @@ bool is_index(const Overload& overload, const Frame& frame, const Tensor& result
   return result.dtype() == DType::int64 && !overload.parameters.empty() &&
          overload.parameters[0].kind == Kind::tensor && frame.values[0].given &&
          is_differentiable(frame.values[0].tensor->dtype());
+}
+
+// An elementwise op does not resize what it also reads; it is known by its result, which has the
+// common shape of all tensors that went in.
+void check_not_read(const Family& family, const Call& call, const Tensor& out,
+                    const Tensor& result) {
+  if (out.sizes() == result.sizes()) return;
+  bool is_read = false;
+  Dims common;
+  for (Py_ssize_t i = 0; i < call.nargs; ++i) {
+    if (!is_tensor(call.args[i])) continue;
+    const Tensor& input = tensor_of(call.args[i]);
+    is_read |= input.is_same(out);
+    if (!can_broadcast_to(input.sizes(), result.sizes())) return;
+    common = broadcast_shapes(common, input.sizes());
+  }
+  CHECK(!is_read || !(result.sizes() == common), RuntimeError,
+        "{}(): output with shape {} doesn't match the broadcast shape {}", family.name, out.sizes(),
+        common);
 }
 
 PyObject* into_out(const Family& family, const Overload& overload, const Frame& frame,
@@ -287,6 +309,9 @@ PyObject* call_family(const Family& family, const Call& call) {
     if (is_tensor(out) && !frame.options.dtype) frame.options.dtype = tensor_of(out).dtype();
     const NoGrad off;
     run(overload, frame, result);
+    if (is_tensor(out) && result.form == Result::Form::tensor) {
+      check_not_read(family, call, tensor_of(out), result.tensor);
+    }
     return into_out(family, overload, frame, result, out);
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);

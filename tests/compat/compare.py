@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from explained import explanation
+from explained import broken_off, explanation
 
 WORKER = Path(__file__).with_name("worker.py")
 RECORDED = Path(__file__).with_name("recorded.json.gz")
@@ -121,7 +121,11 @@ class Comparison:
             return [f"Flambeau died with status {ours['crash']}"]
         if explanation(statements, ours, theirs) is not None:
             return []
-        return [*self._errors(statements, ours, theirs), *self._variables(ours, theirs)]
+        broken = broken_off(statements, ours, theirs)
+        return [
+            *self._errors(statements, ours, theirs, broken),
+            *self._variables(ours, theirs, broken is None),
+        ]
 
     def _widest(self, text: str) -> float:
         """The tolerance of the least precise dtype that a program uses, whose errors reach the
@@ -131,17 +135,26 @@ class Comparison:
             names.add("float32")
         return max((self.tolerances.get(name, 0.0) for name in names), default=0.0)
 
-    def _errors(self, statements: list[str], ours: Any, theirs: Any) -> Iterator[str]:
+    def _errors(
+        self, statements: list[str], ours: Any, theirs: Any, broken: int | None
+    ) -> Iterator[str]:
         found = {number: (kind, text) for number, kind, text in ours["errors"]}
         wanted = {number: (kind, text) for number, kind, text in theirs["errors"]}
         for number in sorted(found.keys() | wanted.keys()):
+            if broken is not None and number > broken and "grad" in statements[number]:
+                continue
             got, want = found.get(number), wanted.get(number)
             if not _alike(got and got[0], want and want[0]):
                 yield f"`{statements[number]}` raises {got} instead of {want}"
 
-    def _variables(self, ours: Any, theirs: Any) -> Iterator[str]:
+    def _variables(self, ours: Any, theirs: Any, grads: bool) -> Iterator[str]:
         for name, want in theirs["variables"].items():
-            text = self._described(ours["variables"].get(name), want)
+            if not grads and name.startswith(("g", "seen")):
+                continue  # gradients that were taken, or seen by hooks
+            got = ours["variables"].get(name)
+            if not grads and isinstance(got, dict) and isinstance(want, dict):
+                got, want = {**got, "grad": None}, {**want, "grad": None}
+            text = self._described(got, want)
             if text is not None:
                 yield f"{name}: {text}"
 

@@ -6,12 +6,33 @@ it is not compared further.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 INTEGERS = ("bool", "uint8", "int8", "int16", "int32", "int64")
 LEAST = {"-2147483648", "-9223372036854775808"}
 RUNTIME = {"RuntimeError", "NotImplementedError"}
 TOUCHED = "modified by an inplace operation"
+VIEWED = "its base or another view of its base has been modified inplace"
+
+
+# A pass that is refused with these words has not begun.
+BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in shape", "inference")
+
+
+def _differentiates(statement: str) -> bool:
+    return "backward" in statement or ".grad(" in statement or "vjp(" in statement
+
+
+def broken_off(statements: list[str], ours: Any, theirs: Any) -> int | None:
+    """The first statement in which both break off a backward pass. Which leaves it had reached is
+    unspecified, so gradients are not compared, and neither is what is done to them later."""
+    found = {number: kind for number, kind, _ in ours["errors"]}
+    for number, kind, text in theirs["errors"]:
+        began = not any(words in text for words in BEFORE_A_PASS)
+        if _differentiates(statements[number]) and kind in RUNTIME and began and number in found:
+            return int(number)
+    return None
 
 
 def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
@@ -22,13 +43,13 @@ def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
             return "a product keeps its operands, where PyTorch may have kept a folded copy"
     for number, kind, text in theirs["errors"]:
         own = found.get(number)
-        differentiates = "backward" in statements[number] or ".grad(" in statements[number]
-        alike = own is not None and (own[0] == kind or {own[0], kind} <= RUNTIME)
-        if differentiates and alike:
-            return "which leaves a pass had reached when it was broken off is unspecified"
-        if TOUCHED in text and own is None:
+        differentiates = _differentiates(statements[number])
+        if (TOUCHED in text or VIEWED in text) and own is None and differentiates:
             return "our gradient needs less than PyTorch saves, so that a write harms nothing"
-        if kind == "IndexError" and own is not None and "out of bounds" in text:
+        if "ScatterAddBackward0 returned an invalid gradient" in text and own is None:
+            return "PyTorch cannot take the gradient of a source larger or smaller than its index"
+        writes = re.search(r"_\(|[])] *[^=<>!]?=[^=]", statements[number]) is not None
+        if kind == "IndexError" and own is not None and "out of bounds" in text and writes:
             return "PyTorch has written some elements when it finds an index out of range"
         if "Dimension out of range" in text and own is not None and "scatter" in own[1]:
             return "PyTorch looks for dimensions before it has compared their number"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from programs_more import PRELUDE, MoreStatements
+from programs_rare import RARE_PRELUDE, RareStatements
 
 Shape = tuple[int, ...]
 
@@ -45,12 +46,13 @@ class Variable:
 
 
 @dataclass
-class Generator(MoreStatements):
+class Generator(MoreStatements, RareStatements):
     """Builds one program; with `history`, mostly writes into views of what carries gradients."""
 
     rng: random.Random
     history: bool = False
     wide: bool = False  # also the statements of programs_more.py
+    rare: bool = False  # and those of programs_rare.py
     complex: bool = False  # complex numbers, or else half precision: together PyTorch has no dtype
     statements: list[str] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
@@ -69,6 +71,11 @@ class Generator(MoreStatements):
             kinds += [
                 (2, self.hook), (2, self.backward), (2, self.mode), (4, self.other_view),
                 (5, self.named_write), (1, self.out_form), (2, self.custom), (1, self.saved_hooks),
+            ]  # fmt: skip
+        if self.rare:
+            kinds += [
+                (7, self.rare_result), (5, self.rare_question), (7, self.rare_effect),
+                (2, self.rare_function),
             ]  # fmt: skip
         if self.history:
             written = (self.view, self.inplace, self.write, self.alias, self.index)
@@ -467,7 +474,8 @@ def generate(rng: random.Random, length: int | None = None) -> list[str]:
     history = rng.random() < 0.3
     wide = rng.random() < 0.7
     complex = rng.random() < 0.4
-    program = Generator(rng, history, wide, complex).program(
+    rare = rng.random() < 0.5
+    program = Generator(rng, history, wide, rare, complex).program(
         rng.randint(3, 14) if length is None else length
     )
-    return [PRELUDE, *program] if wide else program
+    return [PRELUDE] * wide + [RARE_PRELUDE] * rare + program

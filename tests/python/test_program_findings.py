@@ -1,0 +1,171 @@
+"""Single rules that random programs, compared with PyTorch, have brought to light."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import flambeau as torch
+
+LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation"
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
+
+
+# Views and histories
+
+
+def test_a_view_made_while_its_leaf_wanted_a_gradient_stays_one(x) -> None:
+    view, part = x.diagonal(), x.unbind()[0]
+    x.requires_grad_(False)
+    with pytest.raises(RuntimeError, match=LEAF):
+        view[:] = -1.5
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="its base or another view of its base has been"):
+        _ = part.grad_fn
+
+
+def test_a_view_of_what_was_cut_off_has_no_way_back(x) -> None:
+    copy = x.clone()
+    view = copy.view(4)
+    copy.detach_()
+    copy.mul_(2)
+    assert view.requires_grad and view.grad_fn is not None
+    view.sum().backward()
+    assert x.grad is None
+
+
+def test_a_saved_tensor_must_not_be_detached_in_place(x) -> None:
+    copy = x.clone()
+    total = copy.logsumexp(0).sum()
+    copy.detach_()
+    with pytest.raises(RuntimeError, match="detached in-place"):
+        total.backward()
+
+
+def test_a_leaf_of_another_shape_keeps_the_gradient_in_the_shape_that_was_used() -> None:
+    leaf = torch.tensor(2.0, requires_grad=True)
+    copy = leaf.clone()
+    with torch.no_grad():
+        leaf.unsqueeze_(0)
+    (copy + leaf.sum()).backward()
+    assert leaf.shape == (1,) and leaf.grad is not None
+    assert leaf.grad.shape == () and leaf.grad.item() == 2
+
+
+@pytest.mark.parametrize("write", [
+    lambda t, other: t.lerp_(other, 0.25), lambda t, other: t.addcmul_(other, other),
+    lambda t, other: t.addcdiv_(other, other), lambda t, other: t.addmm_(other, other),
+])  # fmt: skip
+def test_what_no_gradient_needs_is_not_saved(write, x) -> None:
+    copy, other = x.clone(), torch.ones(2, 2, dtype=torch.float64)
+    write(copy, other)
+    other.mul_(2)
+    for _ in range(2):
+        copy.sum().backward()
+
+
+# Derivatives
+
+
+def test_the_second_derivative_of_a_complex_size_is_zero_at_zero() -> None:
+    z = torch.tensor([0j, 3 + 4j], dtype=torch.complex128, requires_grad=True)
+    (first,) = torch.autograd.grad(z.abs().sum(), z, create_graph=True)
+    assert first.tolist() == [0, 0.6 + 0.8j]
+    (second,) = torch.autograd.grad(first.real.sum(), z)
+    assert second[0].item() == 0
+    assert abs(second[1].item() - (0.128 - 0.096j)) < 1e-12
+
+
+def test_gradients_lie_in_memory_as_the_forward_step_says(x) -> None:
+    for graph in (False, True):
+        (grad,) = torch.autograd.grad(x.logcumsumexp(0).sum(), x, create_graph=graph)
+        assert grad.stride() == (2, 1)
+    z = torch.ones(2, 3, dtype=torch.complex64).t().requires_grad_()
+    assert torch.autograd.grad(z.abs().sum(), z)[0].stride() == (2, 1)
+
+
+# Results into out=
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "pow", "fmod", "div", "eq"])
+def test_what_is_also_read_is_not_resized(name) -> None:
+    column, row = torch.ones(3, 1), torch.ones(3)
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        getattr(torch, name)(column, row, out=column)
+    assert column.shape == (3, 1)
+
+
+def test_a_resized_output_follows_the_layout_of_the_operands() -> None:
+    a = torch.ones(2, 3).t()
+    for name in ("add", "mul", "eq", "atan2", "pow"):
+        for dtype in (torch.float32, torch.float64):
+            out = getattr(torch, name)(a, a, out=torch.empty(0, dtype=dtype))
+            assert out.shape == (3, 2) and out.stride() == (1, 3), (name, dtype)
+    assert torch.exp(a, out=torch.empty(0)).stride() == (1, 3)
+    assert torch.exp(a, out=torch.empty(3, 2)).stride() == (2, 1)
+
+
+# Indexing and empty tensors
+
+
+def test_indices_that_lead_nowhere_are_not_looked_at() -> None:
+    t = torch.zeros(3, 2, 2)
+    far = torch.tensor([5, 5])
+    assert t[:, far, 2:2].shape == (3, 2, 0)
+    t[:, far, 2:2] = -1
+    t[:0].index_fill_(1, far, 1.0)
+    with pytest.raises(IndexError):
+        t[:0].index_select(1, far)
+    with pytest.raises(IndexError):
+        torch.zeros(3, 0)[:, torch.tensor([0])]
+
+
+def test_dimensions_of_size_one_leave_the_order_of_an_indexed_result_alone() -> None:
+    t = torch.zeros(8).as_strided((1, 1, 2), (1, 1, 1))
+    assert t[:, [0, -1]].stride() == (4, 2, 1)
+    assert t[[0, -1]].stride() == (2, 1, 1)
+
+
+def test_softmax_of_no_integers_is_empty() -> None:
+    for dtype in (torch.int64, torch.bool):
+        for softmax in (torch.softmax, torch.log_softmax):
+            result = softmax(torch.zeros(0, 3, dtype=dtype), -1)
+            assert result.shape == (0, 3) and result.dtype == dtype
+    with pytest.raises(NotImplementedError):
+        torch.zeros(1, 3, dtype=torch.int64).softmax(-1)
+
+
+def test_log_softmax_keeps_what_is_close_to_zero() -> None:
+    row = torch.tensor([2.945, -8.617], dtype=torch.bfloat16)
+    assert math.isclose(row.log_softmax(0)[0].item(), -9.5e-6, rel_tol=0.05)
+
+
+@pytest.mark.parametrize(("equation", "strides"), [
+    ("ij,jk->ik", (5, 1)), ("ij,jk->ki", (3, 1)), ("bij,bjk->kib", (3, 1, 15)),
+    ("bij,jk->bki", (15, 1, 5)), ("i,j->ji", (3, 1)), ("ij,kl->kilj", (72, 24, 4, 1)),
+])  # fmt: skip
+def test_contractions_come_in_the_order_of_the_output(equation, strides) -> None:
+    sizes = {"b": 2, "i": 3, "j": 4, "k": 5, "l": 6}
+    operands = [
+        torch.ones([sizes[label] for label in labels])
+        for labels in equation.split("->")[0].split(",")
+    ]
+    assert torch.einsum(equation, *operands).stride() == strides
+
+
+def test_steps_have_no_derivative(x) -> None:
+    y = x.heaviside(x)
+    assert y.requires_grad
+    with pytest.raises(NotImplementedError, match="heaviside"):
+        y.sum().backward()
+
+
+def test_devices_have_the_names_of_dlpack() -> None:
+    kind, index = torch.ones(1).__dlpack_device__()
+    assert isinstance(kind, torch.utils.dlpack.DLDeviceType)
+    assert kind.name == "kDLCPU" and index == 0
