@@ -6,6 +6,7 @@
 
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/check.h"
+#include "flambeau/base/current_op.h"
 
 namespace flambeau {
 
@@ -96,6 +97,7 @@ void Node::apply(Grads& in, Grads& out) {
       "through the graph a second time or if you need to access saved tensors after calling "
       "backward. ({})",
       name());
+  current_op = op_;
   Node* const before = std::exchange(running_node, this);
   struct Restore {
     Node* before;

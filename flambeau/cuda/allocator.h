@@ -1,73 +1,18 @@
-// The caching allocator of CUDA memory. Memory comes from the driver in segments, which are cut
-// into blocks; a freed block goes back to a list of the stream it was made for and is reused there
-// without waiting, since work in a stream is in order.
+// The caching allocator of CUDA memory: for every device a DeviceMemory, and the choice of the pool
+// that memory comes from while work is captured or a program uses a pool of its own.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
-#include <set>
-#include <unordered_map>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
-#include "flambeau/tensor/accelerator.h"
+#include "flambeau/cuda/device_memory.h"
 #include "flambeau/tensor/storage.h"
 
 namespace flambeau::cuda {
 
-// A piece of a segment, in use or free. Neighbours in memory are linked.
-struct Block {
-  char* data = nullptr;
-  size_t size = 0;
-  cudaStream_t stream = nullptr;  // the stream it was allocated on
-  bool small = false;             // of a segment of small blocks
-  bool used = false;
-  Block *before = nullptr, *after = nullptr;
-  std::vector<Stream> other_streams;  // that were said to use it as well
-};
-
-// One device's memory. All calls hold the mutex.
-class DeviceMemory {
- public:
-  explicit DeviceMemory(int device) : device_(device) {}
-
-  void* allocate(size_t bytes, cudaStream_t stream);
-  void free(void* data);
-  void record_stream(void* data, const Stream& stream);
-  void release_cached();
-  MemoryStatistics statistics();
-  void reset_peaks();
-
- private:
-  struct BySize {
-    bool operator()(const Block* a, const Block* b) const {
-      return a->size != b->size ? a->size < b->size : a->data < b->data;
-    }
-  };
-  using FreeList = std::set<Block*, BySize>;
-  struct Pending {  // freed, but another stream may still be at work on it
-    Block* block;
-    std::vector<cudaEvent_t> events;
-  };
-
-  FreeList& free_list(const Block& block);
-  Block* find(size_t size, bool small, cudaStream_t stream);
-  Block* new_segment(size_t size, bool small, cudaStream_t stream);
-  void split(Block* block, size_t size);
-  void give_back(Block* block);  // joins it with free neighbours
-  void reclaim_pending(bool wait);
-  size_t release_segments();
-  [[noreturn]] void fail_out_of_memory(size_t bytes);
-
-  int device_;
-  std::mutex mutex_;
-  std::map<std::pair<cudaStream_t, bool>, FreeList> free_;
-  std::unordered_map<void*, Block*> used_;
-  std::vector<Pending> pending_;
-  MemoryStatistics numbers_;
-};
+std::unique_ptr<MemoryDriver> cuda_memory_driver(int device);
 
 class CachingAllocator final : public Allocator {
  public:
@@ -76,15 +21,29 @@ class CachingAllocator final : public Allocator {
   void free(void* data, size_t bytes, Device device) override;
   void release_cached() override;
 
-  MemoryStatistics statistics(int device) { return devices_[device]->statistics(); }
-  void reset_peaks(int device) { devices_[device]->reset_peaks(); }
-  void record_stream(void* data, const Stream& stream);
+  DeviceMemory& of(int device) { return *devices_[device]; }
+
+  // From now on memory on the device comes from the pool: of streams that belong to the capture,
+  // or, if that is 0, of this thread. The latest such wish that applies counts.
+  void begin_route(int device, PoolId pool, unsigned long long capture);
+  void end_route(int device, PoolId pool, unsigned long long capture);
 
  private:
+  struct Route;
+  [[nodiscard]] PoolId pool_for(int device, cudaStream_t stream);
+
   std::vector<std::unique_ptr<DeviceMemory>> devices_;
+  std::atomic<int> route_count_{0};
+  std::mutex routing_;
+  std::vector<Route> routes_;
 };
 
 CachingAllocator& caching_allocator();
+
+PoolId new_pool(bool for_capture);
+
+// The capture that a stream belongs to; 0 if it belongs to none.
+unsigned long long capture_of(cudaStream_t stream);
 
 // Memory for the time of one op: freed, in the order of the stream, when it goes out of scope.
 class Workspace {

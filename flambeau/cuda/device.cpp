@@ -1,5 +1,7 @@
 #include "flambeau/cuda/device.h"
 
+#include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "flambeau/base/check.h"
@@ -13,33 +15,78 @@ void fail_cuda(const char* op, cudaError_t error) {
   fail<RuntimeError>("{}: CUDA error: {}", op, cudaGetErrorString(error));
 }
 
+const bool launch_blocking = [] {
+  for (const char* name : {"FLAMBEAU_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"}) {
+    const char* value = std::getenv(name);
+    if (value && *value && std::strcmp(value, "0") != 0) return true;
+  }
+  return false;
+}();
+
+void wait_for_launch(const char* op, cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
+      status != cudaStreamCaptureStatusNone)
+    return;
+  check(cudaStreamSynchronize(stream), op);
+  raise_fault(current_device());
+}
+
+namespace {
+
+// How many devices there are, and why there are none.
+struct Devices {
+  int count = 0;
+  cudaError_t error = cudaSuccess;
+  Devices() {
+    error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess) return;
+    cudaGetLastError();
+    count = 0;
+  }
+};
+
+const Devices& devices() {
+  static const Devices found;
+  return found;
+}
+
+// One sentence about a machine whose devices cannot be used.
+[[noreturn]] void fail_without_devices() {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  const auto version = [](int number) {
+    return format("{}.{}", number / 1000, number % 1000 / 10);
+  };
+  CHECK(driver, RuntimeError,
+        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
+        "installed a driver");
+  CHECK(devices().error != cudaErrorInsufficientDriver, RuntimeError,
+        "The NVIDIA driver on your system is too old (found version {}): it is for CUDA {}, but "
+        "this library needs a driver for CUDA {}",
+        driver, version(driver), version(runtime));
+  CHECK(devices().error == cudaSuccess || devices().error == cudaErrorNoDevice, RuntimeError,
+        "CUDA cannot be used: {}", cudaGetErrorString(devices().error));
+  fail<RuntimeError>("No CUDA GPUs are available");
+}
+
+}  // namespace
+
 int device_count() {
-  static const int count = [] {
-    int found = 0;
-    if (cudaGetDeviceCount(&found) != cudaSuccess) {
-      cudaGetLastError();
-      return 0;
-    }
-    return found;
-  }();
+  static const int count = devices().count;
   return count;
 }
 
 int current_device() {
+  if (device_count() == 1) return 0;  // spares every launch a question
   int device = 0;
   check(cudaGetDevice(&device), "current_device");
   return device;
 }
 
 int checked_index(int index) {
-  if (device_count() == 0) {
-    int version = 0;
-    cudaDriverGetVersion(&version);
-    CHECK(version, RuntimeError,
-          "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
-          "installed a driver");
-    fail<RuntimeError>("No CUDA GPUs are available");
-  }
+  if (device_count() == 0) fail_without_devices();
   if (index < 0) return current_device();
   CHECK(index < device_count(), RuntimeError,
         "CUDA error: invalid device ordinal: cuda:{} was asked for, but there are {} devices",

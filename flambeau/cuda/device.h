@@ -18,6 +18,11 @@ inline void check(cudaError_t error, const char* op) {
 
 int device_count();  // 0 without a driver
 int current_device();
+
+// Whether the host waits for every kernel, so that an error is raised where its cause is:
+// FLAMBEAU_LAUNCH_BLOCKING, or the driver's own CUDA_LAUNCH_BLOCKING.
+extern const bool launch_blocking;
+void wait_for_launch(const char* op, cudaStream_t stream);
 void set_device(int index);
 void synchronize(int index);
 int multiprocessors(int device);

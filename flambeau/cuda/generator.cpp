@@ -5,6 +5,7 @@
 
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/graph.h"
 
 namespace flambeau::cuda {
 
@@ -40,6 +41,11 @@ void PhiloxGenerator::set_state(std::span<const std::byte> state) {
 void PhiloxGenerator::set_offset(uint64_t offset) {
   CHECK(offset % 4 == 0, RuntimeError, "offset must be a multiple of 4, got {}", offset);
   offset_ = offset;
+}
+
+PhiloxState PhiloxGenerator::claim(uint64_t words) {
+  if (Graph* graph = capturing_graph(device().index)) return graph->claim(*this, words);
+  return {seed_, take(words)};
 }
 
 uint64_t PhiloxGenerator::take(uint64_t words) {

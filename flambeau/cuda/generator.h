@@ -7,6 +7,14 @@
 
 namespace flambeau::cuda {
 
+// Where a kernel's words of the stream begin. The kernels of a graph add `offset` to what each
+// replay writes to memory: seed and offset (see graph.h).
+struct PhiloxState {
+  uint64_t seed;
+  uint64_t offset;  // in words, a multiple of four
+  const uint64_t* of_replay = nullptr;
+};
+
 class PhiloxGenerator final : public Generator {
  public:
   PhiloxGenerator(Device device, uint64_t seed) : Generator(device), seed_(seed) {}
@@ -20,8 +28,10 @@ class PhiloxGenerator final : public Generator {
   [[nodiscard]] uint64_t offset() const override { return offset_; }
   void set_offset(uint64_t offset) override;
 
-  // Claims the next `words` words of every thread's stream; returns where they begin. The caller
-  // holds the mutex.
+  // Claims the next `words` words of every thread's stream, for a kernel in the current stream. The
+  // caller holds the mutex.
+  PhiloxState claim(uint64_t words);
+  // The same, whether or not a graph is being captured; returns where the words begin.
   uint64_t take(uint64_t words);
 
  private:

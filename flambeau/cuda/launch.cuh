@@ -2,7 +2,7 @@
 // op in the error.
 #pragma once
 
-#include <utility>
+#include <type_traits>
 
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/stream.h"
@@ -16,11 +16,16 @@ inline unsigned blocks_for(int64_t items, int64_t per_block) {
 }
 
 // The device must be current: ops hold a DeviceGuard.
-template <class... Params, class... Args>
-void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block, Args&&... args) {
+template <class... Params>
+void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block,
+            const std::type_identity_t<Params>&... args) {
+  const void* pointers[] = {&args...};
   const cudaStream_t stream = current_handle(current_device());
-  kernel<<<grid, block, 0, stream>>>(std::forward<Args>(args)...);
-  check(cudaGetLastError(), op);
+  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block,
+                         const_cast<void**>(pointers), 0, stream),
+        op);
+  if (launch_blocking) [[unlikely]]
+    wait_for_launch(op, stream);
 }
 
 }  // namespace flambeau::cuda

@@ -5,20 +5,18 @@
 
 #include <cstdint>
 
-namespace flambeau::cuda {
+#include "flambeau/cuda/generator.h"
 
-struct PhiloxState {
-  uint64_t seed;
-  uint64_t offset;  // in words, a multiple of four
-};
+namespace flambeau::cuda {
 
 // Four words of the stream of `thread`, `block` blocks after the state's position.
 __device__ inline uint4 philox(const PhiloxState& state, uint64_t thread, uint64_t block) {
-  const uint64_t position = state.offset / 4 + block;
+  const uint64_t seed = state.of_replay ? __ldg(state.of_replay) : state.seed;
+  const uint64_t start = state.offset + (state.of_replay ? __ldg(state.of_replay + 1) : 0);
+  const uint64_t position = start / 4 + block;
   uint4 counter{static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32),
                 static_cast<uint32_t>(thread), static_cast<uint32_t>(thread >> 32)};
-  uint32_t key_x = static_cast<uint32_t>(state.seed),
-           key_y = static_cast<uint32_t>(state.seed >> 32);
+  uint32_t key_x = static_cast<uint32_t>(seed), key_y = static_cast<uint32_t>(seed >> 32);
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
     const uint32_t low_0 = 0xD2511F53u * counter.x, high_0 = __umulhi(0xD2511F53u, counter.x);

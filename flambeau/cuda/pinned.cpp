@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "flambeau/base/check.h"
+#include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
 
 namespace flambeau::cuda {
@@ -33,11 +34,12 @@ void PinnedAllocator::free(void* data, size_t, Device) {
   const std::lock_guard lock(mutex_);
   const auto found = used_.find(static_cast<const char*>(data));
   if (found == used_.end()) return;
-  waiting_.push_back(std::move(found->second));
+  if (!found->second.of_graph) waiting_.push_back(std::move(found->second));
   used_.erase(found);
 }
 
 void PinnedAllocator::reclaim() {
+  if (waiting_.empty()) return;
   std::erase_if(waiting_, [&](Block& block) {
     for (const cudaEvent_t event : block.uses) {
       if (cudaEventQuery(event) == cudaErrorNotReady) {
@@ -66,6 +68,10 @@ void PinnedAllocator::record_use(const void* data, cudaStream_t stream) {
   if (after == used_.begin()) return;
   Block& block = std::prev(after)->second;
   if (static_cast<const char*>(data) >= static_cast<const char*>(block.data) + block.size) return;
+  if (capture_of(stream)) {
+    block.of_graph = true;
+    return;
+  }
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "copy_");
   block.uses.push_back(event);

@@ -27,6 +27,7 @@ class PinnedAllocator final : public Allocator {
     void* data;
     size_t size;
     std::vector<cudaEvent_t> uses;
+    bool of_graph = false;  // a captured copy uses it, at any replay: it is never free again
   };
 
   void reclaim();  // blocks whose uses are over become free

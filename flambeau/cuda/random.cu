@@ -72,8 +72,7 @@ unsigned grid_for(int64_t numel, int device) {
 PhiloxState claim(Generator& generator, int64_t numel, unsigned grid, int n) {
   auto& philox = static_cast<PhiloxGenerator&>(generator);
   const int64_t round = int64_t{grid} * block_size * n;
-  const uint64_t offset = philox.take(4 * static_cast<uint64_t>((numel + round - 1) / round));
-  return {philox.initial_seed(), offset};
+  return philox.claim(4 * static_cast<uint64_t>((numel + round - 1) / round));
 }
 
 template <class T, class D>

@@ -15,9 +15,7 @@ namespace {
 
 // The next `words` words of every thread's stream.
 PhiloxState claim_words(Generator& generator, uint64_t words) {
-  auto& philox = static_cast<PhiloxGenerator&>(generator);
-  const uint64_t offset = philox.take(words);
-  return {philox.initial_seed(), offset};
+  return static_cast<PhiloxGenerator&>(generator).claim(words);
 }
 
 __device__ inline uint32_t word_of(const uint4& words, int j) {

@@ -9,6 +9,7 @@
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/fault.h"
+#include "flambeau/cuda/graph.h"
 #include "flambeau/cuda/pinned.h"
 
 namespace flambeau::cuda {
@@ -66,6 +67,8 @@ bool is_done(cudaError_t answer, const char* op) {
   check(answer, op);
   return true;
 }
+
+DeviceMemory& memory(int device) { return caching_allocator().of(checked_index(device)); }
 
 class CudaAccelerator final : public Accelerator {
  public:
@@ -151,12 +154,20 @@ class CudaAccelerator final : public Accelerator {
     event.handle = nullptr;
   }
 
-  MemoryStatistics memory_statistics(int device) override {
-    return caching_allocator().statistics(checked_index(device));
+  MemoryNumbers memory_statistics(int device) override { return memory(device).statistics(); }
+  void reset_peaks(int device) override { memory(device).reset_peaks(); }
+  void reset_accumulated(int device) override { memory(device).reset_accumulated(); }
+  std::vector<SegmentInfo> memory_snapshot(int device) override {
+    return memory(device).snapshot();
   }
-  void reset_peaks(int device) override { caching_allocator().reset_peaks(checked_index(device)); }
+  void record_history(int device, size_t entries) override {
+    memory(device).record_history(entries);
+  }
+  std::vector<MemoryEvent> memory_history(int device) override { return memory(device).history(); }
+  void set_memory_limit(int device, size_t bytes) override { memory(device).set_limit(bytes); }
+  size_t memory_limit(int device) override { return memory(device).limit(); }
   void record_stream(void* data, const Stream& stream) override {
-    caching_allocator().record_stream(data, stream);
+    memory(stream.device.index).record_stream(data, stream.handle);
   }
   void memory_info(int device, size_t& free, size_t& total) override {
     const DeviceGuard guard(checked_index(device));
@@ -183,6 +194,32 @@ class CudaAccelerator final : public Accelerator {
     pinned_memory().record_use(from, stream);
   }
 
+  PoolId new_pool(bool for_capture) override { return cuda::new_pool(for_capture); }
+  void retain_pool(int device, PoolId pool) override { memory(device).retain_pool(pool); }
+  void release_pool(int device, PoolId pool) noexcept override {
+    caching_allocator().of(device).release_pool(pool);
+  }
+  int64_t pool_users(int device, PoolId pool) override { return memory(device).pool_users(pool); }
+  void use_pool(int device, PoolId pool) override {
+    memory(device).retain_pool(pool);
+    caching_allocator().begin_route(checked_index(device), pool, 0);
+  }
+  void leave_pool(int device, PoolId pool) override {
+    caching_allocator().end_route(checked_index(device), pool, 0);
+    memory(device).release_pool(pool);
+  }
+
+  std::unique_ptr<DeviceGraph> new_graph(bool keep) override {
+    checked_index(-1);  // raises where there is no device
+    return std::make_unique<Graph>(keep);
+  }
+  bool is_capturing() override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(current_handle(checked_index(-1)), &status),
+          "is_current_stream_capturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
   DeviceProperties properties(int device) override {
     cudaDeviceProp found;
     check(cudaGetDeviceProperties(&found, checked_index(device)), "get_device_properties");
@@ -199,6 +236,13 @@ class CudaAccelerator final : public Accelerator {
     p.regs_per_multiprocessor = found.regsPerMultiprocessor;
     p.is_integrated = found.integrated != 0;
     p.is_multi_gpu_board = found.isMultiGpuBoard != 0;
+    for (const char byte : found.uuid.bytes) {
+      constexpr const char* digits = "0123456789abcdef";
+      const size_t so_far = p.uuid.size();
+      if (so_far == 8 || so_far == 13 || so_far == 18 || so_far == 23) p.uuid += '-';
+      p.uuid += digits[static_cast<unsigned char>(byte) >> 4];
+      p.uuid += digits[byte & 15];
+    }
     return p;
   }
 };

@@ -3,14 +3,20 @@
 // the binding know only this.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "flambeau/tensor/device.h"
 #include "flambeau/tensor/storage.h"
 
 namespace flambeau {
+
+class Generator;
 
 // A queue of work on a device. Work in one stream runs in order; id 0 is the device's default.
 struct Stream {
@@ -29,16 +35,62 @@ struct Event {
   bool blocking = false;  // waiting for it sleeps instead of spinning
 };
 
-struct MemoryStatistics {
-  int64_t allocated = 0, allocated_peak = 0;  // bytes in blocks that tensors use
-  int64_t reserved = 0, reserved_peak = 0;    // bytes taken from the driver
-  int64_t blocks = 0, segments = 0;           // their numbers
-  int64_t allocations = 0;                    // calls so far
-  int64_t retries = 0, out_of_memory = 0;     // cached memory given back to go on; and not enough
+// The allocator's numbers under the names that PyTorch's memory_stats gives them.
+using MemoryNumbers = std::vector<std::pair<std::string, int64_t>>;
+
+// Memory apart from all other: what a captured graph uses, or a program asked for. The default is
+// everybody's.
+struct PoolId {
+  uint64_t capture = 0, user = 0;
+  auto operator<=>(const PoolId&) const = default;
+};
+
+struct BlockInfo {
+  uint64_t address;
+  size_t size, requested_size;
+  const char* state;  // PyTorch's word
+  const char* op;     // that asked for it; null if unknown or free
+};
+
+struct SegmentInfo {
+  int device = 0;
+  uint64_t address = 0, stream = 0;
+  size_t total_size = 0, allocated_size = 0, active_size = 0, requested_size = 0;
+  bool small = false, expandable = false;
+  PoolId pool{};
+  std::vector<BlockInfo> blocks{};
+};
+
+struct MemoryEvent {
+  enum Kind : int { alloc, free, map, unmap };
+  Kind kind;
+  uint64_t address;
+  size_t size;
+  uint64_t stream;
+  const char* op;
+  int64_t microseconds;  // since 1970
+};
+
+// Work that was captured from a stream instead of being run, to be run any number of times.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  // Captures what the current stream is given from now on, with memory of `pool`, by default a new
+  // one. The mode is the driver's: global, thread_local or relaxed.
+  virtual void begin(PoolId pool, const std::string& mode) = 0;
+  virtual size_t end() = 0;  // the number of things to do that were captured
+  virtual void instantiate() = 0;
+  virtual void replay() = 0;  // in the current stream
+  virtual void reset() = 0;   // forgets the work and lets its memory go
+  virtual PoolId pool() = 0;
+  virtual void keep_for_dump() = 0;
+  virtual void dump(const std::string& path) = 0;
+  virtual void* raw(bool executable) = 0;
+  virtual void register_generator(Generator& generator) = 0;
 };
 
 struct DeviceProperties {
-  std::string name;
+  std::string name, uuid;
   int major = 0, minor = 0;
   size_t total_memory = 0, l2_cache_size = 0, shared_memory_per_block = 0;
   int multi_processor_count = 0, warp_size = 0;
@@ -66,8 +118,14 @@ class Accelerator {
   virtual double elapsed_ms(const Event& start, const Event& end) = 0;
   virtual void destroy_event(Event& event) noexcept = 0;
 
-  virtual MemoryStatistics memory_statistics(int device) = 0;
+  virtual MemoryNumbers memory_statistics(int device) = 0;
   virtual void reset_peaks(int device) = 0;
+  virtual void reset_accumulated(int device) = 0;
+  virtual std::vector<SegmentInfo> memory_snapshot(int device) = 0;
+  virtual void record_history(int device, size_t entries) = 0;  // 0 ends it
+  virtual std::vector<MemoryEvent> memory_history(int device) = 0;
+  virtual void set_memory_limit(int device, size_t bytes) = 0;
+  virtual size_t memory_limit(int device) = 0;
   // Says that `stream` uses the block at `data`, so that it is not reused before the stream is
   // done.
   virtual void record_stream(void* data, const Stream& stream) = 0;
@@ -79,6 +137,18 @@ class Accelerator {
   virtual bool is_pinned(const void* data) = 0;
   // Copies between host and device in the order of the device's current stream; does not wait.
   virtual void copy_async(void* to, const void* from, size_t bytes, int device) = 0;
+
+  // Pools live as long as somebody has retained them, or memory of theirs is in use. Between
+  // use_pool and leave_pool this thread's allocations on the device come from the pool.
+  virtual PoolId new_pool(bool for_capture) = 0;
+  virtual void retain_pool(int device, PoolId pool) = 0;
+  virtual void release_pool(int device, PoolId pool) noexcept = 0;
+  virtual int64_t pool_users(int device, PoolId pool) = 0;
+  virtual void use_pool(int device, PoolId pool) = 0;
+  virtual void leave_pool(int device, PoolId pool) = 0;
+
+  virtual std::unique_ptr<DeviceGraph> new_graph(bool keep) = 0;
+  virtual bool is_capturing() = 0;  // the current stream of the current device
 
   virtual DeviceProperties properties(int device) = 0;
 };

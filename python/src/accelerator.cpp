@@ -11,6 +11,7 @@
 #include "flambeau/tensor/generator.h"
 #include "flambeau/tensor/storage.h"
 #include "python/src/binding.h"
+#include "python/src/device_graph.h"
 
 namespace flambeau::python {
 namespace {
@@ -77,10 +78,10 @@ PyObject* properties(PyObject*, PyObject* args) {
     if (!index_from(args, "|i:get_device_properties", index)) return nullptr;
     const DeviceProperties p = accelerator(type).properties(index);
     return Py_BuildValue(
-        "{s:s,s:i,s:i,s:n,s:i,s:n,s:n,s:i,s:i,s:i,s:O,s:O}", "name", p.name.c_str(), "major",
-        p.major, "minor", p.minor, "total_memory", static_cast<Py_ssize_t>(p.total_memory),
-        "multi_processor_count", p.multi_processor_count, "L2_cache_size",
-        static_cast<Py_ssize_t>(p.l2_cache_size), "shared_memory_per_block",
+        "{s:s,s:s,s:i,s:i,s:n,s:i,s:n,s:n,s:i,s:i,s:i,s:O,s:O}", "name", p.name.c_str(), "uuid",
+        p.uuid.c_str(), "major", p.major, "minor", p.minor, "total_memory",
+        static_cast<Py_ssize_t>(p.total_memory), "multi_processor_count", p.multi_processor_count,
+        "L2_cache_size", static_cast<Py_ssize_t>(p.l2_cache_size), "shared_memory_per_block",
         static_cast<Py_ssize_t>(p.shared_memory_per_block), "warp_size", p.warp_size,
         "max_threads_per_multi_processor", p.max_threads_per_multi_processor,
         "regs_per_multiprocessor", p.regs_per_multiprocessor, "is_integrated",
@@ -201,15 +202,12 @@ PyObject* memory_statistics(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     int index = 0;
     if (!index_from(args, "|i:memory_stats", index)) return nullptr;
-    const MemoryStatistics m = accelerator(type).memory_statistics(index);
-    const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "allocated_bytes.all.current",
-                         number(m.allocated), "allocated_bytes.all.peak", number(m.allocated_peak),
-                         "reserved_bytes.all.current", number(m.reserved),
-                         "reserved_bytes.all.peak", number(m.reserved_peak), "active.all.current",
-                         number(m.blocks), "segment.all.current", number(m.segments),
-                         "allocation.all.allocated", number(m.allocations), "num_alloc_retries",
-                         number(m.retries), "num_ooms", number(m.out_of_memory));
+    Object result = check(PyDict_New());
+    for (const auto& [name, value] : accelerator(type).memory_statistics(index)) {
+      const Object number = check(PyLong_FromLongLong(value));
+      if (PyDict_SetItemString(result.get(), name.c_str(), number.get()) < 0) return nullptr;
+    }
+    return result.release();
   });
 }
 PyObject* reset_peaks(PyObject*, PyObject* args) {
@@ -313,6 +311,8 @@ PyMethodDef functions[] = {{"_set_math_mode", set_math_mode, METH_VARARGS, nullp
 
 }  // namespace
 
-bool add_accelerator(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool add_accelerator(PyObject* module) {
+  return PyModule_AddFunctions(module, functions) == 0 && add_device_graph(module);
+}
 
 }  // namespace flambeau::python

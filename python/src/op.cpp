@@ -7,6 +7,7 @@
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
+#include "flambeau/base/current_op.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/tensor_iter.h"
@@ -139,6 +140,7 @@ PyObject* into_out(const Family& family, const Overload& overload, const Frame& 
 
 PyObject* run(const Overload& overload, Frame& frame, Result& result) {
   const GilRelease release(frame.largest >= gil_threshold);
+  current_op = overload.op->signature;
   overload.op->invoke(overload.op->function, frame.values, result);
   return nullptr;
 }

@@ -1,0 +1,264 @@
+"""Captured graphs: what is captured once and replayed does what running it again would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.nn import functional as F
+
+
+def test_a_replay_reads_and_writes_the_captured_tensors() -> None:
+    x = torch.arange(1000, device="cuda", dtype=torch.float32)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        assert torch.cuda.is_current_stream_capturing()
+        y = (x * 2 + 1).sum() + x[3]
+    assert not torch.cuda.is_current_stream_capturing()
+    for value in (1.0, 2.0, 5.0):
+        x.fill_(value)
+        graph.replay()
+        assert y.item() == 1000 * (2 * value + 1) + value
+
+
+def test_the_explicit_calls_capture_too() -> None:
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    x = torch.ones(64, 64, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        _ = x @ x  # the library sets itself up outside the capture
+        torch.cuda.synchronize()
+        graph.capture_begin()
+        y = x @ x
+        graph.capture_end()
+    torch.cuda.current_stream().wait_stream(side)
+    x.fill_(2.0)
+    graph.replay()
+    assert y[0, 0].item() == 256.0
+    assert graph.pool() != (0, 0)
+    graph.reset()
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+
+
+def test_captures_need_a_stream_of_their_own_and_one_graph_each() -> None:
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="non-default stream"):
+        graph.capture_begin()
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+    x = torch.ones(3, device="cuda")
+    with torch.cuda.graph(graph):
+        y = x + 1
+    with (
+        pytest.raises(RuntimeError, match="already owns a captured graph"),
+        torch.cuda.graph(graph),
+    ):
+        y = x + 1
+    graph.replay()
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_asking_for_a_value_ends_a_capture_and_the_device_lives_on() -> None:
+    x = torch.ones(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="captur"), torch.cuda.graph(graph):
+        (x + 1).sum().item()
+    assert (x + 1).sum().item() == 6.0
+    again = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(again):
+        y = x * 3
+    again.replay()
+    assert y.sum().item() == 9.0
+
+
+def test_memory_of_a_graph_is_its_own_until_it_is_reset() -> None:
+    x = torch.ones(1 << 20, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x + 1
+        z = y * 2
+    del y
+    for _ in range(4):  # memory from elsewhere does not meet what the graph writes
+        other = [torch.full((1 << 20,), 7.0, device="cuda") for _ in range(8)]
+        graph.replay()
+        assert all(float(part.min()) == 7.0 == float(part.max()) for part in other)
+    assert float(z.sum()) == 4 * (1 << 20)
+    segments = torch.cuda.memory_snapshot(graph.pool())
+    assert segments and all(s["segment_pool_id"] == graph.pool() for s in segments)
+    reserved = torch.cuda.memory_reserved()
+    pool = graph.pool()
+    del z, other, graph
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() < reserved
+    assert not torch.cuda.memory_snapshot(pool)
+
+
+def test_two_graphs_can_share_memory() -> None:
+    x = torch.ones(1 << 20, device="cuda")
+    pool = torch.cuda.graph_pool_handle()
+    first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(first, pool=pool):
+        a = (x + 1) * 2
+    with torch.cuda.graph(second, pool=first.pool()):
+        b = a + x
+    assert first.pool() == second.pool() == pool
+    x.fill_(3.0)
+    first.replay()
+    second.replay()
+    assert float(b[0]) == 11.0
+
+
+def test_every_replay_draws_new_numbers_and_those_that_running_would_draw() -> None:
+    torch.cuda.manual_seed(11)
+    expected = [
+        (torch.rand(1000, device="cuda"), F.dropout(torch.ones(777, device="cuda"), 0.3))
+        for _ in range(3)
+    ]
+    graph = torch.cuda.CUDAGraph()
+    ones = torch.ones(777, device="cuda")
+    with torch.cuda.graph(graph):
+        uniform, dropped = torch.rand(1000, device="cuda"), F.dropout(ones, 0.3)
+    torch.cuda.manual_seed(11)
+    for wanted_uniform, wanted_dropped in expected:
+        graph.replay()
+        assert torch.equal(uniform, wanted_uniform)
+        assert torch.equal(dropped, wanted_dropped)
+    own = torch.Generator("cuda").manual_seed(4)
+    wanted = torch.randn(50, device="cuda", generator=own)
+    own.manual_seed(4)
+    second = torch.cuda.CUDAGraph()
+    second.register_generator_state(own)
+    with torch.cuda.graph(second):
+        normal = torch.randn(50, device="cuda", generator=own)
+    second.replay()
+    assert torch.equal(normal, wanted)
+
+
+def test_an_index_out_of_range_in_a_replay_is_an_error_at_the_next_wait() -> None:
+    table = torch.arange(10, device="cuda")
+    index = torch.tensor([1, 2], device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        picked = table[index]
+    graph.replay()
+    assert picked.tolist() == [1, 2]
+    index.fill_(99)
+    graph.replay()
+    with pytest.raises(IndexError, match="index 99 is out of bounds"):
+        torch.cuda.synchronize()
+    index.fill_(3)
+    graph.replay()
+    assert picked.tolist() == [3, 3]
+
+
+def model_and_data() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).cuda()
+    return model, torch.randn(8, 16).cuda(), torch.randint(0, 4, (8,)).cuda()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_whole_training_step_can_be_captured(momentum: float) -> None:
+    losses = []
+    for captured in (False, True):
+        model, x, target = model_and_data()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+
+        def step(model=model, x=x, target=target, optimizer=optimizer) -> torch.Tensor:
+            optimizer.zero_grad(set_to_none=True)
+            loss = F.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        if not captured:
+            losses.append([step().item() for _ in range(5)])
+            continue
+        optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = step()
+        seen = []
+        for _ in range(5):
+            graph.replay()
+            seen.append(loss.item())
+        losses.append(seen)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_graphed_callables_train_as_plain_ones() -> None:
+    results = []
+    for graphed in (False, True):
+        model, x, target = model_and_data()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        if graphed:
+            model = torch.cuda.make_graphed_callables(model, (torch.randn_like(x),))
+        losses = []
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        model.eval()
+        losses.append(F.cross_entropy(model(x), target).item())
+        results.append(losses)
+        del model, optimizer, loss
+    assert results[0] == pytest.approx(results[1], rel=1e-5)
+
+
+def test_graphed_functions_have_gradients() -> None:
+    a, b = (torch.randn(5, device="cuda", requires_grad=True) for _ in range(2))
+    product = torch.cuda.make_graphed_callables(lambda x, y: (x * y).sin(), (a, b))
+    c, d = (torch.randn(5, device="cuda", requires_grad=True) for _ in range(2))
+    product(c, d).sum().backward()
+    grads = torch.autograd.grad((c * d).sin().sum(), (c, d))
+    assert torch.allclose(c.grad, grads[0]) and torch.allclose(d.grad, grads[1])
+
+
+def test_work_of_two_streams_is_captured_where_they_meet() -> None:
+    x = torch.ones(1000, device="cuda")
+    side = torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        main = torch.cuda.current_stream()
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            y = x * 2
+        z = x + 5
+        main.wait_stream(side)
+        total = y + z
+        y.record_stream(main)
+        del y
+    x.fill_(4.0)
+    graph.replay()
+    assert float(total[0]) == 17.0
+
+
+def test_a_kept_graph_can_be_looked_at(tmp_path: Path) -> None:
+    x = torch.ones(10, device="cuda")
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        y = x + 1
+    assert graph.raw_cuda_graph() != 0
+    graph.instantiate()
+    assert graph.raw_cuda_graph_exec() != 0
+    graph.replay()
+    assert float(y[0]) == 2.0
+    graph.debug_dump(str(tmp_path / "graph.dot"))
+    assert "digraph" in (tmp_path / "graph.dot").read_text()
+    with (
+        pytest.warns(UserWarning, match="Graph is empty"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
+    ):
+        pass
