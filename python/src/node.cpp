@@ -184,6 +184,8 @@ PyTypeObject* type_named(const std::string& name) {
     Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(node_type)));
     type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get()));
     if (!type) throw PythonError();
+    // The module is wanted in `__module__`, but not in what the class prints as.
+    type->tp_name = text->c_str() + std::strlen("builtins.");
   }
   return type;
 }
