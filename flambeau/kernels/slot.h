@@ -7,8 +7,20 @@
 #include "flambeau/base/check.h"
 #include "flambeau/tensor/backend.h"
 #include "flambeau/tensor/device.h"
+#include "flambeau/tensor/tensor.h"
 
 namespace flambeau {
+
+// No kernel ever sees a sparse tensor: Note [Sparse tensors].
+template <class T>
+void check_kernel_argument(const char*, const T&) {}
+inline void check_kernel_argument(const char* op, const Tensor& tensor) {
+  if (tensor.defined() && tensor.is_sparse()) [[unlikely]]
+    refuse_sparse(op, tensor);
+}
+inline void check_kernel_argument(const char* op, const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) check_kernel_argument(op, tensor);
+}
 
 template <class Signature>
 class Slot;
@@ -26,6 +38,7 @@ class Slot<void(Args...)> {
     Kernel kernel = kernels_[static_cast<int>(device)];
     if (!kernel) [[unlikely]]
       kernel = missing(device);
+    (check_kernel_argument(name_, args), ...);
     kernel(static_cast<Args>(args)...);
   }
 

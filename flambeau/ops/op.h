@@ -248,7 +248,8 @@ struct OpDef {
     method_only = 2,
     has_inplace = 4,
     makes_view = 8,
-    out_form = 16
+    out_form = 16,
+    takes_sparse = 32  // see Note [Sparse tensors]
   };
 
   const char* signature;
@@ -301,6 +302,10 @@ struct OpRegistration {
 // The form with out= as its last argument, where writing there directly saves a copy.
 #define OP_OUT(function, signature) \
   OP_WITH(::flambeau::OpDef::out_form | ::flambeau::OpDef::function_only, function, signature, "")
+// Takes sparse tensors as they are; every other op is kept from them.
+#define OP_SPARSE(function, signature, doc)                                                        \
+  OP_WITH(::flambeau::OpDef::takes_sparse | ::flambeau::OpDef::function_only, function, signature, \
+          doc)
 // The result shares memory with the first argument: no out=.
 #define OP_VIEW(function, signature, doc) \
   OP_WITH(::flambeau::OpDef::makes_view, function, signature, doc)

@@ -4,6 +4,7 @@
 
 #include "flambeau/tensor/backend.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 
 namespace flambeau {
 
@@ -160,6 +161,8 @@ Tensor make_over(StoragePtr storage, IntSpan sizes, IntSpan strides, int64_t off
 }
 
 Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t offset) {
+  if (base.is_sparse()) [[unlikely]]
+    CHECK(sizes == base.sizes(), NotImplementedError, "{}", sparse_refusal("as_strided", base));
   Tensor tensor(make_intrusive<TensorImpl>());
   TensorImpl& impl = *tensor.impl();
   impl.storage = base.storage();
@@ -169,11 +172,15 @@ Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t of
   impl.inference = base->inference;
   impl.pending = base->pending;
   set_geometry(impl, sizes, strides);
+  if (base->parts) [[unlikely]]
+    share_parts(impl, *base.impl());
   if (!base->inference) impl.version = base.shared_version();
   return tensor;
 }
 
 void resize_tensor(const Tensor& tensor, IntSpan sizes, IntSpan strides) {
+  if (tensor.is_sparse()) [[unlikely]]
+    refuse_sparse("resize_", tensor);
   check_rank(sizes);
   checked_bytes(sizes, tensor.dtype());
   const int64_t extent = storage_extent(sizes, strides) + tensor.offset();

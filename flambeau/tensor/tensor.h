@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "flambeau/base/intrusive_ptr.h"
@@ -20,7 +21,7 @@ class Tensor;
 struct TensorImpl;
 
 enum class MemoryFormat : uint8_t { contiguous, preserve, channels_last, channels_last_3d };
-enum class Layout : uint8_t { strided, sparse_coo, sparse_csr };
+enum class Layout : uint8_t { strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc };
 
 // Counts writes. Shared by a tensor and its views, so that autograd notices when a value that it
 // saved has been overwritten, and can say by whom.
@@ -40,6 +41,13 @@ enum class ViewOrigin : uint8_t { normal, no_grad, multiple_outputs, custom_func
 // What a tensor's values still need to have done to what lies in memory, as bits.
 struct Pending {
   static constexpr uint8_t nothing = 0, conj = 1, neg = 2;
+  static constexpr uint8_t sparse = 4;  // nothing lies in the storage: see tensor/sparse.h
+};
+
+// What a sparse tensor is made of (tensor/sparse.h).
+struct SparseParts;
+struct DeleteParts {
+  void operator()(SparseParts* parts) const;
 };
 
 struct TensorImpl : RefCounted {
@@ -54,11 +62,13 @@ struct TensorImpl : RefCounted {
   bool requires_grad = false;  // a leaf that wants a gradient, or a result with history
   bool inference = false;      // made in inference mode: no version, no history
   uint8_t pending = Pending::nothing;
+  Layout layout = Layout::strided;
   ViewOrigin view_origin = ViewOrigin::normal;
   uint32_t view_version = 0;             // of a view: the version its history describes
   IntrusivePtr<VersionCounter> version;  // made when first needed
   IntrusivePtr<TensorImpl> view_base;    // the tensor whose history this view belongs to
   std::unique_ptr<AutogradBase> autograd;
+  std::unique_ptr<SparseParts, DeleteParts> parts;  // of a sparse tensor
   // The one Python object of this tensor. Borrowed, unless the object outlived its last Python
   // reference because it carries state (attributes, a subclass): then the tensor owns it.
   void* python = nullptr;
@@ -102,6 +112,8 @@ class Tensor {
   [[nodiscard]] const StoragePtr& storage() const { return impl_->storage; }
   [[nodiscard]] bool is_contiguous() const { return impl_->contiguous; }
   [[nodiscard]] bool is_contiguous(MemoryFormat format) const;
+  [[nodiscard]] Layout layout() const { return impl_->layout; }
+  [[nodiscard]] bool is_sparse() const { return impl_->pending & Pending::sparse; }  // any layout
   [[nodiscard]] bool is_complex() const { return flambeau::is_complex(impl_->dtype); }
   [[nodiscard]] bool is_floating() const { return flambeau::is_floating(impl_->dtype); }
   [[nodiscard]] bool requires_grad() const {
@@ -139,7 +151,7 @@ Tensor make_strided(IntSpan sizes, IntSpan strides, DType dtype, Device device);
 // A tensor over given storage; sizes, strides and offset must stay inside it (checked).
 Tensor make_over(StoragePtr storage, IntSpan sizes, IntSpan strides, int64_t offset, DType dtype);
 // Another window on the storage of `base`. Shares its version counter; no history. Not checked:
-// callers compute geometry from a valid tensor.
+// callers compute geometry from a valid tensor. A sparse tensor has no other window than itself.
 Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t offset);
 inline Tensor make_alias(const Tensor& base) {
   return make_alias(base, base.sizes(), base.strides(), base.offset());
@@ -149,5 +161,8 @@ StoragePtr make_storage(size_t bytes, Device device);
 void resize_tensor(const Tensor& tensor, IntSpan sizes, IntSpan strides);
 
 void set_geometry(TensorImpl& impl, IntSpan sizes, IntSpan strides);  // and numel, contiguous
+
+// Raises NotImplementedError: `op` has no form for tensors of this layout.
+[[noreturn, gnu::cold]] void refuse_sparse(std::string_view op, const Tensor& tensor);
 
 }  // namespace flambeau

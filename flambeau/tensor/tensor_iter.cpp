@@ -132,6 +132,14 @@ void check_no_partial_overlap(std::string_view op, const Tensor& out, const Tens
         op);
 }
 
+namespace {
+// See Note [Sparse tensors].
+void refuse_if_sparse(std::string_view op, const Tensor& tensor) {
+  if (tensor.defined() && tensor.is_sparse()) [[unlikely]]
+    refuse_sparse(op, tensor);
+}
+}  // namespace
+
 void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtypes, int n_outs,
                        const Operand* inputs, int n_inputs, DType number_dtype) {
   count = n_outs + n_inputs;
@@ -148,9 +156,11 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
       });
       data[at] = numbers[at];
     } else {
+      refuse_if_sparse(config.op, inputs[k].tensor());
       dtypes[at] = inputs[k].tensor().dtype();
     }
   }
+  for (int k = 0; k < n_outs; ++k) refuse_if_sparse(config.op, outs[k]);
   // The common shape, and whether everybody is simply contiguous in it.
   const Tensor* lead = nullptr;
   bool simple = true;

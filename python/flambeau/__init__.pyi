@@ -806,8 +806,11 @@ from flambeau._C import softshrink_ as softshrink_
 from flambeau._linalg_utils import solve as solve
 from flambeau._C import sort as sort
 from flambeau import sparse as sparse
+from flambeau._C import sparse_bsc as sparse_bsc
+from flambeau._C import sparse_bsr as sparse_bsr
 from flambeau._C import sparse_coo as sparse_coo
 from flambeau.sparse._construct import sparse_coo_tensor as sparse_coo_tensor
+from flambeau._C import sparse_csc as sparse_csc
 from flambeau._C import sparse_csr as sparse_csr
 from flambeau.sparse._construct import sparse_csr_tensor as sparse_csr_tensor
 from flambeau import special as special

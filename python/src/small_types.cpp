@@ -44,9 +44,10 @@ void* slot(F* function) {
 int value_of(PyObject* object) { return reinterpret_cast<EnumObject*>(object)->value; }
 
 PyObject* dtypes_made[dtype_count];
-PyObject* layouts_made[3];
+PyObject* layouts_made[6];
 PyObject* formats_made[4];
-constexpr const char* layout_names[] = {"strided", "sparse_coo", "sparse_csr"};
+constexpr const char* layout_names[] = {"strided",    "sparse_coo", "sparse_csr",
+                                        "sparse_csc", "sparse_bsr", "sparse_bsc"};
 constexpr const char* format_names[] = {"contiguous_format", "preserve_format", "channels_last",
                                         "channels_last_3d"};
 
@@ -149,7 +150,7 @@ bool add_enums(PyObject* module) {
   for (const auto& [name, dtype] : aliases) {
     if (PyModule_AddObjectRef(module, name, dtypes_made[static_cast<int>(dtype)]) < 0) return false;
   }
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 6; ++i) {
     layouts_made[i] = make_enum(layout_type, i);
     if (PyModule_AddObjectRef(module, layout_names[i], layouts_made[i]) < 0) return false;
   }

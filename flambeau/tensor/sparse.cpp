@@ -1,0 +1,97 @@
+#include "flambeau/tensor/sparse.h"
+
+#include "flambeau/base/check.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+
+void DeleteParts::operator()(SparseParts* parts) const { delete parts; }
+
+namespace {
+
+Tensor sparse_over(Layout layout, const Tensor& values, IntSpan size) {
+  checked_numel(size);
+  Tensor tensor = make_tensor({0}, values.dtype(), values.device());
+  TensorImpl& impl = *tensor.impl();
+  set_geometry(impl, size, contiguous_strides(size));
+  impl.contiguous = false;
+  impl.layout = layout;
+  impl.pending = Pending::sparse;
+  impl.parts.reset(new SparseParts);
+  return tensor;
+}
+
+// Parts have no history of their own.
+Tensor plain_part(const Tensor& part) {
+  return part.requires_grad() || part->view_base ? make_alias(part) : part;
+}
+
+}  // namespace
+
+Tensor make_coo(const Tensor& indices, const Tensor& values, IntSpan size, bool coalesced) {
+  Tensor tensor = sparse_over(Layout::sparse_coo, values, size);
+  *tensor->parts = {plain_part(indices), {}, plain_part(values), coalesced};
+  return tensor;
+}
+
+Tensor make_compressed(Layout layout, const Tensor& starts, const Tensor& plain,
+                       const Tensor& values, IntSpan size) {
+  Tensor tensor = sparse_over(layout, values, size);
+  *tensor->parts = {plain_part(starts), plain_part(plain), plain_part(values), true};
+  return tensor;
+}
+
+void share_parts(TensorImpl& to, const TensorImpl& from) {
+  to.layout = from.layout;
+  to.pending = from.pending;
+  to.contiguous = from.contiguous;
+  to.parts.reset(from.parts ? new SparseParts(*from.parts) : nullptr);
+}
+
+void assign_sparse(const Tensor& tensor, const Tensor& source) {
+  TensorImpl& impl = *tensor.impl();
+  set_geometry(impl, source.sizes(), source.strides());
+  impl.dtype = source.dtype();
+  impl.device = source.device();
+  share_parts(impl, *source.impl());
+}
+
+int64_t sparse_dim(const Tensor& tensor) {
+  if (!tensor.is_sparse()) return 0;
+  return is_coo(tensor) ? parts_of(tensor).indices.size(0) : 2;
+}
+
+int64_t dense_dim(const Tensor& tensor) {
+  if (!tensor.is_sparse()) return tensor.dim();
+  const SparseParts& parts = parts_of(tensor);
+  if (is_coo(tensor)) return parts.values.dim() - 1;
+  const int64_t batch = parts.indices.dim() - 1;
+  return tensor.dim() - 2 - batch;
+}
+
+int64_t stored_count(const Tensor& sparse) {
+  const SparseParts& parts = parts_of(sparse);
+  return is_coo(sparse) ? parts.values.size(0) : parts.plain.size(-1);
+}
+
+const char* layout_word(Layout layout) {
+  constexpr const char* words[] = {"Strided",   "Sparse",    "SparseCsr",
+                                   "SparseCsc", "SparseBsr", "SparseBsc"};
+  return words[static_cast<int>(layout)];
+}
+
+std::string sparse_refusal(std::string_view op, const Tensor& tensor) {
+  const char* kind = is_coo(tensor) ? "Sparse" : "SparseCsr";
+  const char* device = tensor.device().is_cuda()   ? "CUDA"
+                       : tensor.device().is_meta() ? "Meta"
+                                                   : "CPU";
+  return "Could not run 'aten::" + std::string(op) + "' with arguments from the '" + kind + device +
+         "' backend: the op is not implemented for tensors of this layout. Tensor.to_dense() makes "
+         "a dense one.";
+}
+
+void refuse_sparse(std::string_view op, const Tensor& tensor) {
+  fail<NotImplementedError>("{}", sparse_refusal(op, tensor));
+}
+
+}  // namespace flambeau
