@@ -54,7 +54,7 @@ if(FLAMBEAU_CUDNN_INCLUDE_DIR)
 endif()
 set_target_properties(flambeau_cuda PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
-  BUILD_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${cudnn_package}/lib"
+  BUILD_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${cudnn_package}/lib;${cudnn_package}/../cu13/lib"
   INSTALL_RPATH
     "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;/usr/local/cuda/lib64")
 install(TARGETS flambeau_cuda LIBRARY DESTINATION flambeau)

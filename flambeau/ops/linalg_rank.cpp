@@ -221,8 +221,11 @@ std::string rank_failed(int code) {
       code);
 }
 
-LeastSquares method_named(const std::optional<std::string_view>& driver) {
-  const std::string_view name = driver.value_or("gelsy");
+LeastSquares method_named(const std::optional<std::string_view>& driver, DeviceType device) {
+  const bool on_cuda = device == DeviceType::cuda;
+  const std::string_view name = driver.value_or(on_cuda ? "gels" : "gelsy");
+  CHECK(!on_cuda || name == "gels", RuntimeError,
+        "torch.linalg.lstsq: parameter `driver` other than `gels` is not supported on CUDA");
   if (name == "gels") return LeastSquares::gels;
   if (name == "gelsy") return LeastSquares::gelsy;
   if (name == "gelsd") return LeastSquares::gelsd;
@@ -262,7 +265,7 @@ Quadruple lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond,
       a.dim() >= 2 && b.dim() >= 1 &&
       (b.dim() == 1 || (a.dim() - 1 == b.dim() && a.sizes().first(a.dim() - 1) == b.sizes()));
   check_least_squares(a, b, vector);
-  const LeastSquares method = method_named(driver);
+  const LeastSquares method = method_named(driver, a.device_type());
   const Tensor rhs = vector ? unsqueeze(b, -1) : b;
   const int64_t m = a.size(-2), n = a.size(-1), columns = rhs.size(-1);
   const Dims batch = broadcast_shapes(batch_of(a), batch_of(rhs));
