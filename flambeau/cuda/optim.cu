@@ -147,9 +147,26 @@ KERNEL_FOR(sgd_step, sgd_step_kernel)
 // --- Adam
 // ----------------------------------------------------------------------------------------------
 
+// Numbers that a step reads on the device; null where the host knows them.
+struct OnDevice {
+  const float *lr = nullptr, *scale = nullptr, *found_inf = nullptr;
+  double beta1 = 0, beta2 = 0, decay = 0;
+  explicit OnDevice(const AdamStep& s)
+      : lr(at(s.lr_tensor)),
+        scale(at(s.grad_scale)),
+        found_inf(at(s.found_inf)),
+        beta1(s.beta1),
+        beta2(s.beta2),
+        decay(s.decoupled ? s.weight_decay : 0) {}
+
+ private:
+  static const float* at(const Tensor& x) { return x.defined() ? x.data<float>() : nullptr; }
+};
+
 template <class C>
 struct Adam {
   C keep, decay, factor, new1, old2, new2, eps;
+  double lr;
   explicit Adam(const AdamStep& s)
       : keep(static_cast<C>(s.decoupled ? 1 - s.lr * s.weight_decay : 1.0)),
         decay(static_cast<C>(s.decoupled ? 0.0 : s.weight_decay)),
@@ -157,12 +174,21 @@ struct Adam {
         new1(static_cast<C>(1 - s.beta1)),
         old2(static_cast<C>(s.beta2)),
         new2(static_cast<C>(1 - s.beta2)),
-        eps(static_cast<C>(s.eps)) {}
+        eps(static_cast<C>(s.eps)),
+        lr(s.lr) {}
 };
 
-template <class T>
+// Counts a step of every tensor; the counts are the first array.
 __global__ void __launch_bounds__(block_size)
-    adam_kernel(const __grid_constant__ Table<5> table, Adam<ComputeType<T>> s) {
+    count_kernel(const __grid_constant__ Table<1> table, int tensors, const float* found_inf) {
+  if (threadIdx.x >= tensors || (found_inf && *found_inf != 0)) return;
+  *static_cast<float*>(table.data[threadIdx.x][0]) += 1;
+}
+
+// Counted says that the table's last array is a count of steps on the device.
+template <class T, bool Counted, int Arrays>
+__global__ void __launch_bounds__(block_size)
+    adam_kernel(const __grid_constant__ Table<Arrays> table, Adam<ComputeType<T>> s, OnDevice on) {
   using C = ComputeType<T>;
   const int tensor = table.tensor_of[blockIdx.x];
   T* p = static_cast<T*>(table.data[tensor][0]);
@@ -170,8 +196,23 @@ __global__ void __launch_bounds__(block_size)
   T* average = static_cast<T*>(table.data[tensor][2]);
   T* square = static_cast<T*>(table.data[tensor][3]);
   T* max_square = static_cast<T*>(table.data[tensor][4]);
-  const C size = static_cast<C>(table.numbers[tensor][0]),
-          root_scale = static_cast<C>(table.numbers[tensor][1]);
+  double length = table.numbers[tensor][0], root = table.numbers[tensor][1];
+  if constexpr (Counted) {
+    if (on.found_inf && *on.found_inf != 0) return;
+    __shared__ double shared[2];
+    const double lr = on.lr ? static_cast<double>(*on.lr) : s.lr;
+    if (threadIdx.x == 0) {
+      const double count = *static_cast<const float*>(table.data[tensor][5]);
+      shared[0] = lr / (1 - pow(on.beta1, count));
+      shared[1] = sqrt(1 - pow(on.beta2, count));
+    }
+    __syncthreads();
+    length = shared[0];
+    root = shared[1];
+    if (on.lr) s.keep = static_cast<C>(1 - lr * on.decay);
+    if (on.scale) s.factor /= static_cast<C>(*on.scale);
+  }
+  const C size = static_cast<C>(length), root_scale = static_cast<C>(root);
   for_chunk(table, [&](int64_t i) {
     const C x = static_cast<C>(p[i]) * s.keep, old = static_cast<C>(average[i]);
     const C gradient = static_cast<C>(g[i]) * s.factor + s.decay * x;
@@ -192,13 +233,35 @@ __global__ void __launch_bounds__(block_size)
 void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& grads,
                       const kernels::Tensors& averages, const kernels::Tensors& squares,
                       const kernels::Tensors& max_squares, const std::vector<double>& counts,
-                      const AdamStep& step) {
+                      const kernels::Tensors& device_counts, const AdamStep& step) {
   const DeviceGuard guard(params[0].device().index);
+  const OnDevice on(step);
+  if (!device_counts.empty()) {
+    const auto run = [&](const Table<1>& table, int tensors) {
+      launch("_adam_step", count_kernel, 1, block_size, table, tensors, on.found_inf);
+    };
+    Batches<1, decltype(run)> batches(run);
+    for (const Tensor& count : device_counts) batches.add({count.raw()}, 1);
+    batches.flush();
+  }
   by_dtype("_adam_step", params, [&](auto tag, DType real) {
     using T = typename decltype(tag)::type;
     const Adam<ComputeType<T>> numbers(step);
+    if (!device_counts.empty()) {
+      const auto run = [&](const Table<6>& table, int blocks) {
+        launch("_adam_step", adam_kernel<T, true, 6>, blocks, block_size, table, numbers, on);
+      };
+      Batches<6, decltype(run)> batches(run);
+      for (size_t i = 0; i < params.size(); ++i) {
+        if (to_real(params[i].dtype()) != real) continue;
+        batches.add({params[i].raw(), grads[i].raw(), averages[i].raw(), squares[i].raw(),
+                     max_squares.empty() ? nullptr : max_squares[i].raw(), device_counts[i].raw()},
+                    real_elements(params[i]));
+      }
+      return batches.flush();
+    }
     const auto run = [&](const Table<5>& table, int blocks) {
-      launch("_adam_step", adam_kernel<T>, blocks, block_size, table, numbers);
+      launch("_adam_step", adam_kernel<T, false, 5>, blocks, block_size, table, numbers, on);
     };
     Batches<5, decltype(run)> batches(run);
     for (size_t i = 0; i < params.size(); ++i) {

@@ -19,16 +19,21 @@ struct SgdStep {
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay, factor;
   bool decoupled;  // weight decay as in AdamW
+  // Numbers that lie on the device and are read there; undefined otherwise. The scale divides the
+  // factor; where an infinity was found nothing happens.
+  Tensor lr_tensor{}, grad_scale{}, found_inf{};
 };
 
 namespace kernels {
 using Tensors = std::vector<Tensor>;
 SLOT(sgd_step,
      void(const Tensors& params, const Tensors& grads, const Tensors& buffers, const SgdStep& step))
-// max_squares is empty unless AMSGrad is wanted; counts are the numbers of this step.
-SLOT(adam_step, void(const Tensors& params, const Tensors& grads, const Tensors& averages,
-                     const Tensors& squares, const Tensors& max_squares,
-                     const std::vector<double>& counts, const AdamStep& step))
+// max_squares is empty unless AMSGrad is wanted; counts are the numbers of this step. Counts that
+// lie on the device, in float32, are counted up there instead.
+SLOT(adam_step,
+     void(const Tensors& params, const Tensors& grads, const Tensors& averages,
+          const Tensors& squares, const Tensors& max_squares, const std::vector<double>& counts,
+          const Tensors& device_counts, const AdamStep& step))
 }  // namespace kernels
 
 }  // namespace flambeau

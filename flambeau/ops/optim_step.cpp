@@ -131,13 +131,37 @@ double count_step(const Tensor& step) {
   return item(step).to_double();
 }
 
+// Whether all counts are numbers in float32 on an accelerator that has the parameters too.
+bool counts_stay(Device device, const Tensors& steps) {
+  if (!device.is_cuda()) return false;
+  for (const Tensor& step : steps) {
+    if (!step.defined() || step.numel() != 1 || !(step.device() == device) ||
+        step.dtype() != DType::float32)
+      return false;
+  }
+  return true;
+}
+
+// A number in float32 on the device, from wherever it is; undefined stays so.
+Tensor on_device(const Tensor& number, Device device) {
+  return number.defined() ? to(to(number, device), DType::float32) : number;
+}
+
 void adam_step(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
                const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs,
                const Tensors& state_steps, double lr, double beta1, double beta2,
                double weight_decay, double eps, bool amsgrad, bool maximize,
-               bool decoupled_weight_decay, const Tensor& grad_scale, const Tensor& found_inf) {
+               bool decoupled_weight_decay, const Tensor& grad_scale, const Tensor& found_inf,
+               const Tensor& lr_tensor) {
   const NoGrad off;
-  const auto factor = gradient_factor(maximize, grad_scale, found_inf);
+  if (params.empty()) return;
+  // Where the counts lie on the device nothing is asked of it: the step can run ahead and be
+  // captured.
+  const bool stays = counts_stay(params[0].device(), state_steps);
+  CHECK(stays || !lr_tensor.defined(), RuntimeError,
+        "_adam_step: lr_tensor needs step counts on the device of the parameters");
+  const auto factor =
+      stays ? (maximize ? -1.0 : 1.0) : gradient_factor(maximize, grad_scale, found_inf);
   if (params.empty() || !factor) return;
   check_lengths("_adam_step", "state_steps", state_steps, params.size());
   Aligned lists("_adam_step", params);
@@ -147,16 +171,24 @@ void adam_step(const Tensors& params, const Tensors& grads, const Tensors& exp_a
   const Tensors most =
       amsgrad ? lists.like_params("max_exp_avg_sqs", max_exp_avg_sqs, true) : Tensors();
   std::vector<double> counts;
-  for (const Tensor& step : state_steps) counts.push_back(count_step(step));
+  AdamStep numbers{lr, beta1, beta2, eps, weight_decay, *factor, decoupled_weight_decay};
+  if (stays) {
+    for (const Tensor& step : state_steps) step.bump_version("_adam_step");
+    numbers.lr_tensor = on_device(lr_tensor, params[0].device());
+    numbers.grad_scale = on_device(grad_scale, params[0].device());
+    numbers.found_inf = on_device(found_inf, params[0].device());
+  } else {
+    for (const Tensor& step : state_steps) counts.push_back(count_step(step));
+  }
   kernels::adam_step(params[0].device_type(), p, g, averages, squares, most, counts,
-                     {lr, beta1, beta2, eps, weight_decay, *factor, decoupled_weight_decay});
+                     stays ? state_steps : Tensors(), numbers);
   lists.finish();
 }
 OP_FUNCTION(
     adam_step,
     "_adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, "
     "beta2, weight_decay, eps, amsgrad, maximize, decoupled_weight_decay, grad_scale=None, "
-    "found_inf=None)",
+    "found_inf=None, lr_tensor=None)",
     "One step of Adam or AdamW on all params, in place.")
 
 }  // namespace

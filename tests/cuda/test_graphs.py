@@ -196,6 +196,69 @@ def test_a_whole_training_step_can_be_captured(momentum: float) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "RAdam", "NAdam", "ASGD", "Adamax", "RMSprop"])
+def test_capturable_optimizers_take_the_same_steps_in_a_graph(name: str) -> None:
+    parameters = []
+    for captured in (False, True):
+        torch.manual_seed(1)
+        x = torch.randn(40, device="cuda", requires_grad=True)
+        wide = torch.randn(3, 5, device="cuda", dtype=torch.float64, requires_grad=True)
+        kind = getattr(torch.optim, name)
+        optimizer = kind([x, wide], lr=0.01, weight_decay=0.1, capturable=captured)
+
+        def step(x=x, wide=wide, optimizer=optimizer) -> None:
+            optimizer.zero_grad(set_to_none=True)
+            (x.sin().sum() + (wide**2).sum()).backward()
+            optimizer.step()
+
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        if captured:
+            with torch.cuda.graph(graph):
+                step()
+        for _ in range(4):
+            graph.replay() if captured else step()
+        parameters.append([x.detach().cpu(), wide.detach().cpu()])
+    for plain, replayed in zip(*parameters):
+        assert torch.allclose(plain, replayed, rtol=1e-4, atol=1e-5)
+
+
+def test_a_rate_on_the_device_can_change_between_replays() -> None:
+    lr = torch.tensor(0.1, device="cuda")
+    x = torch.ones(4, device="cuda", requires_grad=True)
+    optimizer = torch.optim.AdamW([x], lr=lr, weight_decay=0.0, capturable=True)
+    x.grad = torch.ones(4, device="cuda")
+    optimizer.step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        optimizer.step()
+    before = x.detach().clone()
+    lr.fill_(0.0)
+    graph.replay()
+    assert torch.equal(x.detach(), before)
+    lr.fill_(0.5)
+    graph.replay()
+    assert float((before - x.detach()).min()) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_an_optimizer_that_asks_for_values_is_not_captured() -> None:
+    x = torch.ones(4, device="cuda", requires_grad=True)
+    optimizer = torch.optim.Adam([x])
+    x.grad = torch.ones(4, device="cuda")
+    optimizer.step()
+    graph = torch.cuda.CUDAGraph()
+    with (
+        pytest.raises(RuntimeError, match="instance of Adam but param_groups' capturable is False"),
+        torch.cuda.graph(graph),
+    ):
+        optimizer.step()
+
+
 def test_graphed_callables_train_as_plain_ones() -> None:
     results = []
     for graphed in (False, True):

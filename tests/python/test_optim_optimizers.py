@@ -315,3 +315,24 @@ def test_third_party_optimizers_need_only_step() -> None:
     param.grad = torch.ones(1)
     optimizer.step()
     assert param.item() == pytest.approx(0.9) and optimizer.state[param]["calls"] == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["RAdam", "NAdam", "ASGD", "Adamax", "RMSprop", "Rprop", "Adadelta"]
+)
+def test_steps_that_ask_for_no_value_are_the_same_steps(name: str) -> None:
+    results = []
+    for capturable in (False, True):
+        torch.manual_seed(0)
+        parameter = torch.randn(6, requires_grad=True)
+        options = {"t0": 3} if name == "ASGD" else {}
+        optimizer = getattr(torch.optim, name)(
+            [parameter], lr=0.05, capturable=capturable, **options
+        )
+        for _ in range(12):
+            optimizer.zero_grad()
+            ((parameter - 1) ** 2).sum().backward()
+            optimizer.step()
+        kept = optimizer.state[parameter].get("ax", parameter)
+        results.append(torch.stack([parameter.detach(), kept.detach()]))
+    assert torch.allclose(*results, rtol=1e-4, atol=1e-4)

@@ -91,7 +91,7 @@ void adam_one(T* p, const T* g, T* average, T* square, T* max_square, int64_t fi
 void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& grads,
                       const kernels::Tensors& averages, const kernels::Tensors& squares,
                       const kernels::Tensors& max_squares, const std::vector<double>& counts,
-                      const AdamStep& step) {
+                      const kernels::Tensors&, const AdamStep& step) {
   for (size_t i = 0; i < params.size(); ++i) {
     for_real_elements("_adam_step", params[i], [&](auto tag, int64_t n) {
       using T = typename decltype(tag)::type;

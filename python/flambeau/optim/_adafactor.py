@@ -66,7 +66,7 @@ class Adafactor(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state)
+        step = count(state, group)
         eps1, eps2 = group["eps"]
         if eps1 is None:
             eps1 = flambeau.finfo(param.dtype).eps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor
-from flambeau.optim.optimizer import Optimizer, _get_value
+from flambeau.optim.optimizer import Optimizer, _check_capture, _get_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,9 +48,11 @@ class PlainOptimizer(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters once."""
         loss = self._closure_loss(closure)
+        _check_capture(self)
         for group in self.param_groups:
             differentiable = group.get("differentiable", False)
-            lr = group["lr"] if differentiable else _get_value(group["lr"])
+            keep = differentiable or group.get("capturable", False)
+            lr = group["lr"] if keep else _get_value(group["lr"])
             with flambeau.set_grad_enabled(differentiable and flambeau.is_grad_enabled()):
                 for param in group["params"]:
                     grad = param.grad
@@ -84,10 +86,15 @@ def zeros_like(param: Tensor) -> Tensor:
     return flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
 
 
-def count(state: dict[str, Any]) -> float:
+def count(state: dict[str, Any], group: dict[str, Any]) -> Any:
     """Counts a step, and tells which it is."""
     state["step"] += 1
-    return float(state["step"])
+    return number(state["step"], group)
+
+
+def number(value: Tensor, group: dict[str, Any]) -> Any:
+    """What a tensor of one element holds; the tensor itself if updates are to be captured."""
+    return value if group.get("capturable") else float(value)
 
 
 def with_weight_decay(grad: Tensor, param: Tensor, weight_decay: float) -> Tensor:

@@ -62,7 +62,7 @@ class Adadelta(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        count(state)
+        count(state, group)
         grad = with_weight_decay(grad, param, group["weight_decay"])
         rho, eps = group["rho"], group["eps"]
         mean_square = state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)

@@ -77,7 +77,7 @@ class Adagrad(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state)
+        step = count(state, group)
         grad = with_weight_decay(grad, param, group["weight_decay"])
         rate = lr / (1 + (step - 1) * group["lr_decay"])
         total = state["sum"].addcmul_(grad, grad)

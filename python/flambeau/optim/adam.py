@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau.optim.optimizer import Optimizer, _check_common, _check_fused, _get_value
+from flambeau.optim.optimizer import (
+    Optimizer,
+    _check_capture,
+    _check_common,
+    _check_fused,
+    _get_value,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +95,7 @@ class Adam(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters once."""
         loss = None if closure is None else self._closure_loss(closure)
+        _check_capture(self)
         state = self.state
         for group in self.param_groups:
             params: list[Tensor] = []
@@ -128,6 +135,7 @@ class Adam(Optimizer):
                     weight_decay=group["weight_decay"],
                     eps=group["eps"],
                     maximize=group["maximize"],
+                    capturable=group["capturable"],
                     differentiable=group["differentiable"],
                     decoupled_weight_decay=group["decoupled_weight_decay"],
                 )
@@ -160,6 +168,8 @@ def adam(
 ) -> None:
     """One step on lists of tensors."""
     if not differentiable:
+        # A rate that lies on the device is read there, so that it can change between replays.
+        lr_stays = capturable and isinstance(lr, Tensor) and not lr.is_cpu
         _C._adam_step(
             params,
             grads,
@@ -167,7 +177,7 @@ def adam(
             exp_avg_sqs,
             max_exp_avg_sqs,
             state_steps,
-            lr=_get_value(lr),
+            lr=0.0 if lr_stays else _get_value(lr),
             beta1=_get_value(beta1),
             beta2=_get_value(beta2),
             weight_decay=weight_decay,
@@ -177,6 +187,7 @@ def adam(
             decoupled_weight_decay=decoupled_weight_decay,
             grad_scale=grad_scale,
             found_inf=found_inf,
+            lr_tensor=lr if lr_stays else None,
         )
         return
     _differentiable_adam(

@@ -60,7 +60,7 @@ class Adamax(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state)
+        step = count(state, group)
         grad = with_weight_decay(grad, param, group["weight_decay"])
         beta1, beta2 = group["betas"]
         mean = state["exp_avg"].lerp_(grad, 1 - beta1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import flambeau
+from flambeau import Tensor
 from flambeau.optim._plain import (
     PlainOptimizer,
     count,
     new_step,
+    number,
     with_weight_decay,
     zeros_like,
 )
@@ -14,8 +17,6 @@ from flambeau.optim.optimizer import _check_common, _get_value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["ASGD"]
 
@@ -61,15 +62,16 @@ class ASGD(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state)
+        step = count(state, group)
         grad = with_weight_decay(grad, param, group["weight_decay"])
-        eta, mu = float(state["eta"]), float(state["mu"])
+        eta, mu = number(state["eta"], group), number(state["mu"], group)
         param.mul_(1 - group["lambd"] * eta)
         param.add_(grad * -eta)
         average = state["ax"]
-        if mu == 1:
-            average.copy_(param)
+        if isinstance(mu, Tensor):
+            average.copy_(flambeau.where(mu == 1, param, average + (param - average) * mu))
+            state["mu"].copy_(1 / (step - group["t0"]).clamp(min=1))
         else:
-            average.add_((param - average) * mu)
+            average.copy_(param) if mu == 1 else average.add_((param - average) * mu)
+            state["mu"].fill_(1 / max(1, step - group["t0"]))
         state["eta"].fill_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
-        state["mu"].fill_(1 / max(1, step - group["t0"]))

@@ -6,6 +6,7 @@ from flambeau.optim._plain import (
     PlainOptimizer,
     count,
     new_step,
+    number,
     with_weight_decay,
     zeros_like,
 )
@@ -66,7 +67,7 @@ class NAdam(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state)
+        step = count(state, group)
         if group["decoupled_weight_decay"]:
             param.mul_(1 - lr * group["weight_decay"])
         else:
@@ -77,7 +78,7 @@ class NAdam(PlainOptimizer):
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * decay))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * decay))
         state["mu_product"] *= mu
-        product = float(state["mu_product"])
+        product = number(state["mu_product"], group)
         mean = state["exp_avg"].lerp_(grad, 1 - beta1)
         mean_square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         scale = (mean_square / (1 - beta2**step)).sqrt() + group["eps"]

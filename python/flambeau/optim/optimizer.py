@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.utils.hooks import RemovableHandle
 
 TYPE_CHECKING = False
@@ -436,6 +436,21 @@ def _check_common(
             raise ValueError(f"Invalid beta parameter at index {position}: {beta}")
     if weight_decay is not None and weight_decay < 0.0:
         raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+
+
+def _check_capture(optimizer: Any) -> None:
+    """Raises where a step that asks for values would be captured into a CUDA graph."""
+    if not _C._cuda_is_loaded():
+        return
+    from flambeau.cuda.graphs import is_current_stream_capturing
+
+    if is_current_stream_capturing():
+        for group in optimizer.param_groups:
+            if not group.get("capturable", True):
+                raise RuntimeError(
+                    "Attempting CUDA graph capture of step() for an instance of "
+                    f"{type(optimizer).__name__} but param_groups' capturable is False."
+                )
 
 
 def _check_fused(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:

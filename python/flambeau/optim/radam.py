@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import flambeau
+from flambeau import Tensor
 from flambeau.optim._plain import (
     PlainOptimizer,
     count,
@@ -14,8 +16,6 @@ from flambeau.optim.optimizer import _check_common
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["RAdam"]
 
@@ -61,7 +61,7 @@ class RAdam(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state)
+        step = count(state, group)
         if group["decoupled_weight_decay"]:
             param.mul_(1 - lr * group["weight_decay"])
         else:
@@ -73,11 +73,14 @@ class RAdam(PlainOptimizer):
         # The length of the simple average that approximates the exponential one, now and at last.
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2**step / (1 - beta2**step)
-        if length <= 5.0:
+        if not isinstance(length, Tensor) and length <= 5.0:
             param.add_(unbiased * -lr)
             return
         rectification = (
             (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
         ) ** 0.5
         adapted = (1 - beta2**step) ** 0.5 / (mean_square.sqrt() + group["eps"])
-        param.add_(unbiased * adapted * (-lr * rectification))
+        factor = adapted * rectification
+        if isinstance(length, Tensor):
+            factor = flambeau.where(length > 5.0, factor, 1.0)
+        param.add_(unbiased * factor * -lr)

@@ -67,7 +67,7 @@ class RMSprop(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        count(state)
+        count(state, group)
         grad = with_weight_decay(grad, param, group["weight_decay"])
         alpha = group["alpha"]
         mean_square = state["square_avg"].mul_(alpha).addcmul_(grad, grad, value=1 - alpha)

@@ -59,7 +59,7 @@ class Rprop(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        count(state)
+        count(state, group)
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]
         agreement = grad * state["prev"]
