@@ -5,6 +5,7 @@
 #include "flambeau/kernels/scan.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/reduce.h"
 
 namespace flambeau {
 namespace {
@@ -97,6 +98,11 @@ Tensor cumsum(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
 }
 OP_INPLACE(cumsum, "cumsum(input, dim, *, dtype=None)",
            "The sums of the elements up to each along dim.")
+// Unless told otherwise, what is written to `out` is added up in its dtype.
+Tensor cumsum_out(const Tensor& input, int64_t dim, std::optional<DType> dtype, const Tensor& out) {
+  return write_result(out, cumsum(input, dim, dtype ? *dtype : out.dtype()));
+}
+OP_OUT(cumsum_out, "cumsum(input, dim, *, dtype=None, out)")
 
 }  // namespace
 
@@ -108,6 +114,11 @@ OP(cumprod, "cumprod(input, dim, *, dtype=None)",
    "The products of the elements up to each along dim.")
 
 // The gradient needs the input, which is about to be overwritten: it gets a copy.
+static Tensor cumprod_out(const Tensor& input, int64_t dim, std::optional<DType> dtype,
+                          const Tensor& out) {
+  return write_result(out, cumprod(input, dim, dtype ? *dtype : out.dtype()));
+}
+OP_OUT(cumprod_out, "cumprod(input, dim, *, dtype=None, out)")
 static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   const Tensor result = cumprod(clone(self), dim, dtype);
   CHECK(result.dtype() == self.dtype(), RuntimeError,

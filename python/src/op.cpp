@@ -13,6 +13,7 @@
 #include "flambeau/tensor/tensor_iter.h"
 #include "python/src/arguments.h"
 #include "python/src/older_calls.h"
+#include "python/src/out.h"
 
 namespace flambeau::python {
 namespace {
@@ -60,39 +61,6 @@ PyObject* wrap_result(Result& result, const Overload& overload) {
   }
 }
 
-// Puts a fresh result into a tensor given by out=.
-void write_out(const std::string& op, const Tensor& out, const Tensor& result, bool exact) {
-  CHECK(!exact || out.dtype() == result.dtype(), RuntimeError,
-        "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
-        dtype_name(result.dtype()), dtype_name(out.dtype()));
-  CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
-        "{}(): result type {} can't be cast to the desired output type {}", op,
-        dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
-  CHECK(out.device() == result.device(), RuntimeError,
-        "{}(): Expected out tensor to have device {}, but got {} instead", op, result.device(),
-        out.device());
-  CHECK(!(grad_enabled() && out.requires_grad()), RuntimeError,
-        "{}(): functions with out=... arguments don't support automatic differentiation, but one "
-        "of the "
-        "arguments requires grad.",
-        op);
-  if (!(out.sizes() == result.sizes())) {
-    const bool dense = is_non_overlapping_and_dense(result.sizes(), result.strides());
-    resize_tensor(out, result.sizes(),
-                  dense ? result.strides() : IntSpan(contiguous_strides(result.sizes())));
-  }
-  const NoGrad off;
-  copy_(out, result);
-}
-
-// Whether a result is made of indices or counts, which go into no other dtype: integers made from
-// floating numbers.
-bool is_index(const Overload& overload, const Frame& frame, const Tensor& result) {
-  return result.dtype() == DType::int64 && !overload.parameters.empty() &&
-         overload.parameters[0].kind == Kind::tensor && frame.values[0].given &&
-         is_differentiable(frame.values[0].tensor->dtype());
-}
-
 // An elementwise op does not resize what it also reads; it is known by its result, which has the
 // common shape of all tensors that went in.
 void check_not_read(const Family& family, const Call& call, const Tensor& out,
@@ -112,12 +80,11 @@ void check_not_read(const Family& family, const Call& call, const Tensor& out,
         common);
 }
 
-PyObject* into_out(const Family& family, const Overload& overload, const Frame& frame,
-                   Result& result, PyObject* out) {
+PyObject* into_out(const Family& family, const Overload& overload, Result& result, PyObject* out) {
   if (is_tensor(out)) {
     CHECK(result.form == Result::Form::tensor, TypeError,
           "{}(): argument 'out' must be tuple of Tensors, not Tensor", family.name);
-    write_out(family.name, tensor_of(out), result.tensor, is_index(overload, frame, result.tensor));
+    write_out(family, tensor_of(out), result.tensor);
     return Py_NewRef(out);
   }
   CHECK((PyTuple_Check(out) || PyList_Check(out)) && result.form == Result::Form::tuple &&
@@ -129,7 +96,7 @@ PyObject* into_out(const Family& family, const Overload& overload, const Frame& 
     CHECK(is_tensor(item), TypeError,
           "{}(): argument 'out' must be tuple of Tensors, but element {} is {}", family.name, i,
           type_name(item));
-    write_out(family.name, tensor_of(item), result.tensors[i], true);
+    write_out(family, tensor_of(item), result.tensors[i]);
     result.tensors[i] = tensor_of(item);
   }
   return wrap_tuple(result.tensors, overload.result_type);
@@ -292,8 +259,11 @@ PyObject* call_family(const Family& family, const Call& call) {
       const Overload& direct = find(family, family.out_forms, call, frame, nullptr);
       if (frame.pending) [[unlikely]]
         return call_resolved(family, call);
+      check_out_device(family, call, tensor_of(out));
+      const Dims before = tensor_of(out)->sizes;
       const NoGrad off;
       run(direct, frame, result);
+      warn_if_resized(family, before, tensor_of(out).sizes());
       return Py_NewRef(out);
     }
     CHECK(family.takes_out, TypeError, "{}() got an unexpected keyword argument 'out'",
@@ -314,7 +284,7 @@ PyObject* call_family(const Family& family, const Call& call) {
     if (is_tensor(out) && result.form == Result::Form::tensor) {
       check_not_read(family, call, tensor_of(out), result.tensor);
     }
-    return into_out(family, overload, frame, result, out);
+    return into_out(family, overload, result, out);
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
   if (frame.pending && !family.takes_pending) [[unlikely]]

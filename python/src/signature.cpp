@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "flambeau/base/check.h"
+#include "python/src/out.h"
 
 namespace flambeau::python {
 namespace {
@@ -293,6 +294,7 @@ std::vector<std::unique_ptr<Family>> read_families() {
     const bool makes_tensors =
         op->returns == Result::Form::tensor || op->returns == Result::Form::tuple;
     into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
+    into.casts_into_out = casts_into_out(into.name);
     into.differentiable = !compares(into.name);
     into.takes_pending |= (op->flags & OpDef::makes_view) || knows_pending(into.name);
   };

@@ -38,7 +38,7 @@ struct Family {
   std::string name;
   std::vector<Overload> overloads;
   std::vector<Overload> out_forms;
-  bool takes_out = false;
+  bool takes_out = false, casts_into_out = false;  // see out.h
   bool is_function = false, is_method = false;
   bool inplace_by_copy = false;              // name_() made from name()
   bool differentiable = true;                // some result of it may have a history

@@ -1,0 +1,84 @@
+#include "python/src/out.h"
+
+#include <algorithm>
+
+#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau::python {
+
+namespace {
+
+// Elementwise arithmetic, and what PyTorch composes of it, of reductions or of copies.
+constexpr std::string_view casting =
+    "add addcdiv addcmul addr angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh cat "
+    "cholesky_inverse cholesky_solve column_stack concat concatenate diff div divide dstack "
+    "fft_fftfreq fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn fft_rfftfreq "
+    "floor_divide fmod geqrf ger greater greater_equal hstack kron ldexp lerp less less_equal "
+    "linalg_cond linalg_householder_product linalg_lstsq linalg_matrix_power linalg_matrix_rank "
+    "linalg_pinv linalg_tensorinv linalg_tensorsolve logical_not logit logsumexp matrix_power "
+    "max mean min mul multiply mvlgamma nanmean nansum not_equal orgqr outer polygamma pow "
+    "remainder row_stack sinc stack std sub subtract true_divide var vstack ";
+
+}  // namespace
+
+bool casts_into_out(std::string_view name) {
+  for (size_t at = casting.find(name); at != casting.npos; at = casting.find(name, at + 1)) {
+    if ((at == 0 || casting[at - 1] == ' ') && casting[at + name.size()] == ' ') return true;
+  }
+  return false;
+}
+
+void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
+  if (before == after || std::ranges::find(before, 0) != before.end()) return;
+  const std::vector<Parameter>& parameters = family.overloads.front().parameters;
+  const bool makes = std::ranges::any_of(
+      parameters, [](const Parameter& parameter) { return parameter.kind == Kind::options; });
+  if (makes && family.name != "arange") return;
+  const std::string text = format(
+      "An output with one or more elements was resized since it had shape {}, which does not match "
+      "the required output shape {}. An output that is to be reused can be emptied first with "
+      "t.resize_(0).",
+      before, after);
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+}
+
+void write_out(const Family& family, const Tensor& out, const Tensor& result) {
+  const std::string& op = family.name;
+  CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
+        "{}(): result type {} can't be cast to the desired output type {}", op,
+        dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
+  CHECK(family.casts_into_out || out.dtype() == result.dtype(), RuntimeError,
+        "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
+        dtype_name(result.dtype()), dtype_name(out.dtype()));
+  CHECK(out.device() == result.device(), RuntimeError,
+        "{}(): Expected out tensor to have device {}, but got {} instead", op, result.device(),
+        out.device());
+  CHECK(!(grad_enabled() && out.requires_grad()), RuntimeError,
+        "{}(): functions with out=... arguments don't support automatic differentiation, but one "
+        "of the arguments requires grad.",
+        op);
+  if (!(out.sizes() == result.sizes())) {
+    warn_if_resized(family, out.sizes(), result.sizes());
+    const bool dense = is_non_overlapping_and_dense(result.sizes(), result.strides());
+    resize_tensor(out, result.sizes(),
+                  dense ? result.strides() : IntSpan(contiguous_strides(result.sizes())));
+  }
+  const NoGrad off;
+  copy_(out, result);
+}
+
+void check_out_device(const Family& family, const Call& call, const Tensor& out) {
+  for (Py_ssize_t i = 0; i < call.nargs + call.keywords(); ++i) {
+    if (!is_tensor(call.args[i])) continue;
+    const Tensor& input = tensor_of(call.args[i]);
+    // A zero-dim CPU tensor goes along with any device, as a number would.
+    const bool as_number = input.dim() == 0 && input.device().is_cpu();
+    CHECK(as_number || input.device() == out.device(), RuntimeError,
+          "{}(): Expected out tensor to have device {}, but got {} instead", family.name,
+          input.device(), out.device());
+  }
+}
+
+}  // namespace flambeau::python

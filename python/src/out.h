@@ -1,0 +1,21 @@
+// What becomes of a tensor given by out=: which dtypes it may have, and how a result gets into it.
+#pragma once
+
+#include "python/src/arguments.h"
+
+namespace flambeau::python {
+
+// Puts a fresh result into a tensor given by out=.
+void write_out(const Family& family, const Tensor& out, const Tensor& result);
+
+// For ops that write into out= themselves: raises unless all tensors of the call are where it is.
+void check_out_device(const Family& family, const Call& call, const Tensor& out);
+
+// Tells that a tensor that was not empty has been given another shape. Ops that make tensors out of
+// numbers do so silently, but for arange.
+void warn_if_resized(const Family& family, IntSpan before, IntSpan after);
+
+// Whether the op's results may be cast to the dtype of out=; otherwise it must be theirs.
+bool casts_into_out(std::string_view name);
+
+}  // namespace flambeau::python

@@ -1,0 +1,107 @@
+"""What becomes of a tensor given by out=: its dtype, its shape, its place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+
+X = torch.tensor([[1.5, -2.0, 3.0], [0.5, 4.0, -1.0]])
+SQUARE = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+
+# Results of these go into any dtype that can hold them.
+CASTING: dict[str, Callable[..., Any]] = {
+    "sin": lambda out: torch.sin(X, out=out),
+    "add": lambda out: torch.add(X, X, out=out),
+    "arcsin": lambda out: torch.arcsin(X / 4, out=out),
+    "cat": lambda out: torch.cat([X, X], out=out),
+    "stack": lambda out: torch.stack([X, X], out=out),
+    "mean": lambda out: torch.mean(X, 0, out=out),
+    "outer": lambda out: torch.outer(X[0], X[0], out=out),
+    "cumsum": lambda out: torch.cumsum(X, 0, out=out),
+}
+# These want their own.
+EXACT: dict[str, Callable[..., Any]] = {
+    "abs": lambda out: torch.abs(X, out=out),
+    "clamp": lambda out: torch.clamp(X, 0, 1, out=out),
+    "where": lambda out: torch.where(X > 0, X, X, out=out),
+    "gather": lambda out: torch.gather(X, 1, torch.zeros(2, 1, dtype=torch.int64), out=out),
+    "index_select": lambda out: torch.index_select(X, 0, torch.tensor([0]), out=out),
+    "matmul": lambda out: torch.matmul(X, X.t(), out=out),
+    "softmax": lambda out: torch.softmax(X, 1, out=out),
+    "tril": lambda out: torch.tril(X, out=out),
+    "linalg.inv": lambda out: torch.linalg.inv(SQUARE, out=out),
+    "nonzero": lambda out: torch.nonzero(X, out=out),
+}
+
+
+@pytest.mark.parametrize("name", CASTING)
+def test_results_are_cast(name: str) -> None:
+    wanted = CASTING[name](None)
+    out = torch.empty(0, dtype=torch.float64)
+    CASTING[name](out)
+    assert out.dtype == torch.float64
+    assert torch.allclose(out, wanted.double())
+
+
+@pytest.mark.parametrize("name", [name for name in CASTING if name not in ("cat", "cumsum")])
+def test_results_are_not_cast_to_lesser_kinds(name: str) -> None:
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type Long"):
+        CASTING[name](torch.empty(0, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_some_results_go_into_their_own_dtype_only(name: str) -> None:
+    wanted = EXACT[name](None)
+    out = torch.empty(0, dtype=wanted.dtype)
+    EXACT[name](out)
+    assert torch.equal(out, wanted)
+    with pytest.raises(RuntimeError):
+        EXACT[name](torch.empty(0, dtype=torch.float64))
+
+
+def test_running_totals_are_made_in_the_dtype_of_out() -> None:
+    out = torch.empty(0, dtype=torch.int64)
+    assert torch.cumsum(X, 1, out=out).tolist() == [[1, -1, 2], [0, 4, 3]]
+
+
+@pytest.mark.parametrize("name", [*CASTING, *EXACT])
+def test_resizing_a_tensor_with_elements_is_told(name: str) -> None:
+    call = {**CASTING, **EXACT}[name]
+    wanted = call(None)
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        call(torch.zeros(7, 5, dtype=wanted.dtype))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call(torch.empty(0, dtype=wanted.dtype))
+        call(torch.zeros_like(wanted))
+
+
+def test_new_tensors_are_resized_silently_but_by_arange() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.zeros(2, 3, out=torch.zeros(5))
+        torch.randn(2, 3, out=torch.zeros(5))
+    with pytest.warns(UserWarning, match="was resized"):
+        torch.arange(4, out=torch.zeros(2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("name", ["sin", "mul", "add", "cumsum", "softmax", "linalg.inv"])
+def test_out_stands_on_the_device_of_the_inputs(name: str) -> None:
+    calls = {**CASTING, **EXACT, "mul": lambda out: torch.mul(X, X, out=out)}
+    with pytest.raises(RuntimeError, match="Expected out tensor to have device cpu"):
+        calls[name](torch.empty(2, 3, device="meta"))
+
+
+@pytest.mark.parametrize("name", [*CASTING, *EXACT])
+def test_out_has_no_gradient(name: str) -> None:
+    call = {**CASTING, **EXACT}[name]
+    wanted = call(None)
+    if not wanted.is_floating_point():
+        return
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        call(torch.zeros_like(wanted).requires_grad_())
