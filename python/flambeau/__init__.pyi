@@ -657,6 +657,7 @@ from flambeau._C import normal as normal
 from flambeau._C import normal_ as normal_
 from flambeau._C import not_equal as not_equal
 from flambeau._C import not_equal_ as not_equal_
+from flambeau import npy as npy
 from flambeau._C import nuclear_norm as nuclear_norm
 from flambeau._settings import numel as numel
 from flambeau._C import one_hot as one_hot

@@ -189,9 +189,9 @@ class Unpickler(pickle.Unpickler):
 _MEMO_OPCODES = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
-def _check_opcodes(data: bytes) -> None:
-    """Raises for pickles that would take memory out of proportion: the memo is a table that grows
-    to the largest number used.
+def check_opcodes(data: Any) -> None:
+    """Raises for a pickle, given as bytes or as an open file, that would take memory out of
+    proportion: the memo is a table that grows to the largest number used.
     """
     import pickletools
 
@@ -201,18 +201,25 @@ def _check_opcodes(data: bytes) -> None:
             raise pickle.UnpicklingError(f"the memo is asked for place {argument} of {count}")
 
 
-def guarded_load(unpickler: Unpickler, data: bytes | None) -> Any:
-    """Loads; of a pickle that is not trusted, whose bytes are given, every failure is an
-    UnpicklingError or a RuntimeError.
-    """
-    if data is None:
-        return unpickler.load()
+def guarded(load: Callable[[], Any]) -> Any:
+    """Loads what is not trusted: every failure is an UnpicklingError or a RuntimeError."""
     try:
-        _check_opcodes(data)
-        return unpickler.load()
+        return load()
     except (pickle.UnpicklingError, RuntimeError, EOFError):
         raise
     except Exception as error:
         raise pickle.UnpicklingError(
             f"Weights only load failed. The file is damaged: {type(error).__name__}: {error}"
         ) from error
+
+
+def guarded_load(unpickler: Unpickler, data: bytes | None) -> Any:
+    """Loads a pickle, whose bytes are given if it is not trusted."""
+    if data is None:
+        return unpickler.load()
+
+    def load() -> Any:
+        check_opcodes(data)
+        return unpickler.load()
+
+    return guarded(load)

@@ -22,9 +22,11 @@ from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_
 from flambeau._weights_only_unpickler import (
     Unpickler,
     add_safe_globals,
+    check_opcodes,
     clear_safe_globals,
     default_safe_globals,
     get_safe_globals,
+    guarded,
     guarded_load,
     replace_root,
     safe_globals,
@@ -420,43 +422,78 @@ def _load_archive(
 def _load_legacy(
     file: Any, map_location: Any, weights_only: bool, pickle_args: dict[str, Any]
 ) -> Any:
-    loaded: dict[str, tuple[Any, Any]] = {}
-    result_storages: dict[str, Any] = {}
+    """A file of PyTorch before 1.6: five pickles, then the bytes of the storages."""
+    import io
 
-    def persistent_load(saved_id: Any) -> Any:
+    start = file.tell()
+    size = file.seek(0, io.SEEK_END) - start
+    file.seek(start)
+    reader = _LegacyReader(size, map_location)
+
+    def next_pickle(**kwargs: Any) -> Any:
+        if weights_only:
+            place = file.tell()
+            check_opcodes(file)
+            file.seek(place)
+        return Unpickler(file, reader.persistent_load, weights_only, **kwargs).load()
+
+    def load() -> Any:
+        if next_pickle() != _LEGACY_MAGIC:
+            raise RuntimeError("Invalid magic number; corrupt file?")
+        next_pickle()  # the version of the protocol
+        info = next_pickle()
+        result = next_pickle(**pickle_args)
+        order = "little" if info.get("little_endian", True) else "big"
+        for key in next_pickle():
+            reader.read_storage(file, key, order)
+        return result
+
+    return guarded(load) if weights_only else load()
+
+
+class _LegacyReader:
+    """The storages of an old file: named while it is unpickled, filled from what follows."""
+
+    def __init__(self, file_size: int, map_location: Any) -> None:
+        self.left = file_size
+        self.map_location = map_location
+        self.loaded: dict[str, tuple[Any, Any]] = {}
+        self.placed: dict[str, Any] = {}
+
+    def persistent_load(self, saved_id: Any) -> Any:
         if saved_id[0] == "module":
             return saved_id[1]
         if saved_id[0] != "storage":
             raise RuntimeError(f"Unknown saved id type: {saved_id[0]}")
         _, kind, key, location, count, view = saved_id
         kind = storage_class(kind)
-        if key not in loaded:
-            loaded[key] = (kind, _storage.UntypedStorage(count * kind.dtype.itemsize))
-            result_storages[key] = _placed(loaded[key][1], location, map_location)
+        if key not in self.loaded:
+            # Memory is taken only for bytes that the file can have.
+            self.left -= count * kind.dtype.itemsize
+            if count < 0 or self.left < 0:
+                raise RuntimeError("load: the file ends before its data: it is truncated")
+            self.loaded[key] = (kind, _storage.UntypedStorage(count * kind.dtype.itemsize))
+            self.placed[key] = _placed(self.loaded[key][1], location, self.map_location)
         if view is not None:
             raise RuntimeError("load: storages that are views of others are not supported")
-        return _typed(result_storages[key], kind)
+        return _typed(self.placed[key], kind)
 
-    def next_pickle(**kwargs: Any) -> Any:
-        return Unpickler(file, persistent_load, weights_only, **kwargs).load()
-
-    if next_pickle() != _LEGACY_MAGIC:
-        raise RuntimeError("Invalid magic number; corrupt file?")
-    next_pickle()  # the version of the protocol
-    info = next_pickle()
-    result = next_pickle(**pickle_args)
-    for key in next_pickle():
-        kind, storage = loaded[key]
-        count = int.from_bytes(file.read(8), "little" if info.get("little_endian", True) else "big")
-        data = file.read(count * kind.dtype.itemsize)
+    def read_storage(self, file: Any, key: str, order: Any) -> None:
+        """Fills one storage with the count and the numbers that come next."""
+        kind, storage = self.loaded[key]
+        count = int.from_bytes(file.read(8), order)
         target = _memory(storage)
+        if count * kind.dtype.itemsize != len(target):
+            raise RuntimeError(f"load: storage {key} has another size than its tensors say")
+        data = file.read(len(target))
         if len(data) != len(target):
             raise RuntimeError("load: the file ends before its data: it is truncated")
-        target[:] = data
-        placed = result_storages[key]
-        if placed.data_ptr() != storage.data_ptr():
-            placed.copy_(storage)
-    return result
+        if len(target):
+            target[:] = data
+        if order != sys.byteorder:
+            _swap_bytes(target, kind.dtype)
+        if self.placed[key].data_ptr() != storage.data_ptr():
+            self.placed[key].copy_(storage)
 
 
 @contextlib.contextmanager

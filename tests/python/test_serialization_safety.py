@@ -4,6 +4,7 @@ old file or the new one.
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import pickle
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,3 +233,38 @@ def test_a_storage_can_be_shared():
     storage = torch.UntypedStorage(8).fill_(3)
     assert not storage.is_shared() and storage.share_memory_().is_shared()
     assert storage.tolist() == [3] * 8
+
+
+def mutator() -> Any:
+    """tools/mutate_files.py as a module."""
+    path = Path(__file__).parents[2] / "tools" / "mutate_files.py"
+    spec = importlib.util.spec_from_file_location("mutate_files", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_old_files_are_read_and_damaged_ones_refused():
+    tools = mutator()
+    state = {"w": torch.arange(6.0).view(2, 3).t(), "n": torch.tensor(3), "s": [1, "two"]}
+    good = tools.old_file(state)
+    loaded = torch.load(io.BytesIO(good))
+    assert torch.equal(loaded["w"], state["w"]) and loaded["n"].item() == 3
+    assert loaded["w"].stride() == state["w"].stride() and loaded["s"] == [1, "two"]
+    for length in range(0, len(good), 13):
+        with pytest.raises(REFUSALS):
+            torch.load(io.BytesIO(good[:length]))
+    count = (6).to_bytes(1, "little")
+    # Six elements as a pickle has them; the count before the data is eight bytes long.
+    for place in [i for i in range(len(good)) if good[i : i + 2] == b"K" + count]:
+        with pytest.raises(REFUSALS):
+            torch.load(io.BytesIO(good[:place] + b"J\xff\xff\xff\x7f" + good[place + 2 :]))
+
+
+@pytest.mark.parametrize("kind", ["pickle", "pt of old", "safetensors", "npz compressed"])
+def test_damaged_files_take_little_memory_and_raise_one_kind_of_error(kind):
+    command = [sys.executable, mutator().__file__, "--batch", kind, "7", "150"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert 0 <= int(done.stdout) < 150
