@@ -11,6 +11,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 
 namespace flambeau {
 
@@ -43,6 +44,8 @@ bool sole_owner(const Tensor& tensor) {
 void accumulate_into(Tensor& total, Tensor grad) {
   if (!total.defined()) {
     total = std::move(grad);
+  } else if (total.is_sparse() || grad.is_sparse()) {
+    total = total.is_sparse() ? grad + total : total + grad;
   } else if (!grad_enabled() && sole_owner(total) && total.dtype() == grad.dtype() &&
              total.sizes() == grad.sizes() && !total->view_base) {
     add_(total, grad);
@@ -239,7 +242,8 @@ class Pass {
   void check_nan(const Node& node, const Grads& out) {
     const NoGrad off;
     for (size_t i = 0; i < out.size(); ++i) {
-      if (!out[i].defined() || !has_nan(out[i])) continue;
+      if (!out[i].defined()) continue;
+      if (!has_nan(out[i].is_sparse() ? parts_of(out[i]).values : out[i])) continue;
       report_anomaly(node);
       fail<RuntimeError>("Function '{}' returned nan values in its {}th output.", node.name(), i);
     }
@@ -252,11 +256,26 @@ class Pass {
     }
   }
 
+  // Parts that nobody else holds are taken over; those of a gradient that is spread over memory,
+  // as that of a sum, are not.
+  static Tensor own_sparse_gradient(Tensor& grad) {
+    const SparseParts& parts = parts_of(grad);
+    const bool ours = !grad_enabled() && grad.impl()->use_count() == 1 &&
+                      parts.values.impl()->use_count() == 1 && parts.values.is_contiguous() &&
+                      parts.values.storage()->use_count() == 1;
+    return ours ? std::move(grad) : clone(grad);
+  }
+
   // The first gradient of a leaf, in the leaf's own layout if that is dense; taken over where
   // nobody else holds it.
   static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
-    // A leaf that was given another shape since keeps the gradient in the shape that was used.
-    if (!(grad.sizes() == variable.sizes())) return clone(grad, MemoryFormat::contiguous);
+    if (grad.is_sparse()) [[unlikely]]
+      return own_sparse_gradient(grad);
+    // A leaf that was given another shape since keeps the gradient in the shape that was used; a
+    // sparse leaf has no strides.
+    if (variable.is_sparse() || !(grad.sizes() == variable.sizes())) {
+      return clone(grad, MemoryFormat::contiguous);
+    }
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
     const bool fits = dense ? grad.strides() == variable.strides() : grad.is_contiguous();
     if (!grad_enabled() && fits && sole_owner(grad) && !grad->view_base) return std::move(grad);
@@ -276,7 +295,9 @@ class Pass {
       if (!meta.grad.defined()) {
         meta.grad = own_gradient(variable, grad);
       } else if (grad_enabled()) {
-        meta.grad = meta.grad + grad;
+        accumulate_into(meta.grad, grad);
+      } else if (meta.grad.is_sparse() && !grad.is_sparse()) {
+        meta.grad = grad + meta.grad;
       } else {
         add_(meta.grad, grad);
       }

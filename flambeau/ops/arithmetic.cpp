@@ -6,6 +6,7 @@
 #include "flambeau/kernels/gelu.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/sparse.h"
 
 namespace flambeau {
 namespace {
@@ -28,6 +29,9 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
     const Tensor number = cast_operand(a, a.scalar().natural_dtype(), default_device());
     return scaled_sum(op, number, b, alpha, subtracts, out);
   }
+  if ((a.is_tensor() && a.tensor().is_sparse()) || (b.is_tensor() && b.tensor().is_sparse()))
+      [[unlikely]]
+    return sparse_binary(op, a, b, out, alpha);
   const bool in_place = out.defined();
   const Device device = common_device(op, {a, b});
   const DType dtype = result_type(a, b);
@@ -277,6 +281,8 @@ Tensor ones_instead(const Tensor& x, DType dtype) {
 }  // namespace
 
 Tensor pow(const Operand& a, const Operand& b) {
+  if (a.is_tensor() && a.tensor().is_sparse()) [[unlikely]]
+    return sparse_pow(a.tensor(), b);
   const Device device = common_device("pow", {a, b});
   const DType dtype = result_type(a, b);
   if (!b.is_tensor()) {

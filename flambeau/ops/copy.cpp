@@ -4,6 +4,7 @@
 #include "flambeau/ops/indexing.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
+#include "flambeau/ops/sparse.h"
 #include "flambeau/tensor/accelerator.h"
 #include "flambeau/tensor/shape.h"
 
@@ -70,6 +71,8 @@ void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false
 }  // namespace
 
 Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
+  if (self.is_sparse() || source.is_sparse()) [[unlikely]]
+    return copy_sparse_(self, source);
   check_inplace("copy_", self, source.requires_grad());
   CHECK(can_broadcast_to(source.sizes(), self.sizes()), RuntimeError,
         "copy_: output with shape {} doesn't match the broadcast shape {}", self.sizes(),
@@ -98,6 +101,12 @@ OP_METHOD(copy_op, "copy_(self, src, non_blocking=False)",
           "Copies the elements of src into self, converting and broadcasting them.")
 
 Tensor clone(const Tensor& input, MemoryFormat format) {
+  if (input.is_sparse()) [[unlikely]] {
+    CHECK(format == MemoryFormat::preserve, RuntimeError,
+          "unsupported memory format option {}: sparse tensors have none",
+          format == MemoryFormat::contiguous ? "Contiguous" : "ChannelsLast");
+    return clone_sparse(input);
+  }
   const Dims strides = format == MemoryFormat::preserve ? preserved_strides(input)
                                                         : format_strides(input.sizes(), format);
   Tensor out = make_strided(input.sizes(), strides, input.dtype(), input.device());
@@ -132,6 +141,8 @@ Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType
   const MemoryFormat layout = format.value_or(MemoryFormat::preserve);
   const bool layout_fits = layout == MemoryFormat::preserve || input.is_contiguous(layout);
   if (!copy && target == input.device() && type == input.dtype() && layout_fits) return input;
+  if (input.is_sparse()) [[unlikely]]
+    return sparse_to(input, target, type);
   const Dims strides = layout == MemoryFormat::preserve ? preserved_strides(input)
                                                         : format_strides(input.sizes(), layout);
   Tensor out = make_strided(input.sizes(), strides, type, target);
@@ -255,7 +266,7 @@ Tensor fill_(const Tensor& self, const Operand& value) {
 }
 OP_METHOD(fill_, "fill_(self, value)", "Sets every element of self to value.")
 
-Tensor zero_(const Tensor& self) { return fill_(self, 0); }
+Tensor zero_(const Tensor& self) { return self.is_sparse() ? zero_sparse_(self) : fill_(self, 0); }
 OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.")
 
 Scalar item(const Tensor& input) {
@@ -263,7 +274,7 @@ Scalar item(const Tensor& input) {
         input.numel());
   CHECK(!input.device().is_meta(), RuntimeError, "Tensor.item() cannot be called on meta tensors");
   if (input->pending) [[unlikely]]
-    return item(resolve(input));
+    return item(input.is_sparse() ? to_dense(input) : resolve(input));
   alignas(16) char buffer[16];
   const void* at = input.raw();
   if (!input.device().is_cpu()) {

@@ -9,13 +9,24 @@
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 
 namespace flambeau {
 namespace {
 
+// A sparse tensor of which nothing is stored.
+Tensor empty_coo(IntSpan size, const Options& options) {
+  const Device device = options.device_or_default();
+  const int64_t rank = static_cast<int64_t>(size.size());
+  const Tensor values = make_tensor({0}, options.dtype_or(default_dtype()), device);
+  Tensor tensor = make_coo(make_tensor({rank, 0}, DType::int64, device), values, size, false);
+  if (options.requires_grad) set_requires_grad(tensor, true);
+  return tensor;
+}
+
 Tensor finish(Tensor tensor, const Options& options) {
-  CHECK(options.layout == Layout::strided, NotImplementedError,
-        "creation of sparse tensors by layout= is not implemented");
+  CHECK(options.layout == Layout::strided, RuntimeError,
+        "full(...) is not implemented for sparse layout, got {}", layout_word(options.layout));
   if (options.pin_memory) tensor = pin_memory(tensor);
   if (options.requires_grad) set_requires_grad(tensor, true);
   return tensor;
@@ -58,6 +69,8 @@ Options options_of(const Tensor& tensor) {
 }
 
 Tensor empty(IntSpan size, const Options& options) {
+  if (options.layout == Layout::sparse_coo) [[unlikely]]
+    return empty_coo(size, options);
   return finish(make_tensor(size, options.dtype_or(default_dtype()), options.device_or_default()),
                 options);
 }
@@ -81,6 +94,8 @@ OP_FUNCTION(empty_strided, "empty_strided(size, stride, **options)",
             "A tensor of the given size and strides with undefined contents.")
 
 Tensor zeros(IntSpan size, const Options& options) {
+  if (options.layout == Layout::sparse_coo) [[unlikely]]
+    return empty_coo(size, options);
   return full(size, 0, [&] {
     Options o = options;
     o.dtype = o.dtype_or(default_dtype());

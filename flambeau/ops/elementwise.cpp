@@ -2,6 +2,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/sparse.h"
 
 namespace flambeau {
 
@@ -150,6 +151,8 @@ void check_out_dtype(const UnaryRow& row, DType result, const Tensor& out) {
 
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                 const Tensor& out) {
+  if (input.is_sparse()) [[unlikely]]
+    return sparse_unary(row, input, params, n_params, out);
   const bool in_place = out.defined() && out.is_same(input);
   if (in_place) check_inplace(row.name, out);
   const DType dtype = row.dtypes.has(input.dtype())
@@ -234,6 +237,9 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
   }
+  if ((a.is_tensor() && a.tensor().is_sparse()) || (b.is_tensor() && b.tensor().is_sparse()))
+      [[unlikely]]
+    return sparse_binary(row.name, a, b, out);
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
   // An op without a derivative leaves the history of what it overwrites alone.
   if (in_place && row.gradient_a) check_inplace(row.name, out, b.requires_grad());

@@ -4,6 +4,7 @@
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/sparse.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -75,8 +76,6 @@ void check_indices(const Tensor& indices) {
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx,
                  bool scale_grad_by_freq, bool sparse) {
   CHECK(weight.dim() == 2, RuntimeError, "'weight' must be 2-D, got {}-D", weight.dim());
-  CHECK(!sparse || !grad_enabled() || !weight.requires_grad(), NotImplementedError,
-        "embedding: sparse gradients are not supported");
   check_indices(indices);
   common_device("embedding", {weight, indices});
   const Lookup lookup{contiguous(detach(indices)), weight.sizes()[0], padding_idx,
@@ -84,9 +83,12 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
   Tensor out = embedding_forward(weight, lookup);
   if (Record r{"embedding", out, {weight}}) {
     // The indices may be written to later; their version says so.
-    r.wrt(0, [lookup, saved = r.save(lookup.indices)](const Tensor& g) {
+    r.wrt(0, [lookup, sparse, saved = r.save(lookup.indices)](const Tensor& g) {
       Lookup same = lookup;
       same.indices = saved();
+      CHECK(!sparse || !lookup.scale_by_frequency, RuntimeError,
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients");
+      if (sparse) return table_of_rows(same.indices, g, lookup.rows, lookup.padding_idx);
       return embedding_backward(g, same);
     });
   }

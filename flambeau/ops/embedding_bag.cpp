@@ -3,6 +3,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/sequences.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/sparse.h"
 
 namespace flambeau {
 namespace {
@@ -13,6 +14,7 @@ struct Bagging {
   BagMode mode;
   int64_t rows, padding;
   bool scale_by_frequency;
+  bool sparse;  // whether the gradient of the table is
 };
 
 // The gradient of each bag at each of its indices: (indices, width).
@@ -25,20 +27,25 @@ Tensor spread(const Tensor& grad, const Bagging& b) {
 }
 
 Tensor table_gradient(const Tensor& grad, const Tensor& sample_weights, const Bagging& b) {
-  const Tensor table = zeros({b.rows, grad.sizes()[1]}, options_of(grad));
+  const auto empty_table = [&] { return zeros({b.rows, grad.sizes()[1]}, options_of(grad)); };
   if (b.mode == BagMode::max) {
     const Tensor none = b.chosen < 0;
-    return scatter_add(table, 0, masked_fill(b.chosen, none, int64_t{0}),
+    return scatter_add(empty_table(), 0, masked_fill(b.chosen, none, int64_t{0}),
                        masked_fill(grad, none, 0.0));
   }
   Tensor rows = spread(grad, b);
   if (sample_weights.defined()) rows = rows * unsqueeze(sample_weights, 1);
+  if (b.sparse) {
+    CHECK(!b.scale_by_frequency, RuntimeError,
+          "embedding_backward: scale_grad_by_freq not supported with sparse gradients");
+    return table_of_rows(b.indices, rows, b.rows, b.padding);
+  }
   if (b.scale_by_frequency) {
     const Tensor ones = flambeau::ones(b.indices.sizes(), options_of(grad));
     const Tensor uses = index_add(zeros(IntSpan{b.rows}, options_of(grad)), 0, b.indices, ones, 1);
     rows = rows / unsqueeze(index_select(uses, 0, b.indices), 1);
   }
-  return index_add(table, 0, b.indices, rows, 1);
+  return index_add(empty_table(), 0, b.indices, rows, 1);
 }
 
 void check_offsets(const Tensor& offsets, const Tensor& indices, bool include_last) {
@@ -128,8 +135,6 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
         "embedding_bag: expected a matrix of weights and a vector of indices, got shapes {} and {}",
         weight.sizes(), indices.sizes());
   CHECK(mode >= 0 && mode <= 2, ValueError, "embedding_bag: unknown mode {}", mode);
-  CHECK(!sparse || !grad_enabled() || !weight.requires_grad(), NotImplementedError,
-        "embedding_bag: sparse gradients are not supported");
   check_dtype("indices", 1, indices);
   check_dtype("offsets", 1, offsets);
   check_weight(weight);
@@ -146,7 +151,8 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
             how,
             rows,
             padding,
-            scale_grad_by_freq};
+            scale_grad_by_freq,
+            sparse};
   Tensor out;
   {
     const NoGrad off;

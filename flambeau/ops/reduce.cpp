@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/softmax.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/sparse.h"
 
 namespace flambeau {
 namespace {
@@ -70,6 +71,8 @@ OP_OUT(sum_out, "sum(input, dim, keepdim=False, *, dtype=None, out)")
 
 Tensor sum_to_size(const Tensor& input, IntSpan size) {
   if (input.sizes() == size) return input;
+  if (input.is_sparse()) [[unlikely]]
+    return sum_to_size(to_dense(input), size);
   CHECK(can_broadcast_to(size, input.sizes()), RuntimeError,
         "size {{}} is not expandable to size {{}}.", size, input.sizes());
   const int64_t lead = input.dim() - static_cast<int64_t>(size.size());

@@ -37,12 +37,15 @@ void copy_marked(const Tensor& to, const Tensor& from) {
   copy_(unmarked(to), values);
 }
 
-Tensor resolve(const Tensor& input) { return input->pending ? clone(input) : input; }
+Tensor resolve(const Tensor& input) {
+  return input->pending & (Pending::conj | Pending::neg) ? clone(input) : input;
+}
 OP_VIEW(resolve, "resolve_conj(input)", "input, copied if its conjugation is pending.")
 OP_VIEW(resolve, "resolve_neg(input)", "input, copied if its negation is pending.")
 
 Tensor conj_view(const Tensor& input) {
   if (!input.is_complex()) return input;
+  if (input.is_sparse()) return conj_physical(input);
   return marked("conj", input, Pending::conj, conj_view, conj);
 }
 OP_VIEW(conj_view, "conj(input)",

@@ -13,7 +13,7 @@ Tensor sparse_over(Layout layout, const Tensor& values, IntSpan size) {
   checked_numel(size);
   Tensor tensor = make_tensor({0}, values.dtype(), values.device());
   TensorImpl& impl = *tensor.impl();
-  set_geometry(impl, size, contiguous_strides(size));
+  set_geometry(impl, size, Dims(size.size(), 0));
   impl.contiguous = false;
   impl.layout = layout;
   impl.pending = Pending::sparse;
@@ -74,6 +74,17 @@ int64_t stored_count(const Tensor& sparse) {
   return is_coo(sparse) ? parts.values.size(0) : parts.plain.size(-1);
 }
 
+void check_has_storage(const Tensor& tensor) {
+  CHECK(!tensor.is_sparse(), RuntimeError,
+        "Cannot access data pointer of Tensor that doesn't have storage");
+}
+
+void check_strided(const char* what, const Tensor& tensor) {
+  constexpr const char* names[] = {"CSR", "CSC", "BSR", "BSC"};
+  CHECK(!is_compressed(tensor), RuntimeError, "Sparse {} tensors do not have {}",
+        names[static_cast<int>(tensor.layout()) - 2], what);
+}
+
 const char* layout_word(Layout layout) {
   constexpr const char* words[] = {"Strided",   "Sparse",    "SparseCsr",
                                    "SparseCsc", "SparseBsr", "SparseBsc"};
@@ -86,7 +97,7 @@ std::string sparse_refusal(std::string_view op, const Tensor& tensor) {
                        : tensor.device().is_meta() ? "Meta"
                                                    : "CPU";
   return "Could not run 'aten::" + std::string(op) + "' with arguments from the '" + kind + device +
-         "' backend: the op is not implemented for tensors of this layout. Tensor.to_dense() makes "
+         "' backend. The op is not implemented for tensors of this layout; Tensor.to_dense() makes "
          "a dense one.";
 }
 

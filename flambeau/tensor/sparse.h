@@ -47,6 +47,10 @@ int64_t sparse_dim(const Tensor& tensor);
 int64_t dense_dim(const Tensor& tensor);
 int64_t stored_count(const Tensor& sparse);
 
+// Raises RuntimeError in PyTorch's words if there is no memory to point to.
+void check_has_storage(const Tensor& tensor);
+// The same for what only a compressed tensor lacks: "strides", "is_contiguous".
+void check_strided(const char* what, const Tensor& tensor);
 const char* layout_word(Layout layout);  // "SparseCsr", as messages have it
 std::string sparse_refusal(std::string_view op, const Tensor& tensor);
 

@@ -63,8 +63,9 @@ from flambeau.torch_version import __version__  # noqa: E402
 _HOMES = {"save": "serialization", "load": "serialization", "compile": "compiler", "vmap": "func"}
 _HOMES.update(dict.fromkeys(("pca_lowrank", "svd_lowrank"), "_lowrank"))
 _HOMES.update(dict.fromkeys(("istft", "stft"), "_stft"))
+_SPARSE = "sparse_{}_tensor".format
 _HOMES.update(
-    dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor"), "sparse._construct"),
+    dict.fromkeys(map(_SPARSE, "coo csr csc bsr bsc compressed".split()), "sparse._construct")
 )
 _HOMES.update(dict.fromkeys(("hspmm", "smm", "spmm"), "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"

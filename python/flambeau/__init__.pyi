@@ -405,7 +405,7 @@ from flambeau._C import histc as histc
 from flambeau._C import histogram as histogram
 from flambeau._statistics import histogramdd as histogramdd
 from flambeau._C import hsplit as hsplit
-from flambeau.sparse import mm as hspmm
+from flambeau.sparse import hspmm as hspmm
 from flambeau._C import hstack as hstack
 from flambeau import hub as hub
 from flambeau._C import huber_loss as huber_loss
@@ -797,7 +797,7 @@ from flambeau._C import sinh_ as sinh_
 from flambeau._C import slice_copy as slice_copy
 from flambeau._C import slice_scatter as slice_scatter
 from flambeau._C import slogdet as slogdet
-from flambeau.sparse import mm as smm
+from flambeau.sparse import smm as smm
 from flambeau._C import smooth_l1_loss as smooth_l1_loss
 from flambeau._C import softmax as softmax
 from flambeau._C import softplus as softplus
@@ -808,10 +808,14 @@ from flambeau._linalg_utils import solve as solve
 from flambeau._C import sort as sort
 from flambeau import sparse as sparse
 from flambeau._C import sparse_bsc as sparse_bsc
+from flambeau.sparse._construct import sparse_bsc_tensor as sparse_bsc_tensor
 from flambeau._C import sparse_bsr as sparse_bsr
+from flambeau.sparse._construct import sparse_bsr_tensor as sparse_bsr_tensor
+from flambeau.sparse._construct import sparse_compressed_tensor as sparse_compressed_tensor
 from flambeau._C import sparse_coo as sparse_coo
 from flambeau.sparse._construct import sparse_coo_tensor as sparse_coo_tensor
 from flambeau._C import sparse_csc as sparse_csc
+from flambeau.sparse._construct import sparse_csc_tensor as sparse_csc_tensor
 from flambeau._C import sparse_csr as sparse_csr
 from flambeau.sparse._construct import sparse_csr_tensor as sparse_csr_tensor
 from flambeau import special as special
@@ -853,7 +857,7 @@ from flambeau._C import split as split
 from flambeau._C import split_copy as split_copy
 from flambeau._C import split_with_sizes as split_with_sizes
 from flambeau._C import split_with_sizes_copy as split_with_sizes_copy
-from flambeau.sparse import mm as spmm
+from flambeau.sparse import spmm as spmm
 from flambeau._C import sqrt as sqrt
 from flambeau._C import sqrt_ as sqrt_
 from flambeau._C import square as square

@@ -115,8 +115,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     from copy import deepcopy
 
     with flambeau.no_grad(), _C.DisableTorchFunctionSubclass():
-        pending = self.is_conj() or self.is_neg()
-        copied = self.detach().clone() if pending else _copy_of_memory(self, memo)
+        apart = self.is_conj() or self.is_neg() or self.layout is not flambeau.strided
+        copied = self.detach().clone() if apart else _copy_of_memory(self, memo)
         if type(self) is not flambeau.Tensor:
             copied = copied.as_subclass(type(self))
     copied.requires_grad_(self.requires_grad)
@@ -228,11 +228,6 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs:
 
 
 type_.__name__ = "type"
-
-
-def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
-    """This tensor, which is dense, converted to `dtype` if one is given."""
-    return self if dtype is None else self.to(dtype)
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:
@@ -379,12 +374,25 @@ def _from_function(name: str) -> Callable[..., Any]:
 
 
 def _to_sparse(name: str) -> Callable[..., Any]:
-    """A method of dense tensors that makes a sparse one."""
+    """A method that makes a sparse tensor."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         from flambeau.sparse import _construct
 
         return getattr(_construct, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    return method
+
+
+def _of_sparse(name: str) -> Callable[..., Any]:
+    """A method of sparse tensors alone."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from flambeau.sparse import _operations
+
+        return _operations.run(name, (self, *args), kwargs)
 
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
@@ -406,9 +414,10 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     __setstate__,
     new,
     type_,
-    to_dense,
     to_sparse_coo,
-    *map(_to_sparse, ("to_sparse", "to_sparse_csr", "sparse_mask")),
+    *map(_to_sparse, "to_sparse to_sparse_csr to_sparse_csc sparse_mask".split()),
+    *map(_to_sparse, ("to_sparse_bsr", "to_sparse_bsc")),
+    *map(_of_sparse, ("sparse_resize_", "sparse_resize_and_clear_", "smm", "sspaddmm")),
     *map(_from_function, "cholesky eig lstsq lu qr solve symeig stft istft".split()),
     is_same_size,
     is_set_to,

@@ -256,10 +256,10 @@ def _grad_suffix(tensor: Tensor) -> str | None:
     return "requires_grad=True" if tensor.requires_grad else None
 
 
-def _add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+def _add_suffixes(text: str, suffixes: list[str], indent: int, new_line: bool = False) -> str:
     """Appends each suffix to the last line while it fits, else on a line of its own."""
     parts = [text]
-    column = len(text) - text.rfind("\n") + 1
+    column = PRINT_OPTS.linewidth if new_line else len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if column + len(suffix) + 2 > PRINT_OPTS.linewidth:
             parts.append(",\n" + " " * indent + suffix)
@@ -271,11 +271,44 @@ def _add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
     return "".join(parts)
 
 
+def _part(name: str, tensor: Tensor, indent: int) -> str:
+    """One of the tensors that a sparse one is made of, without dtype and device."""
+    head = f"{name}=tensor("
+    if tensor.is_meta or tensor.numel() == 0:
+        return f"{head}{'...' if tensor.is_meta else '[]'}, size={tuple(tensor.shape)})"
+    return head + _contents(tensor, indent + len(head)) + ")"
+
+
+def _describe_sparse(tensor: Tensor, prefix: str) -> str:
+    indent = len(prefix)
+    if tensor.is_sparse:
+        names = ["_indices"]
+    elif tensor.layout in (flambeau.sparse_csr, flambeau.sparse_bsr):
+        names = ["crow_indices", "col_indices"]
+    else:
+        names = ["ccol_indices", "row_indices"]
+    values = tensor.detach()._values()
+    parts = [_part(name.lstrip("_"), getattr(tensor, name)(), indent) for name in names]
+    parts.append(_part("values", values, indent))
+    suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
+    suffixes += [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    if not _is_default_dtype(tensor.dtype):
+        suffixes.append(f"dtype={tensor.dtype}")
+    suffixes.append(f"layout={tensor.layout}")
+    grad = _grad_suffix(tensor)
+    if grad is not None:
+        suffixes.append(grad)
+    text = prefix + (",\n" + " " * indent).join(parts)
+    return _add_suffixes(text, suffixes, indent, new_line=tensor.is_sparse)
+
+
 def _describe(tensor: Tensor, contents: str | None) -> str:
     kind = type(tensor)
     plain = kind is flambeau.Tensor or kind is flambeau.nn.Parameter
     prefix = "tensor(" if plain else f"{kind.__name__}("
     indent = len(prefix)
+    if tensor.layout is not flambeau.strided:
+        return _describe_sparse(tensor, prefix)
     dtype = tensor.dtype
     suffixes = []
     if tensor.device.type != "cpu":

@@ -114,6 +114,10 @@ def tensor_type(name: str, cuda: bool = False) -> tensortype:
 def type_name(tensor: Tensor) -> str:
     """The name of the type of a tensor, such as torch.FloatTensor."""
     prefix = "torch." if tensor.device.type == "cpu" else f"torch.{tensor.device.type}."
+    if tensor.layout is not flambeau.strided:
+        if not tensor.is_sparse:
+            raise RuntimeError(f"Unimplemented backend SparseCsr{tensor.device.type.upper()}")
+        prefix += "sparse."
     return prefix + _BY_DTYPE[tensor.dtype]
 
 

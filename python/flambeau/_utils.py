@@ -47,6 +47,10 @@ def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]
     """The function and arguments that rebuild a plain tensor of the same data, strides and
     requires_grad.
     """
+    if tensor.layout is not flambeau.strided:
+        from flambeau.sparse import _construct
+
+        return _rebuild_sparse_tensor, (tensor.layout, _construct.parts(tensor))
     # Hooks belong to the running program, so an empty mapping stands in for them.
     hooks: OrderedDict[int, Any] = OrderedDict()
     size, stride = tuple(tensor.size()), tuple(tensor.stride())
@@ -100,6 +104,12 @@ def _rebuild_tensor_v3(
     tensor = _window(storage.untyped(), dtype, storage_offset, size, stride)
     tensor.requires_grad = requires_grad
     return tensor
+
+
+def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
+    from flambeau.sparse import _construct
+
+    return _construct.rebuild(layout, data)
 
 
 def _rebuild_meta_tensor_no_storage(

@@ -182,6 +182,10 @@ bool add_registry(PyObject* module);  // the ops as data, for stubs, docs and te
 // Calls op `name` as Tensor method or function with Python arguments.
 PyObject* call_method(const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
+// Calls what flambeau.sparse has for the op `name`; raises NotImplementedError if it has nothing.
+PyObject* call_sparse(const char* name, PyObject* const* args, Py_ssize_t nargs,
+                      PyObject* kwnames = nullptr);
+
 // Overrides (__torch_function__): whether this object has one, and the call through it.
 bool has_override(PyObject* object);
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs,

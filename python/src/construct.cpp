@@ -6,6 +6,7 @@
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 #include "python/src/binding.h"
 #include "python/src/interop.h"
 
@@ -277,6 +278,7 @@ PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
 PyObject* tolist(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const NoGrad off;
+    check_has_storage(tensor_of(self));
     CHECK(!tensor_of(self).device().is_meta(), NotImplementedError,
           "tolist: Cannot copy out of meta tensor; no data!");
     const Tensor tensor = to(resolve(tensor_of(self)), Device());
@@ -295,6 +297,8 @@ PyObject* as_subclass(PyObject* self, PyObject* cls) {
 PyObject* storage_bytes(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
     CHECK(is_tensor(object), TypeError, "_storage_bytes(): expected a tensor");
+    CHECK(!tensor_of(object).is_sparse(), NotImplementedError, "Cannot access storage of {}",
+          is_coo(tensor_of(object)) ? "SparseTensorImpl" : "SparseCsrTensorImpl");
     const StoragePtr& storage = tensor_of(object).storage();
     const int64_t size = static_cast<int64_t>(storage->bytes());
     return wrap(make_over(storage, size, 1, 0, DType::uint8));

@@ -120,6 +120,7 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
     const char* obstacle =
         tensor.requires_grad() ? "Can't export tensors that require gradient, use tensor.detach()"
         : tensor.device().is_meta() ? "Cannot pack tensors on meta: they have no data"
+        : tensor.is_sparse()        ? "Can't export tensors with layout other than torch.strided"
         : tensor->pending           ? "Can't export tensors with the conjugate bit set"
                                     : nullptr;
     if (obstacle) {

@@ -223,6 +223,10 @@ PyObject* get_item(PyObject* self, PyObject* key) {
   }
   return guarded([&]() -> PyObject* {
     const Tensor& tensor = tensor_of(self);
+    if (tensor.is_sparse()) [[unlikely]] {
+      PyObject* const args[] = {self, key};
+      return call_sparse("__getitem__", args, 2);
+    }
     if (PyLong_CheckExact(key)) {  // the common x[i]
       const int64_t index = index_from(key);
       CHECK(tensor.dim() > 0, IndexError,
@@ -261,6 +265,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   return guarded_int([&] {
     const Tensor& tensor = tensor_of(self);
+    if (tensor.is_sparse()) [[unlikely]]
+      refuse_sparse("index_put_", tensor);
     if (key == Py_False) return 0;
     Applied applied =
         key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false} : apply_key(tensor, key);

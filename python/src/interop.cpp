@@ -6,6 +6,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 #include "python/src/node.h"
 
 namespace flambeau::python {
@@ -72,6 +73,9 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
     int force = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", const_cast<char**>(names), &force))
       return nullptr;
+    CHECK(!tensor_of(self).is_sparse(), TypeError,
+          "can't convert {} layout tensor to numpy. Use Tensor.to_dense() first.",
+          layout_word(tensor_of(self).layout()));
     const Tensor tensor =
         force ? resolve(to(detach_alias(tensor_of(self)), Device())) : tensor_of(self);
     const char* type = array_text(tensor.dtype());

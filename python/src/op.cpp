@@ -217,6 +217,12 @@ PyObject* call_resolved(const Family& family, const Call& call) {
   return result.release();
 }
 
+// The call with tensors that the op cannot take as they are.
+PyObject* call_unlike(const Family& family, const Call& call, uint8_t pending) {
+  if (pending & ~Pending::sparse) return call_resolved(family, call);
+  return call_sparse(family.name.c_str(), call.args, call.nargs, call.kwnames);
+}
+
 // name_() made from name(): the result is copied into the first argument.
 PyObject* call_by_copy(const Family& family, const Call& call, const Overload& overload,
                        Frame& frame, Result& result) {
@@ -258,7 +264,7 @@ PyObject* call_family(const Family& family, const Call& call) {
             type_name(out));
       const Overload& direct = find(family, family.out_forms, call, frame, nullptr);
       if (frame.pending) [[unlikely]]
-        return call_resolved(family, call);
+        return call_unlike(family, call, frame.pending);
       check_out_device(family, call, tensor_of(out));
       const Dims before = tensor_of(out)->sizes;
       const NoGrad off;
@@ -269,8 +275,9 @@ PyObject* call_family(const Family& family, const Call& call) {
     CHECK(family.takes_out, TypeError, "{}() got an unexpected keyword argument 'out'",
           family.name);
     const Overload& overload = find(family, family.overloads, call, frame, name_out);
-    if (frame.pending || (is_tensor(out) && tensor_of(out)->pending)) [[unlikely]]
-      return call_resolved(family, call);
+    if (is_tensor(out)) frame.pending |= tensor_of(out)->pending;
+    if (frame.pending) [[unlikely]]
+      return call_unlike(family, call, frame.pending);
     check_no_overlap(family, call, out);
     if (is_tensor(out) && frame.options.dtype) {
       CHECK(*frame.options.dtype == tensor_of(out).dtype(), RuntimeError,
@@ -287,8 +294,11 @@ PyObject* call_family(const Family& family, const Call& call) {
     return into_out(family, overload, result, out);
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
-  if (frame.pending && !family.takes_pending) [[unlikely]]
-    return call_resolved(family, call);
+  if (frame.pending) [[unlikely]] {
+    if (family.takes_pending) frame.pending &= Pending::sparse;
+    if (family.takes_sparse) frame.pending &= static_cast<uint8_t>(~Pending::sparse);
+    if (frame.pending) return call_unlike(family, call, frame.pending);
+  }
   if (!family.inplace_by_copy) {
     run(overload, frame, result);
     return wrap_result(result, overload);

@@ -189,6 +189,25 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
   throw PythonError();
 }
 
+PyObject* call_sparse(const char* name, PyObject* const* args, Py_ssize_t nargs,
+                      PyObject* kwnames) {
+  // Imported when the first sparse tensor is met, and kept.
+  static PyObject* const run = [] {
+    Object module = check(PyImport_ImportModule("flambeau.sparse._operations"));
+    return check(PyObject_GetAttrString(module.get(), "run")).release();
+  }();
+  Object text = check(PyUnicode_FromString(name));
+  Object tuple = check(PyTuple_New(nargs));
+  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+  Object kwargs = check(PyDict_New());
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]) < 0)
+      throw PythonError();
+  }
+  PyObject* const all[] = {text.get(), tuple.get(), kwargs.get()};
+  return check(PyObject_Vectorcall(run, all, 3, nullptr)).release();
+}
+
 PyObject* call_override_of(const char* name, PyObject* const* args, Py_ssize_t nargs,
                            PyObject* kwnames, const char* half) {
   Object function = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "flambeau/base/check.h"
+#include "flambeau/ops/sparse.h"
 #include "python/src/out.h"
 
 namespace flambeau::python {
@@ -296,6 +297,7 @@ std::vector<std::unique_ptr<Family>> read_families() {
     into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
     into.casts_into_out = casts_into_out(into.name);
     into.differentiable = !compares(into.name);
+    into.takes_sparse |= (op->flags & OpDef::takes_sparse) || takes_sparse(into.name);
     into.takes_pending |= (op->flags & OpDef::makes_view) || knows_pending(into.name);
   };
   for (const OpDef* op : all_ops()) {

@@ -43,6 +43,7 @@ struct Family {
   bool inplace_by_copy = false;              // name_() made from name()
   bool differentiable = true;                // some result of it may have a history
   bool takes_pending = false;                // see Note [Pending conjugation]
+  bool takes_sparse = false;                 // see Note [Sparse tensors]
   const struct OlderOrder* older = nullptr;  // the order of arguments in old programs
   std::string doc;
 };

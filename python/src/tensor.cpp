@@ -13,6 +13,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 #include "python/src/tensor_parts.h"
 
 namespace flambeau::python {
@@ -170,6 +171,7 @@ PyObject* dim_or_all(PyObject* self, PyObject* const* args, Py_ssize_t nargs, Py
                      const char* name, bool strides) {
   return guarded([&]() -> PyObject* {
     const Tensor& tensor = tensor_of(self);
+    if (strides) check_strided("strides", tensor);
     const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     CHECK(nargs + keywords <= 1, TypeError, "{}() takes at most 1 argument ({} given)", name,
           nargs + keywords);
@@ -201,8 +203,11 @@ PyObject* method_storage_offset(PyObject* self, PyObject*) {
   return PyLong_FromLongLong(tensor_of(self).offset());
 }
 PyObject* method_data_ptr(PyObject* self, PyObject*) {
-  const Tensor& tensor = tensor_of(self);
-  return PyLong_FromVoidPtr(tensor.numel() ? tensor.raw() : nullptr);
+  return guarded([&]() -> PyObject* {
+    const Tensor& tensor = tensor_of(self);
+    check_has_storage(tensor);
+    return PyLong_FromVoidPtr(tensor.numel() ? tensor.raw() : nullptr);
+  });
 }
 PyObject* method_is_floating_point(PyObject* self, PyObject*) {
   return PyBool_FromLong(tensor_of(self).is_floating());
@@ -233,7 +238,9 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t
             Py_TYPE(args[0])->tp_name);
       format = static_cast<MemoryFormat>(reinterpret_cast<EnumObject*>(args[0])->value);
     }
-    return PyBool_FromLong(tensor_of(self).is_contiguous(format));
+    const Tensor& tensor = tensor_of(self);
+    check_strided("is_contiguous", tensor);
+    return PyBool_FromLong(tensor.is_contiguous(format));
   });
 }
 PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t nargs,

@@ -2,6 +2,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 #include "python/src/tensor_parts.h"
 
 namespace flambeau::python {
@@ -20,17 +21,22 @@ namespace {
 GETTER(shape, return wrap_size(tensor.sizes());)
 GETTER(dtype, return wrap_dtype(tensor.dtype());)
 GETTER(device, return wrap_device(tensor.device());)
-GETTER(layout, return wrap_layout(Layout::strided);)
+GETTER(layout, return wrap_layout(tensor.layout());)
 GETTER(requires_grad, return PyBool_FromLong(tensor.requires_grad());)
 GETTER(is_leaf, return PyBool_FromLong(is_leaf(tensor));)
 GETTER(ndim, return PyLong_FromLongLong(tensor.dim());)
 GETTER(itemsize, return PyLong_FromSize_t(tensor.item_size());)
-GETTER(nbytes,
-       return PyLong_FromLongLong(tensor.numel() * static_cast<int64_t>(tensor.item_size()));)
+GETTER(nbytes, {
+  CHECK(!tensor.is_sparse(), RuntimeError,
+        "nbytes is not defined for sparse tensors: add those of the indices and of the values");
+  return PyLong_FromLongLong(tensor.numel() * static_cast<int64_t>(tensor.item_size()));
+})
 GETTER(version, return PyLong_FromUnsignedLong(tensor.version());)
 GETTER(is_cuda, return PyBool_FromLong(tensor.device().is_cuda());)
 GETTER(is_cpu, return PyBool_FromLong(tensor.device().is_cpu());)
 GETTER(is_meta, return PyBool_FromLong(tensor.device().is_meta());)
+GETTER(is_sparse, return PyBool_FromLong(is_coo(tensor));)
+GETTER(is_sparse_csr, return PyBool_FromLong(tensor.layout() == Layout::sparse_csr);)
 GETTER(never, Py_RETURN_FALSE;)
 GETTER(output_nr, return PyLong_FromUnsignedLong(grad_fn(tensor) ? maybe_meta(tensor)->output : 0);)
 GETTER(retains_grad, return PyBool_FromLong(maybe_meta(tensor) && maybe_meta(tensor)->retained_at);)
@@ -43,12 +49,16 @@ GETTER(data, {
 })
 GETTER(grad_fn, return wrap_node(grad_fn(tensor));)
 GETTER(T, {
+  if (tensor.is_sparse()) [[unlikely]]
+    return call_sparse("T", &self, 1);
   if (tensor.dim() < 2) return Py_NewRef(self);
   Dims order;
   for (int64_t d = tensor.dim() - 1; d >= 0; --d) order.push_back(d);
   return wrap(permute(tensor, order));
 })
 GETTER(mT, {
+  if (tensor.is_sparse()) [[unlikely]]
+    return call_sparse("mT", &self, 1);
   if (tensor.dim() == 0) return Py_NewRef(self);
   CHECK(tensor.dim() >= 2, RuntimeError,
         "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
@@ -135,6 +145,8 @@ SETTER(data, {
   impl.dtype = source.dtype();
   impl.device = source.device();
   set_geometry(impl, source.sizes(), source.strides());
+  if (tensor.is_sparse() || source.is_sparse()) [[unlikely]]
+    share_parts(impl, *source.impl());
 })
 SETTER(backward_hooks, {
   Py_XINCREF(value == Py_None ? nullptr : value);
@@ -174,8 +186,8 @@ PyGetSetDef tensor_attributes[] = {
     READ_ONLY("is_cuda", get_is_cuda, nullptr),
     READ_ONLY("is_cpu", get_is_cpu, nullptr),
     READ_ONLY("is_meta", get_is_meta, nullptr),
-    READ_ONLY("is_sparse", get_never, nullptr),
-    READ_ONLY("is_sparse_csr", get_never, nullptr),
+    READ_ONLY("is_sparse", get_is_sparse, nullptr),
+    READ_ONLY("is_sparse_csr", get_is_sparse_csr, nullptr),
     READ_ONLY("is_quantized", get_never, nullptr),
     READ_ONLY("is_mkldnn", get_never, nullptr),
     READ_ONLY("is_mps", get_never, nullptr),

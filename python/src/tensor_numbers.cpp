@@ -20,7 +20,9 @@ Tensor over_ndarray(PyObject* object) {
 }
 
 // Whether conjugation or negation of the operand is still to be done.
-bool is_pending(const Operand& x) { return x.is_tensor() && x.tensor()->pending; }
+bool is_pending(const Operand& x) {
+  return x.is_tensor() && (x.tensor()->pending & ~Pending::sparse);
+}
 int64_t count(const Operand& x) { return x.is_tensor() ? x.tensor().numel() : 0; }
 
 template <BinaryFunction function>
@@ -134,7 +136,7 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
       if (x->pending) [[unlikely]] {
         const Tensor values = resolve(x);
         function(values, number);
-        copy_(x, values);
+        if (!values.is_same(x)) copy_(x, values);
         return Py_NewRef(self);
       }
       const GilRelease release(x.numel() >= gil_threshold);

@@ -194,7 +194,7 @@ def test_printing() -> None:
         "       values=tensor([ 3.,  4.,  5., -2.]),\n"
         "       size=(4, 3), nnz=4, layout=torch.sparse_coo)"
     )
-    assert repr(coo().float().to_sparse_csr()).endswith("nnz=4, layout=torch.sparse_csr)")
+    assert repr(coo().float().to_sparse_csr()).endswith("nnz=4,\n       layout=torch.sparse_csr)")
 
 
 FAILURES: list[tuple[Any, type[Exception], str]] = [
@@ -208,7 +208,8 @@ FAILURES: list[tuple[Any, type[Exception], str]] = [
     (lambda: torch.sparse_coo_tensor(-INDICES, VALUES, (4, 3)), RuntimeError, "negative index"),
     (lambda: torch.sparse_csr_tensor([0, 2, 1], [0], [1.0]), RuntimeError, "must ascend"),
     (lambda: torch.sparse_csr_tensor([0, 5], [0], [1.0]), RuntimeError, "nnz` is not satisfied"),
-    (lambda: coo() @ torch.ones(2, 2), RuntimeError, "shapes cannot be multiplied"),
+    (lambda: coo().float() @ torch.ones(2, 2), RuntimeError, "Expected dim 0 size 3, got 2"),
+    (lambda: coo() @ torch.ones(3, 2), RuntimeError, "scalar type Double but found Float"),
     (lambda: coo().numpy(), TypeError, "can't convert Sparse layout tensor to numpy"),
     (lambda: coo().tolist(), RuntimeError, "doesn't have storage"),
     (lambda: coo().reshape(3, 4), RuntimeError, "reshape is not implemented for sparse"),

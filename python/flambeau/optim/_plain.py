@@ -18,6 +18,8 @@ class PlainOptimizer(Optimizer):
     Both must be changed in place. Complex parameters are updated as pairs of real numbers.
     """
 
+    _takes_sparse = False  # whether gradients may be sparse
+
     def _start(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter before its first step."""
         raise NotImplementedError
@@ -58,6 +60,10 @@ class PlainOptimizer(Optimizer):
                     grad = param.grad
                     if grad is None:
                         continue
+                    if grad.is_sparse and not self._takes_sparse:
+                        raise RuntimeError(
+                            f"{type(self).__name__} does not support sparse gradients"
+                        )
                     state = self.state[param]
                     if not state:
                         state.update(self._start(param, group))

@@ -18,6 +18,8 @@ __all__ = ["Adagrad"]
 class Adagrad(PlainOptimizer):
     """Divides the gradient by the root of the sum of its squares (Duchi et al., 2011)."""
 
+    _takes_sparse = True
+
     def __init__(
         self,
         params: Any,
@@ -77,8 +79,23 @@ class Adagrad(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state, group)
+        rate = lr / (1 + (count(state, group) - 1) * group["lr_decay"])
+        if grad.is_sparse:
+            _sparse_update(param, grad, state["sum"], group, rate)
+            return
         grad = with_weight_decay(grad, param, group["weight_decay"])
-        rate = lr / (1 + (step - 1) * group["lr_decay"])
         total = state["sum"].addcmul_(grad, grad)
         param.add_(grad / (total.sqrt() + group["eps"]) * -rate)
+
+
+def _sparse_update(
+    param: Tensor, grad: Tensor, total: Tensor, group: dict[str, Any], rate: float
+) -> None:
+    """The same step for a gradient that is sparse: what has none stays as it is."""
+    if group["weight_decay"] != 0:
+        raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+    grad = grad.coalesce()
+    at, values = tuple(grad._indices()), grad._values()
+    sums = total[at] + values * values
+    total[at] = sums
+    param[at] += values / (sums.sqrt() + group["eps"]) * -rate

@@ -56,7 +56,7 @@ class LBFGS(Optimizer):
         """All gradients as one real vector."""
         parts = []
         for param in self._params:
-            part = flambeau.zeros_like(param) if param.grad is None else param.grad
+            part = flambeau.zeros_like(param) if param.grad is None else param.grad.to_dense()
             if part.is_complex():
                 part = flambeau.view_as_real(part)
             parts.append(part.reshape(-1))

@@ -9,7 +9,6 @@ from typing import Any
 from flambeau import _C
 from flambeau.sparse import _operations
 from flambeau.sparse._construct import sparse_coo_tensor as _coo_tensor
-from flambeau.sparse._layouts import CooTensor, SparseTensor
 
 __all__ = [
     "addmm",
@@ -25,49 +24,59 @@ __all__ = [
 _ops: Any = _C
 
 
-def _run(name: str, *args: Any, **kwargs: Any) -> Any:
-    return _operations.run(name, args, kwargs)
-
-
 def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
-    """The product of matrices, at least one of them sparse."""
+    """The product of matrices, at least one of them sparse. The gradient of a sparse one is sparse
+    too: it has the same places."""
     if reduce not in (None, "sum"):
         raise NotImplementedError(f"sparse.mm: reduce={reduce!r} is not supported, only 'sum'")
-    return _run("mm", mat1, mat2)
+    if mat1.layout is _C.strided and mat2.layout is _C.strided:
+        return _ops.mm(mat1, mat2)
+    return _operations.product(mat1, mat2, True)
 
 
-hspmm = spmm = smm = mm
+def _function(name: str, doc: str) -> Any:
+    def call(mat1: Any, mat2: Any) -> Any:
+        return _operations.run(name, (mat1, mat2), {})
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+    return call
+
+
+spmm = _function("spmm", "The product of a sparse and a dense matrix.")
+smm = _function("smm", "The product of a sparse and a dense matrix, as a sparse one.")
+hspmm = _function("hspmm", "The product of a sparse and a dense matrix, with sparse rows.")
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
     """beta times mat plus alpha times the product of a sparse and another matrix."""
-    return _run("addmm", mat, mat1, mat2, beta=beta, alpha=alpha)
+    return _operations.added_product(mat, mat1, mat2, beta, alpha, True)
 
 
 def sum(input: Any, dim: int | Sequence[int] | None = None, dtype: Any = None) -> Any:
     """The sum of all elements, or along dimensions; sparse where an indexed dimension is left."""
-    return _run("sum", input, dim, dtype=dtype)
+    return _operations.sum_along(_ops._sparse_to_coo(input), dim, False, dtype)
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The softmax along dim of the elements that are stored; the others count as -inf."""
-    return _run("softmax", input, dim, dtype)
+    return _operations.softmax(input, dim, dtype, False)
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """The logarithm of softmax."""
-    return _run("log_softmax", input, dim, dtype)
+    return _operations.softmax(input, dim, dtype, True)
 
 
 def sampled_addmm(
     input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None
 ) -> Any:
     """beta times input plus alpha times mat1 @ mat2 at the places that input stores."""
-    places = input.to_sparse_coo().coalesce()
-    starts, columns, values = places.compressed()
-    dots = _ops._csr_sampled_dot(starts, columns, mat1, mat2.t())
-    result = input.to_sparse_csr()._with_values(values * beta + dots * alpha)
-    return result if input.is_sparse_csr else result.to_sparse_coo()
+    places = input.to_sparse_csr()
+    dots = _ops._csr_sampled_dot(places.crow_indices(), places.col_indices(), mat1, mat2.t())
+    result = _ops._sparse_with_values(places, places.values() * beta + dots * alpha)
+    result = result if input.layout is _C.sparse_csr else result.to_sparse()
+    return result if out is None else out.copy_(result)
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = None) -> Any:

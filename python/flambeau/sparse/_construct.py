@@ -1,15 +1,29 @@
-"""Making sparse tensors: from indices and values, and out of dense tensors."""
+"""Making sparse tensors: from indices and values, and out of tensors of another layout."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flambeau import _C
-from flambeau.sparse._layouts import CooTensor, CsrTensor
 
-__all__ = ["sparse_coo_tensor", "sparse_csr_tensor", "sparse_mask", "to_sparse", "to_sparse_csr"]
+__all__ = [
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "sparse_mask",
+    "to_sparse",
+    "to_sparse_bsc",
+    "to_sparse_bsr",
+    "to_sparse_csc",
+    "to_sparse_csr",
+]
 
 _ops: Any = _C
+_BLOCKED = (_C.sparse_bsr, _C.sparse_bsc)
+_BY_ROWS = (_C.sparse_csr, _C.sparse_bsr)
 
 
 def _values_of(values: Any, dtype: Any, device: Any) -> Any:
@@ -23,13 +37,13 @@ def _values_of(values: Any, dtype: Any, device: Any) -> Any:
 def _index_of(index: Any, device: Any) -> Any:
     if not isinstance(index, _C.Tensor):
         index = _ops.tensor(index)
-    if index.numel() == 0:
+    if index.numel() == 0 or index.dtype != _C.int32:
         index = index.long()
-    return index.detach().to(device=device, dtype=_C.int64)
+    return index.detach().to(device=device)
 
 
 def _check_indices(indices: Any, size: tuple[int, ...]) -> None:
-    if indices.shape[1] == 0 or indices.is_meta:
+    if indices.numel() == 0 or indices.is_meta:
         return
     for d, (low, high) in enumerate(zip(indices.amin(1).tolist(), indices.amax(1).tolist())):
         if low < 0:
@@ -53,7 +67,8 @@ def _checked_size(index: Any, stored: Any, size: Any) -> tuple[int, ...]:
             f"nnz from values: {stored.shape[0]}"
         )
     if size is None:
-        largest = (index.amax(1) + 1).tolist() if count else [0] * indexed
+        _check_indices(index, (2**62,) * indexed)
+        largest = (index.amax(1) + 1).tolist() if count and indexed else [0] * indexed
         size = (*largest, *stored.shape[1:])
     size = tuple(int(length) for length in size)
     if len(size) != indexed + stored.dim() - 1:
@@ -68,6 +83,24 @@ def _checked_size(index: Any, stored: Any, size: Any) -> tuple[int, ...]:
         )
     _check_indices(index, size)
     return size
+
+
+def _check_coalesced(indices: Any, size: tuple[int, ...]) -> None:
+    place = _ops.zeros(indices.shape[1], dtype=_C.int64, device=indices.device)
+    for length, index in zip(size, indices):
+        place = place * length + index
+    if place.numel() > 1 and not bool((place[1:] > place[:-1]).all()):
+        raise RuntimeError(
+            "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
+        )
+
+
+def empty_coo(size: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor by coordinates of which nothing is stored."""
+    kind = _ops.get_default_dtype() if dtype is None else dtype
+    stored = _ops.empty(0, dtype=kind, device=device)
+    index = _ops.empty((len(size), 0), dtype=_C.int64, device=device)
+    return _ops._sparse_coo(index, stored, tuple(size), len(size) == 0)
 
 
 def sparse_coo_tensor(
@@ -87,98 +120,230 @@ def sparse_coo_tensor(
     if values is None:
         # Only a size: nothing is stored.
         size = tuple(indices if size is None else size)
-        kind = _ops.get_default_dtype() if dtype is None else dtype
-        stored = _ops.empty(0, dtype=kind, device=device)
-        index = _ops.empty((len(size), 0), dtype=_C.int64, device=device)
-        return CooTensor.make(index, stored.requires_grad_(requires_grad), size)
+        return empty_coo(size, dtype, device).requires_grad_(requires_grad)
     stored = _values_of(values, dtype, device)
-    index = _index_of(indices, stored.device)
+    index = _index_of(indices, stored.device).long()
     if index.dim() == 1 and index.numel() == 0:
         index = index.reshape(1, 0)
     if stored.dim() == 0:
-        stored = stored.expand(index.shape[-1])
+        stored = stored.reshape(1)
     size = _checked_size(index, stored, size)
+    if is_coalesced:
+        _check_coalesced(index, size)
     if requires_grad:
-        stored = stored.detach().requires_grad_()
-    return CooTensor.make(index, stored, size, bool(is_coalesced))
+        stored = stored.detach()
+    result = _ops._sparse_coo(index, stored, size, bool(is_coalesced))
+    return result.requires_grad_() if requires_grad else result
 
 
-def sparse_csr_tensor(
-    crow_indices: Any,
-    col_indices: Any,
+def _check_compressed(starts: Any, plain: Any, values: Any, size: tuple[int, ...], by: str) -> None:
+    """Raises unless the parts of a compressed tensor fit together and into its size."""
+    other, lengths = ("col", size) if by == "row" else ("row", size[::-1])
+    if plain.shape[0] != values.shape[0]:
+        raise RuntimeError(
+            f"number of elements in {other}_indices and values must be the same, but got "
+            f"{plain.numel()} and {values.shape[0]}"
+        )
+    if starts.numel() != lengths[0] + 1:
+        raise RuntimeError(
+            f"c{by}_indices.shape[-1] must be equal to the number of {by}s + 1 "
+            f"({lengths[0] + 1}), but got {starts.numel()}"
+        )
+    if int(starts[-1]) != plain.numel():
+        raise RuntimeError(f"`c{by}_indices[..., -1] == nnz` is not satisfied.")
+    _ops._csr_rows(starts.long(), plain.numel())  # raises unless they ascend
+    _check_indices(plain.reshape(1, -1), lengths[1:])
+
+
+def sparse_compressed_tensor(
+    compressed_indices: Any,
+    plain_indices: Any,
     values: Any,
     size: Any = None,
     *,
     dtype: Any = None,
+    layout: Any = None,
     device: Any = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
-    layout: Any = None,
 ) -> Any:
-    """A matrix by compressed rows: those of row r stand from crow[r] to crow[r + 1]."""
+    """A matrix by compressed rows or columns: the elements of the k-th stand from
+    ``compressed_indices[k]`` to ``compressed_indices[k + 1]``."""
+    if layout is None or layout in (_C.strided, _C.sparse_coo):
+        raise RuntimeError(
+            f"sparse_compressed_tensor expected sparse compressed tensor layout but got {layout}"
+        )
     stored = _values_of(values, dtype, device)
-    crow, col = _index_of(crow_indices, stored.device), _index_of(col_indices, stored.device)
-    if crow.dim() != 1 or col.dim() != 1 or stored.dim() != 1:
+    starts = _index_of(compressed_indices, stored.device)
+    plain = _index_of(plain_indices, stored.device)
+    blocked, by = layout in _BLOCKED, "row" if layout in _BY_ROWS else "col"
+    if starts.dim() != 1 or plain.dim() != 1 or stored.dim() < (3 if blocked else 1):
         raise RuntimeError(
-            "sparse_csr_tensor: crow_indices, col_indices and values must be vectors, but got "
-            f"{crow.dim()}, {col.dim()} and {stored.dim()} dimensions"
+            f"sparse tensor of layout {layout}: expected vectors of indices and values of at "
+            f"least {3 if blocked else 1} dimensions, but got {starts.dim()}, {plain.dim()} and "
+            f"{stored.dim()} dimensions"
         )
-    if col.shape != stored.shape:
-        raise RuntimeError(
-            "number of elements in col_indices and values must be the same, but got "
-            f"{col.numel()} and {stored.numel()}"
-        )
-    if crow.numel() == 0:
-        raise RuntimeError("sparse_csr_tensor: crow_indices must have at least one element")
-    if int(crow[-1]) != col.numel():
-        raise RuntimeError("`crow_indices[..., -1] == nnz` is not satisfied.")
+    if starts.numel() == 0:
+        raise RuntimeError("compressed_indices must have at least one element")
+    height, width = (stored.shape[1], stored.shape[2]) if blocked else (1, 1)
+    dense = tuple(stored.shape[3 if blocked else 1 :])
     if size is None:
-        size = (crow.numel() - 1, int(col.max()) + 1 if col.numel() else 0)
+        counts = (starts.numel() - 1, int(plain.max()) + 1 if plain.numel() else 0)
+        counts = counts if by == "row" else counts[::-1]
+        size = (counts[0] * height, counts[1] * width, *dense)
     size = tuple(int(length) for length in size)
-    if len(size) != 2 or crow.numel() != size[0] + 1:
-        raise RuntimeError(
-            f"crow_indices.shape[-1] must be equal to nrows + 1 ({size[0] + 1}), but got "
-            f"{crow.numel()}"
-        )
-    rows = _ops._csr_rows(crow, col.numel())  # raises unless they ascend
-    _check_indices(_ops.stack([rows, col]), size)
+    if len(size) != 2 + len(dense) or size[2:] != dense or size[0] % height or size[1] % width:
+        raise RuntimeError(f"values of shape {tuple(stored.shape)} do not fit into size {size}")
+    _check_compressed(starts, plain, stored, (size[0] // height, size[1] // width), by)
     if requires_grad:
-        stored = stored.detach().requires_grad_()
-    return CsrTensor.make(crow, col, stored, size)
+        stored = stored.detach()
+    result = _ops._sparse_compressed(starts, plain, stored, size, layout)
+    return result.requires_grad_() if requires_grad else result
 
 
-def to_sparse(self: Any, sparse_dim: int | None = None, *, layout: Any = None, **_: Any) -> Any:
-    """The elements that are not zero, by coordinates or in another sparse layout."""
-    if layout is _C.sparse_csr:
-        return to_sparse_csr(self)
+def _compressed_maker(layout: Any, starts: str, plain: str) -> Any:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        for given, general in ((starts, "compressed_indices"), (plain, "plain_indices")):
+            if given in kwargs:
+                kwargs[general] = kwargs.pop(given)
+        return sparse_compressed_tensor(*args, **{**kwargs, "layout": layout})
+
+    make.__name__ = make.__qualname__ = str(layout).removeprefix("torch.") + "_tensor"
+    make.__doc__ = f"A matrix in layout {layout} of {starts}, {plain} and values."
+    return make
+
+
+sparse_csr_tensor = _compressed_maker(_C.sparse_csr, "crow_indices", "col_indices")
+sparse_csc_tensor = _compressed_maker(_C.sparse_csc, "ccol_indices", "row_indices")
+sparse_bsr_tensor = _compressed_maker(_C.sparse_bsr, "crow_indices", "col_indices")
+sparse_bsc_tensor = _compressed_maker(_C.sparse_bsc, "ccol_indices", "row_indices")
+
+
+def _dense_to_coo(self: Any, sparse_dim: int | None) -> Any:
     indexed = self.dim() if sparse_dim is None else sparse_dim
-    if not (0 <= indexed <= self.dim() and (indexed > 0 or self.dim() == 0)):
-        raise RuntimeError(f"to_sparse: sparse_dim must be in (0, {self.dim()}], but got {indexed}")
+    if not 0 <= indexed <= self.dim():
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{self.dim()}] range, but "
+            f"{indexed} is given"
+        )
+    if indexed == 0 and self.dim() > 0:
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     stored = self.detach() != 0
     if indexed < self.dim():
         stored = stored.flatten(indexed).any(-1)
     indices = stored.nonzero().t().contiguous()
-    return CooTensor.make(indices, self[tuple(indices)], self.shape, True)
+    values = self[tuple(indices)] if indexed else self.reshape(1)[: indices.shape[1]]
+    return _ops._sparse_coo(indices, values, self.shape, True)
+
+
+def to_sparse(
+    self: Any,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Any:
+    """The elements that are not zero, by coordinates or in another sparse layout."""
+    if isinstance(sparse_dim, type(_C.strided)):
+        sparse_dim, layout = None, sparse_dim
+    if layout is None or layout is _C.sparse_coo:
+        if self.layout is _C.strided:
+            return _dense_to_coo(self, sparse_dim)
+        if sparse_dim is not None and sparse_dim != self.sparse_dim():
+            raise RuntimeError(
+                "to_sparse: conversion from Sparse to Sparse with sparse_dim argument "
+                "!=self.sparse_dim() is not supported"
+            )
+        return _ops._sparse_to_coo(self)
+    if layout is _C.strided:
+        return self.to_dense()
+    if layout in _BLOCKED:
+        return _to_blocks(self, blocksize, layout)
+    if self.layout is layout:
+        return self
+    if self.dim() < 2:
+        raise RuntimeError(
+            f"to_sparse: a tensor of {self.dim()} dimensions cannot be converted to {layout}"
+        )
+    coo = _dense_to_coo(self, 2) if self.layout is _C.strided else self
+    if self.layout is _C.strided and self.dim() - (dense_dim or 0) != 2:
+        raise NotImplementedError(f"to_sparse: batches of matrices in layout {layout}")
+    return _ops._sparse_compress(coo, layout)
+
+
+def _to_blocks(self: Any, blocksize: Any, layout: Any) -> Any:
+    """Blocks that are not zero as a whole, by compressed rows or columns of blocks."""
+    if blocksize is None or len(blocksize) != 2 or self.dim() != 2:
+        raise RuntimeError(f"to_sparse: layout {layout} needs a matrix and a blocksize of two")
+    (height, width), (rows, columns) = blocksize, self.shape
+    if height <= 0 or width <= 0 or rows % height or columns % width:
+        kind = str(layout).removeprefix("torch.sparse_")
+        raise RuntimeError(
+            f"dense_to_sparse_{kind}: tensor sparse size ({rows},{columns}) must be divisible by "
+            f"given blocksize ({height},{width})"
+        )
+    blocks = self.to_dense().reshape(rows // height, height, columns // width, width)
+    coo = _dense_to_coo(blocks.transpose(1, 2), 2)
+    outer = _C.sparse_csr if layout is _C.sparse_bsr else _C.sparse_csc
+    places = _ops._sparse_compress(coo, outer)
+    if layout is _C.sparse_bsr:
+        starts, plain = places.crow_indices(), places.col_indices()
+    else:
+        starts, plain = places.ccol_indices(), places.row_indices()
+    return _ops._sparse_compressed(starts, plain, places.values(), self.shape, layout)
 
 
 def to_sparse_csr(self: Any, dense_dim: int | None = None) -> Any:
     """The elements that are not zero, by compressed rows."""
-    if self.dim() != 2:
-        raise RuntimeError(
-            "to_sparse_csr: only tensors of two dimensions can be converted, but got "
-            f"{self.dim()} dimensions"
-        )
-    return to_sparse(self).to_sparse_csr()
+    return to_sparse(self, layout=_C.sparse_csr, dense_dim=dense_dim)
+
+
+def to_sparse_csc(self: Any, dense_dim: int | None = None) -> Any:
+    """The elements that are not zero, by compressed columns."""
+    return to_sparse(self, layout=_C.sparse_csc, dense_dim=dense_dim)
+
+
+def to_sparse_bsr(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """The blocks that are not zero, by compressed rows of blocks."""
+    return to_sparse(self, layout=_C.sparse_bsr, blocksize=blocksize)
+
+
+def to_sparse_bsc(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """The blocks that are not zero, by compressed columns of blocks."""
+    return to_sparse(self, layout=_C.sparse_bsc, blocksize=blocksize)
 
 
 def sparse_mask(self: Any, mask: Any) -> Any:
-    """The elements of a dense tensor at the places of a sparse one."""
+    """The elements of a tensor at the places of a sparse one."""
     if self.shape != mask.shape:
         raise RuntimeError(
             "sparse_mask(): operands have incompatible sizes; self has size "
             f"{list(self.shape)} but mask has size {list(mask.shape)}"
         )
-    places = mask.to_sparse_coo()
-    result = places._with_values(self[tuple(places._indices_)])
-    return result if mask.is_sparse else result.to_sparse_csr()
+    if mask.layout is _C.strided:
+        raise RuntimeError("sparse_mask(): mask must be sparse, but got layout torch.strided")
+    places = _ops._sparse_to_coo(mask.detach())
+    values = _ops._sparse_values_at(self, places._indices())
+    result = _ops._sparse_coo(places._indices(), values, self.shape, places.is_coalesced())
+    return result if mask.is_sparse else result.to_sparse(layout=mask.layout)
+
+
+def rebuild(layout: Any, data: tuple[Any, ...]) -> Any:
+    """A sparse tensor out of what a file holds of it."""
+    if layout is _C.sparse_coo:
+        indices, values, size, *rest = data
+        coalesced = bool(rest and rest[0])
+        return sparse_coo_tensor(indices, values, size, is_coalesced=coalesced)
+    starts, plain, values, size = data
+    return sparse_compressed_tensor(starts, plain, values, size, layout=layout)
+
+
+def parts(self: Any) -> tuple[Any, ...]:
+    """What `rebuild` makes this tensor of again."""
+    if self.is_sparse:
+        return self._indices(), self._values(), self.size(), self.is_coalesced()
+    if self.layout in _BY_ROWS:
+        return self.crow_indices(), self.col_indices(), self._values(), self.size()
+    return self.ccol_indices(), self.row_indices(), self._values(), self.size()

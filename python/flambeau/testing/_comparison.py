@@ -273,14 +273,61 @@ def _compare_tensors(
     if actual.is_meta or expected.is_meta:
         return
     actual, expected = _to_common(actual, expected)
+    if actual.layout != expected.layout:
+        actual, expected = actual.to_dense(), expected.to_dense()
+    if actual.layout is not flambeau.strided:
+        _compare_sparse(actual, expected, options, (rtol, atol), place)
+        return
+    _compare_elements(actual, expected, options, (rtol, atol), place, "Tensor-likes")
+
+
+def _compare_elements(
+    actual: Tensor,
+    expected: Tensor,
+    options: _Options,
+    tolerances: tuple[float, float],
+    place: tuple[Any, ...],
+    subject: str,
+) -> None:
+    rtol, atol = tolerances
     matches = flambeau.isclose(actual, expected, rtol, atol, options.equal_nan)
     if matches.all():
         return
     if actual.dim() == 0:
         text = _scalar_message(actual.item(), expected.item(), rtol, atol)
     else:
-        text = _tensor_message(actual, expected, matches, rtol, atol)
+        text = _tensor_message(actual, expected, matches, rtol, atol, subject)
     raise _Mismatch(text, place)
+
+
+def _compare_sparse(
+    actual: Tensor,
+    expected: Tensor,
+    options: _Options,
+    tolerances: tuple[float, float],
+    place: tuple[Any, ...],
+) -> None:
+    """Compares what two sparse tensors of one layout are made of, part by part."""
+    if actual.is_sparse and actual.is_coalesced() != expected.is_coalesced():
+        actual, expected = actual.coalesce(), expected.coalesce()
+    kind = "Sparse " + str(actual.layout).removeprefix("torch.sparse_").upper()
+    if actual._nnz() != expected._nnz():
+        raise _Mismatch(
+            f"The number of specified values in {kind[0].lower()}{kind[1:]} tensors does not "
+            f"match: {actual._nnz()} != {expected._nnz()}",
+            place,
+        )
+    if actual.is_sparse:
+        names = ["_indices"]
+    elif actual.layout in (flambeau.sparse_csr, flambeau.sparse_bsr):
+        names = ["crow_indices", "col_indices"]
+    else:
+        names = ["ccol_indices", "row_indices"]
+    for name in [*names, "_values"]:
+        subject = f"{kind} {name.lstrip('_')}"
+        one, two = getattr(actual, name)(), getattr(expected, name)()
+        allowed = tolerances if name == "_values" else (0.0, 0.0)
+        _compare_elements(one, two, options, allowed, place, subject)
 
 
 def _greatest(differences: Tensor, matches: Tensor) -> tuple[Any, tuple[int, ...]]:
@@ -296,7 +343,7 @@ def _greatest(differences: Tensor, matches: Tensor) -> tuple[Any, tuple[int, ...
 
 
 def _tensor_message(
-    actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, atol: float
+    actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, atol: float, subject: str
 ) -> str:
     total = matches.numel()
     wrong = total - int(matches.sum().item())
@@ -304,7 +351,7 @@ def _tensor_message(
     absolute_value, absolute_index = _greatest(absolute, matches)
     relative_value, relative_index = _greatest(absolute / expected.abs(), matches)
     return (
-        f"Tensor-likes are not {'close' if rtol or atol else 'equal'}!\n\n"
+        f"{subject} are not {'close' if rtol or atol else 'equal'}!\n\n"
         f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})\n"
         f"Greatest absolute difference: {absolute_value} at index {absolute_index}"
         f"{_allowed(atol, rtol, atol)}\n"

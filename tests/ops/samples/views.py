@@ -450,6 +450,17 @@ op(
     grad=False,
 )
 op("contiguous", call(t(2, 3)), call(t()), call(t(0, 2)), ref=np.copy, forms="method-only")
+# What a dense tensor answers; tests/python/test_sparse.py asks sparse ones, the covered too.
+op(
+    "to_dense",
+    call(t(2, 3)),
+    call(t()),
+    call(t(0, 2)),
+    ref=lambda x: x,
+    forms="method-only",
+    covers="coalesce is_coalesced indices values crow_indices col_indices ccol_indices row_indices "
+    "sparse_dim dense_dim",
+)
 for name, dtype in (
     ("double", "float64"),
     ("float", "float32"),

@@ -1,0 +1,49 @@
+// Ops on sparse tensors that other C++ code calls: what rows, copies and the engine hand over when
+// they meet one. Derivatives of all of them are with respect to the sparse tensor as a whole: where
+// a coordinate is stored twice, the gradient has it once.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "flambeau/ops/ops.h"
+#include "flambeau/tensor/sparse.h"
+
+namespace flambeau {
+
+struct UnaryRow;
+struct BinaryRow;
+
+// A tensor by coordinates with values that may have a history.
+Tensor sparse_coo(const Tensor& indices, const Tensor& values, IntSpan size, bool coalesced);
+// The stored elements, with the history of the sparse tensor.
+Tensor sparse_values(const Tensor& sparse);
+// The same places with other values.
+Tensor with_values(const Tensor& sparse, const Tensor& values);
+Tensor coalesce(const Tensor& sparse);
+Tensor to_coo(const Tensor& sparse);
+Tensor recompressed(const Tensor& sparse, Layout layout);  // by rows (CSR) or columns (CSC)
+Tensor to_dense(const Tensor& input, bool masked_grad = true);
+// The values of a dense or sparse tensor at the columns of `indices`.
+Tensor values_at(const Tensor& tensor, const Tensor& indices);
+// Coordinates as one number each.
+Tensor coordinate_numbers(const Tensor& indices, IntSpan size);
+// The gradient of a table from that of each row that was taken out of it; the padding row has none.
+Tensor table_of_rows(const Tensor& indices, const Tensor& values, int64_t rows, int64_t padding);
+Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1);
+
+// What ops of the same names do with sparse tensors. `out` is undefined or the first operand.
+Tensor clone_sparse(const Tensor& input);
+Tensor sparse_to(const Tensor& input, Device device, DType dtype);
+Tensor copy_sparse_(const Tensor& self, const Tensor& source);
+Tensor zero_sparse_(const Tensor& self);
+Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
+                    const Tensor& out);
+Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const Tensor& out,
+                     const Scalar& alpha = 1);
+Tensor sparse_pow(const Tensor& input, const Operand& exponent);
+
+// Whether the op of this name takes sparse tensors itself.
+bool takes_sparse(std::string_view op);
+
+}  // namespace flambeau

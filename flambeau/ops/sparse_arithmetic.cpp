@@ -1,0 +1,405 @@
+// Arithmetic of sparse tensors: functions that keep zero, sums, products with numbers and with
+// other tensors, copies. An in-place form computes a new tensor and gives its parts to the old one.
+#include <algorithm>
+#include <array>
+
+#include "flambeau/autograd/record.h"
+#include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/sparse.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+constexpr auto linear_names =
+    std::to_array<std::string_view>({"neg", "conj_physical", "deg2rad", "rad2deg"});
+constexpr auto keeps_zero = std::to_array<std::string_view>(
+    {"asin", "asinh", "atan",  "atanh", "ceil",  "erf",     "expm1",    "floor",
+     "frac", "log1p", "relu",  "sign",  "sin",   "sinh",    "sqrt",     "square",
+     "tan",  "tanh",  "trunc", "isnan", "isinf", "signbit", "isposinf", "isneginf"});
+
+template <class Names>
+bool among(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// `result` becomes `out`, if that is given: its parts, and its history.
+Tensor delivered(const char* op, const Tensor& result, const Tensor& out) {
+  if (!out.defined()) return result;
+  CHECK(out.is_sparse(), RuntimeError, "{}: a sparse result cannot be written into a dense tensor",
+        op);
+  CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
+        "{}: result type {} can't be cast to the desired output type {}", op,
+        dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
+  const Tensor cast = to(result, out.dtype());
+  assign_sparse(out, detach(cast));
+  out.bump_version(op);
+  if (cast.requires_grad()) set_history(out, grad_fn(cast), maybe_meta(cast)->output);
+  return out;
+}
+
+Tensor same_places(const Tensor& sparse, const Tensor& values) {
+  const SparseParts& parts = parts_of(sparse);
+  if (!is_coo(sparse)) return with_values(sparse, values);
+  return sparse_coo(parts.indices, values, sparse.sizes(), parts.coalesced);
+}
+
+bool is_number(const Operand& x) {
+  return !x.is_tensor() || (x.tensor().dim() == 0 && !x.tensor().is_sparse());
+}
+
+bool is_sparse_operand(const Operand& x) { return x.is_tensor() && x.tensor().is_sparse(); }
+
+// --- Sums -------------------------------------------------------------------------------------
+
+// Where the elements of two lists of coordinates stand in the list that takes the smaller first
+// element of both again and again; equal ones share a place.
+struct Merged {
+  std::vector<int64_t> of_a, of_b;
+  int64_t count = 0;
+};
+
+Merged merge(const Tensor& a, const Tensor& b) {
+  const Tensor left = contiguous(a), right = contiguous(b);
+  const int64_t *x = left.data<int64_t>(), *y = right.data<int64_t>();
+  const int64_t n = left.numel(), m = right.numel();
+  Merged merged;
+  merged.of_a.reserve(n), merged.of_b.reserve(m);
+  int64_t i = 0, j = 0;
+  for (; i < n || j < m; ++merged.count) {
+    const bool from_a = i < n && (j == m || x[i] <= y[j]);
+    const bool from_b = j < m && (i == n || y[j] <= x[i]);
+    if (from_a) merged.of_a.push_back(merged.count), ++i;
+    if (from_b) merged.of_b.push_back(merged.count), ++j;
+  }
+  return merged;
+}
+
+Tensor on_cpu(const std::vector<int64_t>& numbers) {
+  Tensor tensor = make_tensor({static_cast<int64_t>(numbers.size())}, DType::int64, Device());
+  std::copy(numbers.begin(), numbers.end(), tensor.data<int64_t>());
+  return tensor;
+}
+
+Tensor merged_sum(const Tensor& a, const Tensor& b, const Tensor& x, const Tensor& y) {
+  const Tensor &left = parts_of(a).indices, &right = parts_of(b).indices;
+  const Merged merged =
+      merge(coordinate_numbers(left, a.sizes()), coordinate_numbers(right, a.sizes()));
+  const Tensor of_a = on_cpu(merged.of_a), of_b = on_cpu(merged.of_b);
+  Dims shape = x.sizes().dims();
+  shape[0] = merged.count;
+  Tensor values = index_add_(zeros(shape, options_of(x)), 0, of_a, x, 1);
+  values = index_add_(values, 0, of_b, y, 1);
+  const Tensor indices = zeros({left.size(0), merged.count}, options_of(left));
+  index_put_(indices, {Tensor(), of_a}, left, false);
+  index_put_(indices, {Tensor(), of_b}, right, false);
+  return make_coo(indices, values, a.sizes(), parts_of(a).coalesced && parts_of(b).coalesced);
+}
+
+Tensor sum_of_coo(const Tensor& a, const Tensor& b, const Scalar& alpha, DType dtype) {
+  const SparseParts &one = parts_of(a), &two = parts_of(b);
+  CHECK(one.indices.size(0) == two.indices.size(0), RuntimeError,
+        "add: expected 'self' and 'other' to have same number of sparse dimensions, but got {} and "
+        "{}",
+        one.indices.size(0), two.indices.size(0));
+  const Tensor x = to(one.values, dtype);
+  Tensor y = to(two.values, dtype);
+  if (!(alpha.is_integral() && alpha.to_int() == 1)) y = y * alpha;
+  const bool coalesced = one.coalesced && two.coalesced;
+  if (a.device().is_cpu() && dtype != DType::bool_ && x.is_contiguous() && y.is_contiguous()) {
+    return merged_sum(a, b, x, y);
+  }
+  Tensor out = make_coo(cat({one.indices, two.indices}, 1), cat({x, y}, 0), a.sizes(), false);
+  return coalesced ? coalesce(out) : out;
+}
+
+// dense + alpha * sparse
+Tensor sum_with_dense(const Tensor& dense, const Tensor& sparse, const Scalar& alpha, DType dtype,
+                      bool in_place) {
+  const Tensor coo = detach(to_coo(sparse));
+  const SparseParts& parts = parts_of(coo);
+  Tensor out = in_place ? detach(dense) : to(detach(dense), dtype);
+  if (!in_place && out.storage() == dense.storage()) out = clone(out);
+  if (parts.indices.size(0) == 0) return add_scaled_(out, to_dense(coo), alpha);
+  const Tensor values = to(parts.values, out.dtype());
+  if (out.is_contiguous() && out.dtype() != DType::bool_) {
+    // One index an element: multiplied and added in one rounding.
+    Dims rows = values.sizes().dims();
+    rows[0] = -1;
+    const Tensor place = coordinate_numbers(parts.indices, coo.sizes());
+    if (out.numel() > 0) index_add_(view(out, rows), 0, place, values, alpha);
+    return out;
+  }
+  index_put_(out, unbind(parts.indices, 0), values * alpha, true);
+  return out;
+}
+
+Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
+                  const Tensor& out) {
+  CHECK(a.is_tensor() && (!is_sparse_operand(a) || is_sparse_operand(b)), RuntimeError,
+        "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
+  const Tensor &x = a.tensor(), &y = b.tensor();
+  CHECK(x.sizes() == y.sizes(), RuntimeError,
+        "{}: expected sizes of 'self' and 'other' to match, but {} != {}", op, x.sizes(),
+        y.sizes());
+  common_device(op, {a, b});
+  const DType dtype = result_type(a, b);
+  if (out.defined()) {
+    check_inplace(op, out, y.requires_grad());
+    check_result_cast(op, dtype, out.dtype());
+  }
+  Tensor result;
+  {
+    const NoGrad off;
+    if (!x.is_sparse()) {
+      result = sum_with_dense(x, y, alpha, dtype, out.defined());
+    } else if (is_coo(x) && is_coo(y)) {
+      result = sum_of_coo(x, y, alpha, dtype);
+    } else {
+      CHECK(x.layout() == y.layout() || is_coo(x) || is_coo(y), RuntimeError,
+            "{}: cannot add tensors of layouts {} and {}", op, layout_word(x.layout()),
+            layout_word(y.layout()));
+      result = sum_of_coo(to_coo(x), to_coo(y), alpha, dtype);
+      if (!is_coo(x)) result = recompressed(result, x.layout());
+    }
+  }
+  const auto rules = [&](Record& r) {
+    r.wrt(0, [](const Tensor& g) { return g; });
+    r.wrt(1, [alpha](const Tensor& g) { return g * alpha; });
+  };
+  if (out.defined() && !x.is_sparse()) {
+    out.bump_version(op);
+    if (Record r = Record::in_place(op, out, {y})) rules(r);
+    return out;
+  }
+  if (Record r{op, result, {x, y}}) rules(r);
+  return delivered(op, result, out);
+}
+
+// --- Products ---------------------------------------------------------------------------------
+
+// At the places that both store.
+Tensor product_of_coo(const Tensor& a, const Tensor& b) {
+  CHECK(a.sizes() == b.sizes(), RuntimeError,
+        "mul: expected 'self' and 'other' to have same sizes, but {} != {}", a.sizes(), b.sizes());
+  const Tensor x = coalesce(a), y = coalesce(b);
+  Tensor kept;
+  {
+    const NoGrad off;
+    const Tensor mine = coordinate_numbers(parts_of(x).indices, a.sizes());
+    const Tensor marks =
+        make_coo(parts_of(y).indices, ones(IntSpan{stored_count(y)}, options_of(mine)),
+                 a.sizes().first(sparse_dim(y)), true);
+    kept = squeeze(nonzero(values_at(marks, parts_of(x).indices)), IntSpan{1});
+  }
+  const Tensor indices = index_select(parts_of(x).indices, 1, kept);
+  const Tensor values = index_select(sparse_values(x), 0, kept) * values_at(y, indices);
+  const bool coalesced = parts_of(a).coalesced && parts_of(b).coalesced;
+  return sparse_coo(indices, values, a.sizes(), coalesced);
+}
+
+Tensor product_with_dense(const Tensor& sparse, const Tensor& dense) {
+  const Tensor wide = expand(dense, sparse.sizes());
+  const Tensor places = is_coo(sparse) ? sparse : to_coo(sparse);
+  const Tensor factors = values_at(wide, parts_of(places).indices);
+  CHECK(is_coo(sparse) || sparse.layout() == Layout::sparse_csr, NotImplementedError,
+        "mul: a tensor of layout {} cannot be multiplied with a dense one",
+        layout_word(sparse.layout()));
+  const Tensor values = parts_of(sparse).values * detach(factors);
+  Tensor out;
+  {
+    const NoGrad off;
+    out = same_places(sparse, values);
+  }
+  if (Record r{"mul", out, {sparse, dense}}) {
+    r.wrt(0, [d = r.save(dense)](const Tensor& g) { return mul_conj(g, d()); });
+    r.wrt(1, [s = r.save(sparse)](const Tensor& g) { return mul_conj(g, s()); });
+  }
+  return out;
+}
+
+Tensor sparse_product(const Operand& a, const Operand& b) {
+  const bool swapped = !is_sparse_operand(a);
+  const Tensor& sparse = (swapped ? b : a).tensor();
+  const Operand& other = swapped ? a : b;
+  if (is_number(other)) {
+    Tensor out;
+    {
+      const NoGrad off;
+      out = same_places(sparse, mul(parts_of(sparse).values, other));
+    }
+    static const Tensor none;
+    const Tensor& factor = other.is_tensor() ? other.tensor() : none;
+    if (Record r{"mul", out, {sparse, factor}}) {
+      if (other.is_tensor()) {
+        r.wrt(0, [f = r.save(factor)](const Tensor& g) { return mul_conj(g, f()); });
+        r.wrt(1, [s = r.save(sparse)](const Tensor& g) {
+          return sum(mul_conj(to_dense(g), to_dense(s())));
+        });
+      } else {
+        r.wrt(0, [f = other.scalar()](const Tensor& g) {
+          return mul_conj(g, scalar_tensor(f, options_of(g)));
+        });
+      }
+    }
+    return out;
+  }
+  const Tensor& tensor = other.tensor();
+  if (!tensor.is_sparse()) return product_with_dense(sparse, tensor);
+  if (is_coo(sparse) && is_coo(tensor)) return product_of_coo(a.tensor(), b.tensor());
+  const Tensor out = product_of_coo(to_coo(a.tensor()), to_coo(b.tensor()));
+  return is_coo(a.tensor()) ? out : recompressed(out, a.tensor().layout());
+}
+
+Tensor sparse_quotient(const char* op, const Operand& a, const Operand& b) {
+  CHECK(is_sparse_operand(a) && is_number(b), RuntimeError,
+        "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {} for "
+        "divisor)",
+        b.is_tensor() ? b.tensor().sizes() : IntSpan());
+  const Tensor& x = a.tensor();
+  const std::string_view name = op;
+  const auto quotient = [&](const Tensor& values) {
+    return name == "div"         ? div(values, b)
+           : name == "div_floor" ? div_floor(values, b)
+                                 : div_trunc(values, b);
+  };
+  if (name != "div") {
+    const Tensor whole = is_coo(x) ? coalesce(x) : x;
+    return same_places(whole, quotient(sparse_values(whole)));
+  }
+  Tensor out;
+  {
+    const NoGrad off;
+    out = same_places(x, quotient(parts_of(x).values));
+  }
+  const Tensor divisor = b.is_tensor() ? b.tensor() : scalar_tensor(b.scalar(), options_of(out));
+  if (Record r{"div", out, {x}}) {
+    r.wrt(0, [d = r.save(divisor)](const Tensor& g) { return div_conj(g, d()); });
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const Tensor& out,
+                     const Scalar& alpha) {
+  const std::string_view name = op;
+  if (name == "add") return sparse_sum(op, a, b, alpha, out);
+  if (name == "sub" || name == "rsub") return sparse_sum(op, a, b, -alpha, out);
+  const bool is_div = name == "div" || name == "div_floor" || name == "div_trunc";
+  if (name != "mul" && !is_div) refuse_sparse(op, (is_sparse_operand(a) ? a : b).tensor());
+  if (out.defined()) check_inplace(op, out, b.requires_grad());
+  return delivered(op, is_div ? sparse_quotient(op, a, b) : sparse_product(a, b), out);
+}
+
+Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
+                    const Tensor& out) {
+  const bool is_linear = among(linear_names, row.name);
+  if (!is_linear && !among(keeps_zero, row.name)) refuse_sparse(row.name, input);
+  if (out.defined()) check_inplace(row.name, out);
+  const Tensor x = is_linear || !is_coo(input) ? input : coalesce(input);
+  const Tensor values = unary_op(row, sparse_values(x), params, n_params);
+  return delivered(row.name, same_places(x, values), out);
+}
+
+Tensor sparse_pow(const Tensor& input, const Operand& exponent) {
+  CHECK(is_number(exponent), RuntimeError,
+        "pow: a sparse tensor is raised to the power of a number only");
+  const Scalar power = exponent.is_tensor() ? item(exponent.tensor()) : exponent.scalar();
+  CHECK(
+      !(power == Scalar(0)), RuntimeError,
+      "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense");
+  const Tensor x = is_coo(input) ? coalesce(input) : input;
+  return same_places(x, pow(sparse_values(x), power));
+}
+
+// --- Copies -----------------------------------------------------------------------------------
+
+Tensor clone_sparse(const Tensor& input) {
+  Tensor out = make_alias(input);
+  out->version = nullptr;
+  SparseParts& parts = *out->parts;
+  {
+    const NoGrad off;
+    parts.indices = clone(parts.indices, MemoryFormat::contiguous);
+    if (parts.plain.defined()) parts.plain = clone(parts.plain, MemoryFormat::contiguous);
+    parts.values = clone(parts.values, MemoryFormat::contiguous);
+  }
+  if (Record r{"clone", out, {input}}) r.wrt(0, [](const Tensor& g) { return g; });
+  return out;
+}
+
+Tensor sparse_to(const Tensor& input, Device device, DType dtype) {
+  Tensor out = make_alias(input);
+  out->version = nullptr;
+  SparseParts& parts = *out->parts;
+  {
+    const NoGrad off;
+    parts.indices = to(parts.indices, device);
+    if (parts.plain.defined()) parts.plain = to(parts.plain, device);
+    parts.values = to(parts.values, device, dtype, false, true, {});
+  }
+  out->dtype = dtype;
+  out->device = parts.values.device();
+  if (is_differentiable(dtype)) {
+    if (Record r{"to_copy", out, {input}}) {
+      r.wrt(0, [home = input.device()](const Tensor& g) { return to(g, home); });
+    }
+  }
+  return out;
+}
+
+Tensor copy_sparse_(const Tensor& self, const Tensor& source) {
+  const auto type = [](const Tensor& x) {
+    const std::string device = x.device().is_cuda() ? "cuda." : "";
+    return "torch." + device + (x.is_sparse() ? "sparse." : "") +
+           std::string(dtype_legacy_name(x.dtype())) + "Tensor";
+  };
+  CHECK(self.is_sparse() && source.is_sparse(), RuntimeError,
+        "copy_() between dense and sparse Tensors is not implemented! Found self type = {} and src "
+        "type = {}",
+        type(self), type(source));
+  CHECK(self.layout() == source.layout(), RuntimeError,
+        "copy_: the layouts of self and src must match, but got {} and {}",
+        layout_word(self.layout()), layout_word(source.layout()));
+  CHECK(self.sizes() == source.sizes() || is_coo(self), RuntimeError,
+        "copy_: the sizes of self and src must match, but got {} and {}", self.sizes(),
+        source.sizes());
+  check_inplace("copy_", self, source.requires_grad());
+  Tensor copied = sparse_to(source, self.device(), self.dtype());
+  if (copied.is_same(source)) copied = clone_sparse(source);
+  return delivered("copy_", clone_sparse(copied), self);
+}
+
+Tensor zero_sparse_(const Tensor& self) {
+  check_inplace("zero_", self);
+  const SparseParts& parts = parts_of(self);
+  Tensor empty;
+  {
+    const NoGrad off;
+    if (is_coo(self)) {
+      empty = make_coo(contiguous(narrow(parts.indices, 1, 0, 0)),
+                       contiguous(narrow(parts.values, 0, 0, 0)), self.sizes(), true);
+    } else {
+      empty = make_compressed(self.layout(), parts.indices, parts.plain, zeros_like(parts.values),
+                              self.sizes());
+    }
+  }
+  return delivered("zero_", empty, self);
+}
+
+bool takes_sparse(std::string_view op) {
+  if (!op.empty() && op.back() == '_') op.remove_suffix(1);
+  constexpr auto others = std::to_array<std::string_view>(
+      {"add",         "sub",          "subtract",   "rsub",        "mul",      "multiply",
+       "pow",         "div",          "divide",     "true_divide", "clone",    "detach",
+       "copy",        "zero",         "item",       "negative",    "arcsin",   "arcsinh",
+       "arctan",      "arctanh",      "fix",        "is_conj",     "is_neg",   "resolve_conj",
+       "resolve_neg", "is_same_size", "is_nonzero", "to",          "type_as",  "cpu",
+       "cuda",        "float",        "double",     "half",        "bfloat16", "long",
+       "int",         "short",        "char",       "byte",        "bool",     "cfloat",
+       "cdouble"});
+  return among(linear_names, op) || among(keeps_zero, op) || among(others, op);
+}
+
+}  // namespace flambeau

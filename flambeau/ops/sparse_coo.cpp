@@ -1,0 +1,370 @@
+// Sparse tensors by coordinates: made of parts and taken apart, coalesced, made dense.
+#include "flambeau/autograd/record.h"
+#include "flambeau/kernels/scan.h"
+#include "flambeau/kernels/sort.h"
+#include "flambeau/kernels/sparse.h"
+#include "flambeau/kernels/statistics.h"
+#include "flambeau/ops/sparse.h"
+#include "flambeau/tensor/shape.h"
+
+namespace flambeau {
+namespace {
+
+// Equal numbers: the order that sorts them, the positions in that order where a new number begins,
+// and for each position how many numbers stand before.
+struct Groups {
+  Tensor order, first, group;
+};
+
+Groups group_equal(const Tensor& numbers) {
+  const NoGrad off;
+  const Tensor x = contiguous(numbers);
+  const int64_t count = x.numel();
+  const Tensor sorted = make_tensor({count}, DType::int64, x.device());
+  Tensor order = make_tensor({count}, DType::int64, x.device());
+  kernels::sort(x.device_type(), x, sorted, order, 0, false);
+  const Tensor begins =
+      cat({ones({std::min<int64_t>(count, 1)}, {.dtype = DType::bool_, .device = x.device()}),
+           narrow(sorted, 0, std::min<int64_t>(count, 1), std::max<int64_t>(count - 1, 0)) !=
+               narrow(sorted, 0, 0, std::max<int64_t>(count - 1, 0))},
+          0);
+  const Tensor running = make_tensor({count}, DType::int64, x.device());
+  kernels::cumsum(x.device_type(), to(begins, DType::int64), running, 0, false);
+  return {order, squeeze(nonzero(begins), IntSpan{1}), running - 1};
+}
+
+// The gradient of an uncoalesced tensor from that of its values: equal coordinates have equal
+// gradients, of which one is the tensor's.
+Tensor one_of_each(const Tensor& indices, const Tensor& grad, IntSpan size) {
+  const Groups groups = group_equal(coordinate_numbers(indices, size));
+  const Tensor chosen = index_select(groups.order, 0, groups.first);
+  return sparse_coo(index_select(indices, 1, chosen), index_select(grad, 0, chosen), size, true);
+}
+
+const Tensor& check_coo(const char* op, const Tensor& input) {
+  CHECK(is_coo(input), RuntimeError, "{} expected sparse coordinate tensor layout but got {}", op,
+        layout_word(input.layout()));
+  return input;
+}
+
+void check_parts(const Tensor& indices, const Tensor& values, IntSpan size) {
+  CHECK(indices.dim() == 2 && indices.dtype() == DType::int64, RuntimeError,
+        "indices must be sparse_dim x nnz of int64, but got: {} of {}", indices.sizes(),
+        indices.dtype());
+  CHECK(values.dim() >= 1 && values.size(0) == indices.size(1), RuntimeError,
+        "indices and values must have same nnz, but got indices {} and values {}", indices.sizes(),
+        values.sizes());
+  const int64_t indexed = indices.size(0), rank = static_cast<int64_t>(size.size());
+  CHECK(rank == indexed + values.dim() - 1 &&
+            IntSpan(size.data() + indexed, rank - indexed) ==
+                IntSpan(values.sizes().data() + 1, values.dim() - 1),
+        RuntimeError, "values of shape {} at {} indexed dimensions do not make a tensor of size {}",
+        values.sizes(), indexed, size);
+}
+
+}  // namespace
+
+Tensor coordinate_numbers(const Tensor& indices, IntSpan size) {
+  const NoGrad off;
+  if (indices.size(0) == 0) return zeros({indices.size(1)}, options_of(indices));
+  Tensor number = select(indices, 0, 0);
+  for (int64_t d = 1; d < indices.size(0); ++d) {
+    number = number * size[d] + select(indices, 0, d);
+  }
+  return number;
+}
+
+Tensor sparse_coo(const Tensor& indices, const Tensor& values, IntSpan size, bool coalesced) {
+  check_parts(indices, values, size);
+  Tensor out = make_coo(indices, values, size, coalesced);
+  if (Record r{"sparse_coo_tensor_with_dims_and_tensors", out, {values}}) {
+    r.wrt(0, [indices](const Tensor& g) { return values_at(g, indices); });
+  }
+  return out;
+}
+OP_SPARSE(sparse_coo, "_sparse_coo(indices, values, size, is_coalesced)",
+          "A sparse tensor of indices and values that fit together.")
+
+Tensor values_at(const Tensor& tensor, const Tensor& indices) {
+  if (!tensor.is_sparse()) {
+    if (indices.size(0) == 0) {
+      Dims shape = {indices.size(1)};
+      for (const int64_t size : tensor.sizes()) shape.push_back(size);
+      return expand(tensor, shape);
+    }
+    return index(tensor, unbind(indices, 0));
+  }
+  const Tensor together = coalesce(to_coo(tensor));
+  const Tensor values = sparse_values(together);
+  const Tensor& stored = parts_of(together).indices;
+  if (stored.is_same(indices)) return values;
+  if (stored.size(1) == 0) {
+    Dims shape = values.sizes().dims();
+    shape[0] = indices.size(1);
+    return zeros(shape, options_of(values));
+  }
+  Tensor at, found;
+  {
+    const NoGrad off;
+    const Tensor wanted = contiguous(coordinate_numbers(indices, tensor.sizes()));
+    const Tensor have = contiguous(coordinate_numbers(stored, tensor.sizes()));
+    at = make_tensor(wanted.sizes(), DType::int64, wanted.device());
+    kernels::searchsorted(wanted.device_type(), have, wanted, Tensor(), at, false);
+    at = clamp(at, {}, Scalar(have.numel() - 1));
+    found = index_select(have, 0, at) == wanted;
+    Dims shape(values.dim(), 1);
+    shape[0] = found.numel();
+    found = reshape(found, shape);
+  }
+  return where(found, index_select(values, 0, at), 0);
+}
+
+OP_SPARSE(values_at, "_sparse_values_at(input, indices)",
+          "The elements of a tensor at the columns of indices.")
+
+Tensor table_of_rows(const Tensor& indices, const Tensor& values, int64_t rows, int64_t padding) {
+  const int64_t width = values.sizes().back();
+  Tensor chosen = reshape(to(indices, DType::int64), {1, -1});
+  Tensor given = reshape(values, {chosen.size(1), width});
+  if (padding >= 0) {
+    const Tensor kept = squeeze(nonzero(select(chosen, 0, 0) != padding), IntSpan{1});
+    chosen = index_select(chosen, 1, kept), given = index_select(given, 0, kept);
+  }
+  return sparse_coo(chosen, given, {rows, width}, false);
+}
+
+Tensor sparse_values(const Tensor& sparse) {
+  Tensor out = make_alias(parts_of(sparse).values);
+  if (Record r{"values", out, {sparse}}) {
+    // Only what says where the values belong is kept.
+    const Tensor places = make_alias(sparse);
+    r.wrt(0, [places](const Tensor& g) { return with_values(places, g); });
+  }
+  return out;
+}
+OP_SPARSE(sparse_values, "_sparse_values(input)", "The stored elements, with history.")
+
+Tensor with_values(const Tensor& sparse, const Tensor& values) {
+  const SparseParts& parts = parts_of(sparse);
+  if (is_coo(sparse)) {
+    if (!parts.coalesced) return one_of_each(parts.indices, values, sparse.sizes());
+    return sparse_coo(parts.indices, values, sparse.sizes(), true);
+  }
+  Tensor out = make_compressed(sparse.layout(), parts.indices, parts.plain, values, sparse.sizes());
+  if (Record r{"sparse_compressed_tensor", out, {values}}) {
+    r.wrt(0, [out = make_alias(out)](const Tensor& g) {
+      if (g.layout() == out.layout()) return sparse_values(g);
+      CHECK(!is_blocked(out.layout()), NotImplementedError,
+            "the gradient of a tensor of layout {} must have the same layout, but got {}",
+            layout_word(out.layout()), layout_word(g.layout()));
+      return values_at(g, parts_of(to_coo(out)).indices);
+    });
+  }
+  return out;
+}
+
+Tensor coalesce(const Tensor& input) {
+  check_coo("coalesce", input);
+  const SparseParts& parts = parts_of(input);
+  if (parts.coalesced) return input;
+  Tensor out;
+  {
+    const NoGrad off;
+    if (stored_count(input) < 2) {
+      out = make_coo(clone(parts.indices), clone(parts.values), input.sizes(), true);
+    } else {
+      const Groups groups = group_equal(coordinate_numbers(parts.indices, input.sizes()));
+      Dims shape = parts.values.sizes().dims();
+      shape[0] = groups.first.numel();
+      const Tensor ordered = index_select(parts.values, 0, groups.order);
+      Tensor sums = zeros(shape, options_of(parts.values));
+      // Of truth values the sum is whether any is true.
+      sums =
+          parts.values.dtype() == DType::bool_
+              ? to(index_add(to(sums, DType::int64), 0, groups.group, to(ordered, DType::int64), 1),
+                   DType::bool_)
+              : index_add(sums, 0, groups.group, ordered, 1);
+      const Tensor chosen = index_select(groups.order, 0, groups.first);
+      out = make_coo(index_select(parts.indices, 1, chosen), sums, input.sizes(), true);
+    }
+  }
+  if (Record r{"coalesce", out, {input}}) r.wrt(0, [](const Tensor& g) { return g; });
+  return out;
+}
+
+Tensor to_coo(const Tensor& input) {
+  if (is_coo(input)) return input;
+  const SparseParts& parts = parts_of(input);
+  CHECK(parts.indices.dim() == 1, NotImplementedError,
+        "to_sparse: batches of compressed tensors are not supported, got size {}", input.sizes());
+  const Layout layout = input.layout();
+  Tensor outer, inner = parts.plain, values = sparse_values(input);
+  {
+    const NoGrad off;
+    outer = make_tensor({inner.numel()}, DType::int64, inner.device());
+    kernels::csr_rows(inner.device_type(), contiguous(to(parts.indices, DType::int64)), outer);
+    inner = to(inner, DType::int64);
+    if (!by_rows(layout)) std::swap(outer, inner);  // rows come first
+    if (is_blocked(layout)) {
+      const int64_t height = values.size(1), width = values.size(2);
+      const Tensor down = arange(0, height, 1, options_of(outer));
+      const Tensor across = arange(0, width, 1, options_of(outer));
+      const Dims all = {outer.numel(), height, width};
+      outer = reshape(expand(reshape(outer * height, {-1, 1, 1}) + reshape(down, {1, -1, 1}), all),
+                      {-1});
+      inner = reshape(expand(reshape(inner * width, {-1, 1, 1}) + reshape(across, {1, 1, -1}), all),
+                      {-1});
+    }
+  }
+  if (is_blocked(layout)) {
+    Dims shape = {outer.numel()};
+    for (int64_t d = 3; d < values.dim(); ++d) shape.push_back(values.size(d));
+    values = reshape(values, shape);
+  }
+  const Tensor indices = stack({outer, inner}, 0);
+  const Tensor out = sparse_coo(indices, values, input.sizes(), layout == Layout::sparse_csr);
+  return coalesce(out);
+}
+OP_SPARSE(to_coo, "_sparse_to_coo(input)", "A sparse tensor by coordinates.")
+
+Tensor to_dense(const Tensor& input, bool masked_grad) {
+  if (!input.is_sparse()) return input;
+  if (!is_coo(input)) return to_dense(to_coo(input), masked_grad);
+  const SparseParts& parts = parts_of(input);
+  Tensor out;
+  {
+    const NoGrad off;
+    const int64_t indexed = parts.indices.size(0);
+    Dims shape = parts.values.sizes().dims();
+    shape[0] = 1;
+    for (int64_t d = 0; d < indexed; ++d) shape[0] = checked_multiply(shape[0], input.size(d));
+    const Tensor place = coordinate_numbers(parts.indices, input.sizes());
+    const bool truth = parts.values.dtype() == DType::bool_;
+    const Tensor values = truth ? to(parts.values, DType::int64) : parts.values;
+    out = index_add_(zeros(shape, options_of(values)), 0, place, values, 1);
+    out = reshape(truth ? to(out, DType::bool_) : out, input.sizes());
+  }
+  if (Record r{"to_dense", out, {input}}) {
+    const Tensor places = make_alias(input);
+    r.wrt(0, [places, masked_grad](const Tensor& g) {
+      if (!masked_grad) {
+        const Tensor all = t(nonzero(ones_like(detach(g))));
+        return sparse_coo(contiguous(all), values_at(g, all), g.sizes(), false);
+      }
+      const Tensor indices = parts_of(coalesce(places)).indices;
+      return sparse_coo(indices, values_at(g, indices), places.sizes(), false);
+    });
+  }
+  return out;
+}
+
+namespace {
+
+// --- Methods ----------------------------------------------------------------------------------
+
+Tensor to_dense_op(const Tensor& self, std::optional<DType> dtype,
+                   std::optional<bool> masked_grad) {
+  const Tensor dense = to_dense(self, masked_grad.value_or(true));
+  return dtype ? to(dense, *dtype) : dense;
+}
+
+const SparseParts& coalesced_parts(const char* what, const Tensor& input) {
+  check_coo(what, input);
+  CHECK(parts_of(input).coalesced, RuntimeError,
+        "Cannot get {} on an uncoalesced tensor, please call .coalesce() first", what);
+  return parts_of(input);
+}
+
+Tensor indices_op(const Tensor& self) {
+  return make_alias(coalesced_parts("indices", self).indices);
+}
+Tensor values_op(const Tensor& self) {
+  CHECK(self.is_sparse(), RuntimeError, "values expected sparse tensor layout but got Strided");
+  if (is_coo(self)) coalesced_parts("values", self);
+  return sparse_values(self);
+}
+
+void check_any_sparse(const char* op, const Tensor& self) {
+  CHECK(self.is_sparse(), NotImplementedError,
+        "Could not run 'aten::{}' with arguments from the 'CPU' backend: the tensor is dense", op);
+}
+Tensor raw_indices(const Tensor& self) {
+  check_any_sparse("_indices", self);
+  return make_alias(check_coo("_indices", self)->parts->indices);
+}
+Tensor raw_values(const Tensor& self) {
+  check_any_sparse("_values", self);
+  return make_alias(parts_of(self).values);
+}
+int64_t count_stored(const Tensor& self) {
+  check_any_sparse("_nnz", self);
+  return stored_count(self);
+}
+bool is_coalesced(const Tensor& self) {
+  return parts_of(check_coo("is_coalesced", self)).coalesced;
+}
+Tensor set_coalesced(const Tensor& self, bool coalesced) {
+  check_any_sparse("_coalesced_", self);
+  check_coo("_coalesced_", self)->parts->coalesced = coalesced;
+  return self;
+}
+
+template <bool Rows, bool Starts>
+Tensor compressed_part(const Tensor& self) {
+  constexpr const char* names[] = {"row_indices", "ccol_indices", "col_indices", "crow_indices"};
+  CHECK(is_compressed(self) && by_rows(self.layout()) == Rows, RuntimeError,
+        "{} expected sparse {} compressed tensor layout but got {}", names[2 * Rows + Starts],
+        Rows ? "row" : "column", layout_word(self.layout()));
+  return make_alias(Starts ? parts_of(self).indices : parts_of(self).plain);
+}
+
+constexpr int sparse_method = OpDef::method_only | OpDef::takes_sparse;
+OP_WITH(sparse_method, to_dense_op, "to_dense(self, dtype=None, *, masked_grad=None)",
+        "All elements, those that are not stored being zero; a dense tensor itself.")
+OP_WITH(sparse_method, coalesce, "coalesce(self)",
+        "The same with ordered coordinates, each at most once.")
+OP_WITH(sparse_method, is_coalesced, "is_coalesced(self)",
+        "Whether coordinates are known to be ordered, each at most once.")
+OP_WITH(sparse_method, set_coalesced, "_coalesced_(self, coalesced)",
+        "Says whether coordinates are ordered, each at most once.")
+OP_WITH(sparse_method, indices_op, "indices(self)",
+        "The coordinates of a coalesced tensor, a column each.")
+OP_WITH(sparse_method, values_op, "values(self)", "The stored elements.")
+OP_WITH(sparse_method, raw_indices, "_indices(self)", "The coordinates, coalesced or not.")
+OP_WITH(sparse_method, raw_values, "_values(self)", "The stored elements, without history.")
+OP_WITH(sparse_method, count_stored, "_nnz(self)", "The number of stored elements.")
+OP_WITH(sparse_method, sparse_dim, "sparse_dim(self)", "The number of indexed dimensions.")
+OP_WITH(sparse_method, dense_dim, "dense_dim(self)", "The dimensions of each stored element.")
+OP_WITH(sparse_method, (compressed_part<true, true>), "crow_indices(self)",
+        "Where each row starts.")
+OP_WITH(sparse_method, (compressed_part<true, false>), "col_indices(self)",
+        "The column of each element.")
+OP_WITH(sparse_method, (compressed_part<false, true>), "ccol_indices(self)",
+        "Where each column starts.")
+OP_WITH(sparse_method, (compressed_part<false, false>), "row_indices(self)",
+        "The row of each element.")
+
+// A compressed tensor of parts that fit together; `kind` is the code of its layout.
+Tensor sparse_compressed(const Tensor& starts, const Tensor& plain, const Tensor& values,
+                         IntSpan size, Layout layout) {
+  CHECK(layout > Layout::sparse_coo, RuntimeError,
+        "sparse_compressed_tensor: expected a compressed layout, got {}", layout_word(layout));
+  return with_values(make_compressed(layout, starts, plain, detach(values), size), values);
+}
+OP_SPARSE(sparse_compressed, "_sparse_compressed(starts, plain, values, size, layout)",
+          "A compressed sparse tensor of parts that fit together.")
+
+Tensor same_places(const Tensor& input, const Tensor& values) {
+  const SparseParts& parts = parts_of(input);
+  if (!is_coo(input)) return with_values(input, values);
+  Dims size;
+  const int64_t indexed = parts.indices.size(0);
+  for (int64_t d = 0; d < indexed; ++d) size.push_back(input.size(d));
+  for (int64_t d = 1; d < values.dim(); ++d) size.push_back(values.size(d));
+  return sparse_coo(parts.indices, values, size, parts.coalesced);
+}
+OP_SPARSE(same_places, "_sparse_with_values(input, values)",
+          "A sparse tensor with the same places and other values.")
+
+}  // namespace
+}  // namespace flambeau

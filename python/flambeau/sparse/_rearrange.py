@@ -1,0 +1,276 @@
+"""Sparse tensors rearranged: transposed, cut, joined, resized, and new ones like them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau import _C
+from flambeau.sparse import _construct
+from flambeau.sparse._table import (
+    coo,
+    indices_of,
+    is_coo,
+    refuse,
+    takes,
+    values_of,
+    wrapped_dim,
+)
+
+_ops: Any = _C
+
+
+# --- Places -----------------------------------------------------------------------------------
+
+
+@takes("transpose", "swapaxes", "swapdims", compressed=True)
+def _transpose(x: Any, dim0: int, dim1: int) -> Any:
+    return _ops._sparse_transpose(x, dim0, dim1)
+
+
+@takes("t", compressed=True)
+def _t(x: Any) -> Any:
+    if x.sparse_dim() > 2 or x.dense_dim() > 0:
+        raise RuntimeError(
+            "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
+            f"{x.sparse_dim()} sparse and {x.dense_dim()} dense dimensions"
+        )
+    return x if x.dim() < 2 else _ops._sparse_transpose(x, 0, 1)
+
+
+@takes("T", compressed=True)
+def _reversed(x: Any) -> Any:
+    if x.dim() == 2:
+        return _ops._sparse_transpose(x, 0, 1)
+    return x if x.dim() < 2 else _permute(x, *range(x.dim())[::-1])
+
+
+@takes("mT", compressed=True)
+def _matrix_transpose(x: Any) -> Any:
+    return x if x.dim() < 2 else _ops._sparse_transpose(x, -2, -1)
+
+
+@takes("transpose_", "swapaxes_", "swapdims_", "t_")
+def _transpose_(x: Any, dim0: int = 0, dim1: int = 1) -> Any:
+    return x.copy_(_transpose(x, dim0, dim1))
+
+
+@takes("permute")
+def _permute(x: Any, *dims: Any) -> Any:
+    order = list(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else list(dims)
+    order = [wrapped_dim(d, x.dim()) for d in order]
+    indexed = x.sparse_dim()
+    if sorted(order) != list(range(x.dim())) or sorted(order[:indexed]) != list(range(indexed)):
+        raise RuntimeError(
+            "permute: expected each dimension once, and no sparse one in the place of a dense one, "
+            f"but got {order} for {indexed} sparse and {x.dense_dim()} dense dimensions"
+        )
+    values = values_of(x).permute(0, *[d - indexed + 1 for d in order[indexed:]])
+    size = [x.shape[d] for d in order]
+    ordered = x.is_coalesced() and order[:indexed] == list(range(indexed))
+    return coo(indices_of(x)[order[:indexed]], values, size, ordered)
+
+
+@takes("unsqueeze")
+def _unsqueeze(x: Any, dim: int) -> Any:
+    dim = wrapped_dim(dim, x.dim() + 1)
+    size = [*x.shape[:dim], 1, *x.shape[dim:]]
+    indexed = x.sparse_dim()
+    if dim > indexed:
+        values = values_of(x).unsqueeze(dim - indexed + 1)
+        return coo(indices_of(x), values, size, x.is_coalesced())
+    rows = _ops.zeros_like(indices_of(x)[:1])
+    indices = _ops.cat([indices_of(x)[:dim], rows, indices_of(x)[dim:]])
+    return coo(indices, values_of(x), size, x.is_coalesced())
+
+
+@takes("select")
+def select(x: Any, dim: int, index: int) -> Any:
+    """One of the slices along a dimension."""
+    dim = wrapped_dim(dim, x.dim())
+    length = x.shape[dim]
+    if not -length <= index < length:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(x.shape)} at dimension "
+            f"{dim}"
+        )
+    index %= length
+    indexed = x.sparse_dim()
+    size = [*x.shape[:dim], *x.shape[dim + 1 :]]
+    if dim >= indexed:
+        values = values_of(x).select(dim - indexed + 1, index)
+        return coo(indices_of(x), values, size, x.is_coalesced())
+    here = (indices_of(x)[dim] == index).nonzero().squeeze(1)
+    if indexed == 1:
+        return values_of(x)[here].sum(0)
+    kept = [d for d in range(indexed) if d != dim]
+    return coo(indices_of(x)[kept][:, here], values_of(x)[here], size, x.is_coalesced())
+
+
+@takes("__getitem__")
+def _getitem(x: Any, key: Any) -> Any:
+    keys = key if isinstance(key, tuple) else (key,)
+    dim = 0
+    for item in keys:
+        if isinstance(item, int) and not isinstance(item, bool):
+            if not -x.shape[dim] <= item < x.shape[dim]:
+                raise IndexError(
+                    f"index {item} is out of bounds for dimension {dim} with size {x.shape[dim]}"
+                )
+            x = select(x, dim, item) if is_coo(x) else x[item]
+        elif item is None:
+            x = _unsqueeze(x, dim)
+            dim += 1
+        elif item == slice(None) and len(keys) > 1:
+            dim += 1
+        else:
+            refuse("index.Tensor" if isinstance(item, _C.Tensor) else "as_strided", (x,), {})
+    return x
+
+
+@takes("index_select")
+def _index_select(x: Any, dim: int, index: Any) -> Any:
+    dim = wrapped_dim(dim, x.dim())
+    size = list(x.shape)
+    size[dim] = index.numel()
+    if dim >= x.sparse_dim():
+        values = values_of(x).index_select(dim - x.sparse_dim() + 1, index)
+        return coo(indices_of(x), values, size, x.is_coalesced())
+    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < x.shape[dim]:
+        raise IndexError(f"index_select(): index out of range for size {x.shape[dim]}")
+    starts, order = _ops._group_by_index(indices_of(x)[dim], x.shape[dim])
+    counts = (starts[1:] - starts[:-1])[index]
+    to = _ops.repeat_interleave(counts)
+    before = _ops.cumsum(counts, 0) - counts
+    at = starts[index][to] + _ops.arange(to.numel(), device=to.device) - before[to]
+    chosen = order[at]
+    indices = indices_of(x)[:, chosen]
+    indices[dim] = to
+    return coo(indices, values_of(x)[chosen], size, dim == 0 and x.is_coalesced())
+
+
+@takes("narrow_copy")
+def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
+    dim = wrapped_dim(dim, x.dim())
+    start += x.shape[dim] if start < 0 else 0
+    if not (start >= 0 and length >= 0 and start + length <= x.shape[dim]):
+        raise RuntimeError(
+            f"narrow_copy: start ({start}) + length ({length}) exceeds dimension size "
+            f"({x.shape[dim]})"
+        )
+    size = list(x.shape)
+    size[dim] = length
+    if dim >= x.sparse_dim():
+        values = values_of(x).narrow(dim - x.sparse_dim() + 1, start, length)
+        return coo(indices_of(x), values.clone(), size, x.is_coalesced())
+    row = indices_of(x)[dim]
+    here = ((row >= start) & (row < start + length)).nonzero().squeeze(1)
+    indices = indices_of(x)[:, here]
+    indices[dim] -= start
+    return coo(indices, values_of(x)[here], size, x.is_coalesced())
+
+
+@takes("cat", "concat", "concatenate")
+def _cat(tensors: Any, dim: int = 0) -> Any:
+    if not all(is_coo(x) for x in tensors):
+        raise RuntimeError("Concatenating sparse tensors, but a dense tensor was found among them.")
+    first = tensors[0]
+    dim, indexed = wrapped_dim(dim, first.dim()), first.sparse_dim()
+    for x in tensors:
+        if x.sparse_dim() != indexed or any(
+            x.shape[d] != first.shape[d] for d in range(first.dim()) if d != dim
+        ):
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {dim}. Expected size "
+                f"{list(first.shape)} but got size {list(x.shape)}"
+            )
+    size = list(first.shape)
+    size[dim] = sum(x.shape[dim] for x in tensors)
+    parts, values, offset = [], [], 0
+    for x in tensors:
+        moved = indices_of(x).clone()
+        stored = values_of(x)
+        if dim < indexed:
+            moved[dim] += offset
+        else:
+            at = dim - indexed + 1
+            before = [*stored.shape[:at], offset, *stored.shape[at + 1 :]]
+            after = [*stored.shape[:at], size[dim] - offset - x.shape[dim], *stored.shape[at + 1 :]]
+            stored = _ops.cat([stored.new_zeros(before), stored, stored.new_zeros(after)], at)
+        offset += x.shape[dim]
+        parts.append(moved)
+        values.append(stored)
+    return coo(_ops.cat(parts, 1), _ops.cat(values), size)
+
+
+@takes("unbind")
+def _unbind(x: Any, dim: int = 0) -> Any:
+    return tuple(select(x, dim, k) for k in range(x.shape[wrapped_dim(dim, x.dim())]))
+
+
+@takes("reshape", "flatten", "reshape_as")
+def _reshape(x: Any, *size: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("reshape is not implemented for sparse tensors")
+
+
+@takes("expand", "expand_as", "broadcast_to", compressed=True)
+def _expand(x: Any, *size: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("expand is unsupported for Sparse tensors")
+
+
+@takes("contiguous", compressed=True)
+def _contiguous(x: Any, *args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("unsupported memory format option Contiguous")
+
+
+@takes("stack")
+def _stack(tensors: Any, dim: int = 0) -> Any:
+    return _cat([_unsqueeze(x, dim) for x in tensors], dim)
+
+
+# --- New tensors --------------------------------------------------------------------------------
+
+
+@takes("zeros_like", "empty_like", compressed=True)
+def _zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
+    if kwargs.pop("layout", None) is _C.strided:
+        return _ops.zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+    result = x.detach().to(dtype=dtype or x.dtype, device=device or x.device).clone().zero_()
+    return result.requires_grad_(bool(kwargs.get("requires_grad")))
+
+
+@takes("new_zeros", "new_empty")
+def _new_zeros(x: Any, *size: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
+    shape = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    return _construct.empty_coo(tuple(shape), dtype or x.dtype, device or x.device)
+
+
+@takes("sparse_resize_")
+def _sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+    size = tuple(size)
+    if len(size) != sparse_dim + dense_dim:
+        raise RuntimeError(
+            "'len(size) == sparse_dim + dense_dim' is not satisfied: "
+            f"len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+        )
+    same = sparse_dim == x.sparse_dim() and dense_dim == x.dense_dim()
+    if x._nnz() and not (same and all(new >= old for new, old in zip(size, x.shape))):
+        raise RuntimeError(
+            f"sparse_resize_: a tensor of size {list(x.shape)} that stores elements can only grow, "
+            f"with the same numbers of dimensions, but got size {list(size)}, sparse_dim "
+            f"{sparse_dim}, dense_dim {dense_dim}"
+        )
+    if size[sparse_dim:] != tuple(x.shape[x.sparse_dim() :]) and x._nnz():
+        old = x._values()
+        values = old.new_zeros(x._nnz(), *size[sparse_dim:])
+        values[tuple(slice(n) for n in old.shape)] = old
+        return x.copy_(coo(x._indices(), values, size, x.is_coalesced()))
+    if not x._nnz():
+        return _sparse_resize_and_clear_(x, size, sparse_dim, dense_dim)
+    return x.copy_(coo(x._indices(), x._values(), size, x.is_coalesced()))
+
+
+@takes("sparse_resize_and_clear_")
+def _sparse_resize_and_clear_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+    indices = x._indices().new_empty((sparse_dim, 0))
+    values = x._values().new_empty((0, *tuple(size)[sparse_dim:]))
+    return x.copy_(coo(indices, values, size))

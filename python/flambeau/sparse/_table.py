@@ -1,0 +1,103 @@
+"""The table of what can be done with sparse tensors beyond what the core does, and its use.
+
+The core calls `run` when an op that does not take sparse tensors itself is given one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau import _C
+
+_ops: Any = _C
+TABLE: dict[str, Callable[..., Any]] = {}
+COMPRESSED: set[str] = set()  # names of functions that take compressed tensors as they are
+
+
+def takes(*names: str, compressed: bool = False) -> Callable[..., Any]:
+    """Enters a function into the table under the names of ops."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        TABLE.update(dict.fromkeys(names, function))
+        if compressed:
+            COMPRESSED.update(names)
+        return function
+
+    return enter
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether it is a tensor of any sparse layout."""
+    return isinstance(value, _C.Tensor) and value.layout is not _C.strided
+
+
+def is_coo(value: Any) -> bool:
+    """Whether it is a tensor by coordinates."""
+    return isinstance(value, _C.Tensor) and value.is_sparse
+
+
+def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_map(item, change) for item in tree)
+    return change(tree)
+
+
+def refuse(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Raises PyTorch's error for an op that has nothing for this layout."""
+    found: list[Any] = []
+    _map([*args, *kwargs.values()], lambda x: found.append(x) if is_sparse(x) else None)
+    layout = "Sparse" if found and found[0].is_sparse else "SparseCsr"
+    device = found[0].device.type.upper() if found else "CPU"
+    raise NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{layout}{device}' backend. The op "
+        "is not implemented for tensors of this layout; Tensor.to_dense() makes a dense one."
+    )
+
+
+def run(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Calls the function for `name`, or says that there is none."""
+    function = TABLE.get(name)
+    if function is None or "out" in kwargs:
+        return refuse(name, args, kwargs)
+    if name in COMPRESSED:
+        return function(*args, **kwargs)
+    layout = None
+
+    def by_coordinates(value: Any) -> Any:
+        nonlocal layout
+        if not is_sparse(value) or value.is_sparse:
+            return value
+        layout = value.layout
+        return _ops._sparse_to_coo(value)
+
+    args = _map(tuple(args), by_coordinates)
+    kwargs = {key: _map(value, by_coordinates) for key, value in kwargs.items()}
+    result = function(*args, **kwargs)
+    if layout is not None and is_coo(result) and result.dim() == 2 and result.sparse_dim() == 2:
+        return result.to_sparse(layout=layout)
+    return result
+
+
+def indices_of(x: Any) -> Any:
+    """The coordinates, a column for each stored element."""
+    return x._indices()
+
+
+values_of = _ops._sparse_values
+with_values = _ops._sparse_with_values
+
+
+def coo(indices: Any, values: Any, size: Any, coalesced: bool = False) -> Any:
+    """A tensor by coordinates of parts that fit together."""
+    return _ops._sparse_coo(indices, values, tuple(size), coalesced)
+
+
+def wrapped_dim(dim: int, rank: int) -> int:
+    """A dimension counted from the front."""
+    if not -max(rank, 1) <= dim < max(rank, 1):
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-max(rank, 1)}, "
+            f"{max(rank, 1) - 1}], but got {dim})"
+        )
+    return dim % max(rank, 1)
