@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 from typing import Any, NamedTuple
 
@@ -142,7 +143,8 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
         for size in sizes
         for dtype in ("float32", "bfloat16", "int64")
         for row in rows()
-        if dtype in row.dtypes and arguments.only in f"{row.name} {row.layout} {size} {dtype}"
+        if dtype in row.dtypes
+        and re.search(arguments.only, f"{row.name} {row.layout} {size} {dtype}")
     ]
     best = measure(workers, [(case, row.statement) for row, case in chosen], arguments.rounds)
     ratios = []

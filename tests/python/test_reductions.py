@@ -95,6 +95,36 @@ def test_every_length(dtype: str) -> None:
                 assert y.mean().item() == pytest.approx(values.mean(), rel=1e-3), length
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64", "float16", "float32"])
+def test_every_length_of_short_rows(dtype: str) -> None:
+    """Rows are taken several at a time, and their lanes folded together."""
+    rng = np.random.default_rng(0)
+    for length in [*range(1, 140), 255, 256, 257]:
+        values = rng.integers(0, 2, (37, length)) * (rng.random((37, 1)) < 0.5)
+        values[::3] = 1
+        x = torch.from_numpy(values).to(getattr(torch, dtype))
+        strided = torch.stack([x, torch.ones_like(x)], 2)[:, :, 0]
+        for y in (x, strided, x.t().contiguous().t()):
+            assert y.sum(1).tolist() == values.sum(1).tolist(), length
+            assert y.count_nonzero(1).tolist() == values.sum(1).tolist(), length
+            assert y.amax(1).tolist() == values.max(1).tolist(), length
+            assert y.amin(1).tolist() == values.min(1).tolist(), length
+            assert y.any(1).tolist() == values.any(1).tolist(), length
+            assert y.all(1).tolist() == values.all(1).tolist(), length
+            assert y.prod(1).tolist() == values.min(1).tolist(), length
+
+
+def test_extremes_of_rows_keep_nan() -> None:
+    for length in (3, 16, 40, 64, 100, 300):
+        x = torch.randn(33, length)
+        for row in range(33):
+            x[row, row % length] = float("nan") if row % 2 else 9.0
+        for y in (x, x.double(), x.half()):
+            assert y.amax(1).isnan().tolist() == [bool(row % 2) for row in range(33)]
+            assert y.amin(1).isnan().tolist() == [bool(row % 2) for row in range(33)]
+            assert y.amax(1)[::2].tolist() == [9.0] * 17
+
+
 def test_long_sums_stay_accurate() -> None:
     tenth = float(np.float32(0.1))
     assert torch.full((5_000_000,), 0.1).sum().item() == pytest.approx(tenth * 5_000_000, rel=1e-6)

@@ -8,11 +8,30 @@ namespace {
 // Bytes of a buffer: small enough for a few in the first-level cache and on a small stack.
 constexpr int64_t buffer_bytes = 4096;
 constexpr int most_inputs = 3;
+constexpr int64_t most_spread = 256;  // elements of rows whose single values are worth spreading
+constexpr int64_t spread_bytes = 64;
 
 void move_elements(int64_t size, char* to, int64_t to_step, const char* from, int64_t from_step,
                    int64_t n) {
   dispatch_size(static_cast<size_t>(size), [&](auto tag) {
     move_strided<sizeof(typename decltype(tag)::type)>(to, to_step, from, from_step, n);
+  });
+}
+
+// Each of `rows` elements, `step` bytes apart, n times side by side. Written by whole registers:
+// the last one may reach up to `spread_bytes` beyond the end.
+void spread_elements(int64_t size, char* to, const char* from, int64_t step, int64_t rows,
+                     int64_t n) {
+  dispatch_size(static_cast<size_t>(size), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int64_t lanes = spread_bytes / sizeof(T);
+    T* next = reinterpret_cast<T*>(to);
+    for (int64_t row = 0; row < rows; ++row, from += step, next += n) {
+      const T value = *reinterpret_cast<const T*>(from);
+      for (int64_t i = 0; i < n; i += lanes) {
+        for (int64_t j = 0; j < lanes; ++j) next[i + j] = value;
+      }
+    }
   });
 }
 
@@ -69,19 +88,29 @@ class Driver {
     move_elements(loop_.sizes[k], buffer, loop_.sizes[k], value, 0, n);
   }
 
-  // Short rows at once, if the output and every input but those that repeat the same row go on from
-  // row to row: those are written into a buffer several times. False if it is not so.
+  // How an operand goes on from one short row to the next.
+  enum class Rows { adjacent, same_row, one_value_each, other };
+  Rows rows_of(const Block& block, int k) const {
+    if (is_dense(block.steps, k) && block.row_steps[k] == block.n * loop_.sizes[k])
+      return Rows::adjacent;
+    if (block.row_steps[k] == 0) return Rows::same_row;
+    return block.steps[k] == 0 && block.n <= most_spread ? Rows::one_value_each : Rows::other;
+  }
+
+  // Short rows at once, if the output and every input but those that repeat the same row or a value
+  // along each row go on from row to row: those are written into a buffer several times. False if
+  // it is not so.
   bool join_rows(char** data, const Block& block) const {
     const int64_t rows = std::min(longest_ / block.n, block.m);
     if (rows < 2) return false;
+    Rows kinds[most_inputs + 1];
     for (int k = 0; k <= loop_.inputs; ++k) {
-      const bool goes_on =
-          is_dense(block.steps, k) && block.row_steps[k] == block.n * loop_.sizes[k];
-      if (!goes_on && (k == 0 || block.row_steps[k] != 0)) return false;
+      kinds[k] = rows_of(block, k);
+      if (kinds[k] == Rows::other || (k == 0 && kinds[k] != Rows::adjacent)) return false;
     }
-    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
+    alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
-      if (block.row_steps[k] != 0) continue;
+      if (kinds[k] != Rows::same_row) continue;
       const int64_t size = loop_.sizes[k];
       for (int64_t row = 0; row < rows; ++row) {
         move_elements(size, buffers[k] + row * block.n * size, size, data[k], block.steps[k],
@@ -89,12 +118,15 @@ class Driver {
       }
     }
     for (int64_t row = 0; row < block.m; row += rows) {
+      const int64_t count = std::min(rows, block.m - row);
       char* at[most_inputs + 1];
       for (int k = 0; k <= loop_.inputs; ++k) {
-        const bool repeats = k > 0 && block.row_steps[k] == 0;
-        at[k] = repeats ? buffers[k] : data[k] + row * block.row_steps[k];
+        char* place = data[k] + row * block.row_steps[k];
+        at[k] = kinds[k] == Rows::adjacent ? place : buffers[k];
+        if (kinds[k] == Rows::one_value_each)
+          spread_elements(loop_.sizes[k], buffers[k], place, block.row_steps[k], count, block.n);
       }
-      dense(at, std::min(rows, block.m - row) * block.n);
+      dense(at, count * block.n);
     }
     return true;
   }

@@ -117,10 +117,26 @@ void where_kernel(const TensorIter& iter) {
 }
 KERNEL_FOR(where, where_kernel)
 
+// Whether operand k is a single value.
+bool repeats(const TensorIter& iter, int k) {
+  return std::all_of(iter.strides[k], iter.strides[k] + iter.ndim,
+                     [](int64_t stride) { return stride == 0; });
+}
+
 void clamp_kernel(const TensorIter& iter) {
   dispatch<dtypes::Real>("clamp", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
+    // One pair of bounds for all elements, no NaN: the loop over one array.
+    if (repeats(iter, 2) && repeats(iter, 3)) {
+      const C low = load<T>(iter.data[2]), high = load<T>(iter.data[3]);
+      if (low == low && high == high) {
+        TensorIter alone = iter;
+        alone.count = 2;
+        return unary_loop<T, T>(
+            alone, [=](C x) { return math::min(math::max(x, low), high); }, 1);
+      }
+    }
     ternary_loop<T>(iter,
                     [](C x, C low, C high) { return math::minimum(math::maximum(x, low), high); });
   });

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t most_bytes = 16;  // of a lane or a value: a complex number of doubles
 constexpr int64_t narrow = 128;     // columns that the stack has room for
 constexpr int64_t short_row = 48;   // elements of rows that are gathered side by side
+constexpr int64_t dense_row = 256;  // the same, where a row's elements are neighbours
 constexpr int64_t piece = 65536;    // elements of a result from which it is cut into pieces
 constexpr int64_t carry_rows = 64;  // rows that lanes take before they are emptied
 
@@ -249,18 +250,20 @@ class Driver {
   }
 
   void run_whole_rows(int64_t first, int64_t last) const {
-    const int64_t few = gatherer_.few;
-    const bool side_by_side = r_.count <= short_row && r_.count > 0 && r_.reduced_dims == 1 &&
-                              r_.kept_dims > 0 && r_.kept_sizes[0] >= few;
-    for (int64_t i = first; i < last;) {
-      const Place at = place(i, 0);
-      if (side_by_side && i + few <= last && i % r_.kept_sizes[0] + few <= r_.kept_sizes[0]) {
-        gatherer_.reduce_short_rows(r_, r_.in + at.in, at.out);
-        i += few;
-      } else {
+    const bool one_by_one = r_.count == 0 || r_.reduced_dims != 1 || r_.kept_dims == 0;
+    const bool dense = r_.reduced_in[0] == gatherer_.item && r_.count >= gatherer_.few;
+    if (one_by_one || r_.count > (dense ? dense_row : short_row)) {
+      for (int64_t i = first; i < last; ++i) {
+        const Place at = place(i, 0);
         store(at.out, range(r_.in + at.in, 0, r_.count));
-        ++i;
       }
+      return;
+    }
+    const auto reduce_rows = dense ? &Gatherer::reduce_dense_rows : &Gatherer::reduce_short_rows;
+    for (int64_t i = first, rows; i < last; i += rows) {
+      const Place at = place(i, 0);
+      rows = std::min({gatherer_.few, last - i, r_.kept_sizes[0] - i % r_.kept_sizes[0]});
+      (gatherer_.*reduce_rows)(r_, r_.in + at.in, at.out, rows);
     }
   }
 

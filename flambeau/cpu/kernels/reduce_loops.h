@@ -26,12 +26,17 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 struct Gatherer {
   const int64_t item, lane, acc, result;  // bytes of an element, a lane, a gathered value, a result
   const int64_t leaf;                     // how many elements gather_run takes at most
-  const int64_t few;                      // how many rows reduce_short_rows takes
+  const int64_t few;                      // how many rows are reduced together, at most
 
   // n elements, `stride` bytes apart, into one value.
   virtual void gather_run(const char* data, int64_t stride, int64_t n, char* value) const = 0;
-  // `few` rows of r.count elements each, the first results of the kept position `at`.
-  virtual void reduce_short_rows(const Reduction& r, const char* in, int64_t out) const = 0;
+  // Rows of r.count elements each, at most `few` along the innermost kept dimension, which begin at
+  // `in` and whose results begin at item `out`: for short rows, and for longer ones whose elements
+  // are neighbours. How a row is gathered does not depend on the rows beside it.
+  virtual void reduce_short_rows(const Reduction& r, const char* in, int64_t out,
+                                 int64_t rows) const = 0;
+  virtual void reduce_dense_rows(const Reduction& r, const char* in, int64_t out,
+                                 int64_t rows) const = 0;
   // Columns side by side: their lanes start neutral, take rows, and become values.
   virtual void start_lanes(char* lanes, int64_t n) const = 0;
   virtual void step_rows(char* lanes, const char* rows, int64_t stride, int64_t count,
@@ -50,6 +55,9 @@ struct Gatherer {
 
 void run_reduction(const Reduction& r, const Gatherer& gatherer);
 
+// Of the widest registers.
+constexpr int register_bytes = FLAMBEAU_ISA_RANK >= 4 ? 64 : 32;
+
 // Halves N lanes until M are left, by loops of known length.
 template <int N, int M, class Op, class Lane>
 inline void fold_lanes(const Op& op, Lane* lane) {
@@ -59,13 +67,47 @@ inline void fold_lanes(const Op& op, Lane* lane) {
   }
 }
 
+// N lanes as one vector of plain integers, to be moved by the instructions for that, which GCC does
+// not find for loops that say the same.
+template <class Lane, int N>
+struct LanesOf {
+  using Narrow = std::conditional_t<sizeof(Lane) == 1, uint8_t, uint16_t>;
+  using Wide = std::conditional_t<sizeof(Lane) == 4, uint32_t, uint64_t>;
+  using Unit = std::conditional_t<(sizeof(Lane) < 4), Narrow, Wide>;
+  static constexpr int units = sizeof(Lane) / sizeof(Unit);
+  typedef Unit Register __attribute__((vector_size(N * sizeof(Lane))));
+
+  static Register load(const Lane* from) {
+    Register lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    asm("" : "+v"(lanes));  // else GCC joins it with a store, and copies by small integers
+    return lanes;
+  }
+  static void store(Register lanes, Lane* to) {
+    std::memcpy(static_cast<void*>(to), &lanes, sizeof lanes);
+  }
+
+  // Of two registers that hold groups of `group` lanes: the first halves of all groups, or the
+  // second ones.
+  template <int group, bool second>
+  static Register halves(Register a, Register b) {
+    constexpr int half = group / 2 * units, offset = second ? half : 0;
+    return [&]<int... I>(std::integer_sequence<int, I...>) {
+      return __builtin_shuffle(a, b, Register{Unit(I / half * 2 * half + I % half + offset)...});
+    }
+    (std::make_integer_sequence<int, N * units>());
+  }
+};
+
 template <class In, class Out, class Op>
 class TypedGatherer final : public Gatherer {
   using C = ComputeType<In>;
   using Lane = typename Op::Lane;
   using Acc = typename Op::Acc;
-  static constexpr int many = 256 / sizeof(Lane);                    // lanes in four registers
-  static constexpr int some = std::min<int>(16, 64 / sizeof(Lane));  // at most one register
+  static constexpr bool chooses = std::is_floating_point_v<Lane> && requires { Op::chooses; };
+  static constexpr int many = 256 / sizeof(Lane);  // lanes in four registers
+  static constexpr int some = std::min<int>(16, register_bytes / sizeof(Lane));  // at most one
+  using Lanes = LanesOf<Lane, some>;
 
  public:
   explicit TypedGatherer(const Op& op)
@@ -81,19 +123,37 @@ class TypedGatherer final : public Gatherer {
         static_cast<Out>(op_.finish(run_of(r.in, r.reduced_in[0], r.count)));
   }
 
-  // One row in each lane of a register.
-  void reduce_short_rows(const Reduction& r, const char* in, int64_t out) const override {
+  // One row in each lane of a register; the last row once more in those that are left.
+  void reduce_short_rows(const Reduction& r, const char* in, int64_t out,
+                         int64_t rows) const override {
+    int64_t begin[some];
+    for (int j = 0; j < some; ++j) begin[j] = std::min<int64_t>(j, rows - 1) * r.kept_in[0];
     Lane lanes[some];
     std::fill_n(lanes, some, op_.start());
     for (int64_t k = 0; k < r.count; ++k, in += r.reduced_in[0]) {
       C values[some];
-      for (int j = 0; j < some; ++j) values[j] = load<In>(in + j * r.kept_in[0]);
+      for (int j = 0; j < some; ++j) values[j] = load<In>(in + begin[j]);
       for (int j = 0; j < some; ++j) lanes[j] = op_.step(lanes[j], values[j]);
     }
-    Out* to = reinterpret_cast<Out*>(r.out) + out;
-    for (int j = 0; j < some; ++j) {
-      to[j * r.kept_out[0]] = static_cast<Out>(op_.finish(op_.widen(lanes[j])));
+    store_lanes(r, lanes, out, rows);
+  }
+
+  // A register of lanes for each row; then all of them are folded together.
+  void reduce_dense_rows(const Reduction& r, const char* in, int64_t out,
+                         int64_t rows) const override {
+    Lane lanes[some][some];
+    for (int64_t j = 0; j < rows; ++j, in += r.kept_in[0]) {
+      const In* x = opaque(reinterpret_cast<const In*>(in));
+      Lane lane[some];
+      std::fill_n(lane, some, op_.start());
+      int64_t i = 0;
+      for (; i + some <= r.count; i += some) step_block<some>(x + i, lane);
+      Lanes::store(Lanes::load(lane), lanes[j]);
+      if (i < r.count) step_rest<some / 2>(x + i, r.count - i, lanes[j]);
     }
+    for (int64_t j = rows; j < some; ++j) std::fill_n(lanes[j], some, op_.start());
+    fold_rows<some>(lanes);
+    store_lanes(r, lanes[0], out, rows);
   }
 
   void start_lanes(char* lanes, int64_t n) const override {
@@ -110,7 +170,11 @@ class TypedGatherer final : public Gatherer {
                  *q = reinterpret_cast<const In*>(rows + stride),
                  *r = reinterpret_cast<const In*>(rows + 2 * stride),
                  *s = reinterpret_cast<const In*>(rows + 3 * stride);
-        IVDEP for (int64_t j = 0; j < n; ++j) {
+        int64_t j = 0;
+        if constexpr (chooses) {
+          for (; j + some <= n; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
+        }
+        IVDEP for (; j < n; ++j) {
           const Lane two = op_.step(op_.step(lane[j], static_cast<C>(p[j])), static_cast<C>(q[j]));
           lane[j] = op_.step(op_.step(two, static_cast<C>(r[j])), static_cast<C>(s[j]));
         }
@@ -146,14 +210,65 @@ class TypedGatherer final : public Gatherer {
   }
 
  private:
+  void store_lanes(const Reduction& r, const Lane* lanes, int64_t at, int64_t n) const {
+    Out* to = reinterpret_cast<Out*>(r.out) + at;
+    for (int j = 0; j < some; ++j) {
+      if (j < n) to[j * r.kept_out[0]] = static_cast<Out>(op_.finish(op_.widen(lanes[j])));
+    }
+  }
+  // Each of `some` rows of lanes into one lane of the first row. Of N rows, each two become one
+  // that holds twice as many results, half as far gathered.
+  template <int N>
+  void fold_rows(Lane (*lanes)[some]) const {
+    if constexpr (N > 1) {
+      for (int i = 0; i < N / 2; ++i) {
+        Lane low[some], high[some];
+        const auto a = Lanes::load(lanes[2 * i]), b = Lanes::load(lanes[2 * i + 1]);
+        Lanes::store(Lanes::template halves<N, false>(a, b), low);
+        Lanes::store(Lanes::template halves<N, true>(a, b), high);
+        join_lanes<some>(low, high, lanes[i]);
+      }
+      fold_rows<N / 2>(lanes);
+    }
+  }
+
   template <int N>
   void step_block(const In* x, Lane* lane) const {
-    if constexpr (std::is_same_v<In, Half>) {
+    if constexpr (std::is_same_v<In, Half> || (chooses && N > 1)) {
       C values[N];
       load_block<N>(x, values);
+      if constexpr (chooses) return join_lanes<N>(lane, values, lane);
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], values[j]);
     } else {
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
+    }
+  }
+  // Four rows of one register of lanes.
+  void choose_four(const In* p, const In* q, const In* r, const In* s, Lane* lane) const {
+    C values[4][some];
+    load_block<some>(p, values[0]);
+    load_block<some>(q, values[1]);
+    load_block<some>(r, values[2]);
+    load_block<some>(s, values[3]);
+    join_lanes<some>(values[0], values[1], values[0]);
+    join_lanes<some>(values[2], values[3], values[2]);
+    join_lanes<some>(values[0], values[2], values[0]);
+    join_lanes<some>(lane, values[0], lane);
+  }
+  template <int N>
+  void join_lanes(const Lane* a, const Lane* b, Lane* out) const {
+    if constexpr (chooses && N > 1) {
+      constexpr int width = std::min<int>(N, register_bytes / sizeof(Lane));
+      typedef Lane Register __attribute__((vector_size(width * sizeof(Lane))));
+      for (int j = 0; j < N; j += width) {
+        Register first, second;
+        std::memcpy(&first, a + j, sizeof first);
+        std::memcpy(&second, b + j, sizeof second);
+        first = Op::choose(first, second);
+        std::memcpy(out + j, &first, sizeof first);
+      }
+    } else {
+      for (int j = 0; j < N; ++j) out[j] = op_.join(a[j], b[j]);
     }
   }
   // Fewer than 2 N elements, by halves.
@@ -241,11 +356,41 @@ struct Adding {
   static Acc finish(Acc a) { return a; }
 };
 
-// Gathers by a function that is its own join and merge.
+// The larger or smaller of two numbers or of each two in a register, and the second one where one
+// of them is NaN. That is one instruction, which GCC finds for single numbers only. (With a mask of
+// all lanes: the functions without one warn of variables inside GCC's own header.)
+#if FLAMBEAU_ISA_RANK >= 4
+#define OF_REGISTERS(op, less)                          \
+  inline __m512 op##_or_second(__m512 a, __m512 b) {    \
+    return _mm512_maskz_##less##_ps(0xffff, a, b);      \
+  }                                                     \
+  inline __m512d op##_or_second(__m512d a, __m512d b) { \
+    return _mm512_maskz_##less##_pd(0xff, a, b);        \
+  }
+#else
+#define OF_REGISTERS(op, less)                                                          \
+  inline __m256 op##_or_second(__m256 a, __m256 b) { return _mm256_##less##_ps(a, b); } \
+  inline __m256d op##_or_second(__m256d a, __m256d b) { return _mm256_##less##_pd(a, b); }
+#endif
+OF_REGISTERS(larger, max)
+OF_REGISTERS(smaller, min)
+#undef OF_REGISTERS
+template <class V>
+inline V larger_or_second(V a, V b) {
+  return a > b ? a : b;
+}
+template <class V>
+inline V smaller_or_second(V a, V b) {
+  return a < b ? a : b;
+}
+
+// Gathers by a function `choose` that is its own join and merge, of numbers or vectors of them: GCC
+// does not find vector code for choices among a few lanes.
 template <class Self, class Lane_>
 struct Choosing {
   using Lane = Lane_;
   using Acc = Lane_;
+  static constexpr bool chooses = true;
   static Lane step(Lane a, Lane x) { return Self::choose(a, x); }
   static Lane join(Lane a, Lane b) { return Self::choose(a, b); }
   static Acc widen(Lane a) { return a; }
@@ -259,9 +404,10 @@ struct Largest : Choosing<Largest<C>, C> {
     return std::is_floating_point_v<C> ? -std::numeric_limits<C>::infinity()
                                        : std::numeric_limits<C>::lowest();
   }
-  static C choose(C a, C b) {
-    const C larger = a > b ? a : b;
-    return a != a ? a : larger;
+  template <class V>
+  static V choose(V a, V b) {
+    const V chosen = larger_or_second(a, b);
+    return a == a ? chosen : a;
   }
 };
 
@@ -271,9 +417,10 @@ struct Smallest : Choosing<Smallest<C>, C> {
     return std::is_floating_point_v<C> ? std::numeric_limits<C>::infinity()
                                        : std::numeric_limits<C>::max();
   }
-  static C choose(C a, C b) {
-    const C smaller = a < b ? a : b;
-    return a != a ? a : smaller;
+  template <class V>
+  static V choose(V a, V b) {
+    const V chosen = smaller_or_second(a, b);
+    return a == a ? chosen : a;
   }
 };
 
