@@ -203,21 +203,28 @@ void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_
 }
 KERNEL_FOR(cross_entropy, cross_entropy_kernel)
 
-template <class T>
+// A block takes a part of a row, N neighbours a thread.
+template <class T, int N>
 __global__ void __launch_bounds__(block_size)
     cross_entropy_gradient(const ComputeType<T>* scale, bool one_scale, const T* x,
-                           const ComputeType<T>* lse, Targets targets, T* grad_x, int64_t numel) {
+                           const ComputeType<T>* lse, Targets targets, T* grad_x, unsigned parts) {
   using C = ComputeType<T>;
-  const int64_t e = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (e >= numel) return;
-  const int64_t row = e / targets.classes, chosen = targets[row];
-  C value = 0;
-  if (chosen >= 0) {
-    const C chance = math::exp(static_cast<C>(x[e]) - lse[row]);
-    value =
-        (e - row * targets.classes == chosen ? chance - C(1) : chance) * scale[one_scale ? 0 : row];
+  const int64_t row = blockIdx.x / parts, classes = targets.classes;
+  const int64_t i = (static_cast<int64_t>(blockIdx.x % parts) * block_size + threadIdx.x) * N;
+  if (i >= classes) return;
+  const int64_t chosen = targets[row];
+  const C factor = scale[one_scale ? 0 : row], shift = lse[row];
+  x += row * classes;
+  grad_x += row * classes;
+  const auto words = *reinterpret_cast<const Vector<T, N>*>(x + i);
+  Vector<T, N> results;
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const C chance = math::exp(static_cast<C>(words.values[j]) - shift);
+    const C value = (i + j == chosen ? chance - C(1) : chance) * factor;
+    results.values[j] = static_cast<T>(chosen < 0 ? C(0) : value);
   }
-  grad_x[e] = static_cast<T>(value);
+  *reinterpret_cast<Vector<T, N>*>(grad_x + i) = results;
 }
 
 void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const Tensor& lse,
@@ -229,9 +236,18 @@ void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const T
   dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    launch("cross_entropy_backward", cross_entropy_gradient<T>, blocks_for(x.numel(), block_size),
-           block_size, scale.data<C>(), scale.numel() == 1, x.data<T>(), lse.data<C>(), targets,
-           grad_x.data<T>(), x.numel());
+    const auto run = [&](auto width) {
+      const unsigned parts = blocks_for(targets.classes, block_size * width());
+      launch("cross_entropy_backward", cross_entropy_gradient<T, width()>,
+             static_cast<unsigned>(x.sizes()[0] * parts), block_size, scale.data<C>(),
+             scale.numel() == 1, x.data<T>(), lse.data<C>(), targets, grad_x.data<T>(), parts);
+    };
+    constexpr int wide = 16 / static_cast<int>(sizeof(T));
+    if (rows_are_aligned<T>(targets.classes, {x.raw(), grad_x.raw()})) {
+      run(std::integral_constant<int, wide>());
+    } else {
+      run(std::integral_constant<int, 1>());
+    }
   });
 }
 KERNEL_FOR(cross_entropy_backward, cross_entropy_backward_kernel)

@@ -27,8 +27,12 @@ __device__ V fold_row(V value, const Merge& merge) {
     __syncthreads();  // an earlier fold may still be read
     if (threadIdx.x % warp == 0) shared[threadIdx.x / warp] = value;
     __syncthreads();
-    value = shared[0];
-    for (int i = 1; i < Lanes / warp; ++i) value = merge(value, shared[i]);
+    // Every warp folds what all warps have: as many lanes as there are warps, over and over.
+    constexpr int warps = Lanes / warp;
+    static_assert(warps <= warp && (warps & (warps - 1)) == 0);
+    value = shared[threadIdx.x % warps];
+#pragma unroll
+    for (int step = warps / 2; step > 0; step /= 2) value = merge(value, value.shuffled(step));
   }
   return value;
 }

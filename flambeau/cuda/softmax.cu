@@ -44,6 +44,43 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
   });
 }
 
+// The same for rows of at most Lanes * N * K elements, which are kept in registers: memory is read
+// once.
+template <class T, bool Log, int Lanes, int N, int K>
+__global__ void __launch_bounds__(row_threads<Lanes>)
+    softmax_held_rows(const T* x, T* y, int64_t rows, int size) {
+  using C = ComputeType<T>;
+  const int64_t row = my_row();
+  if (row >= rows) return;
+  x += row * size;
+  y += row * size;
+  Vector<T, N> held[K];
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int i = (k * Lanes + static_cast<int>(threadIdx.x)) * N;
+    if (i < size) held[k] = *reinterpret_cast<const Vector<T, N>*>(x + i);
+  }
+  ExpSum<C> mine = no_exp_sum<C>();
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if ((k * Lanes + static_cast<int>(threadIdx.x)) * N >= size) continue;
+    C values[N];
+#pragma unroll
+    for (int j = 0; j < N; ++j) values[j] = static_cast<C>(held[k].values[j]);
+    mine.add(values);
+  }
+  const Normalize<Log, C> normalize(fold_row<Lanes>(mine, MergeExpSums<C>()));
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int i = (k * Lanes + static_cast<int>(threadIdx.x)) * N;
+    if (i >= size) continue;
+    C results[N];
+#pragma unroll
+    for (int j = 0; j < N; ++j) results[j] = normalize(static_cast<C>(held[k].values[j]));
+    write(y + i, results);
+  }
+}
+
 template <class T, bool Log>
 __global__ void __launch_bounds__(block_size)
     softmax_columns(const T* x, T* y, int64_t columns, int64_t size, int64_t inner) {
@@ -72,6 +109,28 @@ void launch_rows(const char* op, const T* x, T* y, const Slices& s) {
   launch_rows<T, Log, N, large_block>(op, x, y, s);
 }
 
+// Rows whose elements fit the registers of their threads; false for longer ones.
+template <class T, bool Log, int N>
+bool launch_held_rows(const char* op, const T* x, T* y, const Slices& s) {
+  const auto with = [&](auto lanes, auto pieces) {
+    launch(op, softmax_held_rows<T, Log, lanes(), N, pieces()>, row_grid<lanes()>(s.outer),
+           row_block<lanes()>(), x, y, s.outer, static_cast<int>(s.size));
+    return true;
+  };
+  const auto fits = [&](int lanes, int pieces) { return s.size <= int64_t{lanes} * N * pieces; };
+  constexpr std::integral_constant<int, 1> once;
+  constexpr std::integral_constant<int, 2> twice;
+  constexpr std::integral_constant<int, warp> few;
+  constexpr std::integral_constant<int, block_size> some;
+  constexpr std::integral_constant<int, large_block> many;
+  if (fits(warp, 1)) return with(few, once);
+  if (fits(warp, 2)) return with(few, twice);
+  if (fits(block_size, 1)) return with(some, once);
+  if (fits(block_size, 2)) return with(some, twice);
+  if (fits(large_block, 1)) return with(many, once);
+  return fits(large_block, 2) && with(many, twice);
+}
+
 template <bool Log>
 void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
   const char* op = Log ? "log_softmax" : "softmax";
@@ -87,7 +146,9 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
       launch(op, softmax_columns<T, Log>, blocks_for(columns, block_size), block_size, x, y,
              columns, s.size, s.inner);
     } else if (rows_are_aligned<T>(s.size, {x, y})) {
-      launch_rows<T, Log, row_width<T>>(op, x, y, s);
+      if (!launch_held_rows<T, Log, row_width<T>>(op, x, y, s)) {
+        launch_rows<T, Log, row_width<T>>(op, x, y, s);
+      }
     } else {
       launch_rows<T, Log, 1>(op, x, y, s);
     }

@@ -153,9 +153,10 @@ struct FusedRule {
   Tensor lse, count;  // count: of rows that are not ignored, for the mean
   Reduction reduction;
   int64_t ignore_index;
+  bool wide;
 
   Tensor operator()(const Tensor& g) const {
-    const Tensor logits = x(), classes = target();
+    const Tensor logits = grad_enabled() && wide ? to(x(), lse.dtype()) : x(), classes = target();
     Tensor scale = to(g, lse.dtype());
     if (reduction == Reduction::mean) scale = scale / count;
     if (grad_enabled()) {  // in operations that can be differentiated again
@@ -173,8 +174,9 @@ struct FusedRule {
   }
 };
 
+// wide: the result is of the dtype that it is computed in.
 Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction reduction,
-                           int64_t ignore_index) {
+                           int64_t ignore_index, bool wide) {
   const DType dtype = stat_dtype(input.dtype());
   Tensor lse = make_tensor({input.sizes()[0]}, dtype, input.device()), count, out;
   const Tensor classes = contiguous(target);
@@ -189,10 +191,10 @@ Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction 
     out = reduction == Reduction::none   ? losses
           : reduction == Reduction::mean ? sum(losses) / count
                                          : sum(losses);
-    if (out.dtype() != input.dtype()) out = to(out, input.dtype());
+    if (out.dtype() != input.dtype() && !wide) out = to(out, input.dtype());
   }
   if (Record r{"cross_entropy_loss", out, {input}}) {
-    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, reduction, ignore_index});
+    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, reduction, ignore_index, wide});
   }
   return out;
 }
@@ -250,9 +252,15 @@ Tensor cross_entropy_of_probabilities(const Tensor& input, const Tensor& target,
 
 }  // namespace
 
-static Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const Tensor& weight,
-                                 int64_t reduction, int64_t ignore_index, double label_smoothing) {
+static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, const Tensor& weight,
+                                 int64_t reduction, int64_t ignore_index, double label_smoothing,
+                                 bool wide) {
   const Reduction how = check_reduction(reduction);
+  const bool fused = logits.dim() == 2 && !weight.defined() && label_smoothing == 0 &&
+                     logits.sizes() != target.sizes();
+  // The kernel of the fused form computes in single precision in any case.
+  const Tensor input =
+      wide && !fused && dtypes::Reduced.has(logits.dtype()) ? to(logits, DType::float32) : logits;
   CHECK(label_smoothing >= 0 && label_smoothing <= 1, RuntimeError,
         "label_smoothing must be between 0.0 and 1.0. Got: {}", label_smoothing);
   if (input.sizes() == target.sizes()) {
@@ -270,18 +278,19 @@ static Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, cons
   if (label_smoothing > 0) {
     return smoothed_cross_entropy(input, target, weight, how, ignore_index, label_smoothing);
   }
-  if (input.dim() == 2 && !weight.defined()) {
+  if (fused) {
     check_target(input, target);
     common_device("cross_entropy_loss", {input, target});
-    return fused_cross_entropy(input, target, how, ignore_index);
+    return fused_cross_entropy(input, target, how, ignore_index, wide);
   }
   const Tensor log_probabilities = log_softmax(input, input.dim() == 1 ? 0 : 1);
   return nll_loss_nd(log_probabilities, target, weight, reduction, ignore_index);
 }
 OP_FUNCTION(cross_entropy_loss,
             "cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, "
-            "label_smoothing=0.0)",
-            "The cross-entropy of logits against class indices or class probabilities.")
+            "label_smoothing=0.0, *, wide=False)",
+            "The cross-entropy of logits against class indices or class probabilities; wide: in "
+            "single precision for logits of half precision, as after a cast.")
 
 // --- Elementwise losses
 // --------------------------------------------------------------------------------

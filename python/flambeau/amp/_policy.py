@@ -107,4 +107,7 @@ def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -
         wrong = tensor.dtype != target and _eligible(tensor, device)
         return cast(tensor, target) if wrong else tensor
 
+    if name == "cross_entropy_loss" and args:
+        # It reads logits of half precision as if they had been cast, so they need not be.
+        return (args[0], *_mapped(args[1:], convert)), {**_mapped(kwargs, convert), "wide": True}
     return _mapped(args, convert), _mapped(kwargs, convert)
