@@ -285,7 +285,7 @@ void DeviceMemory::fail_out_of_memory(size_t bytes) {
       readable_bytes(bytes), device_, readable_bytes(total), readable_bytes(free), allowed,
       readable_bytes(held), readable_bytes(used), all_.blocks.current,
       readable_bytes(held - std::min(held, used)), readable_bytes(largest),
-      users.empty() ? "" : format(" Most of it was asked for by: {}.", users));
+      users.empty() ? "" : flambeau::format(" Most of it was asked for by: {}.", users));
 }
 
 // --- Invariants ----------------------------------------------------------------------------------
