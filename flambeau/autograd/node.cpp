@@ -7,6 +7,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/check.h"
 #include "flambeau/base/current_op.h"
+#include "flambeau/base/profiler.h"
 
 namespace flambeau {
 
@@ -98,6 +99,7 @@ void Node::apply(Grads& in, Grads& out) {
       "backward. ({})",
       name());
   current_op = op_;
+  const Span span(SpanKind::backward, profiling() ? name() : std::string());
   Node* const before = std::exchange(running_node, this);
   struct Restore {
     Node* before;

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "flambeau/base/check.h"
+#include "flambeau/base/profiler.h"
 #include "flambeau/tensor/storage.h"
 
 namespace flambeau {
@@ -129,6 +130,8 @@ class LargeBlocks {
 class CpuAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, Device) override {
+    if (profiling()) [[unlikely]]
+      count_profiled_bytes(static_cast<int64_t>(bytes));
     const size_t size = rounded(bytes);
     if (size <= small_limit) {
       if (ThreadLists* lists = thread_lists()) {
@@ -152,6 +155,8 @@ class CpuAllocator final : public Allocator {
   }
 
   void free(void* data, size_t bytes, Device) override {
+    if (profiling()) [[unlikely]]
+      count_profiled_bytes(-static_cast<int64_t>(bytes));
     const size_t size = rounded(bytes);
     if (size > small_limit) return large_.give(data, size);
     if (ThreadLists* lists = thread_lists()) {

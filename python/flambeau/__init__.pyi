@@ -690,6 +690,7 @@ from flambeau._C import pow_ as pow_
 from flambeau._C import prelu as prelu
 from flambeau._C import preserve_format as preserve_format
 from flambeau._C import prod as prod
+from flambeau import profiler as profiler
 from flambeau._C import promote_types as promote_types
 from flambeau._C import put as put
 from flambeau._C import put_ as put_

@@ -2,6 +2,7 @@
 #include "flambeau/tensor/backend.h"
 #include "python/src/binding.h"
 #include "python/src/interop.h"
+#include "python/src/profiler.h"
 
 namespace {
 
@@ -38,7 +39,7 @@ PyMODINIT_FUNC PyInit__C() {
                      add_functions(module) && add_engine(module) && add_construct(module) &&
                      add_interop(module) && add_dlpack(module) && add_runtime(module) &&
                      add_accelerator(module) && add_ops(module) && add_registry(module) &&
-                     add_module_base(module);
+                     add_module_base(module) && add_profiler(module);
   if (!ready) {
     Py_DECREF(module);
     return nullptr;

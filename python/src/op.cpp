@@ -8,6 +8,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/current_op.h"
+#include "flambeau/base/profiler.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/tensor_iter.h"
@@ -306,6 +307,19 @@ PyObject* call_family(const Family& family, const Call& call) {
   return call_by_copy(family, call, overload, frame, result);
 }
 
+// The same under the eyes of the profiler, which wants the shapes of arguments too.
+[[gnu::cold, gnu::noinline]] PyObject* call_profiled(const Family& family, const Call& call) {
+  const Span span(SpanKind::op, family.name);
+  for (Py_ssize_t i = 0; span.record() && i < call.nargs; ++i) {
+    std::vector<int64_t>& shape = span.record()->shapes.emplace_back();
+    if (is_tensor(call.args[i])) {
+      const IntSpan sizes = tensor_of(call.args[i]).sizes();
+      shape.assign(sizes.begin(), sizes.end());
+    }
+  }
+  return call_family(family, call);
+}
+
 // Keywords are told apart by identity. Those out of a dictionary that was read from somewhere need
 // not be interned, and are replaced by their interned twins.
 Object interned_names(PyObject* kwnames) {
@@ -332,6 +346,8 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     const Call call{args, PyVectorcall_NARGS(nargsf), kwnames, family.name.c_str()};
     if (modes_active() || any_override(call)) [[unlikely]]
       return call_override(self, args, call.nargs, kwnames);
+    if (profiling()) [[unlikely]]
+      return call_profiled(family, call);
     if (family.older && call.nargs > family.older->tensors) [[unlikely]] {
       OlderCall older;
       if (older.arrange(*family.older, call, family.is_method))

@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/current_op.h"
+#include "flambeau/base/profiler.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "python/src/interop.h"
@@ -50,6 +51,7 @@ PyObject* binary_slot(const char* name, const char* reflected, PyObject* a, PyOb
       return call_override_of(a_is ? name : reflected, args, 2);
     }
     current_op = name;
+    const Span span(SpanKind::op, name);
     if (a_is && is_tensor(b)) return computed<function>(tensor_of(a), tensor_of(b));
     Scalar number;
     PyObject* other = a_is ? b : a;

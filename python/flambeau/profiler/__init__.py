@@ -1,0 +1,25 @@
+"""The profiler with a schedule: which steps of a loop are recorded, and what becomes of them."""
+
+from __future__ import annotations
+
+from flambeau.autograd.profiler import record_function
+from flambeau.profiler.profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    kineto_available,
+    profile,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
+
+__all__ = [
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
