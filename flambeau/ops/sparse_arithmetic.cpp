@@ -168,7 +168,6 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
     r.wrt(1, [alpha](const Tensor& g) { return g * alpha; });
   };
   if (out.defined() && !x.is_sparse()) {
-    out.bump_version(op);
     if (Record r = Record::in_place(op, out, {y})) rules(r);
     return out;
   }

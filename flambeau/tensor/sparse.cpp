@@ -5,6 +5,12 @@
 
 namespace flambeau {
 
+const SparseParts& parts_of(const Tensor& sparse) {
+  CHECK(sparse.defined() && sparse->parts, RuntimeError, "expected a sparse tensor, but got {}",
+        sparse.defined() ? "a dense one" : "none");
+  return *sparse->parts;
+}
+
 void DeleteParts::operator()(SparseParts* parts) const { delete parts; }
 
 namespace {
@@ -30,7 +36,8 @@ Tensor plain_part(const Tensor& part) {
 
 Tensor make_coo(const Tensor& indices, const Tensor& values, IntSpan size, bool coalesced) {
   Tensor tensor = sparse_over(Layout::sparse_coo, values, size);
-  *tensor->parts = {plain_part(indices), {}, plain_part(values), coalesced};
+  const bool single = values.size(0) < 2;  // has nothing to put in order
+  *tensor->parts = {plain_part(indices), {}, plain_part(values), coalesced || single};
   return tensor;
 }
 

@@ -24,7 +24,7 @@ struct SparseParts {
   bool coalesced = false;  // coordinates are in order, and each stands there once
 };
 
-inline const SparseParts& parts_of(const Tensor& sparse) { return *sparse->parts; }
+const SparseParts& parts_of(const Tensor& sparse);  // raises RuntimeError for a dense tensor
 inline bool is_coo(const Tensor& tensor) { return tensor.layout() == Layout::sparse_coo; }
 inline bool is_compressed(const Tensor& tensor) { return tensor.layout() > Layout::sparse_coo; }
 inline bool is_blocked(Layout layout) { return layout >= Layout::sparse_bsr; }

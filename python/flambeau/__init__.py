@@ -67,7 +67,7 @@ _SPARSE = "sparse_{}_tensor".format
 _HOMES.update(
     dict.fromkeys(map(_SPARSE, "coo csr csc bsr bsc compressed".split()), "sparse._construct")
 )
-_HOMES.update(dict.fromkeys(("hspmm", "smm", "spmm"), "sparse"))
+_HOMES.update(dict.fromkeys(("hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))

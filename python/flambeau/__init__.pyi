@@ -866,6 +866,7 @@ from flambeau._C import square_ as square_
 from flambeau._C import squeeze as squeeze
 from flambeau._C import squeeze_ as squeeze_
 from flambeau._C import squeeze_copy as squeeze_copy
+from flambeau.sparse import sspaddmm as sspaddmm
 from flambeau._C import stack as stack
 from flambeau._C import std as std
 from flambeau._C import std_mean as std_mean

@@ -42,13 +42,17 @@ objects = {
         {"s": "text", "n": 1.5, "t": (1, 2), "set": {1, 2}, "b": b"bytes", "big": 10**30, "z": 1j},
     "dtype": [torch.float16, torch.int64], "size": torch.Size([2, 3]),
     "device": torch.device("cpu"), "layout": torch.strided, "counter": collections.Counter("aab"),
-    "generator": generator.get_state(),
+    "generator": generator.get_state(), "sparse": x.to_sparse(), "rows": x.to_sparse_csr(),
+    "columns": x.to_sparse_csc(), "uncoalesced":
+        torch.sparse_coo_tensor([[1, 1, 0]], torch.ones(3, 2), (2, 2)),
 }
 """
 DESCRIBE = """
 def describe(o):
     if isinstance(o, torch.Tensor):
         kind = "Parameter" if isinstance(o, torch.nn.Parameter) else "Tensor"
+        if o.layout is not torch.strided:
+            return (str(o.layout), str(o.dtype), tuple(o.shape), o._nnz(), o.to_dense().tolist())
         numbers = torch.view_as_real(o.detach()) if o.is_complex() else o.detach()
         return (kind, str(o.dtype), tuple(o.shape), o.stride(), o.storage_offset(),
                 o.requires_grad, numbers.double().tolist())

@@ -236,3 +236,90 @@ def test_failures_say_what_is_wrong(case: int) -> None:
     run, error, words = FAILURES[case]
     with pytest.raises(error, match=words):
         run()
+
+
+def calls_with_a_sparse_argument(x: Any) -> list[tuple[Any, ...]]:
+    dense, rows, index = torch.ones(4, 3, dtype=x.dtype), x.to_sparse_csr(), torch.tensor([0, 1])
+    return [
+        (x,), (x, x), (x, dense), (dense, x), (x, 0), (x, 1, 1), (x, 2.0), (x, [0]), (x, (4, 3)),
+        (x, x, x), (dense, x, x), (dense, dense, x), ([x, x],), ([dense, x], 0), (x, 0, index),
+        (index, x), (dense, 0, index, x), (rows,), (rows, rows), (dense, rows),
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_op_touches_memory_that_a_sparse_tensor_has_not_got() -> None:
+    """Every op takes sparse tensors, or raises one of the exceptions that callers expect."""
+    methods = [getattr(torch.Tensor, name) for name in dir(torch.Tensor) if name[0] != "_"]
+    ops = [*torch._C._ops.values(), *filter(callable, methods)]
+    refused = 0
+    for op in ops:
+        for args in calls_with_a_sparse_argument(coo()):
+            try:
+                op(*args)
+            except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
+                refused += 1
+    assert refused > 5 * len(ops)
+
+
+def test_what_is_not_implemented_is_refused_by_name() -> None:
+    for run, name in (
+        (lambda: torch.exp(coo()), "exp"),
+        (lambda: coo().max(), "max"),
+        (lambda: coo() > 0, "gt"),
+        (lambda: 1 / coo(), "reciprocal"),
+        (lambda: torch.where(DENSE > 0, coo(), DENSE), "where"),
+        (lambda: coo().view(12), "view"),
+        (lambda: torch.nn.functional.linear(coo(), DENSE), "linear"),
+        (lambda: torch.nn.functional.dropout(coo()), "dropout"),
+    ):
+        with pytest.raises(
+            NotImplementedError, match=f"aten::{name}' with arguments from the 'Spa"
+        ):
+            run()
+
+
+def test_every_compressed_layout_round_trips() -> None:
+    dense = torch.arange(24.0).reshape(4, 6)
+    dense[:2, :3] = 0
+    for layout, options in (
+        (torch.sparse_csr, {}),
+        (torch.sparse_csc, {}),
+        (torch.sparse_bsr, {"blocksize": (2, 3)}),
+        (torch.sparse_bsc, {"blocksize": (2, 3)}),
+    ):
+        x = dense.to_sparse(layout=layout, **options)
+        assert x.layout is layout
+        same(x, dense)
+        same(x.t(), dense.t())
+        same(x.to_sparse(), dense)
+        same(x * 2, dense * 2)
+        same(copy.deepcopy(x), dense)
+        torch.testing.assert_close(x @ dense.t(), dense @ dense.t())
+    made = torch.sparse_compressed_tensor([0, 1, 2], [0, 1], [1.0, 2.0], layout=torch.sparse_csc)
+    assert made.to_dense().tolist() == [[1, 0], [0, 2]]
+    blocks = torch.sparse_bsr_tensor([0, 1], [1], torch.ones(1, 2, 2), (2, 4))
+    assert blocks.to_dense().tolist() == [[0, 0, 1, 1], [0, 0, 1, 1]]
+
+
+def test_in_place_writes() -> None:
+    x, y = coo(), coo().coalesce()
+    address = x
+    x *= 2
+    assert x is address
+    same(x, DENSE * 2)
+    same(x.add_(y), DENSE * 3)
+    same(x.sub_(y, alpha=2), DENSE)
+    same(x.neg_(), -DENSE)
+    same(x.abs_(), DENSE.abs())
+    same(x.copy_(y), DENSE)
+    assert x.zero_()._nnz() == 0
+    total = torch.ones(4, 3, dtype=torch.float64)
+    total += y
+    torch.testing.assert_close(total, DENSE + 1)
+    leaf = coo().requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.mul_(2)
+    version = total._version
+    total.sub_(y)
+    assert total._version == version + 1

@@ -48,6 +48,11 @@ smm = _function("smm", "The product of a sparse and a dense matrix, as a sparse 
 hspmm = _function("hspmm", "The product of a sparse and a dense matrix, with sparse rows.")
 
 
+def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta times a sparse matrix plus alpha times the product of a sparse and a dense one."""
+    return _operations.added_product(input, mat1, mat2, beta, alpha, True)._coalesced_(False)
+
+
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
     """beta times mat plus alpha times the product of a sparse and another matrix."""
     return _operations.added_product(mat, mat1, mat2, beta, alpha, True)

@@ -100,7 +100,7 @@ def empty_coo(size: Any, dtype: Any = None, device: Any = None) -> Any:
     kind = _ops.get_default_dtype() if dtype is None else dtype
     stored = _ops.empty(0, dtype=kind, device=device)
     index = _ops.empty((len(size), 0), dtype=_C.int64, device=device)
-    return _ops._sparse_coo(index, stored, tuple(size), len(size) == 0)
+    return _ops._sparse_coo(index, stored, tuple(size), True)
 
 
 def sparse_coo_tensor(

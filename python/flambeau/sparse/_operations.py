@@ -129,12 +129,12 @@ def _mm(a: Any, b: Any) -> Any:
 @takes("smm", compressed=True)
 def _smm(a: Any, b: Any) -> Any:
     dense = product(a, b, True)
-    return dense if is_sparse(dense) else dense.to_sparse()
+    return dense if is_sparse(dense) else dense.to_sparse()._coalesced_(False)
 
 
 @takes("hspmm", compressed=True)
 def _hspmm(a: Any, b: Any) -> Any:
-    return product(a, b, True).to_sparse(1)
+    return product(a, b, True).to_sparse(1)._coalesced_(False)
 
 
 @takes("mv", compressed=True)

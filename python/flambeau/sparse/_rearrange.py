@@ -77,10 +77,10 @@ def _unsqueeze(x: Any, dim: int) -> Any:
     indexed = x.sparse_dim()
     if dim > indexed:
         values = values_of(x).unsqueeze(dim - indexed + 1)
-        return coo(indices_of(x), values, size, x.is_coalesced())
+        return coo(indices_of(x), values, size)
     rows = _ops.zeros_like(indices_of(x)[:1])
     indices = _ops.cat([indices_of(x)[:dim], rows, indices_of(x)[dim:]])
-    return coo(indices, values_of(x), size, x.is_coalesced())
+    return coo(indices, values_of(x), size)
 
 
 @takes("select")
@@ -98,12 +98,12 @@ def select(x: Any, dim: int, index: int) -> Any:
     size = [*x.shape[:dim], *x.shape[dim + 1 :]]
     if dim >= indexed:
         values = values_of(x).select(dim - indexed + 1, index)
-        return coo(indices_of(x), values, size, x.is_coalesced())
+        return coo(indices_of(x), values, size)
     here = (indices_of(x)[dim] == index).nonzero().squeeze(1)
     if indexed == 1:
         return values_of(x)[here].sum(0)
     kept = [d for d in range(indexed) if d != dim]
-    return coo(indices_of(x)[kept][:, here], values_of(x)[here], size, x.is_coalesced())
+    return coo(indices_of(x)[kept][:, here], values_of(x)[here], size)
 
 
 @takes("__getitem__")
@@ -134,7 +134,7 @@ def _index_select(x: Any, dim: int, index: Any) -> Any:
     size[dim] = index.numel()
     if dim >= x.sparse_dim():
         values = values_of(x).index_select(dim - x.sparse_dim() + 1, index)
-        return coo(indices_of(x), values, size, x.is_coalesced())
+        return coo(indices_of(x), values, size)
     if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < x.shape[dim]:
         raise IndexError(f"index_select(): index out of range for size {x.shape[dim]}")
     starts, order = _ops._group_by_index(indices_of(x)[dim], x.shape[dim])
@@ -145,7 +145,7 @@ def _index_select(x: Any, dim: int, index: Any) -> Any:
     chosen = order[at]
     indices = indices_of(x)[:, chosen]
     indices[dim] = to
-    return coo(indices, values_of(x)[chosen], size, dim == 0 and x.is_coalesced())
+    return coo(indices, values_of(x)[chosen], size)
 
 
 @takes("narrow_copy")
