@@ -33,6 +33,15 @@ newaxis = None
 
 from flambeau import _tensor  # noqa: E402
 
+
+def _core_name(name):
+    from flambeau import _core_names
+
+    return _core_names.attribute(name)
+
+
+_C.__getattr__ = _core_name
+
 _tensor.attach(_C.Tensor)
 
 # Ops that PyTorch has under these names, and that programs with samplers of their own call.
@@ -48,6 +57,7 @@ from flambeau._norms import *  # noqa: E402, F403
 from flambeau._settings import *  # noqa: E402, F403
 from flambeau._statistics import *  # noqa: E402, F403
 from flambeau._statistics import segment_reduce as _segment_reduce  # noqa: E402
+from flambeau._symbolic import *  # noqa: E402, F403
 from flambeau._tensor_str import set_printoptions  # noqa: E402
 from flambeau.autograd import (  # noqa: E402
     enable_grad,
@@ -69,6 +79,7 @@ _HOMES.update(
 )
 _HOMES.update(dict.fromkeys(("hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
+_HOMES.update(ops="_ops", Tag="library", Future="futures")
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (
@@ -81,7 +92,7 @@ _HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"))
 
 def __getattr__(name):
     """Packages, and names out of packages, on first use: who only computes never pays for them."""
-    if name[0] != "_":
+    if name[:2] != "__":
         home = "storage" if name.endswith("Storage") else _HOMES.get(name)
         if home:
             value = getattr(_importlib.import_module(f"flambeau.{home}"), name)

@@ -13,6 +13,7 @@ from flambeau._C import DisableTorchFunction as DisableTorchFunction
 from flambeau._C import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 DoubleTensor: Any
 FloatTensor: Any
+from flambeau.futures import Future as Future
 from flambeau._C import Generator as Generator
 HalfTensor: Any
 IntTensor: Any
@@ -20,6 +21,10 @@ LongTensor: Any
 from flambeau._C import OutOfMemoryError as OutOfMemoryError
 ShortTensor: Any
 from flambeau._C import Size as Size
+SymBool: Any
+SymFloat: Any
+SymInt: Any
+from flambeau.library import Tag as Tag
 from flambeau._C import Tensor as Tensor
 from flambeau._C import TensorBase as TensorBase
 from flambeau.storage import TypedStorage as TypedStorage
@@ -71,6 +76,7 @@ from flambeau._C import aminmax as aminmax
 from flambeau import amp as amp
 from flambeau._C import angle as angle
 from flambeau._C import any as any
+from flambeau import ao as ao
 from flambeau._C import arange as arange
 from flambeau._C import arccos as arccos
 from flambeau._C import arccos_ as arccos_
@@ -352,6 +358,8 @@ from flambeau._C import full as full
 from flambeau._C import full_like as full_like
 from flambeau import func as func
 from flambeau import functional as functional
+from flambeau import futures as futures
+from flambeau import fx as fx
 from flambeau._C import gather as gather
 from flambeau._C import gcd as gcd
 from flambeau._C import gcd_ as gcd_
@@ -494,6 +502,7 @@ from flambeau._C import less_equal as less_equal
 from flambeau._C import less_equal_ as less_equal_
 from flambeau._C import lgamma as lgamma
 from flambeau._C import lgamma_ as lgamma_
+from flambeau import library as library
 from flambeau import linalg as linalg
 from flambeau._C import linalg_cholesky as linalg_cholesky
 from flambeau._C import linalg_cholesky_ex as linalg_cholesky_ex
@@ -664,6 +673,7 @@ from flambeau._C import one_hot as one_hot
 from flambeau._C import ones as ones
 from flambeau._C import ones_like as ones_like
 from flambeau import onnx as onnx
+ops: Any
 from flambeau import optim as optim
 from flambeau._C import orgqr as orgqr
 from flambeau._C import ormqr as ormqr
@@ -884,6 +894,15 @@ from flambeau._C import swapaxes as swapaxes
 from flambeau._C import swapaxes_ as swapaxes_
 from flambeau._C import swapdims as swapdims
 from flambeau._C import swapdims_ as swapdims_
+from flambeau._symbolic import sym_float as sym_float
+from flambeau._symbolic import sym_fresh_size as sym_fresh_size
+from flambeau._symbolic import sym_int as sym_int
+from flambeau._symbolic import sym_ite as sym_ite
+from flambeau._symbolic import sym_max as sym_max
+from flambeau._symbolic import sym_min as sym_min
+from flambeau._symbolic import sym_not as sym_not
+from flambeau._symbolic import sym_sqrt as sym_sqrt
+from flambeau._symbolic import sym_sum as sym_sum
 from flambeau._linalg_utils import symeig as symeig
 from flambeau._C import t as t
 from flambeau._C import t_ as t_

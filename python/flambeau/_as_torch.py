@@ -10,11 +10,12 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -25,6 +26,19 @@ _ALIAS = "torch"
 def _own_name(name: str) -> str:
     """The name in this package of a module of torch."""
     return _PACKAGE + name[len(_ALIAS) :]
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """What is installed as "torch", for libraries that ask for its version before importing it."""
+
+    def read_text(self, filename: str) -> str | None:
+        if filename != "METADATA":
+            return None
+        version = importlib.import_module(f"{_PACKAGE}.torch_version").__version__
+        return f"Metadata-Version: 2.1\nName: {_ALIAS}\nVersion: {version}\n"
+
+    def locate_file(self, path: Any) -> Any:
+        return importlib.import_module(_PACKAGE).__path__[0]
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -49,6 +63,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(
             fullname, self, is_package=hasattr(module, "__path__"), loader_state=module.__spec__
         )
+
+    def find_distributions(self, context: Any = None) -> Iterable[importlib.metadata.Distribution]:
+        """The package under its alias, for `importlib.metadata.version("torch")`."""
+        if getattr(context, "name", None) in (None, _ALIAS):
+            yield _Distribution()
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         return sys.modules[_own_name(spec.name)]

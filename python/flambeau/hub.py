@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import sys
+from urllib.parse import urlparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,38 @@ __all__ = [
     "load_state_dict_from_url",
     "set_dir",
 ]
+
+try:
+    from tqdm import tqdm
+except ImportError:
+
+    class tqdm:  # type: ignore[no-redef]
+        """Counts, where the package that shows progress is not installed."""
+
+        def __init__(self, iterable: Any = None, total: Any = None, **kwargs: Any) -> None:
+            self.iterable, self.total, self.n = iterable, total, 0.0
+
+        def __iter__(self) -> Any:
+            for item in self.iterable:
+                yield item
+                self.n += 1
+
+        def update(self, n: float = 1) -> None:
+            """So much more is done."""
+            self.n += n
+
+        def set_description(self, desc: Any = None, refresh: bool = True) -> None:
+            """Shows nothing."""
+
+        def close(self) -> None:
+            """Ends the count."""
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *error: Any) -> None:
+            self.close()
+
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _hub_dir: str | None = None
@@ -195,8 +228,6 @@ def load_state_dict_from_url(
         file_name: the name here, if another than in the address.
         weights_only: see `flambeau.load`.
     """
-    from urllib.parse import urlparse
-
     from flambeau.serialization import load as load_file
 
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir

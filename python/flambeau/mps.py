@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["device_count", "is_available"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
 
 
 def is_available() -> bool:
@@ -13,3 +17,16 @@ def is_available() -> bool:
 def device_count() -> int:
     """None."""
     return 0
+
+
+def empty_cache() -> None:
+    """Gives back cached memory, of which there is none."""
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds a generator that nothing draws from."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Refuses: there is no device to wait for."""
+    raise AssertionError("synchronize: there are no kernels for these devices")

@@ -118,3 +118,9 @@ def test_the_exit_status_is_that_of_the_program(tmp_path: Path):
     assert run(str(script)).returncode == 7
     assert run("no_such_script.py").returncode == 2
     assert run().returncode == 2
+
+
+def test_libraries_find_the_version_of_torch_without_importing_it():
+    program = "import importlib.metadata as m; print(m.version('torch'), m.version('pytest'))"
+    version, _ = output("-c", program).split()
+    assert version.startswith("2.")

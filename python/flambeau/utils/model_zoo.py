@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from flambeau.hub import load_state_dict_from_url as load_url
+from flambeau.hub import tqdm
 
-__all__ = ["load_url"]
+__all__ = ["load_url", "tqdm"]

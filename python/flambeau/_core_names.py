@@ -1,0 +1,101 @@
+"""Names that PyTorch's `_C` has, that programs use in passing, and that are not the core's: they
+are asked for here when `flambeau._C` does not have a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+
+from flambeau import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+class DispatchKey(enum.Enum):
+    """PyTorch's ways to run an operator, of which those about autocast mean something here."""
+
+    Undefined = 0
+    CPU = 1
+    CUDA = 2
+    Meta = 3
+    Autograd = 4
+    AutogradCPU = 5
+    AutogradCUDA = 6
+    AutocastCPU = 7
+    AutocastCUDA = 8
+    AutocastXPU = 9
+    AutocastMPS = 10
+    CompositeImplicitAutograd = 11
+    CompositeExplicitAutograd = 12
+
+
+class DispatchKeySet:
+    """A set of keys."""
+
+    def __init__(self, keys: Any) -> None:
+        self.keys = frozenset([keys] if isinstance(keys, DispatchKey) else keys)
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(self.keys | other.keys)
+
+    def has(self, key: DispatchKey) -> bool:
+        """Whether the key is in the set."""
+        return key in self.keys
+
+
+@contextlib.contextmanager
+def _ExcludeDispatchKeyGuard(keys: DispatchKeySet) -> Iterator[None]:
+    """A context without what the keys stand for; autocast is all there is to leave out."""
+    import flambeau
+
+    with contextlib.ExitStack() as stack:
+        for key, kind in ((DispatchKey.AutocastCPU, "cpu"), (DispatchKey.AutocastCUDA, "cuda")):
+            if keys.has(key) and flambeau.is_autocast_enabled(kind):
+                stack.enter_context(flambeau.autocast(kind, enabled=False))
+        yield
+
+
+def _get_tracing_state() -> None:
+    """None: no call is being recorded."""
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Counts nothing: use is not reported to anybody."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    """False: gradients and maps of functions run the function itself."""
+    return False
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name of a device type that programs may define; there is none."""
+    return "privateuseone"
+
+
+def _switch(*args: Any) -> bool:
+    """A switch of a compiler that is not there: it was off."""
+    return False
+
+
+_SWITCHES = frozenset(
+    """_debug_set_autodiff_subgraph_inlining _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu
+    _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled
+    _jit_set_nvfuser_guard_mode _jit_set_profiling_executor _jit_set_profiling_mode
+    _jit_set_texpr_fuser_enabled _jit_set_bailout_depth _set_warnAlways
+    _set_math_sdp_allow_fp16_bf16_reduction""".split()
+)
+
+
+def attribute(name: str) -> Any:
+    """What `flambeau._C.<name>` gives where the core has no such name."""
+    if name in _SWITCHES:
+        return _switch
+    found = None if name == "attribute" else globals().get(name)
+    if found is None or getattr(found, "__module__", None) != __name__:
+        raise AttributeError(f"module '{_C.__name__}' has no attribute '{name}'")
+    return found

@@ -1,0 +1,276 @@
+"""`flambeau.ops`: the operators that programs register with `flambeau.library`, and those of this
+library under PyTorch's name for them, `ops.aten`.
+
+An operator is a schema and a few Python functions: kernels by device type, a function that tells
+the shapes of results on the meta device, and a rule for its derivative. Calling it binds the
+arguments, picks the kernel by the device of the tensors, and records the rule.
+"""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau._schema import Schema
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+# What a kernel registered for one of these keys serves: any device, and its own history.
+_COMPOSITE = ("CompositeImplicitAutograd", "")
+_ANY_DEVICE = "CompositeExplicitAutograd"
+
+
+class Operator:
+    """What is known about a registered operator; it may be known before it is defined."""
+
+    def __init__(self, qualname: str) -> None:
+        self.qualname = qualname
+        self.schema: Schema | None = None
+        self.kernels: dict[str, Callable[..., Any]] = {}
+        self.fake: Callable[..., Any] | None = None
+        self.backward: Callable[..., Any] | None = None
+        self.setup_context: Callable[..., Any] | None = None
+        self.autocast: dict[str, Any] = {}
+        self.disabled: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """The name with the overload, as errors tell it: ns::op.default -> ns.op.default."""
+        return f"{self.qualname.replace('::', '.')}.default"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.schema is None:
+            raise RuntimeError(f"operator {self.qualname} does not exist")
+        bound, keywords = self.schema.bind(args, kwargs)
+        everything = [*bound, *keywords.values()]
+        tensors = list(_tensors(everything))
+        device = _device_of(self, tensors)
+        if device in self.autocast and flambeau.is_autocast_enabled(device):
+            dtype = self.autocast[device]
+            bound = [_cast(value, device, dtype) for value in bound]
+            keywords = {name: _cast(value, device, dtype) for name, value in keywords.items()}
+            with flambeau.autocast(device, enabled=False):
+                return self._recorded(device, bound, keywords)
+        return self._recorded(device, bound, keywords)
+
+    def _recorded(self, device: str, bound: list[Any], keywords: dict[str, Any]) -> Any:
+        """Calls the kernel, and records how to differentiate it where that is wanted."""
+        for key in (f"Autograd{device.upper()}", "Autograd", *_COMPOSITE):
+            if key in self.kernels:
+                return self.kernels[key](*bound, **keywords)
+        kernel = self._kernel(device)
+        tensors = _tensors([*bound, *keywords.values()])
+        if flambeau.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            from flambeau._ops_autograd import differentiable
+
+            return differentiable(self, kernel, bound, keywords)
+        return kernel(*bound, **keywords)
+
+    def _kernel(self, device: str) -> Callable[..., Any]:
+        if device == "meta":
+            for known in (self.fake, self.kernels.get("Meta"), self.kernels.get(_ANY_DEVICE)):
+                if known is not None:
+                    return known
+            raise NotImplementedError(
+                f"{self.name}: no fake implementation was registered, which tells the shapes of "
+                "results on the meta device. Use flambeau.library.register_fake."
+            )
+        for key in (device.upper(), _ANY_DEVICE):
+            if key in self.kernels and key not in self.disabled:
+                return self.kernels[key]
+        raise NotImplementedError(
+            f"Could not run '{self.qualname}' with arguments from the '{device.upper()}' backend: "
+            f"it has kernels for {sorted(self.kernels) or 'nothing'}."
+        )
+
+
+def _tensors(values: Any) -> Iterator[flambeau.Tensor]:
+    """The tensors among arguments, and in lists among them."""
+    for value in values:
+        if isinstance(value, flambeau.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (item for item in value if isinstance(item, flambeau.Tensor))
+
+
+def _device_of(operator: Operator, tensors: list[flambeau.Tensor]) -> str:
+    kinds = [tensor.device.type for tensor in tensors]
+    if "meta" in kinds:
+        return "meta"
+    if kinds:
+        return next((kind for kind in kinds if kind != "cpu"), "cpu")
+    return "cpu" if "CPU" in operator.kernels or "CUDA" not in operator.kernels else "cuda"
+
+
+def _cast(value: Any, device: str, dtype: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(item, device, dtype) for item in value)
+    if not isinstance(value, flambeau.Tensor) or value.device.type != device:
+        return value
+    castable = value.is_floating_point() and value.dtype is not flambeau.float64
+    return value.to(dtype) if castable else value
+
+
+class OpOverload:
+    """One overload of an operator: ops.ns.name.overload."""
+
+    def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
+        self._packet, self._overloadname = packet, overload
+        self.__name__ = f"{packet.__name__}.{overload}"
+        self.__module__ = packet.__module__
+        self.namespace = packet._namespace
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._packet(*args, **kwargs)
+
+    @property
+    def _schema(self) -> Schema:
+        return self._packet._schema
+
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        """The operator with all its overloads."""
+        return self._packet
+
+    def name(self) -> str:
+        """Its name, ns::op, with the overload unless it is the default one."""
+        full = self._packet._qualified_op_name
+        return full if self._overloadname == "default" else f"{full}.{self._overloadname}"
+
+    def __str__(self) -> str:
+        return f"{self._packet}.{self._overloadname}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self._packet!s}', overload='{self._overloadname}')>"
+
+
+class OpOverloadPacket:
+    """An operator: ops.ns.name. Its attributes are its overloads."""
+
+    def __init__(self, namespace: str, name: str, function: Callable[..., Any]) -> None:
+        self._namespace, self._function = namespace, function
+        self._qualified_op_name = f"{namespace}::{name}"
+        self.__name__ = name
+        self.__module__ = f"{flambeau.__name__}.ops.{namespace}"
+        self._overloads: dict[str, OpOverload] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from flambeau.overrides import handle_torch_function, has_torch_function
+
+        tensors = tuple(_tensors([*args, *kwargs.values()]))
+        if has_torch_function(tensors):
+            return handle_torch_function(self, tensors, *args, **kwargs)
+        return self._function(*args, **kwargs)
+
+    @property
+    def _schema(self) -> Schema:
+        schema = getattr(self._function, "schema", None)
+        if schema is None:
+            raise RuntimeError(f"{self}: this operator of the library has no written schema")
+        return schema
+
+    def overloads(self) -> list[str]:
+        """The names of the overloads that have been used."""
+        return list(self._overloads) or ["default"]
+
+    def __getattr__(self, name: str) -> OpOverload:
+        if name.startswith("__"):
+            raise AttributeError(f"'{self}' object has no attribute '{name}'")
+        if isinstance(self._function, Operator) and name != "default":
+            raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
+        return self._overloads.setdefault(name, OpOverload(self, name))
+
+    def __str__(self) -> str:
+        return f"{self._namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self}')>"
+
+
+class _OpNamespace:
+    """The operators of one namespace; `aten` holds those of this library."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._registered: dict[str, Operator] = {}
+
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        function: Any = self._registered.get(name)
+        if function is not None and function.schema is None:
+            function = None
+        if function is None and self.name == "aten" and not name.startswith("__"):
+            function = _own_function(name)
+        if function is None:
+            raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+        packet = OpOverloadPacket(self.name, name, function)
+        setattr(self, name, packet)
+        return packet
+
+    def __dir__(self) -> list[str]:
+        return [name for name, known in self._registered.items() if known.schema is not None]
+
+    def __repr__(self) -> str:
+        return f"<_OpNamespace '{self.name}'>"
+
+
+def _own_function(name: str) -> Callable[..., Any] | None:
+    """The function of this library that computes PyTorch's operator of that name."""
+    for home in (flambeau, flambeau.nn.functional, flambeau.special, flambeau.Tensor):
+        found = getattr(home, name, None)
+        if callable(found) and not isinstance(found, type):
+            return found
+    for prefix, home in (("linalg_", flambeau.linalg), ("fft_", flambeau.fft)):
+        if name.startswith(prefix) and callable(found := getattr(home, name[len(prefix) :], None)):
+            return found
+    return None
+
+
+class _Ops:
+    """`flambeau.ops`: its attributes are namespaces of operators."""
+
+    def __init__(self) -> None:
+        self.loaded_libraries: set[str] = set()
+
+    def __getattr__(self, name: str) -> _OpNamespace:
+        if name.startswith("__"):
+            raise AttributeError(f"'ops' has no attribute '{name}'")
+        namespace = _OpNamespace(name)
+        setattr(self, name, namespace)
+        return namespace
+
+    def load_library(self, path: Any) -> None:
+        """Refuses: a library of C++ operators was built against PyTorch itself."""
+        raise OSError(
+            f"ops.load_library: {path} holds operators compiled against PyTorch's libraries, which "
+            "Flambeau does not load; register operators from Python with flambeau.library"
+        )
+
+    def import_module(self, module: str) -> None:
+        """Imports a module that registers operators."""
+        import importlib
+
+        importlib.import_module(module)
+
+
+ops = _Ops()
+
+
+def operator(qualname: str) -> Operator:
+    """The operator of a name such as ns::op, made when it is first asked for."""
+    namespace, colons, name = qualname.partition("::")
+    if not colons or not namespace or not name:
+        raise ValueError(f"Expected the name of an operator as 'namespace::name', got '{qualname}'")
+    name = name.partition(".")[0]
+    registered = getattr(ops, namespace)._registered
+    if name not in registered:
+        registered[name] = Operator(f"{namespace}::{name}")
+    return registered[name]
+
+
+def forget(qualname: str) -> None:
+    """Removes an operator."""
+    namespace, _, name = qualname.partition("::")
+    home = getattr(ops, namespace)
+    home._registered.pop(name, None)
+    home.__dict__.pop(name, None)

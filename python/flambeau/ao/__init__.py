@@ -1,0 +1,7 @@
+"""Quantization, of which Flambeau has the parts that mean something without quantized tensors."""
+
+from __future__ import annotations
+
+from flambeau.ao import nn, quantization
+
+__all__ = ["nn", "quantization"]

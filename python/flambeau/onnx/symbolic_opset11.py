@@ -1,0 +1,1 @@
+"""Version 11 of ONNX's operators. Nothing is exported, so nothing of it is here."""

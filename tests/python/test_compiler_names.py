@@ -1,0 +1,116 @@
+"""What libraries ask of PyTorch's compilers: functions run as they stand, and what cannot be done
+says so when it is used, not when it is imported.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+
+
+def test_compiling_gives_back_what_was_compiled():
+    net = nn.Linear(2, 2)
+    assert torch.compile(net) is net and torch._dynamo.optimize("eager")(net) is net
+    assert torch._dynamo.disable(net) is net
+    assert not torch._dynamo.is_compiling() and not torch.compiler.is_compiling()
+    assert not isinstance(net, torch._dynamo.OptimizedModule)
+    before = torch._dynamo.config.cache_size_limit
+    with torch._dynamo.config.patch(cache_size_limit=99):
+        assert torch._dynamo.config.cache_size_limit == 99
+    assert torch._dynamo.config.cache_size_limit == before
+
+
+def test_a_traced_module_is_called_once_and_is_itself():
+    calls = []
+
+    def function(x, y=0):
+        calls.append(x)
+        return x + y
+
+    assert torch.jit.trace(function, torch.ones(1)) is function and len(calls) == 1
+    assert torch.jit.trace(function, example_kwarg_inputs={"x": torch.ones(1)}) is function
+    with pytest.raises(RuntimeError, match="example_inputs"):
+        torch.jit.trace(function)
+    with pytest.raises(RuntimeError, match="eval mode"):
+        torch.jit.freeze(nn.Linear(1, 1))
+
+
+def test_torchscript_files_are_refused(tmp_path):
+    with pytest.raises(NotImplementedError, match="TorchScript files"):
+        torch.jit.save(nn.Linear(1, 1), tmp_path / "model.pt")
+    with pytest.raises(FileNotFoundError):
+        torch.jit.load(tmp_path / "model.pt")
+    (tmp_path / "model.pt").write_bytes(b"")
+    with pytest.raises(RuntimeError, match="TorchScript files"):
+        torch.jit.load(tmp_path / "model.pt")
+
+
+def test_tasks_of_the_jit_are_futures():
+    assert torch.jit.wait(torch.jit.fork(lambda x: x + 1, 2)) == 3
+
+
+def test_absent_names_can_be_imported_and_say_so_when_used():
+    from flambeau.ao.quantization import QConfig
+
+    assert not isinstance(3, torch.SymInt) and not isinstance(3, QConfig)
+    with pytest.raises(NotImplementedError, match=r"QConfig: .*quantized"):
+        QConfig(activation=None, weight=None)
+    with pytest.raises(NotImplementedError, match="ONNX"):
+        torch.onnx.export(nn.Linear(1, 1), torch.ones(1), "x.onnx")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = torch.ao.quantization.nothing
+
+
+def test_models_made_for_quantization_run_in_floating_point():
+    functional = torch.ao.nn.quantized.FloatFunctional()
+    assert functional.add_relu(torch.tensor(-3.0), torch.tensor(1.0)).item() == 0.0
+    assert torch.ao.quantization.QuantStub()(torch.ones(1)).item() == 1.0
+
+
+def test_checks_raise_what_they_say():
+    torch._check(True)
+    for check, error in (
+        (torch._check, RuntimeError),
+        (torch._check_index, IndexError),
+        (torch._check_value, ValueError),
+        (torch._check_type, TypeError),
+        (torch._check_not_implemented, NotImplementedError),
+    ):
+        with pytest.raises(error, match="because"):
+            check(False, lambda: "because")
+    with pytest.raises(TypeError, match="cond must be a bool"):
+        torch._check(torch.tensor(True))
+    with pytest.raises(RuntimeError):
+        torch._check_tensor_all(torch.tensor([True, False]))
+
+
+def test_symbolic_arithmetic_is_arithmetic():
+    assert torch.sym_max(1, 2.0) == 2.0 and torch.sym_min(1, 2) == 1
+    assert torch.sym_int(-2.7) == -2 and torch.sym_not(0) and torch.sym_sum([1, 2]) == 3
+
+
+def test_switches_of_the_core_do_nothing():
+    torch._C._jit_set_profiling_executor(False)
+    torch._C._log_api_usage_once("a.b")
+    assert torch._C._get_tracing_state() is None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = torch._C.nothing
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+    with torch.autocast("cpu"), torch._C._ExcludeDispatchKeyGuard(keys):
+        assert not torch.is_autocast_enabled("cpu")
+
+
+def test_futures_arrive_once_and_call_back():
+    first, second = torch.futures.Future(), torch.futures.Future()
+    doubled = first.then(lambda done: done.value() * 2)
+    failed = second.then(lambda done: done.value())
+    first.set_result(4)
+    second.set_exception(ValueError("no"))
+    assert doubled.wait() == 8 and first.done()
+    with pytest.raises(ValueError, match="no"):
+        failed.wait()
+    with pytest.raises(RuntimeError, match="complete already"):
+        first.set_result(5)
+    assert torch.futures.wait_all([first, doubled]) == [4, 8]
