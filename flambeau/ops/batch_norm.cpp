@@ -111,7 +111,7 @@ void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& b
   check_vector("running_var", running_var, channels);
   check_vector("weight", weight, channels);
   check_vector("bias", bias, channels);
-  CHECK(input.dim() > 1, RuntimeError,
+  CHECK(input.dim() > 1 || (input.dim() == 1 && input.numel() == 0), RuntimeError,
         "batch_norm: expected an input of at least 2 dimensions, got {}", input.sizes());
   CHECK(input.is_floating(), NotImplementedError, "\"batch_norm\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
@@ -137,6 +137,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_var, bool training,
                   double momentum, double eps, bool /*cudnn_enabled*/) {
   check_batch_norm(input, weight, bias, running_mean, running_var, training);
+  if (input.dim() == 1) return clone(input);  // nothing, in no channels
   Statistics s{{}, {}, training, eps};
   const MemoryFormat format = suggest_format(input);
   Tensor out;

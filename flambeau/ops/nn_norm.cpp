@@ -179,6 +179,10 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   };
   check_vector("weight", weight);
   check_vector("bias", bias);
+  for (int64_t d = 2; d < input.dim(); ++d) {
+    CHECK(input.sizes()[d] > 0, RuntimeError,
+          "Expected HxW to be greater than 0, got 0 for input of shape {}", input.sizes());
+  }
   const int64_t samples = input.sizes()[0];
   const int64_t width = input.numel() / std::max<int64_t>(samples * num_groups, 1);
   const Tensor groups = reshape(input, {samples, num_groups, width});

@@ -168,16 +168,6 @@ void check_no_gradients(const Family& family, const Call& call) {
         family.name);
 }
 
-// PyTorch refuses to write into part of what it reads.
-void check_no_overlap(const Family& family, const Call& call, PyObject* out) {
-  if (!is_tensor(out)) return;
-  for (Py_ssize_t i = 0; i < call.nargs; ++i) {
-    if (is_tensor(call.args[i])) {
-      check_no_partial_overlap(family.name, tensor_of(out), tensor_of(call.args[i]));
-    }
-  }
-}
-
 PyObject* call_family(const Family& family, const Call& call);
 
 Object resolved(PyObject* object) {

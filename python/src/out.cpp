@@ -21,14 +21,20 @@ constexpr std::string_view casting =
     "max mean min mul multiply mvlgamma nanmean nansum not_equal orgqr outer polygamma pow "
     "remainder row_stack sinc stack std sub subtract true_divide var vstack ";
 
-}  // namespace
+// Ops that read elements in another order than they write.
+constexpr std::string_view picking =
+    "cross gather index_select kthvalue linalg_cross masked_select take ";
 
-bool casts_into_out(std::string_view name) {
-  for (size_t at = casting.find(name); at != casting.npos; at = casting.find(name, at + 1)) {
-    if ((at == 0 || casting[at - 1] == ' ') && casting[at + name.size()] == ' ') return true;
+bool is_among(std::string_view names, std::string_view name) {
+  for (size_t at = names.find(name); at != names.npos; at = names.find(name, at + 1)) {
+    if ((at == 0 || names[at - 1] == ' ') && names[at + name.size()] == ' ') return true;
   }
   return false;
 }
+
+}  // namespace
+
+bool casts_into_out(std::string_view name) { return is_among(casting, name); }
 
 void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
   if (before == after || std::ranges::find(before, 0) != before.end()) return;
@@ -67,6 +73,27 @@ void write_out(const Family& family, const Tensor& out, const Tensor& result) {
   }
   const NoGrad off;
   copy_(out, result);
+}
+
+void check_no_overlap(const Family& family, const Call& call, PyObject* out) {
+  if (PyTuple_Check(out) || PyList_Check(out)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(out); ++i)
+      check_no_overlap(family, call, PySequence_Fast_GET_ITEM(out, i));
+  }
+  if (!is_tensor(out)) return;
+  const Tensor& written = tensor_of(out);
+  const bool picks = is_among(picking, family.name);
+  if (picks && written.numel() > 0) check_no_internal_overlap(family.name, written);
+  for (Py_ssize_t i = 0; i < call.nargs; ++i) {
+    if (!is_tensor(call.args[i])) continue;
+    const Tensor& read = tensor_of(call.args[i]);
+    CHECK(!picks || read.numel() == 0 || !(written.is_same(read)), RuntimeError,
+          "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
+          "refer to a single memory location. Please clone() the tensor before performing the "
+          "operation.",
+          family.name);
+    check_no_partial_overlap(family.name, written, read);
+  }
 }
 
 void check_out_device(const Family& family, const Call& call, const Tensor& out) {

@@ -11,6 +11,10 @@ void write_out(const Family& family, const Tensor& out, const Tensor& result);
 // For ops that write into out= themselves: raises unless all tensors of the call are where it is.
 void check_out_device(const Family& family, const Call& call, const Tensor& out);
 
+// Raises where out= shares memory with a tensor of the call in a way that the op does not allow:
+// in part, or, for ops that pick elements, at all.
+void check_no_overlap(const Family& family, const Call& call, PyObject* out);
+
 // Tells that a tensor that was not empty has been given another shape. Ops that make tensors out of
 // numbers do so silently, but for arange.
 void warn_if_resized(const Family& family, IntSpan before, IntSpan after);

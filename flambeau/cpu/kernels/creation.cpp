@@ -25,7 +25,7 @@ void linspace_kernel(const Tensor& out, const Scalar& start, const Scalar& end) 
   const int64_t n = out.numel();
   dispatch<dtypes::Numeric>("linspace", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using C = std::conditional_t<std::is_integral_v<T>, float, ComputeType<T>>;
+    using C = std::conditional_t<std::is_integral_v<T>, double, ComputeType<T>>;
     const C first = start.to<C>(), last = end.to<C>();
     const C step = n > 1 ? (last - first) / static_cast<C>(n - 1) : C(0);
     T* data = out.data<T>();

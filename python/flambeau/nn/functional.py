@@ -8,6 +8,7 @@ from __future__ import annotations
 from flambeau import _C
 from flambeau.nn._functional.activation import *  # noqa: F403
 from flambeau.nn._functional.attention import *  # noqa: F403
+from flambeau.nn._functional.linear_loss import grouped_mm, linear_cross_entropy  # noqa: F401
 from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
 from flambeau.nn._functional.pooling import *  # noqa: F403

@@ -326,6 +326,7 @@ def multi_margin_loss(
 ) -> Tensor:
     """The hinge loss between the score of the target class and every other."""
     reduction = effective_reduction(size_average, reduce, reduction)
+    get_enum(reduction)  # raises for a name that is none
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
@@ -434,6 +435,7 @@ def multilabel_margin_loss(
     Targets are class indices, of which those before the first -1 count.
     """
     reduction = effective_reduction(size_average, reduce, reduction)
+    get_enum(reduction)  # raises for a name that is none
     if input.dim() > 2 or target.size() != input.size():
         raise RuntimeError(
             f"inconsistent target size: {list(target.size())} for input of size: "

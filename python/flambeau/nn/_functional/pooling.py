@@ -48,7 +48,7 @@ def _list_with_default(out_size: Any, defaults: Any) -> Any:
         return out_size
     if len(defaults) <= len(out_size):
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
-    own = defaults[-len(out_size) :]
+    own = defaults[len(defaults) - len(out_size) :]
     return [given if given is not None else size for given, size in zip(out_size, own, strict=True)]
 
 
@@ -253,6 +253,11 @@ def _unpooled_size(
     return list(output_size)
 
 
+def _is_channels_last(x: Tensor) -> bool:
+    contiguous = x.is_contiguous()
+    return not contiguous and x.is_contiguous(memory_format=flambeau.channels_last)
+
+
 def _make_max_unpool(rank: int) -> Any:
 
     def spread(value: Any) -> tuple[Any, ...]:
@@ -269,6 +274,13 @@ def _make_max_unpool(rank: int) -> Any:
         """Maxima put back to their places among zeros: the inverse of max pooling."""
         kernel_size = spread(kernel_size)
         stride = kernel_size if stride is None else spread(stride)
+        if input.dim() not in (rank + 1, rank + 2):
+            raise RuntimeError(
+                f"Input to max_unpooling{max(rank, 2)}d should be a {rank + 1}d or {rank + 2}d "
+                f"Tensor, but got a tensor with {input.dim()} dimensions."
+            )
+        if min(stride) <= 0:
+            raise RuntimeError(f"strides should be greater than zero, but got stride: {stride}")
         size = _unpooled_size(input, kernel_size, stride, spread(padding), output_size)
         if indices.dtype != flambeau.int64:
             raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
@@ -281,7 +293,10 @@ def _make_max_unpool(rank: int) -> Any:
         planes = flambeau.zeros((*outer, math.prod(size)), dtype=input.dtype, device=input.device)
         start = input.dim() - rank
         placed = planes.scatter(-1, indices.flatten(start), input.flatten(start))
-        return placed.view((*outer, *size))
+        result = placed.view((*outer, *size))
+        if rank == 2 and input.dim() == 4 and _is_channels_last(input):
+            return result.contiguous(memory_format=flambeau.channels_last)
+        return result
 
     return _named(max_unpool, f"max_unpool{rank}d")
 

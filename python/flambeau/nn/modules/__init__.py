@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flambeau.nn._functional.linear_loss import LinearCrossEntropyOptions
 from flambeau.nn.modules.activation import (
     CELU,
     ELU,
@@ -81,6 +82,7 @@ from flambeau.nn.modules.lazy_layers import (
     LazyLinear,
 )
 from flambeau.nn.modules.linear import Bilinear, Identity, Linear
+from flambeau.nn.modules.linear_loss import LinearCrossEntropyLoss
 from flambeau.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -256,6 +258,8 @@ __all__ = [
     "LazyModuleMixin",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",

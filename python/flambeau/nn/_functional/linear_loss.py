@@ -1,0 +1,257 @@
+"""A linear layer and the cross-entropy of its outputs as one function, which need not hold the
+outputs of all samples at once; and products of groups of matrices."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import flambeau
+from flambeau import _C
+from flambeau.autograd.function import Function, once_differentiable
+from flambeau.nn._functional.loss import cross_entropy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+
+__all__ = ["LinearCrossEntropyOptions", "grouped_mm", "linear_cross_entropy"]
+
+
+@dataclasses.dataclass
+class LinearCrossEntropyOptions:
+    """How ``linear_cross_entropy`` cuts the samples into chunks.
+
+    A chunk has ``batch_chunk_size`` samples; without it, as many as make its logits about as large
+    as the input. Gradients are added up in ``acc_dtype``, by default in the dtype of the weight.
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: flambeau.dtype | None = None
+
+    def __post_init__(self) -> None:
+        if self.acc_policy not in ("auto", "accurate", "compact"):
+            raise ValueError(
+                f"invalid acc_policy: {self.acc_policy!r}; expected one of 'auto', 'accurate', "
+                "'compact'"
+            )
+        if self.chunking_method not in (None, "auto"):
+            raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
+        size = self.batch_chunk_size
+        if size is not None and not (isinstance(size, int) and size > 0):
+            raise ValueError(f"batch_chunk_size must be positive int or None, got {size}")
+        floating = (None, _C.float16, _C.bfloat16, _C.float32, _C.float64)
+        if self.acc_dtype not in floating:
+            raise ValueError(f"acc_dtype must be None or a floating dtype, got {self.acc_dtype}")
+
+    def samples_in_chunk(self, samples: int, classes: int, features: int) -> int:
+        if self.batch_chunk_size is not None:
+            return self.batch_chunk_size
+        chunks = max(1, math.ceil(classes / max(features, 1)))
+        return max(1, math.ceil(samples / chunks))
+
+
+class _ChunkedLoss(Function):
+    """The losses of samples, chunk by chunk; backward makes the logits of a chunk anew."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Any, rest: Any) -> Tensor:
+        ctx.save_for_backward(x, weight, bias)
+        ctx.rest = rest
+        losses = [
+            _losses(x[rows], weight, bias, rest, rows) for rows in _chunks(len(x), rest["chunk"])
+        ]
+        return _C.cat(losses)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, weight, bias = ctx.saved_tensors
+        dtype = ctx.rest["acc_dtype"] or weight.dtype
+        wanted = [t for t, needed in zip((weight, bias), ctx.needs_input_grad[1:3]) if needed]
+        totals = [_C.zeros_like(t, dtype=dtype) for t in wanted]
+        parts = []
+        for rows in _chunks(len(x), ctx.rest["chunk"]):
+            with flambeau.enable_grad():
+                part = x[rows].detach().requires_grad_()
+                losses = _losses(part, weight, bias, ctx.rest, rows)
+                found = flambeau.autograd.grad(losses, [part, *wanted], grad[rows])
+            parts.append(found[0])
+            for total, more in zip(totals, found[1:], strict=True):
+                total += more
+        found_totals = iter([t.to(w.dtype) for t, w in zip(totals, wanted, strict=True)])
+        of_weight, of_bias = (next(found_totals) if n else None for n in ctx.needs_input_grad[1:3])
+        return _C.cat(parts), of_weight, of_bias, None
+
+
+def _chunks(samples: int, size: int) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, samples, size)]
+
+
+def _losses(x: Tensor, weight: Tensor, bias: Any, rest: Any, rows: slice) -> Tensor:
+    logits = _C.linear(x, weight, bias)
+    return cross_entropy(logits, rest["target"][rows], reduction="none", **rest["options"])
+
+
+def _share(target: Tensor, weight: Tensor | None, ignore_index: int) -> Any:
+    """What a mean divides by: the weights of the samples that count."""
+    if target.is_floating_point():
+        return len(target)
+    counted = target != ignore_index
+    if weight is None:
+        return counted.sum()
+    return (weight[target.masked_fill(~counted, 0)] * counted).sum()
+
+
+def _check_linear(input: Tensor, linear_weight: Tensor, linear_bias: Tensor | None) -> None:
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(
+            f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
+        )
+    if input.shape[-1] != linear_weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
+        )
+    if linear_weight.dim() > 2 and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} "
+            f"requires batched input, (N, {input.shape[-1]}), got unbatched input with shape "
+            f"{tuple(input.shape)}"
+        )
+    if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
+        raise RuntimeError(
+            f"expected linear_bias shape {tuple(linear_weight.shape[:-1])}, got "
+            f"{tuple(linear_bias.shape)}"
+        )
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: LinearCrossEntropyOptions | None = None,
+) -> Tensor:
+    """The cross-entropy between ``linear(input, linear_weight, linear_bias)`` and ``target``.
+
+    ``linear_weight`` is (C, in_features), or (C, d1, ..., dK, in_features) for a loss of K
+    dimensions. With ``options`` the logits are made for a chunk of samples at a time.
+    """
+    _check_linear(input, linear_weight, linear_bias)
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    ignored = -100 if ignore_index is None else ignore_index
+    how: dict[str, Any] = {
+        "weight": weight,
+        "ignore_index": ignored,
+        "label_smoothing": label_smoothing,
+    }
+    classes, *inner, features = linear_weight.shape
+    chunked = options is not None and not inner and input.dim() == 2 and len(input) > 0
+    if not chunked or target.requires_grad or reduction not in ("none", "mean", "sum"):
+        bias = None if linear_bias is None else linear_bias.reshape(-1)
+        logits = _C.linear(input, linear_weight.reshape(-1, features), bias)
+        logits = logits.reshape(*input.shape[:-1], classes, *inner)
+        return cross_entropy(logits, target, reduction=reduction, **how)
+    assert options is not None
+    rest = {
+        "target": target,
+        "options": how,
+        "chunk": options.samples_in_chunk(len(input), classes, features),
+        "acc_dtype": options.acc_dtype,
+    }
+    losses: Tensor = _ChunkedLoss.apply(input, linear_weight, linear_bias, rest)
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / _share(target, weight, ignored)
+
+
+def _check_groups(a: Tensor, b: Tensor, offs: Tensor | None, bias: Any, out_dtype: Any) -> None:
+    for name, matrix in (("mat_a", a), ("mat_b", b)):
+        if matrix.dtype not in (_C.float32, _C.bfloat16, _C.float16):
+            raise RuntimeError(
+                f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {matrix.dtype}"
+            )
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"Expected mat_a and mat_b to have the same dtype, got {a.dtype} and {b.dtype}"
+        )
+    for name, matrix in (("mat_a", a), ("mat_b", b)):
+        if matrix.dim() not in (2, 3):
+            raise RuntimeError(f"{name} has to be 2 or 3d, got shape {tuple(matrix.shape)}")
+    both_flat = a.dim() == 2 and b.dim() == 2
+    if not both_flat and a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(
+            "contraction dimension of mat_a and mat_b must match, got shapes "
+            f"{tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    for matrix in (a, b):
+        rows, columns = matrix.stride()[-2:]
+        step = columns if rows == 1 and matrix.shape[-1] != 1 else rows
+        if step * matrix.element_size() % 16:
+            raise RuntimeError(
+                "strides should be multiple of 16 bytes, got strides "
+                f"{matrix.stride()} of {matrix.dtype}"
+            )
+    if (offs is None) != (a.dim() == 3 and b.dim() == 3):
+        raise RuntimeError(
+            "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d"
+        )
+    if offs is not None and (offs.dim() != 1 or offs.dtype != _C.int32):
+        raise RuntimeError(f"Offsets have to be int32 in one dimension, got {offs.dtype}")
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet")
+    if out_dtype is not None and out_dtype != a.dtype:
+        raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
+
+
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: flambeau.dtype | None = None,
+) -> Tensor:
+    """Products of groups of matrices, as layers of many experts have them.
+
+    Of a matrix of 2 dimensions, group i is what stands before ``offs[i]`` along the dimension that
+    is not shared (or, where both have 2, along the shared one); of one of 3, it is element i.
+    """
+    _check_groups(mat_a, mat_b, offs, bias, out_dtype)
+    if offs is None:
+        if len(mat_a) != len(mat_b):
+            raise RuntimeError(f"batched dimension has to match, got {len(mat_a)}, {len(mat_b)}")
+        return _C.bmm(mat_a, mat_b)
+    ends: list[int] = offs.tolist()
+    stacked = mat_a if mat_a.dim() == 3 else mat_b if mat_b.dim() == 3 else None
+    if stacked is not None and len(stacked) != len(ends):
+        raise RuntimeError(f"matrix batch sizes have to match, got {len(stacked)}, {len(ends)}")
+    shared = mat_a.dim() == 2 and mat_b.dim() == 2
+    length = mat_a.shape[1] if shared else mat_a.shape[0] if stacked is mat_b else mat_b.shape[1]
+    spans = [
+        slice(max(0, min(start, length)), max(0, min(end, length)))
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+    if shared:
+        return _C.stack([_C.mm(mat_a[:, span], mat_b[span]) for span in spans])
+    if stacked is mat_b:
+        parts = [_C.mm(mat_a[span], one) for span, one in zip(spans, mat_b, strict=True)]
+        rest = mat_a.new_zeros(length - sum(len(part) for part in parts), mat_b.shape[2])
+        return _C.cat([*parts, rest])
+    parts = [_C.mm(one, mat_b[:, span]) for span, one in zip(spans, mat_a, strict=True)]
+    rest = mat_a.new_zeros(mat_a.shape[1], length - sum(part.shape[1] for part in parts))
+    return _C.cat([*parts, rest], 1)
