@@ -289,7 +289,7 @@ def grad(
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use, to keep `import flambeau` short.
-    if name in ("forward_ad", "functional"):
+    if name in ("forward_ad", "functional", "profiler", "profiler_util"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
