@@ -224,7 +224,7 @@ std::string rank_failed(int code) {
 LeastSquares method_named(const std::optional<std::string_view>& driver, DeviceType device) {
   const bool on_cuda = device == DeviceType::cuda;
   const std::string_view name = driver.value_or(on_cuda ? "gels" : "gelsy");
-  CHECK(!on_cuda || name == "gels", RuntimeError,
+  CHECK(!on_cuda || name == "gels", NotImplementedError,
         "torch.linalg.lstsq: parameter `driver` other than `gels` is not supported on CUDA");
   if (name == "gels") return LeastSquares::gels;
   if (name == "gelsy") return LeastSquares::gelsy;

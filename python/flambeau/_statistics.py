@@ -146,8 +146,8 @@ def histogramdd(
     edges = _edges(input, bins, range)
     points = input.detach().reshape(-1, input.size(-1))
     sizes = [edge.numel() - 1 for edge in edges]
-    cell = _C.zeros(points.size(0), dtype=_C.int64)
-    inside = _C.ones(points.size(0), dtype=_C.bool)
+    cell = _C.zeros(points.size(0), dtype=_C.int64, device=input.device)
+    inside = _C.ones(points.size(0), dtype=_C.bool, device=input.device)
     for place, edge in enumerate(edges):
         values = points[:, place].contiguous()
         # The last cell holds its upper edge too.

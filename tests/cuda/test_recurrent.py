@@ -101,6 +101,8 @@ def test_halves_are_near_and_autocast_reaches_the_layers() -> None:
     for dtype in (torch.float16, torch.bfloat16):
         with torch.autocast("cuda", dtype):
             output, state = device(x.cuda())
+            again = device(output[:, :, :32])[0]  # of the low precision already
+            assert again.dtype == dtype
         for a, b in zip(states((output, state)), exact, strict=True):
             assert a.dtype == dtype
             assert (a.float().cpu() - b).abs().max() < 3e-2

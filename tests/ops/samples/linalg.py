@@ -500,7 +500,7 @@ def sqrth(a: Array) -> Array:
 
 op(
     "linalg_polar",
-    call(t(4, 3)),
+    call(t(4, 3), layouts_=False),
     call(t(2, 3, 3)),
     call(t(0, 3, 2)),
     call(t(3, 0)),

@@ -8,6 +8,7 @@ import warnings
 
 import flambeau
 from flambeau import _C
+from flambeau.amp.autocast_mode import is_autocast_enabled
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
@@ -151,7 +152,8 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raises unless the input has the dtype and sizes that the weights want."""
         weight = self._flat_weights[0]
-        if input.dtype != weight.dtype:
+        # Under autocast the op's arguments are cast to one dtype.
+        if input.dtype != weight.dtype and not is_autocast_enabled(input.device.type):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: "
