@@ -115,7 +115,44 @@ def host_cases(torch: Any) -> dict[str, float]:
             optimizer.step()
 
         results[f"MLP step, {name}"] = host_us(torch, step, 300)
+    results["MLP step, SGD, graph"] = graph_us(torch, model, data, target)
+    results["chain of 100, both ways"] = host_us(torch, lambda: chain(torch, a), 30)
     return results
+
+
+def chain(torch: Any, a: Any) -> None:
+    """A hundred ops forward, and backward through them."""
+    x = a.detach().requires_grad_()
+    y = x
+    for _ in range(50):
+        y = y * 1.01 + 0.5
+    y.sum().backward()
+
+
+def graph_us(torch: Any, model: Any, data: Any, target: Any) -> float:
+    """A training step that was captured: the time from replay to replay, host and device."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(data), target).backward()
+        optimizer.step()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(300):
+        graph.replay()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / 300 * 1e6
 
 
 def measure(library: str) -> dict[str, dict[str, float]]:

@@ -43,6 +43,8 @@ if(NOT FLAMBEAU_CUDNN_INCLUDE_DIR)
 endif()
 
 add_library(flambeau_cuda SHARED ${cuda_sources})
+set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cuda/driver_tools.cpp" PROPERTIES
+  COMPILE_DEFINITIONS "FLAMBEAU_CUDA_ARCHITECTURES=\"${FLAMBEAU_CUDA_ARCHITECTURES}\"")
 target_compile_options(flambeau_cuda PRIVATE
   # 186: formulas for all integers compare unsigned ones with zero.
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=186;-Xcompiler=-Wall,-Wextra>")

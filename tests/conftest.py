@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent / "ops"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="the device on which op tests run")
+    parser.addoption("--slice", default="0/1", help="k/n: every n-th test, from the k-th on")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,7 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "quick: all that is not slow; a minute or two")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    first, step = map(int, config.getoption("--slice").split("/"))
+    items[:] = items[first::step]
     for item in items:
         if item.get_closest_marker("slow") is None:
             item.add_marker("quick")

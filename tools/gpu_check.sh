@@ -2,7 +2,8 @@
 # Builds everything with CUDA and runs what needs a GPU: tests/cuda, the questions of tests/ops on the
 # device, and the timings of benchmarks/cuda.py. Continuous integration has no GPU; this is for the
 # machine that has one. PYTHON names the interpreter, OUT a folder for logs; the packages that the
-# build needs (see docs/dependencies.md) are installed there or on PYTHONPATH.
+# build needs (see docs/dependencies.md) are installed there or on PYTHONPATH. SANITIZE=1 runs
+# compute-sanitizer over slices of the tests as well: slow.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
@@ -46,6 +47,29 @@ echo "-- only on the device:"
 touch "$OUT/failed_cpu.txt"
 comm -23 "$OUT/failed_cuda.txt" "$OUT/failed_cpu.txt" | head -60
 grep -hE '^E  .*(CUDA error|cuBLAS|cuDNN)' "$OUT/ops_cuda.txt" | cut -c1-200 | sort | uniq -c | sort -rn | head -10
+
+# Without the allocator's cache every tensor is a piece of its own, whose ends memcheck sees.
+sanitize() {  # tool, name of the log, arguments of pytest
+  local tool=$1 log="$OUT/sanitizer_$1_$2.log"
+  shift 2
+  FLAMBEAU_NO_CUDA_MEMORY_CACHING=1 timeout "${SANITIZE_SECONDS:-540}" \
+    "$sanitizer" --tool "$tool" --error-exitcode 9 "$PYTHON" -m pytest -q -x -p no:cacheprovider "$@" >"$log" 2>&1
+  echo "$tool $(basename "$log"): exit $?, $(grep -c '^========= .*\(Invalid\|hazard\|Race\)' "$log") findings; $(tail -n 1 "$log" | cut -c1-120)"
+}
+if [ -n "${SANITIZE:-}" ]; then
+  section "compute-sanitizer"
+  sanitizer=$(command -v compute-sanitizer || echo "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer")
+  for file in kernels reductions layers matmul; do
+    sanitize memcheck "$file" "tests/cuda/test_$file.py" &
+    [ "$file" = matmul ] || sanitize racecheck "$file" "tests/cuda/test_$file.py" &
+  done
+  question=$(echo "$questions" | head -n 1)
+  for slice in 0 1 2 3; do
+    sanitize memcheck "ops_$slice" --device cuda --slice "$slice/4" "tests/ops/test_ops.py::$question" &
+    sanitize racecheck "ops_$slice" --device cuda --slice "$slice/4" "tests/ops/test_ops.py::$question" &
+  done
+  wait
+fi
 
 [ -n "${NO_TIMINGS:-}" ] && exit 0
 section timings

@@ -1,6 +1,7 @@
 // Bytes between host and device and between devices, in the order of the current stream.
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/driver_tools.h"
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/stream.h"
 #include "flambeau/tensor/storage.h"
@@ -34,6 +35,7 @@ void copy(void* to, Device to_device, const void* from, Device from_device, size
   const cudaStream_t stream = current_handle(device);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copy_");
   if (to_device.is_cuda() && from_device.is_cuda()) return;
+  about_to_wait();
   check(cudaStreamSynchronize(stream), "copy_");
   raise_fault(device);
 }

@@ -1,5 +1,8 @@
 #include "flambeau/cuda/device.h"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -51,13 +54,17 @@ const Devices& devices() {
   return found;
 }
 
+// The driver cannot be used by a process that was forked from one that uses it.
+std::atomic<bool> forked{false};
+const bool watches_forks = pthread_atfork(nullptr, nullptr, [] { forked = true; }) == 0;
+
 // One sentence about a machine whose devices cannot be used.
 [[noreturn]] void fail_without_devices() {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
   const auto version = [](int number) {
-    return format("{}.{}", number / 1000, number % 1000 / 10);
+    return flambeau::format("{}.{}", number / 1000, number % 1000 / 10);
   };
   CHECK(driver, RuntimeError,
         "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
@@ -87,6 +94,9 @@ int current_device() {
 
 int checked_index(int index) {
   if (device_count() == 0) fail_without_devices();
+  CHECK(!forked.load(std::memory_order_relaxed), RuntimeError,
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you "
+        "must use the 'spawn' start method");
   if (index < 0) return current_device();
   CHECK(index < device_count(), RuntimeError,
         "CUDA error: invalid device ordinal: cuda:{} was asked for, but there are {} devices",

@@ -440,8 +440,8 @@ Block* DeviceMemory::grow_segment(Arena& arena, size_t size) {
 void DeviceMemory::move_chunks(size_t size, const Room& room) {
   if (captures_) return;
   const auto active = static_cast<size_t>(waiting_bytes_.current + all_.bytes.current);
-  high_water_ = std::max(high_water_, active + size);
-  const double enough = static_cast<double>(high_water_) * (1 + spare_part) + spare_bytes;
+  const auto most = static_cast<double>(std::max(high_water_, active + size));
+  const double enough = most * (1 + spare_part) + spare_bytes;
   if (static_cast<double>(all_.reserved.current) + static_cast<double>(room.bytes) <= enough)
     return;
   std::vector<Block*> spare;

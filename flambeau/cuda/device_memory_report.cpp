@@ -85,6 +85,8 @@ void DeviceMemory::count_used(Block& block) {
     count->bytes.add(size);
     count->requested.add(requested);
   }
+  const auto active = static_cast<size_t>(all_.bytes.current + waiting_bytes_.current);
+  high_water_ = std::max(high_water_, active);
 }
 
 void DeviceMemory::count_unused(Block& block) {
@@ -259,7 +261,8 @@ std::string DeviceMemory::largest_users() const {
   std::string text;
   for (size_t i = 0; i < ranked.size() && i < 5; ++i) {
     const auto& [op, held] = ranked[i];
-    text += format("{}{} {} ({})", i ? ", " : "", op, readable_bytes(held.first), held.second);
+    text += flambeau::format("{}{} {} ({})", i ? ", " : "", op, readable_bytes(held.first),
+                             held.second);
   }
   return text;
 }
@@ -274,7 +277,7 @@ void DeviceMemory::fail_out_of_memory(size_t bytes) {
     }
   }
   const std::string allowed =
-      limit_ < driver_->capacity() ? format(" {} allowed;", readable_bytes(limit_)) : "";
+      limit_ < driver_->capacity() ? flambeau::format(" {} allowed;", readable_bytes(limit_)) : "";
   const std::string users = largest_users();
   const auto held = static_cast<size_t>(all_.reserved.current);
   const auto used = static_cast<size_t>(all_.bytes.current);

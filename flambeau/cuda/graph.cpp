@@ -7,6 +7,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/stream.h"
 
 namespace flambeau::cuda {
@@ -53,6 +54,7 @@ void Graph::begin(PoolId pool, const std::string& mode) {
   CHECK(stream_, RuntimeError,
         "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to "
         "replay them on the default stream.)");
+  fault_of(device_);  // memory that kernels complain to: it cannot be made during the capture
   pool_ = pool == PoolId{} ? new_pool(true) : pool;
   DeviceMemory& memory = caching_allocator().of(device_);
   memory.retain_pool(pool_);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/driver_tools.h"
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/loops.cuh"
 #include "flambeau/kernels/indexing.h"
@@ -84,6 +85,7 @@ void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
     check(cudaMemcpyAsync(counted.data(), counts.get(), blocks * sizeof(int),
                           cudaMemcpyDeviceToHost, stream),
           "nonzero");
+    about_to_wait();
     check(cudaStreamSynchronize(stream), "nonzero");
     raise_fault(device);
   }

@@ -25,7 +25,10 @@ void* PinnedAllocator::allocate(size_t bytes, Device) {
       fail<OutOfMemoryError>("pin_memory: the host has no {} bytes of page-locked memory", size);
     }
     check(error, "pin_memory");
+    held_.add(static_cast<int64_t>(size));
   }
+  blocks_.add(1);
+  bytes_.add(static_cast<int64_t>(size));
   used_.emplace(static_cast<const char*>(data), Block{data, size, {}});
   return data;
 }
@@ -34,6 +37,8 @@ void PinnedAllocator::free(void* data, size_t, Device) {
   const std::lock_guard lock(mutex_);
   const auto found = used_.find(static_cast<const char*>(data));
   if (found == used_.end()) return;
+  blocks_.remove(1);
+  bytes_.remove(static_cast<int64_t>(found->second.size));
   if (!found->second.of_graph) waiting_.push_back(std::move(found->second));
   used_.erase(found);
 }
@@ -57,7 +62,10 @@ void PinnedAllocator::release_cached() {
   const std::lock_guard lock(mutex_);
   reclaim();
   for (auto& [size, blocks] : free_) {
-    for (void* data : blocks) cudaFreeHost(data);
+    for (void* data : blocks) {
+      cudaFreeHost(data);
+      held_.remove(static_cast<int64_t>(size));
+    }
   }
   free_.clear();
 }
@@ -76,6 +84,32 @@ void PinnedAllocator::record_use(const void* data, cudaStream_t stream) {
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "copy_");
   block.uses.push_back(event);
   check(cudaEventRecord(event, stream), "copy_");
+}
+
+MemoryNumbers PinnedAllocator::statistics() {
+  const std::lock_guard lock(mutex_);
+  MemoryNumbers numbers;
+  const std::pair<const char*, const Counter*> counters[] = {
+      {"active_requests", &blocks_}, {"active_bytes", &bytes_}, {"allocated_bytes", &held_}};
+  for (const auto& [name, counter] : counters) {
+    const std::string prefix = name;
+    numbers.emplace_back(prefix + ".current", counter->current);
+    numbers.emplace_back(prefix + ".peak", counter->peak);
+    numbers.emplace_back(prefix + ".allocated", counter->added);
+    numbers.emplace_back(prefix + ".freed", counter->removed);
+  }
+  return numbers;
+}
+
+void PinnedAllocator::reset(bool peaks) {
+  const std::lock_guard lock(mutex_);
+  for (Counter* counter : {&blocks_, &bytes_, &held_}) {
+    if (peaks) {
+      counter->peak = counter->current;
+    } else {
+      counter->added = counter->removed = 0;
+    }
+  }
 }
 
 PinnedAllocator& pinned_memory() {

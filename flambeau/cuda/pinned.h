@@ -9,6 +9,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "flambeau/cuda/device_memory.h"
 #include "flambeau/tensor/storage.h"
 
 namespace flambeau::cuda {
@@ -18,6 +19,9 @@ class PinnedAllocator final : public Allocator {
   void* allocate(size_t bytes, Device device) override;
   void free(void* data, size_t bytes, Device device) override;
   void release_cached() override;
+
+  MemoryNumbers statistics();
+  void reset(bool peaks);  // the peaks, or the totals
 
   // Says that work in `stream`, up to now, uses memory at `data`, if that is ours.
   void record_use(const void* data, cudaStream_t stream);
@@ -33,6 +37,7 @@ class PinnedAllocator final : public Allocator {
   void reclaim();  // blocks whose uses are over become free
 
   std::mutex mutex_;
+  Counter blocks_, bytes_, held_;              // in use, and taken from the driver
   std::map<const char*, Block> used_;          // by address
   std::vector<Block> waiting_;                 // freed, but copies may still be under way
   std::map<size_t, std::vector<void*>> free_;  // by size

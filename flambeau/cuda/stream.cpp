@@ -8,6 +8,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/driver_tools.h"
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/graph.h"
 #include "flambeau/cuda/pinned.h"
@@ -175,6 +176,25 @@ class CudaAccelerator final : public Accelerator {
   }
 
   Allocator& pinned_allocator() override { return pinned_memory(); }
+  MemoryNumbers host_memory_statistics() override { return pinned_memory().statistics(); }
+  void reset_host_memory_statistics(bool peaks) override { pinned_memory().reset(peaks); }
+
+  bool can_access_peer(int device, int peer) override {
+    return cuda::can_access_peer(device, peer);
+  }
+  std::string architectures() override { return cuda::architectures(); }
+  int range_push(const char* text) override { return cuda::range_push(text); }
+  int range_pop() override { return cuda::range_pop(); }
+  uint64_t range_start(const char* text) override { return cuda::range_start(text); }
+  void range_end(uint64_t id) override { cuda::range_end(id); }
+  void mark(const char* text) override { cuda::mark(text); }
+  void profile(bool on) override { cuda::profile(on); }
+  void spin(int64_t cycles) override {
+    checked_index(-1);
+    cuda::spin(cycles);
+  }
+  void set_sync_mode(int mode, Tell tell) override { cuda::set_sync_mode(mode, tell); }
+  int sync_mode() override { return cuda::sync_mode(); }
 
   bool is_pinned(const void* data) override {
     if (device_count() == 0) return false;

@@ -134,6 +134,8 @@ class Accelerator {
   // Page-locked memory of the host, which copies to and from the device need not wait for. Its
   // blocks are reused once the copies that were given them are done.
   virtual Allocator& pinned_allocator() = 0;
+  virtual MemoryNumbers host_memory_statistics() = 0;
+  virtual void reset_host_memory_statistics(bool peaks) = 0;  // or the totals
   virtual bool is_pinned(const void* data) = 0;
   // Copies between host and device in the order of the device's current stream; does not wait.
   virtual void copy_async(void* to, const void* from, size_t bytes, int device) = 0;
@@ -151,6 +153,20 @@ class Accelerator {
   virtual bool is_capturing() = 0;  // the current stream of the current device
 
   virtual DeviceProperties properties(int device) = 0;
+  virtual bool can_access_peer(int device, int peer) = 0;
+  virtual std::string architectures() = 0;  // "sm_80 sm_90": what the library was compiled for
+
+  // Ranges and marks that profilers show, and when they look.
+  virtual int range_push(const char* text) = 0;
+  virtual int range_pop() = 0;
+  virtual uint64_t range_start(const char* text) = 0;
+  virtual void range_end(uint64_t id) = 0;
+  virtual void mark(const char* text) = 0;
+  virtual void profile(bool on) = 0;
+  virtual void spin(int64_t cycles) = 0;  // keeps the current stream busy
+  // What ops do that wait for the device unasked: 0 nothing, 1 they tell, 2 they raise.
+  virtual void set_sync_mode(int mode, void (*tell)(const char* message)) = 0;
+  virtual int sync_mode() = 0;
 };
 
 Accelerator& accelerator(DeviceType type);  // loads the device's library if need be

@@ -198,18 +198,6 @@ PyObject* event_handle(PyObject*, PyObject* event) {
 
 // --- Memory --------------------------------------------------------------------------------------
 
-PyObject* memory_statistics(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
-    int index = 0;
-    if (!index_from(args, "|i:memory_stats", index)) return nullptr;
-    Object result = check(PyDict_New());
-    for (const auto& [name, value] : accelerator(type).memory_statistics(index)) {
-      const Object number = check(PyLong_FromLongLong(value));
-      if (PyDict_SetItemString(result.get(), name.c_str(), number.get()) < 0) return nullptr;
-    }
-    return result.release();
-  });
-}
 PyObject* reset_peaks(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     int index = 0;
@@ -299,7 +287,6 @@ PyMethodDef functions[] = {{"_set_math_mode", set_math_mode, METH_VARARGS, nullp
                            {"_cuda_event_synchronize", event_synchronize, METH_O, nullptr},
                            {"_cuda_event_elapsed", event_elapsed, METH_VARARGS, nullptr},
                            {"_cuda_event_handle", event_handle, METH_O, nullptr},
-                           {"_cuda_memory_statistics", memory_statistics, METH_VARARGS, nullptr},
                            {"_cuda_reset_peaks", reset_peaks, METH_VARARGS, nullptr},
                            {"_cuda_memory_info", memory_info, METH_VARARGS, nullptr},
                            {"_cuda_empty_cache", empty_cache, METH_NOARGS, nullptr},

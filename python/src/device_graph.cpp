@@ -283,6 +283,105 @@ PyObject* deallocate(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* wrap_numbers(const MemoryNumbers& numbers) {
+  Object result = check(PyDict_New());
+  for (const auto& [name, value] : numbers) {
+    const Object number = check(PyLong_FromLongLong(value));
+    if (PyDict_SetItemString(result.get(), name.c_str(), number.get()) < 0) throw PythonError();
+  }
+  return result.release();
+}
+PyObject* memory_statistics(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int index = -1;
+    if (!index_from(args, index)) return nullptr;
+    return wrap_numbers(accelerator(type).memory_statistics(index));
+  });
+}
+PyObject* host_statistics(PyObject*, PyObject*) {
+  return guarded([] { return wrap_numbers(accelerator(type).host_memory_statistics()); });
+}
+PyObject* reset_host_statistics(PyObject*, PyObject* peaks) {
+  return guarded([&] {
+    accelerator(type).reset_host_memory_statistics(PyObject_IsTrue(peaks) == 1);
+    return none();
+  });
+}
+
+// --- Tools ---------------------------------------------------------------------------------------
+
+// Calls body(text) with the one string that the call was given.
+template <class Body>
+PyObject* with_text(PyObject* object, const Body& body) {
+  return guarded([&]() -> PyObject* {
+    const char* text = PyUnicode_AsUTF8(object);
+    if (!text) return nullptr;
+    return body(text);
+  });
+}
+PyObject* range_push(PyObject*, PyObject* text) {
+  return with_text(text,
+                   [](const char* t) { return PyLong_FromLong(accelerator(type).range_push(t)); });
+}
+PyObject* range_pop(PyObject*, PyObject*) {
+  return guarded([] { return PyLong_FromLong(accelerator(type).range_pop()); });
+}
+PyObject* range_start(PyObject*, PyObject* text) {
+  return with_text(text, [](const char* t) {
+    return PyLong_FromUnsignedLongLong(accelerator(type).range_start(t));
+  });
+}
+PyObject* range_end(PyObject*, PyObject* id) {
+  return guarded([&] {
+    accelerator(type).range_end(PyLong_AsUnsignedLongLongMask(id));
+    return none();
+  });
+}
+PyObject* mark(PyObject*, PyObject* text) {
+  return with_text(text, [](const char* t) {
+    accelerator(type).mark(t);
+    return none();
+  });
+}
+PyObject* profile(PyObject*, PyObject* on) {
+  return guarded([&] {
+    accelerator(type).profile(PyObject_IsTrue(on) == 1);
+    return none();
+  });
+}
+PyObject* spin(PyObject*, PyObject* cycles) {
+  return guarded([&]() -> PyObject* {
+    const long long count = PyLong_AsLongLong(cycles);
+    if (count == -1 && PyErr_Occurred()) return nullptr;
+    accelerator(type).spin(count);
+    return none();
+  });
+}
+PyObject* can_access_peer(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int device = -1, peer = -1;
+    if (!PyArg_ParseTuple(args, "ii:can_device_access_peer", &device, &peer)) return nullptr;
+    return PyBool_FromLong(accelerator(type).can_access_peer(device, peer));
+  });
+}
+PyObject* architectures(PyObject*, PyObject*) {
+  return guarded([] { return PyUnicode_FromString(accelerator(type).architectures().c_str()); });
+}
+PyObject* set_sync_mode(PyObject*, PyObject* mode) {
+  return guarded([&]() -> PyObject* {
+    const long value = PyLong_AsLong(mode);
+    if (value == -1 && PyErr_Occurred()) return nullptr;
+    accelerator(type).set_sync_mode(static_cast<int>(value), [](const char* message) {
+      const GilAcquire gil;
+      if (PyErr_WarnEx(PyExc_UserWarning, message, 1) < 0) throw PythonError();
+    });
+    return none();
+  });
+}
+PyObject* sync_mode(PyObject*, PyObject*) {
+  return guarded([] { return PyLong_FromLong(accelerator(type).sync_mode()); });
+}
+
 PyMethodDef functions[] = {{"_cuda_new_graph", new_graph, METH_O, nullptr},
                            {"_cuda_graph_begin", graph_begin, METH_VARARGS, nullptr},
                            {"_cuda_graph_end", graph_end, METH_O, nullptr},
@@ -307,6 +406,20 @@ PyMethodDef functions[] = {{"_cuda_new_graph", new_graph, METH_O, nullptr},
                            {"_cuda_set_memory_limit", set_memory_limit, METH_VARARGS, nullptr},
                            {"_cuda_memory_limit", memory_limit, METH_VARARGS, nullptr},
                            {"_cuda_reset_accumulated", reset_accumulated, METH_VARARGS, nullptr},
+                           {"_cuda_memory_statistics", memory_statistics, METH_VARARGS, nullptr},
+                           {"_cuda_host_statistics", host_statistics, METH_NOARGS, nullptr},
+                           {"_cuda_reset_host_statistics", reset_host_statistics, METH_O, nullptr},
+                           {"_cuda_range_push", range_push, METH_O, nullptr},
+                           {"_cuda_range_pop", range_pop, METH_NOARGS, nullptr},
+                           {"_cuda_range_start", range_start, METH_O, nullptr},
+                           {"_cuda_range_end", range_end, METH_O, nullptr},
+                           {"_cuda_mark", mark, METH_O, nullptr},
+                           {"_cuda_profile", profile, METH_O, nullptr},
+                           {"_cuda_sleep", spin, METH_O, nullptr},
+                           {"_cuda_can_access_peer", can_access_peer, METH_VARARGS, nullptr},
+                           {"_cuda_architectures", architectures, METH_NOARGS, nullptr},
+                           {"_cuda_set_sync_mode", set_sync_mode, METH_O, nullptr},
+                           {"_cuda_sync_mode", sync_mode, METH_NOARGS, nullptr},
                            {"_cuda_allocate", allocate, METH_VARARGS, nullptr},
                            {"_cuda_deallocate", deallocate, METH_VARARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};

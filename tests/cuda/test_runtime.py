@@ -267,3 +267,98 @@ def test_pinned_memory_is_not_reused_before_its_copies_are_done() -> None:
         target.copy_(source, non_blocking=True)
         del source
         assert int(target[:3].sum()) == 3 * value and int(target[-3:].sum()) == 3 * value
+
+
+# --- Tools ---------------------------------------------------------------------------------------
+
+
+def test_the_host_runs_ahead_of_the_device() -> None:
+    torch.cuda.synchronize()
+    torch.cuda._sleep(200_000_000)
+    done = torch.cuda.Event()
+    x = torch.ones(10, device="cuda") + 1
+    done.record()
+    assert not done.query()
+    assert x.tolist() == [2.0] * 10
+    assert done.query()
+
+
+def test_ops_that_wait_for_the_device_can_be_told_of() -> None:
+    x = torch.ones(3, device="cuda")
+    assert torch.cuda.get_sync_debug_mode() == 0
+    try:
+        torch.cuda.set_sync_debug_mode("warn")
+        with pytest.warns(UserWarning, match="synchronizing CUDA operation"):
+            x.sum().item()
+        torch.cuda.set_sync_debug_mode(2)
+        with pytest.raises(RuntimeError, match="synchronizing CUDA operation"):
+            x.nonzero()
+        (x + 1).sum()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
+        torch.cuda.set_sync_debug_mode("never")
+
+
+def test_profilers_can_be_told_what_is_going_on() -> None:
+    with torch.cuda.nvtx.range("step {}", 1):
+        torch.cuda.nvtx.mark("here")
+        torch.cuda.nvtx.range_end(torch.cuda.nvtx.range_start("other"))
+    with torch.cuda.profiler.profile():
+        torch.ones(3, device="cuda")
+
+
+def test_what_the_library_and_the_device_are() -> None:
+    assert any(name.startswith("sm_") for name in torch.cuda.get_arch_list())
+    assert "-gencode compute=" in torch.cuda.get_gencode_flags()
+    assert len(torch.cuda.get_device_properties().uuid) == 36
+    assert torch.cuda.cudart().cudaMemGetInfo(0)[1] == torch.cuda.mem_get_info()[1]
+    assert torch.cuda.current_blas_handle() != 0
+    assert torch.cuda.device_memory_used() > 0
+    with pytest.raises(torch.cuda.CudaError, match="invalid argument"):
+        torch.cuda.check_error(1)
+
+
+def test_page_locked_memory_is_counted() -> None:
+    before = torch.cuda.host_memory_stats().get("active_bytes.current", 0)
+    x = torch.empty(1000, pin_memory=True)
+    assert torch.cuda.host_memory_stats()["active_bytes.current"] - before == 4096
+    del x
+    assert torch.cuda.host_memory_stats()["active_bytes.current"] == before
+
+
+def test_a_forked_process_is_told_that_it_cannot_use_the_device() -> None:
+    import os
+
+    torch.ones(1, device="cuda")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            torch.ones(1, device="cuda")
+            text = "it worked"
+        except RuntimeError as error:
+            text = str(error) if torch.cuda._is_in_bad_fork() else "not noticed"
+        os.write(writer, text.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert b"'spawn' start method" in os.read(reader, 1000)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_waiting_for_every_launch_gives_the_same_numbers() -> None:
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import flambeau as torch\n"
+        "x = torch.arange(5, device='cuda')\n"
+        "try:\n    x[torch.tensor([7], device='cuda')]\nexcept IndexError:\n    print('at once')\n"
+    )
+    environment = {**os.environ, "FLAMBEAU_LAUNCH_BLOCKING": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "at once"

@@ -129,6 +129,63 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     return properties.major, properties.minor
 
 
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether a device can read and write another's memory directly."""
+    index, peer = device_index(device), device_index(peer_device)
+    index = current_device() if index < 0 else index
+    if not 0 <= index < device_count():
+        raise AssertionError("Invalid device id")
+    if not 0 <= peer < device_count():
+        raise AssertionError("Invalid peer device id")
+    return bool(_C._cuda_can_access_peer(index, peer))
+
+
+def get_arch_list() -> list[str]:
+    """The architectures that the CUDA library was compiled for; none where there is no device."""
+    return _C._cuda_architectures().split() if is_available() else []
+
+
+def get_gencode_flags() -> str:
+    """What told nvcc to compile for them."""
+    flags = []
+    for name in get_arch_list():
+        kind, _, number = name.partition("_")
+        flags.append(f"-gencode compute=compute_{number},code={kind}_{number}")
+    return " ".join(flags)
+
+
+def ipc_collect() -> None:
+    """Lets go of memory that other processes sent and have freed; at once done, as it is copied."""
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """What ops do that wait for the device without having been asked to.
+
+    Args:
+        debug_mode: "default" or 0, "warn" or 1, "error" or 2.
+    """
+    names = ("default", "warn", "error")
+    if isinstance(debug_mode, str):
+        if debug_mode not in names:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+            )
+        debug_mode = names.index(debug_mode)
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1 or 2, got {debug_mode}")
+    _C._cuda_set_sync_mode(debug_mode)
+
+
+def get_sync_debug_mode() -> int:
+    """What set_sync_debug_mode said, as a number."""
+    return int(_C._cuda_sync_mode())
+
+
+def is_tf32_supported() -> bool:
+    """Whether the current device multiplies in TF32."""
+    return is_available() and get_device_capability()[0] >= 8
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the current device computes in bfloat16; before compute capability 8 it has no
     instructions for it and converts.

@@ -25,6 +25,8 @@ __all__ = [
     "empty_cache",
     "get_allocator_backend",
     "get_per_process_memory_fraction",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "list_gpu_processes",
     "max_memory_allocated",
     "max_memory_cached",
@@ -37,9 +39,11 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
     "use_mem_pool",
@@ -379,6 +383,31 @@ def use_mem_pool(pool: MemPool, device: Any = None) -> Iterator[None]:
         yield
     finally:
         _C._cuda_leave_pool(index, pool.id)
+
+
+# --- The host's memory ---------------------------------------------------------------------------
+
+
+def host_memory_stats() -> dict[str, Any]:
+    """The numbers of page-locked memory; empty as long as no device has been used."""
+    if not is_initialized():
+        return collections.OrderedDict()
+    return collections.OrderedDict(sorted(_C._cuda_host_statistics().items()))
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """host_memory_stats, a dictionary for each part of its names."""
+    return _nested(host_memory_stats())
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Lets the totals of host_memory_stats start again from zero."""
+    _C._cuda_reset_host_statistics(False)
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Lets the peaks of host_memory_stats start again from what is in use now."""
+    _C._cuda_reset_host_statistics(True)
 
 
 # --- Other programs ------------------------------------------------------------------------------

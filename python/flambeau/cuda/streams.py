@@ -91,6 +91,11 @@ class ExternalStream(Stream):
         return cls._wrap(_C._cuda_external_stream(device_index(device), stream_ptr))
 
 
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """A stream that somebody else made, by the driver's handle."""
+    return ExternalStream(data_ptr, device)
+
+
 class Event:
     """A mark in a stream, for waiting until work is done and for measuring the time it took.
 
