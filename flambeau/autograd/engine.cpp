@@ -289,6 +289,8 @@ class Pass {
     const Tensor variable(node.variable);
     if (!grad.defined() || !variable->requires_grad) return;  // it may not want it any more
     AutogradMeta& meta = autograd_meta(variable);
+    CHECK(!meta.grad_fn || variable->view_base, RuntimeError,
+          "leaf variable has been moved into the graph interior");
     {
       const std::lock_guard lock(
           leaf_locks[(reinterpret_cast<uintptr_t>(&meta) >> 6) % leaf_locks.size()]);

@@ -61,6 +61,12 @@ void check_origin(const Tensor& view, const char* what) {
   }
 }
 
+// Where the memory of a view's window ends, in bytes of the storage of its base.
+size_t view_end(const Tensor& view) {
+  const int64_t elements = view.offset() + storage_extent(view.sizes(), view.strides());
+  return static_cast<size_t>(elements) * view.item_size();
+}
+
 }  // namespace
 
 Tensor take_view(const Tensor& view, const Tensor& base) {
@@ -115,7 +121,9 @@ NodePtr grad_fn(const Tensor& tensor) {
   if (tensor->view_version != tensor.version()) {
     check_origin(tensor, "its base or another view of its base has been");
     AutogradMeta& own = autograd_meta(tensor);
-    if (base.requires_grad()) {
+    // A view that was given other memory may not fit into its base any more.
+    const bool fits = own.replay || view_end(tensor) <= base.storage()->bytes();
+    if (base.requires_grad() && fits) {
       const GradGuard grad_on(true);
       const Tensor fresh = take_view(tensor, base);
       const AutogradMeta* taken = maybe_meta(fresh);
@@ -133,6 +141,7 @@ NodePtr grad_fn(const Tensor& tensor) {
 }
 
 void check_inplace(const char* op, const Tensor& tensor, bool records) {
+  records &= is_differentiable(tensor.dtype());
   if (tensor->inference && !inference_mode()) {
     fail<RuntimeError>(
         "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make "

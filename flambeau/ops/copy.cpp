@@ -74,6 +74,7 @@ Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
   if (self.is_sparse() || source.is_sparse()) [[unlikely]]
     return copy_sparse_(self, source);
   check_inplace("copy_", self, source.requires_grad());
+  if (grad_enabled() && source->view_base) grad_fn(source);  // which may refuse
   CHECK(can_broadcast_to(source.sizes(), self.sizes()), RuntimeError,
         "copy_: output with shape {} doesn't match the broadcast shape {}", self.sizes(),
         broadcast_shapes(self.sizes(), source.sizes()));

@@ -76,14 +76,15 @@ Tensor sample_losses(const Tensor& x, const Tensor& targets, const CtcLengths& l
     losses = clone(raw);
   }
   if (Record r{"ctc_loss", losses, {x}}) {
-    r.wrt(0, [x = r.save(x), targets, lengths, raw, log_alpha, zero_infinity](const Tensor& g) {
+    r.wrt(0, [x = r.save(x), labels = r.save(targets), lengths, raw, log_alpha,
+              zero_infinity](const Tensor& g) {
       CHECK(!grad_enabled(), RuntimeError,
             "the derivative for '_ctc_loss_backward' is not implemented.");
       const Tensor again = contiguous(x());
       Tensor grad_x = zeros(again.sizes(), options_of(again));
       if (grad_x.numel() != 0) {
-        kernels::ctc_loss_backward(again.device_type(), contiguous(g), again, targets, lengths, raw,
-                                   log_alpha, grad_x, zero_infinity);
+        kernels::ctc_loss_backward(again.device_type(), contiguous(g), again, labels(), lengths,
+                                   raw, log_alpha, grad_x, zero_infinity);
       }
       return grad_x;
     });

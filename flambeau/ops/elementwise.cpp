@@ -153,6 +153,8 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
                 const Tensor& out) {
   if (input.is_sparse()) [[unlikely]]
     return sparse_unary(row, input, params, n_params, out);
+  // As in PyTorch, real numbers are their own conjugates, not a copy of them.
+  if (row.slot == &kernels::conj_physical && !input.is_complex() && !out.defined()) return input;
   const bool in_place = out.defined() && out.is_same(input);
   if (in_place) check_inplace(row.name, out);
   const DType dtype = row.dtypes.has(input.dtype())
@@ -233,6 +235,12 @@ void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tenso
 
 }  // namespace
 
+// Whatever is wrong with an operand's history is told before anything is written.
+static void check_operand(const Operand& operand) {
+  if (!grad_enabled() || !operand.is_tensor() || !operand.tensor()->view_base) return;
+  grad_fn(operand.tensor());
+}
+
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
   if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
@@ -241,6 +249,7 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
       [[unlikely]]
     return sparse_binary(row.name, a, b, out);
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
+  if (in_place) check_operand(b);
   // An op without a derivative leaves the history of what it overwrites alone.
   if (in_place && row.gradient_a) check_inplace(row.name, out, b.requires_grad());
   if (row.dtypes.marked(DTypeSet::no_bool_operand)) check_no_bool_operand(a, b);

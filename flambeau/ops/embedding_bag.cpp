@@ -169,9 +169,11 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
     }
   }
   if (Record r{"embedding_bag", {out}, {weight, factors}}) {
+    // The indices themselves are in b; what is saved of them is that nobody has written there.
     r.all([b, weight = r.save(weight), factors = factors.defined() ? r.save(factors) : Saved(),
-           wants = r.wants(0)](Grads& in, Grads& to_inputs) {
+           unchanged = r.save(indices), wants = r.wants(0)](Grads& in, Grads& to_inputs) {
       if (!in[0].defined()) return;
+      (void)unchanged();
       const Tensor scale = factors.defined() ? factors() : Tensor();
       if (wants) to_inputs[0] = table_gradient(in[0], scale, b);
       if (factors.defined())

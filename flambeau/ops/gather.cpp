@@ -321,8 +321,9 @@ Tensor take_along_dim(const Tensor& input, const Tensor& indices, std::optional<
         "got {} "
         "dimensions for input, and {} dimensions for indices",
         input.dim(), indices.dim());
+  CHECK(input.dim() > 0, IndexError, "Dimension specified as {} but tensor has no dimensions",
+        *dim);
   const int64_t at = wrap_dim(*dim, input.dim());
-  if (input.dim() == 0) return gather(input, 0, indices);
   // Everything but dim broadcasts.
   Dims a = input->sizes, b = indices->sizes;
   a[at] = b[at] = 1;

@@ -129,7 +129,8 @@ Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, con
                        std::string_view reduce, bool include_self) {
   dim = wrap_dim(dim, self.dim());
   const Reduce kind = parse_reduce(reduce);
-  check_inplace("scatter_reduce_", self);
+  check_inplace("scatter_reduce_", self, src.requires_grad());
+  check_no_overlap("scatter_reduce_", self, src);
   const bool extreme = kind == Reduce::amax || kind == Reduce::amin;
   compute_dtype("scatter_reduce",
                 extreme                ? dtypes::RealBool

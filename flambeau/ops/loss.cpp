@@ -272,6 +272,7 @@ static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, con
     CHECK(input.dim() > 0, RuntimeError, "Expected 1 or more dimensions (got 0)");
     return cross_entropy_of_probabilities(input, target, weight, how, label_smoothing);
   }
+  wrap_dim(input.dim() == 1 ? 0 : 1, input.dim());
   CHECK(input.is_floating(), NotImplementedError,
         "\"log_softmax_lastdim_kernel_impl\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
@@ -310,12 +311,21 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
 }
 OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.")
 
+// |input - target|, of bools too.
+Tensor distance_between(const char* op, const Tensor& input, const Tensor& target) {
+  const DType dtype = result_type(input, target);
+  compute_dtype(op, dtypes::OnlyFloating, dtype);
+  const auto number = [dtype](const Tensor& x) {
+    return x.dtype() == DType::bool_ ? to(x, dtype) : x;
+  };
+  return abs(number(input) - number(target));
+}
+
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
   CHECK(beta >= 0, RuntimeError, "smooth_l1_loss does not support negative values for beta. Got {}",
         beta);
   if (beta == 0) return l1_loss(input, target, reduction);
-  compute_dtype("smooth_l1_loss", dtypes::OnlyFloating, result_type(input, target));
-  const Tensor distance = abs(input - target);
+  const Tensor distance = distance_between("smooth_l1_loss", input, target);
   return reduced(where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta),
                  check_reduction(reduction));
 }
@@ -325,8 +335,7 @@ OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   CHECK(delta > 0, RuntimeError,
         "huber_loss does not support non-positive values for delta. Got {}", delta);
-  compute_dtype("huber_loss", dtypes::OnlyFloating, result_type(input, target));
-  const Tensor distance = abs(input - target);
+  const Tensor distance = distance_between("huber_loss", input, target);
   return reduced(
       where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta),
       check_reduction(reduction));

@@ -119,6 +119,10 @@ void multiply(const char* op, const MatrixView& out, const MatrixView& a, const 
               const MatrixView& addend, const Scalar& beta, const Scalar& alpha) {
   const DeviceType device = out.tensor->device_type();
   if (device == DeviceType::meta || out.tensor->numel() == 0) return;
+  if (a.cols == 0 && !addend.tensor) {  // a sum over nothing, of whatever dtype
+    zero_(*out.tensor);
+    return;
+  }
   Gemm p;
   p.op = op;
   p.dtype = out.tensor->dtype();

@@ -121,7 +121,7 @@ static Tensor cumprod_out(const Tensor& input, int64_t dim, std::optional<DType>
 OP_OUT(cumprod_out, "cumprod(input, dim, *, dtype=None, out)")
 static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   const Tensor result = cumprod(clone(self), dim, dtype);
-  CHECK(result.dtype() == self.dtype(), RuntimeError,
+  CHECK(result.dtype() == self.dtype() || self.numel() == 0, RuntimeError,
         "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
         self.dtype(), result.dtype());
   return copy_(self, result);

@@ -102,7 +102,7 @@ Pair median_along(const char* op, const Tensor& input, int64_t dim, bool keepdim
 }
 
 Scalar no_median(DType dtype) {
-  if (is_floating(dtype)) return std::numeric_limits<double>::quiet_NaN();
+  if (is_differentiable(dtype)) return std::numeric_limits<double>::quiet_NaN();
   return std::numeric_limits<int64_t>::min();
 }
 

@@ -86,13 +86,23 @@ void check_dtype(const Tensor& input) {
         dtype_legacy_name(input.dtype()));
 }
 
+// The values have a place in the history, but no derivative.
+Triple recorded(const char* op, const Tensor& input, const Triple& found) {
+  if (Record r{op, std::get<0>(found), {input}}) {
+    r.all([](Grads&, Grads&) {
+      fail<NotImplementedError>("the derivative for 'unique' is not implemented.");
+    });
+  }
+  return found;
+}
+
 Triple unique(const Tensor& input, bool /*sorted*/, bool return_inverse, bool return_counts) {
   check_dtype(input);
   const Tensor flat = contiguous(reshape(detach(input), {-1}));
   const auto [values, order] = sorted_along(flat, 0);
   Runs runs(values, order, return_inverse, return_counts);
   if (return_inverse) runs.inverse = reshape(runs.inverse, input.sizes());
-  return {runs.firsts, runs.inverse, runs.counts};
+  return recorded("unique2", input, {runs.firsts, runs.inverse, runs.counts});
 }
 OP_FUNCTION(unique, "_unique2(input, sorted=True, return_inverse=False, return_counts=False)",
             "The distinct elements in order, the place of each element among them, and counts.")
@@ -122,13 +132,14 @@ Triple unique_dim(const Tensor& input, int64_t dim, bool /*sorted*/, bool return
   dim = wrap_dim(dim, input.dim());
   const Tensor rows = rows_along("unique", input, dim);
   const Tensor none = no_integers(input.device());
-  if (!rows.defined()) return {clone(detach(input)), none, none};
+  if (!rows.defined()) return recorded("unique_dim", input, {clone(detach(input)), none, none});
   const Tensor wide = to(rows, rows.is_floating() ? DType::float64 : DType::int64);
   Tensor order = make_tensor(IntSpan{rows.size(0)}, DType::int64, rows.device());
   kernels::row_order(rows.device_type(), wide, order);
   const Runs runs(index_select(rows, 0, order), order, return_inverse, return_counts);
   const Tensor chosen = index_select(order, 0, runs.positions);
-  return {rows_back(rows, chosen, input, dim), runs.inverse, runs.counts};
+  return recorded("unique_dim", input,
+                  {rows_back(rows, chosen, input, dim), runs.inverse, runs.counts});
 }
 OP_FUNCTION(unique_dim,
             "_unique_dim(input, dim, sorted=True, return_inverse=False, return_counts=False)",
@@ -141,14 +152,16 @@ Triple unique_consecutive(const Tensor& input, bool return_inverse, bool return_
     const Tensor flat = contiguous(reshape(detach(input), {-1}));
     Runs runs(flat, {}, return_inverse, return_counts);
     if (return_inverse) runs.inverse = reshape(runs.inverse, input.sizes());
-    return {runs.firsts, runs.inverse, runs.counts};
+    return recorded("unique_consecutive", input, {runs.firsts, runs.inverse, runs.counts});
   }
   const int64_t along = wrap_dim(*dim, input.dim());
   const Tensor rows = rows_along("unique_consecutive", input, along);
   const Tensor none = no_integers(input.device());
-  if (!rows.defined()) return {clone(detach(input)), none, none};
+  if (!rows.defined())
+    return recorded("unique_consecutive", input, {clone(detach(input)), none, none});
   const Runs runs(rows, {}, return_inverse, return_counts);
-  return {rows_back(rows, runs.positions, input, along), runs.inverse, runs.counts};
+  return recorded("unique_consecutive", input,
+                  {rows_back(rows, runs.positions, input, along), runs.inverse, runs.counts});
 }
 OP_FUNCTION(unique_consecutive,
             "_unique_consecutive(input, return_inverse=False, return_counts=False, dim=None)",

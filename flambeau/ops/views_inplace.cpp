@@ -22,6 +22,7 @@ Tensor become(const char* op, const Tensor& self, Take take, Undo undo) {
       return take(before(base));
     };
   }
+  self->offset = look.offset();
   set_geometry(*self.impl(), look.sizes(), look.strides());
   self.bump_version(op);
   if (retake) {
@@ -65,13 +66,21 @@ Tensor squeeze_dims_(const Tensor& self, IntSpan dims) {
 Tensor as_strided_(const Tensor& self, IntSpan size, IntSpan stride,
                    std::optional<int64_t> offset) {
   check_inplace("as_strided_", self);
-  CHECK(!self.requires_grad(), RuntimeError,
-        "as_strided_: cannot change the window of a tensor that "
-        "requires grad; use as_strided() instead");
-  const Tensor look = as_strided(detach_alias(self), size, stride, offset);
-  self->offset = look.offset();
-  set_geometry(*self.impl(), look.sizes(), look.strides());
-  return self;
+  const Geometry here = geometry_of(self);
+  const Geometry there = geometry_of(as_strided(detach_alias(self), size, stride, offset));
+  return become(
+      "as_strided_", self,
+      [=](const Tensor& x) { return as_strided(x, there.sizes, there.strides, there.offset); },
+      [=](const Tensor& g) { return window_gradient(g, there, here); });
+}
+
+// After the memory of a leaf was exchanged: gradients have the shape that it has now.
+void renew_accumulator(const Tensor& self) {
+  if (const AutogradMeta* meta = maybe_meta(self); meta && meta->accumulator) {
+    const NodePtr node = accumulator(self);
+    node->inputs.clear();
+    node->add_input(self);
+  }
 }
 
 Tensor resize_(const Tensor& self, IntSpan size, std::optional<MemoryFormat> format) {
@@ -79,6 +88,7 @@ Tensor resize_(const Tensor& self, IntSpan size, std::optional<MemoryFormat> for
   CHECK(format != MemoryFormat::preserve, RuntimeError,
         "resize_: unsupported memory format preserve");
   resize_tensor(self, size, format_strides(size, format.value_or(MemoryFormat::contiguous)));
+  renew_accumulator(self);
   return self;
 }
 Tensor resize_as_(const Tensor& self, const Tensor& other, std::optional<MemoryFormat> format) {
@@ -91,7 +101,8 @@ Tensor resize_as_(const Tensor& self, const Tensor& other, std::optional<MemoryF
   return self;
 }
 
-void point_at(const Tensor& self, const Tensor& source) {
+// As in PyTorch, the exchange has a place in the history, but no derivative.
+void point_at(const Tensor& self, const Tensor& source, const Tensor& recorded) {
   CHECK(self.dtype() == source.dtype(), RuntimeError,
         "set_: Could not set tensor of type {} to a tensor of type {}", dtype_name(source.dtype()),
         dtype_name(self.dtype()));
@@ -102,22 +113,29 @@ void point_at(const Tensor& self, const Tensor& source) {
   self->offset = source.offset();
   set_geometry(*self.impl(), source.sizes(), source.strides());
   self.bump_version("set_");
+  renew_accumulator(self);
+  if (Record r = Record::in_place("not_implemented", self, {recorded})) {
+    r.all([](Grads&, Grads&) {
+      fail<NotImplementedError>("derivative for set_ is not implemented");
+    });
+  }
 }
 Tensor set_source_(const Tensor& self, const Tensor& source) {
-  check_inplace("set_", self);
-  point_at(self, source);
+  check_inplace("set_", self, source.requires_grad());
+  point_at(self, source, source);
   return self;
 }
 Tensor set_window_(const Tensor& self, const Tensor& source, int64_t storage_offset, IntSpan size,
                    IntSpan stride) {
-  check_inplace("set_", self);
+  check_inplace("set_", self, source.requires_grad());
   const Dims strides = stride.empty() ? contiguous_strides(size) : stride.dims();
-  point_at(self, make_over(source.storage(), size, strides, storage_offset, source.dtype()));
+  point_at(self, make_over(source.storage(), size, strides, storage_offset, source.dtype()),
+           source);
   return self;
 }
 Tensor set_empty_(const Tensor& self) {
   check_inplace("set_", self);
-  point_at(self, make_tensor(0, self.dtype(), self.device()));
+  point_at(self, make_tensor(0, self.dtype(), self.device()), Tensor());
   return self;
 }
 

@@ -113,7 +113,7 @@ void check_no_partial_overlap(std::string_view op, const Tensor& out, const Tens
   if (out.storage() != input.storage() || out.is_same(input)) return;
   if (out.numel() == 0 || input.numel() == 0) return;
   if (out.offset() == input.offset() && out.strides() == input.strides() &&
-      out.sizes() == input.sizes()) {
+      out.numel() == input.numel()) {
     return;
   }
   // Where both are dense, comparing the windows is exact; elsewhere it would be a guess.
@@ -246,6 +246,7 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
   for (int k = 0; k < outputs; ++k) {
     is_number[k] = false;
     Tensor& out = outs[k];
+    bool resized = false;
     if (out.defined() && !(out.sizes() == common)) {
       bool resizes = config.resize_outputs;
       for (int j = 0; j < n_inputs; ++j) {
@@ -256,6 +257,7 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
       CHECK(resizes, RuntimeError, "{}: output with shape {} doesn't match the broadcast shape {}",
             config.op, out.sizes(), common);
       resize_tensor(out, common, new_strides(common, inputs, n_inputs));
+      resized = true;
     }
     if (!out.defined()) {
       if (all_contiguous(inputs, n_inputs)) {
@@ -263,7 +265,7 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
       } else {
         out = make_strided(common, new_strides(common, inputs, n_inputs), out_dtypes[k], device);
       }
-    } else if (config.check_overlap) {
+    } else if (config.check_overlap && !resized) {
       check_no_internal_overlap(config.op, out);
       for (int j = 0; j < n_inputs; ++j) {
         if (inputs[j].is_tensor()) check_no_partial_overlap(config.op, out, inputs[j].tensor());

@@ -156,7 +156,9 @@ PyObject* tensor_register_accumulate_hook(PyObject* object, PyObject* callable) 
     const uint64_t key = add_accumulate_hook(self, [hook = hold(callable)](const Tensor& variable) {
       const GilAcquire gil;
       Object argument = check(wrap(variable));
-      check(PyObject_CallOneArg(held(hook), argument.get()));
+      const Object result = check(PyObject_CallOneArg(held(hook), argument.get()));
+      CHECK(result.get() == Py_None, RuntimeError,
+            "Tensor post accumulate grad hooks should return None.");
     });
     return make_handle(key, nullptr, self);
   });

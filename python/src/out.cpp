@@ -52,8 +52,11 @@ void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
 
 void write_out(const Family& family, const Tensor& out, const Tensor& result) {
   const std::string& op = family.name;
-  CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
-        "{}(): result type {} can't be cast to the desired output type {}", op,
+  const bool fits = can_cast(result.dtype(), out.dtype());
+  CHECK(fits || !op.ends_with("stack"), TypeError,
+        "{}(): input types can't be cast to the desired output type {}", op,
+        dtype_legacy_name(out.dtype()));
+  CHECK(fits, RuntimeError, "{}(): result type {} can't be cast to the desired output type {}", op,
         dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
   CHECK(family.casts_into_out || out.dtype() == result.dtype(), RuntimeError,
         "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
@@ -84,15 +87,24 @@ void check_no_overlap(const Family& family, const Call& call, PyObject* out) {
   const Tensor& written = tensor_of(out);
   const bool picks = is_among(picking, family.name);
   if (picks && written.numel() > 0) check_no_internal_overlap(family.name, written);
-  for (Py_ssize_t i = 0; i < call.nargs; ++i) {
-    if (!is_tensor(call.args[i])) continue;
-    const Tensor& read = tensor_of(call.args[i]);
-    CHECK(!picks || read.numel() == 0 || !(written.is_same(read)), RuntimeError,
+  const auto check_against = [&](const Tensor& read, bool whole) {
+    CHECK(!whole || read.numel() == 0 || !(written.is_same(read)), RuntimeError,
           "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
           "refer to a single memory location. Please clone() the tensor before performing the "
           "operation.",
           family.name);
     check_no_partial_overlap(family.name, written, read);
+  };
+  for (Py_ssize_t i = 0; i < call.nargs; ++i) {
+    PyObject* object = call.args[i];
+    if (is_tensor(object)) {
+      check_against(tensor_of(object), picks);
+    } else if (PyTuple_Check(object) || PyList_Check(object)) {  // what is joined
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(object); ++k) {
+        PyObject* item = PySequence_Fast_GET_ITEM(object, k);
+        if (is_tensor(item)) check_against(tensor_of(item), true);
+      }
+    }
   }
 }
 

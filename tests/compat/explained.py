@@ -6,6 +6,7 @@ it is not compared further.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -16,6 +17,8 @@ TOUCHED = "modified by an inplace operation"
 VIEWED = "its base or another view of its base has been modified inplace"
 
 
+# What follows the name of a variable that is written to.
+WRITTEN = r"(\.\w+_\(|\[[^\n]*\] *\S?= | [-+*/%&|@<>]+= )"
 # A pass that is refused with these words has not begun.
 BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in shape", "inference")
 
@@ -35,6 +38,14 @@ def broken_off(statements: list[str], ours: Any, theirs: Any) -> int | None:
     return None
 
 
+def _overlaps_itself(variable: Any) -> bool:
+    """Whether a tensor has more elements than places in memory."""
+    if "stride" not in variable or 0 in variable["shape"]:
+        return False
+    steps = zip(variable["shape"], variable["stride"])
+    return math.prod(variable["shape"]) > 1 + sum((n - 1) * step for n, step in steps)
+
+
 def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
     """Why the two may differ on a program, or None."""
     found = {number: (kind, text) for number, kind, text in ours["errors"]}
@@ -46,6 +57,12 @@ def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
         differentiates = _differentiates(statements[number])
         if (TOUCHED in text or VIEWED in text) and own is None and differentiates:
             return "our gradient needs less than PyTorch saves, so that a write harms nothing"
+        if "does not support automatic differentiation for outputs" in text and own is None:
+            return "a derivative that PyTorch lacks may be had here"
+        if "not yet implemented for tensors with different dtypes" in text and own is None:
+            return "heaviside promotes its operands as others do"
+        if "out=" in statements[number] and own is not None:
+            return "PyTorch may have resized what it finds that it cannot write to"
         if "ScatterAddBackward0 returned an invalid gradient" in text and own is None:
             return "PyTorch cannot take the gradient of a source larger or smaller than its index"
         writes = re.search(r"_\(|[])] *[^=<>!]?=[^=]", statements[number]) is not None
@@ -71,7 +88,17 @@ def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
             return "two things are wrong, and either may be seen first"
         if "setStorage" in text and own is not None and own[0] == "IndexError":
             return "an index into a dimension of size 0 is out of range, whatever else is wrong"
-    for variable in theirs["variables"].values():
+    for number, (_, text) in found.items():
+        if "more than one element" in text and re.search(r"tri[ul]_\(|out=", statements[number]):
+            return "PyTorch lets some ops write into an expanded tensor"
+    program = "\n".join(statements)
+    if "copysign" in program and ("sqrt" in program or "log" in program):
+        return "the sign of a number that is none is unspecified"
+    if "logcumsumexp" in program and "float16" in program:
+        return "PyTorch's gradient of logcumsumexp is far off in low precision"
+    for name, variable in theirs["variables"].items():
+        if _overlaps_itself(variable) and re.search(rf"\b{name}{WRITTEN}", program):
+            return "what a write into memory that overlaps itself leaves depends on its order"
         if variable.get("dtype") in INTEGERS and LEAST & {*map(str, variable["values"])}:
             return "which integer stands for NaN and infinity is undefined"
         if variable.get("requires_grad") and variable.get("dtype") in INTEGERS:

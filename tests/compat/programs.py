@@ -298,6 +298,8 @@ class Generator(MoreStatements, RareStatements):
         text = self._index_text(x)
         shape = _indexed(x.shape, text)
         value = self.scalar() if self.rng.random() < 0.5 else self.pick_with(shape).name
+        if "[" in text and value.startswith("v"):
+            value += ".clone()"  # in which order values that lie in x are read is unspecified
         self.statements.append(f"{x.name}[{text}] = {value}")
 
     def reduce(self) -> None:

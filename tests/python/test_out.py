@@ -48,7 +48,9 @@ def test_results_are_cast(name: str) -> None:
     assert torch.allclose(out, wanted.double())
 
 
-@pytest.mark.parametrize("name", [name for name in CASTING if name not in ("cat", "cumsum")])
+@pytest.mark.parametrize(
+    "name", [name for name in CASTING if name not in ("cat", "stack", "cumsum")]
+)
 def test_results_are_not_cast_to_lesser_kinds(name: str) -> None:
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type Long"):
         CASTING[name](torch.empty(0, dtype=torch.int64))

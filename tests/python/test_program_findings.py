@@ -69,7 +69,91 @@ def test_what_no_gradient_needs_is_not_saved(write, x) -> None:
         copy.sum().backward()
 
 
+def test_other_memory_has_no_derivative_but_a_place_in_the_history(x) -> None:
+    copy, plain = x.clone(), torch.zeros(3, dtype=torch.float64)
+    copy.set_(plain)
+    assert copy.shape == (3,) and copy.requires_grad
+    with pytest.raises(NotImplementedError, match="set_"):
+        copy.sum().backward()
+    plain.set_(x.exp())
+    assert plain.requires_grad and not plain.is_leaf
+
+
+def test_a_window_that_moves_keeps_its_gradient(x) -> None:
+    copy = x.clone()
+    copy.as_strided_((2,), (1,), 1)
+    assert copy.tolist() == [2, 3]
+    (copy * torch.tensor([5.0, 7.0])).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[0, 5], [7, 0]]
+
+
+def test_a_view_with_other_memory_leaves_its_base_alone(x) -> None:
+    copy = x.clone()
+    view = copy[0].expand(3, 2)
+    view.data = torch.ones(50, 2, dtype=torch.float64)
+    copy.mul_(2)
+    assert view.requires_grad and view.shape == (50, 2)
+
+
+def test_integers_take_values_with_a_history_through_any_view(x) -> None:
+    whole = torch.zeros(2, 2, dtype=torch.int64)
+    with torch.no_grad():
+        view = whole[...]
+    view[...] = x
+    assert whole.tolist() == [[1, 2], [3, 4]] and not whole.requires_grad
+
+
+def test_nothing_is_written_if_the_other_operand_is_refused(x) -> None:
+    part, target = x.unbind()[1], torch.zeros(2, dtype=torch.float64)
+    with torch.no_grad():
+        x[:0].zero_()
+    for write in (target.add_, target.copy_):
+        with pytest.raises(RuntimeError, match="its base or another view of its base"):
+            write(part)
+        assert target.tolist() == [0, 0]
+
+
+def test_a_leaf_that_got_a_history_takes_no_gradient() -> None:
+    leaf = torch.tensor([1.0], requires_grad=True)
+    total = (leaf * 2).sum()
+    leaf.detach_()
+    leaf.copy_(torch.ones(1, requires_grad=True) * 3)
+    with pytest.raises(RuntimeError, match="moved into the graph interior"):
+        total.backward()
+
+
+def test_hooks_after_accumulation_return_nothing(x) -> None:
+    x.register_post_accumulate_grad_hook(lambda t: t)
+    with pytest.raises(RuntimeError, match="should return None"):
+        x.sum().backward()
+
+
+@pytest.mark.parametrize("loss", [
+    lambda x, i: torch.nn.functional.ctc_loss(x.log_softmax(2), i, [4, 3], [2, 2]),
+    lambda x, i: torch.nn.functional.embedding_bag(i, x[0]).sum(),
+])  # fmt: skip
+def test_what_is_looked_up_must_not_change(loss) -> None:
+    x = torch.ones(4, 2, 3, dtype=torch.float64, requires_grad=True)
+    index = torch.ones(2, 2, dtype=torch.int64)
+    total = loss(x, index)
+    index.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
 # Derivatives
+
+
+def test_distinct_values_have_no_derivative(x) -> None:
+    values = x.unique()
+    assert values.requires_grad
+    with pytest.raises(NotImplementedError, match="unique"):
+        values.sum().backward()
+
+
+def test_transforms_refuse_integers() -> None:
+    with pytest.raises(RuntimeError, match="only Tensors of floating point dtype"):
+        torch.func.grad(torch.sum)(torch.ones(2, dtype=torch.int64))
 
 
 def test_the_second_derivative_of_a_complex_size_is_zero_at_zero() -> None:
@@ -110,6 +194,24 @@ def test_a_resized_output_follows_the_layout_of_the_operands() -> None:
     assert torch.exp(a, out=torch.empty(3, 2)).stride() == (2, 1)
 
 
+def test_some_results_are_not_converted_on_their_way_out() -> None:
+    t = torch.ones(2, 2)
+    for name in ("abs", "triu", "round"):
+        with pytest.raises(RuntimeError):
+            getattr(torch, name)(t, out=torch.empty(0, dtype=torch.float64))
+    with pytest.raises(RuntimeError):
+        torch.clamp(t, 0, 1, out=torch.empty(0, dtype=torch.float64))
+    assert torch.exp(t, out=torch.empty(0, dtype=torch.float64)).dtype == torch.float64
+    with pytest.raises(TypeError):
+        torch.stack([t, t], out=torch.empty(0, dtype=torch.int64))
+
+
+def test_an_output_in_the_memory_of_its_operand() -> None:
+    column = torch.tensor([[1.0], [2.0]])
+    assert torch.neg(column, out=column.t()).tolist() == [[-1], [-2]]
+    assert column.tolist() == [[-1], [-2]]
+
+
 # Indexing and empty tensors
 
 
@@ -138,6 +240,19 @@ def test_softmax_of_no_integers_is_empty() -> None:
             assert result.shape == (0, 3) and result.dtype == dtype
     with pytest.raises(NotImplementedError):
         torch.zeros(1, 3, dtype=torch.int64).softmax(-1)
+
+
+def test_sums_over_nothing_have_every_dtype() -> None:
+    none = torch.zeros(2, 0, dtype=torch.bool)
+    assert (none @ none.t()).tolist() == [[False, False]] * 2
+    with pytest.raises(IndexError):
+        torch.tensor(1.0).take_along_dim(torch.tensor(0), 0)
+
+
+def test_losses_take_bools() -> None:
+    guess, truth = torch.tensor([True, False]), torch.tensor([0.5, 0.5])
+    assert torch.nn.functional.smooth_l1_loss(guess, truth).item() == 0.125
+    assert torch.nn.functional.huber_loss(truth, guess).item() == 0.125
 
 
 def test_log_softmax_keeps_what_is_close_to_zero() -> None:

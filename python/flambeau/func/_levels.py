@@ -26,7 +26,7 @@ def own_inputs(tree: Any, leaves: list[Tensor]) -> Any:
 
     def own(tensor: Tensor) -> Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
-            return tensor
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if tensor.requires_grad:
             return tensor.view_as(tensor)
         leaf = tensor.detach().requires_grad_()
