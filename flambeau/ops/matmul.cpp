@@ -118,6 +118,10 @@ MatrixView as_addend(const Tensor& tensor, const MatrixView& out) {
 void multiply(const char* op, const MatrixView& out, const MatrixView& a, const MatrixView& b,
               const MatrixView& addend, const Scalar& beta, const Scalar& alpha) {
   const DeviceType device = out.tensor->device_type();
+  for (const Tensor* operand : {out.tensor, a.tensor, b.tensor}) {
+    if (operand->is_sparse()) [[unlikely]]
+      refuse_sparse(op, *operand);
+  }
   if (device == DeviceType::meta || out.tensor->numel() == 0) return;
   if (a.cols == 0 && !addend.tensor) {  // a sum over nothing, of whatever dtype
     zero_(*out.tensor);

@@ -65,6 +65,8 @@ int order_and_merge(Dimension* dims, int n) {
 
 void describe_reduction(Reduction& r, const Tensor& input, DimSet dims, const Tensor& out,
                         const Tensor& second) {
+  if (input.is_sparse()) [[unlikely]]
+    refuse_sparse("sum", input);
   r.in = static_cast<const char*>(input.raw());
   r.out = out.defined() ? static_cast<char*>(out.raw()) : nullptr;
   r.second = second.defined() ? static_cast<char*>(second.raw()) : nullptr;

@@ -26,8 +26,7 @@ bool among(const Names& names, std::string_view name) {
 // `result` becomes `out`, if that is given: its parts, and its history.
 Tensor delivered(const char* op, const Tensor& result, const Tensor& out) {
   if (!out.defined()) return result;
-  CHECK(out.is_sparse(), RuntimeError, "{}: a sparse result cannot be written into a dense tensor",
-        op);
+  if (!out.is_sparse()) return copy_(out, to_dense(result));
   CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
         "{}: result type {} can't be cast to the desired output type {}", op,
         dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
@@ -390,14 +389,14 @@ Tensor zero_sparse_(const Tensor& self) {
 bool takes_sparse(std::string_view op) {
   if (!op.empty() && op.back() == '_') op.remove_suffix(1);
   constexpr auto others = std::to_array<std::string_view>(
-      {"add",         "sub",          "subtract",   "rsub",        "mul",      "multiply",
-       "pow",         "div",          "divide",     "true_divide", "clone",    "detach",
-       "copy",        "zero",         "item",       "negative",    "arcsin",   "arcsinh",
-       "arctan",      "arctanh",      "fix",        "is_conj",     "is_neg",   "resolve_conj",
-       "resolve_neg", "is_same_size", "is_nonzero", "to",          "type_as",  "cpu",
-       "cuda",        "float",        "double",     "half",        "bfloat16", "long",
-       "int",         "short",        "char",       "byte",        "bool",     "cfloat",
-       "cdouble"});
+      {"add",         "sub",          "subtract",   "rsub",        "mul",          "multiply",
+       "pow",         "div",          "divide",     "true_divide", "clone",        "detach",
+       "copy",        "zero",         "item",       "negative",    "arcsin",       "arcsinh",
+       "arctan",      "arctanh",      "fix",        "is_conj",     "is_neg",       "resolve_conj",
+       "resolve_neg", "is_same_size", "is_nonzero", "conj",        "floor_divide", "to",
+       "type_as",     "cpu",          "cuda",       "float",       "double",       "half",
+       "bfloat16",    "long",         "int",        "short",       "char",         "byte",
+       "bool",        "cfloat",       "cdouble"});
   return among(linear_names, op) || among(keeps_zero, op) || among(others, op);
 }
 

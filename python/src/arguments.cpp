@@ -332,6 +332,7 @@ class Matcher {
         if (!is_tensor(call_.args[taken])) return refuse(Fault::wrong_type, i, call_.args[taken]);
         list.push_back(tensor_of(call_.args[taken]));
         frame_.largest = std::max(frame_.largest, list.back().numel());
+        frame_.pending |= list.back()->pending;
       }
       ++frame_.n_tensors;
       value.tensors = &list;

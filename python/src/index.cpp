@@ -265,8 +265,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   return guarded_int([&] {
     const Tensor& tensor = tensor_of(self);
-    if (tensor.is_sparse()) [[unlikely]]
-      refuse_sparse("index_put_", tensor);
+    CHECK(!tensor.is_sparse(), TypeError, "Cannot assign to a sparse tensor");
     if (key == Py_False) return 0;
     Applied applied =
         key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false} : apply_key(tensor, key);

@@ -66,6 +66,8 @@ GETTER(mT, {
   return wrap(transpose(tensor, -2, -1));
 })
 GETTER(H, {
+  if (tensor.is_sparse()) [[unlikely]]
+    return call_sparse("H", &self, 1);
   CHECK(tensor.dim() == 2 || tensor.dim() == 0, RuntimeError,
         "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.", tensor.dim());
   return wrap(conj_view(tensor.dim() == 0 ? tensor : transpose(tensor, 0, 1)));

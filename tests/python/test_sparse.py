@@ -270,7 +270,7 @@ def test_what_is_not_implemented_is_refused_by_name() -> None:
         (lambda: 1 / coo(), "reciprocal"),
         (lambda: torch.where(DENSE > 0, coo(), DENSE), "where"),
         (lambda: coo().view(12), "view"),
-        (lambda: torch.nn.functional.linear(coo(), DENSE), "linear"),
+        (lambda: torch.einsum("ij->ji", coo()), "einsum"),
         (lambda: torch.nn.functional.dropout(coo()), "dropout"),
     ):
         with pytest.raises(
@@ -323,3 +323,25 @@ def test_in_place_writes() -> None:
     version = total._version
     total.sub_(y)
     assert total._version == version + 1
+
+
+def test_layers_and_results_given_by_out_take_sparse_matrices() -> None:
+    x, layer = coo().float(), torch.nn.Linear(3, 2)
+    dense = DENSE.float()
+    torch.testing.assert_close(layer(x), layer(dense))
+    torch.testing.assert_close(layer(x.to_sparse_csr()), layer(dense))
+    layer(x).sum().backward()
+    torch.testing.assert_close(layer.weight.grad, dense.sum(0).expand(2, 3))
+    out = torch.empty(0)
+    assert torch.mm(x, torch.ones(3, 2), out=out) is out
+    torch.testing.assert_close(out, dense @ torch.ones(3, 2))
+    same(torch.add(x, x, out=x.clone()), dense * 2)
+    same(torch.vstack([x, x]), torch.vstack([dense, dense]))
+    same(torch.hstack([x, x]), torch.hstack([dense, dense]))
+    same(x.movedim(0, 1), dense.t())
+    same(torch._foreach_mul([x, x], [2.0, 3.0])[1], dense * 3)
+    torch.testing.assert_close(torch.linalg.norm(x), dense.norm())
+    product = dense.clone().mul_(x)
+    torch.testing.assert_close(product, dense * dense)
+    with pytest.raises(TypeError, match="Cannot assign to a sparse tensor"):
+        x[0, 0] = 1

@@ -48,6 +48,11 @@ TABLE.update({name: _zero_keeping(name) for name in _KEEP_ZERO})
 COMPRESSED.update(_KEEP_ZERO)
 
 
+@takes("float_power")
+def _float_power(x: Any, exponent: Any) -> Any:
+    return x.double() ** exponent
+
+
 def _in_place(name: str) -> Callable[..., Any]:
     def function(x: Any, *args: Any, **kwargs: Any) -> Any:
         return x.copy_(TABLE[name](x, *args, **kwargs))
@@ -177,6 +182,12 @@ def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -
     return _ops.add(base, result, alpha=alpha)
 
 
+@takes("linear", compressed=True)
+def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    result = product(x, weight.t(), False)
+    return result if bias is None else result + bias
+
+
 # --- Reductions ---------------------------------------------------------------------------------
 
 
@@ -223,9 +234,19 @@ def _sum_over_places(x: Any, kept: list[int], values: Any) -> Any:
     return coo(indices[:, order[first]], sums, size, True)
 
 
-@takes("norm", "linalg_vector_norm", "native_norm")
-def _norm(x: Any, p: Any = 2, *args: Any, **kwargs: Any) -> Any:
-    return values_of(x.coalesce()).norm(p, *args, **kwargs)
+@takes("any")
+def _any(x: Any) -> Any:
+    return x.coalesce()._values().any()
+
+
+@takes("norm", "linalg_vector_norm", "linalg_norm")
+def _norm(x: Any, p: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if args or kwargs.get("dim") is not None:
+        raise RuntimeError(
+            "norm_sparse currently only supports full reductions, so 'dim' must either be empty or "
+            "contain all dimensions of the input"
+        )
+    return values_of(x.coalesce()).norm(2 if p is None else p, **kwargs)
 
 
 def _softmax_values(x: Any, dim: int, logarithm: bool) -> Any:

@@ -49,6 +49,23 @@ def _matrix_transpose(x: Any) -> Any:
     return x if x.dim() < 2 else _ops._sparse_transpose(x, -2, -1)
 
 
+@takes("H", compressed=True)
+def _conjugate_transpose(x: Any) -> Any:
+    return _reversed(x).conj()
+
+
+@takes("movedim", "moveaxis")
+def _movedim(x: Any, source: Any, destination: Any) -> Any:
+    sources = [source] if isinstance(source, int) else list(source)
+    targets = [destination] if isinstance(destination, int) else list(destination)
+    sources = [wrapped_dim(d, x.dim()) for d in sources]
+    order: list[Any] = [None] * x.dim()
+    for at, d in zip(targets, sources):
+        order[wrapped_dim(at, x.dim())] = d
+    left = (d for d in range(x.dim()) if d not in sources)
+    return _permute(x, [next(left) if d is None else d for d in order])
+
+
 @takes("transpose_", "swapaxes_", "swapdims_", "t_")
 def _transpose_(x: Any, dim0: int = 0, dim1: int = 1) -> Any:
     return x.copy_(_transpose(x, dim0, dim1))
@@ -202,6 +219,16 @@ def _cat(tensors: Any, dim: int = 0) -> Any:
     return coo(_ops.cat(parts, 1), _ops.cat(values), size)
 
 
+@takes("vstack", "row_stack")
+def _vstack(tensors: Any) -> Any:
+    return _cat([_unsqueeze(x, 0) if x.dim() == 1 else x for x in tensors], 0)
+
+
+@takes("hstack", "column_stack")
+def _hstack(tensors: Any) -> Any:
+    return _cat(tensors, 0 if tensors[0].dim() == 1 else 1)
+
+
 @takes("unbind")
 def _unbind(x: Any, dim: int = 0) -> Any:
     return tuple(select(x, dim, k) for k in range(x.shape[wrapped_dim(dim, x.dim())]))
@@ -212,7 +239,7 @@ def _reshape(x: Any, *size: Any, **kwargs: Any) -> Any:
     raise RuntimeError("reshape is not implemented for sparse tensors")
 
 
-@takes("expand", "expand_as", "broadcast_to", compressed=True)
+@takes("expand", "expand_as", "broadcast_to", "repeat", compressed=True)
 def _expand(x: Any, *size: Any, **kwargs: Any) -> Any:
     raise RuntimeError("expand is unsupported for Sparse tensors")
 

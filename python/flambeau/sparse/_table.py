@@ -55,10 +55,35 @@ def refuse(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     )
 
 
+def _into(out: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of an op, written into `out`."""
+    if not any(is_sparse(x) for x in args):
+        return refuse(name, (*args, out), kwargs)  # out alone is sparse
+    result = getattr(_ops, name)(*args, **kwargs).detach()
+    if not is_sparse(out) and not is_sparse(result) and out.shape != result.shape:
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+def _for_each(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    """An op over lists of tensors, one after the other."""
+    method = getattr(_C.Tensor, name.removeprefix("_foreach_"), None)
+    if method is None:
+        return refuse(name, args, kwargs)
+    count = len(args[0])
+    columns = [x if isinstance(x, (list, tuple)) else [x] * count for x in args]
+    results = [method(*row, **kwargs) for row in zip(*columns)]
+    return None if name.endswith("_") else tuple(results)
+
+
 def run(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """Calls the function for `name`, or says that there is none."""
+    if kwargs.get("out") is not None:
+        return _into(kwargs.pop("out"), name, args, kwargs)
     function = TABLE.get(name)
-    if function is None or "out" in kwargs:
+    if function is None:
+        if name.startswith("_foreach_"):
+            return _for_each(name, args, kwargs)
         return refuse(name, args, kwargs)
     if name in COMPRESSED:
         return function(*args, **kwargs)
