@@ -35,6 +35,11 @@ SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
 SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional
 // Rows of `weights` (contiguous) give rows of indices in `out` (contiguous int64).
 SLOT(multinomial, void(const Tensor& out, const Tensor& weights, Generator& generator))
+// The points of a Sobol sequence after `quasi` (integers of 30 bits, one a dimension), which
+// becomes the last of them: out is (points, dimensions), `directions` (dimensions, 30), `done` the
+// number of steps before. All contiguous.
+SLOT(sobol_draw,
+     void(const Tensor& out, const Tensor& quasi, const Tensor& directions, int64_t done))
 // Here all tensors are contiguous and of one shape and dtype.
 SLOT(standard_gamma, void(const Tensor& out, const Tensor& shape, Generator& generator))
 SLOT(standard_gamma_grad, void(const Tensor& out, const Tensor& shape, const Tensor& sample))

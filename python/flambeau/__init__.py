@@ -48,6 +48,7 @@ _tensor.attach(_C.Tensor)
 from flambeau._C import (  # noqa: E402
     _dirichlet_grad,
     _sample_dirichlet,
+    _sobol_engine_draw,
     _standard_gamma,
     _standard_gamma_grad,
 )

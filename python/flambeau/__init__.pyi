@@ -706,6 +706,7 @@ from flambeau._C import put as put
 from flambeau._C import put_ as put_
 from flambeau._linalg_utils import qr as qr
 from flambeau._C import quantile as quantile
+from flambeau import quasirandom as quasirandom
 from flambeau._C import rad2deg as rad2deg
 from flambeau._C import rad2deg_ as rad2deg_
 from flambeau._C import rand as rand

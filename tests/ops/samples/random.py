@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .spec import DTYPE, call, op, t
+from .spec import DTYPE, call, ints, op, t
 
 Array = Any
 
@@ -272,4 +272,29 @@ op(
     dtypes="f",
     tolerance=1000,
     grad=False,
+)
+
+
+def sobol(quasi: Array, n: int, state: Array, dimension: int, done: int) -> Any:
+    """The points one by one: each step turns the direction of the lowest bit that is zero."""
+    quasi, points = quasi.copy(), np.zeros((n, dimension))
+    for k in range(n):
+        number, bit = done + k, 0
+        while number >> bit & 1:
+            bit += 1
+        quasi ^= state[:, bit]
+        points[k] = quasi.astype(np.float64) / 2**30
+    return points.astype(np.float32), quasi
+
+
+op(
+    "_sobol_engine_draw",
+    call(ints(2, high=1 << 29), 6, ints(2, 30, high=1 << 29), 2, 0),
+    call(ints(3, high=1 << 29), 3, ints(3, 30, high=1 << 29), 3, 7),
+    call(ints(2, high=1 << 29), 0, ints(2, 30, high=1 << 29), 2, 0),
+    ref=sobol,
+    dtypes="f",
+    result="any",
+    grad=False,
+    zero_dim="it takes a table of directions",
 )
