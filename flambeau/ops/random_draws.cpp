@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/kernels/random.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
@@ -183,6 +184,17 @@ int64_t rounded_to(DType dtype, int digits, int64_t to) {
   return before >= to ? before - spacing(digits, to - 1) : to;
 }
 
+// A floating dtype that has not all integers of a range draws some of them more often than others.
+void warn_of_coarse_numbers(DType dtype, const char* name, int64_t value) {
+  const int digits = limits_of(dtype).digits;
+  const int64_t last = int64_t{1} << digits;
+  if (value >= -last && value <= last) return;
+  warn(format(
+      "{} is out of bounds [-(2^{}), 2^{}]. Due to precision limitations {} can support discrete "
+      "uniform distribution only within this range.",
+      name, digits, digits, cpp_name(dtype)));
+}
+
 void check_integer_bounds(DType dtype, int64_t from, int64_t last) {
   CHECK(!is_complex(dtype), RuntimeError,
         "check_random_bounds handles only integral, floating-point and boolean types");
@@ -194,6 +206,9 @@ void check_integer_bounds(DType dtype, int64_t from, int64_t last) {
         cpp_name(dtype), from);
   CHECK(inside(last), RuntimeError, "random_: to - 1 is out of bounds for {}, it is {}",
         cpp_name(dtype), last);
+  if (!is_floating(dtype)) return;
+  warn_of_coarse_numbers(dtype, "from", from);
+  warn_of_coarse_numbers(dtype, "to - 1", last);
 }
 
 // [from, to) as the kernel wants it.

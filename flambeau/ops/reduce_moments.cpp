@@ -1,5 +1,6 @@
 // Variances and standard deviations, alone or together with the mean.
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/reduce.h"
 
@@ -64,11 +65,25 @@ struct SpreadRule {
   }
 };
 
+// Of as many elements as the correction takes off there is no variance.
+void warn_of_few(const Spread& what, const Tensor& input, DimSet dims, double correction) {
+  const int64_t count = reduced_count(input.sizes(), dims);
+  if (static_cast<double>(count) > correction) return;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    if (!dims.has(d) && input.sizes()[d] == 0) return;  // nor is there a result
+  }
+  warn(format(
+      "{}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+      "factor (input numel divided by output numel), but it is {} of {}.",
+      what.op, correction, count));
+}
+
 Pair spread(const Spread& what, const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
             double correction) {
   CHECK(is_differentiable(input.dtype()), NotImplementedError,
         "std and var only support floating point and complex dtypes");
   const DimSet dims = DimSet::of(dim, input.dim());
+  warn_of_few(what, input, dims, correction);
   auto [out, center] = compute(what, input, dims, keepdim, correction);
   const auto rule = [&, &out = out](Record& r) {
     return SpreadRule{r.save(input), what.root ? r.save_output(out) : Saved(),

@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
@@ -215,9 +216,18 @@ PyObject* finish(Tensor tensor, bool requires_grad) {
   return wrap(std::move(tensor));
 }
 
+void warn_of_tensor(PyObject* data) {
+  if (!is_tensor(data)) return;
+  warn(
+      "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+      "sourceTensor.detach().clone().requires_grad_(True), rather than "
+      "torch.tensor(sourceTensor).");
+}
+
 PyObject* tensor_function(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     const Arguments a = parse(args, kwargs, "O|$OOpp:tensor");
+    warn_of_tensor(a.data);
     const Tensor made = copy_of_data(a.data, a.dtype, a.device);
     return finish(a.pin_memory ? pin_memory(made) : made, a.requires_grad);
   });
@@ -242,6 +252,7 @@ PyObject* new_tensor_method(PyObject* object, PyObject* args, PyObject* kwargs) 
   return guarded([&]() -> PyObject* {
     const Tensor& self = tensor_of(object);
     const Arguments a = parse(args, kwargs, "O|$OOpp:new_tensor");
+    warn_of_tensor(a.data);
     return finish(
         copy_of_data(a.data, a.dtype.value_or(self.dtype()), a.device.value_or(self.device())),
         a.requires_grad);

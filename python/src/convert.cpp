@@ -14,7 +14,7 @@ bool is_numpy(PyObject* object) { return std::strncmp(Py_TYPE(object)->tp_name, 
 int64_t unpack_long(PyObject* object) {
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
-  CHECK(overflow == 0, RuntimeError, "Overflow when unpacking long long");
+  CHECK(overflow == 0, ValueError, "Overflow when unpacking long long");
   if (value == -1 && PyErr_Occurred()) throw PythonError();
   return value;
 }

@@ -1,6 +1,7 @@
 // Subscripts: x[key] and x[key] = value for every key that Python allows. Integers, slices, None
 // and Ellipsis are views; masks and index tensors go to one index op.
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "python/src/binding.h"
@@ -73,6 +74,10 @@ void apply_bool(Applied& result, int64_t& dim, bool keep) {
 }
 
 void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
+  if (index.dtype() == DType::uint8) [[unlikely]]
+    warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
+        "instead.");
   const bool mask = index.dtype() == DType::bool_ || index.dtype() == DType::uint8;
   if (index.dim() == 0 && !mask) {
     CHECK(is_integral(index.dtype()), IndexError,

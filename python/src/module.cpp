@@ -3,6 +3,7 @@
 #include "python/src/binding.h"
 #include "python/src/interop.h"
 #include "python/src/profiler.h"
+#include "python/src/warnings.h"
 
 namespace {
 
@@ -39,7 +40,7 @@ PyMODINIT_FUNC PyInit__C() {
                      add_functions(module) && add_engine(module) && add_construct(module) &&
                      add_interop(module) && add_dlpack(module) && add_runtime(module) &&
                      add_accelerator(module) && add_ops(module) && add_registry(module) &&
-                     add_module_base(module) && add_profiler(module);
+                     add_module_base(module) && add_profiler(module) && add_warnings(module);
   if (!ready) {
     Py_DECREF(module);
     return nullptr;

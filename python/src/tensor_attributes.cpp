@@ -1,5 +1,6 @@
 // The attributes of tensors.
 #include "flambeau/autograd/meta.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/sparse.h"
@@ -41,7 +42,17 @@ GETTER(never, Py_RETURN_FALSE;)
 GETTER(output_nr, return PyLong_FromUnsignedLong(grad_fn(tensor) ? maybe_meta(tensor)->output : 0);)
 GETTER(retains_grad, return PyBool_FromLong(maybe_meta(tensor) && maybe_meta(tensor)->retained_at);)
 GETTER(base, return tensor->view_base ? wrap(Tensor(tensor->view_base)) : Py_NewRef(Py_None);)
-GETTER(grad, return wrap(grad(tensor));)
+GETTER(grad, {
+  Tensor found = grad(tensor);
+  const AutogradMeta* meta = maybe_meta(tensor);
+  if (!found.defined() && grad_fn(tensor) && !(meta && meta->retained_at)) [[unlikely]] {
+    warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+        "attribute won't be populated during autograd.backward(). If you want it to be, call "
+        ".retain_grad() on the tensor before; if a leaf was meant, access that one.");
+  }
+  return wrap(std::move(found));
+})
 GETTER(data, {
   Tensor plain = make_alias(tensor);
   plain->version = nullptr;  // .data is outside of what autograd watches

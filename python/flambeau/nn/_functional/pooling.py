@@ -279,7 +279,7 @@ def _make_max_unpool(rank: int) -> Any:
                 f"Input to max_unpooling{max(rank, 2)}d should be a {rank + 1}d or {rank + 2}d "
                 f"Tensor, but got a tensor with {input.dim()} dimensions."
             )
-        if min(stride) <= 0:
+        if rank == 3 and min(stride) <= 0:
             raise RuntimeError(f"strides should be greater than zero, but got stride: {stride}")
         size = _unpooled_size(input, kernel_size, stride, spread(padding), output_size)
         if indices.dtype != flambeau.int64:

@@ -1,0 +1,71 @@
+"""Warnings of the core reach Python, where filters treat them like any other."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import flambeau as torch
+
+
+def test_ranges_that_a_floating_dtype_is_too_coarse_for() -> None:
+    with pytest.warns(UserWarning, match=r"to - 1 is out of bounds \[-\(2\^24\), 2\^24\]"):
+        torch.zeros(4).random_(2**24 + 2)
+    with pytest.warns(UserWarning, match=r"from is out of bounds \[-\(2\^8\), 2\^8\]"):
+        torch.zeros(4, dtype=torch.bfloat16).random_(-(2**40), 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.zeros(4).random_(2**24 + 1)
+        torch.zeros(4, dtype=torch.int64).random_(2**40)
+
+
+def test_variances_of_too_few_elements() -> None:
+    with pytest.warns(UserWarning, match=r"std\(\): degrees of freedom is <= 0"):
+        assert torch.std(torch.ones(1)).isnan()
+    with pytest.warns(UserWarning, match=r"var\(\): degrees of freedom is <= 0"):
+        torch.ones(3, 0).var(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.ones(0, 1).var(1)
+        torch.ones(1).var(correction=0)
+
+
+def test_gradients_of_tensors_that_are_no_leaves() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    with pytest.warns(UserWarning, match="The .grad attribute of a Tensor that is not a leaf"):
+        assert y.grad is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert x.grad is None
+        y.retain_grad()
+        assert y.grad is None
+        assert y.detach().grad is None
+
+
+def test_tensors_made_of_tensors_and_masks_of_bytes() -> None:
+    with pytest.warns(UserWarning, match="To copy construct from a tensor"):
+        torch.tensor(torch.ones(2))
+    with pytest.warns(UserWarning, match="To copy construct from a tensor"):
+        torch.ones(1).new_tensor(torch.ones(2))
+    with pytest.warns(UserWarning, match="indexing with dtype torch.uint8"):
+        assert torch.ones(3)[torch.tensor([1, 0, 1], dtype=torch.uint8)].shape == (2,)
+
+
+def test_a_warning_can_be_an_error() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="degrees of freedom"):
+            torch.std(torch.ones(1))
+        with pytest.raises(UserWarning, match="out of bounds"):
+            torch.zeros(100_000).random_(2**40)
+        with pytest.raises(UserWarning, match="was resized"):
+            torch.add(torch.ones(2), 1, out=torch.ones(3))
+    assert torch.ones(2).add(1).tolist() == [2, 2]
+
+
+def test_integers_that_do_not_fit_are_value_errors() -> None:
+    for call in (lambda: torch.zeros(3).random_(2**63), lambda: torch.eye(2**63)):
+        with pytest.raises(ValueError, match="Overflow when unpacking"):
+            call()
