@@ -1,6 +1,6 @@
 // Pooling on CUDA: a thread for each result, in the order of memory. Windows are computed, not read
-// from the tables that the CPU uses. Gradients of averages are gathered, those of maxima added
-// where the maximum was.
+// from the tables that the CPU uses. Gradients are gathered, so that their order is always the
+// same. With channels last, a thread takes several channels.
 #include <limits>
 
 #include "flambeau/cuda/allocator.h"
@@ -133,13 +133,47 @@ void check_pool_size(const char* op, const Tensor& x) {
 // --- Maxima
 // ---------------------------------------------------------------------------------------
 
-template <class T>
+// V neighbours of T.
+template <int V, class T, class C>
+__device__ void load(const T* at, C (&values)[V]) {
+  const auto words = *reinterpret_cast<const Vector<T, V>*>(at);
+#pragma unroll
+  for (int j = 0; j < V; ++j) values[j] = static_cast<C>(words.values[j]);
+}
+// Indices, two at a time.
+template <int V>
+__device__ void load_indices(const int64_t* at, int64_t (&values)[V]) {
+  if constexpr (V == 1) {
+    values[0] = *at;
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; j += 2) {
+      const auto pair = *reinterpret_cast<const Vector<int64_t, 2>*>(at + j);
+      values[j] = pair.values[0];
+      values[j + 1] = pair.values[1];
+    }
+  }
+}
+template <int V>
+__device__ void store_indices(int64_t* at, const int (&values)[V]) {
+  if constexpr (V == 1) {
+    *at = values[0];
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; j += 2) {
+      *reinterpret_cast<Vector<int64_t, 2>*>(at + j) =
+          Vector<int64_t, 2>{{values[j], values[j + 1]}};
+    }
+  }
+}
+
+template <class T, int V>
 __global__ void __launch_bounds__(block_size)
-    max_pool_forward(const T* x, T* out, int64_t* indices, uint32_t count, PlaneLayout layout,
+    max_pool_forward(const T* x, T* out, int64_t* indices, uint32_t vectors, PlaneLayout layout,
                      const __grid_constant__ Windows w) {
   using C = ComputeType<T>;
-  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
-  if (i >= count) return;
+  const uint32_t i = (blockIdx.x * block_size + threadIdx.x) * V;
+  if (i >= vectors * V) return;
   uint32_t at;
   int64_t line;
   layout.split(i, w.out_plane, at, line);
@@ -147,16 +181,43 @@ __global__ void __launch_bounds__(block_size)
   Windows::coordinates(at, w.out_rows, w.out_row, o);
   const T* from = x + layout.base(line, w.in_plane.divisor);
   const int64_t step = layout.step();
-  C best = std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity()
-                                                : std::numeric_limits<C>::lowest();
-  int64_t where =
-      (int64_t{w.d0.start(o[0])} * w.d1.in + w.d1.start(o[1])) * w.d2.in + w.d2.start(o[2]);
+  C best[V];
+  int where[V];
+  const int first = (w.d0.start(o[0]) * w.d1.in + w.d1.start(o[1])) * w.d2.in + w.d2.start(o[2]);
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    best[j] = std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity()
+                                                   : std::numeric_limits<C>::lowest();
+    where[j] = first;
+  }
   w.for_inputs(o, [&](int64_t offset) {
-    const C value = static_cast<C>(from[offset * step]);
-    if (value > best || value != value) best = value, where = offset;
+    C values[V];
+    load<V>(from + offset * step, values);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      if (values[j] > best[j] || values[j] != values[j]) {
+        best[j] = values[j];
+        where[j] = static_cast<int>(offset);
+      }
+    }
   });
-  out[i] = static_cast<T>(best);
-  if (indices) indices[i] = where;
+  Vector<T, V> words;
+#pragma unroll
+  for (int j = 0; j < V; ++j) words.values[j] = static_cast<T>(best[j]);
+  *reinterpret_cast<Vector<T, V>*>(out + i) = words;
+  if (indices) store_indices<V>(indices + i, where);
+}
+
+// Calls body(integral constant V) for tensors of this layout, all of which may be read in vectors
+// of channels if V is more than 1.
+template <class T, class Body>
+void with_channels(const PlaneLayout& layout, std::initializer_list<const void*> tensors,
+                   const Body& body) {
+  constexpr int wide = 16 / static_cast<int>(sizeof(T));
+  bool vectors = wide > 1 && layout.last && layout.channels.divisor % wide == 0;
+  for (const void* data : tensors) vectors = vectors && reinterpret_cast<uintptr_t>(data) % 16 == 0;
+  if (vectors) return body(std::integral_constant<int, std::max(wide, 1)>());
+  body(std::integral_constant<int, 1>());
 }
 
 void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices,
@@ -166,9 +227,14 @@ void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices,
   dispatch<dtypes::Floating | dtypes::Signed | DType::uint8>(
       "max_pool2d", x.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        launch("max_pool", max_pool_forward<T>, blocks_for(out.numel(), block_size), block_size,
-               x.data<T>(), out.data<T>(), indices.defined() ? indices.data<int64_t>() : nullptr,
-               static_cast<uint32_t>(out.numel()), PlaneLayout(out, x), Windows(geometry));
+        const PlaneLayout layout(out, x);
+        int64_t* places = indices.defined() ? indices.data<int64_t>() : nullptr;
+        with_channels<T>(layout, {x.raw(), out.raw(), places}, [&](auto width) {
+          const int64_t vectors = out.numel() / width();
+          launch("max_pool", max_pool_forward<T, width()>, blocks_for(vectors, block_size),
+                 block_size, x.data<T>(), out.data<T>(), places, static_cast<uint32_t>(vectors),
+                 layout, Windows(geometry));
+        });
       });
 }
 KERNEL_FOR(max_pool, max_pool_kernel)
@@ -185,49 +251,61 @@ struct TwoPlanes {
   }
 };
 
-template <class T, class Acc>
+// A thread for each input adds up the gradients of the windows that chose it.
+template <class T, int V>
 __global__ void __launch_bounds__(block_size)
-    max_pool_scatter(const T* grad, const int64_t* indices, Acc* grad_x, uint32_t count,
-                     PlaneLayout layout, TwoPlanes planes) {
-  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
-  if (i >= count) return;
+    max_pool_collect(const T* grad, const int64_t* indices, T* grad_x, uint32_t vectors,
+                     PlaneLayout layout, const __grid_constant__ Windows w) {
+  using C = ComputeType<T>;
+  const uint32_t i = (blockIdx.x * block_size + threadIdx.x) * V;
+  if (i >= vectors * V) return;
   uint32_t at;
   int64_t line;
-  layout.split(i, planes.small, at, line);
-  atomicAdd(grad_x + layout.base(line, planes.large) + indices[i] * layout.step(),
-            static_cast<Acc>(grad[i]));
+  layout.split(i, w.in_plane, at, line);
+  int x[3];
+  Windows::coordinates(at, w.in_rows, w.in_row, x);
+  const int64_t base = layout.base(line, w.out_plane.divisor), step = layout.step();
+  C sums[V] = {};
+  for (int o0 = w.d0.first_of(x[0]); o0 < w.d0.last_of(x[0]); ++o0) {
+    for (int o1 = w.d1.first_of(x[1]); o1 < w.d1.last_of(x[1]); ++o1) {
+      for (int o2 = w.d2.first_of(x[2]); o2 < w.d2.last_of(x[2]); ++o2) {
+        const int64_t place = base + ((int64_t{o0} * w.d1.out + o1) * w.d2.out + o2) * step;
+        int64_t chosen[V];
+        C gradients[V];
+        load_indices<V>(indices + place, chosen);
+        load<V>(grad + place, gradients);
+#pragma unroll
+        for (int j = 0; j < V; ++j) sums[j] += chosen[j] == at ? gradients[j] : C(0);
+      }
+    }
+  }
+  Vector<T, V> words;
+#pragma unroll
+  for (int j = 0; j < V; ++j) words.values[j] = static_cast<T>(sums[j]);
+  *reinterpret_cast<Vector<T, V>*>(grad_x + i) = words;
 }
 
-template <class T>
-__global__ void __launch_bounds__(block_size)
-    narrow_kernel(const float* from, T* to, int64_t count) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (i < count) to[i] = static_cast<T>(from[i]);
-}
-
-// Half precision is added up in single precision.
-void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const Tensor& grad_x) {
+void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const Tensor& grad_x,
+                              const PoolGeometry& geometry) {
   const char* op = "max_pool_backward";
   check_pool_size(op, grad_x);
   const int device = grad_x.device().index;
   const DeviceGuard guard(device);
+  if (grad.numel() == 0) {  // adaptive pooling to nothing
+    check(cudaMemsetAsync(grad_x.raw(), 0, grad_x.numel() * grad_x.item_size(),
+                          current_handle(device)),
+          op);
+    return;
+  }
   dispatch<dtypes::Floating>("max_pool2d_backward", grad.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using Acc = ComputeType<T>;
-    constexpr bool widen = is_reduced_type<T>;
-    const int64_t count = grad_x.numel();
-    const Workspace wide(widen ? count * sizeof(Acc) : 0, device);
-    Acc* sums = widen ? wide.get<Acc>() : static_cast<Acc*>(grad_x.raw());
-    check(cudaMemsetAsync(sums, 0, count * sizeof(Acc), current_handle(device)), op);
-    if (grad.numel() != 0) {
-      launch(op, max_pool_scatter<T, Acc>, blocks_for(grad.numel(), block_size), block_size,
-             grad.data<T>(), indices.data<int64_t>(), sums, static_cast<uint32_t>(grad.numel()),
-             PlaneLayout(grad, grad_x), TwoPlanes(grad, grad_x));
-    }
-    if constexpr (widen) {
-      launch(op, narrow_kernel<T>, blocks_for(count, block_size), block_size, sums,
-             grad_x.data<T>(), count);
-    }
+    const PlaneLayout layout(grad, grad_x);
+    with_channels<T>(layout, {grad.raw(), indices.raw(), grad_x.raw()}, [&](auto width) {
+      const int64_t vectors = grad_x.numel() / width();
+      launch(op, max_pool_collect<T, width()>, blocks_for(vectors, block_size), block_size,
+             grad.data<T>(), indices.data<int64_t>(), grad_x.data<T>(),
+             static_cast<uint32_t>(vectors), layout, Windows(geometry));
+    });
   });
 }
 KERNEL_FOR(max_pool_backward, max_pool_backward_kernel)

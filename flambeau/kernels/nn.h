@@ -37,7 +37,8 @@ namespace kernels {
 // the plane of a channel; an undefined one is not wanted.
 SLOT(max_pool,
      void(const Tensor& x, const Tensor& out, const Tensor& indices, const PoolGeometry& geometry))
-SLOT(max_pool_backward, void(const Tensor& grad, const Tensor& indices, const Tensor& grad_x))
+SLOT(max_pool_backward, void(const Tensor& grad, const Tensor& indices, const Tensor& grad_x,
+                             const PoolGeometry& geometry))
 // The elements that max_pool chose: the adjoint of max_pool_backward.
 SLOT(max_pool_take, void(const Tensor& x, const Tensor& indices, const Tensor& out))
 SLOT(avg_pool, void(const Tensor& x, const Tensor& out, const PoolGeometry& geometry))

@@ -79,24 +79,30 @@ Tensor empty_in(IntSpan sizes, MemoryFormat format, DType dtype, Device device) 
 // --- Maxima
 // ------------------------------------------------------------------------------------------
 
-Tensor max_pool_take(const Tensor& x, const Tensor& indices);
+// Shared by the passes of one pooling.
+using Geometry = std::shared_ptr<const PoolGeometry>;
 
-Tensor max_pool_backward(const Tensor& grad, const Tensor& indices, IntSpan x_sizes) {
+Tensor max_pool_take(const Tensor& x, const Tensor& indices, const Geometry& geometry);
+
+Tensor max_pool_backward(const Tensor& grad, const Tensor& indices, IntSpan x_sizes,
+                         const Geometry& geometry) {
   const MemoryFormat format = suggest_format(indices);
   Tensor grad_x = empty_in(x_sizes, format, grad.dtype(), grad.device());
   {
     const NoGrad off;
     if (grad_x.numel() != 0) {
-      kernels::max_pool_backward(grad.device_type(), contiguous(grad, format), indices, grad_x);
+      kernels::max_pool_backward(grad.device_type(), contiguous(grad, format), indices, grad_x,
+                                 *geometry);
     }
   }
   if (Record r{"max_pool_backward", grad_x, {grad}}) {
-    r.wrt(0, [indices](const Tensor& gg) { return max_pool_take(gg, indices); });
+    r.wrt(0,
+          [indices, geometry](const Tensor& gg) { return max_pool_take(gg, indices, geometry); });
   }
   return grad_x;
 }
 
-Tensor max_pool_take(const Tensor& x, const Tensor& indices) {
+Tensor max_pool_take(const Tensor& x, const Tensor& indices, const Geometry& geometry) {
   const MemoryFormat format = suggest_format(indices);
   Tensor out = empty_in(indices.sizes(), format, x.dtype(), x.device());
   {
@@ -106,8 +112,8 @@ Tensor max_pool_take(const Tensor& x, const Tensor& indices) {
     }
   }
   if (Record r{"max_pool_take", out, {x}}) {
-    r.wrt(0, [indices, sizes = x.sizes().dims()](const Tensor& g) {
-      return max_pool_backward(g, indices, sizes);
+    r.wrt(0, [indices, geometry, sizes = x.sizes().dims()](const Tensor& g) {
+      return max_pool_backward(g, indices, sizes, geometry);
     });
   }
   return out;
@@ -128,8 +134,9 @@ std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, const PoolGe
     }
   }
   if (Record r{op, out, {x}}) {
-    r.wrt(0, [indices, sizes = x.sizes().dims()](const Tensor& g) {
-      return max_pool_backward(g, indices, sizes);
+    r.wrt(0, [indices, shared = std::make_shared<const PoolGeometry>(geometry),
+              sizes = x.sizes().dims()](const Tensor& g) {
+      return max_pool_backward(g, indices, sizes, shared);
     });
   }
   return {out, indices};

@@ -190,3 +190,23 @@ def test_attention_reads_transposed_heads() -> None:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     assert_gradients(attend, x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "channels_last"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_maxima_pass_their_gradients_back_the_same_way_each_time(
+    layout: object, dtype: torch.dtype
+) -> None:
+    x = torch.randperm(2 * 16 * 13 * 11).reshape(2, 16, 13, 11).to(torch.float64)
+    x = (x / 8).to(dtype).contiguous(memory_format=layout)
+    for options in ((2,), (3, 2, 1), (3, 1, 1, 2), (2, 2, 0, 1, True)):
+        first, again = (
+            gradients(lambda x, o=options: F.max_pool2d(x, *o), x.cuda()) for _ in range(2)
+        )
+        expected = gradients(lambda x, o=options: F.max_pool2d(x, *o), x.double())
+        for a, b, c in zip(first, again, expected, strict=True):
+            assert torch.equal(a, b)
+            assert_close(c, a, 2e-2 if dtype == torch.bfloat16 else 1e-5)
+    empty = x.cuda().requires_grad_()
+    F.adaptive_max_pool2d(empty, (0, 2)).sum().backward()
+    assert not empty.grad.any()

@@ -235,7 +235,8 @@ void for_chosen(const Tensor& pooled, const Tensor& indices, const Tensor& full,
   });
 }
 
-void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const Tensor& grad_x) {
+void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const Tensor& grad_x,
+                              const PoolGeometry& /*indices say all*/) {
   dispatch<dtypes::Floating>("max_pool2d_backward", grad.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* g = grad.data<T>();
