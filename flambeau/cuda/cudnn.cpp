@@ -7,13 +7,16 @@
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/stream.h"
+#include "flambeau/tensor/vendor_library.h"
 
 namespace flambeau::cuda {
 namespace {
 
 Cudnn load() {
-  // Found through the run path of this library: NVIDIA's Python package, or the system's toolkit.
+  // Of NVIDIA's Python package, or the system's toolkit. The run path of this library counts only
+  // for its own calls.
   void* library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
+  if (!library) library = open_vendor_library("libcudnn.so.9");
   CHECK(library, RuntimeError,
         "This operation needs cuDNN 9, and libcudnn.so.9 was not found. Install NVIDIA's package "
         "nvidia-cudnn-cu13, or cuDNN beside the CUDA toolkit.");

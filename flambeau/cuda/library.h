@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include "flambeau/base/check.h"
+#include "flambeau/tensor/vendor_library.h"
 
 namespace flambeau::cuda {
 
@@ -14,6 +15,7 @@ class Library {
   // toolkit. Without it, RuntimeError says which package has it.
   Library(const char* name, const char* file, const char* package) : name_(name) {
     library_ = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library_) library_ = open_vendor_library(file);
     CHECK(library_, RuntimeError,
           "This operation needs {}, and {} was not found. Install NVIDIA's package {}, or {} with "
           "the CUDA toolkit.",

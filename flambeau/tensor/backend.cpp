@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "flambeau/base/check.h"
+#include "flambeau/tensor/vendor_library.h"
 
 namespace flambeau {
 namespace {
@@ -45,16 +46,36 @@ bool try_load(DeviceType type) {
 
 }  // namespace
 
+namespace {
+
+// The library that a failure to load another says is missing; empty if it says something else.
+std::string missing_library(const std::string& failure) {
+  const size_t at = failure.find(": cannot open shared object file");
+  return at == std::string::npos ? "" : failure.substr(0, at);
+}
+
+// Loads `path`, and before it the libraries it needs that are not where the system looks. Returns
+// what failed; nothing if all went well.
+std::string load_with_vendors(const std::string& path) {
+  for (std::string last;;) {
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return "";
+    const std::string failure = dlerror();
+    const std::string missing = missing_library(failure);
+    if (missing.empty() || missing == path || missing == last) return failure;
+    if (!open_vendor_library(missing.c_str())) return failure;
+    last = missing;
+  }
+}
+
+}  // namespace
+
 bool open_backend(DeviceType type, const std::string& file) {
   const std::lock_guard lock(loading);
   Library& library = library_of(type);
   if (library.loaded || !library.failure.empty()) return library.loaded;
   const std::string path = folder_of_this_library() + "/" + file;
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    library.loaded = true;  // its static initialisers have filled the slots
-  } else {
-    library.failure = dlerror();
-  }
+  library.failure = load_with_vendors(path);
+  library.loaded = library.failure.empty();  // static initialisers have filled the slots
   return library.loaded;
 }
 
@@ -67,8 +88,14 @@ void load_backend(DeviceType type) {
   if (try_load(type)) return;
   const std::string& failure = library_of(type).failure;
   if (type == DeviceType::cpu) fail<RuntimeError>("the CPU kernels cannot be loaded: {}", failure);
-  fail<RuntimeError>(
-      "Torch not compiled with CUDA enabled: the CUDA backend could not be loaded ({})", failure);
+  const std::string missing = missing_library(failure);
+  CHECK(missing.find("libflambeau") == std::string::npos, RuntimeError,
+        "Torch not compiled with CUDA enabled: this build has no CUDA library");
+  CHECK(missing.empty(), RuntimeError,
+        "CUDA cannot be used: {} was not found. Install NVIDIA's libraries with `pip install "
+        "flambeau[cuda]`, or the CUDA toolkit",
+        missing);
+  fail<RuntimeError>("CUDA cannot be used: {}", failure);
 }
 
 bool backend_loaded(DeviceType type) {

@@ -7,6 +7,7 @@
 #include "flambeau/base/current_op.h"
 #include "flambeau/tensor/accelerator.h"
 #include "flambeau/tensor/storage.h"
+#include "flambeau/tensor/vendor_library.h"
 
 namespace flambeau::python {
 namespace {
@@ -382,6 +383,20 @@ PyObject* sync_mode(PyObject*, PyObject*) {
   return guarded([] { return PyLong_FromLong(accelerator(type).sync_mode()); });
 }
 
+PyObject* set_folders(PyObject*, PyObject* list) {
+  return guarded([&]() -> PyObject* {
+    const Object items = check(PySequence_Fast(list, "expected a list of folders"));
+    std::vector<std::string> folders;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+      const char* text = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(items.get(), i));
+      if (!text) return nullptr;
+      folders.emplace_back(text);
+    }
+    set_vendor_folders(std::move(folders));
+    return none();
+  });
+}
+
 PyMethodDef functions[] = {{"_cuda_new_graph", new_graph, METH_O, nullptr},
                            {"_cuda_graph_begin", graph_begin, METH_VARARGS, nullptr},
                            {"_cuda_graph_end", graph_end, METH_O, nullptr},
@@ -420,6 +435,7 @@ PyMethodDef functions[] = {{"_cuda_new_graph", new_graph, METH_O, nullptr},
                            {"_cuda_architectures", architectures, METH_NOARGS, nullptr},
                            {"_cuda_set_sync_mode", set_sync_mode, METH_O, nullptr},
                            {"_cuda_sync_mode", sync_mode, METH_NOARGS, nullptr},
+                           {"_set_vendor_folders", set_folders, METH_O, nullptr},
                            {"_cuda_allocate", allocate, METH_VARARGS, nullptr},
                            {"_cuda_deallocate", deallocate, METH_VARARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};

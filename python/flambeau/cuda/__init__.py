@@ -11,7 +11,7 @@ import os
 from flambeau import _C
 from flambeau._namespace import AcceleratorError
 from flambeau._tensor_types import tensor_type
-from flambeau.cuda import graphs, memory, random, streams
+from flambeau.cuda import _libraries, graphs, memory, random, streams
 from flambeau.cuda._device import (
     _CudaDeviceProperties,
     can_device_access_peer,
@@ -252,6 +252,7 @@ def _note_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_note_fork)
+_C._set_vendor_folders(_libraries.wheel_folders())
 
 
 def __getattr__(name: str) -> object:

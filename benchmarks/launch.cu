@@ -1,0 +1,76 @@
+// What it costs the host to start a kernel, by the way it is started: the floor under every op.
+// Usage: nvcc -O2 -std=c++17 -arch=native benchmarks/launch.cu -o launch -lcuda && ./launch
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstdio>
+
+struct Arguments {
+  char bytes[96];
+};
+
+__global__ void nothing(const __grid_constant__ Arguments) {}
+
+template <class Launch>
+void measure(const char* name, const Launch& launch) {
+  constexpr int repeats = 500;  // fewer than a queue holds
+  double best = 1e9;
+  for (int round = 0; round < 20; ++round) {
+    cudaDeviceSynchronize();
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < repeats; ++i) launch();
+    const std::chrono::duration<double, std::micro> taken =
+        std::chrono::steady_clock::now() - start;
+    best = taken.count() / repeats < best ? taken.count() / repeats : best;
+  }
+  std::printf("%-46s %6.2f us  (%s)\n", name, best, cudaGetErrorString(cudaDeviceSynchronize()));
+}
+
+int main() {
+  cudaStream_t side = nullptr, blocking = nullptr;
+  cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
+  cudaStreamCreate(&blocking);
+  Arguments arguments{};
+  void* pointers[] = {&arguments};
+  cudaFunction_t function = nullptr;
+  cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(nothing));
+  const auto* symbol = reinterpret_cast<const void*>(nothing);
+
+  const struct {
+    const char* name;
+    cudaStream_t stream;
+  } streams[] = {{"default stream", nullptr},
+                 {"per-thread default stream", cudaStreamPerThread},
+                 {"non-blocking stream", side}};
+  for (const auto& [name, stream] : streams) {
+    std::printf("%s\n", name);
+    measure("  <<<>>>, cudaGetLastError", [&, s = stream] {
+      nothing<<<1, 32, 0, s>>>(arguments);
+      cudaGetLastError();
+    });
+    measure("  cudaLaunchKernel",
+            [&, s = stream] { cudaLaunchKernel(symbol, 1, 32, pointers, 0, s); });
+    measure("  cuLaunchKernel", [&, s = stream] {
+      cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, s, pointers, nullptr);
+    });
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = 32;
+    config.blockDimY = config.blockDimZ = 1;
+    config.hStream = stream;
+    measure("  cuLaunchKernelEx", [&] { cuLaunchKernelEx(&config, function, pointers, nullptr); });
+  }
+
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  cudaStreamBeginCapture(side, cudaStreamCaptureModeGlobal);
+  for (int i = 0; i < 40; ++i) nothing<<<1, 32, 0, side>>>(arguments);
+  cudaStreamEndCapture(side, &graph);
+  cudaGraphInstantiate(&executable, graph, 0);
+  measure("a graph of 40 kernels, non-blocking stream", [&] { cudaGraphLaunch(executable, side); });
+  measure("cudaGetDevice", [] {
+    int device = 0;
+    cudaGetDevice(&device);
+  });
+}
