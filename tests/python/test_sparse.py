@@ -345,3 +345,42 @@ def test_layers_and_results_given_by_out_take_sparse_matrices() -> None:
     torch.testing.assert_close(product, dense * dense)
     with pytest.raises(TypeError, match="Cannot assign to a sparse tensor"):
         x[0, 0] = 1
+
+
+def test_other_reductions_of_a_product() -> None:
+    other = torch.arange(6.0, dtype=torch.float64).reshape(3, 2)
+    x = coo().to_sparse_csr()
+    mean = torch.sparse.mm(x, other, reduce="mean")
+    counts = torch.tensor([[1.0], [2.0], [1.0], [1.0]], dtype=torch.float64)
+    torch.testing.assert_close(mean, DENSE @ other / counts)
+    largest = torch.sparse.mm(x, other, "amax")
+    assert largest.tolist() == [[12, 15], [20, 25], [0, 0], [-8, -10]]
+    assert torch.sparse.mm(x, other, "amin")[1].tolist() == [0, 4]
+
+
+def test_gradcheck_varies_what_is_stored() -> None:
+    other = torch.arange(6.0, dtype=torch.float64).reshape(3, 2).requires_grad_()
+    for layout in (torch.sparse_coo, torch.sparse_csr):
+        x = coo().to_sparse(layout=layout).requires_grad_()
+        for function in (
+            lambda s, d: torch.sparse.mm(s, d),
+            lambda s, d: torch.sparse.mm(s, d, "mean"),
+            lambda s, d: (s * 2).sin().to_dense() @ d,
+            lambda s, d: s * (s * 3),
+        ):
+            assert torch.autograd.gradcheck(function, (x, other), masked=True)
+            assert torch.autograd.gradgradcheck(function, (x, other), masked=True)
+
+
+def test_other_processes_get_the_parts() -> None:
+    import pickle
+    from multiprocessing.reduction import ForkingPickler
+
+    import flambeau.multiprocessing  # noqa: F401
+
+    for x in (coo(), coo().to_sparse_csr()):
+        back = pickle.loads(bytes(ForkingPickler.dumps(x)))
+        assert back.layout is x.layout
+        same(back, DENSE)
+    with pytest.raises(RuntimeError, match="Batches of sparse tensors are not currently supported"):
+        torch.utils.data.default_collate([coo(), coo()])

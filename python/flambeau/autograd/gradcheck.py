@@ -14,6 +14,7 @@ import warnings
 
 import flambeau
 
+from ._sparse_gradcheck import over_values
 from .function import Function
 
 TYPE_CHECKING = False
@@ -464,7 +465,7 @@ def gradcheck(
         check_batched_grad, check_batched_forward_grad, check_forward_ad: not supported.
         check_backward_ad: must be True.
         fast_mode: compares one random combination of all derivatives instead of each of them.
-        masked: for sparse tensors; ignored.
+        masked: for sparse inputs, which are always varied at the places that they store.
     """
     _refuse(
         "gradcheck",
@@ -477,8 +478,9 @@ def gradcheck(
             "Expected at least one of check_forward_ad or check_backward_ad to be True"
         )
     settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    func, values = over_values(func, _as_tuple(inputs))
     try:
-        _run_checks(func, _as_tuple(inputs), settings, check_undefined_grad, fast_mode)
+        _run_checks(func, values, settings, check_undefined_grad, fast_mode)
     except GradcheckError:
         if raise_exception:
             raise
@@ -539,7 +541,7 @@ def gradgradcheck(
         raise AssertionError(
             "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
         )
-    primals = _as_tuple(inputs)
+    func, primals = over_values(func, _as_tuple(inputs))
     if grad_outputs is None:
         given = _random_grad_outputs(
             _differentiable_outputs(func(*primals)), gen_non_contig_grad_outputs

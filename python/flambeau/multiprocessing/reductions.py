@@ -16,6 +16,7 @@ from multiprocessing.reduction import ForkingPickler
 import flambeau
 from flambeau import Tensor
 from flambeau.nn.parameter import Parameter
+from flambeau.sparse import _construct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,6 +130,11 @@ def _rebuild_empty(dtype: str, shape: Any, requires_grad: bool, is_parameter: bo
     return tensor.requires_grad_(requires_grad) if requires_grad else tensor
 
 
+def _rebuild_sparse(layout: str, data: tuple[Any, ...], requires_grad: bool) -> Tensor:
+    tensor = _construct.rebuild(getattr(flambeau, layout.rpartition(".")[2]), data)
+    return tensor.requires_grad_(requires_grad)
+
+
 def reduce_tensor(tensor: Tensor) -> Any:
     """What travels in place of a tensor."""
     if tensor.requires_grad and not tensor.is_leaf:
@@ -137,6 +143,9 @@ def reduce_tensor(tensor: Tensor) -> Any:
             "does not support crossing process boundaries.  If you just want to transfer the data, "
             "call detach() on the tensor before serializing (e.g., putting it on the queue)."
         )
+    if tensor.layout is not flambeau.strided:
+        # Its parts travel as tensors of their own.
+        return _rebuild_sparse, (str(tensor.layout), _construct.parts(tensor), tensor.requires_grad)
     is_parameter = isinstance(tensor, Parameter)
     dtype = str(tensor.dtype).rpartition(".")[2]
     if tensor.device.type != "cpu":

@@ -28,7 +28,7 @@ def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     """The product of matrices, at least one of them sparse. The gradient of a sparse one is sparse
     too: it has the same places."""
     if reduce not in (None, "sum"):
-        raise NotImplementedError(f"sparse.mm: reduce={reduce!r} is not supported, only 'sum'")
+        return _operations.reduced_product(mat1, mat2, reduce)
     if mat1.layout is _C.strided and mat2.layout is _C.strided:
         return _ops.mm(mat1, mat2)
     return _operations.product(mat1, mat2, True)

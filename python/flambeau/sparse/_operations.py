@@ -126,6 +126,22 @@ def product(a: Any, b: Any, masked: bool) -> Any:
     return product(turned, a.t(), masked).t()
 
 
+def reduced_product(a: Any, b: Any, reduce: str) -> Any:
+    """The mean, largest or smallest of the products of a row's stored elements, in place of their
+    sum; zero for a row that stores nothing."""
+    if reduce not in ("mean", "amax", "amin"):
+        raise RuntimeError(f"sparse.mm: reduce must be sum, mean, amax or amin, but got {reduce}")
+    matrix = _ops._sparse_to_coo(a).coalesce()
+    rows, columns = indices_of(matrix)
+    terms = values_of(matrix).unsqueeze(1) * b[columns]
+    out = b.new_zeros(a.shape[0], b.shape[1])
+    if reduce == "mean":
+        counts = _ops.bincount(rows, minlength=a.shape[0]).clamp(min=1).unsqueeze(1)
+        return _ops.index_add(out, 0, rows, terms) / counts
+    spread = rows.unsqueeze(1).expand(terms.shape)
+    return _ops.scatter_reduce(out, 0, spread, terms, reduce, include_self=False)
+
+
 @takes("mm", "spmm", compressed=True)
 def _mm(a: Any, b: Any) -> Any:
     return product(a, b, False)

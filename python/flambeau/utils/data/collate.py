@@ -76,6 +76,11 @@ def default_collate(batch: Any) -> Any:
     """Makes one batch out of a list of samples."""
     first = batch[0]
     if isinstance(first, Tensor):
+        if first.layout is not flambeau.strided:
+            raise RuntimeError(
+                "Batches of sparse tensors are not currently supported by the default collate_fn; "
+                "please provide a custom collate_fn to handle them appropriately."
+            )
         return flambeau.stack(batch, 0)
     if _is_numpy(first):
         if _holds_text_or_objects(first):
