@@ -110,3 +110,31 @@ def test_batch_norm_without_running_statistics():
     func.replace_all_batch_norm_modules_(net)
     net.eval()
     assert net(torch.randn(8, 2)).mean().abs() < 1e-6
+
+
+def test_different_samples_draw_as_one_batch():
+    x = torch.zeros(5, 7)
+    torch.manual_seed(3)
+    whole = [torch.randn(5, 7), torch.rand(5, 2)]
+    torch.manual_seed(3)
+    first, second = torch.vmap(
+        lambda a: (a + torch.randn(7), torch.rand(2)), randomness="different"
+    )(x)
+    assert torch.equal(first, whole[0]) and torch.equal(second, whole[1])
+    torch.manual_seed(3)
+    mask = torch.empty(5, 7).bernoulli_(0.5)
+    torch.manual_seed(3)
+    kept = torch.vmap(torch.nn.functional.dropout, randomness="different")(x + 1)
+    assert torch.equal(kept, mask * 2)
+
+
+def test_a_forbidden_draw_leaves_the_generator_as_it_was():
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        torch.vmap(lambda a: a + torch.rand(2))(torch.zeros(3, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_batch_without_samples_has_the_shape_of_one_with_some():
+    result = torch.vmap(lambda a: (a * 2, a.sum()), in_dims=1, out_dims=(1, 0))(torch.zeros(3, 0))
+    assert result[0].shape == (3, 0) and result[1].shape == (0,)

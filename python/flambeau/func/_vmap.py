@@ -10,6 +10,7 @@ import functools
 
 import flambeau
 from flambeau import Tensor
+from flambeau.func._draws import BatchedDraws
 from flambeau.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 TYPE_CHECKING = False
@@ -28,15 +29,15 @@ _RANDOM = (
 def _checked_inputs(args: Any, in_dims: Any, name: str) -> tuple[list[Any], list[Any], Any, int]:
     """The arguments flattened, the batch dimension of each or None, and the size of the batch."""
     where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
+            "trying to vmap over a function with no inputs. The latter is unsupported."
+        )
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
             f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the "
             f"structure of inputs, got: {type(in_dims)}."
-        )
-    if not args:
-        raise ValueError(
-            f"{where}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
-            "over a function with no inputs. The latter is unsupported."
         )
     flat, spec = tree_flatten(args)
     dims = _broadcast_to_and_flatten(in_dims, spec)
@@ -103,6 +104,46 @@ def _stacked(outputs: list[Any], out_dims: Any, name: str) -> Any:
     return tree_unflatten(result, spec)
 
 
+def _run(sample: Callable[[int], Any], chunk: range, randomness: str, start: Tensor) -> list[Any]:
+    """The results of some samples, with random numbers as they are asked for."""
+    if randomness == "different":
+        outputs = []
+        draws = BatchedDraws(len(chunk))
+        with draws:
+            for turn, index in enumerate(chunk):
+                draws.begin(turn)
+                outputs.append(sample(index))
+        return outputs
+    outputs = []
+    for index in chunk:
+        if randomness == "same":
+            flambeau.set_rng_state(start)
+        outputs.append(sample(index))
+        if randomness == "error" and not flambeau.equal(start, flambeau.get_rng_state()):
+            flambeau.set_rng_state(start)
+            raise RuntimeError(_RANDOM)
+    return outputs
+
+
+def _of_nothing(
+    func: Any, flat: Any, dims: Any, spec: Any, kwargs: Any, out_dims: Any, name: str
+) -> Any:
+    """The result for no samples: a sample of zeros tells its shapes."""
+    state = flambeau.get_rng_state()
+    zeros = [
+        v if d is None else v.new_zeros(v.shape[:d] + v.shape[d:][1:])
+        for v, d in zip(flat, (d if d is None else d % v.dim() for v, d in zip(flat, dims)))
+    ]
+    with flambeau.no_grad():
+        one = _stacked([func(*tree_unflatten(zeros, spec), **kwargs)], out_dims, name)
+    flambeau.set_rng_state(state)
+    flat_out, out_spec = tree_flatten(one)
+    places = _broadcast_to_and_flatten(out_dims, out_spec) or [out_dims] * len(flat_out)
+    return tree_unflatten(
+        [t if d is None else t.narrow(d, 0, 0) for t, d in zip(flat_out, places)], out_spec
+    )
+
+
 def vmap(
     func: Callable[..., Any],
     in_dims: Any = 0,
@@ -133,19 +174,21 @@ def vmap(
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flat, dims, spec, size = _checked_inputs(args, in_dims, name)
-        if size == 0:
-            raise ValueError(f"vmap({name}, ...): the batch has no samples, nothing says its shape")
-        start = flambeau.get_rng_state()
-        outputs = []
-        for index in range(size):
-            if randomness == "same":
-                flambeau.set_rng_state(start)
-            sample = [
+
+        def sample(index: int) -> Any:
+            picked = [
                 value if dim is None else value.select(dim, index) for value, dim in zip(flat, dims)
             ]
-            outputs.append(func(*tree_unflatten(sample, spec), **kwargs))
-            if randomness == "error" and not flambeau.equal(start, flambeau.get_rng_state()):
-                raise RuntimeError(_RANDOM)
+            return func(*tree_unflatten(picked, spec), **kwargs)
+
+        if size == 0:
+            return _of_nothing(func, flat, dims, spec, kwargs, out_dims, name)
+        step = min(chunk_size or size, size)
+        outputs: list[Any] = []
+        start = flambeau.get_rng_state()
+        for first in range(0, size, step):
+            chunk = range(first, min(first + step, size))
+            outputs += _run(sample, chunk, randomness, start)
         return _stacked(outputs, out_dims, name)
 
     return wrapped

@@ -53,3 +53,15 @@ with F.dual_level():
     plain = F.unpack_dual(x).tangent
 dual = [u.primal, u.tangent, plain]
 e10 = F.make_dual(x, y)
+# %%
+# Batches of samples: random numbers, chunks, empty batches.
+F = torch.nn.functional
+x = torch.arange(12.0).view(3, 4)
+def drawn(f, **options):
+    torch.manual_seed(7)
+    return torch.vmap(f, **options)(x), torch.rand(1)
+different = [drawn(f, randomness="different") for f in (lambda a: a + torch.rand(4) + torch.rand(2).sum(), lambda a: a + torch.randn(9).sum(), lambda a: torch.randn_like(a), lambda a: a + torch.randint(0, 9, (4,)), lambda a: a[torch.randperm(4)], lambda a: torch.bernoulli(a / 12), lambda a: F.dropout(a + 1, 0.3), lambda a: a + a.new_empty(4).exponential_(), lambda a: a + torch.normal(0.5, 2.0, (4,)))]
+same = [drawn(f, randomness="same") for f in (lambda a: a + torch.randn(4), lambda a: F.dropout(a + 1))]
+chunked = [drawn(lambda a: a + torch.rand(4), randomness=r, chunk_size=2) for r in ("same", "different")]
+empty = [torch.vmap(lambda a: (a * 2, a.sum()), out_dims=(1, 0))(torch.zeros(0, 3)), torch.vmap(lambda a: a, in_dims=-1)(torch.zeros(2, 0))]
+forbidden = torch.vmap(lambda a: a + torch.rand(4))(x)
