@@ -149,5 +149,88 @@ void channel_backward_kernel(const Tensor& g, const Tensor& x, const Tensor& mea
 }
 KERNEL_FOR(channel_backward, channel_backward_kernel)
 
+// --- The numbers of a channel --------------------------------------------------------------------
+
+template <class S>
+struct ForwardNumbers {
+  const S *mean, *var, *weight, *bias;
+  S *running_mean, *running_var, *invstd, *scale, *shift;
+  S momentum, unbiased, eps;
+
+  __device__ void operator()(int64_t c) const {
+    const S m = mean[c], v = var[c], inverse = S(1) / ::sqrt(v + eps);
+    const S factor = weight ? weight[c] * inverse : inverse;
+    invstd[c] = inverse;
+    scale[c] = factor;
+    shift[c] = (bias ? bias[c] : S(0)) - m * factor;
+    if (running_mean) running_mean[c] = running_mean[c] * (S(1) - momentum) + m * momentum;
+    if (running_var) running_var[c] = running_var[c] * (S(1) - momentum) + v * unbiased * momentum;
+  }
+};
+
+template <class S>
+struct BackwardNumbers {
+  const S *sum_g, *sum_gx, *invstd, *weight;
+  S *grad_weight, *scale, *slope, *offset;
+  S count;
+
+  __device__ void operator()(int64_t c) const {
+    const S inverse = invstd[c], factor = weight ? weight[c] * inverse : inverse;
+    const S gradient = sum_gx[c] * inverse;
+    grad_weight[c] = gradient;
+    scale[c] = factor;
+    slope[c] = -factor * inverse * gradient / count;
+    offset[c] = -factor * sum_g[c] / count;
+  }
+};
+
+template <class Numbers>
+__global__ void __launch_bounds__(block_size)
+    numbers_kernel(const __grid_constant__ Numbers numbers, int64_t channels) {
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (c < channels) numbers(c);
+}
+
+template <class S>
+S* maybe(const Tensor& x) {
+  return x.defined() ? x.data<S>() : nullptr;
+}
+
+void channel_numbers_kernel(const Tensor& mean, const Tensor& var, const Tensor& weight,
+                            const Tensor& bias, const Tensor& running_mean,
+                            const Tensor& running_var, double momentum, double unbiased, double eps,
+                            const Tensor& invstd, const Tensor& scale, const Tensor& shift) {
+  const DeviceGuard guard(mean.device().index);
+  dispatch<DType::float32 | DType::float64>("batch_norm", mean.dtype(), [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    const ForwardNumbers<S> numbers{mean.data<S>(),           var.data<S>(),
+                                    maybe<S>(weight),         maybe<S>(bias),
+                                    maybe<S>(running_mean),   maybe<S>(running_var),
+                                    invstd.data<S>(),         scale.data<S>(),
+                                    shift.data<S>(),          static_cast<S>(momentum),
+                                    static_cast<S>(unbiased), static_cast<S>(eps)};
+    launch("batch_norm", numbers_kernel<ForwardNumbers<S>>, blocks_for(mean.numel(), block_size),
+           block_size, numbers, mean.numel());
+  });
+}
+KERNEL_FOR(channel_numbers, channel_numbers_kernel)
+
+void channel_gradient_numbers_kernel(const Tensor& sum_g, const Tensor& sum_gx,
+                                     const Tensor& invstd, const Tensor& weight, double count,
+                                     const Tensor& grad_weight, const Tensor& scale,
+                                     const Tensor& slope, const Tensor& offset) {
+  const DeviceGuard guard(sum_g.device().index);
+  dispatch<DType::float32 | DType::float64>("batch_norm_backward", sum_g.dtype(), [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    const BackwardNumbers<S> numbers{
+        sum_g.data<S>(),  sum_gx.data<S>(),      invstd.data<S>(),
+        maybe<S>(weight), grad_weight.data<S>(), scale.data<S>(),
+        slope.data<S>(),  offset.data<S>(),      static_cast<S>(count)};
+    launch("batch_norm_backward", numbers_kernel<BackwardNumbers<S>>,
+           blocks_for(sum_g.numel(), block_size), block_size, numbers, sum_g.numel());
+  });
+}
+KERNEL_FOR(channel_gradient_numbers, channel_gradient_numbers_kernel)
+
 }  // namespace
 }  // namespace flambeau::cuda

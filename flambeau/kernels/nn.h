@@ -57,6 +57,20 @@ SLOT(channel_sums, void(const Tensor& g, const Tensor& x, const Tensor& mean, co
 SLOT(channel_backward, void(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& a,
                             const Tensor& b, const Tensor& c, const Tensor& out))
 
+// What batch normalization computes of a channel's numbers, in one step on devices where each costs
+// a launch. All are vectors of C; weight, bias and running statistics may be undefined, the latter
+// move towards mean and var * unbiased by `momentum`.
+//   invstd = 1 / sqrt(var + eps), scale = weight * invstd, shift = bias - mean * scale
+SLOT(channel_numbers,
+     void(const Tensor& mean, const Tensor& var, const Tensor& weight, const Tensor& bias,
+          const Tensor& running_mean, const Tensor& running_var, double momentum, double unbiased,
+          double eps, const Tensor& invstd, const Tensor& scale, const Tensor& shift))
+//   grad_weight = sum_gx * invstd, scale = weight * invstd,
+//   slope = -scale * invstd * grad_weight / count, offset = -scale * sum_g / count
+SLOT(channel_gradient_numbers, void(const Tensor& sum_g, const Tensor& sum_gx, const Tensor& invstd,
+                                    const Tensor& weight, double count, const Tensor& grad_weight,
+                                    const Tensor& scale, const Tensor& slope, const Tensor& offset))
+
 // Rows of x normalized; weight and bias may be undefined. mean and rstd have one value a row.
 SLOT(layer_norm, void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                       const Tensor& out, const Tensor& mean, const Tensor& rstd))

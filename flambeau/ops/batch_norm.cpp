@@ -1,5 +1,7 @@
 // Batch and instance normalization. Forward and first derivative are fused kernels over channels;
 // a second derivative goes through the same formula written in tensor operations.
+#include <algorithm>
+
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/ops.h"
@@ -34,6 +36,13 @@ struct Statistics {
   double eps;
 };
 
+// Whether vectors of channels can be read as statistics of this dtype.
+bool are_statistics(std::initializer_list<Tensor> vectors, DType dtype) {
+  return std::all_of(vectors.begin(), vectors.end(), [&](const Tensor& v) {
+    return !v.defined() || (v.dtype() == dtype && v.is_contiguous());
+  });
+}
+
 // The gradients in operations that can be differentiated again.
 void composed_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Statistics& s,
                        Grads& out) {
@@ -62,8 +71,21 @@ void fused_backward(const Tensor& gradient, const Tensor& input, const Tensor& w
   const Tensor x = contiguous(input, format), g = contiguous(gradient, format);
   Tensor sum_g = empty_like(s.mean), sum_gx = empty_like(s.mean);
   kernels::channel_sums(x.device_type(), g, x, s.mean, sum_g, sum_gx);
-  out[1] = sum_gx * s.invstd;
   out[2] = sum_g;
+  const double count = static_cast<double>(x.numel()) / static_cast<double>(s.mean.numel());
+  const bool at_once = kernels::channel_gradient_numbers.filled(x.device_type()) &&
+                       are_statistics({weight}, s.mean.dtype());
+  if (at_once && wants_x && s.from_batch) {
+    const Tensor scale = empty_like(s.mean), slope = empty_like(s.mean),
+                 offset = empty_like(s.mean);
+    out[1] = empty_like(s.mean);
+    kernels::channel_gradient_numbers(x.device_type(), sum_g, sum_gx, s.invstd, weight, count,
+                                      out[1], scale, slope, offset);
+    out[0] = empty_like(x);
+    kernels::channel_backward(x.device_type(), g, x, s.mean, scale, slope, offset, out[0]);
+    return;
+  }
+  out[1] = sum_gx * s.invstd;
   if (!wants_x) return;
   const Tensor scale = weight.defined() ? as_stat(weight) * s.invstd : s.invstd;
   out[0] = empty_like(x);
@@ -71,7 +93,6 @@ void fused_backward(const Tensor& gradient, const Tensor& input, const Tensor& w
     kernels::channel_affine(x.device_type(), g, scale, zeros_like(scale), out[0]);
     return;
   }
-  const double count = static_cast<double>(x.numel()) / static_cast<double>(s.mean.numel());
   const Tensor slope = scale * s.invstd * out[1] / -count, offset = scale * sum_g / -count;
   kernels::channel_backward(x.device_type(), g, x, s.mean, scale, slope, offset, out[0]);
 }
@@ -133,6 +154,42 @@ void update_running(const Tensor& running, const Tensor& value, double momentum)
   add_scaled_(running, value, momentum);
 }
 
+struct Affine {
+  Tensor scale, shift;
+};
+
+// From a batch's mean and variance to what x is multiplied with and what is added; and the running
+// statistics.
+Affine settle(const Tensor& x, const Tensor& var, const Tensor& weight, const Tensor& bias,
+              const Tensor& running_mean, const Tensor& running_var, bool training, double momentum,
+              Statistics& s) {
+  const bool updates = training && x.numel() != 0;
+  const double count =
+      static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(s.mean.numel(), 1));
+  const double unbiased = count / (count - 1);
+  const Tensor none, moving_mean = updates ? running_mean : none,
+                     moving_var = updates ? running_var : none;
+  if (kernels::channel_numbers.filled(x.device_type()) && s.mean.numel() != 0 &&
+      are_statistics({weight, bias, moving_mean, moving_var}, s.mean.dtype())) {
+    s.invstd = empty_like(s.mean);
+    Affine map{empty_like(s.mean), empty_like(s.mean)};
+    for (const Tensor& moving : {moving_mean, moving_var}) {
+      if (moving.defined()) moving.bump_version("batch_norm");
+    }
+    kernels::channel_numbers(x.device_type(), s.mean, var, weight, bias, moving_mean, moving_var,
+                             momentum, unbiased, s.eps, s.invstd, map.scale, map.shift);
+    return map;
+  }
+  if (updates) {
+    update_running(running_mean, s.mean, momentum);
+    update_running(running_var, var * unbiased, momentum);
+  }
+  s.invstd = rsqrt(var + s.eps);
+  const Tensor scale = weight.defined() ? as_stat(weight) * s.invstd : s.invstd;
+  const Tensor centered = s.mean * scale;
+  return {scale, bias.defined() ? as_stat(bias) - centered : -centered};
+}
+
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                   const Tensor& running_mean, const Tensor& running_var, bool training,
                   double momentum, double eps, bool /*cudnn_enabled*/) {
@@ -150,22 +207,14 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
     if (training) {
       s.mean = make_tensor({channels}, stat_dtype(x.dtype()), x.device());
       var = empty_like(s.mean);
-      const double count =
-          static_cast<double>(x.numel()) / static_cast<double>(std::max<int64_t>(channels, 1));
-      if (x.numel() != 0) {
-        kernels::channel_stats(x.device_type(), x, s.mean, var);
-        update_running(running_mean, s.mean, momentum);
-        update_running(running_var, var * (count / (count - 1)), momentum);
-      }
+      if (x.numel() != 0) kernels::channel_stats(x.device_type(), x, s.mean, var);
     } else {
       // A later update of the running statistics must not change this op's derivative.
       s.mean = clone(as_stat(running_mean));
       var = as_stat(running_var);
     }
-    s.invstd = rsqrt(var + eps);
-    const Tensor scale = weight.defined() ? as_stat(weight) * s.invstd : s.invstd;
-    const Tensor centered = s.mean * scale;
-    const Tensor shift = bias.defined() ? as_stat(bias) - centered : -centered;
+    const auto [scale, shift] =
+        settle(x, var, weight, bias, running_mean, running_var, training, momentum, s);
     if (x.numel() != 0) kernels::channel_affine(x.device_type(), x, scale, shift, out);
   }
   if (Record r{"native_batch_norm", out, {input, weight, bias}}) {

@@ -210,3 +210,17 @@ def test_maxima_pass_their_gradients_back_the_same_way_each_time(
     empty = x.cuda().requires_grad_()
     F.adaptive_max_pool2d(empty, (0, 2)).sum().backward()
     assert not empty.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_batch_norm_moves_its_running_statistics_as_on_the_cpu(dtype: torch.dtype) -> None:
+    cpu, device = torch.nn.BatchNorm2d(12), torch.nn.BatchNorm2d(12).cuda()
+    for _ in range(3):
+        x = torch.randn(4, 12, 5, 5) * 3 + 7
+        cpu(x.to(dtype).float()), device(x.to(dtype).cuda())
+    version = device.running_mean._version
+    assert_close(cpu.running_mean, device.running_mean, 1e-5)
+    assert_close(cpu.running_var, device.running_var, 1e-5)
+    device.eval(), cpu.eval()
+    assert_close(cpu(x), device(x.cuda()), 1e-5)
+    assert device.running_mean._version == version > 0
