@@ -63,6 +63,7 @@ void check_origin(const Tensor& view, const char* what) {
 
 // Where the memory of a view's window ends, in bytes of the storage of its base.
 size_t view_end(const Tensor& view) {
+  if (view.numel() == 0) return 0;
   const int64_t elements = view.offset() + storage_extent(view.sizes(), view.strides());
   return static_cast<size_t>(elements) * view.item_size();
 }
@@ -141,7 +142,6 @@ NodePtr grad_fn(const Tensor& tensor) {
 }
 
 void check_inplace(const char* op, const Tensor& tensor, bool records) {
-  records &= is_differentiable(tensor.dtype());
   if (tensor->inference && !inference_mode()) {
     fail<RuntimeError>(
         "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make "

@@ -80,7 +80,13 @@ Tensor angle(const Tensor& input) {
     return atan2(imag(rows), real(rows));
   }
   const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
-  return where(x < 0, M_PI, x * 0.0);  // NaN stays
+  Tensor out;
+  {
+    const NoGrad off;
+    out = where(x < 0, M_PI, x * 0.0);  // NaN stays
+  }
+  if (Record r{"angle", out, {x}}) r.wrt(0, [](const Tensor& g) { return zeros_like(detach(g)); });
+  return out;
 }
 OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.")
 

@@ -73,7 +73,9 @@ void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false
 Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
   if (self.is_sparse() || source.is_sparse()) [[unlikely]]
     return copy_sparse_(self, source);
-  check_inplace("copy_", self, source.requires_grad());
+  // A copy into integers is not recorded, whatever is copied.
+  const bool records = is_differentiable(self.dtype());
+  check_inplace("copy_", self, records && source.requires_grad());
   if (grad_enabled() && source->view_base) grad_fn(source);  // which may refuse
   CHECK(can_broadcast_to(source.sizes(), self.sizes()), RuntimeError,
         "copy_: output with shape {} doesn't match the broadcast shape {}", self.sizes(),
@@ -87,6 +89,7 @@ Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
     copy_values(self, source, non_blocking);
   }
   self.bump_version("copy_");
+  if (!records) return self;
   if (Record r = Record::in_place("copy_backwards", self, {source})) {
     r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
     r.wrt(1, [device = source.device()](const Tensor& g) { return to(g, device); });

@@ -88,7 +88,7 @@ class Indexing {
 
   // `check` looks at the shape of the result before any index is read.
   template <class Check>
-  Places finish(const IndexedDim& rules, const Check& check) {
+  Places finish(const IndexedDim& rules, const Check& check, bool brackets = true) {
     while (dim_ < self_.dim()) add({});
     broadcast();
     const auto indexed = [](const Axis& axis) { return axis.index.defined(); };
@@ -128,7 +128,7 @@ class Indexing {
     check(places.shape);
     places.window = make_alias(self_, places.shape, window_strides, self_.offset());
     places.offsets =
-        make_alias(none ? no_offsets() : offsets(rules), places.shape, offset_strides, 0);
+        make_alias(none ? no_offsets(brackets) : offsets(rules), places.shape, offset_strides, 0);
     return places;
   }
 
@@ -198,10 +198,11 @@ class Indexing {
   }
 
   // For a result without elements: as in PyTorch, indices that lead nowhere are not looked at.
-  Tensor no_offsets() const {
+  // Only brackets ask that there is something to index.
+  Tensor no_offsets(bool brackets) const {
     for (const Axis& axis : axes_) {
-      CHECK(!axis.index.defined() || axis.size > 0 || axis.index.numel() == 0, IndexError,
-            "index is out of bounds for dimension {} with size 0", axis.dim);
+      CHECK(!brackets || !axis.index.defined() || axis.size > 0 || axis.index.numel() == 0,
+            IndexError, "index is out of bounds for dimension {} with size 0", axis.dim);
     }
     return make_tensor(common_, DType::int64, self_.device());
   }
@@ -252,7 +253,7 @@ Places places_along(const Tensor& self, int64_t dim, const Tensor& index, const 
   Indexing indexing(self);
   for (int64_t d = 0; d < dim; ++d) indexing.add({});
   indexing.add(index);
-  return indexing.finish(rules, any_shape);
+  return indexing.finish(rules, any_shape, false);
 }
 
 // Into `out` where it is given, else into a new tensor in the order of dimensions of the source.
@@ -341,6 +342,9 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
                   bool accumulate) {
   if (values.numel() == 1 && !accumulate) {
     if (const Tensor mask = sole_mask(self, indices); mask.defined()) {
+      if (self.dtype() != values.dtype() && values.device_type() == DeviceType::cpu) {
+        check_number_fits("index_put_", item(values), self.dtype());
+      }
       return masked_fill_(self, mask, values.dim() == 0 ? values : reshape(values, IntSpan()));
     }
   }

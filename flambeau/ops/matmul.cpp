@@ -123,7 +123,7 @@ void multiply(const char* op, const MatrixView& out, const MatrixView& a, const 
       refuse_sparse(op, *operand);
   }
   if (device == DeviceType::meta || out.tensor->numel() == 0) return;
-  if (a.cols == 0 && !addend.tensor) {  // a sum over nothing, of whatever dtype
+  if (a.cols == 0 && !addend.tensor && out.tensor->dim() > 0) {  // sums over nothing
     zero_(*out.tensor);
     return;
   }

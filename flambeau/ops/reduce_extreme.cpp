@@ -49,9 +49,9 @@ Tensor extreme_of_all(const char* op, const ReduceSlot& slot, const Tensor& inpu
 
 Pair extreme_with_index(const char* op, const ReduceSlot& slot, const Tensor& input, int64_t dim,
                         bool keepdim) {
-  CHECK(!input.is_complex(), TypeError, "{}(): does not support complex input", op);
   const DimSet dims = DimSet::of(dim, input.dim());
   if (input.dim() > 0) check_not_empty(op, input, IntSpan(dim));
+  CHECK(!input.is_complex(), TypeError, "{}(): does not support complex input", op);
   const Dims shape = reduced_shape(input.sizes(), dims, keepdim);
   Tensor values = make_tensor(shape, input.dtype(), input.device());
   Tensor indices = make_tensor(shape, DType::int64, input.device());

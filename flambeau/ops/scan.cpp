@@ -121,7 +121,7 @@ static Tensor cumprod_out(const Tensor& input, int64_t dim, std::optional<DType>
 OP_OUT(cumprod_out, "cumprod(input, dim, *, dtype=None, out)")
 static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   const Tensor result = cumprod(clone(self), dim, dtype);
-  CHECK(result.dtype() == self.dtype() || self.numel() == 0, RuntimeError,
+  CHECK(result.dtype() == self.dtype() || self.numel() == 0 || self.dim() == 0, RuntimeError,
         "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
         self.dtype(), result.dtype());
   return copy_(self, result);
@@ -172,7 +172,13 @@ Pair running_extreme(const char* op, const ScanIndexSlot& slot, const Tensor& in
   const Tensor x = contiguous(input);
   Tensor values = make_tensor(x.sizes(), x.dtype(), x.device());
   Tensor indices = make_tensor(x.sizes(), DType::int64, x.device());
-  slot(x.device_type(), x, values, indices, dim);
+  if (x.dim() == 0) {  // the only one, of any dtype
+    const NoGrad off;
+    copy_(values, x);
+    zero_(indices);
+  } else {
+    slot(x.device_type(), x, values, indices, dim);
+  }
   if (Record r{op, {values, indices}, {x}}) {
     r.wrt(0, [sizes = x->sizes, at = r.save(indices), dim](const Tensor& g) {
       return scatter_add(zeros(sizes, options_of(g)), dim, at(), g);

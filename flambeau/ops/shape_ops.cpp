@@ -126,6 +126,9 @@ Tensor repeat_interleave(const Tensor& input, const Tensor& repeats, std::option
 Tensor repeat_interleave_number(const Tensor& input, int64_t repeats, std::optional<int64_t> dim,
                                 std::optional<int64_t> output_size) {
   CHECK(repeats >= 0, RuntimeError, "Repeats must be non-negative, got {}", repeats);
+  CHECK(!dim || input.dim() > 0, IndexError,
+        "repeat_interleave: Dimension out of range: a tensor without dimensions has no dim {}",
+        dim.value_or(0));
   const Tensor x = dim && input.dim() > 0 ? input : reshape(input, -1);
   const int64_t at = wrap_dim(dim.value_or(0), x.dim());
   Dims sizes = x->sizes;

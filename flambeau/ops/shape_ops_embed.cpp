@@ -12,7 +12,8 @@ namespace {
 
 Tensor diag_embed(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
   const int64_t rank = input.dim() + 1;
-  CHECK(input.dim() > 0, RuntimeError, "diag_embed: input must have at least one dimension");
+  CHECK(input.dim() > 0, IndexError,
+        "diag_embed: Dimension out of range: input must have at least one dimension, got none");
   const int64_t first = wrap_dim(dim1, rank), second = wrap_dim(dim2, rank);
   CHECK(first != second, RuntimeError, "diagonal dimensions cannot be identical {}, {}", dim1,
         dim2);

@@ -12,9 +12,9 @@ namespace {
 using Pair = std::tuple<Tensor, Tensor>;
 
 Pair sort(const Tensor& input, int64_t dim, bool descending, std::optional<bool> /*stable*/) {
+  dim = wrap_dim(dim, input.dim());
   CHECK(!input.is_complex(), TypeError, "sort(): Sort does not support complex dtypes, got {}",
         input.dtype());
-  dim = wrap_dim(dim, input.dim());
   const Tensor x = detach(input);
   Tensor values = empty_like(x), indices = empty_like(x, DType::int64);
   kernels::sort(x.device_type(), x, values, indices, dim, descending);
@@ -65,7 +65,13 @@ template <class Kernel>
 Pair select_one(const char* op, const Tensor& input, int64_t dim, bool keepdim,
                 const Kernel& kernel) {
   auto [values, indices] = make_selected(input, dim, 1);
-  kernel(values, indices);
+  if (input.dim() == 0 && std::string_view(op) == "kthvalue") {  // the only one, of any dtype
+    const NoGrad off;
+    copy_(values, input);
+    zero_(indices);
+  } else {
+    kernel(values, indices);
+  }
   if (!keepdim && input.dim() > 0) {
     const Dims shape = reduced_shape(input.sizes(), DimSet::of(dim, input.dim()), false);
     values = make_over(values.storage(), shape, contiguous_strides(shape), 0, values.dtype());

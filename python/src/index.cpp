@@ -174,7 +174,7 @@ Applied apply_key(const Tensor& self, PyObject* key) {
 }
 
 // What stands right of the equals sign, as a tensor of the target's dtype.
-Tensor value_tensor(const Tensor& target, PyObject* value) {
+Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) {
   if (is_tensor(value)) {
     const Tensor& tensor = tensor_of(value);
     return tensor.device() == target.device() || tensor.numel() != 1 ? tensor
@@ -183,6 +183,8 @@ Tensor value_tensor(const Tensor& target, PyObject* value) {
   Scalar number;
   Options options = options_of(target);
   if (scalar_from(value, number)) {
+    // Where a mask is filled, any number is a truth value.
+    if (masked && target.dtype() == DType::bool_) number = Scalar(!(number == Scalar(0)));
     CHECK(!number.is_complex() || target.is_complex(), RuntimeError,
           "value cannot be converted to type {} without overflow: {}", target.dtype(), number);
     return fill_(empty({}, options), number);
@@ -283,7 +285,10 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       fill_(applied.view, number);
       return 0;
     }
-    const Tensor source = value_tensor(tensor, value);
+    const bool masked = std::ranges::all_of(applied.indices, [](const Tensor& index) {
+      return !index.defined() || index.dtype() == DType::bool_;
+    });
+    const Tensor source = value_tensor(tensor, value, masked);
     const GilRelease release(applied.view.numel() >= gil_threshold);
     if (applied.any_index) {
       const Tensor target = resolve(applied.view);

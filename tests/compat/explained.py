@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 INTEGERS = ("bool", "uint8", "int8", "int16", "int32", "int64")
@@ -15,12 +16,41 @@ LEAST = {"-2147483648", "-9223372036854775808"}
 RUNTIME = {"RuntimeError", "NotImplementedError"}
 TOUCHED = "modified by an inplace operation"
 VIEWED = "its base or another view of its base has been modified inplace"
-
-
+# A leaf, perhaps, that is given another shape.
+RESHAPED_UNRECORDED = r"no_grad\(\): \w+\.(unsqueeze|squeeze|t|transpose|swapaxes|swapdims)_\("
 # What follows the name of a variable that is written to.
 WRITTEN = r"(\.\w+_\(|\[[^\n]*\] *\S?= | [-+*/%&|@<>]+= )"
 # A pass that is refused with these words has not begun.
 BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in shape", "inference")
+
+# What PyTorch refuses with these words, and why it passes here.
+REFUSED_THERE = {
+    "does not support automatic differentiation for outputs":
+        "a derivative that PyTorch lacks may be had here",
+    "not yet implemented for tensors with different dtypes":
+        "heaviside promotes its operands as others do",
+    "element 0 of tensors does not require grad":
+        "PyTorch may give gradients of no elements no history",
+    "isFloatingType(grad":
+        "PyTorch cannot take the gradient of a real number written into complex ones",
+}  # fmt: skip
+# The same, only where a statement differentiates.
+NOT_DIFFERENTIATED_THERE = {
+    TOUCHED: "our gradient needs less than PyTorch saves, so that a write harms nothing",
+    VIEWED: "our gradient needs less than PyTorch saves, so that a write harms nothing",
+    "doesn't match the broadcast shape":
+        "PyTorch adds up gradients of the shapes that a leaf had and has",
+    "with a bool tensor": "PyTorch's derivative of a power cannot take a bool exponent",
+    "returned an invalid gradient":
+        "PyTorch cannot take the gradient of a source larger or smaller than its index",
+}  # fmt: skip
+# What both refuse, after PyTorch has done something of it.
+HALF_DONE_THERE = {
+    "ZeroDivisionError": "PyTorch has divided some elements when it finds the divisor zero",
+    "number of ones in mask":
+        "PyTorch has written some elements when it finds that the source has too few",
+    "Inplace update to inference tensor": "PyTorch has written when it finds that it must not",
+}  # fmt: skip
 
 
 def _differentiates(statement: str) -> bool:
@@ -38,6 +68,30 @@ def broken_off(statements: list[str], ours: Any, theirs: Any) -> int | None:
     return None
 
 
+def _flat(values: Any) -> list[float]:
+    return [part for value in values for part in (value if isinstance(value, list) else [value])]
+
+
+def _not_a_number(values: Any) -> bool:
+    return any(map(math.isnan, _flat(values)))
+
+
+def _reads_what_it_writes(statement: str, variables: Any) -> bool:
+    """Whether an operand lies in the memory of what is written, in another window."""
+    written = re.search(r"out=(\w+)", statement)
+    in_place = re.match(r"(?:with .*: )?(\w+)\.\w+_\(", statement)
+    name = (written or in_place or [" ", " "])[1]
+    target = variables.get(name, {})
+    if not target.get("memory"):
+        return False
+    others = set(re.findall(r"\bv\d+\b", statement)) - {name}
+    windows = [variables.get(other, {}) for other in others]
+    same = [w for w in windows if w.get("memory") == target["memory"]]
+    if written:
+        return bool(same) or statement.count(name) > 1
+    return any(w[k] != target[k] for w in same for k in ("shape", "stride", "offset"))
+
+
 def _overlaps_itself(variable: Any) -> bool:
     """Whether a tensor has more elements than places in memory."""
     if "stride" not in variable or 0 in variable["shape"]:
@@ -46,61 +100,84 @@ def _overlaps_itself(variable: Any) -> bool:
     return math.prod(variable["shape"]) > 1 + sum((n - 1) * step for n, step in steps)
 
 
+def _of_error(statement: str, kind: str, text: str, own: Any) -> Iterator[str]:
+    """Reasons for an error of PyTorch, where `own` is ours in the same statement, if any."""
+    differentiates = _differentiates(statement)
+    if own is None:
+        yield from (reason for words, reason in REFUSED_THERE.items() if words in text)
+        if differentiates:
+            yield from (why for words, why in NOT_DIFFERENTIATED_THERE.items() if words in text)
+        return
+    yield from (reason for words, reason in HALF_DONE_THERE.items() if words in text)
+    writes = re.search(r"_\(|[])] *[^=<>!]?=[^=]", statement) is not None
+    if kind == "IndexError" and "out of bounds" in text and writes:
+        yield "PyTorch has written some elements when it finds an index out of range"
+    if "Dimension out of range" in text and "scatter" in own[1]:
+        yield "PyTorch looks for dimensions before it has compared their number"
+    if kind == "IndexError" and "leaf Variable" in own[1]:
+        yield "two things are wrong, and either may be seen first"
+    if "setStorage" in text and own[0] == "IndexError":
+        yield "an index into a dimension of size 0 is out of range, whatever else is wrong"
+
+
+def _of_own_error(statement: str, text: str) -> Iterator[str]:
+    """Reasons for an error of ours."""
+    if TOUCHED in text and any(f"saved by {name}" in text for name in ("Mv", "Mm", "Bmm")):
+        yield "a product keeps its operands, where PyTorch may have kept a folded copy"
+    if "more than one element" in text and re.search(r"tri[ul]_\(|out=", statement):
+        yield "PyTorch lets some ops write into an expanded tensor"
+    if "derivative for aten::floor_divide_ is not implemented" in text:
+        yield "PyTorch lets gradients pass a division into a view that it cannot differentiate"
+
+
+def _of_variable(name: str, program: str, own: Any, variable: Any) -> Iterator[str]:
+    """Reasons that a variable gives; `own` is ours of that name."""
+    if f"out={name}" in program and variable.get("shape") != own.get("shape"):
+        yield "PyTorch may have resized what it finds that it cannot write to"
+    if _overlaps_itself(variable) and re.search(rf"\b{name}{WRITTEN}", program):
+        yield "what a write into memory that overlaps itself leaves depends on its order"
+    if variable.get("dtype") in INTEGERS and LEAST & {*map(str, variable["values"])}:
+        yield "which integer stands for NaN and infinity is undefined"
+    if variable.get("requires_grad") and variable.get("dtype") in INTEGERS:
+        yield "PyTorch lets integers that a gradient's owner was written into require grad"
+    grads = [x for v in (own, variable) for x in (v.get("grad") or {}).get("values", ())]
+    if "create_graph" in program and _not_a_number(grads):
+        yield "a second derivative at a kink, as of a norm at zero, may be NaN in either"
+    zeros = not any(map(bool, _flat(variable.get("values", [1]))))
+    if name.startswith("g") and zeros and not variable.get("requires_grad", True):
+        yield "PyTorch may give gradients that are zero no history"
+
+
+def _of_program(statements: list[str], ours: Any, theirs: Any) -> Iterator[str]:
+    program = "\n".join(statements)
+    if re.search(RESHAPED_UNRECORDED, program) and "create_graph" in program:
+        yield "which shape of a leaf that got another one its gradient has is unspecified"
+    if "copysign" in program and ("sqrt" in program or "log" in program):
+        yield "the sign of a number that is none is unspecified"
+    if "logcumsumexp" in program and "float16" in program:
+        yield "PyTorch's gradient of logcumsumexp is far off in low precision"
+    if "log_softmax" in program and "bfloat16" in program and ".all(" in program:
+        yield "PyTorch's log_softmax rounds what is close to zero to zero in low precision"
+    refused = {number for number, _, _ in theirs["errors"]}
+    for number, statement in enumerate(statements):
+        if number not in refused and _reads_what_it_writes(statement, theirs["variables"]):
+            yield "in which order values are read that a write overtakes is unspecified"
+    for name, variable in theirs["variables"].items():
+        yield from _of_variable(name, program, ours["variables"].get(name) or {}, variable)
+
+
 def explanation(statements: list[str], ours: Any, theirs: Any) -> str | None:
     """Why the two may differ on a program, or None."""
     found = {number: (kind, text) for number, kind, text in ours["errors"]}
-    for _, text in found.values():
-        if TOUCHED in text and any(f"saved by {name}" in text for name in ("Mv", "Mm", "Bmm")):
-            return "a product keeps its operands, where PyTorch may have kept a folded copy"
-    for number, kind, text in theirs["errors"]:
-        own = found.get(number)
-        differentiates = _differentiates(statements[number])
-        if (TOUCHED in text or VIEWED in text) and own is None and differentiates:
-            return "our gradient needs less than PyTorch saves, so that a write harms nothing"
-        if "does not support automatic differentiation for outputs" in text and own is None:
-            return "a derivative that PyTorch lacks may be had here"
-        if "not yet implemented for tensors with different dtypes" in text and own is None:
-            return "heaviside promotes its operands as others do"
-        if "out=" in statements[number] and own is not None:
-            return "PyTorch may have resized what it finds that it cannot write to"
-        if "ScatterAddBackward0 returned an invalid gradient" in text and own is None:
-            return "PyTorch cannot take the gradient of a source larger or smaller than its index"
-        writes = re.search(r"_\(|[])] *[^=<>!]?=[^=]", statements[number]) is not None
-        if kind == "IndexError" and own is not None and "out of bounds" in text and writes:
-            return "PyTorch has written some elements when it finds an index out of range"
-        if "Dimension out of range" in text and own is not None and "scatter" in own[1]:
-            return "PyTorch looks for dimensions before it has compared their number"
-        if "a second time" in text and own is None and any("inputs=[" in s for s in statements):
-            return "a pass to an inner tensor ends before the step that made it"
-        if "element 0 of tensors does not require grad" in text and own is None:
-            return "PyTorch may give gradients of no elements no history"
-        if "ZeroDivisionError" in text and own is not None:
-            return "PyTorch has divided some elements when it finds the divisor zero"
-        if "number of ones in mask" in text and own is not None:
-            return "PyTorch has written some elements when it finds that the source has too few"
-        if "Inplace update to inference tensor" in text and own is not None:
-            return "PyTorch has written when it finds that it must not"
-        if "isFloatingType(grad" in text and own is None:
-            return "PyTorch cannot take the gradient of a real number written into complex ones"
-        if "with a bool tensor" in text and own is None and differentiates:
-            return "PyTorch's derivative of a power cannot take a bool exponent"
-        if kind == "IndexError" and own is not None and "leaf Variable" in own[1]:
-            return "two things are wrong, and either may be seen first"
-        if "setStorage" in text and own is not None and own[0] == "IndexError":
-            return "an index into a dimension of size 0 is out of range, whatever else is wrong"
-    for number, (_, text) in found.items():
-        if "more than one element" in text and re.search(r"tri[ul]_\(|out=", statements[number]):
-            return "PyTorch lets some ops write into an expanded tensor"
-    program = "\n".join(statements)
-    if "copysign" in program and ("sqrt" in program or "log" in program):
-        return "the sign of a number that is none is unspecified"
-    if "logcumsumexp" in program and "float16" in program:
-        return "PyTorch's gradient of logcumsumexp is far off in low precision"
-    for name, variable in theirs["variables"].items():
-        if _overlaps_itself(variable) and re.search(rf"\b{name}{WRITTEN}", program):
-            return "what a write into memory that overlaps itself leaves depends on its order"
-        if variable.get("dtype") in INTEGERS and LEAST & {*map(str, variable["values"])}:
-            return "which integer stands for NaN and infinity is undefined"
-        if variable.get("requires_grad") and variable.get("dtype") in INTEGERS:
-            return "PyTorch lets integers that a gradient's owner was written into require grad"
-    return None
+
+    def reasons() -> Iterator[str]:
+        for number, (_, text) in found.items():
+            yield from _of_own_error(statements[number], text)
+        for number, kind, text in theirs["errors"]:
+            own = found.get(number)
+            yield from _of_error(statements[number], kind, text, own)
+            if "a second time" in text and own is None and any("inputs=[" in s for s in statements):
+                yield "a pass to an inner tensor ends before the step that made it"
+        yield from _of_program(statements, ours, theirs)
+
+    return next(reasons(), None)

@@ -208,7 +208,8 @@ def test_some_results_are_not_converted_on_their_way_out() -> None:
 
 def test_an_output_in_the_memory_of_its_operand() -> None:
     column = torch.tensor([[1.0], [2.0]])
-    assert torch.neg(column, out=column.t()).tolist() == [[-1], [-2]]
+    with pytest.warns(UserWarning, match="was resized"):
+        assert torch.neg(column, out=column.t()).tolist() == [[-1], [-2]]
     assert column.tolist() == [[-1], [-2]]
 
 
@@ -247,6 +248,41 @@ def test_sums_over_nothing_have_every_dtype() -> None:
     assert (none @ none.t()).tolist() == [[False, False]] * 2
     with pytest.raises(IndexError):
         torch.tensor(1.0).take_along_dim(torch.tensor(0), 0)
+
+
+def test_a_single_element_needs_no_order() -> None:
+    z = torch.tensor(2 + 1j)
+    assert z.cummax(0)[0].item() == 2 + 1j and z.kthvalue(1)[1].item() == 0
+    byte = torch.tensor(3, dtype=torch.uint8)
+    assert byte.cumprod_(0).item() == 3
+    assert torch.zeros(0, dtype=torch.uint8).cumprod_(0).numel() == 0
+    with pytest.raises(IndexError):
+        byte.repeat_interleave(2, 0)
+    with pytest.raises(IndexError):
+        byte.diag_embed()
+
+
+def test_a_mask_takes_a_number_as_the_dtype_does() -> None:
+    truth = torch.zeros(2, dtype=torch.bool)
+    truth[torch.tensor([True, False])] = 1j
+    assert truth.tolist() == [True, False]
+    byte = torch.zeros(2, dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        byte[torch.tensor([True, False])] = torch.tensor([-1.5])
+
+
+def test_what_is_real_is_its_own_conjugate(x) -> None:
+    assert x.conj_physical() is x
+    (grad,) = torch.autograd.grad(x.angle().sum(), x, create_graph=True)
+    assert grad.abs().sum().item() == 0 and not grad.requires_grad
+
+
+def test_an_empty_view_keeps_its_history(x) -> None:
+    none = x[3:1, 1:1]
+    with torch.no_grad():
+        none.exp_()
+    (grad,) = torch.autograd.grad(none.sum(), x)
+    assert grad.tolist() == [[0, 0], [0, 0]]
 
 
 def test_losses_take_bools() -> None:
