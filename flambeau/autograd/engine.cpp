@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/stream_follower.h"
 #include "flambeau/base/check.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
@@ -89,6 +90,7 @@ class Pass {
       ready_.pop();
       run_node(*node);
     }
+    streams_.go_back();
     return std::move(captured_);
   }
 
@@ -181,6 +183,7 @@ class Pass {
   }
 
   void run_node(Node& node) {
+    streams_.follow(node);
     State& state = states_[&node];
     Grads grads = std::move(state.grads);
     const bool needed = state.needed;
@@ -316,6 +319,7 @@ class Pass {
   std::vector<Node*> order_;
   std::priority_queue<Node*, std::vector<Node*>, Later> ready_;
   std::vector<Tensor> captured_;
+  StreamFollower streams_;
 };
 
 thread_local Pass* Pass::current = nullptr;

@@ -1,6 +1,7 @@
 #include "flambeau/autograd/record.h"
 
 #include "flambeau/autograd/engine.h"
+#include "flambeau/tensor/side_stream.h"
 
 namespace flambeau {
 
@@ -25,6 +26,7 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
   // Whatever forbids the write is raised here, so that finish() has nothing left to raise.
   if (in_place) check_inplace(op, outs[0], true);
   node_ = make_intrusive<Node>(op);
+  if (uses_side_streams) node_->stream = current_stream_id(outs[0].device());
   in_place_ = in_place;
   node_->edges.reserve(n_inputs);
   for (size_t i = 0; i < n_inputs; ++i) {

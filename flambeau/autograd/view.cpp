@@ -11,6 +11,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/side_stream.h"
 
 namespace flambeau {
 namespace {
@@ -132,6 +133,7 @@ NodePtr grad_fn(const Tensor& tensor) {
       own.output = taken->output;
     } else {  // it was cut off from its history since: what is there now came from nowhere
       own.grad_fn = make_intrusive<Node>("as_strided");
+      own.grad_fn->stream = current_stream_id(tensor.device());
       own.output = own.grad_fn->add_input(tensor);
     }
     tensor->view_version = tensor.version();
@@ -177,6 +179,7 @@ void rebase_history(const Tensor& tensor, const NodePtr& node) {
   const Tensor base(tensor->view_base);
   // Into the base: the gradient passes through `node` inside the window.
   NodePtr through = make_intrusive<Node>("copy_slices");
+  through->stream = node->stream;
   through->has_saved();  // the write itself, for one pass
   through->add_input(base);
   through->edges.push_back(gradient_edge(base));

@@ -12,6 +12,7 @@
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/graph.h"
 #include "flambeau/cuda/pinned.h"
+#include "flambeau/tensor/side_stream.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -83,6 +84,8 @@ class CudaAccelerator final : public Accelerator {
       for (int i = 0; i < count; ++i) current[i] = default_of(i);
     }
     current[checked_index(stream.device.index)] = stream;
+    uses_side_streams = false;
+    for (int i = 0; i < count; ++i) uses_side_streams |= current[i].handle != nullptr;
   }
 
   Stream new_stream(int device, int priority) override {
@@ -93,6 +96,18 @@ class CudaAccelerator final : public Accelerator {
     // An identity that no stream of the pool has.
     return {Device(DeviceType::cuda, checked_index(device)),
             handle ? static_cast<int64_t>(reinterpret_cast<intptr_t>(handle)) : 0, handle};
+  }
+
+  Stream stream_of_id(int device, int64_t id) override {
+    const int index = checked_index(device);
+    if (id == 0) return default_of(index);
+    for (Pool* pool : {&streams_of(index).normal, &streams_of(index).urgent}) {
+      const std::lock_guard lock(pool->mutex);
+      for (const Stream& stream : pool->streams) {
+        if (stream.id == id) return stream;
+      }
+    }
+    return {Device(DeviceType::cuda, index), id, reinterpret_cast<void*>(id)};  // somebody else's
   }
 
   bool stream_done(const Stream& stream) override {

@@ -108,6 +108,7 @@ class Accelerator {
   virtual void set_current_stream(const Stream& stream) = 0;
   virtual Stream new_stream(int device, int priority) = 0;        // from a pool: never destroyed
   virtual Stream stream_of_handle(int device, void* handle) = 0;  // somebody else's
+  virtual Stream stream_of_id(int device, int64_t id) = 0;        // one of the above
   virtual bool stream_done(const Stream& stream) = 0;
   virtual void wait_for_stream(const Stream& stream) = 0;
 

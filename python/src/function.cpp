@@ -7,6 +7,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/autograd/saved.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/tensor/side_stream.h"
 #include "python/src/node.h"
 
 namespace flambeau::python {
@@ -332,6 +333,9 @@ PyObject* apply(PyObject* cls, PyObject* args) {
       any |= wants;
       PyTuple_SET_ITEM(needs.get(), i, Py_NewRef(wants ? Py_True : Py_False));
       edge_of_argument.push_back(is_tensor(item) ? static_cast<int>(node->edges.size()) : -1);
+      if (is_tensor(item) && tensor_of(item).device().is_cuda()) {
+        node->stream = current_stream_id(tensor_of(item).device());
+      }
       if (is_tensor(item))
         node->edges.emplace_back(grad_enabled() ? gradient_edge(tensor_of(item)) : Edge{});
     }

@@ -186,6 +186,40 @@ def test_memory_used_on_another_stream_is_not_reused_too_early() -> None:
     assert float(total) == 50 * (1 << 22)
 
 
+def test_backward_runs_in_the_streams_of_forward() -> None:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            seen.append(torch.cuda.current_stream())
+            return grad * 2
+
+    seen: list[torch.cuda.Stream] = []
+    x = torch.ones(1000, device="cuda", requires_grad=True)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        weight = torch.full((1000,), 3.0, device="cuda")
+        y = Double.apply(x) * weight
+        y[:10] *= 5
+        loss = y.sum()
+    loss.backward()  # nobody waited for the side stream
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    assert float(x.grad.sum()) == 6.0 * 990 + 30.0 * 10
+    with torch.cuda.stream(side):
+        z = Double.apply(x)
+    torch.cuda.current_stream().wait_stream(side)
+    plain = (Double.apply(x) + z).sum()
+    with torch.cuda.stream(side):
+        plain.backward()
+    side.synchronize()
+    assert seen[0] == side and set(seen[1:]) == {side, torch.cuda.default_stream()}
+
+
 # --- Errors found by kernels ---------------------------------------------------------------------
 
 
