@@ -1,5 +1,6 @@
 // Brings operands of any layout to the loops over arrays of loops.h: what does not lie side by side
 // goes through small buffers, a piece at a time.
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -9,7 +10,7 @@ namespace {
 constexpr int64_t buffer_bytes = 4096;
 constexpr int most_inputs = 3;
 constexpr int64_t most_spread = 256;  // elements of rows whose single values are worth spreading
-constexpr int64_t spread_bytes = 64;
+constexpr int64_t spread_bytes = register_bytes;
 
 void move_elements(int64_t size, char* to, int64_t to_step, const char* from, int64_t from_step,
                    int64_t n) {
@@ -24,13 +25,13 @@ void spread_elements(int64_t size, char* to, const char* from, int64_t step, int
                      int64_t n) {
   dispatch_size(static_cast<size_t>(size), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr int64_t lanes = spread_bytes / sizeof(T);
+    constexpr int lanes = spread_bytes / sizeof(T);
     T* next = reinterpret_cast<T*>(to);
     for (int64_t row = 0; row < rows; ++row, from += step, next += n) {
-      const T value = *reinterpret_cast<const T*>(from);
-      for (int64_t i = 0; i < n; i += lanes) {
-        for (int64_t j = 0; j < lanes; ++j) next[i + j] = value;
-      }
+      T values[lanes];
+      std::fill_n(values, lanes, *reinterpret_cast<const T*>(from));
+      const auto all = LanesOf<T, lanes>::load(values);
+      for (int64_t i = 0; i < n; i += lanes) LanesOf<T, lanes>::store(all, next + i);
     }
   });
 }

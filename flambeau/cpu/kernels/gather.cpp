@@ -14,32 +14,37 @@ inline int64_t offset_of(const char* index_at, const IndexedDim& at) {
   return index * at.stride;
 }
 
-// Whether every index of a row is one.
+// Whether every index of a row is one: the largest, counted from the smallest allowed one, is found
+// without a branch.
 bool all_in_range(const char* indices, int64_t step, int64_t n, const IndexedDim& at) {
-  const int64_t least = at.from_end ? -at.size : 0;
-  int bad = 0;
+  const uint64_t size = static_cast<uint64_t>(at.size), below = at.from_end ? size : 0;
+  uint64_t most = 0;
   const auto check = [&](auto known_step) {
     for (int64_t i = 0; i < n; ++i) {
-      const int64_t index = *reinterpret_cast<const int64_t*>(indices + i * known_step);
-      bad |= (index < least) | (index >= at.size);
+      const uint64_t index = *reinterpret_cast<const uint64_t*>(indices + i * known_step) + below;
+      most = index > most ? index : most;
     }
   };
   step == sizeof(int64_t) ? check(std::integral_constant<int64_t, sizeof(int64_t)>()) : check(step);
-  return bad == 0;
+  return most < size + below;
 }
 
-// Without a check at each element, the compiler gathers whole vectors.
+// Keeps a loop from becoming one over gather instructions, which are slower than single loads.
+inline int64_t alone(int64_t index) {
+  asm("" : "+r"(index));
+  return index;
+}
+
 template <class T>
 void gather_row(char** data, const int64_t* strides, int64_t n, const IndexedDim& at) {
   const auto place = [&at](int64_t index) { return index < 0 ? index + at.size : index; };
   const bool dense = strides[0] == sizeof(T) && strides[2] == sizeof(int64_t);
-  if (dense && at.stride % sizeof(T) == 0 && strides[1] % sizeof(T) == 0) {
+  if (dense && !at.from_end && at.stride == sizeof(T) && strides[1] == 0) {
     T* out = reinterpret_cast<T*>(data[0]);
     const T* in = reinterpret_cast<const T*>(data[1]);
     const int64_t* index = reinterpret_cast<const int64_t*>(data[2]);
-    const int64_t step = strides[1] / static_cast<int64_t>(sizeof(T));
-    const int64_t stride = at.stride / static_cast<int64_t>(sizeof(T));
-    IVDEP for (int64_t i = 0; i < n; ++i) out[i] = in[i * step + place(index[i]) * stride];
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < n; ++i) out[i] = in[alone(index[i])];
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -68,6 +73,19 @@ KERNEL_FOR(gather, gather_kernel)
 template <WriteMode mode, class T>
 void scatter_rows(const TensorIter& iter, const IndexedDim& at) {
   for_each_row_by_lane(iter, [&at](char** data, const int64_t* strides, int64_t n) {
+    if constexpr (mode == WriteMode::add) {
+      const bool dense = strides[1] == sizeof(T) && strides[2] == sizeof(int64_t);
+      if (dense && strides[0] == 0 && at.stride == sizeof(T) && !at.from_end &&
+          all_in_range(data[2], strides[2], n, at)) {
+        T* out = reinterpret_cast<T*>(data[0]);
+        const T* in = reinterpret_cast<const T*>(data[1]);
+        const int64_t* index = reinterpret_cast<const int64_t*>(data[2]);
+        for (int64_t i = 0; i < n; ++i) {
+          write_to<mode>(reinterpret_cast<char*>(out + index[i]), in[i]);
+        }
+        return;
+      }
+    }
     for (int64_t i = 0; i < n; ++i) {
       const int64_t offset = offset_of(data[2] + i * strides[2], at);
       write_to<mode>(data[0] + i * strides[0] + offset,

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "flambeau/cpu/kernels/lanes.h"
+
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
@@ -37,15 +39,25 @@ void index_offsets_kernel(const TensorIter& iter, const IndexedDim& at, bool add
 }
 KERNEL_FOR(index_offsets, index_offsets_kernel)
 
+// Of some hundred bytes, without the call.
+inline void copy_bytes(char* to, const char* from, int64_t bytes) {
+  if (bytes > 1024) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  int64_t i = 0;
+  for (; i + register_bytes <= bytes; i += register_bytes) {
+    copy_lanes<register_bytes>(from + i, to + i);
+  }
+  for (; i + 8 <= bytes; i += 8) std::memcpy(to + i, from + i, 8);
+  for (; i < bytes; ++i) to[i] = from[i];
+}
+
 template <class T>
 void read_row(char** data, const int64_t* strides, int64_t n) {
   char* out = data[0];
   if (strides[2] == 0) {
     const char* from = data[1] + *reinterpret_cast<const int64_t*>(data[2]);
-    if (strides[0] == sizeof(T) && strides[1] == sizeof(T)) {
-      std::memcpy(out, from, n * sizeof(T));
-      return;
-    }
     for (int64_t i = 0; i < n; ++i) {
       *reinterpret_cast<T*>(out + i * strides[0]) =
           *reinterpret_cast<const T*>(from + i * strides[1]);
@@ -61,10 +73,22 @@ void read_row(char** data, const int64_t* strides, int64_t n) {
 
 void index_read_kernel(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
-    for_each_row(
+    using T = typename decltype(tag)::type;
+    for_each_block(
         iter,
-        [](char** data, const int64_t* strides, int64_t n) {
-          read_row<typename decltype(tag)::type>(data, strides, n);
+        [](char** data, const Block& block) {
+          const int64_t *steps = block.steps, *rows = block.row_steps;
+          const bool whole_rows = steps[0] == sizeof(T) && steps[1] == sizeof(T) && steps[2] == 0;
+          for (int64_t row = 0; row < block.m; ++row) {
+            char* at[] = {data[0] + row * rows[0], data[1] + row * rows[1],
+                          data[2] + row * rows[2]};
+            if (whole_rows) {
+              const int64_t offset = *reinterpret_cast<const int64_t*>(at[2]);
+              copy_bytes(at[0], at[1] + offset, block.n * sizeof(T));
+            } else {
+              read_row<T>(at, steps, block.n);
+            }
+          }
         },
         2);
   });
@@ -118,6 +142,35 @@ void index_write_kernel(const TensorIter& iter, WriteMode mode) {
 }
 KERNEL_FOR(index_write, index_write_kernel)
 
+// Writes where the nonzeros of values [begin, end) are, from column `at` of `places` on: flat, or a
+// row of `places` for each dimension. A piece along the last dimension at a time, whose other
+// coordinates are the same; its own is written at every element and kept where that is no zero,
+// which costs less than a branch that cannot be foreseen.
+template <class T>
+void write_places(const T* values, int64_t begin, int64_t end, IntSpan sizes, bool flat,
+                  int64_t* places, int64_t total, int64_t at) {
+  constexpr int64_t longest = 256;
+  const int64_t rank = flat ? 1 : static_cast<int64_t>(sizes.size());
+  const int64_t row = flat ? end : sizes[rank - 1];
+  int64_t found[longest + 1];
+  for (int64_t i = begin, n; i < end; i += n) {
+    const int64_t first = i % row;
+    n = std::min({longest, row - first, end - i});
+    int64_t count = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      found[count] = first + j;
+      count += values[i + j] != T(0);
+    }
+    if (count == 0) continue;
+    std::copy_n(found, count, places + (rank - 1) * total + at);
+    int64_t rest = i / row;
+    for (int64_t d = rank - 1; d-- > 0; rest /= sizes[d]) {
+      std::fill_n(places + d * total + at, count, rest % sizes[d]);
+    }
+    at += count;
+  }
+}
+
 // Each thread counts in its blocks; then every block knows where to write.
 template <class T>
 void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
@@ -138,24 +191,12 @@ void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
   const int64_t total = starts[blocks];
   out = flat ? make_tensor(total, DType::int64, input.device())
              : make_tensor({rank, total}, DType::int64, input.device());
+  if (total == 0 || (rank == 0 && !flat)) return;
   int64_t* places = out.data<int64_t>();
   parallel_for(0, blocks, 4, [&](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; ++b) {
-      int64_t at = starts[b];
       const int64_t end = std::min((b + 1) * block, numel);
-      for (int64_t i = b * block; i < end && at < starts[b + 1]; ++i) {
-        if (!(values[i] != T(0))) continue;
-        if (flat) {
-          places[at] = i;
-        } else {
-          int64_t rest = i;
-          for (int64_t d = rank; d-- > 0;) {
-            places[d * total + at] = rest % input->sizes[d];
-            rest /= input->sizes[d];
-          }
-        }
-        ++at;
-      }
+      write_places(values, b * block, end, input.sizes(), flat, places, total, starts[b]);
     }
   });
 }

@@ -52,24 +52,29 @@ void dispatch_mode(WriteMode mode, Body&& body) {
 template <class Body>
 void for_each_row_in_order(const TensorIter& iter, const Body& body) {
   if (iter.numel == 0) return;
-  int64_t steps[TensorIter::max_operands], index[max_dims] = {};
-  char* data[TensorIter::max_operands];
+  constexpr int most = TensorIter::max_operands;
+  int64_t steps[most] = {}, row_steps[most] = {}, index[max_dims] = {};
+  char* data[most] = {};
   for (int k = 0; k < iter.count; ++k) {
     steps[k] = iter.strides[k][0];
+    row_steps[k] = iter.ndim > 1 ? iter.strides[k][1] : 0;
     data[k] = iter.data[k];
   }
+  const int64_t n = iter.ndim > 0 ? iter.shape[0] : 1, rows = iter.ndim > 1 ? iter.shape[1] : 1;
   for (;;) {
-    char* row[TensorIter::max_operands];
-    std::copy_n(data, iter.count, row);
-    body(row, steps, iter.shape[0]);
-    int d = 1;
+    for (int64_t i = 0; i < rows; ++i) {
+      char* row[most];
+      for (int k = 0; k < most; ++k) row[k] = data[k] + i * row_steps[k];
+      body(row, steps, n);
+    }
+    int d = 2;
     for (; d < iter.ndim; ++d) {
       for (int k = 0; k < iter.count; ++k) data[k] += iter.strides[k][d];
       if (++index[d] < iter.shape[d]) break;
       for (int k = 0; k < iter.count; ++k) data[k] -= iter.shape[d] * iter.strides[k][d];
       index[d] = 0;
     }
-    if (d == iter.ndim) return;
+    if (d >= iter.ndim) return;
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "flambeau/base/parallel.h"
-#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/tensor/dtype.h"
 
@@ -21,6 +21,19 @@ int64_t plane_size(const Tensor& x) {
   int64_t size = 1;
   for (int64_t d = 2; d < x.dim(); ++d) size *= x.sizes()[d];
   return size;
+}
+
+// The sum of lanes, added up in halves: one after the other they would take longer than a short
+// row.
+template <class S, size_t N>
+[[gnu::always_inline]] inline double in_double(const S (&lanes)[N]) {
+  double wide[N];
+  for (size_t l = 0; l < N; ++l) wide[l] = static_cast<double>(lanes[l]);
+#pragma GCC unroll 8
+  for (size_t half = N / 2; half > 0; half /= 2) {
+    for (size_t l = 0; l < half; ++l) wide[l] += wide[l + half];
+  }
+  return wide[0];
 }
 
 // The sums of term(i) and other(i) over 0 .. n-1.
@@ -41,8 +54,8 @@ template <class S, class Term, class Other>
       sums[0] += term(i);
       others[0] += other(i);
     }
-    for (int l = 0; l < lanes; ++l) total += static_cast<double>(sums[l]);
-    for (int l = 0; l < lanes; ++l) total_other += static_cast<double>(others[l]);
+    total += in_double(sums);
+    total_other += in_double(others);
   }
 }
 template <class S, class Term>
@@ -272,8 +285,12 @@ void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias,
       const S factor = static_cast<S>(1 / std::sqrt(squares / static_cast<double>(cols) + eps));
       mean.data<S>()[row] = center;
       rstd.data<S>()[row] = factor;
-      if (scale && shift) {
-        for (int64_t i = 0; i < cols; ++i) {
+      if (!scale && !shift) {
+        IVDEP for (int64_t i = 0; i < cols; ++i) {
+          to[i] = static_cast<T>((static_cast<S>(in[i]) - center) * factor);
+        }
+      } else if (scale && shift) {
+        IVDEP for (int64_t i = 0; i < cols; ++i) {
           to[i] = static_cast<T>((static_cast<S>(in[i]) - center) * factor * scale[i] + shift[i]);
         }
       } else {

@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "flambeau/cpu/kernels/blocks.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/reduce.h"
@@ -55,9 +56,6 @@ struct Gatherer {
 
 void run_reduction(const Reduction& r, const Gatherer& gatherer);
 
-// Of the widest registers.
-constexpr int register_bytes = FLAMBEAU_ISA_RANK >= 4 ? 64 : 32;
-
 // Halves N lanes until M are left, by loops of known length.
 template <int N, int M, class Op, class Lane>
 inline void fold_lanes(const Op& op, Lane* lane) {
@@ -67,38 +65,6 @@ inline void fold_lanes(const Op& op, Lane* lane) {
   }
 }
 
-// N lanes as one vector of plain integers, to be moved by the instructions for that, which GCC does
-// not find for loops that say the same.
-template <class Lane, int N>
-struct LanesOf {
-  using Narrow = std::conditional_t<sizeof(Lane) == 1, uint8_t, uint16_t>;
-  using Wide = std::conditional_t<sizeof(Lane) == 4, uint32_t, uint64_t>;
-  using Unit = std::conditional_t<(sizeof(Lane) < 4), Narrow, Wide>;
-  static constexpr int units = sizeof(Lane) / sizeof(Unit);
-  typedef Unit Register __attribute__((vector_size(N * sizeof(Lane))));
-
-  static Register load(const Lane* from) {
-    Register lanes;
-    std::memcpy(&lanes, from, sizeof lanes);
-    asm("" : "+v"(lanes));  // else GCC joins it with a store, and copies by small integers
-    return lanes;
-  }
-  static void store(Register lanes, Lane* to) {
-    std::memcpy(static_cast<void*>(to), &lanes, sizeof lanes);
-  }
-
-  // Of two registers that hold groups of `group` lanes: the first halves of all groups, or the
-  // second ones.
-  template <int group, bool second>
-  static Register halves(Register a, Register b) {
-    constexpr int half = group / 2 * units, offset = second ? half : 0;
-    return [&]<int... I>(std::integer_sequence<int, I...>) {
-      return __builtin_shuffle(a, b, Register{Unit(I / half * 2 * half + I % half + offset)...});
-    }
-    (std::make_integer_sequence<int, N * units>());
-  }
-};
-
 template <class In, class Out, class Op>
 class TypedGatherer final : public Gatherer {
   using C = ComputeType<In>;
@@ -107,7 +73,6 @@ class TypedGatherer final : public Gatherer {
   static constexpr bool chooses = std::is_floating_point_v<Lane> && requires { Op::chooses; };
   static constexpr int many = 256 / sizeof(Lane);  // lanes in four registers
   static constexpr int some = std::min<int>(16, register_bytes / sizeof(Lane));  // at most one
-  using Lanes = LanesOf<Lane, some>;
 
  public:
   explicit TypedGatherer(const Op& op)
@@ -148,11 +113,12 @@ class TypedGatherer final : public Gatherer {
       std::fill_n(lane, some, op_.start());
       int64_t i = 0;
       for (; i + some <= r.count; i += some) step_block<some>(x + i, lane);
-      Lanes::store(Lanes::load(lane), lanes[j]);
+      copy_lanes<some>(lane, lanes[j]);
       if (i < r.count) step_rest<some / 2>(x + i, r.count - i, lanes[j]);
     }
     for (int64_t j = rows; j < some; ++j) std::fill_n(lanes[j], some, op_.start());
-    fold_rows<some>(lanes);
+    fold_rows<some>(
+        lanes, [this](const Lane* a, const Lane* b, Lane* out) { join_lanes<some>(a, b, out); });
     store_lanes(r, lanes[0], out, rows);
   }
 
@@ -216,22 +182,6 @@ class TypedGatherer final : public Gatherer {
       if (j < n) to[j * r.kept_out[0]] = static_cast<Out>(op_.finish(op_.widen(lanes[j])));
     }
   }
-  // Each of `some` rows of lanes into one lane of the first row. Of N rows, each two become one
-  // that holds twice as many results, half as far gathered.
-  template <int N>
-  void fold_rows(Lane (*lanes)[some]) const {
-    if constexpr (N > 1) {
-      for (int i = 0; i < N / 2; ++i) {
-        Lane low[some], high[some];
-        const auto a = Lanes::load(lanes[2 * i]), b = Lanes::load(lanes[2 * i + 1]);
-        Lanes::store(Lanes::template halves<N, false>(a, b), low);
-        Lanes::store(Lanes::template halves<N, true>(a, b), high);
-        join_lanes<some>(low, high, lanes[i]);
-      }
-      fold_rows<N / 2>(lanes);
-    }
-  }
-
   template <int N>
   void step_block(const In* x, Lane* lane) const {
     if constexpr (std::is_same_v<In, Half> || (chooses && N > 1)) {
@@ -355,34 +305,6 @@ struct Adding {
   static Acc merge(Acc a, Acc b) { return math::plus(a, b); }
   static Acc finish(Acc a) { return a; }
 };
-
-// The larger or smaller of two numbers or of each two in a register, and the second one where one
-// of them is NaN. That is one instruction, which GCC finds for single numbers only. (With a mask of
-// all lanes: the functions without one warn of variables inside GCC's own header.)
-#if FLAMBEAU_ISA_RANK >= 4
-#define OF_REGISTERS(op, less)                          \
-  inline __m512 op##_or_second(__m512 a, __m512 b) {    \
-    return _mm512_maskz_##less##_ps(0xffff, a, b);      \
-  }                                                     \
-  inline __m512d op##_or_second(__m512d a, __m512d b) { \
-    return _mm512_maskz_##less##_pd(0xff, a, b);        \
-  }
-#else
-#define OF_REGISTERS(op, less)                                                          \
-  inline __m256 op##_or_second(__m256 a, __m256 b) { return _mm256_##less##_ps(a, b); } \
-  inline __m256d op##_or_second(__m256d a, __m256d b) { return _mm256_##less##_pd(a, b); }
-#endif
-OF_REGISTERS(larger, max)
-OF_REGISTERS(smaller, min)
-#undef OF_REGISTERS
-template <class V>
-inline V larger_or_second(V a, V b) {
-  return a > b ? a : b;
-}
-template <class V>
-inline V smaller_or_second(V a, V b) {
-  return a < b ? a : b;
-}
 
 // Gathers by a function `choose` that is its own join and merge, of numbers or vectors of them: GCC
 // does not find vector code for choices among a few lanes.

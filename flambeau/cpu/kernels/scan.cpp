@@ -24,6 +24,25 @@ inline T narrow(Carried value) {
   }
 }
 
+// Rows that are scanned together: each step of one waits for the step before, those of others need
+// not.
+constexpr int together = 4;
+
+// out[i] = f(out[i - 1], in[i]) along N rows of n elements that begin `row` apart.
+template <int N, class T, class F>
+void scan_rows(const T* x, T* y, int64_t n, int64_t row, int64_t step, Carry<T> start, F f) {
+  using A = Carry<T>;
+  A carried[N];
+  std::fill_n(carried, N, start);
+  for (int64_t i = 0; i < n; ++i, x += step, y += step) {
+#pragma GCC unroll 4
+    for (int k = 0; k < N; ++k) {
+      carried[k] = f(carried[k], static_cast<A>(static_cast<ComputeType<T>>(x[k * row])));
+      y[k * row] = narrow<T>(carried[k]);
+    }
+  }
+}
+
 // out[i] = f(out[i - 1], in[i]) along the dimension, from `start`.
 template <class T, class F>
 void scan(const Tensor& input, const Tensor& out, int64_t dim, bool reverse, Carry<T> start, F f) {
@@ -35,15 +54,12 @@ void scan(const Tensor& input, const Tensor& out, int64_t dim, bool reverse, Car
   for_each_slice(
       shape, 2,
       [&](int64_t at, int64_t rows) {
-        const int64_t step = reverse ? -1 : 1;
-        for (int64_t row = 0; row < rows; ++row, at += shape.size) {
-          A carried = start;
-          int64_t k = at + index(0);
-          for (int64_t i = 0; i < shape.size; ++i, k += step) {
-            carried = f(carried, static_cast<A>(static_cast<ComputeType<T>>(x[k])));
-            y[k] = narrow<T>(carried);
-          }
+        const int64_t n = shape.size, step = reverse ? -1 : 1;
+        at += index(0);
+        for (; rows >= together; rows -= together, at += together * n) {
+          scan_rows<together>(x + at, y + at, n, n, step, start, f);
         }
+        for (; rows > 0; --rows, at += n) scan_rows<1>(x + at, y + at, n, n, step, start, f);
       },
       [&](int64_t at, int64_t n) {
         A carried[column_block];
@@ -136,18 +152,27 @@ void logcumsumexp_backward_kernel(const Tensor& grad, const Tensor& input, const
 }
 KERNEL_FOR(logcumsumexp_backward, logcumsumexp_backward_kernel)
 
-// The last of equal elements counts; NaN, once seen, stays.
+// Along n columns or rows at once, `lane` apart. The last of equal elements counts; NaN, once seen,
+// stays. Without branches, which nobody could foresee.
 template <class T, class Better>
-void scan_index_slice(const T* x, T* values, int64_t* indices, int64_t size, int64_t step,
-                      Better better) {
+[[gnu::always_inline]] inline void scan_index_lanes(const T* x, T* values, int64_t* indices,
+                                                    int64_t size, int64_t step, int64_t n,
+                                                    int64_t lane, Better better) {
   using C = ComputeType<T>;
-  C best = static_cast<C>(x[0]);
-  int64_t at = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    const C v = static_cast<C>(x[i * step]);
-    if (v != v || (best == best && better(v, best))) best = v, at = i;
-    values[i * step] = static_cast<T>(best);
-    indices[i * step] = at;
+  C best[column_block];
+  int64_t at[column_block];
+  for (int64_t j = 0; j < n; ++j) best[j] = static_cast<C>(x[j * lane]), at[j] = 0;
+  for (int64_t i = 0; i < size; ++i, x += step, values += step, indices += step) {
+    IVDEP for (int64_t j = 0; j < n; ++j) {
+      const C v = static_cast<C>(x[j * lane]), top = best[j];
+      const bool taken = (v != v) | ((top == top) & better(v, top));
+      const C chosen = taken ? v : top;
+      const int64_t place = taken ? i : at[j];
+      best[j] = chosen;
+      at[j] = place;
+      values[j * lane] = static_cast<T>(chosen);
+      indices[j * lane] = place;
+    }
   }
 }
 
@@ -157,15 +182,19 @@ void scan_index(const char* name, const Tensor& input, const Tensor& values, con
   dispatch<dtypes::RealBool>(name, input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const SliceShape s(input, dim);
-    const auto slice = [&](int64_t at) {
-      scan_index_slice(input.data<T>() + at, values.data<T>() + at, indices.data<int64_t>() + at,
-                       s.size, s.inner, better);
-    };
+    const T* x = input.data<T>();
+    T* y = values.data<T>();
+    int64_t* places = indices.data<int64_t>();
     const auto rows = [&](int64_t at, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) slice(at + i * s.size);
+      for (; n >= together; n -= together, at += together * s.size) {
+        scan_index_lanes(x + at, y + at, places + at, s.size, 1, together, s.size, better);
+      }
+      for (; n > 0; --n, at += s.size) {
+        scan_index_lanes(x + at, y + at, places + at, s.size, 1, 1, s.size, better);
+      }
     };
     for_each_slice(s, 2, rows, [&](int64_t at, int64_t n) {
-      for (int64_t j = 0; j < n; ++j) slice(at + j);
+      scan_index_lanes(x + at, y + at, places + at, s.size, s.inner, n, 1, better);
     });
   });
 }

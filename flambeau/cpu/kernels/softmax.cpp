@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "flambeau/cpu/kernels/blocks.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/slices.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/softmax.h"
@@ -14,14 +15,18 @@ namespace {
 
 // Loops run over a register, or four, of elements; a rest is copied and filled up to one register.
 template <class C>
-constexpr int one = 64 / sizeof(C);
+constexpr int one = register_bytes / sizeof(C);
 template <class C>
 constexpr int four = 256 / sizeof(C);
 
-// e**x for x <= 0, NaN and minus infinity: all that softmax asks for. In double precision by a
-// Taylor polynomial on |r| <= ln 2 / 2, which a loop turns into vector code; what would be
-// subnormal is zero.
-inline float exp_below(float x) { return math::exp(x); }
+// e**x for x <= 0, NaN and minus infinity: all that softmax asks for; what would be subnormal is
+// zero. In double precision by a Taylor polynomial on |r| <= ln 2 / 2, which a loop turns into
+// vector code.
+inline float exp_below(float x) {
+  constexpr float least = -87.0f;
+  const float power = math::exp_within(x < least ? least : x);
+  return x < least ? 0.0f : power;
+}
 inline double exp_below(double x) {
   constexpr double least = -708.0, shift = 6755399441055744.0;  // 1.5 * 2**52
   const double clamped = x < least ? least : x;
@@ -64,6 +69,26 @@ inline C fold_max(C* lane) {
     return fold_max<N / 2>(lane);
   }
 }
+
+// Lane by lane of one register, said so that it becomes one instruction: the larger number, without
+// regard to NaN in a, and the sum.
+template <class C>
+struct OneRegister {
+  typedef C Register __attribute__((vector_size(register_bytes)));
+  static Register load(const C* from) {
+    Register lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    return lanes;
+  }
+  static void take_larger(const C* a, const C* b, C* out) {
+    const Register larger = larger_or_second(load(a), load(b));
+    std::memcpy(out, &larger, sizeof larger);
+  }
+  static void add(const C* a, const C* b, C* out) {
+    const Register sum = load(a) + load(b);
+    std::memcpy(out, &sum, sizeof sum);
+  }
+};
 
 template <int N, class T, class C>
 inline void max_block(const T* x, C* lane) {
@@ -136,7 +161,7 @@ void softmax_row(const C* x, C* out, int64_t n) {
 
 // As many rows of at most `short_row` elements as a register has lanes, one in each; or, unless
 // Full, only the first `some` of them.
-constexpr int64_t short_row = 64;
+constexpr int64_t short_row = 20;
 template <bool Log, bool Full, class T>
 void softmax_short_rows(const T* x, T* out, int64_t n, int64_t some) {
   using C = ComputeType<T>;
@@ -165,10 +190,77 @@ void softmax_short_rows(const T* x, T* out, int64_t n, int64_t some) {
   }
 }
 
+// A register of elements of a row that has n, from element i on, filled up if fewer are left.
+template <class C>
+inline void load_lanes(const C* row, int64_t i, int64_t n, C* lanes) {
+  if (i + one<C> <= n) return copy_lanes<one<C>>(row + i, lanes);
+  std::fill_n(lanes, one<C>, -std::numeric_limits<C>::infinity());
+  std::copy_n(row + i, n - i, lanes);
+}
+
+// At most as many rows as a register has lanes, each of at least a register of elements and at most
+// `middle_row`: what is gathered along rows is folded for all of them together.
+constexpr int64_t middle_row = 256;
+template <bool Log, class C>
+void softmax_row_group(const C* x, C* out, int64_t n, int64_t rows) {
+  constexpr int width = one<C>;
+  C most[width][width] = {}, total[width][width] = {};
+  for (int64_t row = 0; row < rows; ++row) {
+    C lane[width], v[width];
+    load_lanes(x + row * n, 0, n, lane);
+    for (int64_t i = width; i < n; i += width) {
+      load_lanes(x + row * n, i, n, v);
+      OneRegister<C>::take_larger(v, lane, lane);
+    }
+    copy_lanes<width>(lane, most[row]);
+  }
+  fold_rows<width>(most, OneRegister<C>::take_larger);
+  for (int64_t row = 0; row < rows; ++row) {
+    C lane[width] = {}, v[width];
+    for (int64_t i = 0; i < n; i += width) {
+      load_lanes(x + row * n, i, n, v);
+      for (int j = 0; j < width; ++j) v[j] = exp_below(v[j] - most[0][row]);
+      OneRegister<C>::add(lane, v, lane);
+      if constexpr (!Log) {
+        C* to = out + row * n + i;
+        i + width <= n ? copy_lanes<width>(v, to) : void(std::copy_n(v, n - i, to));
+      }
+    }
+    copy_lanes<width>(lane, total[row]);
+  }
+  fold_rows<width>(total, OneRegister<C>::add);
+  C last[width];
+  for (int j = 0; j < width; ++j) last[j] = Log ? math::log(total[0][j]) : C(1) / total[0][j];
+  for (int64_t row = 0; row < rows; ++row) {
+    const C *from = x + row * n, top = most[0][row], by = last[row];
+    C* to = out + row * n;
+    IVDEP for (int64_t i = 0; i < n; ++i) to[i] = Log ? from[i] - top - by : to[i] * by;
+  }
+}
+
+template <bool Log, class T>
+void softmax_middle_rows(const T* x, T* out, int64_t rows, int64_t n) {
+  using C = ComputeType<T>;
+  for (int64_t i = 0; i < rows; i += one<C>) {
+    const int64_t some = std::min<int64_t>(one<C>, rows - i);
+    if constexpr (is_reduced_type<T>) {
+      C room[one<C> * middle_row];
+      load_row(x + i * n, room, some * n);
+      softmax_row_group<Log>(room, room, n, some);
+      store_row(room, out + i * n, some * n);
+    } else {
+      softmax_row_group<Log>(x + i * n, out + i * n, n, some);
+    }
+  }
+}
+
 template <bool Log, class T>
 void softmax_rows(const T* x, T* out, int64_t rows, int64_t n) {
   using C = ComputeType<T>;
   int64_t i = 0;
+  if (n > short_row && n <= middle_row && rows > 1) {
+    return softmax_middle_rows<Log>(x, out, rows, n);
+  }
   if (n <= short_row) {
     for (; i + one<C> <= rows; i += one<C>) {
       softmax_short_rows<Log, true>(x + i * n, out + i * n, n, one<C>);
@@ -200,10 +292,12 @@ const ComputeType<T>* computed(const T* x, ComputeType<T>* room, int64_t n) {
   }
 }
 
-// Of a block of columns, rows `stride` apart: the largest elements, and the sums of exponentials.
+// Of a block of columns, rows `stride` apart: the largest elements, and the sums of exponentials,
+// which are left in `kept` unless that is null.
 template <class T>
 void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, ComputeType<T>* most,
-                     ComputeType<T>* total) {
+                     ComputeType<T>* total, ComputeType<T>* kept = nullptr,
+                     int64_t kept_stride = 0) {
   using C = ComputeType<T>;
   C room[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
@@ -213,21 +307,64 @@ void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, Comput
   }
   for (int64_t i = 0; i < size; ++i) {
     const C* row = computed(x + i * stride, room, n);
-    IVDEP for (int64_t j = 0; j < n; ++j) total[j] += exp_below(row[j] - most[j]);
+    C* to = kept ? kept + i * kept_stride : room;
+    IVDEP for (int64_t j = 0; j < n; ++j) {
+      to[j] = exp_below(row[j] - most[j]);
+      total[j] += to[j];
+    }
   }
 }
 
-template <class T, bool Log>
-void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
+// Where the exponentials of a block of columns are kept between the passes: in the output, or in
+// float beside it while they fit the cache.
+template <class T>
+class KeptExponentials {
+ public:
+  using C = ComputeType<T>;
+  KeptExponentials(T* out, int64_t size, int64_t stride, int64_t n) {
+    if constexpr (!is_reduced_type<T>) {
+      data = out;
+      row_stride = stride;
+    } else if (size * n <= 65536) {
+      room_.reset(new C[size * n]);
+      data = room_.get();
+      row_stride = n;
+    }
+  }
+  C* data = nullptr;  // null: to be computed again
+  int64_t row_stride = 0;
+
+ private:
+  std::unique_ptr<C[]> room_;
+};
+
+template <class T>
+void log_softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
   using C = ComputeType<T>;
   C most[column_block], total[column_block], room[column_block], result[column_block];
   exp_sum_columns(x, size, stride, n, most, total);
-  for (int64_t j = 0; j < n; ++j) total[j] = Log ? std::log(total[j]) : C(1) / total[j];
+  for (int64_t j = 0; j < n; ++j) total[j] = math::log(total[j]);
   for (int64_t i = 0; i < size; ++i) {
     const C* row = computed(x + i * stride, room, n);
-    IVDEP for (int64_t j = 0; j < n; ++j) {
-      const C v = row[j] - most[j];
-      result[j] = Log ? v - total[j] : exp_below(v) * total[j];
+    IVDEP for (int64_t j = 0; j < n; ++j) result[j] = row[j] - most[j] - total[j];
+    store_row(result, out + i * stride, n);
+  }
+}
+
+template <class T>
+void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
+  using C = ComputeType<T>;
+  C most[column_block], total[column_block], room[column_block], result[column_block];
+  const KeptExponentials<T> kept(out, size, stride, n);
+  exp_sum_columns(x, size, stride, n, most, total, kept.data, kept.row_stride);
+  for (int64_t j = 0; j < n; ++j) total[j] = C(1) / total[j];
+  for (int64_t i = 0; i < size; ++i) {
+    if (kept.data) {
+      const C* row = kept.data + i * kept.row_stride;
+      IVDEP for (int64_t j = 0; j < n; ++j) result[j] = row[j] * total[j];
+    } else {
+      const C* row = computed(x + i * stride, room, n);
+      IVDEP for (int64_t j = 0; j < n; ++j) result[j] = exp_below(row[j] - most[j]) * total[j];
     }
     store_row(result, out + i * stride, n);
   }
@@ -297,7 +434,8 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
         shape, 8,
         [&](int64_t at, int64_t rows) { softmax_rows<Log>(x + at, y + at, rows, shape.size); },
         [&](int64_t at, int64_t n) {
-          softmax_columns<T, Log>(x + at, y + at, shape.size, shape.inner, n);
+          const auto columns = Log ? log_softmax_columns<T> : softmax_columns<T>;
+          columns(x + at, y + at, shape.size, shape.inner, n);
         });
   });
 }

@@ -149,13 +149,13 @@ void write_chosen(const Packed<Key>* chosen, int64_t n, const char* from, int64_
 // say at which position that begins, and writes as many elements as the results have.
 template <class Key, class Choose>
 void for_each_slice_packed(const Tensor& input, const Tensor& values, const Tensor& indices,
-                           int64_t dim, bool descending, const Choose& choose) {
+                           int64_t dim, bool descending, DType read_as, const Choose& choose) {
   const Slices in(input, dim), out(values, dim), at(indices, dim);
   const int64_t n = in.size(), item = static_cast<int64_t>(item_size(input.dtype()));
   const auto* x = static_cast<const char*>(input.raw());
   auto* y = static_cast<char*>(values.raw());
   int64_t* where = indices.data<int64_t>();
-  const Pack<Key> pack = pack_for<Key>(input.dtype());
+  const Pack<Key> pack = pack_for<Key>(read_as);
   const int64_t grain = std::max<int64_t>(1, default_grain / 16 / n);
   parallel_for(0, input.numel() / n, grain, [&](int64_t first, int64_t last) {
     const std::unique_ptr<Packed<Key>[]> packed(new Packed<Key>[n]);
@@ -171,16 +171,31 @@ void for_each_slice_packed(const Tensor& input, const Tensor& values, const Tens
   });
 }
 
+// Whether 64-bit integers are such that their low halves, which come first, say everything.
+bool is_small(const Tensor& input) {
+  if (input.dtype() != DType::int64 || !input.is_contiguous()) return false;
+  const int64_t* x = input.data<int64_t>();
+  const int64_t n = input.numel();
+  int64_t least = 0, most = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+  }
+  return least >= std::numeric_limits<int32_t>::min() &&
+         most <= std::numeric_limits<int32_t>::max();
+}
+
 template <DTypeSet Set, class Choose>
 void for_each_packed(const char* name, const Tensor& input, const Tensor& values,
                      const Tensor& indices, int64_t dim, bool descending, const Choose& choose) {
   dispatch<Set>(name, input.dtype(), [](auto) {});
   const int64_t n = input.dim() ? input->sizes[dim] : 1;
   if (values.numel() == 0 || n == 0) return;
-  if (n <= INT64_C(0xffffffff) && item_size(input.dtype()) <= 4) {
-    for_each_slice_packed<uint32_t>(input, values, indices, dim, descending, choose);
+  const DType read_as = is_small(input) ? DType::int32 : input.dtype();
+  if (n <= INT64_C(0xffffffff) && item_size(read_as) <= 4) {
+    for_each_slice_packed<uint32_t>(input, values, indices, dim, descending, read_as, choose);
   } else {
-    for_each_slice_packed<uint64_t>(input, values, indices, dim, descending, choose);
+    for_each_slice_packed<uint64_t>(input, values, indices, dim, descending, read_as, choose);
   }
 }
 

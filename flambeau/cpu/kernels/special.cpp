@@ -1,8 +1,9 @@
-// CPU kernels of special functions. They are long and full of branches, so one loop a dtype calls
-// them through a pointer: nothing would be won by a loop for each.
+// CPU kernels of special functions. Most are long and full of branches, so one loop a dtype calls
+// them through a pointer: nothing would be won by a loop for each. Common ones are vector code.
 #include "flambeau/kernels/special.h"
 
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/special_vector.h"
 #include "flambeau/kernels/special_math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -44,19 +45,13 @@ KERNEL_FOR(polygamma, polygamma_kernel)
 
 double xlog1py_of(double a, double b) { return b != b ? b : a == 0 ? 0 : a * std::log1p(b); }
 
-// The library has one for floats, as exact and twice as fast.
-void lgamma_kernel(const TensorIter& iter, const Scalar*) {
-  dispatch<dtypes::Floating>("lgamma", iter.dtypes[1], [&](auto tag) {
+// Floats and what is computed in them by vector code, doubles one by one.
+template <class Vector>
+void run_common(const char* name, const TensorIter& iter, Vector vector, double (*f)(double)) {
+  if (iter.dtypes[1] == DType::float64) return run_unary(name, iter, f);
+  dispatch<dtypes::Floating - DType::float64>(name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using C = ComputeType<T>;
-    unary_loop<T, T>(
-        iter,
-        [](C x) {
-          int sign = 0;
-          if constexpr (std::is_same_v<C, float>) return ::lgammaf_r(x, &sign);
-          return static_cast<C>(::lgamma_r(x, &sign));
-        },
-        cost);
+    unary_loop<T, T>(iter, vector, cost);
   });
 }
 
@@ -75,8 +70,15 @@ void lgamma_kernel(const TensorIter& iter, const Scalar*) {
 #define UNSLOPED(name, function, doc) UNARY_KERNEL(name, function)
 #define POLYNOMIAL(name, value, doc) BINARY_KERNEL(name, value)
 #include "flambeau/kernels/special.def"
-// After the rows, so that it stays in the slot.
-KERNEL_FOR(lgamma, lgamma_kernel)
+// After the rows, so that they stay in the slots.
+#define COMMON_KERNEL(name)                                                      \
+  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                   \
+    run_common(                                                                  \
+        #name, iter, [](float x) { return name##_vector(x); }, math::name##_of); \
+  })
+COMMON_KERNEL(lgamma)
+COMMON_KERNEL(digamma)
+COMMON_KERNEL(erfinv)
 BINARY_KERNEL(special_zeta, zeta_of(a, b))
 BINARY_KERNEL(special_xlog1py, xlog1py_of(a, b))
 BINARY_KERNEL(igamma, gammainc_of(a, b, false))

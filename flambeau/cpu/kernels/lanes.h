@@ -1,0 +1,146 @@
+// Short arrays of numbers that fill one vector register, a lane each, where GCC does not find the
+// instructions for what plain loops over them would say.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "flambeau/cpu/kernels/isa.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+
+// Of the widest registers.
+constexpr int register_bytes = FLAMBEAU_ISA_RANK >= 4 ? 64 : 32;
+
+// N lanes as one vector of plain integers, to be moved.
+template <class Lane, int N>
+struct LanesOf {
+  using Narrow = std::conditional_t<sizeof(Lane) == 1, uint8_t, uint16_t>;
+  using Wide = std::conditional_t<sizeof(Lane) == 4, uint32_t, uint64_t>;
+  using Unit = std::conditional_t<(sizeof(Lane) < 4), Narrow, Wide>;
+  static constexpr int units = sizeof(Lane) / sizeof(Unit);
+  typedef Unit Register __attribute__((vector_size(N * sizeof(Lane))));
+
+  static Register load(const Lane* from) {
+    Register lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    asm("" : "+v"(lanes));  // else GCC joins it with a store, and copies by small integers
+    return lanes;
+  }
+  static void store(Register lanes, Lane* to) {
+    std::memcpy(static_cast<void*>(to), &lanes, sizeof lanes);
+  }
+
+  // Past the cache, which is worth it for whole lines only.
+  static void stream(Register lanes, Lane* to) {
+#if FLAMBEAU_ISA_RANK >= 4
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(lanes));
+#else
+    store(lanes, to);
+#endif
+  }
+
+  // Of two registers that hold groups of `group` lanes: the first halves of all groups, or the
+  // second ones.
+  template <int group, bool second>
+  static Register halves(Register a, Register b) {
+    constexpr int half = group / 2 * units, offset = second ? half : 0;
+    return [&]<int... I>(std::integer_sequence<int, I...>) {
+      return __builtin_shuffle(a, b, Register{Unit(I / half * 2 * half + I % half + offset)...});
+    }
+    (std::make_integer_sequence<int, N * units>());
+  }
+};
+
+template <int N, class Lane>
+inline void copy_lanes(const Lane* from, Lane* to) {
+  LanesOf<Lane, N>::store(LanesOf<Lane, N>::load(from), to);
+}
+
+// Elements of which a square of registers is turned inside them; others GCC has no good code for.
+template <class T>
+constexpr bool turns_in_registers = sizeof(T) == 4 || sizeof(T) == 8 ||
+                                    (sizeof(T) == 2 && FLAMBEAU_ISA_RANK >= 4);
+
+// Rows of a square as columns; steps in elements. Each round sorts even lanes before odd ones, and
+// the bits of a row's number and of a lane's change places one by one. With `beyond_cache`, lines
+// that nobody will read soon are written past the cache, if they are whole ones.
+template <class T>
+inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to_step,
+                             bool beyond_cache) {
+  constexpr int N = register_bytes / sizeof(T);
+  using Lanes = LanesOf<T, N>;
+  typename Lanes::Register rows[N], sorted[N];
+#pragma GCC unroll 32
+  for (int i = 0; i < N; ++i) rows[i] = Lanes::load(from + i * from_step);
+#pragma GCC unroll 8
+  for (int round = N; round > 1; round /= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < N / 2; ++i) {
+      sorted[i] = Lanes::template halves<2, false>(rows[2 * i], rows[2 * i + 1]);
+      sorted[i + N / 2] = Lanes::template halves<2, true>(rows[2 * i], rows[2 * i + 1]);
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < N; ++i) rows[i] = sorted[i];
+  }
+  const bool whole_lines = (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0;
+  if (beyond_cache && whole_lines) {
+#pragma GCC unroll 32
+    for (int i = 0; i < N; ++i) Lanes::stream(rows[i], to + i * to_step);
+  } else {
+#pragma GCC unroll 32
+    for (int i = 0; i < N; ++i) Lanes::store(rows[i], to + i * to_step);
+  }
+}
+
+// Folds N registers of N lanes, each into one lane of the first register: join(a, b, out) joins two
+// registers lane by lane. Of `left` registers each two become one, which holds twice as many
+// results, half as far gathered.
+template <int N, int left = N, class Lane, class Join>
+inline void fold_rows(Lane (*lanes)[N], const Join& join) {
+  if constexpr (left > 1) {
+    using Lanes = LanesOf<Lane, N>;
+    for (int i = 0; i < left / 2; ++i) {
+      const auto a = Lanes::load(lanes[2 * i]), b = Lanes::load(lanes[2 * i + 1]);
+      Lane low[N], high[N];
+      Lanes::store(Lanes::template halves<left, false>(a, b), low);
+      Lanes::store(Lanes::template halves<left, true>(a, b), high);
+      join(low, high, lanes[i]);
+    }
+    fold_rows<N, left / 2>(lanes, join);
+  }
+}
+
+// The larger or smaller of two numbers or of each two in a register, and the second one where one
+// of them is NaN. That is one instruction, which GCC finds for single numbers only. (With a mask of
+// all lanes: the functions without one warn of variables inside GCC's own header.)
+#if FLAMBEAU_ISA_RANK >= 4
+#define OF_REGISTERS(op, less)                          \
+  inline __m512 op##_or_second(__m512 a, __m512 b) {    \
+    return _mm512_maskz_##less##_ps(0xffff, a, b);      \
+  }                                                     \
+  inline __m512d op##_or_second(__m512d a, __m512d b) { \
+    return _mm512_maskz_##less##_pd(0xff, a, b);        \
+  }
+#else
+#define OF_REGISTERS(op, less)                                                          \
+  inline __m256 op##_or_second(__m256 a, __m256 b) { return _mm256_##less##_ps(a, b); } \
+  inline __m256d op##_or_second(__m256d a, __m256d b) { return _mm256_##less##_pd(a, b); }
+#endif
+OF_REGISTERS(larger, max)
+OF_REGISTERS(smaller, min)
+#undef OF_REGISTERS
+template <class V>
+inline V larger_or_second(V a, V b) {
+  return a > b ? a : b;
+}
+template <class V>
+inline V smaller_or_second(V a, V b) {
+  return a < b ? a : b;
+}
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE

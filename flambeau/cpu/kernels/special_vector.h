@@ -1,0 +1,94 @@
+// Special functions of floats without branches, for loops that become vector code if they contain
+// all of it: hence always inline. Where digits
+// cancel they are computed in double; the results are within 2 ulp of single precision.
+#pragma once
+
+#include <limits>
+
+#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/kernels/math.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+
+template <class C, size_t N>
+[[gnu::always_inline]] inline C horner(const C (&highest_first)[N], C x) {
+  C y = highest_first[0];
+#pragma GCC unroll 16
+  for (size_t k = 1; k < N; ++k) y = y * x + highest_first[k];
+  return y;
+}
+
+// x times a polynomial in w = -log(1 - x**2), or in the root of w where x is close to 1.
+[[gnu::always_inline]] inline float erfinv_vector(float x) {
+  constexpr float near[] = {6.25530017e-10f, -2.42394744e-8f, 3.82790148e-7f,  -2.9116693e-6f,
+                            7.24097436e-6f,  3.75635573e-5f,  -1.18348027e-4f, -2.34112376e-3f,
+                            1.15512451e-2f,  2.32013434e-1f,  8.86226952e-1f};
+  constexpr float far[] = {-6.02716071e-5f, -2.44854475e-4f, 1.01054209e-3f,
+                           -1.74357293e-3f, 2.47751581e-3f,  -3.7442447e-3f,
+                           5.3754322e-3f,   1.00525578f,     3.08362911f};
+  const float w = -math::log((1.0f - x) * (1.0f + x));
+  const float root = __builtin_sqrtf(w);
+  const float factor = w < 6.0f ? horner(near, w) : horner(far, root - 3.24974487f);
+  const float size = __builtin_fabsf(x);
+  const float end = x * std::numeric_limits<float>::infinity();
+  return size < 1.0f ? x * factor : size == 1.0f ? end : std::numeric_limits<float>::quiet_NaN();
+}
+
+// The sine and cosine of pi r for |r| <= 1/2.
+[[gnu::always_inline]] inline double sin_pi(double r) {
+  constexpr double taylor[] = {
+      5.3926646626081284894e-10, -2.2948428997269873110e-8, 7.9520540014755127848e-7,
+      -2.1915353447830215827e-5, 4.6630280576761256442e-4,  -7.3704309457143507773e-3,
+      8.2145886611128228799e-2,  -5.9926452932079207689e-1, 2.5501640398773454439,
+      -5.1677127800499700292,    3.1415926535897932385};
+  return r * horner(taylor, r * r);
+}
+[[gnu::always_inline]] inline double cos_pi(double r) { return sin_pi(0.5 - __builtin_fabs(r)); }
+
+// Stirling's series at y = z + 7, taken back to z = |x| by the product z (z + 1) ... (z + 6); below
+// zero by the reflection formula. The series is a polynomial in 1 / y**2.
+[[gnu::always_inline]] inline float lgamma_vector(float value) {
+  constexpr double series[] = {-3617.0 / 122400, 1.0 / 156,  -691.0 / 360360, 1.0 / 1188,
+                               -1.0 / 1680,      1.0 / 1260, -1.0 / 360,      1.0 / 12};
+  const double x = value, z = __builtin_fabs(x), y = z + 7.0;
+  double product = z;
+#pragma GCC unroll 8
+  for (int k = 1; k < 7; ++k) product *= z + k;
+  const double inverse = 1.0 / y;
+  const double stirling = (y - 0.5) * math::log(y) - y + 0.91893853320467274178 +
+                          inverse * horner(series, inverse * inverse);
+  // The reflection is computed above zero too, where it is a factor of 1: GCC would make what is
+  // needed on one side only a branch.
+  const bool below = x < 0;
+  const double sine = __builtin_fabs(sin_pi(below ? x - __builtin_rint(x) : 0.5));
+  const double turned = product * (below ? 3.14159265358979323846 : 1.0) / sine;
+  const double result = (below ? -1.0 : 1.0) * (stirling - math::log(turned / (below ? z : 1.0)));
+  const bool infinite = z == std::numeric_limits<double>::infinity();
+  return static_cast<float>(infinite ? z : x == 1 || x == 2 ? 0.0 : result);
+}
+
+// The series at y = z + 7, less 1/z + 1/(z + 1) + ... + 1/(z + 6) as one fraction; below zero by
+// the reflection formula.
+[[gnu::always_inline]] inline float digamma_vector(float value) {
+  constexpr double series[] = {3617.0 / 8160, -1.0 / 12,  691.0 / 32760, -1.0 / 132,
+                               1.0 / 240,     -1.0 / 252, 1.0 / 120,     -1.0 / 12};
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double x = value, z = x < 0 ? 1.0 - x : x, y = z + 7.0;
+  double numerator = 1.0, denominator = z;
+#pragma GCC unroll 8
+  for (int k = 1; k < 7; ++k) {
+    numerator = numerator * (z + k) + denominator;
+    denominator *= z + k;
+  }
+  const double inverse = 1.0 / y, square = inverse * inverse;
+  const double above = math::log(y) - 0.5 * inverse + square * horner(series, square);
+  const double right = above - numerator / denominator;
+  const bool below = x < 0;  // above zero, the reflection adds nothing
+  const double rest = below ? x - __builtin_rint(x) : 0.5;
+  const double turned = right - 3.14159265358979323846 * cos_pi(rest) / sin_pi(rest);
+  const double finite = rest == 0 ? std::numeric_limits<double>::quiet_NaN() : turned;
+  const double at_ends = x == 0 ? __builtin_copysign(infinity, -x) : x;
+  return static_cast<float>(x == 0 || x == infinity ? at_ends : finite);
+}
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE

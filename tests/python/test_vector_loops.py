@@ -1,0 +1,120 @@
+"""Kernels that take elements by registers: every length and rest, both sides of each limit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_softmax_of_every_length(dtype: str) -> None:
+    loose = {"float32": 1e-5, "float64": 1e-12, "float16": 2e-3, "bfloat16": 2e-2}[dtype]
+    rng = np.random.default_rng(0)
+    for length in [*range(1, 100), 127, 128, 129, 255, 256, 257, 300]:
+        x = torch.from_numpy(rng.normal(0, 3, (19, length))).to(getattr(torch, dtype))
+        exact = x.double().numpy()
+        for dim, y in ((1, x), (0, x.t().contiguous())):
+            of = exact if dim else exact.T
+            got = torch.softmax(y, dim).double().numpy()
+            np.testing.assert_allclose(got, softmax(of, dim), loose, loose * 1e-4)
+            logs = torch.log_softmax(y, dim).double().numpy()
+            np.testing.assert_allclose(logs, np.log(softmax(of, dim)), loose, loose * 4)
+
+
+def test_softmax_of_rows_with_infinity_and_nan() -> None:
+    for length in (8, 40, 64, 300):
+        x = torch.zeros(3, length)
+        x[0, 1:] = -math.inf
+        x[1, length - 1] = math.nan
+        x[2] = -math.inf
+        y = torch.softmax(x, 1)
+        assert y[0].tolist() == [1.0] + [0.0] * (length - 1)
+        assert y[1:].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
+def test_transposed_copies_of_every_size(dtype: str) -> None:
+    for rows, columns in [(1, 5), (7, 33), (16, 16), (17, 64), (64, 65), (100, 130), (3, 200)]:
+        x = torch.arange(rows * columns).reshape(rows, columns).to(getattr(torch, dtype))
+        assert np.array_equal(x.t().contiguous().numpy(), x.numpy().T)
+        sliced = x[:, ::2].t().contiguous()
+        assert np.array_equal(sliced.numpy(), x.numpy()[:, ::2].T)
+        shifted = torch.empty(columns, rows + 1, dtype=x.dtype)[:, 1:]
+        assert np.array_equal(shifted.copy_(x.t()).numpy(), x.numpy().T)
+
+
+def test_large_transposed_copies_go_past_the_cache() -> None:
+    x = torch.arange(2048 * 2080, dtype=torch.float32).reshape(2048, 2080)
+    assert np.array_equal(x.t().contiguous().numpy(), x.numpy().T)
+
+
+def test_columns_beside_matrices_of_every_width() -> None:
+    for width in [*range(1, 40), 64, 255, 256, 257, 600]:
+        x, column, row = torch.randn(45, width), torch.randn(45, 1), torch.randn(1, width)
+        assert np.array_equal((x * column).numpy(), x.numpy() * column.numpy())
+        assert np.array_equal((row + column).numpy(), row.numpy() + column.numpy())
+        assert np.array_equal((column - x).numpy(), column.numpy() - x.numpy())
+
+
+@pytest.mark.parametrize("shape", [(7,), (70000,), (300, 5), (3, 1000), (4, 5, 600), (20, 1, 900)])
+def test_nonzero_of_every_shape(shape: tuple[int, ...]) -> None:
+    for share in (0.0, 0.02, 0.5, 1.0):
+        mask = np.random.default_rng(0).random(shape) < share
+        found = torch.from_numpy(mask).nonzero()
+        assert np.array_equal(found.numpy(), np.argwhere(mask))
+        assert np.array_equal(torch.from_numpy(mask.astype(np.float32)).nonzero().numpy(), found)
+
+
+def test_integers_are_sorted_within_and_beyond_32_bits() -> None:
+    for edge in (100, 2**31 - 1, 2**31, 2**62):
+        values = np.random.default_rng(0).integers(-edge, edge, 3000)
+        x = torch.from_numpy(values)
+        assert np.array_equal(x.sort()[0].numpy(), np.sort(values))
+        assert np.array_equal(x.sort(descending=True)[0].numpy(), np.sort(values)[::-1])
+        assert np.array_equal(x.topk(7)[0].numpy(), np.sort(values)[::-1][:7])
+        assert x.median().item() == np.sort(values)[1499]
+
+
+def test_cumulative_extremes_of_rows_and_columns() -> None:
+    for shape in [(9, 30), (1, 50), (700, 3)]:
+        x = torch.randint(0, 50, shape).float()
+        x[0, 2] = math.nan
+        for dim in (0, 1):
+            values, places = x.cummax(dim)
+            assert np.array_equal(values.numpy(), np.maximum.accumulate(x.numpy(), dim), True)
+            assert np.array_equal(values.numpy(), x.gather(dim, places).numpy(), True)
+            assert np.array_equal(
+                x.cummin(dim)[0].numpy(), np.minimum.accumulate(x.numpy(), dim), True
+            )
+    assert torch.tensor([1.0, 1.0, 0.0, 1.0]).cummax(0)[1].tolist() == [0, 1, 1, 3]
+
+
+def test_special_functions_of_floats_agree_with_doubles() -> None:
+    x = torch.cat([torch.linspace(-8, 12, 4001), torch.logspace(-20, 20, 401)])
+    for f in (torch.lgamma, torch.digamma):
+        np.testing.assert_allclose(f(x).numpy(), f(x.double()).float().numpy(), 3e-7)
+    x = torch.linspace(-1, 1, 5001)
+    np.testing.assert_allclose(x.erfinv().numpy(), x.double().erfinv().float().numpy(), 4e-7)
+    ends = torch.tensor([0.0, -0.0, 1.0, 2.0, -1.0, math.inf, -math.inf, math.nan])
+    inf = math.inf
+    assert str(ends.lgamma().tolist()) == str([inf, inf, 0.0, 0.0, inf, inf, inf, math.nan])
+    assert ends.digamma()[:2].tolist() == [-inf, inf] and ends.digamma()[5].item() == inf
+    assert ends.digamma()[[4, 6, 7]].isnan().all()
+    assert ends.erfinv()[[2, 4]].tolist() == [inf, -inf] and ends.erfinv()[[3, 5, 6]].isnan().all()
+
+
+def test_gelu_at_the_ends() -> None:
+    x = torch.tensor([math.inf, 7.0, -7.0, 0.0, math.nan])
+    assert str(torch.nn.functional.gelu(x).tolist()) == str([math.inf, 7.0, -0.0, 0.0, math.nan])
+    x = torch.linspace(-6, 6, 4001)
+    exact = torch.nn.functional.gelu(x.double()).float()
+    np.testing.assert_allclose(torch.nn.functional.gelu(x).numpy(), exact.numpy(), 5e-6, 1e-7)
