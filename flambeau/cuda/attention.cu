@@ -34,11 +34,17 @@ struct ScoreRow {
   int64_t batch, head, query;
 };
 struct RowShape {
-  int64_t first_batch, heads, first_head, chunk_heads, queries, keys;
+  int64_t first_batch, heads, first_head, chunk_heads;
+  int64_t first_query, queries, all_queries, keys;
   bool causal;
   __device__ ScoreRow row(int64_t r) const {
     const int64_t line = r / queries;
-    return {first_batch + line / chunk_heads, first_head + line % chunk_heads, r % queries};
+    return {first_batch + line / chunk_heads, first_head + line % chunk_heads,
+            first_query + r % queries};
+  }
+  // Where a row's number lies in (batch, heads, queries).
+  __device__ int64_t place(const ScoreRow& at) const {
+    return (at.batch * heads + at.head) * all_queries + at.query;
   }
 };
 
@@ -113,7 +119,7 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
   });
   fill_zeros<T, Lanes, N>(weights, end, shape.keys);
   if (threadIdx.x == 0) {
-    lse[(at.batch * shape.heads + at.head) * shape.queries + at.query] = all.log_sum();
+    lse[shape.place(at)] = all.log_sum();
   }
 }
 
@@ -150,7 +156,7 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
     mine.value += static_cast<C>(grad[i]) * static_cast<C>(out[i]);
   }
   const C passed = fold_row<Lanes>(mine, AddSingles<C>()).value;
-  const C log_sum = lse[(at.batch * shape.heads + at.head) * shape.queries + at.query];
+  const C log_sum = lse[shape.place(at)];
   const bool blind = log_sum == -std::numeric_limits<C>::infinity();
   const int64_t end = seen_keys(shape, at);
   for_scores<T, Lanes, N>(scores, mask, at, end, [&](const C(&values)[N], int64_t i) {
@@ -199,9 +205,11 @@ void multiply(const char* op, DType dtype, int64_t m, int64_t n, int64_t k, int6
 }
 
 // The matrices of heads of a tensor (batch, heads, steps, width), from head `head` on.
-LtMatrix heads_of(const Tensor& x, int64_t batch, int64_t head, int64_t head_step = 1) {
-  char* data = static_cast<char*>(x.raw()) + (batch * x.strides()[0] + head * x.strides()[1]) *
-                                                 static_cast<int64_t>(x.item_size());
+LtMatrix heads_of(const Tensor& x, int64_t batch, int64_t head, int64_t head_step = 1,
+                  int64_t first_row = 0) {
+  const int64_t offset =
+      batch * x.strides()[0] + head * x.strides()[1] + first_row * x.strides()[2];
+  char* data = static_cast<char*>(x.raw()) + offset * static_cast<int64_t>(x.item_size());
   return {data, false, std::max(x.strides()[2], x.sizes()[3]), x.strides()[1] * head_step};
 }
 LtMatrix transposed(LtMatrix m) {
@@ -217,10 +225,26 @@ Tensor rows_apart(const Tensor& x) {
              : x;
 }
 
+// Queries that are worked on together, and the keys that they look at: causal attention leaves out
+// what lies behind its last query.
+struct QueryBlock {
+  int64_t first, queries, keys;
+};
+constexpr int64_t causal_block = 512;
+template <class Body>
+void for_query_blocks(const Attention& p, const Body& body) {
+  const int64_t size = p.causal && p.queries >= 2 * causal_block ? causal_block : p.queries;
+  for (int64_t first = 0; first < p.queries; first += size) {
+    const int64_t count = std::min(size, p.queries - first);
+    body(QueryBlock{first, count, p.causal ? std::min(p.keys, first + count) : p.keys});
+  }
+}
+
 // How many batches and heads are worked on together.
 struct Chunks {
   int64_t batches, heads, count;
-  Chunks(const Attention& p, size_t bytes_per_score) {
+  Chunks(Attention p, const QueryBlock& block, size_t bytes_per_score) {
+    p.queries = block.queries, p.keys = block.keys;
     const int64_t head_bytes = p.queries * p.keys * static_cast<int64_t>(bytes_per_score);
     const int64_t fit = std::max<int64_t>(workspace_limit / std::max<int64_t>(head_bytes, 1), 1);
     const int64_t group = p.heads / p.kv_heads;
@@ -271,32 +295,37 @@ void forward(const Attention& p, const Tensor& q, const Tensor& k, const Tensor&
   const char* op = "scaled_dot_product_attention";
   constexpr bool wide = is_reduced_type<T>;
   const int device = q.device().index;
-  const Chunks chunks(p, sizeof(C) + (wide ? sizeof(T) : 0));
-  const Workspace scores(chunks.count * sizeof(C), device);
-  const Workspace narrow(wide ? chunks.count * sizeof(T) : 0, device);
-  T* weights = wide ? narrow.get<T>() : static_cast<T*>(scores.get());
-  for_chunks(p, chunks, [&](int64_t b0, int64_t batches, int64_t h0, int64_t heads) {
-    const ChunkOfScores s{scores.get<char>(), sizeof(C), p.queries, p.keys, heads};
-    const ChunkOfScores w{reinterpret_cast<char*>(weights), sizeof(T), p.queries, p.keys, heads};
-    for_head_groups(p, batches, h0, heads,
-                    [&](int64_t b, int64_t g, int64_t kv, int64_t count, int64_t step) {
-                      multiply(op, q.dtype(), p.queries, p.keys, p.width, count,
-                               {heads_of(q, b0 + b, h0 + g, step),
-                                transposed(heads_of(k, b0 + b, kv)), s.at(b, g, step)},
-                               p.scale, false, wide, device);
-                    });
-    const RowShape shape{b0, p.heads, h0, heads, p.queries, p.keys, p.causal};
-    const int64_t rows = batches * heads * p.queries;
-    with_row_shape<C>(p.keys, [&](auto lanes, auto width) {
-      launch(op, weight_rows<T, lanes(), width()>, row_grid<lanes()>(rows), row_block<lanes()>(),
-             scores.get<C>(), weights, lse.data<C>(), MaskView(mask), shape, rows);
+  for_query_blocks(p, [&](const QueryBlock& block) {
+    const Chunks chunks(p, block, sizeof(C) + (wide ? sizeof(T) : 0));
+    const Workspace scores(chunks.count * sizeof(C), device);
+    const Workspace narrow(wide ? chunks.count * sizeof(T) : 0, device);
+    T* weights = wide ? narrow.get<T>() : static_cast<T*>(scores.get());
+    for_chunks(p, chunks, [&](int64_t b0, int64_t batches, int64_t h0, int64_t heads) {
+      const ChunkOfScores s{scores.get<char>(), sizeof(C), block.queries, block.keys, heads};
+      const ChunkOfScores w{reinterpret_cast<char*>(weights), sizeof(T), block.queries, block.keys,
+                            heads};
+      for_head_groups(p, batches, h0, heads,
+                      [&](int64_t b, int64_t g, int64_t kv, int64_t count, int64_t step) {
+                        multiply(op, q.dtype(), block.queries, block.keys, p.width, count,
+                                 {heads_of(q, b0 + b, h0 + g, step, block.first),
+                                  transposed(heads_of(k, b0 + b, kv)), s.at(b, g, step)},
+                                 p.scale, false, wide, device);
+                      });
+      const RowShape shape{b0,        p.heads,    h0,      heads, block.first, block.queries,
+                           p.queries, block.keys, p.causal};
+      const int64_t rows = batches * heads * block.queries;
+      with_row_shape<C>(block.keys, [&](auto lanes, auto width) {
+        launch(op, weight_rows<T, lanes(), width()>, row_grid<lanes()>(rows), row_block<lanes()>(),
+               scores.get<C>(), weights, lse.data<C>(), MaskView(mask), shape, rows);
+      });
+      for_head_groups(p, batches, h0, heads,
+                      [&](int64_t b, int64_t g, int64_t kv, int64_t count, int64_t step) {
+                        multiply(op, q.dtype(), block.queries, p.value_width, block.keys, count,
+                                 {w.at(b, g, step), heads_of(v, b0 + b, kv),
+                                  heads_of(out, b0 + b, h0 + g, step, block.first)},
+                                 1, false, false, device);
+                      });
     });
-    for_head_groups(
-        p, batches, h0, heads, [&](int64_t b, int64_t g, int64_t kv, int64_t count, int64_t step) {
-          multiply(op, q.dtype(), p.queries, p.value_width, p.keys, count,
-                   {w.at(b, g, step), heads_of(v, b0 + b, kv), heads_of(out, b0 + b, h0 + g, step)},
-                   1, false, false, device);
-        });
   });
 }
 
@@ -307,9 +336,13 @@ struct BackwardProblem {
   const Tensor &grad, &q, &k, &v, &mask, &out, &lse, &grad_q, &grad_k, &grad_v;
 
   void run() const {
+    for_query_blocks(p, [&](const QueryBlock& block) { run(block); });
+  }
+
+  void run(const QueryBlock& block) const {
     constexpr bool wide = is_reduced_type<T>;
     const int device = q.device().index;
-    const Chunks chunks(p, 2 * (sizeof(C) + (wide ? sizeof(T) : 0)));
+    const Chunks chunks(p, block, 2 * (sizeof(C) + (wide ? sizeof(T) : 0)));
     const Workspace scores(chunks.count * sizeof(C), device);
     const Workspace grads(chunks.count * sizeof(C), device);
     const Workspace narrow(wide ? chunks.count * sizeof(T) : 0, device);
@@ -318,32 +351,34 @@ struct BackwardProblem {
     T* grad_scores = wide ? narrow_grads.get<T>() : static_cast<T*>(grads.get());
     for_chunks(p, chunks, [&](int64_t b0, int64_t batches, int64_t h0, int64_t heads) {
       const auto matrices = [&](auto* data) {
-        return ChunkOfScores{reinterpret_cast<char*>(data), sizeof(*data), p.queries, p.keys,
-                             heads};
+        return ChunkOfScores{reinterpret_cast<char*>(data), sizeof(*data), block.queries,
+                             block.keys, heads};
       };
-      make_scores(b0, batches, h0, heads, matrices(scores.get<C>()), matrices(grads.get<C>()));
-      const RowShape shape{b0, p.heads, h0, heads, p.queries, p.keys, p.causal};
+      make_scores(block, b0, batches, h0, heads, matrices(scores.get<C>()),
+                  matrices(grads.get<C>()));
+      const RowShape shape{b0,        p.heads,    h0,      heads, block.first, block.queries,
+                           p.queries, block.keys, p.causal};
       launch_rows(scores.get<C>(), weights, grads.get<C>(), grad_scores, shape,
-                  batches * heads * p.queries);
-      spread(b0, batches, h0, heads, matrices(weights), matrices(grad_scores));
+                  batches * heads * block.queries);
+      spread(block, b0, batches, h0, heads, matrices(weights), matrices(grad_scores));
     });
   }
 
   static constexpr const char* op = "scaled_dot_product_attention_backward";
 
   // Scores again, and the gradients of the weights.
-  void make_scores(int64_t b0, int64_t batches, int64_t h0, int64_t heads, const ChunkOfScores& s,
-                   const ChunkOfScores& g_weights) const {
+  void make_scores(const QueryBlock& block, int64_t b0, int64_t batches, int64_t h0, int64_t heads,
+                   const ChunkOfScores& s, const ChunkOfScores& g_weights) const {
     constexpr bool wide = is_reduced_type<T>;
     const int device = q.device().index;
     for_head_groups(p, batches, h0, heads,
                     [&](int64_t b, int64_t g, int64_t kv, int64_t count, int64_t step) {
-                      multiply(op, q.dtype(), p.queries, p.keys, p.width, count,
-                               {heads_of(q, b0 + b, h0 + g, step),
+                      multiply(op, q.dtype(), block.queries, block.keys, p.width, count,
+                               {heads_of(q, b0 + b, h0 + g, step, block.first),
                                 transposed(heads_of(k, b0 + b, kv)), s.at(b, g, step)},
                                p.scale, false, wide, device);
-                      multiply(op, q.dtype(), p.queries, p.keys, p.value_width, count,
-                               {heads_of(grad, b0 + b, h0 + g, step),
+                      multiply(op, q.dtype(), block.queries, block.keys, p.value_width, count,
+                               {heads_of(grad, b0 + b, h0 + g, step, block.first),
                                 transposed(heads_of(v, b0 + b, kv)), g_weights.at(b, g, step)},
                                1, false, wide, device);
                     });
@@ -351,7 +386,7 @@ struct BackwardProblem {
 
   void launch_rows(const C* scores, T* weights, const C* grad_weights, T* grad_scores,
                    const RowShape& shape, int64_t rows) const {
-    with_row_shape<C>(p.keys, [&](auto lanes, auto width) {
+    with_row_shape<C>(shape.keys, [&](auto lanes, auto width) {
       launch(op, gradient_rows<T, lanes(), width()>, row_grid<lanes()>(rows), row_block<lanes()>(),
              scores, weights, grad_weights, grad_scores, lse.data<C>(), grad.data<T>(),
              RowStrides(grad), out.data<T>(), RowStrides(out), MaskView(mask), shape, rows,
@@ -360,21 +395,22 @@ struct BackwardProblem {
   }
 
   // The gradients of queries, keys and values from those of the scores.
-  void spread(int64_t b0, int64_t batches, int64_t h0, int64_t heads, const ChunkOfScores& w,
-              const ChunkOfScores& g_scores) const {
+  void spread(const QueryBlock& block, int64_t b0, int64_t batches, int64_t h0, int64_t heads,
+              const ChunkOfScores& w, const ChunkOfScores& g_scores) const {
     const int device = q.device().index;
     for_head_groups(
         p, batches, h0, heads, [&](int64_t b, int64_t g, int64_t kv, int64_t count, int64_t step) {
           const LtMatrix d_scores = g_scores.at(b, g, step);
-          multiply(op, q.dtype(), p.keys, p.value_width, p.queries, count,
-                   {transposed(w.at(b, g, step)), heads_of(grad, b0 + b, h0 + g, step),
+          multiply(op, q.dtype(), block.keys, p.value_width, block.queries, count,
+                   {transposed(w.at(b, g, step)), heads_of(grad, b0 + b, h0 + g, step, block.first),
                     heads_of(grad_v, b0 + b, kv)},
                    1, true, false, device);
-          multiply(op, q.dtype(), p.queries, p.width, p.keys, count,
-                   {d_scores, heads_of(k, b0 + b, kv), heads_of(grad_q, b0 + b, h0 + g, step)},
+          multiply(op, q.dtype(), block.queries, p.width, block.keys, count,
+                   {d_scores, heads_of(k, b0 + b, kv),
+                    heads_of(grad_q, b0 + b, h0 + g, step, block.first)},
                    p.scale, false, false, device);
-          multiply(op, q.dtype(), p.keys, p.width, p.queries, count,
-                   {transposed(d_scores), heads_of(q, b0 + b, h0 + g, step),
+          multiply(op, q.dtype(), block.keys, p.width, block.queries, count,
+                   {transposed(d_scores), heads_of(q, b0 + b, h0 + g, step, block.first),
                     heads_of(grad_k, b0 + b, kv)},
                    p.scale, true, false, device);
         });

@@ -114,14 +114,12 @@ void check_factors(const Tensor& factors, const Tensor& weight, const Tensor& in
 
 using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// The result and what is told of the bags beside it, in the dtype of the indices. As in PyTorch,
-// the CPU does not count the bags of a sum.
+// The result and what is told of the bags beside it, in the dtype of the indices. As in PyTorch on
+// the CPU, the bags of a sum are not counted.
 Quadruple with_facts(const Tensor& out, const Bagging& b, DType dtype) {
   const NoGrad off;
   Tensor bag_size = to(b.bag_size, dtype);
-  if (b.mode == BagMode::sum && out.device_type() == DeviceType::cpu) {
-    bag_size = zeros_like(bag_size, dtype);
-  }
+  if (b.mode == BagMode::sum) bag_size = zeros_like(bag_size, dtype);
   const Tensor chosen =
       b.mode == BagMode::max ? to(clamp(b.chosen, Scalar(0), {}), dtype) : clone(bag_size);
   return {out, to(b.bag_of, dtype), bag_size, chosen};

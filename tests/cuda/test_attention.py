@@ -111,3 +111,17 @@ def test_it_can_be_differentiated_twice() -> None:
     (first,) = torch.autograd.grad(out.float().square().sum(), q, create_graph=True)
     (second,) = torch.autograd.grad(first.float().square().sum(), k)
     assert second.shape == k.shape and bool(second.isfinite().all())
+
+
+@pytest.mark.parametrize("sizes", [(1100, 1100), (1536, 700), (1024, 2000)], ids=str)
+def test_causal_attention_in_single_precision_leaves_out_what_is_not_seen(
+    sizes: tuple[int, int],
+) -> None:
+    queries, keys = sizes
+    q = torch.randn(2, 4, queries, 16)
+    k, v = torch.randn(2, 2, keys, 16), torch.randn(2, 2, keys, 24)
+    options = {"is_causal": True, "enable_gqa": True}
+    exact = gradients(q.double(), k.double(), v.double(), **options)
+    ours = gradients(q.cuda(), k.cuda(), v.cuda(), **options)
+    for a, b in zip(ours, exact, strict=True):
+        assert_near(a, b, 1e-5)
