@@ -26,6 +26,8 @@ Tensor recompressed(const Tensor& sparse, Layout layout);  // by rows (CSR) or c
 Tensor to_dense(const Tensor& input, bool masked_grad = true);
 // The values of a dense or sparse tensor at the columns of `indices`.
 Tensor values_at(const Tensor& tensor, const Tensor& indices);
+// A column of coordinates for each stored element of any layout, in the order of the values.
+Tensor stored_coordinates(const Tensor& sparse);
 // Coordinates as one number each.
 Tensor coordinate_numbers(const Tensor& indices, IntSpan size);
 // The gradient of a table from that of each row that was taken out of it; the padding row has none.

@@ -198,12 +198,9 @@ Tensor product_of_coo(const Tensor& a, const Tensor& b) {
 
 Tensor product_with_dense(const Tensor& sparse, const Tensor& dense) {
   const Tensor wide = expand(dense, sparse.sizes());
-  const Tensor places = is_coo(sparse) ? sparse : to_coo(sparse);
-  const Tensor factors = values_at(wide, parts_of(places).indices);
-  CHECK(is_coo(sparse) || sparse.layout() == Layout::sparse_csr, NotImplementedError,
-        "mul: a tensor of layout {} cannot be multiplied with a dense one",
-        layout_word(sparse.layout()));
-  const Tensor values = parts_of(sparse).values * detach(factors);
+  const Tensor& stored = parts_of(sparse).values;
+  const Tensor factors = reshape(values_at(wide, stored_coordinates(sparse)), stored.sizes());
+  const Tensor values = stored * detach(factors);
   Tensor out;
   {
     const NoGrad off;

@@ -144,25 +144,6 @@ Tensor sparse_values(const Tensor& sparse) {
 }
 OP_SPARSE(sparse_values, "_sparse_values(input)", "The stored elements, with history.")
 
-Tensor with_values(const Tensor& sparse, const Tensor& values) {
-  const SparseParts& parts = parts_of(sparse);
-  if (is_coo(sparse)) {
-    if (!parts.coalesced) return one_of_each(parts.indices, values, sparse.sizes());
-    return sparse_coo(parts.indices, values, sparse.sizes(), true);
-  }
-  Tensor out = make_compressed(sparse.layout(), parts.indices, parts.plain, values, sparse.sizes());
-  if (Record r{"sparse_compressed_tensor", out, {values}}) {
-    r.wrt(0, [out = make_alias(out)](const Tensor& g) {
-      if (g.layout() == out.layout()) return sparse_values(g);
-      CHECK(!is_blocked(out.layout()), NotImplementedError,
-            "the gradient of a tensor of layout {} must have the same layout, but got {}",
-            layout_word(out.layout()), layout_word(g.layout()));
-      return values_at(g, parts_of(to_coo(out)).indices);
-    });
-  }
-  return out;
-}
-
 Tensor coalesce(const Tensor& input) {
   check_coo("coalesce", input);
   const SparseParts& parts = parts_of(input);
@@ -192,40 +173,107 @@ Tensor coalesce(const Tensor& input) {
   return out;
 }
 
+namespace {
+
+// The coordinates of the stored elements of a compressed tensor, those of blocks one by one.
+struct Unpacked {
+  std::vector<Tensor> coordinates;  // of batches, then the row and the column
+  int64_t count = 0;
+
+  explicit Unpacked(const Tensor& input) {
+    const SparseParts& parts = parts_of(input);
+    const int64_t batch_dims = parts.indices.dim() - 1, each = parts.plain.size(-1);
+    const Tensor starts = reshape(to(parts.indices, DType::int64), {-1, parts.indices.size(-1)});
+    std::vector<Tensor> outers = {make_tensor({0}, DType::int64, starts.device())};
+    for (int64_t k = 0; k < starts.size(0); ++k) {
+      outers.push_back(make_tensor({each}, DType::int64, starts.device()));
+      kernels::csr_rows(starts.device_type(), contiguous(select(starts, 0, k)), outers.back());
+    }
+    const Dims batch = parts.plain.sizes().dims();
+    for (int64_t d = 0; d < batch_dims; ++d) {
+      Dims shape(batch_dims + 1, 1);
+      shape[d] = batch[d];
+      const Tensor numbers = arange(0, batch[d], 1, options_of(starts));
+      coordinates.push_back(reshape(expand(reshape(numbers, shape), batch), {-1}));
+    }
+    Tensor outer = cat(outers, 0), inner = reshape(to(parts.plain, DType::int64), {-1});
+    if (!by_rows(input.layout())) std::swap(outer, inner);  // rows come first
+    coordinates.push_back(outer), coordinates.push_back(inner);
+    count = outer.numel();
+    if (is_blocked(input.layout())) unpack_blocks(parts.values.sizes().from(batch_dims + 1));
+  }
+
+ private:
+  void unpack_blocks(IntSpan block) {
+    const Dims all = {count, block[0], block[1]};
+    const size_t rank = coordinates.size();
+    for (size_t d = 0; d < rank; ++d) {
+      Tensor first = reshape(coordinates[d], {-1, 1, 1});
+      if (d + 2 >= rank) {  // the row or the column
+        const bool row = d + 2 == rank;
+        const int64_t size = block[row ? 0 : 1];
+        const Tensor inside = arange(0, size, 1, options_of(first));
+        first = first * size + reshape(inside, row ? Dims{1, -1, 1} : Dims{1, 1, -1});
+      }
+      coordinates[d] = reshape(expand(first, all), {-1});
+    }
+    count = checked_multiply(count, checked_multiply(block[0], block[1]));
+  }
+};
+
+bool ascends(const Tensor& numbers) {
+  const int64_t count = numbers.numel();
+  if (count < 2) return true;
+  return item(sum(narrow(numbers, 0, 1, count - 1) <= narrow(numbers, 0, 0, count - 1))) ==
+         Scalar(0);
+}
+
+}  // namespace
+
+Tensor stored_coordinates(const Tensor& sparse) {
+  if (is_coo(sparse)) return parts_of(sparse).indices;
+  const NoGrad off;
+  return stack(Unpacked(sparse).coordinates, 0);
+}
+
 Tensor to_coo(const Tensor& input) {
   if (is_coo(input)) return input;
-  const SparseParts& parts = parts_of(input);
-  CHECK(parts.indices.dim() == 1, NotImplementedError,
-        "to_sparse: batches of compressed tensors are not supported, got size {}", input.sizes());
-  const Layout layout = input.layout();
-  Tensor outer, inner = parts.plain, values = sparse_values(input);
+  const Tensor values = sparse_values(input);
+  Tensor indices;
+  Dims shape;
+  bool ordered = false;
   {
     const NoGrad off;
-    outer = make_tensor({inner.numel()}, DType::int64, inner.device());
-    kernels::csr_rows(inner.device_type(), contiguous(to(parts.indices, DType::int64)), outer);
-    inner = to(inner, DType::int64);
-    if (!by_rows(layout)) std::swap(outer, inner);  // rows come first
-    if (is_blocked(layout)) {
-      const int64_t height = values.size(1), width = values.size(2);
-      const Tensor down = arange(0, height, 1, options_of(outer));
-      const Tensor across = arange(0, width, 1, options_of(outer));
-      const Dims all = {outer.numel(), height, width};
-      outer = reshape(expand(reshape(outer * height, {-1, 1, 1}) + reshape(down, {1, -1, 1}), all),
-                      {-1});
-      inner = reshape(expand(reshape(inner * width, {-1, 1, 1}) + reshape(across, {1, 1, -1}), all),
-                      {-1});
-    }
+    indices = stored_coordinates(input);
+    shape = {indices.size(1)};
+    const int64_t dense = dense_dim(input);
+    for (int64_t d = values.dim() - dense; d < values.dim(); ++d) shape.push_back(values.size(d));
+    // The columns of a row may stand in any order, and twice.
+    ordered = ascends(coordinate_numbers(indices, input.sizes()));
   }
-  if (is_blocked(layout)) {
-    Dims shape = {outer.numel()};
-    for (int64_t d = 3; d < values.dim(); ++d) shape.push_back(values.size(d));
-    values = reshape(values, shape);
-  }
-  const Tensor indices = stack({outer, inner}, 0);
-  const Tensor out = sparse_coo(indices, values, input.sizes(), layout == Layout::sparse_csr);
-  return coalesce(out);
+  return coalesce(sparse_coo(indices, reshape(values, shape), input.sizes(), ordered));
 }
 OP_SPARSE(to_coo, "_sparse_to_coo(input)", "A sparse tensor by coordinates.")
+
+Tensor with_values(const Tensor& sparse, const Tensor& values) {
+  const SparseParts& parts = parts_of(sparse);
+  if (is_coo(sparse)) {
+    if (!parts.coalesced) return one_of_each(parts.indices, values, sparse.sizes());
+    return sparse_coo(parts.indices, values, sparse.sizes(), true);
+  }
+  Tensor out = make_compressed(sparse.layout(), parts.indices, parts.plain, values, sparse.sizes());
+  if (Record r{"sparse_compressed_tensor", out, {values}}) {
+    r.wrt(0, [out = make_alias(out)](const Tensor& g) {
+      const SparseParts& mine = parts_of(out);
+      if (g.layout() == out.layout() && parts_of(g).indices.is_same(mine.indices) &&
+          parts_of(g).plain.is_same(mine.plain)) {
+        return sparse_values(g);
+      }
+      return reshape(values_at(g, stored_coordinates(out)), mine.values.sizes());
+    });
+  }
+  return out;
+}
 
 Tensor to_dense(const Tensor& input, bool masked_grad) {
   if (!input.is_sparse()) return input;

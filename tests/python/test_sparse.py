@@ -384,3 +384,35 @@ def test_other_processes_get_the_parts() -> None:
         same(back, DENSE)
     with pytest.raises(RuntimeError, match="Batches of sparse tensors are not currently supported"):
         torch.utils.data.default_collate([coo(), coo()])
+
+
+def test_batches_of_compressed_matrices() -> None:
+    dense = torch.stack([torch.eye(3), torch.eye(3).flip(0) * 2])
+    for layout in (torch.sparse_csr, torch.sparse_csc):
+        x = dense.to_sparse(layout=layout)
+        assert x.shape == (2, 3, 3) and x._nnz() == 3 and x.dense_dim() == 0
+        same(x, dense)
+        assert x.to_sparse().sparse_dim() == 3
+        values = x.values().clone().requires_grad_()
+        starts, plain, *_ = x.__reduce_ex__(2)[1][1]
+        made = torch.sparse_compressed_tensor(starts, plain, values, layout=layout)
+        (made.to_dense() * dense).sum().backward()
+        torch.testing.assert_close(values.grad, x.values())
+        assert torch.zeros_like(x).to_dense().count_nonzero() == 0
+    with pytest.raises(RuntimeError, match="same number of specified elements per batch"):
+        torch.stack([torch.eye(2), torch.zeros(2, 2)]).to_sparse_csr()
+
+
+def test_columns_of_a_row_may_stand_in_any_order() -> None:
+    x = torch.sparse_csr_tensor([0, 2, 3], [2, 0, 1], [1.0, 2.0, 3.0], (2, 3))
+    dense = torch.tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]])
+    same(x, dense)
+    same(x * dense, dense * dense)
+    same(x + x, dense + dense)
+    torch.testing.assert_close(x @ dense.t(), dense @ dense.t())
+    assert x.to_sparse().is_coalesced() and x.to_sparse().values().tolist() == [2, 1, 3]
+    summed = x.sum(0, keepdim=True)
+    assert summed.layout is torch.sparse_csr and summed.to_dense().tolist() == [[2, 3, 1]]
+    assert torch.zeros_like(x)._nnz() == 0
+    assert torch.ones_like(x).to_dense().tolist() == (dense != 0).float().tolist()
+    assert torch.zeros_like(x, layout=torch.sparse_csc).layout is torch.sparse_csc

@@ -136,23 +136,37 @@ def sparse_coo_tensor(
     return result.requires_grad_() if requires_grad else result
 
 
-def _check_compressed(starts: Any, plain: Any, values: Any, size: tuple[int, ...], by: str) -> None:
-    """Raises unless the parts of a compressed tensor fit together and into its size."""
-    other, lengths = ("col", size) if by == "row" else ("row", size[::-1])
-    if plain.shape[0] != values.shape[0]:
-        raise RuntimeError(
-            f"number of elements in {other}_indices and values must be the same, but got "
-            f"{plain.numel()} and {values.shape[0]}"
-        )
-    if starts.numel() != lengths[0] + 1:
+def _check_compressed(starts: Any, plain: Any, size: tuple[int, ...], by: str) -> None:
+    """Raises unless the indices of a compressed tensor fit together and into its size."""
+    lengths = size if by == "row" else size[::-1]
+    if starts.shape[-1] != lengths[0] + 1:
         raise RuntimeError(
             f"c{by}_indices.shape[-1] must be equal to the number of {by}s + 1 "
-            f"({lengths[0] + 1}), but got {starts.numel()}"
+            f"({lengths[0] + 1}), but got {starts.shape[-1]}"
         )
-    if int(starts[-1]) != plain.numel():
+    if not bool((starts[..., -1] == plain.shape[-1]).all()):
         raise RuntimeError(f"`c{by}_indices[..., -1] == nnz` is not satisfied.")
-    _ops._csr_rows(starts.long(), plain.numel())  # raises unless they ascend
+    for one in starts.reshape(-1, starts.shape[-1]):
+        _ops._csr_rows(one.long(), plain.shape[-1])  # raises unless they ascend
     _check_indices(plain.reshape(1, -1), lengths[1:])
+
+
+def _check_shapes(starts: Any, plain: Any, stored: Any, layout: Any) -> None:
+    """Raises unless batches of indices and values have the same shape and number."""
+    batch, inner = starts.dim() - 1, 3 if layout in _BLOCKED else 1
+    fits = starts.dim() == plain.dim() >= 1 and stored.dim() >= batch + inner
+    if not fits or starts.shape[-1] == 0 or starts.shape[:-1] != plain.shape[:-1]:
+        raise RuntimeError(
+            f"sparse tensor of layout {layout}: compressed_indices of shape {tuple(starts.shape)}, "
+            f"plain_indices of shape {tuple(plain.shape)} and values of shape "
+            f"{tuple(stored.shape)} do not fit together"
+        )
+    if plain.shape != stored.shape[: batch + 1]:
+        names = ("col", "row") if layout in _BY_ROWS else ("row", "col")
+        raise RuntimeError(
+            f"number of elements in {names[0]}_indices and values must be the same, but got "
+            f"{tuple(plain.shape)} and {tuple(stored.shape[: batch + 1])}"
+        )
 
 
 def sparse_compressed_tensor(
@@ -177,25 +191,19 @@ def sparse_compressed_tensor(
     stored = _values_of(values, dtype, device)
     starts = _index_of(compressed_indices, stored.device)
     plain = _index_of(plain_indices, stored.device)
-    blocked, by = layout in _BLOCKED, "row" if layout in _BY_ROWS else "col"
-    if starts.dim() != 1 or plain.dim() != 1 or stored.dim() < (3 if blocked else 1):
-        raise RuntimeError(
-            f"sparse tensor of layout {layout}: expected vectors of indices and values of at "
-            f"least {3 if blocked else 1} dimensions, but got {starts.dim()}, {plain.dim()} and "
-            f"{stored.dim()} dimensions"
-        )
-    if starts.numel() == 0:
-        raise RuntimeError("compressed_indices must have at least one element")
-    height, width = (stored.shape[1], stored.shape[2]) if blocked else (1, 1)
-    dense = tuple(stored.shape[3 if blocked else 1 :])
+    _check_shapes(starts, plain, stored, layout)
+    by, batch = "row" if layout in _BY_ROWS else "col", tuple(starts.shape[:-1])
+    rest = tuple(stored.shape[len(batch) + 1 :])
+    (height, width), dense = (rest[:2], rest[2:]) if layout in _BLOCKED else ((1, 1), rest)
     if size is None:
-        counts = (starts.numel() - 1, int(plain.max()) + 1 if plain.numel() else 0)
+        counts = (starts.shape[-1] - 1, int(plain.max()) + 1 if plain.numel() else 0)
         counts = counts if by == "row" else counts[::-1]
-        size = (counts[0] * height, counts[1] * width, *dense)
+        size = (*batch, counts[0] * height, counts[1] * width, *dense)
     size = tuple(int(length) for length in size)
-    if len(size) != 2 + len(dense) or size[2:] != dense or size[0] % height or size[1] % width:
+    rows, columns = size[len(batch) : len(batch) + 2] if len(size) >= len(batch) + 2 else (-1, -1)
+    if size != (*batch, rows, columns, *dense) or rows % height or columns % width:
         raise RuntimeError(f"values of shape {tuple(stored.shape)} do not fit into size {size}")
-    _check_compressed(starts, plain, stored, (size[0] // height, size[1] // width), by)
+    _check_compressed(starts, plain, (rows // height, columns // width), by)
     if requires_grad:
         stored = stored.detach()
     result = _ops._sparse_compressed(starts, plain, stored, size, layout)
@@ -267,10 +275,25 @@ def to_sparse(
         raise RuntimeError(
             f"to_sparse: a tensor of {self.dim()} dimensions cannot be converted to {layout}"
         )
-    coo = _dense_to_coo(self, 2) if self.layout is _C.strided else self
-    if self.layout is _C.strided and self.dim() - (dense_dim or 0) != 2:
-        raise NotImplementedError(f"to_sparse: batches of matrices in layout {layout}")
-    return _ops._sparse_compress(coo, layout)
+    if self.layout is not _C.strided:
+        return _ops._sparse_compress(self, layout)
+    if self.dim() - (dense_dim or 0) > 2:
+        return _compressed_batches(self, layout, dense_dim or 0)
+    return _ops._sparse_compress(_dense_to_coo(self, 2), layout)
+
+
+def _compressed_batches(self: Any, layout: Any, dense_dim: int) -> Any:
+    """Matrices of which each stores equally many elements, as one tensor."""
+    inner = self.shape[self.dim() - dense_dim - 2 :]
+    batch = self.shape[: self.dim() - dense_dim - 2]
+    single = [_ops._sparse_compress(_dense_to_coo(x, 2), layout) for x in self.reshape(-1, *inner)]
+    if len({x._nnz() for x in single}) != 1:
+        raise RuntimeError("Expect the same number of specified elements per batch.")
+    starts, plain = zip(*(parts(x)[:2] for x in single))
+    values = [x.values() for x in single]
+    stacked = [_ops.stack(list(items)) for items in (starts, plain, values)]
+    shaped = [x.reshape(*batch, *x.shape[1:]) for x in stacked]
+    return _ops._sparse_compressed(*shaped, self.shape, layout)
 
 
 def _to_blocks(self: Any, blocksize: Any, layout: Any) -> Any:

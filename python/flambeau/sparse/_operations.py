@@ -207,11 +207,16 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
 # --- Reductions ---------------------------------------------------------------------------------
 
 
-@takes("sum")
+@takes("sum", compressed=True)
 def _sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim is None or dim == ():
         return _ops._sparse_total(x, dtype)
-    return sum_along(x, dim, keepdim, dtype)
+    if x.is_sparse:
+        return sum_along(x, dim, keepdim, dtype)
+    if not keepdim:
+        raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
+    result = sum_along(_ops._sparse_to_coo(x), dim, True, dtype)
+    return result.to_sparse(layout=x.layout)
 
 
 def sum_along(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:

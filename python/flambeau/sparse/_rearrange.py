@@ -13,6 +13,7 @@ from flambeau.sparse._table import (
     refuse,
     takes,
     values_of,
+    with_values,
     wrapped_dim,
 )
 
@@ -259,10 +260,34 @@ def _stack(tensors: Any, dim: int = 0) -> Any:
 
 @takes("zeros_like", "empty_like", compressed=True)
 def _zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
-    if kwargs.pop("layout", None) is _C.strided:
-        return _ops.zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)
-    result = x.detach().to(dtype=dtype or x.dtype, device=device or x.device).clone().zero_()
+    layout = kwargs.get("layout") or x.layout
+    options = {"dtype": dtype or x.dtype, "device": device or x.device}
+    if layout is _C.strided:
+        return _ops.zeros(x.shape, **options)
+    indexed = x.dim() - x.dense_dim()
+    if layout in (_C.sparse_bsr, _C.sparse_bsc) or (layout is x.layout and indexed > 2):
+        result = x.detach().to(**options).clone().zero_()
+    else:
+        indices = _ops.empty((indexed, 0), dtype=_C.int64, device=options["device"])
+        values = _ops.empty((0, *x.shape[indexed:]), **options)
+        result = coo(indices, values, x.shape, True).to_sparse(layout=layout)
     return result.requires_grad_(bool(kwargs.get("requires_grad")))
+
+
+def _stored_like(name: str) -> Any:
+    """New numbers at the places of a compressed tensor; by coordinates there is no such thing."""
+
+    def function(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if x.is_sparse or kwargs.pop("layout", x.layout) is not x.layout:
+            return refuse(name, (x,), kwargs)
+        values = getattr(_ops, name)(x._values(), *args, **kwargs)
+        return with_values(x.detach(), values)
+
+    return function
+
+
+for _name in ("ones_like", "full_like", "randn_like"):
+    takes(_name, compressed=True)(_stored_like(_name))
 
 
 @takes("new_zeros", "new_empty")
