@@ -51,7 +51,10 @@ Joined plan_cat(const std::vector<Tensor>& tensors, int64_t& dim) {
     if (!lead) lead = &tensor;
     same_format = same_format && suggest_format(tensor) == suggest_format(*lead);
   }
-  if (!lead) lead = &tensors[0];
+  if (!lead) {
+    lead = &tensors[0];
+    dim = 0;  // as in PyTorch, which does not look at it where there is nothing to join
+  }
   dim = wrap_dim(dim, lead->dim());
   Joined plan{(*lead)->sizes, type.get(),
               same_format ? suggest_format(*lead) : MemoryFormat::contiguous};
@@ -156,9 +159,10 @@ Tensor cat_out(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& ou
       "out is on {}",
       tensors[0].device(), out.device());
   for (const Tensor& tensor : tensors) {
-    CHECK(tensor.storage() != out.storage() || tensor.numel() == 0, RuntimeError,
+    CHECK(!tensor.is_same(out) || out.numel() == 0, RuntimeError,
           "cat: unsupported operation: the input tensors cannot refer to any of the output memory "
           "locations. Found overlap in out=");
+    check_no_partial_overlap("cat", out, tensor);
   }
   if (!(out.sizes() == plan.sizes)) resize_tensor(out, plan.sizes, contiguous_strides(plan.sizes));
   fill_joined(tensors, out, dim, MemoryFormat::contiguous);

@@ -134,6 +134,6 @@ def resolve(kind: Any) -> tuple[Any, str | None]:
         if prefix in ("torch", "torch.cuda") and name in _NAMES:
             return _NAMES[name], "cuda" if prefix == "torch.cuda" else "cpu"
         raise ValueError(f"invalid type: '{kind}'")
-    raise TypeError(
-        f"type(): expected a dtype, a tensor type or its name, not {type(kind).__name__}"
-    )
+    if isinstance(kind, type):
+        raise ValueError(f"invalid type: '{kind.__name__}'")
+    raise TypeError("type(): dtype must be a type, str, or dtype object")

@@ -18,6 +18,12 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape to which tensors of the given shapes broadcast."""
+    for shape in shapes:
+        if not isinstance(shape, (int, str, list, tuple)):
+            raise RuntimeError(
+                "Input shapes should be of type ints, a tuple of ints, or a list of ints, got "
+                f"{shape}"
+            )
     lists = [[shape] if isinstance(shape, int) else list(shape) for shape in shapes]
     rank = max((len(shape) for shape in lists), default=0)
     result = [1] * rank
@@ -25,8 +31,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
         for place in range(-len(shape), 0):
             size = shape[place]
             if size < 0:
-                raise RuntimeError(
-                    f"Trying to create tensor with negative dimension ({size}): ({size})"
+                raise ValueError(
+                    "Attempting to broadcast a dimension with negative length!"
+                    f" (broadcast_shapes: {tuple(shape)})"
                 )
             if size in (1, result[place]):
                 continue

@@ -100,22 +100,9 @@ bool convert_reals(PyObject* object, Frame& frame, Value& value) {
 }
 
 bool convert_dtype(PyObject* object, Value& value) {
-  if (is_dtype(object)) {
-    value.code = static_cast<uint8_t>(dtype_of_object(object));
-    return true;
-  }
-  // Python's own types stand for dtypes, as in x.to(float).
-  if (object == reinterpret_cast<PyObject*>(&PyFloat_Type)) {
-    value.code = static_cast<uint8_t>(DType::float64);
-  } else if (object == reinterpret_cast<PyObject*>(&PyLong_Type)) {
-    value.code = static_cast<uint8_t>(DType::int64);
-  } else if (object == reinterpret_cast<PyObject*>(&PyBool_Type)) {
-    value.code = static_cast<uint8_t>(DType::bool_);
-  } else if (object == reinterpret_cast<PyObject*>(&PyComplex_Type)) {
-    value.code = static_cast<uint8_t>(DType::complex128);
-  } else {
-    return false;
-  }
+  DType dtype;
+  if (!dtype_from(object, dtype)) return false;
+  value.code = static_cast<uint8_t>(dtype);
   return true;
 }
 

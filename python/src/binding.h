@@ -163,6 +163,7 @@ PyObject* wrap_scalar(const Scalar& scalar, DType dtype);  // int for an integer
 PyObject* wrap_generator(Generator* generator);
 bool is_dtype(PyObject* object);
 DType dtype_of_object(PyObject* object);
+bool dtype_from(PyObject* object, DType& dtype);  // a dtype or Python's float, int, bool, complex
 bool device_from(PyObject* object, Device& device);  // a device, a string or an index
 Generator* generator_from(PyObject* object);         // null if it is none
 

@@ -18,7 +18,10 @@ bool is_sequence(PyObject* object) {
   if (PyList_Check(object) || PyTuple_Check(object)) return true;
   if (PyUnicode_Check(object) || PyBytes_Check(object) || is_number(object)) return false;
   if (is_tensor(object)) return false;  // a number, if it has one element
-  return PySequence_Check(object) && !PyDict_Check(object) && PySequence_Size(object) >= 0;
+  if (!PySequence_Check(object) || PyDict_Check(object)) return false;
+  const bool sized = PySequence_Size(object) >= 0;  // an array of no dimensions has no size
+  if (!sized) PyErr_Clear();
+  return sized;
 }
 
 // The shape that the first elements on the way down suggest; reading checks the others.
@@ -32,7 +35,11 @@ Dims infer_shape(PyObject* data) {
     CHECK(static_cast<int64_t>(shape.size()) <= max_dims, ValueError,
           "tensor(): too many dimensions: data is nested deeper than {}", max_dims);
     if (n == 0) break;
-    current = check(PySequence_GetItem(current.get(), 0));
+    Object first(PySequence_GetItem(current.get(), 0));
+    if (!first) PyErr_Clear();
+    CHECK(first, ValueError, "could not determine the shape of object type '{}'",
+          Py_TYPE(current.get())->tp_name);
+    current = std::move(first);
   }
   PyErr_Clear();
   return shape;
@@ -92,9 +99,14 @@ class Reader {
       }
       CHECK(!is_sequence(object), TypeError, "must be real number, not {}",
             Py_TYPE(object)->tp_name);
-      CHECK(scalar_from(object, scalar), RuntimeError, "Could not infer dtype of {}",
-            Py_TYPE(object)->tp_name);
-      widen(numpy_dtype(object).value_or(scalar.natural_dtype()));
+      if (const Tensor array = tensor_over_array(object); array.defined() && array.dim() == 0) {
+        scalar = item(array);
+        widen(array.dtype());
+      } else {
+        CHECK(scalar_from(object, scalar), RuntimeError, "Could not infer dtype of {}",
+              Py_TYPE(object)->tp_name);
+        widen(numpy_dtype(object).value_or(scalar.natural_dtype()));
+      }
     }
     scalars_.push_back(scalar);
   }
@@ -179,6 +191,13 @@ Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<De
   return moved(from_sequence(data, dtype), device);
 }
 
+DType dtype_argument(const char* function, PyObject* object) {
+  DType dtype;
+  CHECK(dtype_from(object, dtype), TypeError, "{}(): argument 'dtype' must be torch.dtype, not {}",
+        function, Py_TYPE(object)->tp_name);
+  return dtype;
+}
+
 struct Arguments {
   PyObject* data = nullptr;
   std::optional<DType> dtype;
@@ -198,9 +217,7 @@ Arguments parse(PyObject* args, PyObject* kwargs, const char* format) {
   result.requires_grad = requires_grad != 0;
   result.pin_memory = pin_memory != 0;
   if (dtype != Py_None) {
-    CHECK(is_dtype(dtype), TypeError, "tensor(): argument 'dtype' must be torch.dtype, not {}",
-          Py_TYPE(dtype)->tp_name);
-    result.dtype = dtype_of_object(dtype);
+    result.dtype = dtype_argument("tensor", dtype);
   }
   if (device != Py_None) {
     Device target;
@@ -259,15 +276,18 @@ PyObject* new_tensor_method(PyObject* object, PyObject* args, PyObject* kwargs) 
   });
 }
 
-// A tensor over the object's own memory, if it has memory that one can share.
-Tensor shared_view(PyObject* object) {
+// A tensor over the object's own memory, if it has memory that one can share. The bytes
+// of a buffer are taken for `dtype`, or for what the buffer says they are.
+Tensor shared_view(PyObject* object, std::optional<DType> dtype) {
   if (is_tensor(object)) return tensor_of(object);
   if (Tensor view = tensor_over_array(object); view.defined()) return view;
-  if (PyList_Check(object) || PyTuple_Check(object) ||
-      !PyObject_HasAttrString(object, "__dlpack__"))
-    return {};
-  Object made = check(from_dlpack_object(object));
-  return tensor_of(made.get());
+  if (PyList_Check(object) || PyTuple_Check(object)) return {};
+  if (PyCapsule_CheckExact(object) || PyObject_HasAttrString(object, "__dlpack__")) {
+    const Object made = check(from_dlpack_object(object));
+    return tensor_of(made.get());
+  }
+  if (!PyObject_CheckBuffer(object)) return {};
+  return tensor_over_buffer(object, dtype ? *dtype : dtype_of_buffer(object));
 }
 
 PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
@@ -324,10 +344,8 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:asarray", const_cast<char**>(names),
                                      &object, &dtype, &device, &copy, &requires_grad))
       return nullptr;
-    CHECK(dtype == Py_None || is_dtype(dtype), TypeError,
-          "asarray(): argument 'dtype' must be torch.dtype, not {}", Py_TYPE(dtype)->tp_name);
     std::optional<DType> type;
-    if (dtype != Py_None) type = dtype_of_object(dtype);
+    if (dtype != Py_None) type = dtype_argument("asarray", dtype);
     std::optional<Device> place;
     if (device != Py_None) {
       Device given;
@@ -335,18 +353,22 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
             "asarray(): argument 'device' must be torch.device, not {}", Py_TYPE(device)->tp_name);
       place = given;
     }
-    Tensor shared = shared_view(object);
+    const bool numpy_number = numpy_dtype(object).has_value();
+    CHECK(!(numpy_number && copy == Py_False), RuntimeError, "can't alias NumPy scalars.");
+    Tensor shared = numpy_number ? Tensor() : shared_view(object, type);
     if (!shared.defined()) {
       CHECK(copy != Py_False, ValueError, "can't alias arbitrary sequence into a tensor.");
       return finish(copy_of_data(object, type, place), requires_grad != 0);
     }
-    const bool changes =
-        (type && *type != shared.dtype()) || (place && !(place->type == shared.device().type));
-    CHECK(!(copy == Py_False && changes), ValueError,
-          "can't alias tensor with a different dtype or device without copying");
+    const bool may_copy = copy != Py_False;
+    CHECK(may_copy || !place || place->type == shared.device().type, ValueError,
+          "can't alias tensor from device '{}' to '{}'.", shared.device(), *place);
+    CHECK(may_copy || !type || *type == shared.dtype(), ValueError,
+          "can't alias tensor with dtype '{}' into dtype '{}'.", shared.dtype(), *type);
     Tensor result = to(shared, place, type, false, copy == Py_True, {});
-    if (requires_grad && result.is_same(shared)) result = detach_alias(result);
-    if (!requires_grad && result.requires_grad() && copy == Py_True) result = detach_alias(result);
+    if (requires_grad && result.requires_grad()) return wrap(std::move(result));
+    if (result.requires_grad() || (requires_grad && result.is_same(shared)))
+      result = detach_alias(result);
     return requires_grad ? finish(result, true) : wrap(std::move(result));
   });
 }

@@ -130,46 +130,7 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
     CHECK(PyObject_CheckBuffer(object), ValueError,
           "object does not implement Python buffer protocol.");
     const DType dtype = dtype_of_object(type);
-    const auto item = static_cast<Py_ssize_t>(item_size(dtype));
-    // Held until the last tensor over it is gone.
-    struct Held {
-      Py_buffer buffer{};
-      ~Held() {
-        const GilAcquire gil;
-        PyBuffer_Release(&buffer);
-      }
-    };
-    auto view = std::make_shared<Held>();
-    if (PyObject_GetBuffer(object, &view->buffer, PyBUF_WRITABLE) < 0) {
-      PyErr_Clear();
-      if (PyObject_GetBuffer(object, &view->buffer, PyBUF_SIMPLE) < 0) throw PythonError();
-      if (PyErr_WarnEx(
-              PyExc_UserWarning,
-              "The given buffer is not writable, and PyTorch does not support non-writable "
-              "tensors. Writing to this tensor is undefined; copy the buffer first.",
-              1) < 0)
-        throw PythonError();
-    }
-    const Py_ssize_t bytes = view->buffer.len;
-    CHECK(bytes > 0 && count != 0, ValueError,
-          "both buffer length ({}) and count ({}) must not be 0", bytes, count);
-    CHECK(offset >= 0 && offset < bytes, ValueError,
-          "offset ({} bytes) must be non-negative and no greater than buffer length ({} bytes) "
-          "minus 1",
-          offset, bytes);
-    CHECK(
-        count > 0 || (bytes - offset) % item == 0, ValueError,
-        "buffer length ({} bytes) after offset ({} bytes) must be a multiple of element size ({})",
-        bytes, offset, item);
-    const Py_ssize_t n = count > 0 ? count : (bytes - offset) / item;
-    CHECK(n <= (bytes - offset) / item, ValueError,
-          "requested buffer length ({} * {} bytes) after offset ({} bytes) must not be greater "
-          "than actual buffer length ({} bytes)",
-          n, item, offset, bytes);
-    char* start = static_cast<char*>(view->buffer.buf) + offset;
-    StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(),
-                                                 [view]() mutable { view.reset(); });
-    Tensor tensor = make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype);
+    Tensor tensor = tensor_over_buffer(object, dtype, count, offset);
     if (requires_grad) set_requires_grad(tensor, true);
     return wrap(std::move(tensor));
   });
@@ -189,6 +150,73 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+// The dtype that a buffer says its elements have, by the letters of Python's struct module.
+DType dtype_of_buffer(PyObject* object) {
+  Py_buffer buffer{};
+  if (PyObject_GetBuffer(object, &buffer, PyBUF_FULL_RO) < 0) throw PythonError();
+  const std::string format = buffer.format ? buffer.format : "B";
+  const Py_ssize_t size = buffer.itemsize;
+  PyBuffer_Release(&buffer);
+  const std::string kind = format.substr(format.find_first_not_of("@=<"));
+  const auto of_size = [&](DType one, DType two, DType four, DType eight) {
+    return size == 1 ? one : size == 2 ? two : size == 4 ? four : eight;
+  };
+  if (kind == "?") return DType::bool_;
+  if (kind == "e") return DType::float16;
+  if (kind == "f") return DType::float32;
+  if (kind == "d") return DType::float64;
+  if (kind == "Zf") return DType::complex64;
+  if (kind == "Zd") return DType::complex128;
+  if (kind.size() == 1 && kind.find_first_of("bhilq") == 0)
+    return of_size(DType::int8, DType::int16, DType::int32, DType::int64);
+  if (kind.size() == 1 && kind.find_first_of("BHILQ") == 0)
+    return of_size(DType::uint8, DType::uint16, DType::uint32, DType::uint64);
+  fail<ValueError>(
+      "asarray(): could not infer a dtype from buffer format '{}'. Please pass an explicit dtype=.",
+      format);
+}
+
+Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count, Py_ssize_t offset) {
+  const auto item = static_cast<Py_ssize_t>(item_size(dtype));
+  // Held until the last tensor over it is gone.
+  struct Held {
+    Py_buffer buffer{};
+    ~Held() {
+      const GilAcquire gil;
+      PyBuffer_Release(&buffer);
+    }
+  };
+  auto view = std::make_shared<Held>();
+  if (PyObject_GetBuffer(object, &view->buffer, PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    if (PyObject_GetBuffer(object, &view->buffer, PyBUF_SIMPLE) < 0) throw PythonError();
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "The given buffer is not writable, and PyTorch does not support non-writable "
+                     "tensors. Writing to this tensor is undefined; copy the buffer first.",
+                     1) < 0)
+      throw PythonError();
+  }
+  const Py_ssize_t bytes = view->buffer.len;
+  CHECK(bytes > 0 && count != 0, ValueError, "both buffer length ({}) and count ({}) must not be 0",
+        bytes, count);
+  CHECK(offset >= 0 && offset < bytes, ValueError,
+        "offset ({} bytes) must be non-negative and no greater than buffer length ({} bytes) "
+        "minus 1",
+        offset, bytes);
+  CHECK(count > 0 || (bytes - offset) % item == 0, ValueError,
+        "buffer length ({} bytes) after offset ({} bytes) must be a multiple of element size ({})",
+        bytes - offset, offset, item);
+  const Py_ssize_t n = count > 0 ? count : (bytes - offset) / item;
+  CHECK(n <= (bytes - offset) / item, ValueError,
+        "requested buffer length ({} * {} bytes) after offset ({} bytes) must not be greater "
+        "than actual buffer length ({} bytes)",
+        n, item, offset, bytes);
+  char* start = static_cast<char*>(view->buffer.buf) + offset;
+  StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(),
+                                               [view]() mutable { view.reset(); });
+  return make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype);
+}
 
 Tensor tensor_over_array(PyObject* object) {
   if (PyList_Check(object) || PyTuple_Check(object) || PyFloat_CheckExact(object) ||

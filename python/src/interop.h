@@ -10,6 +10,10 @@ namespace flambeau::python {
 // undefined if the object is no array.
 Tensor tensor_over_array(PyObject* object);
 
+DType dtype_of_buffer(PyObject* object);
+// A flat tensor over the memory of an object that exposes a buffer; count -1 means all of it.
+Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count = -1,
+                          Py_ssize_t offset = 0);
 PyObject* from_dlpack_object(PyObject* object);  // a new reference
 
 // Gives the Tensor type further methods.

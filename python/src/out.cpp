@@ -25,6 +25,9 @@ constexpr std::string_view casting =
 constexpr std::string_view picking =
     "cross gather index_select kthvalue linalg_cross masked_select take ";
 
+// Ops that count through the elements of `out`, whatever its shape, if their number is right.
+constexpr std::string_view counting = "arange linspace logspace range ";
+
 bool is_among(std::string_view names, std::string_view name) {
   for (size_t at = names.find(name); at != names.npos; at = names.find(name, at + 1)) {
     if ((at == 0 || names[at - 1] == ' ') && names[at + name.size()] == ' ') return true;
@@ -68,13 +71,17 @@ void write_out(const Family& family, const Tensor& out, const Tensor& result) {
         "{}(): functions with out=... arguments don't support automatic differentiation, but one "
         "of the arguments requires grad.",
         op);
+  const NoGrad off;
+  if (out.numel() == result.numel() && is_among(counting, op)) {
+    copy_(out, view(result, out.sizes()));
+    return;
+  }
   if (!(out.sizes() == result.sizes())) {
     warn_if_resized(family, out.sizes(), result.sizes());
     const bool dense = is_non_overlapping_and_dense(result.sizes(), result.strides());
     resize_tensor(out, result.sizes(),
                   dense ? result.strides() : IntSpan(contiguous_strides(result.sizes())));
   }
-  const NoGrad off;
   copy_(out, result);
 }
 

@@ -377,6 +377,25 @@ PyObject* wrap_device(Device device) { return new_device(device_type, device); }
 bool is_dtype(PyObject* object) { return Py_TYPE(object) == dtype_type; }
 DType dtype_of_object(PyObject* object) { return dtype_value(object); }
 
+// Python's own types stand for dtypes too, as in x.to(float).
+bool dtype_from(PyObject* object, DType& dtype) {
+  const auto is = [&](PyTypeObject& type) { return object == reinterpret_cast<PyObject*>(&type); };
+  if (is_dtype(object)) {
+    dtype = dtype_value(object);
+  } else if (is(PyFloat_Type)) {
+    dtype = DType::float64;
+  } else if (is(PyLong_Type)) {
+    dtype = DType::int64;
+  } else if (is(PyBool_Type)) {
+    dtype = DType::bool_;
+  } else if (is(PyComplex_Type)) {
+    dtype = DType::complex128;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool device_from(PyObject* object, Device& device) {
   if (Py_TYPE(object) == device_type) {
     device = device_of(object);

@@ -90,12 +90,14 @@ GETTER(mH, {
         tensor.dim());
   return wrap(conj_view(transpose(tensor, -2, -1)));
 })
-GETTER(real, return wrap(tensor.is_complex() ? real(tensor) : tensor);)
-GETTER(imag, {
+Tensor real_part(const Tensor& tensor) { return tensor.is_complex() ? real(tensor) : tensor; }
+Tensor imaginary_part(const Tensor& tensor) {
   CHECK(tensor.is_complex(), TypeError,
         "imag is not implemented for tensors with non-complex dtypes.");
-  return wrap(imag(tensor));
-})
+  return imag(tensor);
+}
+GETTER(real, return wrap(real_part(tensor));)
+GETTER(imag, return wrap(imaginary_part(tensor));)
 GETTER(name, Py_RETURN_NONE;)
 GETTER(backward_hooks, {
   PyObject* hooks = as_object(self)->backward_hooks;
@@ -161,6 +163,14 @@ SETTER(data, {
   if (tensor.is_sparse() || source.is_sparse()) [[unlikely]]
     share_parts(impl, *source.impl());
 })
+// Writes a tensor or a number into a view, as `view[...] = value` does.
+void write_into(Tensor view, PyObject* value) {
+  CHECK(value, RuntimeError, "the parts of a complex tensor can't be deleted");
+  const Object target = check(wrap(std::move(view)));
+  if (PyObject_SetItem(target.get(), Py_Ellipsis, value) < 0) throw PythonError();
+}
+SETTER(real, write_into(real_part(tensor), value);)
+SETTER(imag, write_into(imaginary_part(tensor), value);)
 SETTER(backward_hooks, {
   Py_XINCREF(value == Py_None ? nullptr : value);
   PyObject* old = as_object(self)->backward_hooks;
@@ -194,8 +204,8 @@ PyGetSetDef tensor_attributes[] = {
     READ_ONLY("mT", get_mT, "With its last two dimensions swapped."),
     READ_ONLY("H", get_H, "The conjugate transpose of a matrix."),
     READ_ONLY("mH", get_mH, "The conjugate transpose of each matrix."),
-    READ_ONLY("real", get_real, "The real parts."),
-    READ_ONLY("imag", get_imag, "The imaginary parts."),
+    SETTABLE("real", get_real, set_real, "The real parts."),
+    SETTABLE("imag", get_imag, set_imag, "The imaginary parts."),
     READ_ONLY("is_cuda", get_is_cuda, nullptr),
     READ_ONLY("is_cpu", get_is_cpu, nullptr),
     READ_ONLY("is_meta", get_is_meta, nullptr),

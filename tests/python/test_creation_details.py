@@ -1,0 +1,92 @@
+"""Corners of making tensors and of writing into them that programs rely on."""
+
+import warnings
+from array import array
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.mark.parametrize("kind, dtype", [(float, "float64"), (int, "int64"), (bool, "bool")])
+def test_python_types_stand_for_dtypes(kind, dtype):
+    assert torch.tensor(1, dtype=kind).dtype is getattr(torch, dtype)
+    assert torch.asarray([1], dtype=kind).dtype is getattr(torch, dtype)
+
+
+def test_parts_of_complex_tensors_can_be_set():
+    z = torch.zeros(2, dtype=torch.complex64)
+    z.imag = torch.ones(2)
+    z.real = 3
+    assert z.tolist() == [3 + 1j, 3 + 1j]
+    with pytest.raises(TypeError, match="imag"):
+        torch.zeros(2).imag = 1
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda out: torch.arange(0, 4, out=out),
+        lambda out: torch.linspace(0, 3, 4, out=out),
+    ],
+)
+def test_ranges_count_through_an_out_of_another_shape(fill):
+    x = torch.zeros(2, 3)
+    fill(x.narrow(1, 1, 2))
+    assert x.tolist() == [[0, 0, 1], [0, 2, 3]]
+
+
+def test_cat_writes_beside_its_inputs_but_not_over_them():
+    w = torch.arange(12.0)
+    assert torch.cat([w[:2], w[4:6]], out=w[6:10]).tolist() == [0, 1, 4, 5]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.cat([w[:2], w[4:6]], out=w[3:7])
+    nothing = torch.zeros(0)
+    assert torch.cat([nothing, nothing], dim=1).shape == (0,)
+
+
+def test_asarray_shares_buffers_and_capsules():
+    data = bytearray(b"abcd")
+    torch.asarray(data, dtype=torch.uint8)[0] = 65
+    assert data == b"Abcd"
+    assert torch.asarray(array("d", [1, 2])).dtype is torch.float64
+    source = torch.ones(3)
+    shared = torch.asarray(torch.utils.dlpack.to_dlpack(source))
+    assert shared.data_ptr() == source.data_ptr()
+    with pytest.raises(RuntimeError, match="can't alias NumPy scalars"):
+        torch.asarray(np.float64(0.5), copy=False)
+    with pytest.raises(ValueError, match=r"with dtype '.*' into dtype '.*'"):
+        torch.asarray(source, dtype=torch.float64, copy=False)
+
+
+def test_asarray_keeps_history_only_where_gradients_are_asked_for():
+    made = torch.ones(2, requires_grad=True).clone()
+    assert torch.asarray(made).grad_fn is None
+    assert torch.asarray(made, requires_grad=True).grad_fn is not None
+
+
+def test_arrays_of_no_dimensions_are_numbers():
+    made = torch.tensor(((7, np.array(5)), (np.array(9), 5.0)))
+    assert made.tolist() == [[7, 5], [9, 5]]
+
+
+def test_an_object_without_readable_elements_is_refused():
+    class Unreadable:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, item):
+            raise TypeError
+
+    with pytest.raises(ValueError, match="could not determine the shape"):
+        torch.tensor(Unreadable())
+
+
+def test_byte_masks_warn():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert torch.ones(2)[torch.tensor([1, 0], dtype=torch.uint8)].shape == (1,)
+    assert ["torch.uint8 is now deprecated" in str(each.message) for each in seen] == [True]
