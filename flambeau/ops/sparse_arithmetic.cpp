@@ -292,6 +292,21 @@ Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* para
   const bool is_linear = among(linear_names, row.name);
   if (!is_linear && !among(keeps_zero, row.name)) refuse_sparse(row.name, input);
   if (out.defined()) check_inplace(row.name, out);
+  if (is_linear && n_params == 0) {
+    Tensor result;
+    {
+      const NoGrad off;
+      result = same_places(input, unary_op(row, parts_of(input).values, nullptr, 0));
+    }
+    // The rule is linear as well, and needs nothing of what went in.
+    if (Record r{row.name, result, {input}}) {
+      r.wrt(0, [gradient = row.gradient](const Tensor& g) {
+        const Scalar none[2];
+        return gradient(g, {}, none);
+      });
+    }
+    return delivered(row.name, result, out);
+  }
   const Tensor x = is_linear || !is_coo(input) ? input : coalesce(input);
   const Tensor values = unary_op(row, sparse_values(x), params, n_params);
   return delivered(row.name, same_places(x, values), out);

@@ -138,3 +138,67 @@ adamw = trained("AdamW")
 rmsprop = trained("RMSprop")
 adadelta = trained("Adadelta")
 adafactor = trained("Adafactor")
+# %%
+# Programs: skip-gram with sparse tables, a graph network, attention over edges, bags of words.
+nn, F = torch.nn, torch.nn.functional
+class SkipGram(nn.Module):
+    def __init__(self, n, d):
+        super().__init__()
+        self.u, self.v = nn.Embedding(n, d, sparse=True), nn.Embedding(n, d, sparse=True)
+        nn.init.uniform_(self.u.weight.data, -1 / d, 1 / d)
+        nn.init.constant_(self.v.weight.data, 0)
+    def forward(self, pu, pv, nv):
+        eu = self.u(pu)
+        near = -F.logsigmoid((eu * self.v(pv)).sum(1).clamp(-10, 10))
+        far = torch.bmm(self.v(nv), eu.unsqueeze(2)).squeeze(2).clamp(-10, 10)
+        return (near - F.logsigmoid(-far).sum(1)).mean()
+def skip_gram():
+    torch.manual_seed(0)
+    model = SkipGram(200, 16)
+    optimizer = torch.optim.SparseAdam(list(model.parameters()), lr=0.01)
+    losses = []
+    for k in range(30):
+        pu = torch.randint(0, 200, (32,))
+        optimizer.zero_grad()
+        loss = model(pu, (pu + 1) % 200, torch.randint(0, 200, (32, 5)))
+        loss.backward()
+        optimizer.step()
+        losses.append(round(loss.item(), 4))
+    return losses
+def graph_network():
+    torch.manual_seed(0)
+    edges, x, y = torch.randint(0, 100, (2, 400)), torch.randn(100, 16), torch.randint(0, 4, (100,))
+    adj = torch.sparse.FloatTensor(edges, torch.ones(400), torch.Size([100, 100])).coalesce()
+    degree = torch.sparse.sum(adj, 1).to_dense().clamp(min=1)
+    adj = torch.sparse_coo_tensor(adj.indices(), adj.values() / degree[adj.indices()[0]], (100, 100))
+    layers = nn.ModuleList([nn.Linear(16, 32), nn.Linear(32, 4)])
+    attention = nn.Parameter(torch.randn(400))
+    optimizer = torch.optim.Adam([*layers.parameters(), attention], lr=0.01, weight_decay=5e-4)
+    losses = []
+    for k in range(30):
+        optimizer.zero_grad()
+        hidden = F.dropout(F.relu(torch.spmm(adj, layers[0](x))), 0.5)
+        weights = torch.sparse.softmax(torch.sparse_coo_tensor(edges, attention, (100, 100)), 1)
+        loss = F.cross_entropy(torch.sparse.mm(weights, layers[1](hidden)), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(round(loss.item(), 4))
+    return losses
+def bags():
+    torch.manual_seed(0)
+    table, last = nn.EmbeddingBag(50, 8, sparse=True, mode="mean"), nn.Linear(8, 3)
+    parameters = [*table.parameters(), *last.parameters()]
+    optimizer = torch.optim.SGD(parameters, lr=1.0)
+    losses = []
+    for k in range(30):
+        words, starts = torch.randint(0, 50, (60,)), torch.arange(0, 60, 6)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(last(table(words, starts)), words[starts] % 3)
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 0.5)
+        optimizer.step()
+        losses.append(round(loss.item(), 4))
+    return losses
+first = skip_gram()
+second = graph_network()
+third = bags()
