@@ -41,6 +41,17 @@ class _Distribution(importlib.metadata.Distribution):
         return importlib.import_module(_PACKAGE).__path__[0]
 
 
+def _alias_loaded() -> None:
+    """Names every loaded module of this package in torch as well.
+
+    What is named already is not looked for again, and so not put into its package a second time:
+    `torch.nn.utils.weight_norm` stays the function, whoever imports the module of that name.
+    """
+    for name, module in list(sys.modules.items()):
+        if name == _PACKAGE or name.startswith(f"{_PACKAGE}."):
+            sys.modules.setdefault(_ALIAS + name[len(_PACKAGE) :], module)
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of torch in this package, and loads them by handing them over."""
 
@@ -60,6 +71,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 "no such module",
                 name=fullname,
             ) from None
+        _alias_loaded()
         return importlib.machinery.ModuleSpec(
             fullname, self, is_package=hasattr(module, "__path__"), loader_state=module.__spec__
         )
@@ -108,5 +120,6 @@ def install() -> None:
         raise RuntimeError(
             "install: torch has been imported already; put Flambeau in its place before that"
         )
+    _alias_loaded()
     sys.meta_path.insert(0, _Finder())
     _in_spawned_children()

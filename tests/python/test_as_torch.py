@@ -51,6 +51,18 @@ print(isinstance(nn.Linear(1, 1).weight, torch.Tensor))
     assert output("-c", program) == "True"
 
 
+def test_functions_named_as_their_modules_stay_functions():
+    program = """
+import torch
+import torch.autograd.gradcheck
+import torch.nn.parallel.replicate
+from torch.nn.utils.weight_norm import WeightNorm
+print(callable(torch.autograd.gradcheck), callable(torch.nn.parallel.replicate))
+print(callable(torch.nn.utils.weight_norm))
+"""
+    assert output("-c", program).split() == ["True"] * 3
+
+
 def test_a_script_sees_its_arguments_its_folder_and_its_name(tmp_path: Path):
     (tmp_path / "neighbour.py").write_text("import torch\nanswer = torch.arange(3).sum().item()\n")
     script = tmp_path / "script.py"
