@@ -30,6 +30,7 @@ nan = inf - inf
 pi = 3.141592653589793
 e = 2.718281828459045
 newaxis = None
+legacy_contiguous_format = _C.contiguous_format
 
 from flambeau import _tensor  # noqa: E402
 
@@ -80,7 +81,7 @@ _HOMES.update(
 )
 _HOMES.update(dict.fromkeys(("hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
-_HOMES.update(ops="_ops", Tag="library", Future="futures")
+_HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (
@@ -91,8 +92,16 @@ _AUTOCAST = (
 _HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"))
 
 
+_ABSENT_CLASSES = "Flambeau has flambeau.load, flambeau.save, flambeau.cuda.Stream and .Event"
+
+
 def __getattr__(name):
     """Packages, and names out of packages, on first use: who only computes never pays for them."""
+    if name == "__config__":
+        return _importlib.import_module("flambeau.__config__")
+    if name == "torch":
+        # PyTorch's package has itself as an attribute, and libraries have come to use it.
+        return _importlib.import_module("flambeau")
     if name[:2] != "__":
         home = "storage" if name.endswith("Storage") else _HOMES.get(name)
         if home:
@@ -103,6 +112,15 @@ def __getattr__(name):
             from flambeau._tensor_types import tensor_type
 
             return tensor_type(name)
+        from flambeau._absent import dtype as absent_dtype
+
+        if (absent := absent_dtype(name)) is not None:
+            return absent
+        if name in ("PyTorchFileReader", "PyTorchFileWriter", "Stream", "Event"):
+            from flambeau._absent import absent as absent_class
+
+            globals()[name] = absent_class("flambeau", name, _ABSENT_CLASSES)
+            return globals()[name]
         full = f"flambeau.{name}"
         try:
             return _importlib.import_module(full)

@@ -19,6 +19,7 @@ HalfTensor: Any
 IntTensor: Any
 LongTensor: Any
 from flambeau._C import OutOfMemoryError as OutOfMemoryError
+from flambeau.jit import ScriptModule as ScriptModule
 ShortTensor: Any
 from flambeau._C import Size as Size
 SymBool: Any
@@ -179,6 +180,7 @@ from flambeau._C import clamp_max as clamp_max
 from flambeau._C import clamp_max_ as clamp_max_
 from flambeau._C import clamp_min as clamp_min
 from flambeau._C import clamp_min_ as clamp_min_
+classes: Any
 from flambeau.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 from flambeau._C import clip as clip
 from flambeau._C import clip_ as clip_
@@ -494,6 +496,7 @@ from flambeau._C import le as le
 from flambeau._C import le_ as le_
 from flambeau._C import leaky_relu as leaky_relu
 from flambeau._C import leaky_relu_ as leaky_relu_
+legacy_contiguous_format: Any
 from flambeau._C import lerp as lerp
 from flambeau._C import lerp_ as lerp_
 from flambeau._C import less as less

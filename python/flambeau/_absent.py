@@ -1,13 +1,57 @@
 """Names of PyTorch that Flambeau does not have and that libraries only mention: they can be
 imported, subclassed and asked for with isinstance, and using one raises an error that says what is
-missing.
+missing. So can whole modules, where `torch` means Flambeau: see `python -m flambeau`.
 """
 
 from __future__ import annotations
 
+import types
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+_PROCESSES = "Flambeau does not split models or tensors over processes"
+_COMPILER = "Flambeau has no compiler of programs"
+
+# Modules, with all that lie below them, of which nothing is there but the name.
+_MODULES = {
+    "distributed._composable": _PROCESSES,
+    "distributed._functional_collectives": _PROCESSES,
+    "distributed._shard": _PROCESSES,
+    "distributed._tensor": _PROCESSES,
+    "distributed.algorithms": _PROCESSES,
+    "distributed.autograd": _PROCESSES,
+    "distributed.checkpoint": _PROCESSES,
+    "distributed.device_mesh": _PROCESSES,
+    "distributed.fsdp": _PROCESSES,
+    "distributed.launcher": _PROCESSES,
+    "distributed.nn": _PROCESSES,
+    "distributed.optim": _PROCESSES,
+    "distributed.pipelining": _PROCESSES,
+    "distributed.rpc": _PROCESSES,
+    "distributed.run": _PROCESSES,
+    "distributed.tensor": _PROCESSES,
+    "_export": _COMPILER,
+    "_functorch": _COMPILER,
+    "_higher_order_ops": _COMPILER,
+    "_inductor": _COMPILER,
+    "_subclasses": "Flambeau has no fake tensors; use the meta device",
+    "ao.quantization.fx": "Flambeau has no quantized tensors",
+    "export": _COMPILER,
+    "fx.experimental": _COMPILER,
+    "fx.passes.infra": _COMPILER,
+    "nested": "Flambeau has no nested tensors",
+    "numa": "Flambeau does not bind processes to parts of the machine",
+    "onnx._internal": "Flambeau does not export models to ONNX",
+    "utils._sympy": _COMPILER,
+    "utils.flop_counter": "Flambeau does not count operations",
+    "utils.data.datapipes": "Flambeau has no data pipes; use datasets and DataLoader",
+    "utils.data.graph_settings": "Flambeau has no data pipes; use datasets and DataLoader",
+}
+
+# Names by whose presence libraries tell whether a module can be used.
+_ASKED_FOR = {("flambeau.distributed.rpc", "api")}
 
 
 def absent(module: str, name: str, why: str) -> Any:
@@ -18,7 +62,8 @@ def absent(module: str, name: str, why: str) -> Any:
         name: the name.
         why: the end of the sentence "torch.x.name: ...".
     """
-    path = f"torch.{module.partition('.')[2]}.{name}"
+    home = module.partition(".")[2]
+    path = f"torch.{home}.{name}" if home else f"torch.{name}"
 
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{path}: {why}")
@@ -26,3 +71,61 @@ def absent(module: str, name: str, why: str) -> Any:
     made = type(name, (), {"__new__": __new__, "__doc__": f"Not available: {why}."})
     made.__module__ = module
     return made
+
+
+def _why(full: str) -> str | None:
+    own = full.partition(".")[2]
+    return next((_MODULES[k] for k in _MODULES if own == k or own.startswith(f"{k}.")), None)
+
+
+def is_absent(full: str) -> bool:
+    """Whether a module (flambeau.x.y) is one of which there is only the name."""
+    return _why(full) is not None
+
+
+def absent_module(full: str) -> types.ModuleType:
+    """A module whose names are all absent."""
+    why = _why(full) or "Flambeau does not have this module"
+    module = types.ModuleType(full, f"Not available: {why}.")
+    made: dict[str, Any] = {}
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__") or (full, name) in _ASKED_FOR:
+            raise AttributeError(f"module '{full}' has no attribute '{name}'")
+        return made.setdefault(name, absent(full, name, why))
+
+    module.__path__ = []
+    module.__dict__["__getattr__"] = __getattr__
+    return module
+
+
+class AbsentDType:
+    """A dtype that Flambeau does not have. It can be named, compared and a key; ops refuse it."""
+
+    def __init__(self, name: str, itemsize: int) -> None:
+        self.name, self.itemsize = name, itemsize
+        self.is_floating_point, self.is_complex = name.startswith("float"), name == "complex32"
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return dtype, (self.name,)
+
+
+_DTYPES = dict.fromkeys(
+    """float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2
+    qint8 quint8 quint4x2 quint2x4 int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5
+    uint6 uint7 bits8""".split(),
+    1,
+)
+_DTYPES.update(bits16=2, complex32=4, chalf=4, qint32=4)
+_made_dtypes: dict[str, AbsentDType] = {}
+
+
+def dtype(name: str) -> AbsentDType | None:
+    """The dtype of a name that Flambeau does not have, None if PyTorch has it neither."""
+    if name not in _DTYPES:
+        return None
+    name = {"chalf": "complex32"}.get(name, name)
+    return _made_dtypes.setdefault(name, AbsentDType(name, _DTYPES[name]))

@@ -52,6 +52,28 @@ def _alias_loaded() -> None:
             sys.modules.setdefault(_ALIAS + name[len(_PACKAGE) :], module)
 
 
+class _AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds, after all others, modules that libraries import and of which only the name is here."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(f"{_PACKAGE}."):
+            return None
+        from flambeau._absent import is_absent
+
+        absent = is_absent(fullname)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if absent else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        from flambeau._absent import absent_module
+
+        return absent_module(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the modules of torch in this package, and loads them by handing them over."""
 
@@ -122,4 +144,7 @@ def install() -> None:
         )
     _alias_loaded()
     sys.meta_path.insert(0, _Finder())
+    sys.meta_path.append(_AbsentFinder())
+    # Libraries look at the name of the module they have imported.
+    package.__name__ = _ALIAS
     _in_spawned_children()

@@ -72,6 +72,13 @@ def _are_functorch_transforms_active() -> bool:
     return False
 
 
+def _get_accelerator() -> Any:
+    """The device of the accelerator there is, or the CPU."""
+    import flambeau
+
+    return flambeau.device("cuda" if flambeau.cuda.is_available() else "cpu")
+
+
 def _get_privateuse1_backend_name() -> str:
     """The name of a device type that programs may define; there is none."""
     return "privateuseone"
@@ -81,6 +88,8 @@ def _switch(*args: Any) -> bool:
     """A switch of a compiler that is not there: it was off."""
     return False
 
+
+_TensorMeta = type(_C.Tensor)
 
 _SWITCHES = frozenset(
     """_debug_set_autodiff_subgraph_inlining _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu
@@ -95,6 +104,8 @@ def attribute(name: str) -> Any:
     """What `flambeau._C.<name>` gives where the core has no such name."""
     if name in _SWITCHES:
         return _switch
+    if name == "_TensorMeta":
+        return _TensorMeta
     found = None if name == "attribute" else globals().get(name)
     if found is None or getattr(found, "__module__", None) != __name__:
         raise AttributeError(f"module '{_C.__name__}' has no attribute '{name}'")

@@ -152,7 +152,7 @@ class OpOverloadPacket:
         self._namespace, self._function = namespace, function
         self._qualified_op_name = f"{namespace}::{name}"
         self.__name__ = name
-        self.__module__ = f"{flambeau.__name__}.ops.{namespace}"
+        self.__module__ = f"flambeau.ops.{namespace}"
         self._overloads: dict[str, OpOverload] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -200,7 +200,7 @@ class _OpNamespace:
         if function is not None and function.schema is None:
             function = None
         if function is None and self.name == "aten" and not name.startswith("__"):
-            function = _own_function(name)
+            function = _own_function(name) or _missing(name)
         if function is None:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         packet = OpOverloadPacket(self.name, name, function)
@@ -212,6 +212,15 @@ class _OpNamespace:
 
     def __repr__(self) -> str:
         return f"<_OpNamespace '{self.name}'>"
+
+
+def _missing(name: str) -> Callable[..., Any]:
+    """A function that refuses: libraries name many of PyTorch's inner operators in tables."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"ops.aten.{name}: Flambeau has no operator of this name")
+
+    return refuse
 
 
 def _own_function(name: str) -> Callable[..., Any] | None:
@@ -253,7 +262,21 @@ class _Ops:
         importlib.import_module(module)
 
 
+class _Classes:
+    """`flambeau.classes`: classes that libraries of C++ code register, of which there are none."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"classes.{name}: Flambeau does not load classes compiled against PyTorch's libraries"
+        )
+
+    def load_library(self, path: Any) -> None:
+        """Refuses, as ops.load_library does."""
+        ops.load_library(path)
+
+
 ops = _Ops()
+classes = _Classes()
 
 
 def operator(qualname: str) -> Operator:

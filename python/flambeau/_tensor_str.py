@@ -235,6 +235,10 @@ def _contents(tensor: Tensor, indent: int) -> str:
     return _Layout(tuple(tensor.shape), summarize, write, room).block(nested, indent)
 
 
+# The name under which libraries with tensor classes of their own know it.
+_tensor_str = _contents
+
+
 def _is_default_dtype(dtype: Any) -> bool:
     if dtype in (flambeau.int64, flambeau.bool):
         return True

@@ -14,6 +14,7 @@ import os
 import pickle
 import sys
 from types import FunctionType
+from typing import IO, TypeAlias
 
 import flambeau
 from flambeau import _tensor, _utils
@@ -57,6 +58,12 @@ __all__ = [
 ]
 
 DEFAULT_PROTOCOL = 2
+
+# What `map_location` may be.
+FILE_LIKE: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+MAP_LOCATION: TypeAlias = (
+    "Callable[[Any, str], Any] | flambeau.device | str | dict[str, str] | None"
+)
 _PACKAGE = __name__.partition(".")[0]
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]

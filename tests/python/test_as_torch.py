@@ -114,7 +114,7 @@ import multiprocessing
 import torch
 
 def name(_):
-    return torch.__name__
+    return torch.__spec__.name
 
 if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -136,3 +136,28 @@ def test_libraries_find_the_version_of_torch_without_importing_it():
     program = "import importlib.metadata as m; print(m.version('torch'), m.version('pytest'))"
     version, _ = output("-c", program).split()
     assert version.startswith("2.")
+
+
+def test_libraries_can_import_modules_of_which_only_the_name_is_here():
+    program = """
+import torch
+from torch.distributed import rpc
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.tensor import DTensor, Replicate, Shard
+import torch.distributed.algorithms.ddp_comm_hooks.default_hooks as hooks
+print(torch.__name__, isinstance(torch.ones(1), DTensor), Shard(1).is_shard(1), hasattr(rpc, "api"))
+try:
+    FSDP(torch.nn.Linear(1, 1))
+except NotImplementedError as error:
+    print(error)
+try:
+    import torch.nothing
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+    assert output("-c", program).splitlines() == [
+        "torch False True False",
+        "torch.distributed.fsdp.FullyShardedDataParallel: Flambeau does not split models or "
+        "tensors over processes",
+        "torch.nothing",
+    ]

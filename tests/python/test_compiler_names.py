@@ -114,3 +114,54 @@ def test_futures_arrive_once_and_call_back():
     with pytest.raises(RuntimeError, match="complete already"):
         first.set_result(5)
     assert torch.futures.wait_all([first, doubled]) == [4, 8]
+
+
+def test_dtypes_that_are_not_here_can_be_named_and_are_refused_by_ops():
+    assert torch.float8_e4m3fn is torch.float8_e4m3fn != torch.float8_e5m2
+    assert str(torch.float8_e4m3fn) == "torch.float8_e4m3fn" and torch.chalf is torch.complex32
+    assert torch.finfo(torch.float8_e4m3fn).max == 448.0
+    with pytest.raises(TypeError, match="dtype"):
+        torch.ones(1, dtype=torch.float8_e4m3fn)
+
+
+def test_annotations_of_public_classes_can_be_evaluated():
+    import inspect
+    import typing
+
+    for module in (nn, torch.optim, torch.utils.data, torch.distributions):
+        for name in dir(module):
+            found = getattr(module, name)
+            if inspect.isclass(found):
+                typing.get_type_hints(found)
+                typing.get_type_hints(getattr(found, "forward", found.__init__))
+
+
+def test_the_package_tells_how_it_was_built():
+    assert "USE_MKL=OFF" in torch.__config__.show()
+    assert torch.torch is torch and torch.legacy_contiguous_format is torch.contiguous_format
+
+
+def test_helpers_that_optimizers_of_libraries_use():
+    from flambeau.optim.optimizer import ParamsT, _use_grad_for_differentiable
+
+    class Plain(torch.optim.Optimizer):
+        def __init__(self, params: ParamsT) -> None:
+            super().__init__(params, {"differentiable": False})
+
+        @_use_grad_for_differentiable
+        def step(self, closure=None):
+            return torch.is_grad_enabled()
+
+    assert Plain([nn.Parameter(torch.ones(1))]).step() is False
+
+
+def test_a_class_that_only_behaves_like_a_distribution_can_have_divergences():
+    class Own:
+        pass
+
+    @torch.distributions.kl.register_kl(Own, torch.distributions.Normal)
+    def _(p, q):
+        return 0.0
+
+    with pytest.raises(TypeError):
+        torch.distributions.kl.register_kl(3, Own)

@@ -10,16 +10,11 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import flambeau
-from flambeau import _C
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from flambeau import Tensor
+from flambeau import _C, Tensor
 
 __all__ = [
     "BackwardCFunction",

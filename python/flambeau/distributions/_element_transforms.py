@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions._transform import Transform
 from flambeau.distributions.utils import _sum_rightmost, is_number
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class ExpTransform(Transform):

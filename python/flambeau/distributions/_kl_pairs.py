@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -37,10 +38,6 @@ from flambeau.distributions.poisson import Poisson
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.uniform import Uniform
 from flambeau.distributions.utils import _sum_rightmost, euler_constant
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _LOG_2PI = math.log(2 * math.pi)
 

@@ -4,13 +4,11 @@ triangular factor of a covariance, and parameters that a relaxed distribution ta
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def one_of(probs: Any, logits: Any) -> tuple[str, Any]:

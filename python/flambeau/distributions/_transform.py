@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import operator
 import weakref
+from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.utils import _sum_rightmost
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 
 class Transform:

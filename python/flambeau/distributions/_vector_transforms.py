@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -13,11 +15,6 @@ from flambeau.distributions.utils import (
     tril_matrix_to_vec,
     vec_to_tril_matrix,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 
 class SoftmaxTransform(Transform):

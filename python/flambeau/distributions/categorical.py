@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions._shared import one_of
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Categorical"]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all, is_number
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Cauchy"]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flambeau.distributions import constraints
 from flambeau.distributions.gamma import Gamma
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Chi2"]
 

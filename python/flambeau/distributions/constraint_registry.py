@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from flambeau import Tensor
 from flambeau.distributions import constraints, transforms
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 

@@ -6,13 +6,11 @@ the last dimensions make up one event.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
 
 __all__ = [
     "Constraint",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -17,10 +18,6 @@ from flambeau.distributions.utils import (
     logits_to_probs,
 )
 from flambeau.nn.functional import binary_cross_entropy_with_logits
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["ContinuousBernoulli"]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions.distribution import Distribution
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["ExponentialFamily"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -11,10 +12,6 @@ from flambeau.distributions.transformed_distribution import TransformedDistribut
 from flambeau.distributions.transforms import AffineTransform, ExpTransform, Transform
 from flambeau.distributions.uniform import Uniform
 from flambeau.distributions.utils import broadcast_all, euler_constant, is_number
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Gumbel"]
 

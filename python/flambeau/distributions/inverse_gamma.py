@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.gamma import Gamma
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.transforms import PowerTransform
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["InverseGamma"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.normal import Normal
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.transforms import StickBreakingTransform
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["LogisticNormal"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
@@ -9,10 +11,6 @@ from flambeau.distributions.binomial import Binomial
 from flambeau.distributions.categorical import Categorical
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Multinomial"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
@@ -12,10 +14,6 @@ from flambeau.distributions.utils import (
     broadcast_all,
     lazy_property,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["NegativeBinomial"]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flambeau import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.exponential import Exponential
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.transforms import AffineTransform, ExpTransform, Transform
 from flambeau.distributions.utils import broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Pareto"]
 

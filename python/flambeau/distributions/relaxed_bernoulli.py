@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
@@ -14,10 +16,6 @@ from flambeau.distributions.utils import (
     clamp_probs,
     is_number,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 

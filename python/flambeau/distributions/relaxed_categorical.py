@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
@@ -11,10 +13,6 @@ from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.transforms import ExpTransform
 from flambeau.distributions.utils import broadcast_all, clamp_probs
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -10,10 +11,6 @@ from flambeau.distributions import constraints
 from flambeau.distributions.chi2 import Chi2
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import _standard_normal, broadcast_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["StudentT"]
 

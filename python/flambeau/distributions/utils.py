@@ -4,15 +4,12 @@ that are computed once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import update_wrapper
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "broadcast_all",

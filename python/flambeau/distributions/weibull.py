@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
@@ -9,10 +11,6 @@ from flambeau.distributions.exponential import Exponential
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.transforms import AffineTransform, PowerTransform, Transform
 from flambeau.distributions.utils import broadcast_all, euler_constant
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Weibull"]
 

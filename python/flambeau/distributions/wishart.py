@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -12,10 +13,6 @@ from flambeau.distributions._shared import TriangularFactor
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.multivariate_normal import _precision_to_scale_tril
 from flambeau.distributions.utils import is_number
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["Wishart"]
 

@@ -66,8 +66,8 @@ def qualified_name(function: Any) -> str:
         return f"torch.Tensor.{name}"
     module = getattr(function, "__module__", None) or "builtins"
     name = getattr(function, "__qualname__", name) if "<" not in function.__qualname__ else name
-    if module == flambeau.__name__ or module.startswith(flambeau.__name__ + "."):
-        module = "torch" + module[len(flambeau.__name__) :]
+    if module == "flambeau" or module.startswith("flambeau."):
+        module = "torch" + module[len("flambeau") :]
     return f"{module}.{name}"
 
 

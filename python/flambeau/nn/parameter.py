@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "Buffer",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
+from flambeau import Tensor
 from flambeau.optim._plain import PlainOptimizer, count, new_step, zeros_like
 from flambeau.optim.optimizer import _check_common
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["Adafactor"]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import Any
 
-    from flambeau import Tensor
+from flambeau import Tensor
 
 # How much the loss must fall for its slope, and how flat it must have become.
 _SUFFICIENT_DECREASE = 1e-4

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 from weakref import ref
 
 from flambeau import Tensor
 from flambeau.optim.optimizer import Optimizer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
 
 from flambeau.optim._lr_base import (
     EPOCH_DEPRECATION_WARNING,
@@ -16,9 +18,6 @@ from flambeau.optim._lr_base import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from flambeau.optim.optimizer import Optimizer
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from flambeau.optim._lr_base import (
     LRScheduler,
@@ -14,9 +16,6 @@ from flambeau.optim._lr_base import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from flambeau.optim.optimizer import Optimizer
 
 

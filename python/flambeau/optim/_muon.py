@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
+from flambeau import Tensor
 from flambeau.optim._plain import PlainOptimizer, zeros_like
 from flambeau.optim.optimizer import _check_common
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["Muon"]
 

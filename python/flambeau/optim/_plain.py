@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.optim.optimizer import Optimizer, _check_capture, _get_value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 
 class PlainOptimizer(Optimizer):

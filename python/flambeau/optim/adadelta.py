@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from flambeau import Tensor
 from flambeau.optim._plain import (
     PlainOptimizer,
     count,
@@ -10,12 +13,6 @@ from flambeau.optim._plain import (
     zeros_like,
 )
 from flambeau.optim.optimizer import _check_common
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["Adadelta"]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import flambeau
 from flambeau import _C, Tensor
 from flambeau.optim.optimizer import (
@@ -11,11 +14,6 @@ from flambeau.optim.optimizer import (
     _check_fused,
     _get_value,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["Adam", "adam"]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from flambeau.optim.adam import Adam, adam
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from flambeau.optim.adam import Adam, adam
 
 __all__ = ["AdamW", "adamw"]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable
 from types import FunctionType
+from typing import Any
 
 from flambeau.optim._lr_base import LRScheduler, _LRScheduler, copied
 from flambeau.optim._lr_combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
@@ -17,9 +19,6 @@ from flambeau.optim._lr_cycles import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
-
     from flambeau.optim.optimizer import Optimizer
 
 __all__ = [

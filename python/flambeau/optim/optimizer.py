@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
+from typing import Any, TypeAlias
 
 import flambeau
 from flambeau import _C, Tensor
 from flambeau.utils.hooks import RemovableHandle
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "Optimizer",
@@ -34,6 +32,55 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
+
+# What an optimizer may be given: tensors, named tensors, or groups of parameters.
+ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]"
+params_t = _params_t = ParamsT
+
+
+def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A method `step` that records history only where the optimizer was made differentiable."""
+
+    @functools.wraps(func)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with flambeau.set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            return func(self, *args, **kwargs)
+
+    return step
+
+
+def _default_to_fused_or_foreach(
+    params: Any, differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Whether to take the fused form of a step, and whether the one for lists of tensors."""
+    everywhere = all(type(p) in (Tensor, flambeau.nn.Parameter) and p.is_cuda for p in params)
+    if differentiable or not params or not everywhere:
+        return False, False
+    return use_fused, not use_fused
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """The device types whose steps can be captured in a graph."""
+    return ["cuda"]
+
+
+def _view_as_real(params: Any, *state_and_grads: Any) -> None:
+    """Puts real views in the places of complex parameters and what belongs to them."""
+    for index, param in enumerate(params):
+        if flambeau.is_complex(param):
+            params[index] = flambeau.view_as_real(param)
+            for values in state_and_grads:
+                values[index] = flambeau.view_as_real(values[index])
+
+
+def _stack_if_compiling(x: Any) -> Any:
+    """The values as they are: nothing is being compiled."""
+    return x
+
+
+def _dispatch_sqrt(x: Any) -> Any:
+    """The square root of a number or a tensor."""
+    return x.sqrt() if isinstance(x, Tensor) else math.sqrt(x)
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

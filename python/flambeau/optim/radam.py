@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
 from flambeau.optim._plain import (
@@ -12,10 +14,6 @@ from flambeau.optim._plain import (
     zeros_like,
 )
 from flambeau.optim.optimizer import _check_common
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["RAdam"]
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from copy import deepcopy
+from typing import Any
 
 import flambeau
+from flambeau import Tensor
 from flambeau.nn import Module
 from flambeau.nn.modules.batchnorm import _BatchNorm
 from flambeau.optim._lr_base import LRScheduler, per_group
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = [
     "SWALR",

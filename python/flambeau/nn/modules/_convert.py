@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flambeau
 from flambeau import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _FORMS = """
  * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, \

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 from flambeau import _C, Tensor
 from flambeau.utils.hooks import BackwardHook, RemovableHandle
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 # By the attribute of Module that holds what is registered.
 _registration_hooks: dict[str, OrderedDict[int, Callable[..., Any]]] = {

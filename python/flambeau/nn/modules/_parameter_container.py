@@ -5,16 +5,13 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections import abc as container_abcs
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from flambeau import Tensor
 from flambeau.nn.modules._traversal import typename
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
 
 
 def _as_parameter(value: Any) -> Any:

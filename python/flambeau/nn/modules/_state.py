@@ -5,17 +5,13 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import OrderedDict, namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
 from flambeau.nn.parameter import Parameter
 from flambeau.utils.hooks import RemovableHandle
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 

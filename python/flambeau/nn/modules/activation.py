@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import flambeau
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn._functional.attention import _canonical_mask, _none_or_dtype
 from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = [
     "CELU",

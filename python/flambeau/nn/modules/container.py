@@ -6,14 +6,11 @@ import operator
 import warnings
 from collections import OrderedDict
 from collections import abc as container_abcs
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
+from typing import Any
 
 from flambeau.nn.modules.module import Module, _addindent
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from flambeau import Tensor
 
 __all__ = [
     "AlphaDropout",

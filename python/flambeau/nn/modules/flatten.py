@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from flambeau import Tensor
 from flambeau.nn.modules.module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 

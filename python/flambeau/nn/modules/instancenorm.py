@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.batchnorm import _NormBase
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import flambeau
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["Bilinear", "Identity", "Linear"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from flambeau import Tensor
 from flambeau.nn import _reduction
 from flambeau.nn import functional as F
 from flambeau.nn.modules.distance import PairwiseDistance
 from flambeau.nn.modules.module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = [
     "BCELoss",

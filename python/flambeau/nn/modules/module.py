@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
@@ -37,8 +39,7 @@ from flambeau.nn.parameter import Buffer, Parameter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     Self = TypeVar("Self", bound="Module")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.utils import _ntuple, _single
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from typing import Any
 
 import flambeau
-from flambeau import _C
+from flambeau import _C, Tensor
 from flambeau.amp.autocast_mode import is_autocast_enabled
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 

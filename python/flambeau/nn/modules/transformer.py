@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import flambeau
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn._functional.attention import _canonical_mask, _none_or_dtype
@@ -16,13 +19,6 @@ from flambeau.nn.modules.dropout import Dropout
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.normalization import LayerNorm
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = [
     "Transformer",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 

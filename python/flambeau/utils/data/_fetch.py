@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from collections.abc import Callable
+from typing import Any
+
+
+class _BaseDataLoaderIter:
+    """The base of passes over a DataLoader, whichever processes fetch."""
 
 
 class Fetcher:

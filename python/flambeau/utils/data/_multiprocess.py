@@ -10,15 +10,13 @@ import os
 import pickle
 import queue
 import time
+from typing import Any
 
 from flambeau import multiprocessing
 from flambeau._utils import ExceptionWrapper
 from flambeau.multiprocessing import reductions
+from flambeau.utils.data._fetch import _BaseDataLoaderIter
 from flambeau.utils.data._worker import EndOfSamples, run_worker
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _CHECK_SECONDS = 5.0
 
@@ -95,7 +93,7 @@ class WorkerPool:
             channel.close()
 
 
-class _MultiProcessingDataLoaderIter:
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """One pass over a DataLoader with workers."""
 
     def __init__(

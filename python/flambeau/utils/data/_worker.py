@@ -6,16 +6,13 @@ import os
 import queue
 import random
 import sys
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
+from typing import Any
 
 import flambeau
 from flambeau._utils import ExceptionWrapper
 from flambeau.utils.data._fetch import Fetcher
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 # How long a worker waits before it looks whether the main process is still there.
 _PATIENCE = 5.0

@@ -5,13 +5,10 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["default_collate", "default_convert"]
 

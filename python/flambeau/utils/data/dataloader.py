@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import flambeau
-from flambeau.utils.data._fetch import Fetcher
+from flambeau.utils.data._fetch import Fetcher, _BaseDataLoaderIter
 from flambeau.utils.data._worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import IterableDataset, _Subscriptable
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
 
 __all__ = ["DataLoader", "get_worker_info"]
 
@@ -127,7 +125,7 @@ class DataLoader(_Subscriptable):
 
     def __iter__(self) -> Any:
         if self.num_workers == 0:
-            return _LoaderIterator(self)
+            return _SingleProcessDataLoaderIter(self)
         if self.persistent_workers and self._iterator is not None:
             self._iterator.restart()
             return self._iterator
@@ -247,7 +245,7 @@ def _check_sampling_options(
         )
 
 
-class _LoaderIterator:
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """One pass over a DataLoader in this process."""
 
     def __init__(self, loader: DataLoader) -> None:
@@ -256,7 +254,7 @@ class _LoaderIterator:
         self._base_seed = loader._draw_base_seed()
         self._fetcher = Fetcher(*loader._fetcher_arguments())
 
-    def __iter__(self) -> _LoaderIterator:
+    def __iter__(self) -> _SingleProcessDataLoaderIter:
         return self
 
     def __len__(self) -> int:
@@ -280,3 +278,11 @@ def _pinned(batch: Any) -> Any:
     if isinstance(batch, (list, tuple)):
         return type(batch)(_pinned(item) for item in batch)
     return batch
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_MultiProcessingDataLoaderIter":
+        from flambeau.utils.data._multiprocess import _MultiProcessingDataLoaderIter
+
+        return _MultiProcessingDataLoaderIter
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sized
 
 import flambeau
 from flambeau.utils.data.sampler import Sampler
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sized
 
 __all__ = ["DistributedSampler"]
 

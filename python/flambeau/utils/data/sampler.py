@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any
 
 import flambeau
 from flambeau.utils.data.dataset import _Subscriptable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence, Sized
-    from typing import Any
 
 __all__ = [
     "BatchSampler",
