@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor
+from flambeau.func._batched import Batched, batch_size, physical, whole, wrap
 from flambeau.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 TYPE_CHECKING = False
@@ -27,6 +28,12 @@ def own_inputs(tree: Any, leaves: list[Tensor]) -> Any:
     def own(tensor: Tensor) -> Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if batch_size() is not None:
+            # Each sample of the batch has a derivative of its own, by what all share as well.
+            return wrap(own_of(whole(tensor)))
+        return own_of(tensor)
+
+    def own_of(tensor: Tensor) -> Tensor:
         if tensor.requires_grad:
             return tensor.view_as(tensor)
         leaf = tensor.detach().requires_grad_()
@@ -58,6 +65,8 @@ def released(tree: Any, leaves: list[Tensor]) -> Any:
     """Results without the graph of this transform."""
 
     def release(tensor: Tensor) -> Tensor:
+        if isinstance(tensor, Batched):
+            return wrap(release(physical(tensor)))
         if tensor.requires_grad and not _depends_on_others(tensor, leaves):
             return tensor.detach()
         return tensor
@@ -69,6 +78,10 @@ def gradients(
     outputs: list[Tensor], inputs: list[Tensor], cotangents: Any, create_graph: bool = True
 ) -> list[Tensor]:
     """The derivatives of outputs by inputs; zero for an input that no output depends on."""
+    if any(isinstance(t, Batched) for t in (*outputs, *inputs)):
+        behind = [whole(o) for o in outputs], [whole(i) for i in inputs]
+        found = gradients(*behind, [whole(c) for c in cotangents], create_graph)
+        return [wrap(gradient.contiguous()) for gradient in found]
     pairs = [(o, c) for o, c in zip(outputs, cotangents) if o.requires_grad]
     if not pairs or not inputs:
         return [flambeau.zeros_like(tensor) for tensor in inputs]

@@ -1,7 +1,8 @@
 """vmap: a function of single samples as a function of batches.
 
-The function runs for each sample in turn and its results are stacked, so that it may do whatever a
-function may: any op, any control flow, in-place writes, derivatives.
+The function runs once, with tensors that hold all samples and look like one (`_batched.py`). What
+cannot be computed so, such as control flow that depends on values or writes in place, runs for each
+sample in turn, and the results are stacked.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import functools
 
 import flambeau
 from flambeau import Tensor
+from flambeau.func import _batching_rules  # noqa: F401  (importing enters the rules)
+from flambeau.func._batched import Batched, batch_size, batching, physical, wrap
 from flambeau.func._draws import BatchedDraws
 from flambeau.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
@@ -80,28 +83,87 @@ def _checked_inputs(args: Any, in_dims: Any, name: str) -> tuple[list[Any], list
 def _stacked(outputs: list[Any], out_dims: Any, name: str) -> Any:
     """The results of all samples, stacked leaf by leaf."""
     flats, specs = zip(*map(tree_flatten, outputs))
-    spec = specs[0]
-    if isinstance(outputs[0], Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+    rows = [
+        flambeau.stack(parts) if isinstance(parts[0], Tensor) else parts[0] for parts in zip(*flats)
+    ]
+    return _arranged(rows, specs[0], outputs[0], out_dims, name)
+
+
+def _places(out_dims: Any, spec: Any, is_tensor: bool, name: str) -> list[Any]:
+    """Where each result has its samples."""
+    if is_tensor and isinstance(out_dims, tuple) and len(out_dims) == 1:
         out_dims = out_dims[0]
-    dims = _broadcast_to_and_flatten(out_dims, spec)
-    if dims is None:
+    places = _broadcast_to_and_flatten(out_dims, spec)
+    if places is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with "
             f"the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but "
             f"outputs has structure {spec}."
         )
+    return places
+
+
+def _arranged(rows: list[Any], spec: Any, output: Any, out_dims: Any, name: str) -> Any:
+    """Results whose samples come first, with the samples where they are wanted."""
     result = []
-    for parts, dim in zip(zip(*flats), dims):
+    for row, dim in zip(rows, _places(out_dims, spec, isinstance(output, Tensor), name)):
         if dim is None:
-            result.append(parts[0])
+            result.append(row[0] if isinstance(row, Tensor) else row)
             continue
-        if not isinstance(parts[0], Tensor):
+        if not isinstance(row, Tensor):
             raise ValueError(
                 f"vmap({name}, ...): `{name}` must only return Tensors, got type "
-                f"{type(parts[0])}. Did you mean to set out_dims= to None for output?"
+                f"{type(row)}. Did you mean to set out_dims= to None for output?"
             )
-        result.append(flambeau.stack(parts).movedim(0, dim))
+        result.append(row.movedim(0, dim))
     return tree_unflatten(result, spec)
+
+
+def _joined(parts: list[Any], out_dims: Any) -> Any:
+    """The results of chunks, one after another."""
+    flats, specs = zip(*map(tree_flatten, parts))
+    places = _places(out_dims, specs[0], isinstance(parts[0], Tensor), "")
+    joined = [
+        rows[0] if dim is None else flambeau.cat(rows, dim)
+        for rows, dim in zip(zip(*flats), places)
+    ]
+    return tree_unflatten(joined, specs[0])
+
+
+def _run_together(
+    together: Callable[[range], Any],
+    chunk: range,
+    randomness: str,
+    start: Tensor,
+    out_dims: Any,
+    name: str,
+) -> Any:
+    """The results of all samples of a chunk, computed at once; None if that cannot be."""
+    if len(chunk) == 1 or randomness == "different" or batch_size() is not None:
+        return None
+    if randomness == "same":
+        flambeau.set_rng_state(start)
+    try:
+        with batching(len(chunk)):
+            outputs = together(chunk)
+            flat, spec = tree_flatten(outputs)
+            rows = [_whole_result(leaf, len(chunk)) for leaf in flat]
+        if randomness == "error" and not flambeau.equal(start, flambeau.get_rng_state()):
+            raise RuntimeError(_RANDOM)
+        return _arranged(rows, spec, outputs, out_dims, name)
+    except Exception:
+        # One by one the samples either succeed or fail with an error of their own.
+        flambeau.set_rng_state(start)
+        return None
+
+
+def _whole_result(leaf: Any, size: int) -> Any:
+    """A result of a batch with the samples in its first dimension."""
+    if isinstance(leaf, Batched):
+        return physical(leaf)
+    if isinstance(leaf, Tensor):
+        return leaf.unsqueeze(0).expand(size, *leaf.shape)
+    return leaf
 
 
 def _run(sample: Callable[[int], Any], chunk: range, randomness: str, start: Tensor) -> list[Any]:
@@ -138,7 +200,7 @@ def _of_nothing(
         one = _stacked([func(*tree_unflatten(zeros, spec), **kwargs)], out_dims, name)
     flambeau.set_rng_state(state)
     flat_out, out_spec = tree_flatten(one)
-    places = _broadcast_to_and_flatten(out_dims, out_spec) or [out_dims] * len(flat_out)
+    places = _places(out_dims, out_spec, isinstance(one, Tensor), name)
     return tree_unflatten(
         [t if d is None else t.narrow(d, 0, 0) for t, d in zip(flat_out, places)], out_spec
     )
@@ -176,19 +238,28 @@ def vmap(
         flat, dims, spec, size = _checked_inputs(args, in_dims, name)
 
         def sample(index: int) -> Any:
+            picked = [v if d is None else v.select(d, index) for v, d in zip(flat, dims)]
+            return func(*tree_unflatten(picked, spec), **kwargs)
+
+        def together(chunk: range) -> Any:
             picked = [
-                value if dim is None else value.select(dim, index) for value, dim in zip(flat, dims)
+                v if d is None else wrap(v.narrow(d, chunk.start, len(chunk)).movedim(d, 0))
+                for v, d in zip(flat, dims)
             ]
             return func(*tree_unflatten(picked, spec), **kwargs)
 
         if size == 0:
             return _of_nothing(func, flat, dims, spec, kwargs, out_dims, name)
         step = min(chunk_size or size, size)
-        outputs: list[Any] = []
         start = flambeau.get_rng_state()
+        parts = []
         for first in range(0, size, step):
             chunk = range(first, min(first + step, size))
-            outputs += _run(sample, chunk, randomness, start)
-        return _stacked(outputs, out_dims, name)
+            part = _run_together(together, chunk, randomness, start, out_dims, name)
+            if part is None:
+                outputs = _run(sample, chunk, randomness, start)
+                part = _stacked(outputs, out_dims, name)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else _joined(parts, out_dims)
 
     return wrapped

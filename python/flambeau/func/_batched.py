@@ -1,0 +1,119 @@
+"""A batch of samples as one tensor: inside vmap it looks like a single sample.
+
+`Batched` is a tensor whose first dimension counts samples, and hides it: shapes, dimensions and
+indices are those of one sample. Every op has a rule that computes it for all samples at once
+(`_batching_rules.py`). Whatever has no rule, or could not be taken back, such as writing in place
+or asking for a value, raises `Unbatchable` before anything has happened, and vmap runs the
+function sample by sample instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau import _C, Tensor
+
+__all__ = ["Batched", "Unbatchable", "batch_size", "batching", "physical", "wrap"]
+
+Rule = Any
+RULES: dict[str, Rule] = {}
+
+
+class Unbatchable(Exception):
+    """The function cannot be computed for all samples at once."""
+
+
+class _State(threading.local):
+    size: int | None = None
+
+
+_state = _State()
+
+
+def batch_size() -> int | None:
+    """The number of samples of the batch that is being computed in this thread, if one is."""
+    return _state.size
+
+
+@contextlib.contextmanager
+def batching(size: int) -> Iterator[None]:
+    """Computes a batch of this size inside."""
+    if _state.size is not None:
+        raise Unbatchable("a batch inside a batch")
+    _state.size = size
+    try:
+        yield
+    finally:
+        _state.size = None
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    raise Unbatchable("a value was asked for")
+
+
+class Batched(Tensor):
+    """All samples' tensors as one, which looks like that of one sample."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if _state.size is None:
+            raise RuntimeError("vmap: a tensor of a sample was kept and used outside of vmap")
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = f".{func.__self__.__name__}"
+        rule = RULES.get(name)
+        if rule is None or (kwargs and kwargs.get("out") is not None):
+            raise Unbatchable(name)
+        with _C.DisableTorchFunctionSubclass():
+            return rule(func, args, kwargs or {})
+
+    __bool__ = __float__ = __int__ = __index__ = __complex__ = _refuse
+    item = tolist = numpy = backward = data_ptr = untyped_storage = storage = _refuse
+    __iter__ = __array__ = __dlpack__ = register_hook = _refuse
+
+    def __repr__(self, **options: Any) -> str:
+        raise Unbatchable("a batch was printed")
+
+    __format__ = __str__ = _refuse
+
+
+def wrap(tensor: Tensor) -> Any:
+    """A tensor whose first dimension counts samples, as the tensor of one sample."""
+    shell = tensor.detach().as_subclass(Batched)
+    shell.__dict__["behind"] = tensor  # with its history: ops and derivatives are of this one
+    return shell
+
+
+def physical(value: Any) -> Any:
+    """The tensor behind that of a sample; anything else as it is."""
+    return value.__dict__["behind"] if isinstance(value, Batched) else value
+
+
+def whole(value: Tensor) -> Tensor:
+    """The tensor behind that of a sample; one that all samples share repeats for each."""
+    if isinstance(value, Batched):
+        return physical(value)
+    assert _state.size is not None
+    return value.unsqueeze(0).expand(_state.size, *value.shape)
+
+
+def wrapped(result: Any) -> Any:
+    """A result of an op of batches as that of a sample."""
+    if isinstance(result, Tensor):
+        return wrap(result)
+    if isinstance(result, tuple) and not hasattr(result, "_fields") and type(result) is not tuple:
+        # The named results of an op are rebuilt as what they are.
+        return type(result)([wrapped(item) for item in result])
+    if isinstance(result, (list, tuple)):
+        return type(result)(wrapped(item) for item in result)
+    return result
+
+
+def is_batched(values: Any) -> bool:
+    """Whether any of these is a batch."""
+    return any(isinstance(value, Batched) for value in values)

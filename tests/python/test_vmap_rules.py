@@ -1,0 +1,371 @@
+"""Every rule by which vmap computes all samples at once gives what the samples give one by one,
+values and gradients; and what has no rule still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau.func import functional_call, grad, jacrev, stack_module_state
+from flambeau.func._batched import RULES
+from flambeau.func._batching_rules import POINTWISE
+from flambeau.utils._pytree import tree_leaves
+
+COUNT = 5
+SECOND = torch.randn(3, 4, dtype=torch.float64)
+ROW = torch.randn(4, dtype=torch.float64)
+
+INTEGRAL = set("bitwise_not bitwise_and bitwise_or bitwise_xor".split())
+BINARY = set(
+    """add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow
+    __radd__ __rsub__ __rmul__ __rtruediv__ __rpow__ __rmod__ rsub atan2 hypot maximum
+    minimum fmax fmin eq ne lt le gt ge not_equal less less_equal greater greater_equal
+    logical_and logical_or logical_xor xlogy logaddexp heaviside copysign bitwise_and
+    bitwise_or bitwise_xor""".split()
+)
+WITH_ARGUMENTS: dict[str, Callable[..., Any]] = {
+    "clamp": lambda a: a.clamp(0.2, 0.8) + a.clamp(max=a.new_ones(())),
+    "clip": lambda a: a.clip(0.2),
+    "clamp_min": lambda a: a.clamp_min(0.4),
+    "clamp_max": lambda a: a.clamp_max(0.4),
+    "lerp": lambda a: torch.lerp(a, a[0], 0.3) + torch.lerp(a, SECOND, a),
+    "addcmul": lambda a: torch.addcmul(a, a, ROW, value=2),
+    "addcdiv": lambda a: torch.addcdiv(ROW, a, a + 1),
+    "where": lambda a: torch.where(a > 0.5, a, ROW) + torch.where(a > 0.5, a[0], 2.0),
+    "masked_fill": lambda a: a.masked_fill(a > 0.5, 3.0),
+    "threshold": lambda a: F.threshold(a, 0.4, 0.1),
+    "hardtanh": lambda a: F.hardtanh(a, -0.5, 0.5),
+    "leaky_relu": lambda a: F.leaky_relu(a - 0.5, 0.2),
+    "logit": lambda a: torch.logit(a, 1e-3),
+    "nan_to_num": lambda a: torch.nan_to_num(a.log() / a.new_zeros(())),
+    "floor_divide": lambda a: torch.floor_divide(a.detach(), 0.3),
+    "__floordiv__": lambda a: a.detach() // 0.3 + a.detach() // a.detach()[0],
+    "heaviside": lambda a: torch.heaviside(a.detach() - 0.5, ROW),
+    "log_sigmoid": lambda a: F.logsigmoid(a),
+    "softsign": lambda a: F.softsign(a),
+    "tanhshrink": lambda a: F.tanhshrink(a),
+    "_nn_gelu": lambda a: F.gelu(a) + F.gelu(a, approximate="tanh"),
+    "gelu": lambda a: F.gelu(a),
+}
+
+
+def pointwise_case(name: str) -> Callable[..., Any]:
+    if name in WITH_ARGUMENTS:
+        return WITH_ARGUMENTS[name]
+    if name in BINARY:
+        made = (lambda a: a > 0.5) if name in INTEGRAL else (lambda a: a + 0.1)
+        method = getattr(torch.Tensor, name, None) or getattr(torch, name)
+
+        def call(a: torch.Tensor) -> Any:
+            x = made(a)
+            return method(x, x[0]), method(x[1], x), method(x[0, 0], x)
+
+        return call
+    function = getattr(torch.Tensor, name, None) or getattr(F, name, None) or getattr(torch, name)
+    if name in INTEGRAL:
+        return lambda a: function(a > 0.5)
+    return lambda a: function(a)
+
+
+SAMPLES: dict[str, Callable[..., Any]] = {name: pointwise_case(name) for name in POINTWISE.split()}
+SAMPLES |= {
+    ".shape": lambda a: a * a.shape[1] + torch.zeros(a.shape, dtype=torch.float64),
+    ".ndim": lambda a: a * a.ndim,
+    ".dtype": lambda a: a + torch.ones((), dtype=a.dtype),
+    ".device": lambda a: a + torch.ones((), dtype=torch.float64, device=a.device),
+    ".requires_grad": lambda a: a * int(a.requires_grad),
+    ".layout": lambda a: a * (a.layout == torch.strided),
+    ".is_cuda": lambda a: a * (not a.is_cuda),
+    ".is_sparse": lambda a: a * (not a.is_sparse),
+    "size": lambda a: a * a.size(1) + a.size()[0] + a.size(dim=-1),
+    "dim": lambda a: a * a.dim(),
+    "ndimension": lambda a: a * a.ndimension(),
+    "numel": lambda a: a / a.numel(),
+    "nelement": lambda a: a / a.nelement(),
+    "is_floating_point": lambda a: a * a.is_floating_point(),
+    "is_complex": lambda a: a * (not a.is_complex()),
+    "__len__": lambda a: a * len(a),
+    "element_size": lambda a: a * a.element_size(),
+    "to": lambda a: a.to(torch.float32) + a.to("cpu").float(),
+    "zeros_like": lambda a: torch.zeros_like(a) + a,
+    "ones_like": lambda a: torch.ones_like(a[0]) + a,
+    "full_like": lambda a: torch.full_like(a, 2.0) * a,
+    "empty_like": lambda a: a + 0 * torch.empty_like(a).nan_to_num(0, 0, 0),
+    "new_zeros": lambda a: a.new_zeros(4) + a,
+    "new_ones": lambda a: a.new_ones(3, 1) + a,
+    "new_full": lambda a: a.new_full((4,), 2.0) * a,
+    "new_empty": lambda a: a + a.new_empty(0).sum(),
+    "new_tensor": lambda a: a + a.new_tensor([1.0, 2, 3, 4]),
+    "type_as": lambda a: a.type_as(torch.ones(1)) + torch.ones(4).type_as(a.float()),
+    "dropout": lambda a: F.dropout(a, 0.5, training=False),
+    "max": lambda a: (a.max(), a.max(1), a.max(dim=0, keepdim=True), torch.max(a, ROW)),
+    "min": lambda a: (a.min(), a.min(-1), torch.min(a, dim=0)),
+    "softmax": lambda a: F.softmax(a, 0) + a.softmax(-1),
+    "log_softmax": lambda a: F.log_softmax(a, dim=1),
+    "softmin": lambda a: F.softmin(a, 1),
+    "cumsum": lambda a: a.cumsum(0) + a.cumsum(dim=-1),
+    "cumprod": lambda a: a.cumprod(1),
+    "logcumsumexp": lambda a: a.logcumsumexp(0),
+    "sort": lambda a: (a.sort(), a.sort(0), a.sort(dim=1, descending=True)),
+    "argsort": lambda a: (a.argsort(), a.argsort(0)),
+    "topk": lambda a: (a.topk(2), a.topk(2, 0), a.topk(1, dim=1, largest=False)),
+    "flip": lambda a: (a.flip(0), a.flip([0, 1]), a.flip(-1)),
+    "unbind": lambda a: (*a.unbind(), *a.unbind(1)),
+    "norm": lambda a: (a.norm(), a.norm(dim=1), a.norm(1, 0, True), F.normalize(a)),
+    "view": lambda a: a.view(4, 3) + a.view(-1)[0],
+    "reshape": lambda a: a.reshape(2, -1) + a.reshape((12,))[1],
+    "view_as": lambda a: a.view_as(torch.zeros(4, 3)),
+    "reshape_as": lambda a: a.reshape_as(torch.zeros(6, 2)) + SECOND.reshape_as(a.t()).sum(),
+    "expand_as": lambda a: a[0].expand_as(a) + ROW.expand_as(a),
+    "expand": lambda a: a.expand(2, 3, 4) + a[:, :1].expand(-1, 4),
+    "flatten": lambda a: (
+        a.flatten(),
+        a.flatten(0, -1),
+        a.unsqueeze(1).flatten(1),
+        a[0, 0].flatten(),
+    ),
+    "unsqueeze": lambda a: (a.unsqueeze(0), a.unsqueeze(-1), a.unsqueeze(2), a.unsqueeze(dim=-3)),
+    "squeeze": lambda a: (a[:1].squeeze(), a[:1].squeeze(0), a[:, :1].squeeze(-1), a.squeeze(0)),
+    "transpose": lambda a: a.transpose(0, 1) + a.transpose(-1, 0),
+    "swapaxes": lambda a: a.swapaxes(0, 1),
+    "swapdims": lambda a: a.swapdims(1, 0),
+    "select": lambda a: a.select(0, 1) + a.select(1, -1).sum(),
+    "narrow": lambda a: a.narrow(1, 1, 2),
+    "diagonal": lambda a: a.diagonal(1, 0, 1),
+    "permute": lambda a: a.permute(1, 0) + a.unsqueeze(0).permute((2, 1, 0))[:, :, 0],
+    "movedim": lambda a: a.movedim(0, 1) + a.movedim([0, 1], [1, 0]),
+    "moveaxis": lambda a: a.moveaxis(-1, 0),
+    "t": lambda a: a.t() @ a[:, 0].t(),
+    ".T": lambda a: a.T,
+    ".mT": lambda a: a.unsqueeze(0).mT[0] + a.mT,
+    "adjoint": lambda a: a.adjoint(),
+    "cat": lambda a: (torch.cat([a, SECOND]), torch.cat((a, a), -1), torch.cat([a, a], dim=1)),
+    "concat": lambda a: torch.concat([a, a], 1),
+    "stack": lambda a: (
+        torch.stack([a, SECOND]),
+        torch.stack([a, a], -1),
+        torch.stack([a, a], dim=1),
+    ),
+    "chunk": lambda a: (*a.chunk(2), *a.chunk(2, 1)),
+    "split": lambda a: (*a.split(2), *a.split([1, 3], dim=1)),
+    "tril": lambda a: a.tril(1),
+    "triu": lambda a: a.triu(),
+    "__getitem__": lambda a: (a[0], a[1:, ::2], a[..., -1], a[:, None], a[1, 2]),
+    "matmul": lambda a: (
+        a @ a.t(),
+        a @ ROW,
+        ROW @ a.t(),
+        a[0] @ a[1],
+        SECOND.t() @ a,
+        a @ SECOND.t(),
+        a.t().unsqueeze(0) @ a,
+        a[0] @ SECOND.t(),
+    ),
+    "mm": lambda a: a.mm(a.t()),
+    "bmm": lambda a: a.unsqueeze(0).bmm(a.t().unsqueeze(0)),
+    "mv": lambda a: a.mv(a[0]) + SECOND.mv(a[0]),
+    "dot": lambda a: a[0].dot(a[1]) + ROW.dot(a[0]),
+    "vdot": lambda a: a[0].vdot(ROW),
+    "inner": lambda a: torch.inner(a[0], a[1]),
+    "__rmatmul__": lambda a: a.t().__rmatmul__(a),
+    "outer": lambda a: torch.outer(a[0], a[1]) + torch.outer(ROW, a[0]),
+    "ger": lambda a: torch.ger(a[0], ROW),
+    "linear": lambda a: (
+        F.linear(a, SECOND),
+        F.linear(a[0], SECOND, ROW[:3]),
+        F.linear(ROW, a, a[:, 0]),
+        F.linear(a.unsqueeze(0), a),
+    ),
+    "layer_norm": lambda a: (
+        F.layer_norm(a, (4,)),
+        F.layer_norm(a, (4,), ROW, ROW),
+        F.layer_norm(a, [3, 4], a),
+        F.layer_norm(a, (4,), a[0], a[1]),
+    ),
+    "conv1d": lambda a: (
+        F.conv1d(a, SECOND[:, :3, None] * 1.0),
+        F.conv1d(a, a[:2, None, :3].expand(2, 3, 3)),
+        F.conv1d(a.unsqueeze(0), a[:, :3, None], a[:, 0]),
+    ),
+    "conv2d": lambda a: (
+        F.conv2d(a.unsqueeze(0), SECOND[None, None, :2, :2], stride=2),
+        F.conv2d(a[None, None], a[None, None, :2, :2], padding=1),
+        F.conv2d(SECOND[None, None], a[None, None, :2, :2]),
+        F.conv2d(torch.stack([a, a])[None], a[None, None, :2, :2].expand(2, 1, 2, 2), groups=2),
+    ),
+    "conv3d": lambda a: F.conv3d(a[None, None], SECOND[None, None, None, :1, :2]),
+    "max_pool2d": lambda a: F.max_pool2d(a.unsqueeze(0), 2) + F.max_pool2d(a[None, None], 2)[0],
+    "avg_pool2d": lambda a: F.avg_pool2d(a.unsqueeze(0), (3, 2)),
+    "adaptive_avg_pool2d": lambda a: F.adaptive_avg_pool2d(a.unsqueeze(0), 2),
+    "embedding": lambda a: F.embedding((a * 3).long().clamp(0, 2), SECOND) * a.sum(),
+    "mse_loss": lambda a: (
+        F.mse_loss(a, SECOND),
+        F.mse_loss(a, a * 2, reduction="none"),
+        F.mse_loss(a[0, 0], a[0, 1], reduction="sum"),
+    ),
+    "l1_loss": lambda a: F.l1_loss(a, SECOND, reduction="sum"),
+    "binary_cross_entropy_with_logits": lambda a: F.binary_cross_entropy_with_logits(
+        a, SECOND.sigmoid()
+    ),
+    "cross_entropy_loss": lambda a: (
+        F.cross_entropy(a, torch.tensor([0, 3, 1])),
+        F.cross_entropy(a[0], (a[0, 0] * 3).long()),
+        F.cross_entropy(a, torch.tensor([0, -100, 1])),
+        F.cross_entropy(a, (a[:, 0] * 3).long(), reduction="sum"),
+        F.cross_entropy(a, torch.tensor([0, 3, 1]), reduction="none"),
+    ),
+}
+for _name in "sum mean prod amax amin logsumexp var std nansum".split():
+    SAMPLES[_name] = lambda a, f=_name: (
+        *([] if f == "logsumexp" else [getattr(a, f)(), getattr(a[0, 0], f)()]),
+        getattr(a, f)(0),
+        getattr(a, f)(dim=-1, keepdim=True),
+        *([] if f == "prod" else [getattr(a, f)((0, 1))]),
+    )
+for _name in "all any argmax argmin count_nonzero".split():
+    SAMPLES[_name] = lambda a, f=_name: (
+        getattr(a > 0.5 if f in ("all", "any") else a, f)(),
+        getattr(a > 0.5 if f in ("all", "any") else a, f)(1),
+    )
+# Scalars of samples have no variance, and a few methods have no function of that name on tensors.
+for _name in ("var", "std"):
+    SAMPLES[_name] = lambda a, f=_name: (getattr(a, f)(), getattr(a, f)(0), getattr(a, f)((0, 1)))
+
+
+def batch() -> torch.Tensor:
+    torch.manual_seed(2)
+    return (torch.rand(COUNT, 3, 4, dtype=torch.float64) * 0.9 + 0.05).requires_grad_()
+
+
+def compared(function: Callable[..., Any], at_once: bool = True) -> None:
+    """vmap calls the function once, and gives what the samples give."""
+    calls = 0
+
+    def counted(a: torch.Tensor) -> Any:
+        nonlocal calls
+        calls += 1
+        return function(a)
+
+    x, y = batch(), batch()
+    found = tree_leaves(torch.vmap(counted)(x))
+    assert (calls == 1) == at_once, f"called {calls} times"
+    rows = [tree_leaves(function(y[i])) for i in range(COUNT)]
+    assert len(found) == len(rows[0])
+    for value, *parts in zip(found, *rows):
+        torch.testing.assert_close(value, torch.stack(parts), equal_nan=True)
+    graded = [(v, p) for v, *p in zip(found, *rows) if v.requires_grad and v.is_floating_point()]
+    if graded:
+        total = sum((v.nan_to_num() * (k + 1)).sum() for k, (v, _) in enumerate(graded))
+        wanted = sum(
+            (torch.stack(p).nan_to_num() * (k + 1)).sum() for k, (_, p) in enumerate(graded)
+        )
+        one = torch.autograd.grad(total, x, allow_unused=True)[0]
+        two = torch.autograd.grad(wanted, y, allow_unused=True)[0]
+        assert (one is None) == (two is None)
+        if one is not None:
+            torch.testing.assert_close(one, two, equal_nan=True)
+
+
+def test_every_rule_has_a_sample():
+    assert set(SAMPLES) == set(RULES)
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_rule_gives_what_samples_give(name):
+    compared(SAMPLES[name])
+
+
+def write(a: torch.Tensor) -> torch.Tensor:
+    b = a.clone()
+    b[0] = 7
+    return b.mul_(2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: a if a.sum() > 6 else -a,
+        lambda a: a * a.sum().item(),
+        lambda a: a[torch.tensor([2, 0])],
+        write,
+        lambda a: torch.einsum("ij,kj->ik", a, a),
+        lambda a: a + a.float(),
+        lambda a: torch.linalg.inv(a @ a.t() + torch.eye(3)),
+        lambda a: [float(v) * a for v in a[0]][1],
+        lambda a: torch.tensor(repr(a).count("0")) + a,
+        lambda a: torch.vmap(lambda r: r.sum())(a),
+        lambda a: (
+            torch.add(a, 1, out=torch.empty_like(a)).detach() if not a.requires_grad else a + 1
+        ),
+    ],
+)
+def test_what_has_no_rule_runs_sample_by_sample(function):
+    x = batch().detach()
+    found = torch.vmap(function)(x)
+    torch.testing.assert_close(found, torch.stack([function(x[i]) for i in range(COUNT)]))
+
+
+def test_arguments_are_never_written_twice():
+    x = torch.ones(4, 2)
+    torch.vmap(lambda a: (a * 2, a.add_(1)))(x)
+    assert (x == 2).all()
+
+
+def test_errors_are_those_of_a_sample():
+    with pytest.raises(RuntimeError, match="size of tensor a"):
+        torch.vmap(lambda a: a + torch.ones(7))(torch.ones(3, 2))
+    with pytest.raises(IndexError, match="out of range"):
+        torch.vmap(lambda a: a.sum(3))(torch.ones(3, 2))
+    with pytest.raises(ZeroDivisionError):
+        torch.vmap(lambda a: a * (1 // 0))(torch.ones(3, 2))
+
+
+def test_a_sample_that_was_kept_says_so():
+    kept = []
+    torch.vmap(lambda a: (kept.append(a), a)[1])(torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match="outside of vmap"):
+        kept[0] + 1
+
+
+def test_gradients_of_each_sample_by_shared_parameters():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)
+    ).double()
+    parameters = {name: p.detach() for name, p in net.named_parameters()}
+    x, y = torch.randn(6, 4, dtype=torch.float64), torch.randint(0, 3, (6,))
+    calls = 0
+
+    def loss(values: Any, a: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return F.cross_entropy(functional_call(net, values, (a,)), label)
+
+    found = torch.vmap(grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
+    assert calls == 1
+    for i in range(6):
+        alone = grad(loss)(parameters, x[i], y[i])
+        for name, gradient in alone.items():
+            torch.testing.assert_close(found[name][i], gradient)
+    jacobians = torch.vmap(jacrev(lambda a: net(a)))(x)
+    torch.testing.assert_close(jacobians[2], jacrev(lambda a: net(a))(x[2]))
+    twice = torch.vmap(grad(lambda a: grad(lambda b: net(b).pow(3).sum())(a).sum()))(x)
+    alone = grad(lambda a: grad(lambda b: net(b).pow(3).sum())(a).sum())(x[1])
+    torch.testing.assert_close(twice[1], alone)
+
+
+def test_an_ensemble_of_models_is_one_call():
+    torch.manual_seed(0)
+    models = [
+        torch.nn.Sequential(torch.nn.Conv2d(1, 2, 2), torch.nn.ReLU(), torch.nn.Flatten(0))
+        for _ in range(3)
+    ]
+    parameters, buffers = stack_module_state(models)
+    x = torch.randn(1, 4, 4)
+    found = torch.vmap(lambda p, b: functional_call(models[0], (p, b), (x,)))(parameters, buffers)
+    torch.testing.assert_close(found, torch.stack([m(x) for m in models]))
