@@ -290,8 +290,14 @@ class Pass {
 
   void accumulate(Node& node, Tensor& grad) {
     const Tensor variable(node.variable);
-    if (!grad.defined() || !variable->requires_grad) return;  // it may not want it any more
+    if (!grad.defined()) return;
     AutogradMeta& meta = autograd_meta(variable);
+    if (variable->requires_grad) add_to_leaf(variable, meta, grad);  // or not any more
+    const auto hooks = meta.accumulate_hooks;
+    for (const auto& [key, hook] : hooks) hook(variable);
+  }
+
+  static void add_to_leaf(const Tensor& variable, AutogradMeta& meta, Tensor& grad) {
     CHECK(!meta.grad_fn || variable->view_base, RuntimeError,
           "leaf variable has been moved into the graph interior");
     {
@@ -307,8 +313,6 @@ class Pass {
         add_(meta.grad, grad);
       }
     }
-    const auto hooks = meta.accumulate_hooks;
-    for (const auto& [key, hook] : hooks) hook(variable);
   }
 
   const BackwardOptions& options_;

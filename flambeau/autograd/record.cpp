@@ -43,12 +43,14 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
     node_->extras().parent = NodePtr(running_node);
   }
   for (size_t i = 0; i < n_outs; ++i) {
-    node_->add_input(outs[i]);
+    // Indices beside values take no gradient.
+    if (n_outs > 1 && !is_differentiable(outs[i].dtype())) continue;
+    const uint32_t place = node_->add_input(outs[i]);
     // An in-place op takes over its tensor's history only once its rules are in place.
     if (in_place) {
       outs_.push_back(outs[i]);
     } else if (is_differentiable(outs[i].dtype())) {
-      set_history(outs[i], node_, static_cast<uint32_t>(i));
+      set_history(outs[i], node_, place);
     }
   }
 }

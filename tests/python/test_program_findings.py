@@ -122,6 +122,23 @@ def test_a_leaf_that_got_a_history_takes_no_gradient() -> None:
         total.backward()
 
 
+def test_indices_beside_values_take_no_gradient(x) -> None:
+    for values in (x.max(0)[0], x.cummax(1)[0], x.sort()[0], x.median(0)[0]):
+        lengths: list[int] = []
+        values.grad_fn.register_prehook(lambda grads, seen=lengths: seen.append(len(grads)))
+        values.sum().backward()
+        assert lengths == [1]
+
+
+def test_hooks_of_a_leaf_run_even_if_it_wants_no_gradient_any_more(x) -> None:
+    seen: list[object] = []
+    copy = x.clone()
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad))
+    x.requires_grad_(False)
+    copy.sum().backward()
+    assert seen == [None]
+
+
 def test_hooks_after_accumulation_return_nothing(x) -> None:
     x.register_post_accumulate_grad_hook(lambda t: t)
     with pytest.raises(RuntimeError, match="should return None"):
