@@ -86,6 +86,8 @@ Tensor im2col(const Tensor& input, IntSpan kernel_size, IntSpan dilation, IntSpa
         "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
         "dimensions for input, but got: {}",
         input.sizes());
+  CHECK(!is_integral(input.dtype()) || input.numel() == 0, NotImplementedError,
+        "\"im2col\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const WindowShape shape =
       window_shape(input.sizes().from(rank - 2), kernel_size, dilation, padding, stride);
   CHECK(input.size(-3) > 0 && input.size(-2) > 0 && input.size(-1) > 0, RuntimeError,

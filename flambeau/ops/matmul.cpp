@@ -403,20 +403,27 @@ void check_matmul(const Tensor& a, const Tensor& b) {
   check_device("matmul", a, b);
 }
 
+// A product without the dimension that a vector had not: nobody else has it, so it is no view.
+Tensor without(const Tensor& product, int64_t dim) {
+  Tensor out = squeeze(product, dim);
+  out->view_base = nullptr;
+  return out;
+}
+
 Tensor matmul_with_vector(const Tensor& a, const Tensor& b) {
   if (a.dim() == 1 && b.dim() == 1) return dot(a, b);
   if (b.dim() == 1 && a.dim() == 2) return mv(a, b);
   if (a.dim() == 1) {
     const Tensor row = unsqueeze(a, 0);
     check_matmul(row, b);
-    return squeeze(product(b.dim() == 2 ? "mm" : "bmm", row, false, b, false), -2);
+    return without(product(b.dim() == 2 ? "mm" : "bmm", row, false, b, false), -2);
   }
   const int64_t rows = a.numel() / std::max<int64_t>(a.size(-1), 1);
   CHECK(a.size(-1) == b.numel(), RuntimeError,
         "size mismatch, got input ({}), mat ({}x{}), vec ({})", rows, rows, a.size(-1), b.numel());
   check_mv_dtypes(b, a, b);
   check_device("matmul", a, b);
-  return squeeze(product("mv", a, false, unsqueeze(b, 1), false), -1);
+  return without(product("mv", a, false, unsqueeze(b, 1), false), -1);
 }
 
 }  // namespace

@@ -239,6 +239,8 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether the other tensor is the same window on the same memory."""
     return (
         self.data_ptr() == tensor.data_ptr()
+        and (self.data_ptr() != 0 or self is tensor)
+        and self.dtype == tensor.dtype
         and self.shape == tensor.shape
         and self.stride() == tensor.stride()
     )

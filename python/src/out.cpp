@@ -95,7 +95,9 @@ void check_no_overlap(const Family& family, const Call& call, PyObject* out) {
   const bool picks = is_among(picking, family.name);
   if (picks && written.numel() > 0) check_no_internal_overlap(family.name, written);
   const auto check_against = [&](const Tensor& read, bool whole) {
-    CHECK(!whole || read.numel() == 0 || !(written.is_same(read)), RuntimeError,
+    const bool same = written.storage() == read.storage() && written.offset() == read.offset() &&
+                      written.sizes() == read.sizes();
+    CHECK(!whole || read.numel() == 0 || !same, RuntimeError,
           "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
           "refer to a single memory location. Please clone() the tensor before performing the "
           "operation.",

@@ -27,6 +27,23 @@ EXPLAINED = {
     "bernoulli_": "keeps the probabilities only for their shape",
     "polar": "made of products that keep what they are given",
     "softsign": "made of a quotient that keeps its operands",
+    "affine_grid_generator": "made of a product that keeps its operands",
+    "linalg_matrix_power": "keeps the matrix for its shape alone where the power is 0",
+    "matrix_power": "keeps the matrix for its shape alone where the power is 0",
+    "erfinv": "keeps its result rather than compute it again",
+    "special_ndtr": "made of erf, which keeps its operand",
+    "trapezoid": "made of products with numbers, which are kept",
+    "trapz": "made of products with numbers, which are kept",
+    "cumulative_trapezoid": "made of products with numbers, which are kept",
+    "gradient": "made of products with numbers, which are kept",
+    **dict.fromkeys(
+        ("lstm", "gru", "rnn_tanh", "rnn_relu"),
+        "a layer is one step that keeps its parameters and its output, as PyTorch's on CUDA is",
+    ),
+    **dict.fromkeys(
+        ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+        "a cell is one step that keeps its parameters",
+    ),
 }
 
 
@@ -60,6 +77,8 @@ def test_graph_agrees_with_pytorch(name: str, comparison: Comparison) -> None:
     ]
     ours, theirs = comparison.ours.run(program), comparison.theirs.run(program)
     assert "crash" not in ours
+    if "crash" in theirs:
+        return  # PyTorch has nothing to say
     facts = [plain(reply["variables"].get("result", {})) for reply in (ours, theirs)]
     found = list(complaints(*facts))
     assert not found or name in EXPLAINED, "\n".join(found)

@@ -337,3 +337,23 @@ def test_devices_have_the_names_of_dlpack() -> None:
     kind, index = torch.ones(1).__dlpack_device__()
     assert isinstance(kind, torch.utils.dlpack.DLDeviceType)
     assert kind.name == "kDLCPU" and index == 0
+
+
+def test_products_with_vectors_are_no_views(x) -> None:
+    for product in (x[0] @ x, x[0].detach() @ x.detach(), x[None] @ x[0]):
+        assert not product._is_view()
+        product.detach_()
+
+
+def test_functions_of_nn_are_taken_over_as_a_whole() -> None:
+    class Duck:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func, len(args), sorted(kwargs or {})
+
+    functional = torch.nn.functional
+    assert functional.relu(Duck()) == (functional.relu, 1, ["inplace"])
+    assert functional.dropout(Duck(), 0.1) == (functional.dropout, 1, ["inplace", "p", "training"])
+    assert functional.layer_norm(torch.ones(2), [2], weight=Duck())[1:] == (
+        2, ["bias", "eps", "weight"],
+    )  # fmt: skip

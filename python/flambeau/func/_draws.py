@@ -56,7 +56,7 @@ class BatchedDraws(TorchFunctionMode):
         if name == "randperm":
             every = [func(*args, **kwargs) for _ in range(self.size)] if self.sample == 0 else []
             return self._part(lambda: flambeau.stack(every), flambeau.Size((args[0],)))
-        if name in ("dropout", "dropout_") and args[2] and 0 < args[1] < 1:
+        if name in ("dropout", "dropout_") and len(args) > 2 and args[2] and 0 < args[1] < 1:
             return self._dropped(name, *args)
         return func(*args, **kwargs)
 

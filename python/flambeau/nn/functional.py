@@ -11,6 +11,7 @@ from flambeau.nn._functional.attention import *  # noqa: F403
 from flambeau.nn._functional.linear_loss import grouped_mm, linear_cross_entropy  # noqa: F401
 from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
+from flambeau.nn._functional.overridable import overridable as _overridable
 from flambeau.nn._functional.pooling import *  # noqa: F403
 from flambeau.nn._functional.sparse import *  # noqa: F403
 from flambeau.nn._functional.vision import *  # noqa: F403
@@ -49,3 +50,8 @@ channel_shuffle = _C.channel_shuffle
 pad = _C.pad
 pdist = _C.pdist
 scaled_dot_product_attention = _C.scaled_dot_product_attention
+
+for _name, _function in list(globals().items()):
+    _is_ours = getattr(_function, "__module__", "").startswith("flambeau.nn._functional.")
+    if _is_ours and hasattr(_function, "__code__") and not _name.startswith("_"):
+        globals()[_name] = _overridable(_function)

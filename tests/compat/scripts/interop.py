@@ -14,7 +14,8 @@ n[0] = 5
 shared = [x, np.asarray(x).tolist(), np.array(x).tolist(), x.__array__().dtype.name, np.asarray(x, dtype=np.int64).tolist(), np.asarray(torch.zeros(2, 3).t()).strides]
 made = [torch.tensor(a).dtype, torch.tensor(a.astype("f4")).dtype, torch.as_tensor(a).data_ptr() == a.ctypes.data, torch.tensor(np.float32(1.5)).dtype, torch.tensor(np.int32(1)).dtype, torch.tensor([np.float64(1.5)]).dtype, torch.tensor([np.float32(1.5), 2]).dtype, torch.tensor(np.bool_(True)).dtype, torch.as_tensor(np.int64(3)).item(), torch.tensor([np.array([1, 2]), np.array([3, 4])]), torch.asarray(a).data_ptr() == a.ctypes.data]
 mixed = [(torch.ones(2) * np.float64(2)).dtype, (torch.ones(2, dtype=torch.int64) * np.float32(1.5)).dtype, (np.float64(2) * torch.ones(2)).dtype if hasattr(np.float64(2) * torch.ones(2), "dtype") else 0, torch.ones(2).add(np.int64(3)), torch.zeros(np.int64(2), np.int32(3)).shape, torch.zeros(3)[np.int64(1)], torch.zeros(3)[np.array([0, 1])].shape, torch.arange(np.int64(3)), torch.full((2,), np.float32(1.5)), torch.zeros(2).sum(np.int64(0))]
-ops = [str(type(np.ones(2) * torch.ones(2)).__name__), str(type(torch.ones(2) * np.ones(2)).__name__), np.sum(torch.ones(3).numpy()).item(), np.sqrt(torch.tensor([4.0])).tolist(), np.add(torch.ones(2), 1).tolist()]
+# An array on the left of a tensor is refused by PyTorch and taken here.
+ops = [str(type(torch.ones(2) * np.ones(2)).__name__), np.sum(torch.ones(3).numpy()).item(), np.sqrt(torch.tensor([4.0])).tolist(), np.add(torch.ones(2), 1).tolist()]
 force = [torch.ones(2, requires_grad=True).numpy(force=True).tolist(), torch.tensor([1 + 2j]).conj().numpy(force=True).tolist() == [1 - 2j], torch.ones(2, requires_grad=True).detach().numpy().tolist()]
 zero = [torch.from_numpy(np.zeros((0, 3))).shape, torch.zeros(0, 3).numpy().shape, torch.tensor(5).numpy().shape, int(torch.tensor(5).numpy())]
 # %%
