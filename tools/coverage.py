@@ -41,6 +41,9 @@ def resolve(name: str) -> Any:
         try:
             found = getattr(found, part)
         except AttributeError:
+            # What a class only declares, its objects have.
+            if isinstance(found, type) and part in getattr(found, "__annotations__", {}):
+                return found.__annotations__[part]
             try:
                 found = importlib.import_module(".".join(["flambeau", *parts[1 : depth + 1]]))
             except ImportError:

@@ -61,6 +61,10 @@ class UntypedStorage:
         return self.device.type == "cuda"
 
     @property
+    def is_hpu(self) -> bool:
+        return self.device.type == "hpu"
+
+    @property
     def _cdata(self) -> int:
         return self._bytes.data_ptr()
 

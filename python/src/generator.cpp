@@ -98,6 +98,11 @@ PyObject* set_state(PyObject* self, PyObject* object) {
 PyObject* clone_state(PyObject* self, PyObject*) {
   return guarded([&] { return make(generator_type, of(self).clone()); });
 }
+// Goes on from the state of another generator.
+PyObject* set_state_of(PyObject* self, PyObject* other) {
+  Object state(PyObject_CallMethod(other, "get_state", nullptr));
+  return state ? set_state(self, state.get()) : nullptr;
+}
 PyObject* get_offset(PyObject* self, PyObject*) {
   return guarded([&] { return PyLong_FromUnsignedLongLong(of(self).offset()); });
 }
@@ -129,6 +134,7 @@ PyMethodDef methods[] = {
     {"set_state", set_state, METH_O, "Goes on from a state that get_state gave."},
     {"clone_state", clone_state, METH_NOARGS, "A generator in the same state."},
     {"graphsafe_get_state", clone_state, METH_NOARGS, nullptr},
+    {"graphsafe_set_state", set_state_of, METH_O, "Goes on from the state of a generator."},
     {"get_offset", get_offset, METH_NOARGS, nullptr},
     {"set_offset", set_offset, METH_O, nullptr},
     {"__reduce__", reduce, METH_NOARGS, nullptr},

@@ -46,6 +46,9 @@ class FunctionCtx:
     relate.
     """
 
+    saved_tensors: tuple[Tensor | None, ...]
+    needs_input_grad: tuple[bool, ...]
+
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Saves tensors (or None) for backward, which finds them in `ctx.saved_tensors`.
 

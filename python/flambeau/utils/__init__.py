@@ -9,6 +9,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def set_module(obj: Any, mod: str) -> None:
+    """Says in which module an object is to be found, for nicer printing."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
+
+
 def __getattr__(name: str) -> Any:
     import importlib
 

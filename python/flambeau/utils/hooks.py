@@ -16,7 +16,25 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
-__all__ = ["BackwardHook", "RemovableHandle"]
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+
+def unserializable_hook(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a hook that pickling a tensor may leave behind without a warning."""
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return f
+
+
+def warn_if_has_hooks(tensor: Tensor) -> None:
+    """Warns of hooks that pickling the tensor would leave behind."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, "
+                "you can decorate the function with @torch.utils.hooks.unserializable_hook to "
+                "suppress this warning",
+                stacklevel=2,
+            )
 
 
 class RemovableHandle:
