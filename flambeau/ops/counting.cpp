@@ -274,8 +274,8 @@ Tensor counts_between_even(const Tensor& x, const Tensor& edges, const Tensor& w
 Pair histogram_between(const Tensor& input, const Tensor& bins, const Tensor& weight, bool density,
                        bool even) {
   const DType dtype = input.dtype();
-  CHECK(dtype == DType::float32 || dtype == DType::float64, NotImplementedError,
-        "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(dtype));
+  CHECK(is_floating(dtype), NotImplementedError, "\"histogramdd\" not implemented for '{}'",
+        dtype_legacy_name(dtype));
   CHECK(bins.dtype() == dtype, RuntimeError,
         "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
         "input with dtype {} and bins for dimension 0 with dtype {}",
@@ -285,6 +285,12 @@ Pair histogram_between(const Tensor& input, const Tensor& bins, const Tensor& we
         "bins tensor for dimension 0",
         bins.dim());
   check_weight(input, weight);
+  if (dtypes::Reduced.has(dtype)) {
+    const auto wide = [](const Tensor& t) { return t.defined() ? to(t, DType::float32) : t; };
+    const auto [hist, edges] =
+        histogram_between(wide(input), wide(bins), wide(weight), density, even);
+    return {to(hist, dtype), to(edges, dtype)};
+  }
   const Tensor x = reshape(detach(input), {-1});
   const Tensor edges = contiguous(detach(bins));
   const int64_t count = std::max<int64_t>(edges.numel() - 1, 0);
@@ -328,11 +334,14 @@ Tensor range_edges(const Tensor& input, int64_t bins, const std::vector<double>&
   CHECK(range.low <= range.high, RuntimeError,
         "torch.histogramdd: min should not exceed max, but got min {} max {} for dimension {}",
         range.low, range.high, dim);
-  return even_edges(bins, widened(range), x);
+  const DType wide = dtypes::Reduced.has(x.dtype()) ? DType::float32 : x.dtype();
+  return to(even_edges(bins, widened(range), to(x, wide)), x.dtype());
 }
 
 Pair histogram_of_all(const Tensor& input, int64_t bins, const Tensor& weight, bool density) {
-  CHECK(input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
+  // The range of halves is not looked for.
+  const bool has_range = !dtypes::Reduced.has(input.dtype()) || input.numel() == 0;
+  CHECK(is_floating(input.dtype()) && has_range, NotImplementedError,
         "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   return histogram_between(input, range_edges(input, bins, {}, false, 0), weight, density, true);
 }
@@ -342,8 +351,8 @@ OP(histogram_of_all,
 
 Pair histogram_of_range(const Tensor& input, int64_t bins, const std::vector<double>& range,
                         const Tensor& weight, bool density) {
-  CHECK(input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
-        "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  CHECK(is_floating(input.dtype()), NotImplementedError, "\"histogramdd\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
   return histogram_between(input, range_edges(input, bins, range, true, 0), weight, density, true);
 }
 OP(histogram_of_range,

@@ -90,14 +90,15 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t
   CHECK(x1.size(-1) == x2.size(-1), RuntimeError,
         "X1 and X2 must have the same number of columns. X1: {} X2: {}", x1.size(-1), x2.size(-1));
   CHECK(p >= 0, RuntimeError, "cdist only supports non-negative p values");
-  CHECK(!dtypes::Reduced.has(x1.dtype()), NotImplementedError, "\"cdist\" not implemented for '{}'",
-        dtype_legacy_name(x1.dtype()));
   const Dims batch = broadcast_shapes(batch_of(x1), batch_of(x2));
   const Tensor a = with_batch(x1, batch), b = with_batch(x2, batch);
   const auto method = static_cast<Method>(compute_mode.value_or(0));
   const bool many = x1.size(-2) > points_worth_a_product || x2.size(-2) > points_worth_a_product;
   const bool by_product = method == Method::product || (method == Method::chosen_by_size && many);
   if (p == 2 && by_product && x1.size(-1) > 0) return distances_by_product(a, b);
+  const bool empty = x1.numel() == 0 || x2.numel() == 0;
+  CHECK(empty || !dtypes::Reduced.has(x1.dtype()), NotImplementedError,
+        "\"cdist\" not implemented for '{}'", dtype_legacy_name(x1.dtype()));
   return distances_by_differences(a, b, p);
 }
 OP_FUNCTION(cdist, "_cdist(x1, x2, p=2.0, compute_mode=None)",
@@ -107,7 +108,7 @@ Tensor pdist(const Tensor& input, double p) {
   CHECK(input.dim() == 2, RuntimeError, "pdist only supports 2D tensors, got: {}D", input.dim());
   CHECK(input.is_floating(), RuntimeError, "pdist only supports floating-point dtypes");
   CHECK(p >= 0, RuntimeError, "pdist only supports non-negative p values");
-  CHECK(!dtypes::Reduced.has(input.dtype()), NotImplementedError,
+  CHECK(!dtypes::Reduced.has(input.dtype()) || input.size(0) <= 1, NotImplementedError,
         "\"pdist\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const Tensor all = distances_by_differences(input, input, p);
   const int64_t n = input.size(0);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/current_op.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -81,6 +82,10 @@ static Dims broadcast_sizes(const Tensor& x, std::optional<IntSpan> batch) {
   return with_matrix(batch ? *batch : batch_of(x), x.size(-2), x.size(-1));
 }
 
+void check_lapack(const Tensor& x) {
+  CHECK(is_differentiable(x.dtype()) && !dtypes::Reduced.has(x.dtype()), NotImplementedError,
+        "\"{}\" not implemented for '{}'", op_name(current_op), dtype_legacy_name(x.dtype()));
+}
 Tensor copy_columns(const Tensor& x, std::optional<IntSpan> batch) {
   const NoGrad off;
   Tensor copy = make_columns(broadcast_sizes(x, batch), x.dtype(), x.device());

@@ -15,6 +15,8 @@ void check_matrix(std::string_view op, const Tensor& a, std::string_view name = 
 void check_square(std::string_view op, const Tensor& a, std::string_view name = "A");
 // Floating or complex; `low_precision` says whether half and bfloat16 may pass.
 void check_float(std::string_view op, const Tensor& a, bool low_precision = true);
+// Single or double precision, for ops that ask LAPACK even where there is nothing to compute.
+void check_lapack(const Tensor& x);
 void check_same_dtype(std::string_view op, const Tensor& a, const Tensor& b,
                       std::string_view name_a, std::string_view name_b);
 // For a x = b (left) or x a = b: raises unless the shapes of the matrices fit.

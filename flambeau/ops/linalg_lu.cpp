@@ -249,6 +249,8 @@ Tensor linalg_lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
         "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32");
   check_same_dtype("linalg.lu_solve", lu, b, "LU", "B");
   check_square("torch.linalg.lu_solve", lu);
+  CHECK(is_differentiable(lu.dtype()), NotImplementedError,
+        "\"lu_solve_cpu\" not implemented for '{}'", dtype_legacy_name(lu.dtype()));
   check_matrix("torch.linalg.lu_solve", b, "B");
   check_system("linalg.lu_solve", lu, b, left);
   CHECK(

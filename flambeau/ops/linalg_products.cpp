@@ -221,6 +221,9 @@ OP_FUNCTION(tensorsolve, "linalg_tensorsolve(A, B, dims=None)",
             "The X with tensordot(A, X, X.ndim) = B.")
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n) {
+  CHECK(x.dtype() != DType::bool_ && !dtypes::Reduced.has(x.dtype()), NotImplementedError,
+        "linalg.vander supports floating point, complex, and integer tensors, but got {}",
+        dtype_legacy_name(x.dtype()));
   CHECK(x.dim() > 0 || n, RuntimeError, "N must be greater than 1.");
   const Tensor vector = x.dim() > 0 ? x : unsqueeze(x, 0);
   const Tensor base =

@@ -6,6 +6,7 @@ namespace flambeau {
 namespace {
 
 Pair factor(const Tensor& a) {
+  check_lapack(a);
   Tensor packed = copy_columns(a);
   Dims sizes = batch_of(a).dims();
   sizes.push_back(std::min(a.size(-2), a.size(-1)));
@@ -146,6 +147,7 @@ void check_tau(const char* op, const Tensor& a, const Tensor& tau) {
 }
 
 Tensor linalg_householder_product(const Tensor& a, const Tensor& tau) {
+  check_lapack(a);
   check_tau("torch.linalg.householder_product", a, tau);
   if (wants_gradient(a, tau)) {
     const Tensor columns = narrow(identity_like(a, a.size(-2)), -1, 0, a.size(-1));
@@ -166,6 +168,7 @@ OP([](const Tensor& input, const Tensor& tau) { return linalg_householder_produc
 
 Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool left,
              bool transposed) {
+  check_lapack(input);
   constexpr const char* op = "torch.ormqr";
   CHECK(input.dim() >= 2, RuntimeError, "{}: input must have at least 2 dimensions.", op);
   CHECK(other.dim() >= 2, RuntimeError, "{}: other must have at least 2 dimensions.", op);

@@ -77,7 +77,8 @@ Tensor with_last(const Tensor& tolerance) {
 }  // namespace
 
 Tensor linalg_pinv(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool hermitian) {
-  CHECK(a.dim() >= 2 && is_differentiable(a.dtype()), RuntimeError,
+  const bool is_wide = is_differentiable(a.dtype()) && !dtypes::Reduced.has(a.dtype());
+  CHECK(a.dim() >= 2 && is_wide, RuntimeError,
         "linalg.pinv({}{{}}): expected a tensor with 2 or more dimensions of float, double, cfloat "
         "or cdouble types",
         dtype_legacy_name(a.dtype()), a.sizes());
@@ -123,11 +124,17 @@ OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.")
 
 Tensor matrix_rank(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool hermitian) {
   constexpr const char* op = "torch.linalg.matrix_rank";
+  // Without a tolerance there is one of the dtype, which halves and integers have not.
+  const bool is_wide = is_differentiable(a.dtype()) && !dtypes::Reduced.has(a.dtype());
+  CHECK(is_wide || atol.defined() || rtol.defined(), RuntimeError,
+        "{}: This function doesn't handle types other than float and double, got {}", op,
+        a.dtype());
   check_matrix(op, a, "input");
   check_tolerance(op, atol, "atol");
   check_tolerance(op, rtol, "rtol");
-  CHECK(is_differentiable(a.dtype()), RuntimeError,
-        "This function doesn't handle types other than float and double");
+  CHECK(is_differentiable(a.dtype()), NotImplementedError,
+        "{}: Expected a floating point or complex tensor as input. Got {}", op,
+        dtype_legacy_name(a.dtype()));
   const NoGrad off;
   if (a.numel() == 0) return zeros(batch_of(a), {.dtype = DType::int64, .device = a.device()});
   const Tensor x = detach(a);
@@ -236,6 +243,10 @@ LeastSquares method_named(const std::optional<std::string_view>& driver, DeviceT
 
 void check_least_squares(const Tensor& a, const Tensor& b, bool vector) {
   constexpr const char* op = "torch.linalg.lstsq";
+  CHECK(!dtypes::Reduced.has(a.dtype()), RuntimeError,
+        "torch.linalg.lstsq: This function doesn't handle types other than float and double, got "
+        "{}",
+        a.dtype());
   CHECK(a.dim() >= 2, RuntimeError, "{}: input must have at least 2 dimensions.", op);
   CHECK(b.dim() >= 1, RuntimeError, "{}: other must have at least 1 dimension.", op);
   CHECK(a.dtype() == b.dtype(), RuntimeError,

@@ -277,6 +277,7 @@ Pair run_eig(const Tensor& a, bool vectors) {
   check_square("linalg.eig", a);
   CHECK(is_differentiable(a.dtype()), RuntimeError, "Unknown Complex ScalarType for {}",
         dtype_legacy_name(a.dtype()));
+  check_lapack(a);
   if (!a.device().is_meta() && a.numel() > 0) {
     const NoGrad off;
     const Tensor size = amax(abs(detach(a)), std::nullopt, false);

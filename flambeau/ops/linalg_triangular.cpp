@@ -9,6 +9,7 @@ namespace {
 Tensor run_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular,
                       Transposed how) {
   const Dims batch = broadcast_shapes(batch_of(a), batch_of(b));
+  check_lapack(b);
   Tensor x = copy_columns(b, IntSpan(batch));
   if (x.numel() > 0) {
     kernels::triangular_solve(a.device_type(), as_columns(a, IntSpan(batch)), x, left, upper, how,
@@ -146,6 +147,7 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
   CHECK(l.dim() >= 2, RuntimeError,
         "u should have at least 2 dimensions, but has {} dimensions instead", l.dim());
   check_square("cholesky_solve", l);
+  check_lapack(l);
   CHECK(l.size(-2) == b.size(-2), RuntimeError,
         "Incompatible matrix sizes for cholesky_solve: each A matrix is {} by {} but each b matrix "
         "is {} by {}",
@@ -173,8 +175,7 @@ OP(cholesky_solve, "cholesky_solve(input, L, upper=False)",
 
 Tensor cholesky_inverse(const Tensor& input, bool upper) {
   check_square("cholesky_inverse", input);
-  CHECK(is_differentiable(input.dtype()), NotImplementedError,
-        "\"cholesky_inverse_out_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  check_lapack(input);
   if (!input.device().is_meta() && input.numel() > 0) {
     const NoGrad off;
     const Tensor zero =

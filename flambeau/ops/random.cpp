@@ -54,11 +54,11 @@ OP_METHOD(exponential_, "exponential_(input, lambd=1, *, generator=None)",
 Tensor cauchy_(const Tensor& self, double median, double sigma, Generator* generator) {
   return overwrite("cauchy", self, [&] {
     CHECK(sigma > 0, RuntimeError, "cauchy_ expects sigma > 0.0, but found sigma={}", sigma);
-    if (nothing_to_draw(self)) return;
     CHECK(self.is_floating(), RuntimeError,
           "Cauchy distribution is a continuous probability distribution. dtype must be a floating "
           "point but you specified {}",
           cpp_name(self.dtype()));
+    if (nothing_to_draw(self)) return;
     check_no_internal_overlap("cauchy_", self);
     with_generator(self, generator, [&](Generator& g) {
       kernels::cauchy(self.device_type(), self, median, sigma, g);

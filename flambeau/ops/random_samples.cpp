@@ -46,6 +46,8 @@ OP(bernoulli_of, "bernoulli(input, p, *, generator=None)",
    "Ones and zeros in the shape of input, each one with probability p.")
 
 Tensor poisson(const Tensor& input, Generator* generator) {
+  CHECK(input.is_floating(), NotImplementedError, "\"poisson_cpu\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
   Tensor result = make_tensor(input.sizes(), input.dtype(), input.device());
   with_generator(result, generator,
                  [&](Generator& g) { kernels::poisson(result.device_type(), result, input, g); });

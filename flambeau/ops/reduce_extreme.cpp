@@ -1,4 +1,6 @@
 // The largest and smallest elements, with or without their indices.
+#include <algorithm>
+
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/reduce.h"
@@ -22,7 +24,10 @@ Tensor extreme(const char* op, const ReduceSlot& slot, const Tensor& input,
                std::optional<IntSpan> dim, bool keepdim) {
   const DimSet dims = DimSet::of(dim, input.dim());
   check_not_empty(op, input, dim);
-  Tensor out = reduce_with(slot, input, dims, keepdim, input.dtype());
+  const Dims shape = reduced_shape(input.sizes(), dims, keepdim);
+  const bool has_results = std::find(shape.begin(), shape.end(), 0) == shape.end();
+  Tensor out = has_results ? reduce_with(slot, input, dims, keepdim, input.dtype())
+                           : make_tensor(shape, input.dtype(), input.device());
   if (Record r{op, out, {input}}) {
     r.wrt(0, [x = r.save(input), y = r.save_output(out), dims, keepdim](const Tensor& g) {
       const Tensor values = x();

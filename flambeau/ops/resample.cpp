@@ -1,6 +1,7 @@
 // interpolate: each spatial dimension in turn is resampled by a table of weights, which is where
 // the modes differ. The op is linear, so that its derivative is the same with the tables
 // transposed.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -232,12 +233,24 @@ void check_sizes(const Tensor& input, IntSpan size) {
         input.sizes());
 }
 
+// Images of bytes are resampled in fixed point, with weights of 16 bits, and rounded after each
+// dimension. Products and sums of such numbers are exact in float, so only the weights change.
+void quantize_weights(ResampleTable& table) {
+  double largest = 0;
+  for (const double weight : table.weight) largest = std::max(largest, weight);
+  int bits = 0;
+  while (bits < 22 && static_cast<int>(0.5 + largest * (1 << (bits + 1))) < (1 << 15)) ++bits;
+  const double unit = 1 << bits;
+  for (double& weight : table.weight) weight = std::round(weight * unit) / unit;
+}
+
 Tensor upsample(const Tensor& input, IntSpan size, const std::vector<double>& scales,
                 std::string_view mode, bool align_corners, bool antialias) {
   check_sizes(input, size);
   const bool nearest = mode == "nearest" || mode == "nearest-exact";
   const DType dtype = input.dtype();
-  CHECK(is_floating(dtype) || dtype == DType::uint8, NotImplementedError,
+  const bool bytes = dtype == DType::uint8 && (nearest || size.size() == 2);
+  CHECK(is_floating(dtype) || bytes, NotImplementedError,
         "\"upsample_{}{}d\" not implemented for '{}'", mode, size.size(), dtype_legacy_name(dtype));
   // Sums are kept in single precision between dimensions, so that the result is rounded once.
   const bool widens = !nearest && dtype != DType::float64 && dtype != DType::float32;
@@ -247,12 +260,13 @@ Tensor upsample(const Tensor& input, IntSpan size, const std::vector<double>& sc
     const double scale = left < scales.size() ? scales[left] : 0;
     const Mode how{mode, align_corners, antialias};
     const int64_t in = input.sizes()[dim], out = size[left];
-    const ResampleTable table = dtype == DType::float64 ? table_of<double>(in, out, scale, how)
-                                                        : table_of<float>(in, out, scale, how);
-    const bool unchanged = table.copies && in == out && mode != "nearest-exact";
-    if (!unchanged) x = resample_dim(x, dim, table, false);
+    ResampleTable table = dtype == DType::float64 || bytes ? table_of<double>(in, out, scale, how)
+                                                           : table_of<float>(in, out, scale, how);
+    if (table.copies && in == out && mode != "nearest-exact") continue;
+    if (bytes && widens) quantize_weights(table);
+    x = resample_dim(x, dim, table, false);
+    if (bytes && widens) x = clamp(floor(x + 0.5), Scalar(0), Scalar(255));
   }
-  if (dtype == DType::uint8 && widens) x = clamp(floor(x + 0.5), Scalar(0), Scalar(255));
   if (widens) return to(x, dtype);
   return x.is_same(input) ? clone(input, suggest_format(input)) : x;
 }

@@ -176,7 +176,7 @@ Pair running_extreme(const char* op, const ScanIndexSlot& slot, const Tensor& in
     const NoGrad off;
     copy_(values, x);
     zero_(indices);
-  } else {
+  } else if (x.numel() > 0) {
     slot(x.device_type(), x, values, indices, dim);
   }
   if (Record r{op, {values, indices}, {x}}) {

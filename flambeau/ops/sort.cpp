@@ -89,6 +89,12 @@ Pair kthvalue(const Tensor& input, int64_t k, int64_t dim, bool keepdim) {
         "kthvalue(): selected number k out of range for dimension {}: k = {}, size {}", dim, k,
         size);
   return select_one("kthvalue", input, dim, keepdim, [&](const Tensor& values, const Tensor& at) {
+    if (input.dim() == 0) {
+      // The one element, whatever its dtype.
+      copy_(values, detach(input));
+      fill_(at, 0);
+      return;
+    }
     kernels::kthvalue(input.device_type(), input, values, at, k, dim);
   });
 }

@@ -137,13 +137,14 @@ Tensor xor_last(Tensor x) {
 
 Tensor hash_tensor(const Tensor& input, std::optional<IntSpan> dim, bool keepdim, int64_t mode) {
   CHECK(mode == 0, RuntimeError, "Unknown hash_tensor mode: {}", mode);
-  CHECK(!input.is_complex(), NotImplementedError, "\"xor_sum_cpu\" not implemented for '{}'",
-        dtype_legacy_name(input.dtype()));
+  CHECK(!input.is_complex() || input.numel() == 0, NotImplementedError,
+        "\"xor_sum_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const bool all = !dim || dim->size() == 0;
   CHECK(!all || input.numel() > 0, RuntimeError,
         "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the "
         "reduction dim with the 'dim' argument.");
-  const Tensor wide = to(detach(input), input.is_floating() ? DType::float64 : DType::int64);
+  const Tensor plain = input.is_complex() ? real(detach(input)) : detach(input);
+  const Tensor wide = to(plain, plain.is_floating() ? DType::float64 : DType::int64);
   Dims kept, reduced, shape;
   for (int64_t d = 0; d < input.dim(); ++d) {
     bool is_reduced = all;

@@ -144,6 +144,8 @@ def histogramdd(
             f"{list(input.shape)} and weight with shape {list(weight.shape)}"
         )
     edges = _edges(input, bins, range)
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype}'")
     points = input.detach().reshape(-1, input.size(-1))
     sizes = [edge.numel() - 1 for edge in edges]
     cell = _C.zeros(points.size(0), dtype=_C.int64, device=input.device)

@@ -22,27 +22,14 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "PyTorch has a complex32, Flambeau has none": dict.fromkeys(
         ("complex", "polar", "view_as_complex", "view_as_complex_copy"), " float16 "
     ),
-    "PyTorch looks at the dtype of some arguments only where there is an element": {
-        **dict.fromkeys(
-            "softmax log_softmax cauchy_ poisson amax amin mm bmm mv addmm addmv "
-            "addbmm grid_sampler_3d pdist hash_tensor".split(),
-            EMPTY,
-        ),
-        "cummax": "complex",
-        "cummin": "complex",
-        "kthvalue": rf"t\(\)|{EMPTY}",
-    },
+    "PyTorch looks at the dtype of some arguments only where there is an element": dict.fromkeys(
+        "addmm addmv addbmm grid_sampler_3d scaled_dot_product_attention".split(), EMPTY
+    ),
     "matrices without elements: LAPACK is not asked, so the dtype is not looked at": dict.fromkeys(
-        "linalg_det det linalg_lu_solve lu_solve linalg_solve_triangular triangular_solve "
-        "cholesky_solve cholesky_inverse linalg_qr geqrf linalg_householder_product orgqr ormqr "
-        "linalg_eigvals linalg_cond nuclear_norm".split(),
-        EMPTY,
+        "linalg_det det linalg_cond nuclear_norm".split(), EMPTY
     ),
     "eigenvectors and singular vectors are determined up to a factor": dict.fromkeys(
         "linalg_eigh linalg_eig linalg_svd svd".split(), r"t\("
-    ),
-    "both refuse half precision, in other words": dict.fromkeys(
-        "linalg_pinv pinverse linalg_matrix_rank linalg_lstsq".split(), rf"{HALVES}|{INTEGERS}"
     ),
     "PyTorch's error in half precision is larger than the tolerance": dict.fromkeys(
         ("linalg_matrix_exp", "matrix_exp"), HALVES
@@ -51,19 +38,18 @@ EXPLAINED: dict[str, dict[str, str]] = {
         f"special_{name}": " float64 "
         for name in "bessel_j0 bessel_j1 bessel_y0 bessel_y1 airy_ai".split()
     },
-    "PyTorch has no kernels for halves; Flambeau computes them in float": {
-        "linalg_vander": rf"{HALVES}| bool ",
+    "PyTorch makes grids of integers and complex numbers, which nothing can sample by": {
         "affine_grid_generator": rf"{HALVES}|{INTEGERS}|complex",
     },
-    "halves: PyTorch takes another path for many rows, or none": dict.fromkeys(
-        ("cdist", "histogram", "histogramdd"), rf"{HALVES}|{INTEGERS}"
+    "both refuse integers, PyTorch a range that bytes do not reach in other words": dict.fromkeys(
+        ("histogram", "histogramdd"), " uint8 "
     ),
     "PyTorch has the recurrent layers of numbers for which it has no derivative": dict.fromkeys(
         "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split(),
         rf"{INTEGERS}|complex",
     ),
     "PyTorch keeps it in another module than the top one": dict.fromkeys(
-        "im2col col2im scaled_dot_product_attention".split(), r"t\("
+        ("im2col", "col2im"), r"t\("
     ),
     "PyTorch cannot view the strided tensor that it makes on the way": {
         "take_along_dim": r"t\(5,\):int64\) \w+ transposed",
@@ -75,7 +61,6 @@ EXPLAINED: dict[str, dict[str, str]] = {
     },
     "PyTorch hands an empty tensor back as it is": {"pixel_unshuffle": EMPTY},
     "PyTorch has no convolution of complex numbers under this name": {"convolution": "complex"},
-    "PyTorch rounds uint8 images in fixed point": {"interpolate": " uint8 "},
     "the order of equal elements is free without stable=True": {
         "sort": r"descending=True\) bool",
     },

@@ -202,3 +202,12 @@ def test_a_batch_split_among_devices_gives_the_same_gradients() -> None:
     one = torch.autograd.grad(whole.pow(2).sum(), list(layer.parameters()))
     two = torch.autograd.grad(split.pow(2).sum(), list(layer.parameters()))
     assert all(torch.allclose(a, b) for a, b in zip(one, two, strict=True))
+
+
+def test_images_of_bytes_are_resampled_in_fixed_point() -> None:
+    x = torch.arange(12, dtype=torch.uint8).reshape(1, 1, 3, 4) * 20
+    cubic = F.interpolate(x, (5, 6), mode="bicubic")
+    assert cubic[0, 0, 0].tolist() == [0, 0, 16, 28, 44, 54]
+    assert cubic[0, 0, 4].tolist() == [166, 176, 192, 204, 220, 230]
+    linear = F.interpolate(x, (5, 6), mode="bilinear")
+    assert linear[0, 0, 1].tolist() == [32, 42, 55, 69, 82, 92]

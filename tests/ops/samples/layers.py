@@ -331,4 +331,5 @@ op(
     dtypes="hf",
     tolerance=20,
     zero_dim="it takes matrices",
+    where="nn.functional",
 )
