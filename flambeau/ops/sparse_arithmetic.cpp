@@ -120,8 +120,9 @@ Tensor sum_with_dense(const Tensor& dense, const Tensor& sparse, const Scalar& a
   Tensor out = in_place ? detach(dense) : to(detach(dense), dtype);
   if (!in_place && out.storage() == dense.storage()) out = clone(out);
   if (parts.indices.size(0) == 0) return add_scaled_(out, to_dense(coo), alpha);
+  if (out.dtype() == DType::bool_) return copy_(out, out | to_dense(coo));
   const Tensor values = to(parts.values, out.dtype());
-  if (out.is_contiguous() && out.dtype() != DType::bool_) {
+  if (out.is_contiguous()) {
     // One index an element: multiplied and added in one rounding.
     Dims rows = values.sizes().dims();
     rows[0] = -1;
@@ -280,7 +281,10 @@ Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const T
                      const Scalar& alpha) {
   const std::string_view name = op;
   if (name == "add") return sparse_sum(op, a, b, alpha, out);
-  if (name == "sub" || name == "rsub") return sparse_sum(op, a, b, -alpha, out);
+  if (name == "sub" || name == "rsub") {
+    check_no_bool_operand(a, b);
+    return sparse_sum(op, a, b, -alpha, out);
+  }
   const bool is_div = name == "div" || name == "div_floor" || name == "div_trunc";
   if (name != "mul" && !is_div) refuse_sparse(op, (is_sparse_operand(a) ? a : b).tensor());
   if (out.defined()) check_inplace(op, out, b.requires_grad());

@@ -95,7 +95,7 @@ Tensor values_at(const Tensor& tensor, const Tensor& indices) {
     return index(tensor, unbind(indices, 0));
   }
   const Tensor together = coalesce(to_coo(tensor));
-  const Tensor values = sparse_values(together);
+  Tensor values = sparse_values(together);
   const Tensor& stored = parts_of(together).indices;
   if (stored.is_same(indices)) return values;
   if (stored.size(1) == 0) {
@@ -103,7 +103,7 @@ Tensor values_at(const Tensor& tensor, const Tensor& indices) {
     shape[0] = indices.size(1);
     return zeros(shape, options_of(values));
   }
-  Tensor at, found;
+  Tensor at, missing;
   {
     const NoGrad off;
     const Tensor wanted = contiguous(coordinate_numbers(indices, tensor.sizes()));
@@ -111,12 +111,12 @@ Tensor values_at(const Tensor& tensor, const Tensor& indices) {
     at = make_tensor(wanted.sizes(), DType::int64, wanted.device());
     kernels::searchsorted(wanted.device_type(), have, wanted, Tensor(), at, false);
     at = clamp(at, {}, Scalar(have.numel() - 1));
-    found = index_select(have, 0, at) == wanted;
+    missing = index_select(have, 0, at) != wanted;
     Dims shape(values.dim(), 1);
-    shape[0] = found.numel();
-    found = reshape(found, shape);
+    shape[0] = missing.numel();
+    missing = reshape(missing, shape);
   }
-  return where(found, index_select(values, 0, at), 0);
+  return masked_fill(index_select(values, 0, at), missing, 0);
 }
 
 OP_SPARSE(values_at, "_sparse_values_at(input, indices)",

@@ -416,3 +416,20 @@ def test_columns_of_a_row_may_stand_in_any_order() -> None:
     assert torch.zeros_like(x)._nnz() == 0
     assert torch.ones_like(x).to_dense().tolist() == (dense != 0).float().tolist()
     assert torch.zeros_like(x, layout=torch.sparse_csc).layout is torch.sparse_csc
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.bfloat16])
+def test_dtypes_are_kept(dtype: Any) -> None:
+    x, dense = coo(VALUES.abs().to(dtype)), DENSE.abs().to(dtype)
+    for result, expected in (
+        (x * x, dense * dense),
+        (x + x, dense + dense),
+        (dense + x, dense + dense),
+        (x.coalesce(), dense),
+        (x.t(), dense.t()),
+        (x[1, 2], dense[1, 2]),
+        (dense.sparse_mask(x), dense),
+    ):
+        torch.testing.assert_close(result.to_dense(), expected)
+    with pytest.raises(NotImplementedError, match="Subtraction"):
+        coo(VALUES.bool()) - coo(VALUES.bool())

@@ -119,7 +119,7 @@ def select(x: Any, dim: int, index: int) -> Any:
         return coo(indices_of(x), values, size)
     here = (indices_of(x)[dim] == index).nonzero().squeeze(1)
     if indexed == 1:
-        return values_of(x)[here].sum(0)
+        return values_of(x)[here].sum(0).to(x.dtype)
     kept = [d for d in range(indexed) if d != dim]
     return coo(indices_of(x)[kept][:, here], values_of(x)[here], size)
 
