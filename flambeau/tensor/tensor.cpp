@@ -13,7 +13,10 @@ void (*release_python_object)(void* object) = nullptr;
 TensorImpl::~TensorImpl() = default;
 
 void TensorImpl::destroy(TensorImpl* impl) {
-  if (impl->owns_python) release_python_object(impl->python);
+  if (impl->owns_python) {
+    release_python_object(impl->python);
+    if (!impl->owns_python) return;  // Python still needs it
+  }
   delete impl;
 }
 

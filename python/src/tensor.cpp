@@ -353,6 +353,14 @@ void* slot(F* function) {
 void give_up_python(void* object) {
   const GilAcquire gil;
   auto* self = static_cast<PyObject*>(object);
+  if (Py_REFCNT(self) > 1) {
+    // A weak reference has given the object to Python again, which owns the tensor as before.
+    TensorImpl* impl = as_object(self)->tensor.impl();
+    impl->owns_python = false;
+    if (impl->use_count() == 0) impl->retain();
+    Py_DECREF(self);
+    return;
+  }
   // The tensor is being destroyed: the object only borrows it by now.
   (void)as_object(self)->tensor.ptr().detach();
   Py_DECREF(self);

@@ -1,6 +1,7 @@
 """Corners of making tensors and of writing into them that programs rely on."""
 
 import warnings
+import weakref
 from array import array
 
 import numpy as np
@@ -90,3 +91,16 @@ def test_byte_masks_warn():
         warnings.simplefilter("always")
         assert torch.ones(2)[torch.tensor([1, 0], dtype=torch.uint8)].shape == (1,)
     assert ["torch.uint8 is now deprecated" in str(each.message) for each in seen] == [True]
+
+
+def test_a_tensor_got_back_from_a_weak_reference_outlives_its_last_holder():
+    x = torch.ones(2)
+    reference = weakref.ref(x)
+    holder = torch.empty(2)
+    holder.grad = x
+    del x
+    again = reference()
+    del holder
+    assert again.tolist() == [1, 1] and (again + 1).sum().item() == 4
+    del again
+    assert reference() is None
