@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/deterministic.h"
 #include "flambeau/cuda/loops.cuh"
 #include "flambeau/kernels/sequences.h"
 
@@ -183,6 +184,7 @@ void ctc_loss_backward_kernel(const Tensor& grad, const Tensor& x, const Tensor&
                               const CtcLengths& lengths, const Tensor& losses,
                               const Tensor& log_alpha, const Tensor& grad_x, bool zero_infinity) {
   constexpr const char* op = "ctc_loss_backward";
+  alert_not_deterministic("ctc_loss_backward_gpu");
   const int device = x.device().index;
   const DeviceGuard guard(device);
   const BatchOnDevice on_device(x, targets, lengths, log_alpha);

@@ -3,6 +3,7 @@
 // combinations of taps. A thread takes a place; gradients of images are added atomically.
 #include <limits>
 
+#include "flambeau/cuda/deterministic.h"
 #include "flambeau/cuda/loops.cuh"
 #include "flambeau/kernels/vision.h"
 
@@ -231,6 +232,10 @@ void grid_sample_backward_kernel(const Tensor& grad, const Tensor& x, const Tens
   const Shape shape = shape_of(x, grid);
   const int64_t places = shape.samples * shape.places;
   if (places == 0) return;
+  if (grad_x.defined()) {
+    alert_not_deterministic(grid.sizes()[2] == 3 ? "grid_sampler_3d_backward_cuda"
+                                                 : "grid_sampler_2d_backward_cuda");
+  }
   with_kind("grid_sampler_backward", x, grid, how.mode, [&](auto tag, auto rank, auto taps) {
     using T = typename decltype(tag)::type;
     launch("grid_sampler_backward", gradient_kernel<T, rank(), taps()>,

@@ -1,10 +1,14 @@
 // CUDA kernels that read and write at places that index tensors name. An index outside its
 // dimension is reported (see fault.h) and its element is left alone. Writes that combine are
-// atomic; the order of several to one place is not defined.
+// atomic, and the order of several to one place is not defined; where the same result is demanded
+// of every run, they are sorted by their places first.
 #include "flambeau/kernels/indexing.h"
 
+#include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/loops.cuh"
+#include "flambeau/cuda/radix_sort.h"
+#include "flambeau/kernels/math_mode.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -182,12 +186,82 @@ __global__ void __launch_bounds__(block_size)
   });
 }
 
+// --- Writing in a fixed order --------------------------------------------------------------------
+
+// Addresses have fewer bits than this; the largest key stands for an index that is out of range.
+constexpr int address_bits = 57;
+constexpr uint64_t nowhere = (uint64_t{1} << address_bits) - 1;
+
+template <class Place>
+__global__ void __launch_bounds__(block_size)
+    list_places(const __grid_constant__ Strided<3> s, Place place, uint64_t* places,
+                uint32_t* elements) {
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= s.numel) return;
+  char* at[3];
+  s.place(i, at);
+  const int64_t offset = place(at[2]);
+  places[i] = offset < 0 ? nowhere : reinterpret_cast<uint64_t>(at[0] + offset);
+  elements[i] = i;
+}
+
+// The first of the elements that go to one place combines them all, in their order.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    combine_sorted(const __grid_constant__ Strided<3> s, const uint64_t* places,
+                   const uint32_t* elements, WriteMode mode) {
+  using C = ComputeType<T>;
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= s.numel) return;
+  const uint64_t place = places[i];
+  if (place == nowhere || (i > 0 && places[i - 1] == place)) return;
+  T* to = reinterpret_cast<T*>(place);
+  C result = static_cast<C>(*to);
+  for (uint32_t j = i; j < s.numel && places[j] == place; ++j) {
+    char* at[3];
+    s.place(elements[j], at);
+    const C value = static_cast<C>(*reinterpret_cast<const T*>(at[1]));
+    result = mode == WriteMode::add ? math::plus(result, value) : math::times(result, value);
+  }
+  *to = static_cast<T>(result);
+}
+
+template <class Place>
+void write_sorted(const char* op, const TensorIter& iter, const Place& place, WriteMode mode) {
+  if (iter.numel == 0) return;
+  const int device = iter.device.index;
+  const DeviceGuard guard(device);
+  for_each_piece(iter, [&](const TensorIter& piece) {
+    const Strided<3> s(piece);
+    const unsigned blocks = blocks_for(piece.numel, block_size);
+    const Workspace keys(2 * piece.numel * sizeof(uint64_t), device);
+    const Workspace values(2 * piece.numel * sizeof(uint32_t), device);
+    auto* places = keys.get<uint64_t>();
+    auto* elements = values.get<uint32_t>();
+    launch(op, list_places<Place>, blocks, block_size, s, place, places, elements);
+    sort_pairs(op, device, static_cast<const uint64_t*>(places), places + piece.numel,
+               static_cast<const uint32_t*>(elements), elements + piece.numel, 1, piece.numel,
+               address_bits);
+    dispatch<dtypes::Floating | dtypes::Complex>(op, iter.dtypes[0], [&](auto tag) {
+      launch(op, combine_sorted<Stored<typename decltype(tag)::type>>, blocks, block_size, s,
+             static_cast<const uint64_t*>(places + piece.numel),
+             static_cast<const uint32_t*>(elements + piece.numel), mode);
+    });
+  });
+}
+
 template <class Place>
 void write_at(const char* op, const TensorIter& iter, const Place& place, WriteMode mode) {
   if (mode == WriteMode::assign) {
     return dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
       launch_pieces<3>(op, iter, assign_kernel<Stored<typename decltype(tag)::type>, Place>, place);
     });
+  }
+  // Integers, and the smallest or largest of numbers, are the same in any order.
+  const bool ordered = mode == WriteMode::add || mode == WriteMode::multiply;
+  if (ordered && (dtypes::Floating | dtypes::Complex).has(iter.dtypes[0]) &&
+      math_mode.deterministic.load(std::memory_order_relaxed)) {
+    return write_sorted(op, iter, place, mode);
   }
   CHECK(iter.dtypes[0] != DType::complex128 || mode == WriteMode::add, NotImplementedError,
         "\"{}\" with this reduction is not implemented for '{}' on CUDA", op,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/deterministic.h"
 #include "flambeau/cuda/loops.cuh"
 #include "flambeau/cuda/radix_sort.h"
 #include "flambeau/cuda/sort_keys.cuh"
@@ -71,6 +72,7 @@ __global__ void __launch_bounds__(block_size)
 }
 
 void bincount_kernel(const Tensor& positions, const Tensor& weights, const Tensor& counts) {
+  if (weights.defined()) alert_not_deterministic("_bincount_cuda");
   const int64_t numel = positions.numel();
   if (numel == 0) return;
   const DeviceGuard guard(positions.device().index);

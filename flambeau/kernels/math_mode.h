@@ -11,6 +11,7 @@ struct MathMode {
   std::atomic<bool> conv_tf32{true};        // the same for convolutions
   std::atomic<bool> conv_benchmark{false};  // time several algorithms for a shape, keep the fastest
   std::atomic<bool> deterministic{false};   // only algorithms that give the same in every run
+  std::atomic<bool> deterministic_warn_only{false};  // warn where there is no such algorithm
 };
 
 inline constinit MathMode math_mode;

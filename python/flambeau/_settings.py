@@ -157,9 +157,16 @@ _matmul_precision = "highest"
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Demands results that are the same in every run, which those of ops on the CPU always are."""
+    """Demands results that are the same in every run, which those of ops on the CPU always are.
+
+    On CUDA, writes to places that several indices name are then sorted first, and convolutions and
+    attention take the algorithms that keep an order. These have no such form and raise, or warn
+    with ``warn_only``: the gradients of ``grid_sample`` by its input and of ``ctc_loss``, and
+    ``bincount`` with weights.
+    """
     _deterministic["mode"] = 0 if not mode else 1 if warn_only else 2
     _C._set_math_mode("deterministic", bool(mode))
+    _C._set_math_mode("deterministic_warn_only", bool(warn_only))
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -183,7 +190,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
             f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn` or `error`, but got "
             f"{debug_mode}"
         )
-    _deterministic["mode"] = mode
+    use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
 
 
 def get_deterministic_debug_mode() -> int:

@@ -261,7 +261,9 @@ PyObject* set_math_mode(PyObject*, PyObject* args) {
                               : which == "conv_tf32"      ? &math_mode.conv_tf32
                               : which == "conv_benchmark" ? &math_mode.conv_benchmark
                               : which == "deterministic"  ? &math_mode.deterministic
-                                                          : nullptr;
+                              : which == "deterministic_warn_only"
+                                  ? &math_mode.deterministic_warn_only
+                                  : nullptr;
     CHECK(mode, ValueError, "there is no math mode '{}'", which);
     mode->store(value != 0);
     return none();
