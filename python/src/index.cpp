@@ -73,21 +73,12 @@ void apply_bool(Applied& result, int64_t& dim, bool keep) {
   ++dim;
 }
 
-void warn_of_byte_mask() {
-  if (PyErr_WarnEx(PyExc_UserWarning,
-                   "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
-                   "torch.bool instead.",
-                   1) < 0)
-    throw PythonError();
-}
-
 void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
   if (index.dtype() == DType::uint8) [[unlikely]]
     warn(
         "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
         "instead.");
   const bool mask = index.dtype() == DType::bool_ || index.dtype() == DType::uint8;
-  if (index.dtype() == DType::uint8) warn_of_byte_mask();
   if (index.dim() == 0 && !mask) {
     CHECK(is_integral(index.dtype()), IndexError,
           "tensors used as indices must be long, int, byte or bool tensors, got {}", index.dtype());
