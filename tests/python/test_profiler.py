@@ -65,11 +65,14 @@ def test_the_table_is_sorted_cut_and_adds_up(recorded):
 
 
 def test_a_trace_is_what_browsers_open(recorded, tmp_path):
+    recorded.add_metadata("who", "me")
+    recorded.add_metadata_json("sizes", "[1, 2]")
     recorded.export_chrome_trace(str(tmp_path / "a.json"))
     recorded.export_chrome_trace(str(tmp_path / "b.json.gz"))
     with open(tmp_path / "a.json") as file, gzip.open(tmp_path / "b.json.gz") as packed:
         trace = json.load(file)
         assert json.load(packed) == trace
+    assert trace["who"] == "me" and trace["sizes"] == [1, 2]
     spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert len(spans) == len(recorded.events())
     assert {"aten::linear", "forward"} <= {e["name"] for e in spans}

@@ -300,8 +300,8 @@ class EventList(list[Any]):
             )
         return columns
 
-    def export_chrome_trace(self, path: Any) -> None:
-        """Writes the events for `chrome://tracing` and Perfetto."""
+    def export_chrome_trace(self, path: Any, metadata: dict[str, Any] | None = None) -> None:
+        """Writes the events for `chrome://tracing` and Perfetto, with what is known besides."""
         kinds = ("cpu_op", "cpu_op", "user_annotation")
         pid = os.getpid()
         names = {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": "python"}}
@@ -320,7 +320,8 @@ class EventList(list[Any]):
                 }
             )
         with open(path, "w") as file:
-            json.dump({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": found}, file)
+            known = {"schemaVersion": 1, "displayTimeUnit": "ms", **(metadata or {})}
+            json.dump(known | {"traceEvents": found}, file)
 
     def __str__(self) -> str:
         return self.table()

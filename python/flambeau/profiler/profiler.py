@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import gzip
+import json
 import os
 import shutil
 import socket
@@ -152,6 +153,7 @@ class profile:
         self.current_action = self.schedule(0)
         self.profiler: _plain.profile | None = None
         self._step_span: Any = None
+        self._metadata: dict[str, Any] = {}
 
     def start(self) -> None:
         """Begins, as entering the context does."""
@@ -235,15 +237,17 @@ class profile:
     def export_chrome_trace(self, path: str) -> None:
         """Writes the events for `chrome://tracing` and Perfetto, compressed if the name ends so."""
         if not str(path).endswith(".gz"):
-            return self.events().export_chrome_trace(path)
+            return self.events().export_chrome_trace(path, self._metadata)
         plain = str(path)[: -len(".gz")]
-        self.events().export_chrome_trace(plain)
+        self.events().export_chrome_trace(plain, self._metadata)
         with open(plain, "rb") as source, gzip.open(path, "wb") as target:
             shutil.copyfileobj(source, target)
         os.unlink(plain)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """PyTorch's; traces keep no metadata."""
+        """Keeps a text with the traces."""
+        self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """PyTorch's; traces keep no metadata."""
+        """Keeps a value, given as JSON, with the traces."""
+        self._metadata[key] = json.loads(value)
