@@ -60,9 +60,15 @@ def _movedim(x: Any, source: Any, destination: Any) -> Any:
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
     sources = [wrapped_dim(d, x.dim()) for d in sources]
+    targets = [wrapped_dim(d, x.dim()) for d in targets]
+    if not len(sources) == len(targets) == len(set(sources)) == len(set(targets)):
+        raise RuntimeError(
+            f"movedim: expected as many source dims as destination dims, each once, but got "
+            f"{sources} and {targets}"
+        )
     order: list[Any] = [None] * x.dim()
     for at, d in zip(targets, sources):
-        order[wrapped_dim(at, x.dim())] = d
+        order[at] = d
     left = (d for d in range(x.dim()) if d not in sources)
     return _permute(x, [next(left) if d is None else d for d in order])
 
