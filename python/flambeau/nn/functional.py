@@ -30,7 +30,6 @@ avg_pool3d = _C.avg_pool3d
 adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 gelu = _C._nn_gelu
 softplus = _C.softplus
-softshrink = _C.softshrink
 hardshrink = _C.hardshrink
 prelu = _C.prelu
 relu_ = _C.relu_

@@ -38,6 +38,7 @@ __all__ = [
     "silu",
     "softmax",
     "softmin",
+    "softshrink",
     "softsign",
     "tanh",
     "tanhshrink",
@@ -123,6 +124,13 @@ def rrelu(
     if inplace:
         return _C.rrelu_(input, lower, upper, training)
     return _C.rrelu(input, lower, upper, training)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Each element moved towards zero by ``lambd``, and no further."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return _C.softshrink(input, lambd)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
