@@ -28,6 +28,9 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "matrices without elements: LAPACK is not asked, so the dtype is not looked at": dict.fromkeys(
         "linalg_det det linalg_cond nuclear_norm".split(), EMPTY
     ),
+    "PyTorch approximates how gamma and Dirichlet samples move to three digits": dict.fromkeys(
+        ("_standard_gamma_grad", "_dirichlet_grad"), "float"
+    ),
     "eigenvectors and singular vectors are determined up to a factor": dict.fromkeys(
         "linalg_eigh linalg_eig linalg_svd svd".split(), r"t\("
     ),

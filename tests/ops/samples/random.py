@@ -275,7 +275,7 @@ op(
 )
 
 
-def sobol(quasi: Array, n: int, state: Array, dimension: int, done: int) -> Any:
+def sobol(quasi: Array, n: int, state: Array, dimension: int, done: int, _: Any) -> Any:
     """The points one by one: each step turns the direction of the lowest bit that is zero."""
     quasi, points = quasi.copy(), np.zeros((n, dimension))
     for k in range(n):
@@ -289,9 +289,9 @@ def sobol(quasi: Array, n: int, state: Array, dimension: int, done: int) -> Any:
 
 op(
     "_sobol_engine_draw",
-    call(ints(2, high=1 << 29), 6, ints(2, 30, high=1 << 29), 2, 0),
-    call(ints(3, high=1 << 29), 3, ints(3, 30, high=1 << 29), 3, 7),
-    call(ints(2, high=1 << 29), 0, ints(2, 30, high=1 << 29), 2, 0),
+    call(ints(2, high=1 << 29), 6, ints(2, 30, high=1 << 29), 2, 0, None),
+    call(ints(3, high=1 << 29), 3, ints(3, 30, high=1 << 29), 3, 7, None),
+    call(ints(2, high=1 << 29), 0, ints(2, 30, high=1 << 29), 2, 0, None),
     ref=sobol,
     dtypes="f",
     result="any",
