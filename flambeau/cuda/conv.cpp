@@ -350,6 +350,12 @@ struct Padded {
 
 void conv_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
                  const ConvGeometry& geometry) {
+  if (x.is_complex()) {
+    return convolve_complex(x, weight, bias, y,
+                            [&](const Tensor& a, const Tensor& b, const Tensor& out) {
+                              conv_kernel(a, b, {}, out, geometry);
+                            });
+  }
   const Dims behind = padding_behind(x, weight, y, geometry);
   if (behind == geometry.padding) {
     run(ConvKind::forward, x, matching_weight(weight, x, y), y, geometry, behind);
@@ -366,6 +372,12 @@ void conv_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
 
 void conv_input_kernel(const Tensor& grad_y, const Tensor& weight, const Tensor& grad_x,
                        const ConvGeometry& geometry) {
+  if (grad_y.is_complex()) {
+    return convolve_complex(grad_y, weight, {}, grad_x,
+                            [&](const Tensor& a, const Tensor& b, const Tensor& out) {
+                              conv_input_kernel(a, b, out, geometry);
+                            });
+  }
   const Dims behind = padding_behind(grad_x, weight, grad_y, geometry);
   if (behind == geometry.padding) {
     run(ConvKind::input, grad_x, matching_weight(weight, grad_x, grad_y), grad_y, geometry, behind);
@@ -379,6 +391,12 @@ void conv_input_kernel(const Tensor& grad_y, const Tensor& weight, const Tensor&
 
 void conv_weight_kernel(const Tensor& grad_y, const Tensor& x, const Tensor& grad_weight,
                         const Tensor& grad_bias, const ConvGeometry& geometry) {
+  if (x.is_complex()) {  // whose bias gets its gradient from the op
+    return convolve_complex(grad_y, x, {}, grad_weight,
+                            [&](const Tensor& a, const Tensor& b, const Tensor& out) {
+                              conv_weight_kernel(a, b, out, {}, geometry);
+                            });
+  }
   const Dims behind = padding_behind(x, grad_weight, grad_y, geometry);
   if (behind == geometry.padding) {
     run(ConvKind::weight, x, grad_weight, grad_y, geometry, behind);

@@ -224,3 +224,19 @@ def test_batch_norm_moves_its_running_statistics_as_on_the_cpu(dtype: torch.dtyp
     device.eval(), cpu.eval()
     assert_close(cpu(x), device(x.cuda()), 1e-5)
     assert device.running_mean._version == version > 0
+
+
+def test_complex_convolution_is_that_of_the_cpu() -> None:
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.complex128)
+
+    x, w, bias = random(2, 4, 9, 8), random(6, 2, 3, 3), random(6)
+
+    def run(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        y = F.conv2d(x, w, bias, stride=2, padding=1, groups=2)
+        return torch.view_as_real(y)
+
+    for ours, theirs in zip(
+        gradients(run, x, w, bias), gradients(run, x.cuda(), w.cuda(), bias.cuda()), strict=True
+    ):
+        assert (ours - theirs.cpu()).abs().max() < 1e-9
