@@ -5,6 +5,7 @@
 
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/deterministic.h"
+#include "flambeau/cuda/graph.h"
 #include "flambeau/cuda/loops.cuh"
 #include "flambeau/kernels/sequences.h"
 
@@ -152,9 +153,7 @@ class BatchOnDevice {
     all.insert(all.end(), lengths.starts.begin(), lengths.starts.end());
     const auto* labels = static_cast<const int64_t*>(targets.raw());
     all.insert(all.end(), labels, labels + targets.numel());
-    check(cudaMemcpyAsync(memory_.get(), all.data(), all.size() * sizeof(int64_t),
-                          cudaMemcpyHostToDevice, current_handle(x.device().index)),
-          "ctc_loss");
+    upload("ctc_loss", memory_.get(), all.data(), all.size() * sizeof(int64_t), x.device().index);
     const int64_t* at = memory_.get<int64_t>();
     batch = {at,           at + samples_, at + 2 * samples_,    at + 3 * samples_,   samples_,
              x.sizes()[2], lengths.blank, log_alpha.sizes()[2], log_alpha.sizes()[1]};

@@ -24,6 +24,7 @@ Fault* fault_of(int device) {
   const std::lock_guard lock(making);
   if (!place.load()) {
     const DeviceGuard guard(device);
+    const OutsideCapture outside;
     void* memory = nullptr;
     check(cudaHostAlloc(&memory, sizeof(Fault), cudaHostAllocPortable | cudaHostAllocMapped),
           "fault_of");

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
-#include "flambeau/cuda/fault.h"
+#include "flambeau/cuda/pinned.h"
 #include "flambeau/cuda/stream.h"
 
 namespace flambeau::cuda {
@@ -54,7 +55,6 @@ void Graph::begin(PoolId pool, const std::string& mode) {
   CHECK(stream_, RuntimeError,
         "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to "
         "replay them on the default stream.)");
-  fault_of(device_);  // memory that kernels complain to: it cannot be made during the capture
   pool_ = pool == PoolId{} ? new_pool(true) : pool;
   DeviceMemory& memory = caching_allocator().of(device_);
   memory.retain_pool(pool_);
@@ -147,6 +147,8 @@ void Graph::forget() noexcept {
     caching_allocator().free(draws.state, 0, Device(DeviceType::cuda, device_));
   }
   draws_.clear();
+  for (void* data : host_) pinned_memory().free(data, 0, Device());
+  host_.clear();
   if (has_pool_) caching_allocator().of(device_).release_pool(pool_);
   has_pool_ = false;
 }
@@ -189,6 +191,17 @@ void Graph::register_generator(Generator& generator) {
   CHECK(generator.device().is_cuda(), RuntimeError,
         "CUDAGraph.register_generator_state: expected a CUDA generator, but got one of {}",
         generator.device());
+}
+
+void* Graph::keep(const void* host, size_t bytes) {
+  void* copy = pinned_memory().allocate(bytes, Device());
+  host_.push_back(copy);
+  return std::memcpy(copy, host, bytes);
+}
+
+void upload(const char* op, void* to, const void* host, size_t bytes, int device) {
+  if (Graph* graph = capturing_graph(device)) host = graph->keep(host, bytes);
+  check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, current_handle(device)), op);
 }
 
 PhiloxState Graph::claim(PhiloxGenerator& generator, uint64_t words) {

@@ -29,6 +29,8 @@ class Graph final : public DeviceGraph {
 
   // The next `words` words of the generator's stream, as kernels of this graph will find them.
   PhiloxState claim(PhiloxGenerator& generator, uint64_t words);
+  // A copy of bytes of the host that lives as long as the graph.
+  void* keep(const void* host, size_t bytes);
 
  private:
   struct Draws {  // of one generator
@@ -49,10 +51,14 @@ class Graph final : public DeviceGraph {
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
   std::vector<Draws> draws_;
+  std::vector<void*> host_;  // copies that replays read
 };
 
 // The graph that the current stream of a device is being captured into; null if none.
 Graph* capturing_graph(int device);
+
+// Copies bytes of the host, which may be gone afterwards, to the device; into a graph as well.
+void upload(const char* op, void* to, const void* host, size_t bytes, int device);
 
 // Writes a generator's seed and offset where the kernels of a graph read them (graph_state.cu).
 void write_philox_state(uint64_t* state, uint64_t seed, uint64_t offset);

@@ -15,17 +15,16 @@ inline unsigned blocks_for(int64_t items, int64_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
 
+// `arguments` point to the kernel's arguments (launch.cpp).
+void start_kernel(const char* op, const void* kernel, dim3 grid, dim3 block, void** arguments);
+
 // The device must be current: ops hold a DeviceGuard.
 template <class... Params>
 void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block,
             const std::type_identity_t<Params>&... args) {
-  const void* pointers[] = {&args...};
-  const cudaStream_t stream = current_handle(current_device());
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block,
-                         const_cast<void**>(pointers), 0, stream),
-        op);
-  if (launch_blocking) [[unlikely]]
-    wait_for_launch(op, stream);
+  const void* arguments[] = {&args...};
+  start_kernel(op, reinterpret_cast<const void*>(kernel), grid, block,
+               const_cast<void**>(arguments));
 }
 
 }  // namespace flambeau::cuda

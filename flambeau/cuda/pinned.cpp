@@ -19,6 +19,7 @@ void* PinnedAllocator::allocate(size_t bytes, Device) {
     data = spare.back();
     spare.pop_back();
   } else {
+    const OutsideCapture outside;
     const cudaError_t error = cudaHostAlloc(&data, size, cudaHostAllocPortable);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();

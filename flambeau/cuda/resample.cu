@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/graph.h"
 #include "flambeau/cuda/loops.cuh"
 #include "flambeau/kernels/vision.h"
 
@@ -53,9 +54,7 @@ class SourceTable {
       index[next[result]] = source;
       weight[next[result]++] = factor;
     });
-    check(cudaMemcpyAsync(memory_.get(), host.data(), host.size(), cudaMemcpyHostToDevice,
-                          current_handle(device)),
-          "interpolate");
+    upload("interpolate", memory_.get(), host.data(), host.size(), device);
   }
   [[nodiscard]] Sources<T> get() const {
     const auto* start =
@@ -116,9 +115,7 @@ void resample_kernel(const Tensor& x, const Tensor& out, const ResampleTable& t)
   const int device = x.device().index;
   const DeviceGuard guard(device);
   const Workspace index(t.out * sizeof(int32_t), device);
-  check(cudaMemcpyAsync(index.get(), t.index.data(), t.out * sizeof(int32_t),
-                        cudaMemcpyHostToDevice, current_handle(device)),
-        "upsample");
+  upload("upsample", index.get(), t.index.data(), t.out * sizeof(int32_t), device);
   dispatch_size(x.item_size(), [&](auto tag) {
     using T = Stored<typename decltype(tag)::type>;
     launch("upsample", copy_sources<T>, blocks_for(out.numel(), block_size), block_size,

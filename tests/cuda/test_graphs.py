@@ -308,6 +308,20 @@ def test_work_of_two_streams_is_captured_where_they_meet() -> None:
     assert float(total[0]) == 17.0
 
 
+def test_ops_that_bring_numbers_from_the_host_can_be_captured() -> None:
+    x = torch.arange(16, dtype=torch.float32, device="cuda").view(1, 1, 4, 4)
+    F.interpolate(x, scale_factor=2)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        nearest = F.interpolate(x, scale_factor=2)
+        smooth = F.interpolate(x, size=(7, 7), mode="bilinear", align_corners=False)
+    x.mul_(3)
+    for _ in range(3):
+        graph.replay()
+    assert torch.equal(nearest, F.interpolate(x, scale_factor=2))
+    assert torch.allclose(smooth, F.interpolate(x, size=(7, 7), mode="bilinear"))
+
+
 def test_a_kept_graph_can_be_looked_at(tmp_path: Path) -> None:
     x = torch.ones(10, device="cuda")
     graph = torch.cuda.CUDAGraph(keep_graph=True)
