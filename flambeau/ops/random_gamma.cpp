@@ -15,7 +15,11 @@ void check_sampled(const char* kernel, const Tensor& input) {
         "\"{}\" not implemented for '{}'", kernel, dtype_legacy_name(input.dtype()));
 }
 
-void check_same_dtype(const Tensor& expected, const Tensor& other) {
+void check_alike(const char* op, const Tensor& expected, const Tensor& other) {
+  CHECK(other.device() == expected.device(), RuntimeError,
+        "{}: Expected all tensors to be on the same device, but found at least two devices, {} and "
+        "{}!",
+        op, expected.device(), other.device());
   CHECK(other.dtype() == expected.dtype(), RuntimeError, "Found dtype {} but expected {}",
         dtype_legacy_name(other.dtype()), dtype_legacy_name(expected.dtype()));
 }
@@ -30,7 +34,7 @@ Tensor spread(const Tensor& input, IntSpan sizes) {
 
 Tensor standard_gamma_grad(const Tensor& input, const Tensor& output) {
   check_sampled("_standard_gamma_grad_cpu", input);
-  check_same_dtype(input, output);
+  check_alike("_standard_gamma_grad", input, output);
   const Dims sizes = broadcast_shapes(input.sizes(), output.sizes());
   Tensor result = make_tensor(sizes, input.dtype(), input.device());
   kernels::standard_gamma_grad(result.device_type(), result, spread(input, sizes),
@@ -66,8 +70,8 @@ OP_FUNCTION(standard_gamma, "_standard_gamma(input, generator=None)",
 
 Tensor dirichlet_grad(const Tensor& x, const Tensor& alpha, const Tensor& total) {
   check_sampled("_dirichlet_grad_cpu", x);
-  check_same_dtype(x, alpha);
-  check_same_dtype(x, total);
+  check_alike("_dirichlet_grad", x, alpha);
+  check_alike("_dirichlet_grad", x, total);
   const Dims sizes = broadcast_shapes(broadcast_shapes(x.sizes(), alpha.sizes()), total.sizes());
   Tensor result = make_tensor(sizes, x.dtype(), x.device());
   kernels::dirichlet_grad(result.device_type(), result, spread(x, sizes), spread(alpha, sizes),
@@ -113,7 +117,7 @@ void check_binomial(const char* name, const Tensor& input) {
 Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
   check_binomial("count", count);
   check_binomial("prob", prob);
-  check_same_dtype(count, prob);
+  check_alike("binomial", count, prob);
   check_sampled("binomial_cpu", count);
   const Dims sizes = broadcast_shapes(count.sizes(), prob.sizes());
   Tensor result = make_tensor(sizes, count.dtype(), count.device());

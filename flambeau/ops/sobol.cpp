@@ -15,6 +15,9 @@ std::tuple<Tensor, Tensor> sobol_engine_draw(const Tensor& quasi, int64_t n,
   CHECK(quasi.dtype() == DType::int64 && sobolstate.dtype() == DType::int64, RuntimeError,
         "{}: quasi and sobolstate must be int64, but are {} and {}", op, quasi.dtype(),
         sobolstate.dtype());
+  CHECK(quasi.device() == sobolstate.device(), RuntimeError,
+        "{}: quasi and sobolstate must be on the same device, but are on {} and {}", op,
+        quasi.device(), sobolstate.device());
   CHECK(dimension >= 1 && quasi.dim() == 1 && quasi.size(0) == dimension, RuntimeError,
         "{}: quasi must have one number for each of {} dimensions, but has shape {}", op, dimension,
         quasi.sizes());

@@ -297,5 +297,7 @@ def test_binomial_draws_of_what_is_no_number_end():
     assert x[:2].isnan().all() and x[2:].tolist() == [0.0, 0.0, 5.0]
     with pytest.raises(ValueError, match="floating-point dtypes for count"):
         torch.binomial(torch.ones(2, dtype=torch.int64), torch.ones(2))
+    with pytest.raises(RuntimeError, match="at least two devices, cpu and meta"):
+        torch.binomial(torch.ones(2), torch.ones(2, device="meta"))
     with pytest.raises(RuntimeError, match="derivative for aten::binomial is not implemented"):
         torch.binomial(torch.ones(2), torch.ones(2, requires_grad=True)).sum().backward()
