@@ -170,9 +170,9 @@ class Pass {
       for (const auto& entry : hooks) {
         if (entry.input < grads.size()) apply_hook(entry.hook, grads[entry.input]);
       }
+      for (const auto& entry : extras->retain_hooks) apply_hook(entry.hook, grads[entry.input]);
       const auto pre_hooks = extras->pre_hooks;
       for (const auto& [key, hook] : pre_hooks) hook(grads);
-      for (const auto& entry : extras->retain_hooks) apply_hook(entry.hook, grads[entry.input]);
     }
   }
 

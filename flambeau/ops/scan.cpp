@@ -96,8 +96,7 @@ Tensor cumsum(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   dim = wrap_dim(dim, input.dim());
   return finish_dtype(running_sum(summands(input, dtype), dim, false), dtype);
 }
-OP_INPLACE(cumsum, "cumsum(input, dim, *, dtype=None)",
-           "The sums of the elements up to each along dim.")
+OP(cumsum, "cumsum(input, dim, *, dtype=None)", "The sums of the elements up to each along dim.")
 // Unless told otherwise, what is written to `out` is added up in its dtype.
 Tensor cumsum_out(const Tensor& input, int64_t dim, std::optional<DType> dtype, const Tensor& out) {
   return write_result(out, cumsum(input, dim, dtype ? *dtype : out.dtype()));
@@ -119,13 +118,31 @@ static Tensor cumprod_out(const Tensor& input, int64_t dim, std::optional<DType>
   return write_result(out, cumprod(input, dim, dtype ? *dtype : out.dtype()));
 }
 OP_OUT(cumprod_out, "cumprod(input, dim, *, dtype=None, out)")
-static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
-  const Tensor result = cumprod(clone(self), dim, dtype);
-  CHECK(result.dtype() == self.dtype() || self.numel() == 0 || self.dim() == 0, RuntimeError,
-        "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
-        self.dtype(), result.dtype());
-  return copy_(self, result);
+// Where nothing is left to multiply, of whatever dtype.
+static bool is_done(const Tensor& self, int64_t dim) {
+  wrap_dim(dim, self.dim());
+  return self.dtype() == DType::bool_ && (self.dim() == 0 || self.numel() == 0);
 }
+static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  if (!dtype && is_done(self, dim)) return self;
+  CHECK(dtype.value_or(self.dtype()) == self.dtype(), RuntimeError,
+        "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
+        self.dtype(), *dtype);
+  CHECK(self.dtype() != DType::bool_, NotImplementedError,
+        "\"cumprod\" not implemented for 'Bool'");
+  return copy_(self, cumprod(clone(self), dim, self.dtype()));
+}
+static Tensor cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  if (!dtype && is_done(self, dim)) return self;
+  CHECK(dtype.value_or(self.dtype()) == self.dtype(), RuntimeError,
+        "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
+        self.dtype(), *dtype);
+  check_inplace("cumsum_", self);
+  check_no_internal_overlap("cumsum_", self);
+  return copy_(self, cumsum(clone(self), dim, self.dtype()));
+}
+OP_METHOD(cumsum_, "cumsum_(self, dim, *, dtype=None)",
+          "Replaces each element by the sum of those up to it along dim.")
 OP_METHOD(cumprod_, "cumprod_(self, dim, *, dtype=None)",
           "Replaces each element by the product of those up to it along dim.")
 
@@ -172,7 +189,7 @@ Pair running_extreme(const char* op, const ScanIndexSlot& slot, const Tensor& in
   const Tensor x = contiguous(input);
   Tensor values = make_tensor(x.sizes(), x.dtype(), x.device());
   Tensor indices = make_tensor(x.sizes(), DType::int64, x.device());
-  if (x.dim() == 0) {  // the only one, of any dtype
+  if (x.dim() == 0 || x.numel() == 0) {  // one or none, of any dtype
     const NoGrad off;
     copy_(values, x);
     zero_(indices);

@@ -163,9 +163,9 @@ MemoryFormat suggest_format(const Tensor& tensor) {
 }
 
 Dims preserved_strides(const Tensor& tensor) {
-  if (tensor.is_contiguous()) return contiguous_strides(tensor.sizes());
-  if (is_non_overlapping_and_dense(tensor.sizes(), tensor.strides())) {
-    return tensor.strides().dims();
+  // As they are, also where a dimension of size 1 makes them free.
+  if (tensor.is_contiguous() || is_non_overlapping_and_dense(tensor.sizes(), tensor.strides())) {
+    return tensor.numel() == 0 ? contiguous_strides(tensor.sizes()) : tensor.strides().dims();
   }
   const Tensor* self = &tensor;
   return common_strides(tensor.sizes(), &self, 1);

@@ -222,16 +222,20 @@ void TensorIter::set_strides(IntSpan common, const Tensor* outs, const Operand* 
   }
 }
 
-static bool all_contiguous(const Operand* inputs, int n_inputs) {
+// Whether all inputs lie in the common shape in order. Where one is spread over it, even the
+// strides of dimensions of size 1 have a say.
+static bool all_contiguous(IntSpan common, const Operand* inputs, int n_inputs) {
   for (int j = 0; j < n_inputs; ++j) {
-    if (inputs[j].is_tensor() && !inputs[j].tensor().is_contiguous()) return false;
+    if (!inputs[j].is_tensor()) continue;
+    const Tensor& tensor = inputs[j].tensor();
+    if (!tensor.is_contiguous() || (tensor.dim() > 0 && !(tensor.sizes() == common))) return false;
   }
   return true;
 }
 
 // The strides of a new output.
 static Dims new_strides(IntSpan common, const Operand* inputs, int n_inputs) {
-  if (all_contiguous(inputs, n_inputs)) return contiguous_strides(common);
+  if (all_contiguous(common, inputs, n_inputs)) return contiguous_strides(common);
   const Tensor* tensors[TensorIter::max_operands];
   int n = 0;
   for (int j = 0; j < n_inputs; ++j) {
@@ -260,7 +264,7 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
       resized = true;
     }
     if (!out.defined()) {
-      if (all_contiguous(inputs, n_inputs)) {
+      if (all_contiguous(common, inputs, n_inputs)) {
         out = make_tensor(common, out_dtypes[k], device);
       } else {
         out = make_strided(common, new_strides(common, inputs, n_inputs), out_dtypes[k], device);

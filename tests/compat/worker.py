@@ -38,11 +38,13 @@ def describe_tensor(tensor: Any, depth: int = 0) -> dict[str, Any]:
         "offset": tensor.storage_offset(),
         "requires_grad": tensor.requires_grad,
         "is_leaf": tensor.is_leaf,
-        "memory": tensor.untyped_storage().data_ptr() if tensor.numel() else 0,
+        "memory": 0,
     }
     data = tensor.detach()
     if hasattr(data, "_is_zerotensor") and data._is_zerotensor():
         data = data.clone()
+    elif tensor.numel():
+        described["memory"] = tensor.untyped_storage().data_ptr()
     described["values"] = plain(
         data.resolve_conj().reshape(-1).tolist(), DIGITS.get(described["dtype"], 17)
     )

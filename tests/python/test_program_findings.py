@@ -122,6 +122,15 @@ def test_a_leaf_that_got_a_history_takes_no_gradient() -> None:
         total.backward()
 
 
+def test_a_retained_gradient_is_that_before_hooks_of_the_node(x) -> None:
+    y = x.exp()
+    y.grad_fn.register_prehook(lambda grads: (grads[0] * 2,))
+    y.retain_grad()
+    y.register_hook(lambda grad: grad * 3)
+    y.sum().backward()
+    assert y.grad is not None and y.grad.tolist() == [[3, 3], [3, 3]]
+
+
 def test_indices_beside_values_take_no_gradient(x) -> None:
     for values in (x.max(0)[0], x.cummax(1)[0], x.sort()[0], x.median(0)[0]):
         lengths: list[int] = []
@@ -230,6 +239,13 @@ def test_an_output_in_the_memory_of_its_operand() -> None:
     assert column.tolist() == [[-1], [-2]]
 
 
+def test_spread_operands_say_how_the_result_lies() -> None:
+    row = torch.ones(1, 2, 1)
+    assert (row + row.permute(1, 2, 0)).stride() == (1, 2, 4)
+    assert (row + torch.ones(2, 1, 1)).stride() == (2, 1, 1)
+    assert (torch.ones(3, 4) + torch.ones(4)).stride() == (4, 1)
+
+
 # Indexing and empty tensors
 
 
@@ -271,7 +287,9 @@ def test_a_single_element_needs_no_order() -> None:
     z = torch.tensor(2 + 1j)
     assert z.cummax(0)[0].item() == 2 + 1j and z.kthvalue(1)[1].item() == 0
     byte = torch.tensor(3, dtype=torch.uint8)
-    assert byte.cumprod_(0).item() == 3
+    assert byte.cumprod_(0).item() == 3 and byte.dtype == torch.uint8
+    assert torch.tensor([2, 3], dtype=torch.int32).cumprod_(0).tolist() == [2, 6]
+    assert torch.tensor(True).cumsum_(0).item() is True
     assert torch.zeros(0, dtype=torch.uint8).cumprod_(0).numel() == 0
     with pytest.raises(IndexError):
         byte.repeat_interleave(2, 0)

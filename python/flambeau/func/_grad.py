@@ -46,6 +46,10 @@ def _check_scalar(output: Any) -> None:
             f"{where} scalar Tensor, got tensor with {output.dim()} dims. Maybe you wanted to use "
             "the vjp or jacrev APIs instead?"
         )
+    if output.is_complex():
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+        )
 
 
 def grad_and_value(
