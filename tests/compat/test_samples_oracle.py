@@ -62,6 +62,10 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "PyTorch does not tell the bag of each index where it adds up float rows in place": {
         "embedding_bag": r"t\(3,\):int64\) (b?float16|float32) contiguous"
     },
+    "PyTorch approximates these derivatives to three digits": dict.fromkeys(
+        ("_standard_gamma_grad", "_dirichlet_grad"), " float(32|64) "
+    ),
+    "PyTorch has no default for the dtype": {"_sobol_engine_draw": "int64"},
     "PyTorch hands an empty tensor back as it is": {"pixel_unshuffle": EMPTY},
     "PyTorch has no convolution of complex numbers under this name": {"convolution": "complex"},
     "the order of equal elements is free without stable=True": {

@@ -293,3 +293,8 @@ def test_nothing_is_kept_alive(x) -> None:
         assert node() is None
     finally:
         gc.enable()
+
+
+def test_marking_shared_storage_is_not_needed_any_more() -> None:
+    with pytest.warns(FutureWarning, match="mark_shared_storage is deprecated"):
+        torch.autograd.function.FunctionCtx().mark_shared_storage()

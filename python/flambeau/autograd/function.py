@@ -71,6 +71,15 @@ class FunctionCtx:
         """Says which inputs forward wrote into; each of them must be returned as an output."""
         self.dirty_tensors = args
 
+    def mark_shared_storage(self, *pairs: tuple[Tensor, Tensor]) -> None:
+        """Of no use any more: writes into shared memory are seen without being told."""
+        warnings.warn(
+            "mark_shared_storage is deprecated. Tensors with shared storages are automatically "
+            "tracked, and writes into them are seen.",
+            FutureWarning,
+            stacklevel=2,
+        )
+
     def mark_non_differentiable(self, *args: Tensor) -> None:
         """Says which outputs are not differentiable; backward receives zeros in their place."""
         self.non_differentiable = args

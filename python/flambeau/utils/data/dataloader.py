@@ -78,7 +78,7 @@ class DataLoader(_Subscriptable):
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = _checked_context(multiprocessing_context, num_workers)
+        self.multiprocessing_context = multiprocessing_context
         self.in_order = in_order
         is_iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if is_iterable else _DatasetKind.Map
@@ -122,6 +122,15 @@ class DataLoader(_Subscriptable):
     @property
     def _index_sampler(self) -> Any:
         return self.batch_sampler if self._auto_collation else self.sampler
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """What worker processes are started by; None for the default."""
+        return self._multiprocessing_context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        self._multiprocessing_context = _checked_context(context, self.num_workers)
 
     def __iter__(self) -> Any:
         if self.num_workers == 0:
