@@ -15,6 +15,7 @@ from flambeau.func import functional_call, grad, jacrev, stack_module_state
 from flambeau.func._batched import RULES
 from flambeau.func._batching_rules import POINTWISE
 from flambeau.utils._pytree import tree_leaves
+from flambeau.utils.checkpoint import checkpoint
 
 COUNT = 5
 SECOND = torch.randn(3, 4, dtype=torch.float64)
@@ -308,6 +309,35 @@ def test_what_has_no_rule_runs_sample_by_sample(function):
     x = batch().detach()
     found = torch.vmap(function)(x)
     torch.testing.assert_close(found, torch.stack([function(x[i]) for i in range(COUNT)]))
+
+
+class Square(torch.autograd.Function):
+    """A custom function: its rules know nothing of batches."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        Square.apply,
+        lambda a: checkpoint(torch.square, a, use_reentrant=False),
+        lambda a: torch.autograd.grad(((b := a * 1) ** 3).sum(), b, create_graph=True)[0],
+    ],
+)
+def test_gradients_survive_what_knows_nothing_of_batches(function):
+    compared(function, at_once=False)
+    x = torch.rand(3, 2, dtype=torch.float64)
+    slope = grad(lambda a: function(a).sum())
+    torch.testing.assert_close(torch.vmap(slope)(x), torch.stack([slope(row) for row in x]))
 
 
 def test_arguments_are_never_written_twice():

@@ -15,6 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau.autograd._batch_state import refuse_in_batch
 
 __all__ = [
     "BackwardCFunction",
@@ -223,6 +224,7 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):  # type: 
         """Calls forward and records it, if any argument requires a gradient, as one node of the
         graph.
         """
+        refuse_in_batch("a custom function")
         if cls._has_setup_context:
             args = _bind(cls.forward, 0, args, kwargs)
         elif kwargs:

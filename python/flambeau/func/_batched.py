@@ -10,27 +10,17 @@ function sample by sample instead.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 from flambeau import _C, Tensor
+from flambeau.autograd._batch_state import Unbatchable
+from flambeau.autograd._batch_state import batch_state as _state
 
 __all__ = ["Batched", "Unbatchable", "batch_size", "batching", "physical", "wrap"]
 
 Rule = Any
 RULES: dict[str, Rule] = {}
-
-
-class Unbatchable(Exception):
-    """The function cannot be computed for all samples at once."""
-
-
-class _State(threading.local):
-    size: int | None = None
-
-
-_state = _State()
 
 
 def batch_size() -> int | None:
@@ -63,6 +53,9 @@ class Batched(Tensor):
     ) -> Any:
         if _state.size is None:
             raise RuntimeError("vmap: a tensor of a sample was kept and used outside of vmap")
+        inside = getattr(func, "__wrapped__", None)
+        if inside is not None:  # a function of nn.functional: the ops that it calls have rules
+            return inside(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         if name == "__get__":
             name = f".{func.__self__.__name__}"

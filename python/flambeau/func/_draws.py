@@ -48,6 +48,10 @@ class BatchedDraws(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        inside = getattr(func, "__wrapped__", None)
+        if inside is not None:  # a function of nn.functional, which calls ops
+            with self:
+                return inside(*args, **kwargs)
         name = getattr(func, "__name__", "")
         if name in _FILLS and not any(isinstance(a, Tensor) for a in args[1:]):
             return self._filled(name, args[0], args[1:], kwargs)

@@ -18,6 +18,7 @@ import weakref
 import flambeau
 from flambeau import _C
 from flambeau.autograd import Function
+from flambeau.autograd._batch_state import refuse_in_batch
 from flambeau.autograd.graph import saved_tensors_hooks
 
 TYPE_CHECKING = False
@@ -477,6 +478,7 @@ def checkpoint(
             debug=debug,
             early_stop=early_stop,
         )
+    refuse_in_batch("what is computed again later")
     if use_reentrant is None:
         _warn_about_use_reentrant("torch.utils.checkpoint")
         use_reentrant = True

@@ -1,0 +1,26 @@
+"""Whether this thread computes all samples of a vmap at once, and the refusal of what cannot be
+computed so; vmap then runs the samples one by one.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class Unbatchable(Exception):
+    """The function cannot be computed for all samples at once."""
+
+
+class BatchState(threading.local):
+    """The number of samples, None outside of a batch."""
+
+    size: int | None = None
+
+
+batch_state = BatchState()
+
+
+def refuse_in_batch(what: str) -> None:
+    """Raises inside of a batch."""
+    if batch_state.size is not None:
+        raise Unbatchable(what)
