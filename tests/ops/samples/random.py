@@ -268,6 +268,7 @@ op(
     "_dirichlet_grad",
     call(t(3, 4, low=0.1, high=0.9), t(4, low=0.3, high=2), t(3, 1, low=2.5, high=6)),
     call(t(low=0.1, high=0.9), t(low=0.3, high=2), t(low=2.5, high=6)),
+    call(t(0, 4, low=0.1, high=0.9), t(4, low=0.3, high=2), t(0, 1, low=2.5, high=6)),
     ref=dirichlet_gradient,
     dtypes="f",
     tolerance=1000,
@@ -297,4 +298,5 @@ op(
     result="any",
     grad=False,
     zero_dim="it takes a table of directions",
+    empty="it takes a direction for each dimension",
 )
