@@ -94,6 +94,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 name=fullname,
             ) from None
         _alias_loaded()
+        # Were it named before it is handed over, the import system would take the spec of the
+        # module of this package, and run its file a second time.
+        sys.modules.pop(fullname, None)
         return importlib.machinery.ModuleSpec(
             fullname, self, is_package=hasattr(module, "__path__"), loader_state=module.__spec__
         )

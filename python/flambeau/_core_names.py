@@ -89,6 +89,17 @@ def _switch(*args: Any) -> bool:
     return False
 
 
+class _nn:
+    """Functions of PyTorch's core about modules."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+        """(device, dtype, non_blocking, memory_format) for the arguments of `to`."""
+        from flambeau.nn.modules._convert import parse_to
+
+        return parse_to(args, kwargs)
+
+
 _TensorMeta = type(_C.Tensor)
 
 _SWITCHES = frozenset(

@@ -8,6 +8,7 @@ files name, and what older programs get from `tensor.storage()`.
 from __future__ import annotations
 
 import copyreg
+import os
 
 import flambeau
 from flambeau import _C
@@ -46,6 +47,12 @@ class UntypedStorage:
         storage = cls.__new__(cls)
         storage._bytes = _C._storage_bytes(tensor)
         return storage
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Memory that is a file; with `shared`, what is written goes to it."""
+        size = nbytes or os.path.getsize(filename)
+        return cls._of(flambeau.from_file(str(filename), shared, size, dtype=flambeau.uint8))
 
     def _as_dtype(self, dtype: Any) -> Tensor:
         """A flat tensor of `dtype` over as many whole elements as there are."""

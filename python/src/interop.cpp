@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
@@ -84,7 +85,7 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
           "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
           "host memory first.",
           to_text(tensor.device()));
-    CHECK(!tensor.requires_grad(), RuntimeError,
+    CHECK(!(tensor.requires_grad() && grad_enabled()), RuntimeError,
           "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     CHECK(!(tensor->pending & Pending::conj), RuntimeError,
           "Can't call numpy() on Tensor that has conjugate bit set. Use "

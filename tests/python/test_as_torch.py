@@ -161,3 +161,15 @@ except ModuleNotFoundError as error:
         "tensors over processes",
         "torch.nothing",
     ]
+
+
+def test_a_module_loaded_late_is_not_run_twice():
+    program = """
+import torch
+import torch.fx
+import torch.distributions, torch.utils.tensorboard
+import flambeau
+print(torch.fx is flambeau.fx, torch.fx.node.Node is flambeau.fx.Node)
+print(torch.distributions is flambeau.distributions)
+"""
+    assert output("-c", program).split() == ["True", "True", "True"]

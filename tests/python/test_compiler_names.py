@@ -165,3 +165,34 @@ def test_a_class_that_only_behaves_like_a_distribution_can_have_divergences():
 
     with pytest.raises(TypeError):
         torch.distributions.kl.register_kl(3, Own)
+
+
+def test_small_things_that_libraries_lean_on(tmp_path):
+    import inspect
+
+    import numpy
+
+    # lightning, captum and botorch, in this order.
+    assert torch._C._nn._parse_to("cpu", torch.float64)[:2] == (torch.device("cpu"), torch.float64)
+    assert list(inspect.signature(nn.Linear(1, 1)).parameters) == ["args", "kwargs"]
+    assert "in_features" in inspect.signature(nn.Linear).parameters
+    parameter = nn.Parameter(torch.ones(2))
+    with torch.no_grad():
+        assert parameter.numpy().tolist() == numpy.asarray(parameter).tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="requires grad"):
+        parameter.numpy()
+    # kornia, torch_geometric and safetensors.
+    assert not torch.is_autocast_enabled("mps")
+    assert torch.utils.data.sampler.Sampler is torch.utils.data.Sampler
+    (tmp_path / "bytes").write_bytes(bytes([1, 2, 3]))
+    assert torch.UntypedStorage.from_file(str(tmp_path / "bytes"), False, 2).tolist() == [1, 2]
+
+
+def test_a_module_whose_call_is_python_has_that_signature():
+    import inspect
+
+    class Own(nn.Module):
+        def __call__(self, x, flag=True):
+            return x
+
+    assert list(inspect.signature(Own()).parameters) == ["x", "flag"]

@@ -67,6 +67,10 @@ def is_autocast_available(device_type: str) -> bool:
     return device_type in POLICIES
 
 
+# Devices that PyTorch casts on and for which there are no kernels here.
+_OTHER_DEVICES = frozenset({"hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu"})
+
+
 def _checked_device(device_type: Any) -> str:
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -150,6 +154,8 @@ class autocast:
 # Functions of the top-level namespace -------------------------------------------------------------
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether autocast is on for a kind of device; without one, for CUDA."""
+    if device_type in _OTHER_DEVICES:
+        return False
     return _state.enabled[_checked_device("cuda" if device_type is None else device_type)]
 
 

@@ -210,6 +210,23 @@ def _assign_like(to: Any, root: Any, path: str) -> None:
         setattr(to, name, value)
 
 
+# The names by which libraries that subclass GraphModule know these.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
+
+def _copy_attr(from_module: Any, to_module: Any, target: str) -> None:
+    """Sets a.b.c of one module as it is in another."""
+    _assign_like(to_module, from_module, target)
+
+
+class _CodeOnlyModule(flambeau.nn.Module):
+    """A module made from the attributes of another, to copy out of."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__ = body
+
+
 class _Reference:
     """A node in a pickle, by its name."""
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.module import Module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from flambeau import Tensor
     from flambeau.nn._functional.linear_loss import LinearCrossEntropyOptions
 
 __all__ = ["LinearCrossEntropyLoss"]

@@ -90,6 +90,18 @@ def _addindent(text: str, spaces: int) -> str:
     return text.replace("\n", "\n" + " " * spaces)
 
 
+class _CallSignature:
+    """What `inspect.signature` reads of a module, whose call is in C."""
+
+    def __get__(self, module: Any, owner: type) -> Any:
+        import inspect
+
+        if module is None or owner.__call__ is not Module.__call__:  # type: ignore[operator]
+            raise AttributeError("__signature__")
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return inspect.Signature(list(map(inspect.Parameter, ("args", "kwargs"), kinds)))
+
+
 class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
     """Base of all networks: assign parameters and modules to it, and define ``forward``.
 
@@ -110,6 +122,7 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
     # Set to have __init__ pass its arguments on along the method resolution order.
     call_super_init: bool = False
     _compiled_call_impl: Callable[..., Any] | None = None
+    __signature__ = _CallSignature()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init:

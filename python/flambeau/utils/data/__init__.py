@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flambeau.utils.data import dataloader, dataset, distributed, sampler
 from flambeau.utils.data._worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataloader import DataLoader
@@ -41,8 +42,12 @@ __all__ = [
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
+    "dataloader",
+    "dataset",
     "default_collate",
     "default_convert",
+    "distributed",
     "get_worker_info",
     "random_split",
+    "sampler",
 ]
