@@ -5,7 +5,8 @@
 #include <limits>
 
 #include "flambeau/base/parallel.h"
-#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/blocks.h"
+#include "flambeau/cpu/kernels/exp_rows.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/tensor/dtype.h"
@@ -142,6 +143,32 @@ double log_sum_exp(const T* x, int64_t n) {
   return static_cast<double>(most) + std::log(total);
 }
 
+// log_sum_exp of each row; rows of middle length several at a time.
+template <class T>
+void log_sums_of_rows(const T* x, int64_t n, int64_t rows, ComputeType<T>* out) {
+  using C = ComputeType<T>;
+  constexpr int width = one<C>;
+  if (n < width || n > middle_row) {
+    for (int64_t i = 0; i < rows; ++i) out[i] = static_cast<C>(log_sum_exp(x + i * n, n));
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += width) {
+    const int64_t some = std::min<int64_t>(width, rows - i);
+    C most[width][width], total[width][width];
+    if constexpr (is_reduced_type<T>) {
+      C room[width * middle_row];
+      load_row(x + i * n, room, some * n);
+      exp_sums_of_rows<false>(room, room, n, some, most, total);
+    } else {
+      exp_sums_of_rows<false>(x + i * n, static_cast<C*>(nullptr), n, some, most, total);
+    }
+    for (int64_t j = 0; j < some; ++j) {
+      const C top = most[0][j];
+      out[i + j] = math::isfinite(top) ? top + math::log(total[0][j]) : top;
+    }
+  }
+}
+
 template <class T>
 void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_index,
                          const Tensor& losses, const Tensor& lse) {
@@ -151,11 +178,12 @@ void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_i
   parallel_for(
       0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
       [&](int64_t first, int64_t last) {
+        log_sums_of_rows(x.data<T>() + first * classes, classes, last - first,
+                         lse.data<S>() + first);
         for (int64_t row = first; row < last; ++row) {
           const T* logits = x.data<T>() + row * classes;
           const int64_t at = targets[row];
-          const double sum = log_sum_exp(logits, classes);
-          lse.data<S>()[row] = static_cast<S>(sum);
+          const double sum = static_cast<double>(lse.data<S>()[row]);
           losses.data<S>()[row] =
               at < 0 ? S(0) : static_cast<S>(sum - static_cast<double>(static_cast<S>(logits[at])));
         }

@@ -152,26 +152,44 @@ void logcumsumexp_backward_kernel(const Tensor& grad, const Tensor& input, const
 }
 KERNEL_FOR(logcumsumexp_backward, logcumsumexp_backward_kernel)
 
-// Along n columns or rows at once, `lane` apart. The last of equal elements counts; NaN, once seen,
-// stays. Without branches, which nobody could foresee.
+// Extremes so far and their places. The last of equal elements counts; NaN, once seen, stays.
+// Without branches, which nobody could foresee: along n columns side by side, or N rows at once.
 template <class T, class Better>
-[[gnu::always_inline]] inline void scan_index_lanes(const T* x, T* values, int64_t* indices,
-                                                    int64_t size, int64_t step, int64_t n,
-                                                    int64_t lane, Better better) {
+void scan_index_columns(const T* x, T* values, int64_t* indices, int64_t size, int64_t step,
+                        int64_t n, Better better) {
   using C = ComputeType<T>;
   C best[column_block];
   int64_t at[column_block];
-  for (int64_t j = 0; j < n; ++j) best[j] = static_cast<C>(x[j * lane]), at[j] = 0;
+  for (int64_t j = 0; j < n; ++j) best[j] = static_cast<C>(x[j]), at[j] = 0;
   for (int64_t i = 0; i < size; ++i, x += step, values += step, indices += step) {
     IVDEP for (int64_t j = 0; j < n; ++j) {
-      const C v = static_cast<C>(x[j * lane]), top = best[j];
+      const C v = static_cast<C>(x[j]), top = best[j];
       const bool taken = (v != v) | ((top == top) & better(v, top));
       const C chosen = taken ? v : top;
       const int64_t place = taken ? i : at[j];
       best[j] = chosen;
       at[j] = place;
-      values[j * lane] = static_cast<T>(chosen);
-      indices[j * lane] = place;
+      values[j] = static_cast<T>(chosen);
+      indices[j] = place;
+    }
+  }
+}
+
+template <int N, class T, class Better>
+void scan_index_rows(const T* x, T* values, int64_t* indices, int64_t size, Better better) {
+  using C = ComputeType<T>;
+  C best[N];
+  int64_t at[N] = {};
+  for (int k = 0; k < N; ++k) best[k] = static_cast<C>(x[k * size]);
+  for (int64_t i = 0; i < size; ++i) {
+#pragma GCC unroll 4
+    for (int k = 0; k < N; ++k) {
+      const C v = static_cast<C>(x[k * size + i]);
+      const bool taken = (v != v) | ((best[k] == best[k]) & better(v, best[k]));
+      best[k] = taken ? v : best[k];
+      at[k] = taken ? i : at[k];
+      values[k * size + i] = static_cast<T>(best[k]);
+      indices[k * size + i] = at[k];
     }
   }
 }
@@ -187,14 +205,14 @@ void scan_index(const char* name, const Tensor& input, const Tensor& values, con
     int64_t* places = indices.data<int64_t>();
     const auto rows = [&](int64_t at, int64_t n) {
       for (; n >= together; n -= together, at += together * s.size) {
-        scan_index_lanes(x + at, y + at, places + at, s.size, 1, together, s.size, better);
+        scan_index_rows<together>(x + at, y + at, places + at, s.size, better);
       }
       for (; n > 0; --n, at += s.size) {
-        scan_index_lanes(x + at, y + at, places + at, s.size, 1, 1, s.size, better);
+        scan_index_rows<1>(x + at, y + at, places + at, s.size, better);
       }
     };
     for_each_slice(s, 2, rows, [&](int64_t at, int64_t n) {
-      scan_index_lanes(x + at, y + at, places + at, s.size, s.inner, n, 1, better);
+      scan_index_columns(x + at, y + at, places + at, s.size, s.inner, n, better);
     });
   });
 }

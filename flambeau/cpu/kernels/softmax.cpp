@@ -1,11 +1,10 @@
 // CPU kernels of softmax and log_softmax and their gradients. Along the last dimension a row stays
 // in cache while it is read twice or three times; along another one, a block of columns does.
-#include <bit>
 #include <limits>
 #include <memory>
 
 #include "flambeau/cpu/kernels/blocks.h"
-#include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/kernels/exp_rows.h"
 #include "flambeau/cpu/kernels/slices.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/softmax.h"
@@ -15,41 +14,7 @@ namespace {
 
 // Loops run over a register, or four, of elements; a rest is copied and filled up to one register.
 template <class C>
-constexpr int one = register_bytes / sizeof(C);
-template <class C>
 constexpr int four = 256 / sizeof(C);
-
-// e**x for x <= 0, NaN and minus infinity: all that softmax asks for; what would be subnormal is
-// zero. In double precision by a Taylor polynomial on |r| <= ln 2 / 2, which a loop turns into
-// vector code.
-inline float exp_below(float x) {
-  constexpr float least = -87.0f;
-  const float power = math::exp_within(x < least ? least : x);
-  return x < least ? 0.0f : power;
-}
-inline double exp_below(double x) {
-  constexpr double least = -708.0, shift = 6755399441055744.0;  // 1.5 * 2**52
-  const double clamped = x < least ? least : x;
-  const double n = __builtin_rint(clamped * 1.4426950408889634074);
-  const double r = (clamped - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
-  double p = 1.0 / 6227020800.0;
-  p = p * r + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = p * r * r + r + 1.0;
-  // Adding the shift leaves the integer n in the low bits.
-  const uint64_t exponent = std::bit_cast<uint64_t>(n + shift) + 1023;
-  const double power = std::bit_cast<double>(exponent << 52);
-  return x < least ? 0.0 : p * power;
-}
 
 template <int N, class C>
 inline C fold_sum(C* lane) {
@@ -69,26 +34,6 @@ inline C fold_max(C* lane) {
     return fold_max<N / 2>(lane);
   }
 }
-
-// Lane by lane of one register, said so that it becomes one instruction: the larger number, without
-// regard to NaN in a, and the sum.
-template <class C>
-struct OneRegister {
-  typedef C Register __attribute__((vector_size(register_bytes)));
-  static Register load(const C* from) {
-    Register lanes;
-    std::memcpy(&lanes, from, sizeof lanes);
-    return lanes;
-  }
-  static void take_larger(const C* a, const C* b, C* out) {
-    const Register larger = larger_or_second(load(a), load(b));
-    std::memcpy(out, &larger, sizeof larger);
-  }
-  static void add(const C* a, const C* b, C* out) {
-    const Register sum = load(a) + load(b);
-    std::memcpy(out, &sum, sizeof sum);
-  }
-};
 
 template <int N, class T, class C>
 inline void max_block(const T* x, C* lane) {
@@ -190,45 +135,11 @@ void softmax_short_rows(const T* x, T* out, int64_t n, int64_t some) {
   }
 }
 
-// A register of elements of a row that has n, from element i on, filled up if fewer are left.
-template <class C>
-inline void load_lanes(const C* row, int64_t i, int64_t n, C* lanes) {
-  if (i + one<C> <= n) return copy_lanes<one<C>>(row + i, lanes);
-  std::fill_n(lanes, one<C>, -std::numeric_limits<C>::infinity());
-  std::copy_n(row + i, n - i, lanes);
-}
-
-// At most as many rows as a register has lanes, each of at least a register of elements and at most
-// `middle_row`: what is gathered along rows is folded for all of them together.
-constexpr int64_t middle_row = 256;
 template <bool Log, class C>
 void softmax_row_group(const C* x, C* out, int64_t n, int64_t rows) {
   constexpr int width = one<C>;
-  C most[width][width] = {}, total[width][width] = {};
-  for (int64_t row = 0; row < rows; ++row) {
-    C lane[width], v[width];
-    load_lanes(x + row * n, 0, n, lane);
-    for (int64_t i = width; i < n; i += width) {
-      load_lanes(x + row * n, i, n, v);
-      OneRegister<C>::take_larger(v, lane, lane);
-    }
-    copy_lanes<width>(lane, most[row]);
-  }
-  fold_rows<width>(most, OneRegister<C>::take_larger);
-  for (int64_t row = 0; row < rows; ++row) {
-    C lane[width] = {}, v[width];
-    for (int64_t i = 0; i < n; i += width) {
-      load_lanes(x + row * n, i, n, v);
-      for (int j = 0; j < width; ++j) v[j] = exp_below(v[j] - most[0][row]);
-      OneRegister<C>::add(lane, v, lane);
-      if constexpr (!Log) {
-        C* to = out + row * n + i;
-        i + width <= n ? copy_lanes<width>(v, to) : void(std::copy_n(v, n - i, to));
-      }
-    }
-    copy_lanes<width>(lane, total[row]);
-  }
-  fold_rows<width>(total, OneRegister<C>::add);
+  C most[width][width], total[width][width];
+  exp_sums_of_rows<!Log>(x, out, n, rows, most, total);
   C last[width];
   for (int j = 0; j < width; ++j) last[j] = Log ? math::log(total[0][j]) : C(1) / total[0][j];
   for (int64_t row = 0; row < rows; ++row) {

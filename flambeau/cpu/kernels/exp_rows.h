@@ -1,0 +1,114 @@
+// Exponentials of the rows of a matrix and their sums, which softmax and cross-entropy are made of.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/kernels/math.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+
+// Lanes of a register.
+template <class C>
+constexpr int one = register_bytes / sizeof(C);
+
+// e**x for x <= 0, NaN and minus infinity: all that softmax asks for; what would be subnormal is
+// zero. In double precision by a Taylor polynomial on |r| <= ln 2 / 2, which a loop turns into
+// vector code.
+inline float exp_below(float x) {
+  constexpr float least = -87.0f;
+  const float power = math::exp_within(x < least ? least : x);
+  return x < least ? 0.0f : power;
+}
+inline double exp_below(double x) {
+  constexpr double least = -708.0, shift = 6755399441055744.0;  // 1.5 * 2**52
+  const double clamped = x < least ? least : x;
+  const double n = __builtin_rint(clamped * 1.4426950408889634074);
+  const double r = (clamped - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+  double p = 1.0 / 6227020800.0;
+  p = p * r + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r * r + r + 1.0;
+  // Adding the shift leaves the integer n in the low bits.
+  const uint64_t exponent = std::bit_cast<uint64_t>(n + shift) + 1023;
+  const double power = std::bit_cast<double>(exponent << 52);
+  return x < least ? 0.0 : p * power;
+}
+
+// Lane by lane of one register, said so that it becomes one instruction: the larger number, without
+// regard to NaN in a, and the sum.
+template <class C>
+struct OneRegister {
+  typedef C Register __attribute__((vector_size(register_bytes)));
+  static Register load(const C* from) {
+    Register lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    return lanes;
+  }
+  static void take_larger(const C* a, const C* b, C* out) {
+    const Register larger = larger_or_second(load(a), load(b));
+    std::memcpy(out, &larger, sizeof larger);
+  }
+  static void add(const C* a, const C* b, C* out) {
+    const Register sum = load(a) + load(b);
+    std::memcpy(out, &sum, sizeof sum);
+  }
+};
+
+// A register of elements of a row that has n, from element i on, filled up if fewer are left.
+template <class C>
+inline void load_lanes(const C* row, int64_t i, int64_t n, C* lanes) {
+  if (i + one<C> <= n) return copy_lanes<one<C>>(row + i, lanes);
+  std::fill_n(lanes, one<C>, -std::numeric_limits<C>::infinity());
+  std::copy_n(row + i, n - i, lanes);
+}
+
+// At most as many rows as a register has lanes, each of at least a register of elements and at most
+// `middle_row`: their largest elements and the sums of exponentials in most[0] and total[0], and
+// the exponentials in `out` if Keep. What is gathered along rows is folded for all of them
+// together.
+constexpr int64_t middle_row = 256;
+template <bool Keep, class C>
+void exp_sums_of_rows(const C* x, C* out, int64_t n, int64_t rows, C (&most)[one<C>][one<C>],
+                      C (&total)[one<C>][one<C>]) {
+  constexpr int width = one<C>;
+  std::fill_n(&most[0][0], width * width, C(0));
+  std::fill_n(&total[0][0], width * width, C(0));
+  for (int64_t row = 0; row < rows; ++row) {
+    C lane[width], v[width];
+    load_lanes(x + row * n, 0, n, lane);
+    for (int64_t i = width; i < n; i += width) {
+      load_lanes(x + row * n, i, n, v);
+      OneRegister<C>::take_larger(v, lane, lane);
+    }
+    copy_lanes<width>(lane, most[row]);
+  }
+  fold_rows<width>(most, OneRegister<C>::take_larger);
+  for (int64_t row = 0; row < rows; ++row) {
+    C lane[width] = {}, v[width];
+    for (int64_t i = 0; i < n; i += width) {
+      load_lanes(x + row * n, i, n, v);
+      for (int j = 0; j < width; ++j) v[j] = exp_below(v[j] - most[0][row]);
+      OneRegister<C>::add(lane, v, lane);
+      if constexpr (Keep) {
+        C* to = out + row * n + i;
+        i + width <= n ? copy_lanes<width>(v, to) : void(std::copy_n(v, n - i, to));
+      }
+    }
+    copy_lanes<width>(lane, total[row]);
+  }
+  fold_rows<width>(total, OneRegister<C>::add);
+}
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE
