@@ -417,6 +417,19 @@ struct BackwardProblem {
   }
 };
 
+__global__ void write_seed_kernel(int64_t* to, int64_t seed, int64_t offset) {
+  to[0] = seed;
+  to[2] = offset;
+}
+
+// Only the fused kernels drop weights; the op asks before (attention_drops).
+void refuse_dropout(const Attention& p) {
+  CHECK(p.dropout == 0, RuntimeError,
+        "scaled_dot_product_attention: cuDNN has no kernel with dropout for {} queries and {} keys "
+        "of width {}",
+        p.queries, p.keys, p.width);
+}
+
 void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, const Tensor& v,
                       const Tensor& mask, const Tensor& out, const Tensor& lse) {
   const DeviceGuard guard(q.device().index);
@@ -429,6 +442,7 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
   if (!mask.defined() && fused_attention.forward && fused_attention.forward(p, q, k, v, out, lse)) {
     return;
   }
+  refuse_dropout(p);
   dispatch<dtypes::Floating>("scaled_dot_product_attention", q.dtype(), [&](auto tag) {
     forward<typename decltype(tag)::type>(p, rows_apart(q), rows_apart(k), rows_apart(v), mask, out,
                                           lse);
@@ -450,6 +464,7 @@ void attention_backward_kernel(const Attention& p, const Tensor& grad, const Ten
       fused_attention.backward(p, grad, q, k, v, out, lse, grad_q, grad_k, grad_v)) {
     return;
   }
+  refuse_dropout(p);
   clear(grad_k);
   clear(grad_v);
   dispatch<dtypes::Floating>("scaled_dot_product_attention", q.dtype(), [&](auto tag) {
@@ -462,4 +477,10 @@ void attention_backward_kernel(const Attention& p, const Tensor& grad, const Ten
 KERNEL_FOR(attention_backward, attention_backward_kernel)
 
 }  // namespace
+
+void write_seed(int64_t* to, uint64_t seed, uint64_t offset) {
+  launch("scaled_dot_product_attention", write_seed_kernel, 1, 1, to, static_cast<int64_t>(seed),
+         static_cast<int64_t>(offset));
+}
+
 }  // namespace flambeau::cuda

@@ -17,4 +17,7 @@ struct FusedAttention {
 
 inline constinit FusedAttention fused_attention;
 
+// Writes both numbers to device memory, 16 bytes apart, in the order of the stream.
+void write_seed(int64_t* to, uint64_t seed, uint64_t offset);
+
 }  // namespace flambeau::cuda

@@ -1,6 +1,7 @@
 // Attention in half precision through cuDNN's fused kernels, which never hold all scores. The
 // graphs are written in the form that cuDNN knows as attention: the same formulas in another order
 // would be computed step by step or not at all.
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -27,7 +28,7 @@ struct HeadStrides {
 
 // All that a plan depends on, as numbers that can be compared as bytes.
 struct AttentionProblem {
-  int64_t device, dtype, backward, causal, deterministic;
+  int64_t device, dtype, backward, causal, deterministic, dropout;  // dropout: its bits
   int64_t batch, heads, kv_heads, queries, keys, width, value_width;
   HeadStrides q, k, v, out, grad, grad_q, grad_k, grad_v;
   bool operator==(const AttentionProblem& other) const {
@@ -43,6 +44,7 @@ struct ProblemHash {
 // The ids of a graph's tensors.
 struct AttentionIds {
   int64_t q, k, v, out, lse, scale, never;
+  int64_t seed, offset, rescale;  // of dropout; rescale: one over what is kept
   int64_t grad, grad_q, grad_k, grad_v, one, row_sums, q_sums;  // of the backward pass
 };
 
@@ -64,13 +66,19 @@ class AttentionGraph {
     ids.v = heads_tensor(p_.kv_heads, p_.keys, p_.value_width, p_.v, false);
     ids.out = heads_tensor(p_.heads, p_.queries, p_.value_width, p_.out, false);
     const int64_t scores = causal(make_scores());
-    const int64_t most = row(), sum = row(), log = row(), weights = square(type_);
+    const int64_t most = row(), sum = row(), log = row();
     graph_.reduce(CUDNN_REDUCE_TENSOR_MAX, scores, most);
     const int64_t powers = unary(CUDNN_POINTWISE_EXP, binary(CUDNN_POINTWISE_SUB, scores, most));
     graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, powers, sum);
     graph_.pointwise(CUDNN_POINTWISE_LOG, log, sum);
     graph_.pointwise(CUDNN_POINTWISE_ADD, ids.lse, most, log);
+    int64_t weights = square(p_.dropout ? CUDNN_DATA_FLOAT : type_);
     graph_.pointwise(CUDNN_POINTWISE_DIV, weights, powers, sum);
+    if (p_.dropout) {
+      const int64_t kept = binary(CUDNN_POINTWISE_MUL, weights, draw());
+      weights = square(type_);
+      graph_.pointwise(CUDNN_POINTWISE_MUL, weights, kept, ids.rescale);
+    }
     graph_.matmul(weights, ids.v, ids.out);
     return ids;
   }
@@ -85,15 +93,22 @@ class AttentionGraph {
     ids.grad_v = heads_tensor(p_.kv_heads, p_.keys, p_.value_width, p_.grad_v, false);
     ids.one = graph_.number();
     ids.row_sums = row(true);
+    const int64_t kept = p_.dropout ? draw() : -1;
+    const auto dropped = [&](int64_t x) {
+      return p_.dropout ? binary(CUDNN_POINTWISE_MUL, x, kept) : x;
+    };
+    const auto rescaled = [&](int64_t x) {
+      return p_.dropout ? binary(CUDNN_POINTWISE_MUL, x, ids.rescale) : x;
+    };
     add_row_sums();
     const int64_t weights =
         unary(CUDNN_POINTWISE_EXP, causal(binary(CUDNN_POINTWISE_SUB, make_scores(), ids.lse)));
-    spread_to_keys(weights, ids.grad, p_.value_width, ids.grad_v);
+    spread_to_keys(rescaled(dropped(weights)), ids.grad, p_.value_width, ids.grad_v);
     const int64_t grad_weights = square();
     graph_.matmul(ids.grad, ids.v, grad_weights);
-    const int64_t centred = binary(CUDNN_POINTWISE_SUB, grad_weights, ids.row_sums);
-    const int64_t grad_scores =
-        binary(CUDNN_POINTWISE_MUL, binary(CUDNN_POINTWISE_MUL, centred, weights), ids.scale);
+    const int64_t centred = binary(CUDNN_POINTWISE_SUB, dropped(grad_weights), ids.row_sums);
+    const int64_t grad_scores = binary(
+        CUDNN_POINTWISE_MUL, rescaled(binary(CUDNN_POINTWISE_MUL, centred, weights)), ids.scale);
     spread_to_keys(grad_scores, ids.q, p_.width, ids.grad_k);
     add_query_gradient(grad_scores);
     return ids;
@@ -144,6 +159,16 @@ class AttentionGraph {
     return binary(CUDNN_POINTWISE_MUL, products, ids.scale);
   }
 
+  // One where a weight is kept, else zero: from a seed and an offset in the device's memory.
+  int64_t draw() {
+    ids.seed = graph_.tensor(CUDNN_DATA_INT64, {1, 1, 1, 1}, {1, 1, 1, 1});
+    ids.offset = graph_.tensor(CUDNN_DATA_INT64, {1, 1, 1, 1}, {1, 1, 1, 1});
+    ids.rescale = graph_.number();
+    const int64_t kept = square();
+    graph_.bernoulli(ids.seed, ids.offset, kept, 1 - std::bit_cast<double>(p_.dropout));
+    return kept;
+  }
+
   // -infinity where the key comes behind the query.
   int64_t causal(int64_t scores) {
     if (!p_.causal) return scores;
@@ -165,6 +190,7 @@ class AttentionGraph {
     graph_.pointwise(CUDNN_POINTWISE_MUL, products, ids.grad, ids.out);
     const int64_t sums = row();
     graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, products, sums);
+    // With dropout this number is what is kept of all weights.
     graph_.pointwise(CUDNN_POINTWISE_MUL, ids.row_sums, sums, ids.one);
   }
 
@@ -271,6 +297,7 @@ AttentionProblem describe(const Attention& p, const Tensor& q, const Tensor& k, 
   problem.device = q.device().index;
   problem.dtype = static_cast<int64_t>(q.dtype());
   problem.causal = p.causal;
+  problem.dropout = std::bit_cast<int64_t>(p.dropout);
   problem.batch = p.batch, problem.heads = p.heads, problem.kv_heads = p.kv_heads;
   problem.queries = p.queries, problem.keys = p.keys;
   problem.width = p.width, problem.value_width = p.value_width;
@@ -287,6 +314,28 @@ struct Bindings {
     ids.push_back(id);
     pointers.push_back(const_cast<void*>(data));
   }
+};
+
+// The numbers of dropout: what is kept, and the seed of which weights are.
+class Dropout {
+ public:
+  Dropout(const Attention& p, int device)
+      : kept(static_cast<float>(1 - p.dropout)),
+        rescale_(1 / kept),
+        seed_(p.dropout > 0 ? 4 * sizeof(int64_t) : 0, device) {
+    if (p.dropout > 0) write_seed(seed_.get<int64_t>(), p.seed, p.offset);
+  }
+  void add(Bindings& data, const AttentionIds& ids) const {
+    if (!seed_.get()) return;
+    data.add(ids.seed, seed_.get<int64_t>());
+    data.add(ids.offset, seed_.get<int64_t>() + 2);
+    data.add(ids.rescale, &rescale_);
+  }
+  const float kept;
+
+ private:
+  float rescale_;
+  Workspace seed_;
 };
 
 float never_value() {
@@ -310,6 +359,8 @@ bool forward(const Attention& p, const Tensor& q0, const Tensor& k0, const Tenso
   data.add(plan.ids.out, out.raw()), data.add(plan.ids.lse, lse.raw());
   data.add(plan.ids.scale, &scale);
   if (p.causal) data.add(plan.ids.never, &never);
+  const Dropout dropout(p, device);
+  dropout.add(data, plan.ids);
   execute(op, *plan.plan, handle, device, data.ids, data.pointers);
   return true;
 }
@@ -344,21 +395,55 @@ bool backward(const Attention& p, const Tensor& grad0, const Tensor& q0, const T
   const Workspace row_sums(rows * sizeof(float), device);
   const Workspace q_sums(problem.deterministic ? 0 : rows * p.width * sizeof(float), device);
   const auto scale = static_cast<float>(p.scale);
-  const float never = never_value(), one = 1;
+  const float never = never_value();
+  const Dropout dropout(p, device);
   const AttentionIds& ids = plan.ids;
   Bindings data;
   data.add(ids.q, q.raw()), data.add(ids.k, k.raw()), data.add(ids.v, v.raw());
   data.add(ids.out, out.raw()), data.add(ids.lse, lse.raw()), data.add(ids.grad, grad.raw());
   data.add(ids.grad_q, grad_q.raw()), data.add(ids.grad_k, grad_k.raw());
   data.add(ids.grad_v, grad_v.raw()), data.add(ids.row_sums, row_sums.get());
-  data.add(ids.scale, &scale), data.add(ids.one, &one);
+  data.add(ids.scale, &scale), data.add(ids.one, &dropout.kept);
+  dropout.add(data, ids);
   if (p.causal) data.add(ids.never, &never);
   if (!problem.deterministic) data.add(ids.q_sums, q_sums.get());
   execute(op, *plan.plan, handle, device, data.ids, data.pointers);
   return true;
 }
 
-const bool filled = (fused_attention.forward = forward, fused_attention.backward = backward, true);
+// Whether there is a backward pass with dropout; where there is, so is a forward pass.
+void drops(const Attention& p, const Tensor& q0, const Tensor& /*k*/, const Tensor& /*v*/,
+           bool& answer) {
+  answer = false;
+  if (!has_fused_form(p, q0.dtype())) return;
+  if (cudnn().version() <= 91500 && p.keys % 128 != 0) return;
+  const int device = q0.device().index;
+  const DeviceGuard guard(device);
+  const CudnnHandle handle(device);
+  AttentionProblem problem;
+  std::memset(&problem, 0, sizeof problem);
+  // Strides do not decide what there is: those of dense tensors stand for all.
+  const auto dense_strides = [](int64_t heads, int64_t steps, int64_t width) {
+    return HeadStrides{heads * steps * width, steps * width, width};
+  };
+  problem.device = device;
+  problem.dtype = static_cast<int64_t>(q0.dtype());
+  problem.causal = p.causal;
+  problem.dropout = std::bit_cast<int64_t>(p.dropout);
+  problem.batch = p.batch, problem.heads = p.heads, problem.kv_heads = p.kv_heads;
+  problem.queries = p.queries, problem.keys = p.keys;
+  problem.width = p.width, problem.value_width = p.value_width;
+  problem.q = problem.grad_q = dense_strides(p.heads, p.queries, p.width);
+  problem.k = problem.grad_k = dense_strides(p.kv_heads, p.keys, p.width);
+  problem.v = problem.grad_v = dense_strides(p.kv_heads, p.keys, p.value_width);
+  problem.out = problem.grad = dense_strides(p.heads, p.queries, p.value_width);
+  problem.backward = 1;
+  problem.deterministic = math_mode.deterministic.load(std::memory_order_relaxed);
+  answer = find_plan(problem, handle).plan != nullptr;
+}
+
+const bool filled = (fused_attention.forward = forward, fused_attention.backward = backward,
+                     kernels::attention_drops.fill(DeviceType::cuda, drops), true);
 
 }  // namespace
 }  // namespace flambeau::cuda

@@ -11,6 +11,9 @@ struct Attention {
   int64_t batch, heads, kv_heads, queries, keys, width, value_width;
   double scale;
   bool causal;  // query i looks at keys 0 .. i
+  // Weights that are dropped, and where the numbers that say which begin in the stream of a seed.
+  double dropout = 0;
+  uint64_t seed = 0, offset = 0;
 };
 
 namespace kernels {
@@ -20,6 +23,10 @@ namespace kernels {
 // the logarithms of the sums of exponentials, float32 or, for double, float64.
 SLOT(attention, void(const Attention& problem, const Tensor& q, const Tensor& k, const Tensor& v,
                      const Tensor& mask, const Tensor& out, const Tensor& lse))
+// Whether the kernels of this device drop weights, forward and backward, for such a problem. Where
+// the slot is empty, or the answer no, the problem has to have no dropout.
+SLOT(attention_drops, void(const Attention& problem, const Tensor& q, const Tensor& k,
+                           const Tensor& v, bool& answer))
 // Fills grad_q, grad_k and grad_v, whose memory has no gaps.
 SLOT(attention_backward,
      void(const Attention& problem, const Tensor& grad, const Tensor& q, const Tensor& k,

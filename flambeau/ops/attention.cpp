@@ -1,5 +1,5 @@
-// scaled_dot_product_attention: softmax(q k^T * scale + mask) v. Without dropout it is one kernel
-// that never holds all scores; otherwise, and for second derivatives, its formula.
+// scaled_dot_product_attention: softmax(q k^T * scale + mask) v. It is one kernel that never holds
+// all scores; for second derivatives, and dropout where the kernel has none, its formula.
 #include "flambeau/kernels/attention.h"
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "flambeau/ops/dropout.h"
 #include "flambeau/ops/matmul.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/random.h"
 #include "flambeau/ops/twin.h"
 #include "flambeau/tensor/shape.h"
 
@@ -92,7 +93,7 @@ struct Problem {
         k(as_heads(in_compute_type(k0), lead, o.grouped)),
         v(as_heads(in_compute_type(v0), lead, o.grouped)) {
     sizes = {q.sizes()[0], q.sizes()[1], k.sizes()[1], q.sizes()[2], k.sizes()[2],
-             q.sizes()[3], v.sizes()[3], o.scale,      o.causal};
+             q.sizes()[3], v.sizes()[3], o.scale,      o.causal,     o.dropout};
     if (!mask0.defined()) return;
     const Tensor plain = mask0.dtype() == DType::bool_ ? mask0 : to(mask0, q.dtype());
     Dims shape = lead.dims();
@@ -145,18 +146,23 @@ struct BackwardRule {
   Tensor lse;
   Choices options;
   Dims lead;
+  uint64_t seed, offset;
 
   void operator()(Grads& in, Grads& to_inputs) const {
     if (!in[0].defined()) return;
     const Tensor m = mask.defined() ? mask() : Tensor();
     if (grad_enabled()) {
+      CHECK(options.dropout == 0, RuntimeError,
+            "scaled_dot_product_attention: second derivatives with dropout are not implemented for "
+            "half precision on CUDA");
       twin_gradients({q(), k(), v()}, in, to_inputs, [&](const std::vector<Tensor>& x) {
         return std::vector<Tensor>{formula(x[0], x[1], x[2], m, options)};
       });
       return;
     }
     const Tensor q0 = q(), k0 = k(), v0 = v();
-    const Problem p(q0, k0, v0, m, lead, options);
+    Problem p(q0, k0, v0, m, lead, options);
+    p.sizes.seed = seed, p.sizes.offset = offset;
     const Tensor grad = as_heads(in_compute_type(in[0]), lead, false);
     const Tensor result = as_heads(in_compute_type(out()), lead, false);
     const Tensor gq = gradient_of(p.q), gk = gradient_of(p.k), gv = gradient_of(p.v);
@@ -218,6 +224,21 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
         "Number of heads in key and value must divide the number of heads in query");
 }
 
+// Whether the device's kernel can drop weights of this problem.
+bool drops_in_kernel(const Tensor& query, const Tensor& key, const Tensor& value, IntSpan lead,
+                     const Choices& o) {
+  const DeviceType device = query.device_type();
+  if (o.dropout >= 1 || query.is_complex() || query.numel() == 0 || key.numel() == 0 ||
+      value.numel() == 0 || !kernels::attention_drops.filled(device)) {
+    return false;
+  }
+  const NoGrad off;
+  const Problem p(query, key, value, {}, lead, o);
+  bool answer = false;
+  kernels::attention_drops(device, p.sizes, p.q, p.k, p.v, answer);
+  return answer;
+}
+
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const Tensor& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale, bool enable_gqa) {
@@ -230,22 +251,32 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const bool mask_wants = attn_mask.defined() && grad_enabled() && attn_mask.requires_grad();
   const DeviceType device = query.device_type();
   const bool has_kernel = device == DeviceType::meta || kernels::attention.filled(device);
-  if (dropout_p > 0 || mask_wants || query.is_complex() || !has_kernel || !same_groups ||
-      query.size(-1) == 0) {
+  const Dims lead = leading(query, key, value, o);
+  const bool drops = dropout_p > 0 && !attn_mask.defined() && same_groups &&
+                     drops_in_kernel(query, key, value, lead, o);
+  if ((dropout_p > 0 && !drops) || mask_wants || query.is_complex() || !has_kernel ||
+      !same_groups || query.size(-1) == 0) {
     return formula(query, key, value, attn_mask, o);
   }
-  const Dims lead = leading(query, key, value, o);
   Attended result;
+  uint64_t seed = 0, offset = 0;
   {
     const NoGrad off;
-    const Problem p(query, key, value, attn_mask, lead, o);
+    Problem p(query, key, value, attn_mask, lead, o);
+    if (drops) {
+      with_generator(query, nullptr, [&](Generator& generator) {
+        seed = generator.initial_seed(), offset = generator.offset();
+        generator.set_offset(offset + 4);
+      });
+      p.sizes.seed = seed, p.sizes.offset = offset;
+    }
     result = attend(p, query, lead);
     result.out = to(result.out, query.dtype());
   }
   if (Record r{"scaled_dot_product_flash_attention_for_cpu", result.out, {query, key, value}}) {
     r.all(BackwardRule{r.save(query), r.save(key), r.save(value),
                        attn_mask.defined() ? r.save(attn_mask) : Saved(), r.save_output(result.out),
-                       result.lse, o, lead});
+                       result.lse, o, lead, seed, offset});
   }
   return result.out;
 }

@@ -125,3 +125,33 @@ def test_causal_attention_in_single_precision_leaves_out_what_is_not_seen(
     ours = gradients(q.cuda(), k.cuda(), v.cuda(), **options)
     for a, b in zip(ours, exact, strict=True):
         assert_near(a, b, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_dropout_is_drawn_in_the_kernel_and_again_in_backward(dtype: torch.dtype) -> None:
+    n = 64
+    q = torch.zeros(2, 3, n, n, dtype=dtype, device="cuda").requires_grad_()
+    k = torch.zeros(2, 3, n, n, dtype=dtype, device="cuda")
+    v = torch.eye(n, dtype=dtype, device="cuda").expand(2, 3, n, n).contiguous().requires_grad_()
+    torch.manual_seed(3)
+    out = F.scaled_dot_product_attention(q, k, v, dropout_p=0.25)
+    again = F.scaled_dot_product_attention(q, k, v, dropout_p=0.25)
+    torch.manual_seed(3)
+    same = F.scaled_dot_product_attention(q, k, v, dropout_p=0.25)
+    assert torch.equal(out, same) and not torch.equal(out, again)
+    # All weights are alike, so that the result shows which were kept.
+    kept = out.detach() != 0
+    assert 0.7 < kept.float().mean() < 0.8
+    expected = torch.full_like(out, 1 / (0.75 * n))
+    torch.testing.assert_close(out[kept], expected[kept], rtol=1e-2, atol=0)
+    weights = torch.randn_like(out.detach())
+    out.backward(weights)
+    exact = out.detach().double().mT @ weights.double()
+    assert (v.grad.double() - exact).norm() / exact.norm() < 1e-2
+    assert not out.detach()[kept].isnan().any() and bool(q.grad.isfinite().all())
+
+
+def test_dropout_in_single_precision_keeps_its_formula() -> None:
+    q, k, v = (torch.randn(1, 2, 16, 8, device="cuda").requires_grad_() for _ in range(3))
+    F.scaled_dot_product_attention(q, k, v, dropout_p=0.5).sum().backward()
+    assert bool(q.grad.isfinite().all())
