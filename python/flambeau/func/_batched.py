@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import flambeau
 from flambeau import _C, Tensor
 from flambeau.autograd._batch_state import Unbatchable
 from flambeau.autograd._batch_state import batch_state as _state
@@ -77,7 +78,9 @@ class Batched(Tensor):
 
 def wrap(tensor: Tensor) -> Any:
     """A tensor whose first dimension counts samples, as the tensor of one sample."""
-    shell = tensor.detach().as_subclass(Batched)
+    # Whoever looks past the rules finds the shape and the dtype of a sample, but no memory.
+    shell: Any = flambeau.empty(tensor.shape[1:], dtype=tensor.dtype, device="meta")
+    shell = shell.as_subclass(Batched)
     shell.__dict__["behind"] = tensor  # with its history: ops and derivatives are of this one
     return shell
 

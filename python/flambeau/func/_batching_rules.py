@@ -38,12 +38,12 @@ def rule(names: str) -> Callable[[Function], Function]:
 
 def rank(value: Tensor) -> int:
     """The dimensions of a sample."""
-    return value.dim() - isinstance(value, Batched)
+    return physical(value).dim() - isinstance(value, Batched)
 
 
 def sizes(value: Tensor) -> tuple[int, ...]:
     """The shape of a sample."""
-    return tuple(value.shape[1:] if isinstance(value, Batched) else value.shape)
+    return tuple(physical(value).shape[isinstance(value, Batched) :])
 
 
 def shifted(dim: int, of: Tensor) -> int:
@@ -153,7 +153,7 @@ def _like(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(func(physical(args[0]), *args[1:], **kwargs))
 
 
-@rule("new_zeros new_ones new_full new_empty new_tensor")
+@rule("new_zeros new_ones new_full new_empty")
 def _new(func: Any, args: Any, kwargs: Any) -> Any:
     only_batches_at(args, 0)
     return func(physical(args[0]), *args[1:], **kwargs)

@@ -12,7 +12,7 @@ import functools
 import flambeau
 from flambeau import Tensor
 from flambeau.func import _batching_rules  # noqa: F401  (importing enters the rules)
-from flambeau.func._batched import Batched, batch_size, batching, physical, wrap
+from flambeau.func._batched import Batched, Unbatchable, batch_size, batching, physical, wrap
 from flambeau.func._draws import BatchedDraws
 from flambeau.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
@@ -162,6 +162,8 @@ def _whole_result(leaf: Any, size: int) -> Any:
     if isinstance(leaf, Batched):
         return physical(leaf)
     if isinstance(leaf, Tensor):
+        if leaf.is_meta:
+            raise Unbatchable("a sample was read past the rules")
         return leaf.unsqueeze(0).expand(size, *leaf.shape)
     return leaf
 
