@@ -88,11 +88,18 @@ Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
     check_no_partial_overlap("copy_", self, source);
     copy_values(self, source, non_blocking);
   }
-  self.bump_version("copy_");
-  if (!records) return self;
-  if (Record r = Record::in_place("copy_backwards", self, {source})) {
-    r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
-    r.wrt(1, [device = source.device()](const Tensor& g) { return to(g, device); });
+  // What lies in the memory that was written had its history before the write.
+  const bool within = source->version && source->version == self->version;
+  if (!within) self.bump_version("copy_");
+  if (records) {
+    if (Record r = Record::in_place("copy_backwards", self, {source})) {
+      r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
+      r.wrt(1, [device = source.device()](const Tensor& g) { return to(g, device); });
+    }
+  }
+  if (within) {
+    self.bump_version("copy_");
+    if (self->view_base) self->view_version = self.version();
   }
   return self;
 }

@@ -75,7 +75,8 @@ void check_indices(const Tensor& indices) {
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx,
                  bool scale_grad_by_freq, bool sparse) {
-  CHECK(weight.dim() > 0, IndexError, "embedding: 'weight' must be 2-D, but has no dimensions");
+  CHECK(weight.dim() > 0 || !weight.requires_grad(), IndexError,
+        "embedding: 'weight' must be 2-D, but has no dimensions");
   CHECK(weight.dim() == 2, RuntimeError, "'weight' must be 2-D, got {}-D", weight.dim());
   check_indices(indices);
   common_device("embedding", {weight, indices});

@@ -342,6 +342,10 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
                   bool accumulate) {
   if (values.numel() == 1 && !accumulate) {
     if (const Tensor mask = sole_mask(self, indices); mask.defined()) {
+      if (self.dtype() == DType::bool_ && values.is_complex()) {
+        const NoGrad off;
+        return masked_fill_(self, mask, reshape(values != 0, IntSpan()));
+      }
       if (self.dtype() != values.dtype() && values.device_type() == DeviceType::cpu) {
         check_number_fits("index_put_", item(values), self.dtype());
       }

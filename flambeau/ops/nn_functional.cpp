@@ -112,7 +112,7 @@ OP_FUNCTION(pairwise_distance, "pairwise_distance(x1, x2, p=2.0, eps=1e-06, keep
             "The p-norm of the difference along the last dimension; eps is added to each element.")
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
-  const DType dtype = result_type(x1, x2);
+  const DType dtype = promote_types(x1.dtype(), x2.dtype());
   CHECK(is_floating(dtype), RuntimeError,
         "expected common dtype to be floating point, yet common dtype is {}",
         dtype_legacy_name(dtype));
@@ -312,6 +312,12 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
         "size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 "
         "dimensions)",
         pad.size(), input.dim());
+  for (int64_t d = input.dim() - dims - 1; d < input.dim() && mode != "circular"; ++d) {
+    CHECK(input->sizes[d] > 0, RuntimeError,
+          "pad: expected a tensor with possibly 0 batch size and other non-zero dimensions for "
+          "input, but got: {}",
+          input.sizes());
+  }
   Tensor result = input;
   for (int64_t i = 0; i < dims; ++i) {
     result = pad_dim(result, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode);

@@ -42,6 +42,8 @@ REFUSED_THERE = {
 NOT_DIFFERENTIATED_THERE = {
     TOUCHED: "our gradient needs less than PyTorch saves, so that a write harms nothing",
     VIEWED: "our gradient needs less than PyTorch saves, so that a write harms nothing",
+    "The size of tensor a": "PyTorch adds up gradients of the shapes that a leaf had and has",
+    "setStorage: sizes": "a view whose base was given other memory leads nowhere",
     "doesn't match the broadcast shape":
         "PyTorch adds up gradients of the shapes that a leaf had and has",
     "with a bool tensor": "PyTorch's derivative of a power cannot take a bool exponent",
@@ -152,9 +154,11 @@ def _of_variable(name: str, program: str, own: Any, variable: Any) -> Iterator[s
     grads = [x for v in (own, variable) for x in (v.get("grad") or {}).get("values", ())]
     if "create_graph" in program and _not_a_number(grads):
         yield "a second derivative at a kink, as of a norm at zero, may be NaN in either"
-    zeros = not any(map(bool, _flat(variable.get("values", [1]))))
-    if name.startswith("g") and zeros and not variable.get("requires_grad", True):
-        yield "PyTorch may give gradients that are zero no history"
+    items = variable.get("items") or [variable]
+    for item in items if name.startswith("g") and isinstance(items, list) else ():
+        zeros = not any(map(bool, _flat((item or {}).get("values", [1]))))
+        if zeros and not item.get("requires_grad", True):
+            yield "PyTorch may give gradients that are zero no history"
 
 
 def _of_program(statements: list[str], ours: Any, theirs: Any) -> Iterator[str]:

@@ -113,6 +113,16 @@ def test_nothing_is_written_if_the_other_operand_is_refused(x) -> None:
         assert target.tolist() == [0, 0]
 
 
+def test_one_of_several_views_may_be_copied_within_their_base(x) -> None:
+    copy = x * 2
+    first = copy.unbind()[0]
+    copy[1] = first
+    copy.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[4, 4], [0, 0]]
+    with pytest.raises(RuntimeError, match="its base or another view of its base"):
+        first.sum().backward()
+
+
 def test_a_leaf_that_got_a_history_takes_no_gradient() -> None:
     leaf = torch.tensor([1.0], requires_grad=True)
     total = (leaf * 2).sum()
@@ -301,6 +311,8 @@ def test_a_mask_takes_a_number_as_the_dtype_does() -> None:
     truth = torch.zeros(2, dtype=torch.bool)
     truth[torch.tensor([True, False])] = 1j
     assert truth.tolist() == [True, False]
+    truth[torch.tensor([True, True])] = torch.tensor([1j])
+    assert truth.tolist() == [True, True]
     byte = torch.zeros(2, dtype=torch.uint8)
     with pytest.raises(RuntimeError, match="without overflow"):
         byte[torch.tensor([True, False])] = torch.tensor([-1.5])
@@ -375,3 +387,18 @@ def test_functions_of_nn_are_taken_over_as_a_whole() -> None:
     assert functional.layer_norm(torch.ones(2), [2], weight=Duck())[1:] == (
         2, ["bias", "eps", "weight"],
     )  # fmt: skip
+
+
+def test_functions_of_nn_refuse_and_promote_as_pytorch_does() -> None:
+    functional = torch.nn.functional
+    alike = functional.cosine_similarity(torch.ones(3), torch.tensor(2.0, dtype=torch.float64), 0)
+    assert alike.dtype == torch.float64
+    for mode in ("replicate", "reflect"):
+        with pytest.raises(RuntimeError, match="non-zero dimensions"):
+            functional.pad(torch.zeros(0, 5), (1, 1), mode=mode)
+    with pytest.raises(IndexError):
+        functional.unfold(torch.ones(2, 2), 1)
+    with pytest.raises(NotImplementedError):
+        functional.unfold(torch.ones(1, 2, 2, dtype=torch.int64), 1)
+    with pytest.raises(RuntimeError, match=LEAF.split(" of ", 1)[1]):
+        torch.zeros(0, 5, requires_grad=True).fill_diagonal_(1)
