@@ -3,7 +3,6 @@
 // the binding know only this.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,7 +41,10 @@ using MemoryNumbers = std::vector<std::pair<std::string, int64_t>>;
 // everybody's.
 struct PoolId {
   uint64_t capture = 0, user = 0;
-  auto operator<=>(const PoolId&) const = default;
+  bool operator==(const PoolId&) const = default;
+  bool operator<(const PoolId& other) const {
+    return capture != other.capture ? capture < other.capture : user < other.user;
+  }
 };
 
 struct BlockInfo {

@@ -59,7 +59,7 @@ std::string missing_library(const std::string& failure) {
 std::string load_with_vendors(const std::string& path) {
   for (std::string last;;) {
     if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return "";
-    const std::string failure = dlerror();
+    std::string failure = dlerror();
     const std::string missing = missing_library(failure);
     if (missing.empty() || missing == path || missing == last) return failure;
     if (!open_vendor_library(missing.c_str())) return failure;
