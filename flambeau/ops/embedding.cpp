@@ -79,6 +79,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
         "embedding: 'weight' must be 2-D, but has no dimensions");
   CHECK(weight.dim() == 2, RuntimeError, "'weight' must be 2-D, got {}-D", weight.dim());
   check_indices(indices);
+  CHECK(weight.sizes()[0] > 0 || indices.numel() == 0, RuntimeError,
+        "embedding: a table without rows, of shape {}, cannot be indexed", weight.sizes());
   common_device("embedding", {weight, indices});
   const Lookup lookup{contiguous(detach(indices)), weight.sizes()[0], padding_idx,
                       scale_grad_by_freq};

@@ -564,7 +564,10 @@ Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const O
   const Tensor target = with_dims(self);
   CHECK(value.is_tensor() || !value.scalar().is_complex() || self.is_complex(), RuntimeError,
         "index_fill_(): Converting complex Scalar to non-complex type is not supported");
-  if (!value.is_tensor()) check_number_fits("index_fill_", value.scalar(), self.dtype());
+  if (!value.is_tensor() || (value.tensor().dtype() != self.dtype() && self.device().is_cpu())) {
+    const Scalar number = value.is_tensor() ? item(value.tensor()) : value.scalar();
+    check_number_fits("index_fill_", number, self.dtype());
+  }
   Tensor filling;
   {
     const NoGrad off;

@@ -159,7 +159,9 @@ Tensor cat_out(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& ou
       "out is on {}",
       tensors[0].device(), out.device());
   for (const Tensor& tensor : tensors) {
-    CHECK(!tensor.is_same(out) || out.numel() == 0, RuntimeError,
+    const bool same = tensor.storage() == out.storage() && tensor.offset() == out.offset() &&
+                      tensor.sizes() == out.sizes();
+    CHECK(!same || out.numel() == 0, RuntimeError,
           "cat: unsupported operation: the input tensors cannot refer to any of the output memory "
           "locations. Found overlap in out=");
     check_no_partial_overlap("cat", out, tensor);

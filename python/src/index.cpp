@@ -185,8 +185,8 @@ Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) 
   if (scalar_from(value, number)) {
     // Where a mask is filled, any number is a truth value.
     if (masked && target.dtype() == DType::bool_) number = Scalar(!(number == Scalar(0)));
-    CHECK(!number.is_complex() || target.is_complex(), RuntimeError,
-          "value cannot be converted to type {} without overflow: {}", target.dtype(), number);
+    // What cannot be converted is refused when the places are known to exist.
+    if (number.is_complex() && !target.is_complex()) options.dtype = DType::complex128;
     return fill_(empty({}, options), number);
   }
   if (PySequence_Check(value) && !PyUnicode_Check(value)) {

@@ -307,6 +307,20 @@ def test_a_single_element_needs_no_order() -> None:
         byte.diag_embed()
 
 
+def test_places_are_looked_for_before_values_are_converted() -> None:
+    t = torch.zeros(1, 3)
+    with pytest.raises(IndexError):
+        t[torch.tensor([True, True, True])] = 1j
+    with pytest.raises(RuntimeError):
+        t[torch.tensor([True])] = 1j
+    with pytest.raises(RuntimeError, match="without overflow"):
+        torch.zeros(2, dtype=torch.uint8).index_fill_(0, torch.tensor([0]), torch.tensor(-0.5))
+    with pytest.raises(RuntimeError, match="without rows"):
+        torch.nn.functional.embedding(torch.tensor([0]), torch.zeros(0, 2))
+    with pytest.raises(RuntimeError, match="memory location"):
+        torch.cat([t[:], t], out=t)
+
+
 def test_a_mask_takes_a_number_as_the_dtype_does() -> None:
     truth = torch.zeros(2, dtype=torch.bool)
     truth[torch.tensor([True, False])] = 1j
