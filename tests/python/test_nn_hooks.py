@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import gc
+import weakref
+from collections import OrderedDict
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -169,3 +173,54 @@ def test_handles_do_not_keep_modules_alive() -> None:
     del module
     handle.remove()
     handle.remove()
+
+
+class Halves(NamedTuple):
+    low: torch.Tensor
+    high: torch.Tensor
+
+
+class Split(nn.Module):
+    def forward(self, x: torch.Tensor) -> Halves:
+        return Halves(x / 2, x * 2)
+
+
+def test_backward_hooks_leave_a_named_tuple_one() -> None:
+    module = Split()
+    seen: list[Any] = []
+    module.register_full_backward_hook(lambda _module, _grad_in, grad_out: seen.append(grad_out))
+    out = module(torch.ones(2, requires_grad=True))
+    assert isinstance(out, Halves)
+    out.high.sum().backward()
+    assert len(seen) == 1 and seen[0][1].tolist() == [1.0, 1.0]
+
+
+def test_assigning_an_empty_registry_removes_the_global_hooks() -> None:
+    calls: list[nn.Module] = []
+    registry = module_file._global_forward_hooks
+    nn.modules.module.register_module_forward_hook(lambda module, _args, _out: calls.append(module))
+    module_file._global_forward_hooks = OrderedDict()
+    nn.ReLU()(torch.ones(1))
+    assert calls == []
+    assert module_file._global_forward_hooks is registry and not registry
+
+
+def test_a_load_state_dict_pre_hook_does_not_keep_its_module_alive() -> None:
+    module = nn.Linear(2, 2)
+    module.register_load_state_dict_pre_hook(lambda *_args: None)
+    alive = weakref.ref(module)
+    gc.disable()
+    try:
+        del module
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_a_copied_module_hands_its_load_state_dict_pre_hook_the_copy() -> None:
+    given: list[nn.Module] = []
+    module = nn.Linear(2, 2)
+    module.register_load_state_dict_pre_hook(lambda owner, *_args: given.append(owner))
+    copied = copy.deepcopy(module)
+    copied.load_state_dict(module.state_dict())
+    assert given == [copied]

@@ -152,3 +152,10 @@ def test_prefixes_can_be_stripped() -> None:
     state = nn.Sequential(nn.Linear(1, 1)).state_dict(prefix="module.")
     nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
     assert list(state) == ["0.weight", "0.bias"]
+
+
+def test_loading_an_uninitialized_state_leaves_a_lazy_module_uninitialized() -> None:
+    module = nn.LazyLinear(3)
+    module.load_state_dict(nn.LazyLinear(3).state_dict())
+    assert module.has_uninitialized_params()
+    assert module(torch.ones(2, 4)).shape == (2, 3)

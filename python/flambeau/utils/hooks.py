@@ -150,7 +150,10 @@ class BackwardHook:
         outputs = result if isinstance(result, tuple) else (result,)
         self.output_count = len(outputs)
         new_outputs, self.output_positions, _ = _through_node(self._on_grad_output, True, outputs)
-        return new_outputs if isinstance(result, tuple) else new_outputs[0]
+        if not isinstance(result, tuple):
+            return new_outputs[0]
+        # A named tuple stays one: callers read its fields.
+        return type(result)(*new_outputs) if hasattr(result, "_fields") else new_outputs
 
     def _on_grad_output(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         grad_output = _spread(grads, self.output_positions, self.output_count)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, is_lazy
 from flambeau.utils.hooks import RemovableHandle
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
@@ -30,14 +31,27 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 
 
 class _WithModule:
-    """A load_state_dict pre-hook together with the module it wants to be given."""
+    """A load_state_dict pre-hook together with the module it wants to be given.
+
+    The module owns the hook, so it is held weakly: a cycle would delay the end of both.
+    """
 
     def __init__(self, hook: Callable[..., Any], module: Any) -> None:
         self.hook = hook
-        self.module = module
+        self.module = weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
-        return self.hook(self.module, *args)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("load_state_dict pre-hook: the module it was registered on is gone")
+        return self.hook(module, *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "module": self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook = state["hook"]
+        self.module = weakref.ref(state["module"])
 
 
 class StateMethods:
@@ -222,6 +236,8 @@ class StateMethods:
                 f'While copying the parameter named "{key}", expected torch.Tensor or '
                 f"Tensor-like object from checkpoint but received {type(value)}"
             )
+            return
+        if is_lazy(target) and is_lazy(value):
             return
         # Checkpoints from before version 0.4 hold scalars as one-element vectors.
         if target.dim() == 0 and value.dim() == 1 and value.numel() == 1:

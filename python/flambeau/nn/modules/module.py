@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import flambeau
@@ -495,3 +497,23 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
         if not child_lines and len(extra_lines) <= 1:
             return f"{name}({extra})"
         return f"{name}(\n  " + "\n  ".join(extra_lines + child_lines) + "\n)"
+
+
+class _HookRegistries(ModuleType):
+    """Lets ``nn.modules.module._global_forward_hooks = OrderedDict()`` reset the global hooks.
+
+    Test suites do that after each test. The registries are shared with the C++ side of a call,
+    so they take over the contents of what is assigned and stay the objects they are.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        registry = getattr(_hooks, name, None) if name.startswith("_global_") else None
+        if not isinstance(registry, OrderedDict):
+            super().__setattr__(name, value)
+            return
+        contents = list(value.items())
+        registry.clear()
+        registry.update(contents)
+
+
+sys.modules[__name__].__class__ = _HookRegistries
