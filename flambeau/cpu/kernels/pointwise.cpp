@@ -171,6 +171,9 @@ void abs_kernel(const TensorIter& iter) {
     if constexpr (std::is_same_v<T, bool>) {
       unary_loop<T, T>(
           iter, [](T x) { return x; }, 1);
+    } else if constexpr (is_reduced_type<T>) {  // without its sign, which is a bit
+      unary_loop<uint16_t, uint16_t>(
+          iter, [](uint16_t bits) { return static_cast<uint16_t>(bits & 0x7fff); }, 1);
     } else if constexpr (is_complex_type<T>) {
       unary_loop<typename T::value_type, T>(
           iter, [](T x) { return math::abs(x); }, 2);

@@ -47,4 +47,18 @@ void unary_kernel(const TensorIter& iter, const Scalar* params) {
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
 #include "flambeau/kernels/unary.def"
 
+namespace {
+
+// After the rows, so that it stays in the slot: the sign of a reduced number is a bit.
+void neg_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::float16 || iter.dtypes[1] == DType::bfloat16) {
+    return unary_loop<uint16_t, uint16_t>(
+        iter, [](uint16_t bits) { return static_cast<uint16_t>(bits ^ 0x8000); }, 1);
+  }
+  unary_kernel<neg_formula, dtypes::Numeric, false>(iter, params);
+}
+KERNEL_FOR(neg, neg_kernel)
+
+}  // namespace
+
 }  // namespace flambeau::cpu::ISA_NAMESPACE

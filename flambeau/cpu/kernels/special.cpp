@@ -71,10 +71,11 @@ void run_common(const char* name, const TensorIter& iter, Vector vector, double 
 #define POLYNOMIAL(name, value, doc) BINARY_KERNEL(name, value)
 #include "flambeau/kernels/special.def"
 // After the rows, so that they stay in the slots.
-#define COMMON_KERNEL(name)                                                      \
-  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                   \
-    run_common(                                                                  \
-        #name, iter, [](float x) { return name##_vector(x); }, math::name##_of); \
+#define COMMON_KERNEL(name)                                                                   \
+  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                                \
+    run_common(                                                                               \
+        #name, iter, [](float x) __attribute__((always_inline)) { return name##_vector(x); }, \
+        math::name##_of);                                                                     \
   })
 COMMON_KERNEL(lgamma)
 COMMON_KERNEL(digamma)

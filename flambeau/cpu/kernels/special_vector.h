@@ -4,18 +4,23 @@
 #pragma once
 
 #include <limits>
+#include <utility>
 
 #include "flambeau/cpu/kernels/isa.h"
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
+// A polynomial, written out: a loop inside the loop over elements would keep that from being vector
+// code.
 template <class C, size_t N>
 [[gnu::always_inline]] inline C horner(const C (&highest_first)[N], C x) {
-  C y = highest_first[0];
-#pragma GCC unroll 16
-  for (size_t k = 1; k < N; ++k) y = y * x + highest_first[k];
-  return y;
+  return [&]<size_t... K>(std::index_sequence<K...>) __attribute__((always_inline)) {
+    C y = highest_first[0];
+    ((y = y * x + highest_first[K + 1]), ...);
+    return y;
+  }
+  (std::make_index_sequence<N - 1>());
 }
 
 // x times a polynomial in w = -log(1 - x**2), or in the root of w where x is close to 1.
@@ -51,9 +56,7 @@ template <class C, size_t N>
   constexpr double series[] = {-3617.0 / 122400, 1.0 / 156,  -691.0 / 360360, 1.0 / 1188,
                                -1.0 / 1680,      1.0 / 1260, -1.0 / 360,      1.0 / 12};
   const double x = value, z = __builtin_fabs(x), y = z + 7.0;
-  double product = z;
-#pragma GCC unroll 8
-  for (int k = 1; k < 7; ++k) product *= z + k;
+  const double product = z * (z + 1.0) * (z + 2.0) * (z + 3.0) * (z + 4.0) * (z + 5.0) * (z + 6.0);
   const double inverse = 1.0 / y;
   const double stirling = (y - 0.5) * math::log(y) - y + 0.91893853320467274178 +
                           inverse * horner(series, inverse * inverse);
@@ -64,7 +67,8 @@ template <class C, size_t N>
   const double turned = product * (below ? 3.14159265358979323846 : 1.0) / sine;
   const double result = (below ? -1.0 : 1.0) * (stirling - math::log(turned / (below ? z : 1.0)));
   const bool infinite = z == std::numeric_limits<double>::infinity();
-  return static_cast<float>(infinite ? z : x == 1 || x == 2 ? 0.0 : result);
+  const double exact = (x == 1) | (x == 2) ? 0.0 : result;
+  return static_cast<float>(infinite ? z : exact);
 }
 
 // The series at y = z + 7, less 1/z + 1/(z + 1) + ... + 1/(z + 6) as one fraction; below zero by
@@ -74,12 +78,13 @@ template <class C, size_t N>
                                1.0 / 240,     -1.0 / 252, 1.0 / 120,     -1.0 / 12};
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const double x = value, z = x < 0 ? 1.0 - x : x, y = z + 7.0;
-  double numerator = 1.0, denominator = z;
-#pragma GCC unroll 8
-  for (int k = 1; k < 7; ++k) {
-    numerator = numerator * (z + k) + denominator;
-    denominator *= z + k;
-  }
+  // Pairs of terms, brought together.
+  const double pair = z * (z + 1.0), pair_top = 2.0 * z + 1.0;
+  const double middle = (z + 2.0) * (z + 3.0), middle_top = 2.0 * z + 5.0;
+  const double upper = (z + 4.0) * (z + 5.0), upper_top = 2.0 * z + 9.0;
+  const double four = pair * middle, four_top = pair_top * middle + pair * middle_top;
+  const double three = upper * (z + 6.0), three_top = upper_top * (z + 6.0) + upper;
+  const double numerator = four_top * three + four * three_top, denominator = four * three;
   const double inverse = 1.0 / y, square = inverse * inverse;
   const double above = math::log(y) - 0.5 * inverse + square * horner(series, square);
   const double right = above - numerator / denominator;
