@@ -117,7 +117,7 @@ class OpOverload:
 
     def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
         self._packet, self._overloadname = packet, overload
-        self.__name__ = f"{packet.__name__}.{overload}"
+        self.__name__ = self.__qualname__ = f"{packet.__name__}.{overload}"
         self.__module__ = packet.__module__
         self.namespace = packet._namespace
 
@@ -151,16 +151,17 @@ class OpOverloadPacket:
     def __init__(self, namespace: str, name: str, function: Callable[..., Any]) -> None:
         self._namespace, self._function = namespace, function
         self._qualified_op_name = f"{namespace}::{name}"
-        self.__name__ = name
+        self.__name__ = self.__qualname__ = name
         self.__module__ = f"flambeau.ops.{namespace}"
         self._overloads: dict[str, OpOverload] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from flambeau.overrides import handle_torch_function, has_torch_function
 
-        tensors = tuple(_tensors([*args, *kwargs.values()]))
-        if has_torch_function(tensors):
-            return handle_torch_function(self, tensors, *args, **kwargs)
+        given: list[Any] = [*args, *kwargs.values()]
+        given += [item for one in given if isinstance(one, (list, tuple)) for item in one]
+        if has_torch_function(given):
+            return handle_torch_function(self, tuple(given), *args, **kwargs)
         return self._function(*args, **kwargs)
 
     @property
@@ -201,6 +202,8 @@ class _OpNamespace:
             function = None
         if function is None and self.name == "aten" and not name.startswith("__"):
             function = _own_function(name) or _missing(name)
+        if function is None and self.name == "profiler":
+            function = {"_record_function_enter": _enter, "_record_function_exit": _exit}.get(name)
         if function is None:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         packet = OpOverloadPacket(self.name, name, function)
@@ -212,6 +215,18 @@ class _OpNamespace:
 
     def __repr__(self) -> str:
         return f"<_OpNamespace '{self.name}'>"
+
+
+def _enter(name: str, args: str | None = None) -> Any:
+    """Begins a part of the program that the profiler names; gives what ends it."""
+    part = flambeau.profiler.record_function(name, args)
+    part.__enter__()
+    return part
+
+
+def _exit(part: Any) -> None:
+    """Ends a named part of the program."""
+    part.__exit__(None, None, None)
 
 
 def _missing(name: str) -> Callable[..., Any]:

@@ -152,3 +152,16 @@ def test_schemas_are_inferred_from_annotations():
     )
     with pytest.raises(ValueError, match="must have a type annotation"):
         infer_schema(lambda x: x, mutates_args=())
+
+
+def test_operators_are_recorded_by_tracing():
+    traced = torch.fx.symbolic_trace(lambda x: torch.ops.flambeau_test.scaled_sin(x, 3.0) + 1)
+    targets = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert targets[0] is torch.ops.flambeau_test.scaled_sin
+    x = torch.ones(2)
+    assert torch.equal(traced(x), x.sin() * 3.0 + 1)
+
+
+def test_parts_of_a_program_are_named_for_the_profiler():
+    part = torch.ops.profiler._record_function_enter("a part")
+    torch.ops.profiler._record_function_exit(part)
