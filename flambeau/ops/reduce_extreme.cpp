@@ -46,7 +46,9 @@ Tensor extreme_of_all(const char* op, const ReduceSlot& slot, const Tensor& inpu
   if (Record r{op, out, {input}}) {
     r.wrt(0, [x = r.save(input), y = r.save_output(out), dims](const Tensor& g) {
       const Tensor values = x(), most = y();
-      return share_among(g, (values == most) | (isnan(values) & isnan(most)), dims);
+      const Tensor chosen = (values == most) | (isnan(values) & isnan(most));
+      // A gradient that is no number stays with the elements that it belongs to.
+      return where(chosen, share_among(g, chosen, dims), 0.0);
     });
   }
   return out;

@@ -180,6 +180,12 @@ def test_what_is_looked_up_must_not_change(loss) -> None:
 # Derivatives
 
 
+def test_a_gradient_that_is_no_number_stays_with_its_element(x) -> None:
+    (x.min() * math.nan).backward()
+    assert x.grad is not None and x.grad[1].tolist() == [0, 0] and x.grad[0, 1].item() == 0
+    assert math.isnan(x.grad[0, 0].item())
+
+
 def test_distinct_values_have_no_derivative(x) -> None:
     values = x.unique()
     assert values.requires_grad
