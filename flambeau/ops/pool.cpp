@@ -96,8 +96,9 @@ Tensor max_pool_backward(const Tensor& grad, const Tensor& indices, IntSpan x_si
     }
   }
   if (Record r{"max_pool_backward", grad_x, {grad}}) {
-    r.wrt(0,
-          [indices, geometry](const Tensor& gg) { return max_pool_take(gg, indices, geometry); });
+    r.wrt(0, [indices = r.save(indices), geometry](const Tensor& gg) {
+      return max_pool_take(gg, indices(), geometry);
+    });
   }
   return grad_x;
 }
@@ -112,8 +113,8 @@ Tensor max_pool_take(const Tensor& x, const Tensor& indices, const Geometry& geo
     }
   }
   if (Record r{"max_pool_take", out, {x}}) {
-    r.wrt(0, [indices, geometry, sizes = x.sizes().dims()](const Tensor& g) {
-      return max_pool_backward(g, indices, sizes, geometry);
+    r.wrt(0, [indices = r.save(indices), geometry, sizes = x.sizes().dims()](const Tensor& g) {
+      return max_pool_backward(g, indices(), sizes, geometry);
     });
   }
   return out;
@@ -134,9 +135,10 @@ std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, const PoolGe
     }
   }
   if (Record r{op, out, {x}}) {
-    r.wrt(0, [indices, shared = std::make_shared<const PoolGeometry>(geometry),
+    // Saved, so that backward refuses places that the caller has since overwritten.
+    r.wrt(0, [places = r.save(indices), shared = std::make_shared<const PoolGeometry>(geometry),
               sizes = x.sizes().dims()](const Tensor& g) {
-      return max_pool_backward(g, indices, sizes, shared);
+      return max_pool_backward(g, places(), sizes, shared);
     });
   }
   return {out, indices};
@@ -410,6 +412,10 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
     const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
     compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                  \
     const Batched batch(input, rank);                                                        \
+    CHECK(batch.x.sizes()[1] > 0, RuntimeError,                                              \
+          "{}(): Expected input to have non-zero size for non-batch dimensions, but input "  \
+          "has sizes {} with dimension {} being empty",                                      \
+          op, input.sizes(), input.dim() - rank - 1);                                        \
     const auto [out, indices] = max_pool(op, batch.x, geometry, rank, true);                 \
     return {batch.back(out), batch.back(indices)};                                           \
   }                                                                                          \

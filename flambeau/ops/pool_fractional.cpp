@@ -69,8 +69,12 @@ std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kern
         rank + 1, rank + 2, input.sizes(), kernel_size, output_size);
   static constexpr const char* names[] = {"time", "height", "width"};
   const Tensor x = dims == rank + 1 ? unsqueeze(input, 0) : input;
+  CHECK(x.sizes()[1] > 0, RuntimeError,
+        "{}(): Expected input to have non-zero size for non-batch dimensions, but got {} with "
+        "dimension {} being empty.",
+        op, input.sizes(), dims - rank - 1);
   for (size_t d = 0; d < rank; ++d) {
-    CHECK(x.sizes()[d + 2] > 0 && kernel_size[d] > 0 && output_size[d] > 0 &&
+    CHECK(x.sizes()[d + 2] > 0 && kernel_size[d] > 0 && output_size[d] >= 0 &&
               output_size[d] + kernel_size[d] - 1 <= x.sizes()[d + 2],
           RuntimeError, "{}(): pool {} {} too large relative to input {} {}", op,
           names[3 - rank + d], kernel_size[d], names[3 - rank + d], x.sizes()[d + 2]);

@@ -301,3 +301,32 @@ def test_binomial_draws_of_what_is_no_number_end():
         torch.binomial(torch.ones(2), torch.ones(2, device="meta"))
     with pytest.raises(RuntimeError, match="derivative for aten::binomial is not implemented"):
         torch.binomial(torch.ones(2), torch.ones(2, requires_grad=True)).sum().backward()
+
+
+def test_binomial_gradient_at_logits_of_zero() -> None:
+    logits = torch.tensor(0.0, requires_grad=True)
+    D.Binomial(10.0, logits=logits).log_prob(torch.tensor(3.0)).backward()
+    assert logits.grad is not None and logits.grad.item() == -2.0
+
+
+def test_gamma_log_prob_takes_a_number() -> None:
+    assert D.Gamma(1.0, 1.0).log_prob(2).item() == -2.0
+    assert D.Chi2(2.0).log_prob(0).item() == pytest.approx(math.log(0.5))
+
+
+def test_parameters_that_are_plain_properties_are_checked() -> None:
+    with pytest.raises(ValueError, match="Expected parameter df"):
+        D.Chi2(torch.tensor([-2.0]))
+
+
+def test_weibull_mode_below_concentration_one() -> None:
+    mode = D.Weibull(torch.ones(2), torch.tensor([1.0, 0.5])).mode
+    assert mode.tolist() == [0.0, 1.0]
+
+
+def test_a_distribution_without_constraints_warns() -> None:
+    class Bare(D.Distribution):
+        pass
+
+    with pytest.warns(UserWarning, match="does not define `arg_constraints`"):
+        Bare(validate_args=True)

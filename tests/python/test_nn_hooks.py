@@ -224,3 +224,13 @@ def test_a_copied_module_hands_its_load_state_dict_pre_hook_the_copy() -> None:
     copied = copy.deepcopy(module)
     copied.load_state_dict(module.state_dict())
     assert given == [copied]
+
+
+def test_a_full_backward_hook_may_return_none_for_each_gradient() -> None:
+    module = nn.Linear(2, 1)
+    module.register_full_backward_hook(lambda _module, grad_in, _grad_out: grad_in)
+    module(torch.ones(1, 2)).sum().backward()
+    assert module.weight.grad is not None
+    module.register_full_backward_hook(lambda *_args: (torch.ones(1, 2),))
+    with pytest.raises(RuntimeError, match="None for all gradients"):
+        module(torch.ones(1, 2)).sum().backward()

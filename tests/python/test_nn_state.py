@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from typing import Any
 
@@ -159,3 +160,16 @@ def test_loading_an_uninitialized_state_leaves_a_lazy_module_uninitialized() -> 
     module.load_state_dict(nn.LazyLinear(3).state_dict())
     assert module.has_uninitialized_params()
     assert module(torch.ones(2, 4)).shape == (2, 3)
+
+
+def test_load_state_dict_leaves_no_reference_cycle() -> None:
+    module = nn.LSTM(2, 2)
+    state = module.state_dict()
+    gc.collect()
+    module.load_state_dict(state)
+    assert gc.collect() == 0
+
+
+def test_spectral_norm_refuses_a_lazy_module() -> None:
+    with pytest.raises(ValueError, match="can't have uninitialized parameters"):
+        nn.utils.spectral_norm(nn.LazyLinear(3))

@@ -186,3 +186,28 @@ def test_own_schedules_derive_from_either_name() -> None:
         Halve(3)  # type: ignore[arg-type]
     with pytest.raises(KeyError, match="initial_lr"):
         Halve(sgd(), last_epoch=2)
+
+
+def test_cyclic_lr_keeps_its_momenta_in_the_groups_and_apart_from_the_callers() -> None:
+    lr, top = torch.tensor(0.1), torch.tensor(0.9)
+    optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=lr, momentum=0.5)
+    scheduler = schedules.CyclicLR(optimizer, lr, torch.tensor(0.2), max_momentum=top)
+    lr.mul_(0.5)
+    top.mul_(0.5)
+    optimizer.step()
+    scheduler.step()
+    group = optimizer.param_groups[0]
+    assert float(group["max_momentum"]) == pytest.approx(0.9)
+    assert float(group["base_momentum"]) == pytest.approx(0.8)
+    assert [float(rate) for rate in scheduler.base_lrs] == pytest.approx([0.1])
+
+
+def test_one_cycle_lr_does_not_write_to_its_own_limits() -> None:
+    optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1, momentum=0.5)
+    scheduler = schedules.OneCycleLR(
+        optimizer, 0.1, total_steps=10, max_momentum=torch.tensor(0.95)
+    )
+    for _ in range(3):
+        optimizer.step()
+        scheduler.step()
+    assert float(optimizer.param_groups[0]["max_momentum"]) == pytest.approx(0.95)

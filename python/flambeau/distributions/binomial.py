@@ -69,8 +69,9 @@ class Binomial(OddsParameter, Distribution):
             flambeau.lgamma(n + 1) - flambeau.lgamma(value + 1) - flambeau.lgamma(n - value + 1)
         )
         # k logits - n log(1 + exp(logits)), without an exponential that overflows.
-        largest = self.logits.clamp(min=0)
-        softplus = largest + flambeau.log1p(flambeau.exp(-flambeau.abs(self.logits)))
+        # By the magnitude rather than a clamp, for the right gradient at logits of zero.
+        magnitude = flambeau.abs(self.logits)
+        softplus = (self.logits + magnitude) / 2 + flambeau.log1p(flambeau.exp(-magnitude))
         return choices + value * self.logits - n * softplus
 
     def entropy(self) -> Tensor:

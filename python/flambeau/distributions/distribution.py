@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions.utils import lazy_property
 
 __all__ = ["Distribution"]
 
@@ -51,11 +53,23 @@ class Distribution:
             self._check_parameters()
 
     def _check_parameters(self) -> None:
-        for name, constraint in self.arg_constraints.items():
+        try:
+            arg_constraints = self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = "
+                "{}` or initialize the distribution with `validate_args=False` to turn off "
+                "validation.",
+                stacklevel=3,
+            )
+            return
+        for name, constraint in arg_constraints.items():
             # What depends on other parameters, and what is computed on demand, is not checked.
             if constraints.is_dependent(constraint):
                 continue
-            if name not in self.__dict__ and hasattr(type(self), name):
+            if name not in self.__dict__ and isinstance(
+                getattr(type(self), name, None), lazy_property
+            ):
                 continue
             value = getattr(self, name)
             if not constraint.check(value).all():

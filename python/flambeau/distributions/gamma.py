@@ -48,7 +48,8 @@ class Gamma(ExponentialFamily):
         value.detach().clamp_(min=flambeau.finfo(value.dtype).tiny)
         return value
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Any) -> Tensor:
+        value = flambeau.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
         return (

@@ -45,7 +45,7 @@ class Weibull(TransformedDistribution):
     @property
     def mode(self) -> Tensor:
         peak = ((self.concentration - 1) / self.concentration) ** self.concentration_reciprocal
-        return flambeau.where(self.concentration > 1, self.scale * peak, 0.0)
+        return self.scale * peak
 
     @property
     def variance(self) -> Tensor:

@@ -44,15 +44,18 @@ def option_values(optimizer: Optimizer, key: str) -> list[Any]:
 
 
 def per_group(name: str, value: Any, optimizer: Optimizer) -> list[Any]:
-    """``value`` for each group: a list of as many as there are groups, or one for all."""
+    """``value`` for each group: a list of as many as there are groups, or one for all.
+
+    Tensors are copied: what the caller writes to his later must not change the schedule.
+    """
     if isinstance(value, (list, tuple)):
         if len(value) != len(optimizer.param_groups):
             raise ValueError(
                 f"{name} must have the same length as optimizer.param_groups. {name} has "
                 f"{len(value)} values, param_groups has {len(optimizer.param_groups)}."
             )
-        return list(value)
-    return [value] * len(optimizer.param_groups)
+        return [copied(one) for one in value]
+    return [copied(value) for _ in optimizer.param_groups]
 
 
 class LRScheduler:
@@ -162,7 +165,9 @@ class LRScheduler:
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch "
                 "1.1.0 and later, you should call them in the opposite order: "
                 "`optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will "
-                "result in PyTorch skipping the first value of the learning rate schedule.",
+                "result in PyTorch skipping the first value of the learning rate schedule. See "
+                "more details at "
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 stacklevel=3,
             )
 

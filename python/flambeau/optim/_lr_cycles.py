@@ -9,6 +9,7 @@ from typing import Any
 from flambeau.optim._lr_base import (
     LRScheduler,
     check_optimizer,
+    copied,
     option_values,
     per_group,
     set_option,
@@ -77,8 +78,12 @@ class CyclicLR(LRScheduler):
             self.base_momentums = per_group("base_momentum", base_momentum, optimizer)
             self.max_momentums = per_group("max_momentum", max_momentum, optimizer)
             if last_epoch == -1:
-                for momentum, group in zip(self.max_momentums, optimizer.param_groups, strict=True):
-                    _set_momentum(group, self.use_beta1, momentum)
+                for base, top, group in zip(
+                    self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True
+                ):
+                    _set_momentum(group, self.use_beta1, copied(top))
+                    group["max_momentum"] = top
+                    group["base_momentum"] = base
         super().__init__(optimizer, last_epoch)
         self.base_lrs = per_group("base_lr", base_lr, optimizer)
 
@@ -180,7 +185,7 @@ class OneCycleLR(LRScheduler):
                 for top, base, group in zip(
                     max_momentums, base_momentums, optimizer.param_groups, strict=True
                 ):
-                    _set_momentum(group, self.use_beta1, top)
+                    _set_momentum(group, self.use_beta1, copied(top))
                     group["max_momentum"] = top
                     group["base_momentum"] = base
         super().__init__(optimizer, last_epoch)

@@ -184,19 +184,17 @@ class BackwardHook:
         return tuple(grad_input[position] for position in self.input_positions)
 
     def _run_user_hooks(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
-        has_input_gradients = any(grad is not None for grad in grad_input)
         for hook in self.user_hooks:
             returned = hook(self.module, grad_input, self.grad_outputs)
             if returned is None:
                 continue
-            if not has_input_gradients and not self.has_input_node:
+            gradients = _checked_gradients(returned, len(grad_input), "Backward hook", "grad_input")
+            if not self.has_input_node and any(grad is not None for grad in gradients):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always "
                     "return None or None for all gradients."
                 )
-            grad_input = _checked_gradients(
-                returned, len(grad_input), "Backward hook", "grad_input"
-            )
+            grad_input = gradients
         self.grad_outputs = None
         return grad_input
 

@@ -292,30 +292,8 @@ class StateMethods:
         if metadata is not None:
             copied._metadata = metadata  # type: ignore[attr-defined]
 
-        def load(module: Any, local_state: Any, prefix: str) -> None:
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(
-                local_state, prefix, local_metadata, True, missing_keys, unexpected_keys, error_msgs
-            )
-            for name, child in module._modules.items():
-                if child is not None:
-                    child_prefix = prefix + name + "."
-                    child_state = OrderedDict(
-                        (k, v) for k, v in local_state.items() if k.startswith(child_prefix)
-                    )
-                    load(child, child_state, child_prefix)
-            keys = _IncompatibleKeys(missing_keys, unexpected_keys)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, keys) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not "
-                        "expected to return new values, if incompatible_keys need to be "
-                        "modified, it should be done inplace."
-                    )
-
-        load(self, copied, "")
+        found = _IncompatibleKeys(missing_keys, unexpected_keys)
+        _load_tree(self, copied, "", metadata, assign, found, error_msgs)
         if strict:
             if unexpected_keys:
                 error_msgs.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected_keys)}")
@@ -326,7 +304,43 @@ class StateMethods:
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t"
                 + "\n\t".join(error_msgs)
             )
-        return _IncompatibleKeys(missing_keys, unexpected_keys)
+        return found
+
+
+def _load_tree(
+    module: Any,
+    state: Any,
+    prefix: str,
+    metadata: Any,
+    assign: bool,
+    found: _IncompatibleKeys,
+    error_msgs: list[str],
+) -> None:
+    """Loads a module and its children.
+
+    A function of its own: a nested one that calls itself would be a reference cycle, and hold the
+    tensors of ``state`` until the next collection.
+    """
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = assign
+    module._load_from_state_dict(
+        state, prefix, local_metadata, True, found.missing_keys, found.unexpected_keys, error_msgs
+    )
+    for name, child in module._modules.items():
+        if child is not None:
+            child_prefix = prefix + name + "."
+            child_state = OrderedDict(
+                (k, v) for k, v in state.items() if k.startswith(child_prefix)
+            )
+            _load_tree(child, child_state, child_prefix, metadata, assign, found, error_msgs)
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, found) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not "
+                "expected to return new values, if incompatible_keys need to be "
+                "modified, it should be done inplace."
+            )
 
 
 def _quoted(keys: list[str]) -> str:

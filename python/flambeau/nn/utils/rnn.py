@@ -160,13 +160,13 @@ def pack_padded_sequence(
 
 def _check_lengths(lengths: Tensor, steps_first: Tensor) -> None:
     batch = steps_first.size(1)
+    if steps_first.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
     if lengths.numel() != batch:
         raise RuntimeError(
             "Expected `len(lengths)` to be equal to batch_size, but got "
             f"{lengths.numel()} (batch_size={batch})"
         )
-    if lengths.numel() == 0:
-        raise RuntimeError("Cannot pack empty tensors.")
     if bool((lengths <= 0).any()):
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' "

@@ -8,7 +8,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, is_lazy
 
 __all__ = [
     "SpectralNorm",
@@ -92,6 +92,11 @@ class SpectralNorm:
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if is_lazy(weight):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make "
+                "sure to run the dummy forward before applying spectral normalization"
+            )
         with flambeau.no_grad():
             matrix = normalization.reshape_weight_to_matrix(weight)
             height, width = matrix.size()
