@@ -186,6 +186,44 @@ class Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(_REFUSED.format(name=full, short=name))
 
 
+class _TrustedNames(pickle.Unpickler):
+    """Finds PyTorch's names in this package; what an unpickler of the user's falls back on."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module in ("torch", "torch.storage") and hasattr(_storage, name):
+            return getattr(_storage, name)
+        return super().find_class(replace_root(module, "torch", _PACKAGE), name)
+
+
+def make_unpickler(
+    pickle_module: Any,
+    file: Any,
+    persistent_load: Callable[[Any], Any],
+    weights_only: bool,
+    **kwargs: Any,
+) -> Any:
+    """The unpickler of a file: this module's, or for a given pickle module one on top of its own,
+    which is asked for every class but those of storages.
+    """
+    if pickle_module is None or issubclass(Unpickler, pickle_module.Unpickler):
+        return Unpickler(file, persistent_load, weights_only, **kwargs)
+    given: Any = pickle_module.Unpickler
+    # The user's class comes first, and what it leaves to its base comes to this package's names.
+    cooperates = issubclass(given, pickle.Unpickler)
+
+    class Made(*((given, _TrustedNames) if cooperates else (given,))):  # type: ignore[misc]
+        def persistent_load(self, saved_id: Any) -> Any:
+            return persistent_load(saved_id)
+
+        def find_class(self, module: str, name: str) -> Any:
+            of_torch = module == "torch" or module.startswith("torch.")
+            if of_torch and (not cooperates or hasattr(_storage, name)):
+                return _TrustedNames(file).find_class(module, name)
+            return super().find_class(module, name)
+
+    return Made(file, **kwargs)
+
+
 _MEMO_OPCODES = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
@@ -213,7 +251,7 @@ def guarded(load: Callable[[], Any]) -> Any:
         ) from error
 
 
-def guarded_load(unpickler: Unpickler, data: bytes | None) -> Any:
+def guarded_load(unpickler: pickle.Unpickler, data: bytes | None) -> Any:
     """Loads a pickle, whose bytes are given if it is not trusted."""
     if data is None:
         return unpickler.load()
@@ -223,3 +261,20 @@ def guarded_load(unpickler: Unpickler, data: bytes | None) -> Any:
         return unpickler.load()
 
     return guarded(load)
+
+
+def unsafe_globals(data: bytes) -> list[str]:
+    """The names in a pickle that may not be loaded with weights_only."""
+    import pickletools
+
+    safe = default_safe_globals()
+    strings: list[str] = []
+    found: list[str] = []
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name in ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"):
+            strings.append(str(argument))
+        if opcode.name == "GLOBAL":
+            found.append(str(argument).replace(" ", "."))
+        elif opcode.name == "STACK_GLOBAL":
+            found.append(".".join(strings[-2:]))
+    return sorted({name for name in found if name not in safe and name not in user_safe_globals})

@@ -21,18 +21,17 @@ from flambeau import _tensor, _utils
 from flambeau import storage as _storage
 from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
 from flambeau._weights_only_unpickler import (
-    Unpickler,
     add_safe_globals,
     check_opcodes,
     clear_safe_globals,
-    default_safe_globals,
     get_safe_globals,
     guarded,
     guarded_load,
+    make_unpickler,
     replace_root,
     safe_globals,
     storage_class,
-    user_safe_globals,
+    unsafe_globals,
 )
 
 TYPE_CHECKING = False
@@ -152,6 +151,7 @@ class _Storages:
     def __init__(self) -> None:
         self.by_key: dict[str, Any] = {}
         self._keys: dict[tuple[Any, ...], str] = {}
+        self._kinds: dict[str, Any] = {}
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, _storage.TypedStorage):
@@ -167,6 +167,12 @@ class _Storages:
         )
         key = self._keys.setdefault(identity, str(len(self._keys)))
         self.by_key[key] = untyped
+        # PyTorch reads a storage once, as the first type that names it.
+        if self._kinds.setdefault(key, kind) is not kind:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different "
+                "types"
+            )
         return ("storage", _StorageType(kind), key, location, count)
 
 
@@ -399,7 +405,12 @@ def _typed(untyped: Any, kind: Any) -> Any:
 
 
 def _load_archive(
-    file: Any, map_location: Any, weights_only: bool, mmap: bool, pickle_args: dict[str, Any]
+    file: Any,
+    map_location: Any,
+    pickle_module: Any,
+    weights_only: bool,
+    mmap: bool,
+    pickle_args: dict[str, Any],
 ) -> Any:
     import io
 
@@ -422,12 +433,18 @@ def _load_archive(
         return _typed(loaded[key], kind)
 
     content = reader.read("data.pkl")
-    unpickler = Unpickler(io.BytesIO(content), persistent_load, weights_only, **pickle_args)
+    unpickler = make_unpickler(
+        pickle_module, io.BytesIO(content), persistent_load, weights_only, **pickle_args
+    )
     return guarded_load(unpickler, content if weights_only else None)
 
 
 def _load_legacy(
-    file: Any, map_location: Any, weights_only: bool, pickle_args: dict[str, Any]
+    file: Any,
+    map_location: Any,
+    pickle_module: Any,
+    weights_only: bool,
+    pickle_args: dict[str, Any],
 ) -> Any:
     """A file of PyTorch before 1.6: five pickles, then the bytes of the storages."""
     import io
@@ -442,7 +459,10 @@ def _load_legacy(
             place = file.tell()
             check_opcodes(file)
             file.seek(place)
-        return Unpickler(file, reader.persistent_load, weights_only, **kwargs).load()
+        unpickler = make_unpickler(
+            pickle_module, file, reader.persistent_load, weights_only, **kwargs
+        )
+        return unpickler.load()
 
     def load() -> Any:
         if next_pickle() != _LEGACY_MAGIC:
@@ -515,7 +535,12 @@ def _opened(f: Any) -> Iterator[Any]:
             "file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try "
             "to load from it instead."
         )
-    yield f
+    if hasattr(f, "seekable"):
+        yield f
+    else:
+        import io
+
+        yield io.BytesIO(f.read())  # zipfile asks for more of a file than this one has
 
 
 def load(
@@ -533,7 +558,8 @@ def load(
         f: a path, or a file object opened for reading bytes that can seek.
         map_location: where storages go: a device, a dict from saved to new locations, or a function
             of a storage on the CPU and its saved location; by default where they were.
-        pickle_module: accepted for compatibility; if given, weights_only is False by default.
+        pickle_module: a module whose `Unpickler` reads the file, for instance one that finds
+            classes under new names; if given, weights_only is False by default.
         weights_only: True, the default, allows only tensors, plain containers, and what
             add_safe_globals added; False lets the file run any code.
         mmap: maps the file's data into memory instead of reading it; `f` must be a path.
@@ -552,7 +578,9 @@ def load(
         file.seek(start)
         if magic == b"PK\x03\x04":
             source = os.fspath(f) if mmap else file
-            return _load_archive(source, map_location, weights_only, bool(mmap), pickle_load_args)
+            return _load_archive(
+                source, map_location, pickle_module, weights_only, bool(mmap), pickle_load_args
+            )
         if mmap:
             raise RuntimeError(
                 "mmap can only be used with files saved with "
@@ -560,25 +588,13 @@ def load(
             )
         if not magic:
             raise EOFError("Ran out of input")
-        return _load_legacy(file, map_location, weights_only, pickle_load_args)
+        return _load_legacy(file, map_location, pickle_module, weights_only, pickle_load_args)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """The names in a file that `load(f, weights_only=True)` would refuse."""
-    import pickletools
-
     with _opened(f) as file:
         start = file.tell()
         data = ArchiveReader(file, False).read("data.pkl")
         file.seek(start)
-    safe = default_safe_globals()
-    strings: list[str] = []
-    found: list[str] = []
-    for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name in ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"):
-            strings.append(str(argument))
-        if opcode.name == "GLOBAL":
-            found.append(str(argument).replace(" ", "."))
-        elif opcode.name == "STACK_GLOBAL":
-            found.append(".".join(strings[-2:]))
-    return sorted({name for name in found if name not in safe and name not in user_safe_globals})
+    return unsafe_globals(data)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import types
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,3 +194,43 @@ def test_typed_storages() -> None:
     assert storage.dtype == torch.float32 and storage[2] == 2.0
     assert torch.FloatStorage([1, 2]).tolist() == [1.0, 2.0]
     assert through_pickle(storage).tolist() == storage.tolist()
+
+
+class Renamed:
+    """What a checkpoint names as OldName of a module that is gone."""
+
+
+class _RenamingUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "OldName":
+            return Renamed
+        return super().find_class(module, name)
+
+
+def test_load_reads_with_the_unpickler_of_a_given_module() -> None:
+    old = type("OldName", (), {"__module__": __name__})
+    globals()["OldName"] = old
+    buffer = io.BytesIO()
+    try:
+        torch.save({"model": old(), "weight": torch.arange(3)}, buffer)
+    finally:
+        del globals()["OldName"]
+    buffer.seek(0)
+    renaming = types.SimpleNamespace(Unpickler=_RenamingUnpickler)
+    loaded = torch.load(buffer, pickle_module=renaming)
+    assert isinstance(loaded["model"], Renamed)
+    assert loaded["weight"].tolist() == [0, 1, 2]
+
+
+def test_save_refuses_one_storage_under_two_types() -> None:
+    x = torch.ones(4)
+    with pytest.raises(RuntimeError, match="view the same data as different types"):
+        torch.save([x, x.view(torch.int32)], io.BytesIO())
+
+
+def test_load_takes_a_file_that_only_reads_and_seeks() -> None:
+    buffer = io.BytesIO()
+    torch.save(torch.ones(2), buffer)
+    buffer.seek(0)
+    file = types.SimpleNamespace(read=buffer.read, seek=buffer.seek, tell=buffer.tell)
+    assert torch.load(file).tolist() == [1.0, 1.0]
