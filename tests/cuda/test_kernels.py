@@ -110,7 +110,8 @@ def test_the_gradient_of_an_embedding_is_the_same_in_every_run(width: int, rows:
     for options in ({}, {"padding_idx": 1}, {"scale_grad_by_freq": True}):
         first = gradient("cuda", **options)
         assert torch.equal(first, gradient("cuda", **options))
-        assert_close(gradient("cpu", **options), first)
+        # Sums of up to 1,500 numbers that mostly cancel, each device in an order of its own.
+        assert_close(gradient("cpu", **options), first, 1e-4)
 
 
 def test_an_index_outside_an_embedding_is_an_error_and_the_device_survives() -> None:
