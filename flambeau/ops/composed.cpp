@@ -71,6 +71,12 @@ Tensor diff(const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend,
   dim = wrap_dim("diff", dim, input.dim());
   Tensor x = input;
   if (n > 0 && (prepend.defined() || append.defined())) {
+    for (const Tensor& part : {prepend, append}) {
+      CHECK(!part.defined() || part.dim() == input.dim(), RuntimeError,
+            "diff expects prepend or append to be the same dimension as input, got shapes {} and "
+            "{}",
+            part.sizes(), input.sizes());
+    }
     std::vector<Tensor> parts;
     if (prepend.defined()) parts.push_back(prepend);
     parts.push_back(x);

@@ -287,6 +287,8 @@ Tensor put_(const Tensor& self, const Tensor& index, const Tensor& source, bool 
   common_device("put_", {self, index, source});
   check_inplace("put_", self);
   check_no_internal_overlap("put_", self);
+  check_no_overlap("put_", self, index);
+  check_no_overlap("put_", self, source);
   {
     const NoGrad off;
     const Tensor window = make_alias(self);

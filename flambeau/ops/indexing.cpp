@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/tensor/shape.h"
 
@@ -18,6 +19,16 @@ namespace flambeau {
 Tensor apart_from(const Tensor& target, const Tensor& values) {
   const NoGrad off;
   return values.storage() == target.storage() ? clone(values) : values;
+}
+
+void warn_if_expanded(const char* op, const Tensor& self) {
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (self->strides[d] != 0 || self->sizes[d] < 2) continue;
+    return warn(format(
+        "Use of {} on expanded tensors is deprecated. Please clone() the tensor before performing "
+        "this operation.",
+        op));
+  }
 }
 
 void check_no_overlap(const char* op, const Tensor& target, const Tensor& values) {
@@ -353,6 +364,7 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
     }
   }
   check_inplace("index_put_", self, values.requires_grad());
+  warn_if_expanded("index_put_", self);
   check_no_overlap("index_put_", self, values);
   const Places places = places_of(self, indices, [&](IntSpan shape) {
     CHECK(can_broadcast_to(values.sizes(), shape), RuntimeError,
@@ -480,6 +492,7 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
   dim = wrap_dim(dim, self.dim());
   const Tensor vector = index_of_slices("index_add_", self, dim, index, source);
   check_no_internal_overlap("index_add_", self);
+  check_no_overlap("index_add_", self, source);
   Tensor values = apart_from(self, source);
   {
     const NoGrad off;
@@ -526,6 +539,7 @@ Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const T
         vector.numel(), slices_of(source, dim));
   if (source.dim() > 0 && self.dim() > 0) check_slices("index_copy_", self, dim, source);
   check_no_internal_overlap("index_copy_", self);
+  check_no_overlap("index_copy_", self, source);
   const Tensor target = with_dims(self);
   write("index_copy_", places_along(target, dim, vector, {}), apart_from(self, source),
         WriteMode::assign);
@@ -553,6 +567,7 @@ namespace {
 
 Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value) {
   check_inplace("index_fill_", self, value.requires_grad());
+  warn_if_expanded("index_fill_", self);
   dim = wrap_dim(dim, self.dim());
   CHECK(index.dtype() == DType::int64, IndexError,
         "index_fill_(): Expected dtype int64 for index, got {}", index.dtype());

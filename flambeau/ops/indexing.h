@@ -16,6 +16,8 @@ Tensor nonzero_flat(const Tensor& input);
 // The same as coordinates: (rank, n).
 Tensor nonzero_columns(const Tensor& input);
 // Raises where it is certain that values lie in the memory of the target.
+// Several elements of an expanded tensor are one place in memory: what is written there is unclear.
+void warn_if_expanded(const char* op, const Tensor& self);
 void check_no_overlap(const char* op, const Tensor& target, const Tensor& values);
 // Values that are about to be written into `target` while they may lie in its memory.
 Tensor apart_from(const Tensor& target, const Tensor& values);

@@ -69,6 +69,7 @@ const Tensor& tensor_or_none(const Operand& operand) {
 
 Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value) {
   check_inplace("masked_fill_", self, value.requires_grad());
+  warn_if_expanded("masked_fill_", self);
   if (overlaps_itself(self)) {
     // Each element is written once where the mask asks for it, or not at all.
     check_mask("masked_fill_", mask);

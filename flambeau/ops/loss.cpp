@@ -94,7 +94,7 @@ void check_class_weight(const Tensor& weight, int64_t classes) {
 }
 
 void check_target(const Tensor& input, const Tensor& target) {
-  CHECK(input.dim() >= 1, RuntimeError, "Expected 1 or more dimensions (got {})", input.dim());
+  CHECK(input.dim() >= 1, ValueError, "Expected 1 or more dimensions (got {})", input.dim());
   if (input.dim() <= 2) {
     CHECK(target.dim() <= 1, RuntimeError,
           "0D or 1D target tensor expected, multi-target not supported");
@@ -269,7 +269,7 @@ static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, con
           dtype_legacy_name(target.dtype()));
     CHECK(ignore_index < 0, RuntimeError,
           "ignore_index is not supported for floating point target");
-    CHECK(input.dim() > 0, RuntimeError, "Expected 1 or more dimensions (got 0)");
+    CHECK(input.dim() > 0, ValueError, "Expected 1 or more dimensions (got 0)");
     return cross_entropy_of_probabilities(input, target, weight, how, label_smoothing);
   }
   wrap_dim(input.dim() == 1 ? 0 : 1, input.dim());

@@ -15,6 +15,7 @@ DoubleTensor: Any
 FloatTensor: Any
 from flambeau.futures import Future as Future
 from flambeau._C import Generator as Generator
+from flambeau.amp.grad_scaler import GradScaler as GradScaler
 HalfTensor: Any
 IntTensor: Any
 LongTensor: Any

@@ -151,7 +151,7 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 # Permissions and demands about how results are computed -------------------------------------------
-_deterministic = {"mode": 0, "warn_always": 0}
+_deterministic = {"mode": 0, "warn_only": 0, "warn_always": 0}
 _PRECISIONS = ("highest", "high", "medium")
 _matmul_precision = "highest"
 
@@ -165,6 +165,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     ``bincount`` with weights.
     """
     _deterministic["mode"] = 0 if not mode else 1 if warn_only else 2
+    _deterministic["warn_only"] = bool(warn_only)
     _C._set_math_mode("deterministic", bool(mode))
     _C._set_math_mode("deterministic_warn_only", bool(warn_only))
 
@@ -176,7 +177,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether an op that gives other results in another run is to warn instead of raising."""
-    return _deterministic["mode"] == 1
+    return bool(_deterministic["warn_only"])
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:

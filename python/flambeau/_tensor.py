@@ -208,10 +208,12 @@ def _accept_storages(core_set: Callable[..., Tensor]) -> Callable[..., Tensor]:
 # Conversions --------------------------------------------------------------------------------------
 
 
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """A tensor of the same dtype on the same device: of sizes, of a sequence, or empty."""
     from flambeau._tensor_types import construct
 
+    if size is not None:
+        args = tuple(size)
     return construct(args, self.dtype, self.device if device is None else flambeau.device(device))
 
 
@@ -327,10 +329,25 @@ def unflatten(self: Tensor, dim: int, sizes: Any) -> Tensor:
     return flambeau.unflatten(self, dim, sizes)
 
 
-def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions in the order in which they lie in memory, outermost first."""
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions in the order in which they lie in memory, outermost first.
+
+    With `ambiguity_check`, which may be a list of memory formats, several possible orders raise.
+    """
     strides = self.stride()
+    if ambiguity_check and _order_is_ambiguous(self, ambiguity_check):
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given "
+            f"memory formats. (strides {tuple(strides)})"
+        )
     return tuple(sorted(range(self.dim()), key=lambda dim: -strides[dim]))
+
+
+def _order_is_ambiguous(tensor: Tensor, formats: Any) -> bool:
+    if not isinstance(formats, bool):
+        return sum(tensor.is_contiguous(memory_format=each) for each in formats) != 1
+    long = [stride for stride, size in zip(tensor.stride(), tensor.shape) if size > 1]
+    return len(set(long)) != len(long) or len(long) != tensor.dim()
 
 
 def share_memory_(self: Tensor) -> Tensor:

@@ -91,6 +91,23 @@ class UntypedStorage:
     def data_ptr(self) -> int:
         return self._bytes.data_ptr()
 
+    def resizable(self) -> bool:
+        """Whether `resize_` can give it another size: memory of others keeps its own."""
+        return True
+
+    @classmethod
+    def from_buffer(cls, buffer: Any) -> UntypedStorage:
+        """A storage with a copy of the bytes of an object that exposes a buffer."""
+        return cls._of(flambeau.tensor(list(bytes(buffer)), dtype=flambeau.uint8))
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """A storage over a file, which is written to if it is shared."""
+        return cls._of(flambeau.from_file(filename, shared, nbytes, dtype=flambeau.uint8))
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def untyped(self) -> UntypedStorage:
         return self
 
@@ -232,6 +249,29 @@ class TypedStorage:
     def nbytes(self) -> int:
         return self._untyped_storage.nbytes()
 
+    def resizable(self) -> bool:
+        return self._untyped_storage.resizable()
+
+    @classmethod
+    def from_buffer(cls, buffer: Any, *args: Any, dtype: Any = None) -> TypedStorage:
+        """A storage with a copy of the elements of an object that exposes a buffer."""
+        dtype = cls.dtype or dtype or flambeau.get_default_dtype()
+        return cls(wrap_storage=UntypedStorage.from_buffer(buffer), dtype=dtype)
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
+        """A storage over a file, which is written to if it is shared."""
+        dtype = cls.dtype or flambeau.get_default_dtype()
+        memory = UntypedStorage.from_file(filename, shared, size * dtype.itemsize)
+        return cls(wrap_storage=memory, dtype=dtype)
+
+    @property
+    def _cdata(self) -> int:
+        return self._untyped_storage._cdata
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def element_size(self) -> int:
         return self.dtype.itemsize
 
@@ -368,6 +408,24 @@ def _has_class(dtype: Any) -> bool:
 
 # Storages in a plain pickle carry a small file of their own, as in PyTorch.
 copyreg.pickle(UntypedStorage, _reduce_through_save)
+
+# storage.float(), storage.long() and so on: copies of another dtype.
+for _dtype_name, _word in {
+    "float64": "double",
+    "float32": "float",
+    "float16": "half",
+    "bfloat16": "bfloat16",
+    "int64": "long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "char",
+    "uint8": "byte",
+    "bool": "bool",
+    "complex64": "complex_float",
+    "complex128": "complex_double",
+}.items():
+    _made = getattr(flambeau, _dtype_name)
+    setattr(TypedStorage, _word, lambda self, dtype=_made: self._converted(dtype))
 
 for _dtype_name, _name in _CLASS_NAMES.items():
     _class = type(

@@ -85,6 +85,12 @@ bool scalar_from(PyObject* object, Scalar& scalar) {
   return true;
 }
 
+static bool has_no_length(PyObject* object) {
+  const bool none = PySequence_Size(object) < 0;
+  if (none) PyErr_Clear();
+  return none;
+}
+
 bool int_from(PyObject* object, int64_t& value) {
   if (PyLong_CheckExact(object)) {
     value = unpack_long(object);
@@ -101,7 +107,8 @@ bool int_from(PyObject* object, int64_t& value) {
     value = item(tensor).to_int();
     return true;
   }
-  if (PyIndex_Check(object) && !PySequence_Check(object)) {
+  // An array of no dimensions is a sequence by its type alone.
+  if (PyIndex_Check(object) && (!PySequence_Check(object) || has_no_length(object))) {
     Object number = check(PyNumber_Index(object));
     value = unpack_long(number.get());
     return true;

@@ -104,3 +104,31 @@ def test_a_tensor_got_back_from_a_weak_reference_outlives_its_last_holder():
     assert again.tolist() == [1, 1] and (again + 1).sum().item() == 4
     del again
     assert reference() is None
+
+
+def test_what_overlaps_its_source_is_refused():
+    x = torch.zeros(6)
+    index = torch.tensor([0, 1, 2])
+    for write in (
+        lambda: x[:3].index_copy_(0, index, x[1:4]),
+        lambda: x[:3].index_add_(0, index, x[1:4]),
+        lambda: x[:3].put_(index, x[1:4]),
+    ):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            write()
+
+
+def test_writes_into_expanded_tensors_warn():
+    with pytest.warns(UserWarning, match="index_fill_ on expanded tensors"):
+        torch.zeros(1).expand(3).index_fill_(0, torch.tensor([0]), 1.0)
+
+
+def test_storages_convert_and_read_buffers():
+    assert torch.ByteStorage.from_buffer(bytearray([1, 2, 3])).tolist() == [1, 2, 3]
+    assert torch.tensor([1, 2]).storage().float().tolist() == [1.0, 2.0]
+    assert torch.ones(2).untyped_storage().resizable()
+
+
+def test_arrays_of_no_dimensions_are_sizes():
+    assert torch.ones((np.array(3), np.int64(4))).shape == (3, 4)
+    assert torch.ones(2).new(size=(3, 4)).shape == (3, 4)

@@ -14,6 +14,7 @@ import warnings
 
 import flambeau
 
+from ._gradcheck_modes import check_batched, check_batched_forward, check_forward
 from ._sparse_gradcheck import over_values
 from .function import Function
 
@@ -422,15 +423,6 @@ def _run_checks(
         _check_undefined(func, inputs)
 
 
-def _refuse(caller: str, **flags: bool) -> None:
-    for name, value in flags.items():
-        if value:
-            raise NotImplementedError(
-                f"{caller}: {name}=True is not supported: there is no forward-mode differentiation "
-                "and no vmap here"
-            )
-
-
 def gradcheck(
     func: Callable[..., Any],
     inputs: Tensor | Sequence[Any],
@@ -462,25 +454,32 @@ def gradcheck(
         nondet_tol: how much two runs of the same backward may differ.
         check_undefined_grad: also checks that backward copes with outputs that receive no gradient.
         check_grad_dtypes: also checks that gradients have the dtype of their inputs.
-        check_batched_grad, check_batched_forward_grad, check_forward_ad: not supported.
-        check_backward_ad: must be True.
+        check_batched_grad: also checks gradients of batches, with `is_grads_batched`.
+        check_forward_ad, check_batched_forward_grad: also check forward mode, alone and under vmap.
+        check_backward_ad: whether backward is checked.
         fast_mode: compares one random combination of all derivatives instead of each of them.
         masked: for sparse inputs, which are always varied at the places that they store.
     """
-    _refuse(
-        "gradcheck",
-        check_batched_grad=check_batched_grad,
-        check_batched_forward_grad=check_batched_forward_grad,
-        check_forward_ad=check_forward_ad,
-    )
-    if not check_backward_ad:
+    if not (check_backward_ad or check_forward_ad):
         raise AssertionError(
             "Expected at least one of check_forward_ad or check_backward_ad to be True"
         )
     settings = _Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes)
     func, values = over_values(func, _as_tuple(inputs))
+
+    def close(one: Tensor, two: Tensor) -> bool:
+        return _close(one, two, rtol, atol)
+
     try:
-        _run_checks(func, values, settings, check_undefined_grad, fast_mode)
+        if check_backward_ad:
+            _run_checks(func, values, settings, check_undefined_grad, fast_mode)
+        if check_batched_grad:
+            outputs = _differentiable_outputs(_as_tuple(func(*values)))
+            check_batched(outputs, _differentiable(values), close, GradcheckError)
+        if check_forward_ad:
+            check_forward(func, values, eps, close, GradcheckError)
+        if check_batched_forward_grad:
+            check_batched_forward(func, values, close, GradcheckError)
     except GradcheckError:
         if raise_exception:
             raise
@@ -533,11 +532,10 @@ def gradgradcheck(
         grad_outputs: the gradients of the outputs, to be differentiated by as well; random by
             default.
         gen_non_contig_grad_outputs: makes the random ones not contiguous.
-        check_rev_over_rev: must be True.
+        check_fwd_over_rev, check_rev_over_rev: which modes differentiate the gradient.
         The others are those of gradcheck.
     """
-    _refuse("gradgradcheck", check_fwd_over_rev=check_fwd_over_rev)
-    if not check_rev_over_rev:
+    if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError(
             "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
         )
@@ -573,6 +571,8 @@ def gradgradcheck(
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
         masked=masked,
     )
