@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "flambeau/autograd/record.h"
-#include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/tensor/shape.h"
 
@@ -19,30 +18,6 @@ namespace flambeau {
 Tensor apart_from(const Tensor& target, const Tensor& values) {
   const NoGrad off;
   return values.storage() == target.storage() ? clone(values) : values;
-}
-
-void warn_if_expanded(const char* op, const Tensor& self) {
-  for (int64_t d = 0; d < self.dim(); ++d) {
-    if (self->strides[d] != 0 || self->sizes[d] < 2) continue;
-    return warn(format(
-        "Use of {} on expanded tensors is deprecated. Please clone() the tensor before performing "
-        "this operation.",
-        op));
-  }
-}
-
-void check_no_overlap(const char* op, const Tensor& target, const Tensor& values) {
-  const bool same_window = values.storage() == target.storage() &&
-                           values.offset() == target.offset() && values.numel() > 0 &&
-                           values.sizes() == target.sizes() &&
-                           values.strides() == target.strides() &&
-                           is_non_overlapping_and_dense(values.sizes(), values.strides());
-  if (!values.is_same(target) && !same_window) return check_no_partial_overlap(op, target, values);
-  fail<RuntimeError>(
-      "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
-      "refer to a single memory location. Please clone() the tensor before performing the "
-      "operation.",
-      op);
 }
 
 Tensor checked_index(const char* op, const Tensor& index, Device device) {

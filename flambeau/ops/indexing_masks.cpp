@@ -1,10 +1,13 @@
-// Ops whose places a mask names, and the positions of nonzeros.
+// Ops whose places a mask names, the positions of nonzeros, and what every write by index asks
+// about shared memory.
 #include <variant>
 
+#include "flambeau/base/warn.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/indexing.h"
 #include "flambeau/ops/views.h"
+#include "flambeau/tensor/shape.h"
 
 namespace flambeau {
 namespace {
@@ -66,6 +69,30 @@ const Tensor& tensor_or_none(const Operand& operand) {
 }
 
 }  // namespace
+
+void check_no_overlap(const char* op, const Tensor& target, const Tensor& values) {
+  const bool same_window = values.storage() == target.storage() &&
+                           values.offset() == target.offset() && values.numel() > 0 &&
+                           values.sizes() == target.sizes() &&
+                           values.strides() == target.strides() &&
+                           is_non_overlapping_and_dense(values.sizes(), values.strides());
+  if (!values.is_same(target) && !same_window) return check_no_partial_overlap(op, target, values);
+  fail<RuntimeError>(
+      "{}: unsupported operation: some elements of the input tensor and the written-to tensor "
+      "refer to a single memory location. Please clone() the tensor before performing the "
+      "operation.",
+      op);
+}
+
+void warn_if_expanded(const char* op, const Tensor& self) {
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (self->strides[d] != 0 || self->sizes[d] < 2) continue;
+    return warn(format(
+        "Use of {} on expanded tensors is deprecated. Please clone() the tensor before performing "
+        "this operation.",
+        op));
+  }
+}
 
 Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value) {
   check_inplace("masked_fill_", self, value.requires_grad());

@@ -100,11 +100,6 @@ class UntypedStorage:
         """A storage with a copy of the bytes of an object that exposes a buffer."""
         return cls._of(flambeau.tensor(list(bytes(buffer)), dtype=flambeau.uint8))
 
-    @classmethod
-    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """A storage over a file, which is written to if it is shared."""
-        return cls._of(flambeau.from_file(filename, shared, nbytes, dtype=flambeau.uint8))
-
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes()
 
