@@ -234,3 +234,18 @@ def test_load_takes_a_file_that_only_reads_and_seeks() -> None:
     buffer.seek(0)
     file = types.SimpleNamespace(read=buffer.read, seek=buffer.seek, tell=buffer.tell)
     assert torch.load(file).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "cross_entropy", "max_pool2d", "softplus"])
+def test_functions_of_nn_are_pickled_by_name(name: str) -> None:
+    function = getattr(torch.nn.functional, name)
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_transformer_layer_with_its_activation_is_saved_whole(activation: str) -> None:
+    buffer = io.BytesIO()
+    torch.save(torch.nn.TransformerEncoderLayer(4, 2, activation=activation), buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer, weights_only=False)
+    assert loaded.activation is getattr(torch.nn.functional, activation)

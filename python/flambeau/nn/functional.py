@@ -5,6 +5,7 @@ Functions whose arguments are exactly those of an op are that op: calling them c
 
 from __future__ import annotations
 
+import flambeau
 from flambeau import _C
 from flambeau.nn._functional.activation import *  # noqa: F403
 from flambeau.nn._functional.attention import *  # noqa: F403
@@ -50,7 +51,11 @@ pad = _C.pad
 pdist = _C.pdist
 scaled_dot_product_attention = _C.scaled_dot_product_attention
 
+# Pickle looks for an op in the package, under the op's own name.
+vars(flambeau)["_nn_gelu"] = gelu
+
 for _name, _function in list(globals().items()):
     _is_ours = getattr(_function, "__module__", "").startswith("flambeau.nn._functional.")
     if _is_ours and hasattr(_function, "__code__") and not _name.startswith("_"):
-        globals()[_name] = _overridable(_function)
+        _public = globals()[_name] = _overridable(_function)
+        _public.__module__ = __name__  # where pickle finds it
