@@ -138,3 +138,11 @@ def test_mistakes() -> None:
         assert F.mse_loss(t(X), t(Y), size_average=False).item() == pytest.approx(
             ((X - Y) ** 2).sum()
         )
+
+
+def test_multi_margin_loss_wants_a_class_for_each_row():
+    scores = torch.randn(3, 4)
+    with pytest.raises(RuntimeError, match="multi_margin_loss: inconsistent target size"):
+        torch.nn.functional.multi_margin_loss(scores, torch.tensor([1]))
+    one = torch.nn.functional.multi_margin_loss(scores[0], torch.tensor([1]), reduction="none")
+    assert one.shape == (1,)

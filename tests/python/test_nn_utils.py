@@ -50,3 +50,15 @@ def test_parameters_as_a_vector() -> None:
     assert layer.weight.tolist() == [[0, 1], [2, 3]] and layer.bias.tolist() == [4, 5]
     with pytest.raises(TypeError, match=r"expected torch\.Tensor"):
         nn.utils.vector_to_parameters([1.0], layer.parameters())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3)])
+def test_reflections_give_back_the_orthogonal_matrix_they_were_made_of(shape):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(shape[1], shape[0], dtype=torch.float64)
+    torch.nn.init.orthogonal_(layer.weight)
+    before = layer.weight.detach().clone()
+    torch.nn.utils.parametrizations.orthogonal(
+        layer, orthogonal_map="householder", use_trivialization=False
+    )
+    assert torch.allclose(layer.weight, before)

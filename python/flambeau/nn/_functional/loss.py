@@ -333,12 +333,18 @@ def multi_margin_loss(
         raise ValueError("weight must be one-dimensional")
     batch = input.reshape(-1, input.size(-1) if input.dim() else 1)
     index = target.reshape(-1, 1)
+    if target.dim() > 1 or index.size(0) != batch.size(0):
+        raise RuntimeError(
+            f"multi_margin_loss: inconsistent target size, expected one class for each of "
+            f"{batch.size(0)} rows of scores, got input {tuple(input.shape)} and target "
+            f"{tuple(target.shape)}"
+        )
     loss = (margin - batch.gather(1, index) + batch).clamp_min(0)
     loss = loss if p == 1 else loss * loss
     if weight is not None:
         loss = loss * weight[index]
     loss = loss.scatter(1, index, 0.0).sum(1) / batch.size(1)
-    return reduce_loss(loss if input.dim() > 1 else loss.squeeze(0), reduction)
+    return reduce_loss(loss.reshape(target.shape), reduction)
 
 
 def cosine_embedding_loss(

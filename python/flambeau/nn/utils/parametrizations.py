@@ -218,9 +218,9 @@ class _Orthogonal(Module):
                 )
             a, tau = flambeau.geqrf(q)
             signs = a.diagonal(dim1=-2, dim2=-1).sgn()
+            # LAPACK's tau is exactly zero where it reflects nothing.
             a = a.clone()
-            a.diagonal(dim1=-2, dim2=-1)[tau == 0.0] *= -1
-            a.diagonal(dim1=-2, dim2=-1).copy_(signs)
+            a.diagonal(dim1=-2, dim2=-1).copy_(flambeau.where(tau == 0.0, -signs, signs))
             return a.mT if transposed else a
         if n == k:
             q = q.clone() if _is_orthogonal(q) else _make_orthogonal(q)
