@@ -54,7 +54,7 @@ PyObject* open_span(PyObject*, PyObject* name) {
     if (!text) throw PythonError();
     auto span = std::make_unique<Span>(SpanKind::user, text);
     PyObject* capsule = PyCapsule_New(span.get(), span_name, drop_span);
-    if (capsule) span.release();
+    if (capsule) (void)span.release();
     return capsule;
   });
 }

@@ -7,15 +7,8 @@ namespace {
 
 // Where the filters make an error of the warning, the op that gave it ends with that error.
 void warn_in_python(const std::string& text) {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const bool raised = PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0;
-  if (!raised) {
-    PyGILState_Release(state);
-    return;
-  }
-  const PythonError error;
-  PyGILState_Release(state);
-  throw error;
+  const GilAcquire gil;
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct LanesOf {
   using Narrow = std::conditional_t<sizeof(Lane) == 1, uint8_t, uint16_t>;
   using Wide = std::conditional_t<sizeof(Lane) == 4, uint32_t, uint64_t>;
   using Unit = std::conditional_t<(sizeof(Lane) < 4), Narrow, Wide>;
-  static constexpr int units = sizeof(Lane) / sizeof(Unit);
+  static constexpr int units = sizeof(Lane) / sizeof(Unit);  // NOLINT(bugprone-sizeof-expression)
   typedef Unit Register __attribute__((vector_size(N * sizeof(Lane))));
 
   static Register load(const Lane* from) {
@@ -50,7 +50,7 @@ struct LanesOf {
   static Register halves(Register a, Register b) {
     constexpr int half = group / 2 * units, offset = second ? half : 0;
     return [&]<int... I>(std::integer_sequence<int, I...>) {
-      return __builtin_shuffle(a, b, Register{Unit(I / half * 2 * half + I % half + offset)...});
+      return __builtin_shufflevector(a, b, (I / half * 2 * half + I % half + offset)...);
     }
     (std::make_integer_sequence<int, N * units>());
   }
