@@ -183,6 +183,7 @@ def loss_cases() -> dict[str, tuple[Make, list[Any]]]:
     }
     for name in ("CrossEntropyLoss", "NLLLoss", "MultiMarginLoss"):
         found[name] = (getattr(nn, name), [(3, 3), classes])
+    found["LinearCrossEntropyLoss"] = (lambda: nn.LinearCrossEntropyLoss(3, 4), [(3, 3), classes])
     for name in ("L1Loss", "MSELoss", "SmoothL1Loss", "HuberLoss"):
         found[name] = (getattr(nn, name), [(3, 3), (3, 3)])
     return found

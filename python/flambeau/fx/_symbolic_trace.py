@@ -12,6 +12,7 @@ import inspect
 import math
 
 import flambeau
+import flambeau.overrides
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import map_aggregate
@@ -203,6 +204,8 @@ class Tracer(TracerBase):
     def _noticing(self, function_globals: dict[str, Any]) -> Iterator[None]:
         """Puts what records calls in the places of what is called."""
         global _tracing
+        # The table of what can be taken over is made once: not while others stand in its place.
+        flambeau.overrides.get_overridable_functions()
         patches: list[tuple[dict[str, Any], str, Any]] = []
 
         def patch(names: dict[str, Any], name: str) -> None:
