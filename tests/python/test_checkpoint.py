@@ -223,3 +223,25 @@ def test_sequential(x, use_reentrant) -> None:
     assert gradient(
         lambda a: checkpoint_sequential(model, 2, a, use_reentrant=use_reentrant), x
     ) == gradient(model, x)
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_autocast_holds_when_the_function_runs_again(use_reentrant):
+    seen = []
+
+    def function(x, y):
+        product = x @ y
+        seen.append(product.dtype)
+        return product.float().exp()
+
+    x, y = (torch.randn(3, 3, requires_grad=True) for _ in range(2))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = checkpoint(function, x, y, use_reentrant=use_reentrant).sum()
+    loss.backward()
+    assert seen == [torch.bfloat16, torch.bfloat16]
+
+    seen.clear()
+    loss = checkpoint(function, x, y, use_reentrant=use_reentrant).sum()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss.backward()
+    assert seen == [torch.float32, torch.float32]

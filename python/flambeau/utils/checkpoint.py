@@ -141,6 +141,26 @@ class _RandomState:
             yield
 
 
+class _Casting:
+    """The settings of autocast when a function ran, to hold again while it runs once more."""
+
+    def __init__(self) -> None:
+        self.settings = {device: self._now(device) for device in ("cpu", "cuda")}
+
+    @staticmethod
+    def _now(device: str) -> tuple[bool, Any]:
+        return flambeau.is_autocast_enabled(device), flambeau.get_autocast_dtype(device)
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for device, settings in self.settings.items():
+                if settings != self._now(device):
+                    enabled, dtype = settings
+                    stack.enter_context(flambeau.autocast(device, dtype=dtype, enabled=enabled))
+            yield
+
+
 # The reentrant way --------------------------------------------------------------------------------
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """`inputs` with its tensors cut off from their history, requiring gradients as before."""
@@ -175,6 +195,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random_state = _RandomState(args) if preserve_rng_state else None
+        ctx.casting = _Casting()
         ctx.is_tensor = [isinstance(arg, flambeau.Tensor) for arg in args]
         ctx.others = [arg for arg in args if not isinstance(arg, flambeau.Tensor)]
         ctx.save_for_backward(*[arg for arg in args if isinstance(arg, flambeau.Tensor)])
@@ -197,7 +218,7 @@ class CheckpointFunction(Function):
         state = (
             contextlib.nullcontext() if ctx.random_state is None else ctx.random_state.restored()
         )
-        with state, flambeau.enable_grad():
+        with state, ctx.casting.restored(), flambeau.enable_grad():
             outputs = ctx.run_function(*args)
         if isinstance(outputs, flambeau.Tensor):
             outputs = (outputs,)
@@ -380,6 +401,7 @@ def _run_function(
     fn: Callable[..., Any],
     names: tuple[str, ...],
     random_state: _RandomState | None,
+    casting: _Casting,
     context: Any,
     *values: Any,
 ) -> None:
@@ -387,7 +409,7 @@ def _run_function(
     positional = values[: len(values) - len(names)]
     named = dict(zip(names, values[len(positional) :]))
     state = contextlib.nullcontext() if random_state is None else random_state.restored()
-    with state, context:
+    with state, casting.restored(), context:
         fn(*positional, **named)
 
 
@@ -411,9 +433,12 @@ def _checkpoint_without_reentrant(
         with forward_context:
             return fn(*args, **kwargs)
     random_state = _RandomState(args) if preserve_rng_state else None
+    again = functools.partial(
+        _run_function, fn, tuple(kwargs), random_state, _Casting(), recompute_context
+    )
     # The frame must hold no argument except through the node that saves them.
     frame = _Frame(
-        functools.partial(_run_function, fn, tuple(kwargs), random_state, recompute_context),
+        again,
         early_stop=early_stop and _Switches.early_stop,
         check_metadata=determinism_check == "default",
         debug=debug if _Switches.debug is None else _Switches.debug,
