@@ -159,7 +159,8 @@ class Pass {
     ready_.push(node);
   }
 
-  void run_hooks(Node& node, Grads& grads) {
+  // Those on tensors, and, if the node itself runs, those on the node.
+  void run_hooks(Node& node, Grads& grads, bool runs) {
     if (node.variable) {
       const auto* meta = static_cast<AutogradMeta*>(node.variable->autograd.get());
       const auto hooks = meta->hooks;  // a hook may take itself off
@@ -171,6 +172,7 @@ class Pass {
         if (entry.input < grads.size()) apply_hook(entry.hook, grads[entry.input]);
       }
       for (const auto& entry : extras->retain_hooks) apply_hook(entry.hook, grads[entry.input]);
+      if (!runs) return;
       const auto pre_hooks = extras->pre_hooks;
       for (const auto& [key, hook] : pre_hooks) hook(grads);
     }
@@ -192,15 +194,14 @@ class Pass {
     if (needed) {
       const bool is_target = !inputs_.empty() && targets_.contains(&node);
       const bool goes_on = !node.variable && continues(node);
+      const bool accumulates =
+          node.variable && options_.accumulate && (inputs_.empty() || is_target);
       // As PyTorch has it: hooks change what is asked for, unless the pass goes on from there.
       if (is_target && goes_on) capture(node, grads);
-      run_hooks(node, grads);
+      run_hooks(node, grads, goes_on || accumulates);
       if (is_target && !goes_on) capture(node, grads);
-      if (node.variable) {
-        if (options_.accumulate && (inputs_.empty() || is_target)) accumulate(node, grads[0]);
-      } else if (goes_on) {
-        apply(node, grads, out);
-      }
+      if (accumulates) accumulate(node, grads[0]);
+      if (goes_on) apply(node, grads, out);
     }
     for (size_t i = 0; i < node.edges.size(); ++i) {
       const Edge& edge = node.edges[i];
@@ -292,9 +293,20 @@ class Pass {
     const Tensor variable(node.variable);
     if (!grad.defined()) return;
     AutogradMeta& meta = autograd_meta(variable);
+    const NodeExtras* extras = node.maybe_extras();
+    const bool tells_later = extras && !extras->post_hooks.empty();
+    const bool first = !meta.grad.defined();
+    Grads in;
+    if (tells_later && !first) in.push_back(grad);
     if (variable->requires_grad) add_to_leaf(variable, meta, grad);  // or not any more
     const auto hooks = meta.accumulate_hooks;
     for (const auto& [key, hook] : hooks) hook(variable);
+    if (!tells_later) return;
+    // A first gradient has become the leaf's own, with what hooks have made of it since.
+    if (first) in.push_back(meta.grad);
+    Grads out;
+    const auto post_hooks = extras->post_hooks;
+    for (const auto& [key, hook] : post_hooks) hook(out, in);
   }
 
   static void add_to_leaf(const Tensor& variable, AutogradMeta& meta, Tensor& grad) {

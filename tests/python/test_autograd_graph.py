@@ -151,3 +151,35 @@ def test_set_detect_anomaly_restores(x) -> None:
         NanBackward.apply(x).sum().backward()
     with torch.autograd.set_detect_anomaly(False):
         NanBackward.apply(x).sum().backward()
+
+
+def test_hooks_of_an_accumulator_run_around_the_accumulation():
+    leaf = torch.ones(3, requires_grad=True)
+    accumulator = leaf.view_as(leaf).grad_fn.next_functions[0][0]
+    order = []
+
+    def before(gradients):
+        order.append("before")
+        return (gradients[0] * 2,)
+
+    def after(gradients_in, gradients_out):
+        order.append("after")
+        assert gradients_in == () and gradients_out[0].tolist() == leaf.grad.tolist()
+
+    accumulator.register_prehook(before)
+    accumulator.register_hook(after)
+    leaf.register_post_accumulate_grad_hook(lambda tensor: order.append("accumulated"))
+    leaf.sum().backward()
+    assert order == ["before", "accumulated", "after"]
+    assert leaf.grad.tolist() == [2, 2, 2]
+
+
+def test_hooks_of_a_node_do_not_run_where_the_pass_ends():
+    leaf = torch.ones(2, requires_grad=True)
+    middle = leaf * 2
+    calls = []
+    middle.grad_fn.register_prehook(lambda gradients: calls.append(1))
+    torch.autograd.grad((middle * 3).sum(), middle)
+    assert calls == []
+    torch.autograd.grad((middle * 3).sum(), leaf)
+    assert calls == [1]
