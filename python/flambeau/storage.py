@@ -404,33 +404,19 @@ def _has_class(dtype: Any) -> bool:
 # Storages in a plain pickle carry a small file of their own, as in PyTorch.
 copyreg.pickle(UntypedStorage, _reduce_through_save)
 
-# storage.float(), storage.long() and so on: copies of another dtype.
-for _dtype_name, _word in {
-    "float64": "double",
-    "float32": "float",
-    "float16": "half",
-    "bfloat16": "bfloat16",
-    "int64": "long",
-    "int32": "int",
-    "int16": "short",
-    "int8": "char",
-    "uint8": "byte",
-    "bool": "bool",
-    "complex64": "complex_float",
-    "complex128": "complex_double",
-}.items():
-    _made = getattr(flambeau, _dtype_name)
-    setattr(TypedStorage, _word, lambda self, dtype=_made: self._converted(dtype))
-
 for _dtype_name, _name in _CLASS_NAMES.items():
+    _dtype = getattr(flambeau, _dtype_name)
     _class = type(
         _name,
         (TypedStorage,),
         {
-            "dtype": getattr(flambeau, _dtype_name),
+            "dtype": _dtype,
             "__module__": "flambeau",
             "__doc__": TypedStorage.__doc__,
         },
     )
     globals()[_name] = _class
     __all__.append(_name)
+    # storage.float(), storage.complex_double() and so on: a copy of another dtype.
+    _word = _name.removesuffix("Storage").replace("Complex", "complex_").lower()
+    setattr(TypedStorage, _word, lambda self, dtype=_dtype: self._converted(dtype))

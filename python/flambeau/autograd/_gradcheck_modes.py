@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 _BATCH = 2
 
 
-def _tuple(outputs: Any) -> tuple[Any, ...]:
-    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+def as_tuple(values: Any) -> tuple[Any, ...]:
+    """What a function takes or gives, one or several, as a tuple."""
+    return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
 def _places(inputs: Sequence[Any]) -> list[int]:
@@ -44,7 +45,8 @@ def _along(
     with forward_ad.dual_level():
         moving = forward_ad.make_dual(inputs[place], direction)
         parts = [
-            forward_ad.unpack_dual(output) for output in _tuple(func(*_with(inputs, place, moving)))
+            forward_ad.unpack_dual(output)
+            for output in as_tuple(func(*_with(inputs, place, moving)))
         ]
         return [
             (flambeau.zeros_like(part.primal) if part.tangent is None else part.tangent).detach()
@@ -59,7 +61,7 @@ def _difference(
     ends = []
     for distance in (eps, -eps):
         moved = (inputs[place].detach() + distance * direction).requires_grad_()
-        outputs = _tuple(func(*_with(inputs, place, moved)))
+        outputs = as_tuple(func(*_with(inputs, place, moved)))
         ends.append([output.detach().clone() for output in outputs])
     return [(above - below) / (2 * eps) for above, below in zip(*ends)]
 
@@ -104,7 +106,7 @@ def check_batched_forward(
 
         def along(direction: Tensor, place: int = place) -> tuple[Tensor, ...]:
             def moved(value: Tensor) -> tuple[Any, ...]:
-                return _tuple(func(*_with(inputs, place, value)))
+                return as_tuple(func(*_with(inputs, place, value)))
 
             return flambeau.func.jvp(moved, (inputs[place],), (direction,))[1]
 

@@ -14,6 +14,7 @@ import warnings
 
 import flambeau
 
+from ._gradcheck_modes import as_tuple as _as_tuple
 from ._gradcheck_modes import check_batched, check_batched_forward, check_forward
 from ._sparse_gradcheck import over_values
 from .function import Function
@@ -43,12 +44,6 @@ class _Settings:
         self.rtol = rtol
         self.nondet_tol = nondet_tol
         self.check_grad_dtypes = check_grad_dtypes
-
-
-def _as_tuple(values: Any) -> tuple[Any, ...]:
-    if isinstance(values, tuple):
-        return values
-    return tuple(values) if isinstance(values, list) else (values,)
 
 
 def _differentiable(values: tuple[Any, ...]) -> tuple[Tensor, ...]:

@@ -327,8 +327,12 @@ def scatter_object_list(
 # --- From one process to another ------------------------------------------------------------------
 
 
-def _no_other(group: Any, peer: int | None, word: str) -> Any:
+def _no_other(
+    tensor: Tensor, group: Any, peer: int | None, group_peer: int | None, word: str
+) -> Any:
+    _check_tensor(tensor, "tensor")
     _group_or_default(group)
+    peer = group_peer if peer is None else peer
     if peer in (None, 0):
         raise ValueError(
             f"Invalid {word} rank: {word} rank should not be the same as the rank of the current "
@@ -345,8 +349,7 @@ def send(
     group_dst: int | None = None,
 ) -> None:
     """Sends a tensor to another process; there is none, so it raises."""
-    _check_tensor(tensor, "tensor")
-    _no_other(group, group_dst if dst is None else dst, "destination")
+    _no_other(tensor, group, dst, group_dst, "destination")
 
 
 def recv(
@@ -357,8 +360,7 @@ def recv(
     group_src: int | None = None,
 ) -> int:
     """Receives a tensor from another process; there is none, so it raises."""
-    _check_tensor(tensor, "tensor")
-    return _no_other(group, group_src if src is None else src, "source")
+    return _no_other(tensor, group, src, group_src, "source")
 
 
 def isend(
@@ -369,8 +371,7 @@ def isend(
     group_dst: int | None = None,
 ) -> Work:
     """Like `send`, without waiting."""
-    _check_tensor(tensor, "tensor")
-    return _no_other(group, group_dst if dst is None else dst, "destination")
+    return _no_other(tensor, group, dst, group_dst, "destination")
 
 
 def irecv(
@@ -381,5 +382,4 @@ def irecv(
     group_src: int | None = None,
 ) -> Work:
     """Like `recv`, without waiting."""
-    _check_tensor(tensor, "tensor")
-    return _no_other(group, group_src if src is None else src, "source")
+    return _no_other(tensor, group, src, group_src, "source")
