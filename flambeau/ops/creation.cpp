@@ -4,6 +4,7 @@
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/kernels/creation.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
@@ -253,6 +254,11 @@ namespace {
 Tensor arange_end(const Scalar& end, const Options& options) { return arange(0, end, 1, options); }
 Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, const Options& options) {
   const DType dtype = options.dtype_or(default_dtype());
+  warn(
+      "torch.range is deprecated and will be removed in a future release because its end is part "
+      "of "
+      "the range, unlike that of Python's range. Use torch.arange, whose values are in [start, "
+      "end).");
   CHECK(!(step == Scalar(0)), RuntimeError, "range: step must be nonzero");
   const double count = std::floor((end.to_double() - start.to_double()) / step.to_double()) + 1;
   CHECK(count >= 0 && count < 9.2e18, RuntimeError,

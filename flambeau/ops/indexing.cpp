@@ -444,6 +444,9 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   CHECK(input.dim() > 0 || vector.numel() == 1, RuntimeError,
         "index_select(): Index to scalar can have only 1 value, got {} value(s)", vector.numel());
   const Tensor source = with_dims(input);
+  CHECK(source.size(dim) > 0 || vector.numel() == 0, RuntimeError,
+        "index_select(): dimension {} of self, of shape {}, has nothing to select from", dim,
+        input.sizes());
   Places places = places_along(source, dim, vector, {});
   if (checked_numel(places.shape) == 0) {  // its indices are looked at all the same
     places_along(zeros(source.size(dim), options_of(vector)), 0, vector, {});

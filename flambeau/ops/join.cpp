@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/views.h"
 
@@ -302,6 +303,12 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
                              std::optional<std::string_view> indexing) {
   check_not_empty("meshgrid", tensors);
+  if (!indexing) {
+    static std::atomic<bool> told{false};
+    warn_once(told,
+              "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+              "argument; without it the grids are those of indexing='ij'.");
+  }
   const std::string_view order = indexing.value_or("ij");
   CHECK(order == "ij" || order == "xy", RuntimeError,
         "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {}", order);

@@ -204,7 +204,8 @@ Tensor rolled(const Tensor& input, int64_t shift, int64_t dim) {
   return cat({narrow(input, dim, start, size - start), narrow(input, dim, 0, start)}, dim);
 }
 
-Tensor roll(const Tensor& input, IntSpan shifts, IntSpan dims) {
+Tensor roll(const Tensor& input, IntSpan shifts, std::optional<IntSpan> along) {
+  const IntSpan dims = along.value_or(IntSpan{});
   CHECK(!shifts.empty(), RuntimeError, "roll: `shifts` required");
   CHECK(shifts.size() == dims.size() || (dims.empty() && shifts.size() == 1), RuntimeError,
         "shifts and dimensions must align. shifts: {}, dims:{}", shifts.size(), dims.size());
@@ -226,7 +227,7 @@ Tensor roll(const Tensor& input, IntSpan shifts, IntSpan dims) {
   if (Record r{"roll", out, {input}}) {
     Dims back;
     for (const int64_t shift : shifts) back.push_back(shift == INT64_MIN ? shift : -shift);
-    r.wrt(0, [back, along = dims.dims()](const Tensor& g) { return roll(g, back, along); });
+    r.wrt(0, [back, dims = dims.dims()](const Tensor& g) { return roll(g, back, dims); });
   }
   return out;
 }
@@ -251,7 +252,7 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
 }  // namespace
 OP(fliplr, "fliplr(input)", "input with its columns in reverse order.")
 OP(flipud, "flipud(input)", "input with its rows in reverse order.")
-OP(roll, "roll(input, shifts, dims=())",
+OP(roll, "roll(input, shifts, dims=None)",
    "input moved along dims; what leaves at one end enters at the other.")
 OP(rot90, "rot90(input, k=1, dims=(0, 1))",
    "input turned k times by 90 degrees in the plane of dims.")

@@ -87,17 +87,20 @@ Tensor resize_(const Tensor& self, IntSpan size, std::optional<MemoryFormat> for
   CHECK(!self.requires_grad(), RuntimeError, "cannot resize variables that require grad");
   CHECK(format != MemoryFormat::preserve, RuntimeError,
         "resize_: unsupported memory format preserve");
+  if (!format && size == self.sizes()) return self;  // nothing to resize: the strides stay
   resize_tensor(self, size, format_strides(size, format.value_or(MemoryFormat::contiguous)));
   renew_accumulator(self);
   return self;
 }
 Tensor resize_as_(const Tensor& self, const Tensor& other, std::optional<MemoryFormat> format) {
   CHECK(!self.requires_grad(), RuntimeError, "cannot resize variables that require grad");
+  if (!format && other.sizes() == self.sizes()) return self;
   const bool same_layout = format == MemoryFormat::preserve;
   resize_tensor(self, other.sizes(),
                 same_layout
                     ? preserved_strides(other)
                     : format_strides(other.sizes(), format.value_or(MemoryFormat::contiguous)));
+  renew_accumulator(self);
   return self;
 }
 

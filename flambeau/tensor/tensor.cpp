@@ -186,6 +186,8 @@ void resize_tensor(const Tensor& tensor, IntSpan sizes, IntSpan strides) {
     refuse_sparse("resize_", tensor);
   check_rank(sizes);
   checked_bytes(sizes, tensor.dtype());
+  for (const int64_t stride : strides)  // contiguous_strides() ends there where it overflows
+    CHECK(stride != INT64_MAX, RuntimeError, "Stride calculation overflowed with sizes {}", sizes);
   const int64_t extent = storage_extent(sizes, strides) + tensor.offset();
   const size_t need = checked_bytes(extent, tensor.dtype());
   if (need > tensor.storage()->bytes() && checked_numel(sizes) > 0) tensor.storage()->resize(need);

@@ -202,6 +202,7 @@ def get_deterministic_debug_mode() -> int:
 def set_warn_always(b: bool) -> None:
     """Sets whether a warning that is given once is given every time."""
     _deterministic["warn_always"] = int(b)
+    _C._set_warn_always(bool(b))
 
 
 def is_warn_always_enabled() -> bool:

@@ -104,6 +104,13 @@ def stft(
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if onesided is None:
         onesided = not complex_in
+    if window is None:
+        warnings.warn(
+            "A window was not provided. A rectangular window will be applied, which is known to "
+            "cause spectral leakage. Give a window such as torch.hann_window, or window=torch."
+            "ones(win_length) to be spared this warning.",
+            stacklevel=2,
+        )
     full = _full_window(window, length, n_fft, x)
     if align_to_window and length < n_fft:
         left = (n_fft - length) // 2
@@ -179,6 +186,12 @@ def istft(
     _check_istft(call, input, n_fft, hop, win, window, onesided)
     if return_complex and onesided:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
+    if window is None:
+        warnings.warn(
+            "A window was not provided. A rectangular window will be applied. Give the window "
+            "that stft was given, or window=torch.ones(win_length) to be spared this warning.",
+            stacklevel=2,
+        )
     norm = "ortho" if normalized else None
     spectra = input.transpose(-2, -1)
     if return_complex:

@@ -262,6 +262,9 @@ def map_(self: Tensor, tensor: Tensor | None, function: Callable[[Any, Any], Any
     values = self.reshape(-1).tolist()
     others = [None] * len(values) if tensor is None else tensor.expand_as(self).reshape(-1).tolist()
     results = [function(one, two) for one, two in zip(values, others)]
+    for result in results:
+        if isinstance(result, (str, bytes)):
+            raise TypeError(f"must be real number, not {type(result).__name__}")
     return self.copy_(flambeau.tensor(results, dtype=self.dtype).view(self.shape))
 
 

@@ -1,4 +1,5 @@
 // torch.tensor and torch.Tensor: tensors from Python data, and back to nested lists.
+#include <cstring>
 #include <optional>
 
 #include "flambeau/autograd/grad_mode.h"
@@ -146,7 +147,19 @@ void check_element(const Scalar& scalar, DType type) {
         "value cannot be converted to type {} without overflow: {}", dtype_name(type), scalar);
 }
 
+void warn_of_arrays(PyObject* data) {
+  if (!PyList_Check(data) || PyList_GET_SIZE(data) == 0) return;
+  PyObject* first = PyList_GET_ITEM(data, 0);
+  if (std::strcmp(Py_TYPE(first)->tp_name, "numpy.ndarray") != 0) return;
+  static std::atomic<bool> told{false};
+  warn_once(told,
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
+            "converting the list to a single numpy.ndarray with numpy.array() before converting "
+            "to a tensor.");
+}
+
 Tensor from_sequence(PyObject* data, std::optional<DType> dtype) {
+  warn_of_arrays(data);
   const Dims shape = infer_shape(data);
   Reader reader(shape);
   if (checked_numel(shape) > 0 || shape.empty()) {
@@ -177,6 +190,13 @@ Tensor moved(Tensor tensor, std::optional<Device> device) {
 }
 
 // A new tensor with the data's values, never sharing memory with it.
+bool speaks_dlpack(PyObject* object) {
+  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || PyList_CheckExact(object) ||
+      PyTuple_CheckExact(object))
+    return false;
+  return PyObject_HasAttrString(object, "__dlpack__") != 0;
+}
+
 Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device) {
   const NoGrad off;
   if (is_tensor(data)) {
@@ -184,7 +204,10 @@ Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<De
     return detach_alias(to(source, device ? *device : source.device(),
                            dtype.value_or(source.dtype()), false, true, {}));
   }
-  if (Tensor view = tensor_over_array(data); view.defined()) {
+  Tensor view = tensor_over_array(data);
+  if (!view.defined() && speaks_dlpack(data))
+    view = tensor_of(check(from_dlpack_object(data)).get());
+  if (view.defined()) {
     return to(view, device ? *device : default_device(), dtype.value_or(view.dtype()), false, true,
               {});
   }
@@ -282,7 +305,7 @@ Tensor shared_view(PyObject* object, std::optional<DType> dtype) {
   if (is_tensor(object)) return tensor_of(object);
   if (Tensor view = tensor_over_array(object); view.defined()) return view;
   if (PyList_Check(object) || PyTuple_Check(object)) return {};
-  if (PyCapsule_CheckExact(object) || PyObject_HasAttrString(object, "__dlpack__")) {
+  if (PyCapsule_CheckExact(object) || speaks_dlpack(object)) {
     const Object made = check(from_dlpack_object(object));
     return tensor_of(made.get());
   }
@@ -404,8 +427,8 @@ PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype,
   return wrap(copy_of_data(data, dtype, device));
 }
 
-// torch.Tensor(), Tensor(2, 3), Tensor(size), Tensor([1., 2.]), Tensor(other): always the default
-// dtype.
+// torch.Tensor(), Tensor(2, 3), Tensor(size), Tensor([1., 2.]): always of the default dtype.
+// Tensor(other): another handle of the same memory, whatever its dtype.
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     Device device = default_device();
@@ -421,8 +444,6 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
     if (first && is_tensor(first) && n == 1) {
       const Tensor& source = tensor_of(first);
-      CHECK(type != tensor_type || source.dtype() == default_dtype(), TypeError,
-            "expected {} (got {})", to_text(default_dtype()), to_text(source.dtype()));
       tensor = type == tensor_type ? alias(source) : detach_alias(source);
     } else if (first && n == 1 && Py_TYPE(first) != size_type && !PyLong_Check(first)) {
       CHECK(is_sequence(first) || tensor_over_array(first).defined(), TypeError,

@@ -109,6 +109,16 @@ void capsule_destructor(PyObject* capsule, const char* name) {
   if (managed->deleter) managed->deleter(managed);
 }
 
+// The stream that the consumer will read on. On the CPU there is none to wait for.
+void check_stream(const Tensor& tensor, PyObject* stream) {
+  if (stream == Py_None) return;
+  CHECK(PyLong_Check(stream), TypeError, "__dlpack__(): stream must be int or None, not {}",
+        Py_TYPE(stream)->tp_name);
+  if (!tensor.device().is_cpu() || PyLong_AsLong(stream) == -1) return;
+  PyErr_SetString(PyExc_AssertionError, "__dlpack__(): stream should be None on cpu.");
+  throw PythonError();
+}
+
 PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
@@ -117,6 +127,7 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                                      &stream, &version, &device, &copy))
       return nullptr;
     Tensor tensor = tensor_of(self);
+    check_stream(tensor, stream);
     const char* obstacle =
         tensor.requires_grad() ? "Can't export tensors that require gradient, use tensor.detach()"
         : tensor.device().is_meta() ? "Cannot pack tensors on meta: they have no data"

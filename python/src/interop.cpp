@@ -5,6 +5,7 @@
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/sparse.h"
@@ -57,12 +58,26 @@ Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DT
   return make_over(std::move(storage), sizes, strides, 0, dtype);
 }
 
+void warn_if_read_only(PyObject* array) {
+  const Object interface = check(PyObject_GetAttrString(array, "__array_interface__"));
+  PyObject* data =
+      PyDict_Check(interface.get()) ? PyDict_GetItemString(interface.get(), "data") : nullptr;
+  if (!data || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2) return;
+  if (PyTuple_GET_ITEM(data, 1) != Py_True) return;
+  static std::atomic<bool> told{false};
+  warn_once(told,
+            "The given NumPy array is not writable, and tensors that are not do not exist here. "
+            "Writing to this tensor will result in undefined behavior. Copy the array, or make it "
+            "writable, before converting it to a tensor.");
+}
+
 // from_numpy(array)
 PyObject* from_numpy(PyObject*, PyObject* array) {
   return guarded([&]() -> PyObject* {
     CHECK(std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") == 0 ||
               PyObject_HasAttrString(array, "__array_interface__"),
           TypeError, "expected np.ndarray (got {})", Py_TYPE(array)->tp_name);
+    warn_if_read_only(array);
     return wrap(tensor_over_array(array));
   });
 }

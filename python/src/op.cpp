@@ -88,10 +88,15 @@ PyObject* into_out(const Family& family, const Overload& overload, Result& resul
     write_out(family, tensor_of(out), result.tensor);
     return Py_NewRef(out);
   }
-  CHECK((PyTuple_Check(out) || PyList_Check(out)) && result.form == Result::Form::tuple &&
-            PySequence_Fast_GET_SIZE(out) == static_cast<Py_ssize_t>(result.tensors.size()),
-        TypeError, "{}(): argument 'out' must be {}, not {}", family.name,
+  CHECK((PyTuple_Check(out) || PyList_Check(out)) && result.form != Result::Form::tensor, TypeError,
+        "{}(): argument 'out' must be {}, not {}", family.name,
         result.form == Result::Form::tensor ? "Tensor" : "tuple of Tensors", type_name(out));
+  const bool fits = PySequence_Fast_GET_SIZE(out) == static_cast<Py_ssize_t>(result.tensors.size());
+  CHECK(fits || result.form == Result::Form::tuple, RuntimeError,
+        "{}(): expected {} tensors in argument 'out', got {}", family.name, result.tensors.size(),
+        PySequence_Fast_GET_SIZE(out));
+  CHECK(fits, TypeError, "{}(): argument 'out' must be tuple of {} Tensors, not of {}", family.name,
+        result.tensors.size(), PySequence_Fast_GET_SIZE(out));
   for (size_t i = 0; i < result.tensors.size(); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(out, static_cast<Py_ssize_t>(i));
     CHECK(is_tensor(item), TypeError,
@@ -100,6 +105,7 @@ PyObject* into_out(const Family& family, const Overload& overload, Result& resul
     write_out(family, tensor_of(item), result.tensors[i]);
     result.tensors[i] = tensor_of(item);
   }
+  if (result.form == Result::Form::list) Py_RETURN_NONE;  // as PyTorch does for split_copy
   return wrap_tuple(result.tensors, overload.result_type);
 }
 

@@ -292,8 +292,9 @@ std::vector<std::unique_ptr<Family>> read_families() {
       if (parameters[i].kind == Kind::ints) parameters[i].takes_rest = false;
     }
     if (into.doc.empty()) into.doc = op->doc;
-    const bool makes_tensors =
-        op->returns == Result::Form::tensor || op->returns == Result::Form::tuple;
+    const bool makes_tensors = op->returns == Result::Form::tensor ||
+                               op->returns == Result::Form::tuple ||
+                               op->returns == Result::Form::list;
     into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
     into.casts_into_out = casts_into_out(into.name);
     into.differentiable = !compares(into.name);

@@ -132,3 +132,46 @@ def test_storages_convert_and_read_buffers():
 def test_arrays_of_no_dimensions_are_sizes():
     assert torch.ones((np.array(3), np.int64(4))).shape == (3, 4)
     assert torch.ones(2).new(size=(3, 4)).shape == (3, 4)
+
+
+def test_tensor_of_a_tensor_is_another_handle_of_any_dtype():
+    counts = torch.tensor([1, 2])
+    again = torch.Tensor(counts)
+    assert again.dtype is torch.int64
+    again[0] = 5
+    assert counts.tolist() == [5, 2]
+
+
+def test_tensor_copies_objects_that_speak_dlpack():
+    class Source:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __dlpack__(self, **kwargs):
+            return self.tensor.__dlpack__(**kwargs)
+
+        def __dlpack_device__(self):
+            return self.tensor.__dlpack_device__()
+
+    source = torch.arange(3)
+    made = torch.tensor(Source(source))
+    source[0] = 9
+    assert made.tolist() == [0, 1, 2]
+
+
+def test_dlpack_on_the_cpu_has_no_stream():
+    with pytest.raises(TypeError, match="stream must be int or None, not object"):
+        torch.ones(2).__dlpack__(stream=object())
+    with pytest.raises(AssertionError, match="stream should be None on cpu"):
+        torch.ones(2).__dlpack__(stream=2)
+    torch.ones(2).__dlpack__(stream=-1)
+
+
+def test_resize_to_the_same_sizes_keeps_the_strides():
+    turned = torch.arange(6.0).view(2, 3).t()[1:]
+    assert turned.resize_(2, 2).tolist() == [[1.0, 4.0], [2.0, 5.0]]
+    assert torch.empty(3, 2).t().resize_as_(torch.empty(2, 3)).stride() == (1, 2)
+    formatted = torch.empty(3, 2).t().resize_((2, 3), memory_format=torch.contiguous_format)
+    assert formatted.stride() == (3, 1)
+    with pytest.raises(RuntimeError, match="Stride calculation overflowed"):
+        torch.empty(3).resize_(0, 4, 2**61)

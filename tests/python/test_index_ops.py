@@ -124,3 +124,10 @@ def test_data_dependent_shapes_are_refused_on_meta() -> None:
     x = torch.zeros(3, device="meta")
     assert x.masked_scatter(mask, torch.zeros(3, device="meta")).shape == (3,)
     assert torch.tril_indices(3, 4, device="meta").shape == torch.tril_indices(3, 4).shape
+
+
+def test_index_select_of_a_dimension_without_elements() -> None:
+    with pytest.raises(RuntimeError, match="nothing to select from"):
+        torch.index_select(torch.empty(0, 3), 0, torch.tensor([0]))
+    none = torch.index_select(torch.empty(0, 3), 0, torch.tensor([], dtype=torch.int64))
+    assert none.shape == (0, 3)

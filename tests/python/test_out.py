@@ -107,3 +107,15 @@ def test_out_has_no_gradient(name: str) -> None:
         return
     with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         call(torch.zeros_like(wanted).requires_grad_())
+
+
+def test_copies_of_pieces_go_into_a_list_of_outputs() -> None:
+    pieces = [torch.empty(2), torch.empty(0), torch.empty(2)]
+    assert torch.split_copy(torch.arange(6.0), 2, out=pieces) is None
+    assert [piece.tolist() for piece in pieces] == [[0, 1], [2, 3], [4, 5]]
+    assert torch.unbind_copy(torch.eye(2), out=tuple(pieces[:2])) is None
+    assert [piece.tolist() for piece in pieces[:2]] == [[1, 0], [0, 1]]
+    with pytest.raises(RuntimeError, match="expected 3 tensors in argument 'out', got 1"):
+        torch.split_copy(torch.arange(6.0), 2, out=pieces[:1])
+    with pytest.raises(TypeError, match="out"):
+        torch.split(torch.arange(6.0), 2, out=pieces)

@@ -433,3 +433,19 @@ def test_dtypes_are_kept(dtype: Any) -> None:
         torch.testing.assert_close(result.to_dense(), expected)
     with pytest.raises(NotImplementedError, match="Subtraction"):
         coo(VALUES.bool()) - coo(VALUES.bool())
+
+
+def test_the_switch_for_checks_is_put_back() -> None:
+    checks = torch.sparse.check_sparse_tensor_invariants
+    assert not checks.is_enabled()
+
+    @checks(enable=True)
+    def inside() -> bool:
+        return checks.is_enabled()
+
+    assert inside()
+    with checks():
+        assert checks.is_enabled()
+        with checks(enable=False):
+            assert not checks.is_enabled()
+    assert not checks.is_enabled()

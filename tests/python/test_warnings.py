@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -69,3 +70,40 @@ def test_integers_that_do_not_fit_are_value_errors() -> None:
     for call in (lambda: torch.zeros(3).random_(2**63), lambda: torch.eye(2**63)):
         with pytest.raises(ValueError, match="Overflow when unpacking"):
             call()
+
+
+def test_warnings_given_once_are_given_always_on_demand() -> None:
+    line = torch.arange(2)
+    torch.meshgrid(line, line)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.meshgrid(line, line)
+        torch.meshgrid(line, line, indexing="ij")
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="pass the indexing argument"):
+            torch.meshgrid(line, line)
+    finally:
+        torch.set_warn_always(False)
+
+
+def test_data_of_numpy_that_is_slow_or_must_not_be_written() -> None:
+    array = np.zeros(2)
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="list of numpy.ndarrays is extremely slow"):
+            torch.tensor([array, array])
+        array.flags.writeable = False
+        with pytest.warns(UserWarning, match="not writable"):
+            torch.from_numpy(array)
+    finally:
+        torch.set_warn_always(False)
+
+
+def test_range_and_transforms_without_windows() -> None:
+    with pytest.warns(UserWarning, match="torch.range is deprecated"):
+        torch.range(0, 3)
+    with pytest.warns(UserWarning, match="A window was not provided"):
+        spectra = torch.stft(torch.ones(16), 4, return_complex=True)
+    with pytest.warns(UserWarning, match="A window was not provided"):
+        torch.istft(spectra, 4)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from flambeau import _C
 from flambeau.sparse import _operations
@@ -105,30 +106,40 @@ def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = No
     return result.to_sparse(layout=layout) if layout is not None else result
 
 
-class check_sparse_tensor_invariants:
-    """Whether indices are checked when a sparse tensor is made: here they always are."""
+class check_sparse_tensor_invariants(contextlib.ContextDecorator):
+    """Says whether indices shall be checked when a sparse tensor is made: here they always are.
+
+    A context, a decorator, or a switch; what was asked for is kept, so that programs which put
+    it back afterwards find it as they left it.
+    """
+
+    _enabled: ClassVar[bool] = False
 
     def __init__(self, enable: bool = True) -> None:
         self.wanted = enable
+        self.before: list[bool] = []
 
     @staticmethod
     def is_enabled() -> bool:
-        """True: no index is ever followed unchecked."""
-        return True
+        """What was last asked for."""
+        return check_sparse_tensor_invariants._enabled
 
     @staticmethod
     def enable() -> None:
-        """Has no effect: checks are always made."""
+        """Asks for checks. They are made in any case."""
+        check_sparse_tensor_invariants._enabled = True
 
     @staticmethod
     def disable() -> None:
-        """Has no effect: checks are always made."""
+        """Says that checks are not needed. They are made all the same."""
+        check_sparse_tensor_invariants._enabled = False
 
     def __enter__(self) -> None:
-        pass
+        self.before.append(self.is_enabled())
+        check_sparse_tensor_invariants._enabled = self.wanted
 
     def __exit__(self, *exception: Any) -> None:
-        pass
+        check_sparse_tensor_invariants._enabled = self.before.pop()
 
 
 def __getattr__(name: str) -> Any:
