@@ -30,6 +30,9 @@ constexpr int64_t bin_limit = 4096;              // blocks in an arena's bins
 // Memory beyond what has been in use at a time: more than this is moved rather than added to.
 constexpr double spare_part = 0.1;
 constexpr size_t spare_bytes = 32 * mebibyte;
+// Moving waits for the device, so it is rationed: steps that are all alike must not move the same
+// chunks to and fro. What may not be moved is added.
+constexpr int64_t moves_at_once = 8, allocations_per_move = 4000;
 
 size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 size_t chunk_of(const Arena& arena) { return arena.small ? small_chunk : large_chunk; }
@@ -438,7 +441,9 @@ Block* DeviceMemory::grow_segment(Arena& arena, size_t size) {
 // Takes free chunks away where growing would leave the device with much more memory in reserve than
 // has ever been in use: they are wanted elsewhere. Costs a wait for the device, while growing.
 void DeviceMemory::move_chunks(size_t size, const Room& room) {
-  if (captures_) return;
+  const int64_t earned = all_.blocks.added / allocations_per_move + moves_at_once;
+  moves_ = std::max(moves_, earned - moves_at_once);
+  if (captures_ || moves_ >= earned) return;
   const auto active = static_cast<size_t>(waiting_bytes_.current + all_.bytes.current);
   const auto most = static_cast<double>(std::max(high_water_, active + size));
   const double enough = most * (1 + spare_part) + spare_bytes;
@@ -456,6 +461,7 @@ void DeviceMemory::move_chunks(size_t size, const Room& room) {
     }
   }
   if (spare.empty()) return;
+  ++moves_;
   std::sort(spare.begin(), spare.end(), [](Block* a, Block* b) { return BySize()(b, a); });
   driver_->synchronize();
   ++waits_;

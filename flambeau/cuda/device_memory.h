@@ -204,6 +204,7 @@ class DeviceMemory {
   Count all_, small_, large_;
   Counter waiting_, waiting_bytes_;  // blocks that are pending
   size_t high_water_ = 0;            // the most bytes that have been in use at a time
+  int64_t moves_ = 0;                // of chunks, of those that allocations have earned
   int64_t retries_ = 0, out_of_memory_ = 0, waits_ = 0, taken_ = 0, given_back_ = 0;
   size_t history_size_ = 0, history_next_ = 0;
   std::vector<MemoryEvent> history_;

@@ -177,6 +177,7 @@ void DeviceMemory::reset_accumulated() {
          {&count->blocks, &count->bytes, &count->requested, &count->segments, &count->reserved})
       counter->added = counter->removed = 0;
   }
+  moves_ = 0;
   retries_ = out_of_memory_ = waits_ = taken_ = given_back_ = 0;
 }
 

@@ -448,5 +448,45 @@ TEST(DeviceMemory, VaryingLengthsLeaveLittleMemoryUnused) {
   EXPECT_LE(later_waits, 20) << "a wait is rare once the largest step has been seen";
 }
 
+// A step that takes and frees blocks of 1 to 800 MiB in a wild order, the same for the same seed.
+void take_a_step(Device& device, int seed) {
+  std::mt19937 random(seed);
+  std::vector<char*> kept;
+  const auto take = [&](size_t times) {
+    return device.memory.allocate(times * (1 + random() % 400) * mebibyte, stream(0));
+  };
+  const auto drop = [&] {
+    const size_t i = random() % kept.size();
+    device.memory.free(kept[i]);
+    kept.erase(kept.begin() + static_cast<int64_t>(i));
+  };
+  for (int i = 0; i < 40; ++i) {
+    char* workspace = random() % 3 ? nullptr : take(2);
+    kept.push_back(take(1));
+    device.memory.free(workspace);
+    if (random() % 3 == 0) drop();
+  }
+  while (!kept.empty()) {
+    char* gradient = take(1);
+    if (random() % 3 == 0) kept.push_back(take(1));
+    device.memory.free(gradient);
+    for (int i = 0; i < 2 && !kept.empty(); ++i) drop();
+  }
+}
+
+// Blocks that cannot lie tight must not be moved to and fro for ever.
+TEST(DeviceMemory, StepsThatAreAlikeSoonAskNothingOfTheDriver) {
+  for (int seed = 0; seed < 100; ++seed) {
+    Device device(size_t{64} << 30);
+    for (int step = 0; step < 20; ++step) take_a_step(device, seed);
+    const int64_t calls = device.books.calls;
+    for (int step = 0; step < 20; ++step) take_a_step(device, seed);
+    EXPECT_EQ(device.books.calls, calls) << "seed " << seed;
+    const double used = static_cast<double>(device.number("allocated_bytes.all.peak"));
+    const double reserved = static_cast<double>(device.number("reserved_bytes.all.peak"));
+    EXPECT_LE(reserved, 1.35 * used) << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace flambeau::cuda
