@@ -2,6 +2,7 @@
 // and its registration.
 #include <cmath>
 
+#include "flambeau/autograd/grad_mode.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 
@@ -14,8 +15,21 @@ constexpr double degree = 0.017453292519943295769;
 constexpr double two_over_sqrt_pi = 1.12837916709551257390;
 
 Tensor silu_gradient(const Tensor& g, const Tensor& x) {
+  if (!x.is_complex()) return real_silu_gradient(g, x);
   const Tensor s = sigmoid(x);
   return mul_conj(g, s * (1 + x * (1 - s)));
+}
+
+// The second derivative of silu.
+Tensor silu_curvature(const Tensor& x) {
+  const Tensor s = sigmoid(x);
+  return s * (1 - s) * (2 + x * (1 - s * 2));
+}
+
+// A gradient that is the same for all x nearby. Its own derivative in x is zero, but x is used.
+Tensor flat(const Tensor& gradient, const Tensor& x) {
+  if (!grad_enabled() || !x.requires_grad()) return gradient;
+  return where(scalar_tensor(false, {DType::bool_, x.device()}), x, gradient);
 }
 
 Tensor mish_gradient(const Tensor& g, const Tensor& x) {

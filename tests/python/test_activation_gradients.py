@@ -1,0 +1,66 @@
+"""Gradients of activations where a formula can go wrong: at NaN, under infinite gradients, and in
+second order, where a function that is straight piece by piece has zeros and not nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+Activation = Callable[[torch.Tensor], torch.Tensor]
+
+STRAIGHT: dict[str, Activation] = {
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "hardtanh": F.hardtanh,
+    "leaky_relu": F.leaky_relu,
+    "softshrink": F.softshrink,
+    "hardshrink": F.hardshrink,
+    "threshold": lambda x: F.threshold(x, 0.5, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_straight_pieces_have_zero_second_derivatives(name: str) -> None:
+    x = torch.linspace(-8, 8, 33, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(STRAIGHT[name](x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(second, torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("name", [n for n in STRAIGHT if n != "leaky_relu"])
+@pytest.mark.parametrize("gradient", [math.inf, math.nan])
+def test_what_is_cut_off_gets_no_gradient_even_of_infinity(name: str, gradient: float) -> None:
+    x = torch.linspace(-8, 8, 33, requires_grad=True)
+    y = STRAIGHT[name](x)
+    (ones,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    y.backward(torch.full_like(y, gradient))
+    assert x.grad is not None
+    assert torch.equal(x.grad == 0, ones == 0)
+
+
+def test_relu_lets_the_gradient_of_nan_through() -> None:
+    x = torch.tensor([math.nan, -1.0, 0.0, 1.0], requires_grad=True)
+    torch.relu(x).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_elu_is_flat_in_second_order_where_it_is_straight() -> None:
+    for activation in (F.elu, F.celu):
+        x = torch.tensor([1.0, 50.0, math.inf], dtype=torch.float64, requires_grad=True)
+        (first,) = torch.autograd.grad(activation(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+        assert second.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_smooth_activations_agree_with_finite_differences_twice() -> None:
+    x = torch.linspace(-4, 4, 9, dtype=torch.float64, requires_grad=True)
+    z = torch.complex(x.detach(), x.detach().flip(0) / 3).requires_grad_()
+    for function in (torch.tanh, torch.sigmoid, F.silu):
+        assert torch.autograd.gradcheck(function, (x,))
+        assert torch.autograd.gradgradcheck(function, (x,))
+        assert torch.autograd.gradgradcheck(function, (z,))
