@@ -47,14 +47,21 @@ Dims infer_shape(PyObject* data) {
 }
 
 // NumPy's numbers keep their dtype; Python's have that of their kind.
-std::optional<DType> numpy_dtype(PyObject* object) {
-  const std::string_view name = Py_TYPE(object)->tp_name;
+std::optional<DType> numpy_dtype(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
   if (!name.starts_with("numpy.")) return {};
 #define ROW(dtype, type, legacy) \
   if (name.substr(6) == dtype_name(DType::dtype)) return DType::dtype;
   FLAMBEAU_DTYPES(ROW)
 #undef ROW
   return {};
+}
+// Lists have many of one type.
+std::optional<DType> numpy_dtype(PyObject* object) {
+  static PyTypeObject* last = nullptr;
+  static std::optional<DType> known;
+  if (Py_TYPE(object) != last) known = numpy_dtype(last = Py_TYPE(object));
+  return known;
 }
 
 // Reads numbers in order, widening the common type as it meets them.
@@ -92,6 +99,8 @@ class Reader {
             "only one element tensors can be converted to Python scalars");
       scalar = item(tensor);
       widen(tensor.dtype());
+    } else if (const auto dtype = numpy_dtype(object); dtype && scalar_from(object, scalar)) {
+      widen(*dtype);
     } else {
       if (PyUnicode_Check(object) || PyBytes_Check(object)) {
         CHECK(!shape_.empty() && scalars_.empty(), TypeError, "new(): invalid data type '{}'",
@@ -106,7 +115,7 @@ class Reader {
       } else {
         CHECK(scalar_from(object, scalar), RuntimeError, "Could not infer dtype of {}",
               Py_TYPE(object)->tp_name);
-        widen(numpy_dtype(object).value_or(scalar.natural_dtype()));
+        widen(scalar.natural_dtype());
       }
     }
     scalars_.push_back(scalar);
@@ -204,6 +213,7 @@ Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<De
     return detach_alias(to(source, device ? *device : source.device(),
                            dtype.value_or(source.dtype()), false, true, {}));
   }
+  if (numpy_dtype(data)) return moved(from_sequence(data, dtype), device);
   Tensor view = tensor_over_array(data);
   if (!view.defined() && speaks_dlpack(data))
     view = tensor_of(check(from_dlpack_object(data)).get());
@@ -280,6 +290,7 @@ PyObject* as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
       const Tensor& source = tensor_of(a.data);
       return wrap(to(source, a.device, a.dtype, false, false, {}));
     }
+    if (numpy_dtype(a.data)) return finish(copy_of_data(a.data, a.dtype, a.device), false);
     if (Tensor view = tensor_over_array(a.data); view.defined()) {
       return wrap(to(view, a.device ? *a.device : default_device(), a.dtype, false, false, {}));
     }

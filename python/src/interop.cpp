@@ -1,6 +1,8 @@
-// NumPy without NumPy's headers: arrays describe themselves through __array_interface__.
+// NumPy without NumPy's headers: arrays describe themselves as buffers or through
+// __array_interface__.
 #include "python/src/interop.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "flambeau/autograd/grad_mode.h"
@@ -31,11 +33,9 @@ std::optional<DType> array_dtype(const char* text) {
   }
   return std::nullopt;
 }
-const char* array_text(DType dtype) {
-  for (const ArrayType& type : array_types) {
-    if (type.dtype == dtype) return type.text;
-  }
-  return nullptr;
+bool has_array_type(DType dtype) {
+  return std::any_of(std::begin(array_types), std::end(array_types),
+                     [&](const ArrayType& type) { return type.dtype == dtype; });
 }
 
 Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DType dtype) {
@@ -58,29 +58,130 @@ Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DT
   return make_over(std::move(storage), sizes, strides, 0, dtype);
 }
 
-void warn_if_read_only(PyObject* array) {
-  const Object interface = check(PyObject_GetAttrString(array, "__array_interface__"));
-  PyObject* data =
-      PyDict_Check(interface.get()) ? PyDict_GetItemString(interface.get(), "data") : nullptr;
-  if (!data || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2) return;
-  if (PyTuple_GET_ITEM(data, 1) != Py_True) return;
-  static std::atomic<bool> told{false};
-  warn_once(told,
-            "The given NumPy array is not writable, and tensors that are not do not exist here. "
-            "Writing to this tensor will result in undefined behavior. Copy the array, or make it "
-            "writable, before converting it to a tensor.");
+// The dtype of a buffer's elements, by the letters of Python's struct module.
+std::optional<DType> dtype_of_format(std::string_view format, Py_ssize_t size) {
+  const std::string_view kind = format.substr(std::min(format.find_first_not_of("@=<"), size_t{1}));
+  const auto of_size = [&](DType one, DType two, DType four, DType eight) {
+    return size == 1 ? one : size == 2 ? two : size == 4 ? four : eight;
+  };
+  if (kind == "?") return DType::bool_;
+  if (kind == "e") return DType::float16;
+  if (kind == "f") return DType::float32;
+  if (kind == "d") return DType::float64;
+  if (kind == "Zf") return DType::complex64;
+  if (kind == "Zd") return DType::complex128;
+  if (kind.size() == 1 && kind.find_first_of("bhilq") == 0)
+    return of_size(DType::int8, DType::int16, DType::int32, DType::int64);
+  if (kind.size() == 1 && kind.find_first_of("BHILQ") == 0)
+    return of_size(DType::uint8, DType::uint16, DType::uint32, DType::uint64);
+  return std::nullopt;
+}
+
+// What an object says of its elements as a buffer, which is quicker to ask than NumPy's own words.
+struct Description {
+  std::string format;
+  Py_ssize_t item_size = 0;
+  void* data = nullptr;
+  Dims sizes, strides;
+  bool read_only = false;
+
+  bool ask(PyObject* object) {
+    Py_buffer buffer{};
+    if (PyObject_GetBuffer(object, &buffer, PyBUF_FULL_RO) < 0) return false;
+    format = buffer.format ? buffer.format : "B";
+    item_size = buffer.itemsize;
+    data = buffer.buf;
+    read_only = buffer.readonly != 0;
+    for (int d = 0; d < buffer.ndim; ++d) {
+      sizes.push_back(buffer.shape[d]);
+      strides.push_back(buffer.strides[d]);
+    }
+    PyBuffer_Release(&buffer);
+    return true;
+  }
+};
+
+bool is_array(PyObject* object) {
+  const std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "numpy.ndarray" || name == "numpy.memmap";
+}
+
+// A tensor over an array of a dtype that tensors have, or nothing.
+Tensor over_array(PyObject* array, bool* read_only = nullptr) {
+  Description description;
+  if (!description.ask(array)) {
+    PyErr_Clear();
+    return {};
+  }
+  const auto dtype = dtype_of_format(description.format, description.item_size);
+  if (!dtype) return {};
+  if (read_only) *read_only = description.read_only;
+  return over(array, description.data, description.sizes, description.strides, *dtype);
 }
 
 // from_numpy(array)
 PyObject* from_numpy(PyObject*, PyObject* array) {
   return guarded([&]() -> PyObject* {
-    CHECK(std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") == 0 ||
-              PyObject_HasAttrString(array, "__array_interface__"),
-          TypeError, "expected np.ndarray (got {})", Py_TYPE(array)->tp_name);
-    warn_if_read_only(array);
-    return wrap(tensor_over_array(array));
+    CHECK(is_array(array) || PyObject_HasAttrString(array, "__array_interface__"), TypeError,
+          "expected np.ndarray (got {})", Py_TYPE(array)->tp_name);
+    bool read_only = false;
+    Tensor tensor = PyObject_CheckBuffer(array) ? over_array(array, &read_only) : Tensor();
+    static std::atomic<bool> told{false};
+    if (read_only) {
+      warn_once(told,
+                "The given NumPy array is not writable, and tensors that are not do not exist "
+                "here. Writing to this tensor will result in undefined behavior. Copy the array, "
+                "or make it writable, before converting it to a tensor.");
+    }
+    return wrap(tensor.defined() ? tensor : tensor_over_array(array));
   });
 }
+
+// What an array rests on: the memory of a tensor, as bytes, and a handle that keeps it alive.
+struct MemoryObject {
+  PyObject_HEAD Tensor tensor;
+};
+
+int memory_buffer(PyObject* self, Py_buffer* buffer, int flags) {
+  const Tensor& tensor = reinterpret_cast<MemoryObject*>(self)->tensor;
+  const int64_t items = storage_extent(tensor.sizes(), tensor.strides());
+  return PyBuffer_FillInfo(buffer, self, tensor.raw(),
+                           items * static_cast<int64_t>(tensor.item_size()), 0, flags);
+}
+
+void free_memory(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  reinterpret_cast<MemoryObject*>(self)->tensor.~Tensor();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* memory_of(const Tensor& tensor) {
+  static PyTypeObject* type = [] {
+    static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(memory_buffer)},
+                                  {Py_tp_dealloc, reinterpret_cast<void*>(free_memory)},
+                                  {0, nullptr}};
+    static PyType_Spec spec = {"flambeau._C._Memory", sizeof(MemoryObject), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    return reinterpret_cast<PyTypeObject*>(check(PyType_FromSpec(&spec)).release());
+  }();
+  Object object = check(type->tp_alloc(type, 0));
+  new (&reinterpret_cast<MemoryObject*>(object.get())->tensor) Tensor(make_alias(tensor));
+  return object.release();
+}
+
+// NumPy's class of arrays and its dtypes, asked for once.
+struct Numpy {
+  Object array, dtypes[dtype_count];
+  Numpy() {
+    Object module = check(PyImport_ImportModule("numpy"));
+    array = check(PyObject_GetAttrString(module.get(), "ndarray"));
+    for (const ArrayType& type : array_types) {
+      dtypes[static_cast<int>(type.dtype)] =
+          check(PyObject_CallMethod(module.get(), "dtype", "s", type.text));
+    }
+  }
+};
 
 // x.numpy(*, force=False): an array over the same memory, which it keeps alive.
 PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -94,8 +195,8 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
           layout_word(tensor_of(self).layout()));
     const Tensor tensor =
         force ? resolve(to(detach_alias(tensor_of(self)), Device())) : tensor_of(self);
-    const char* type = array_text(tensor.dtype());
-    CHECK(type, TypeError, "Got unsupported ScalarType {}", dtype_legacy_name(tensor.dtype()));
+    CHECK(has_array_type(tensor.dtype()), TypeError, "Got unsupported ScalarType {}",
+          dtype_legacy_name(tensor.dtype()));
     CHECK(tensor.device().is_cpu(), TypeError,
           "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
           "host memory first.",
@@ -112,23 +213,13 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
     for (const int64_t stride : tensor.strides())
       strides.push_back(stride * static_cast<int64_t>(tensor.item_size()));
     Object shape = check(wrap_ints(tensor.sizes())), steps = check(wrap_ints(strides));
-    Object address = check(PyLong_FromVoidPtr(tensor.raw()));
-    Object interface =
-        check(Py_BuildValue("{s:s,s:O,s:O,s:(OO),s:i}", "typestr", type, "shape", shape.get(),
-                            "strides", steps.get(), "data", address.get(), Py_False, "version", 3));
-    Object types = check(PyImport_ImportModule("types"));
-    Object numpy = check(PyImport_ImportModule("numpy"));
-    if (tensor.numel() == 0) {
-      Object dtype = check(PyUnicode_FromString(type));
-      return PyObject_CallMethod(numpy.get(), "empty", "OO", shape.get(), dtype.get());
-    }
-    Object holder = check(PyObject_CallMethod(types.get(), "SimpleNamespace", nullptr));
-    // A handle of its own, so that the array outlives the tensor it came from.
-    Object keep = check(wrap(make_alias(tensor)));
-    if (PyObject_SetAttrString(holder.get(), "__array_interface__", interface.get()) < 0 ||
-        PyObject_SetAttrString(holder.get(), "tensor", keep.get()) < 0)
-      return nullptr;
-    return PyObject_CallMethod(numpy.get(), "asarray", "O", holder.get());
+    static const Numpy* numpy = new Numpy;
+    PyObject* dtype = numpy->dtypes[static_cast<int>(tensor.dtype())].get();
+    if (tensor.numel() == 0)
+      return PyObject_CallFunctionObjArgs(numpy->array.get(), shape.get(), dtype, nullptr);
+    Object memory = check(memory_of(tensor)), offset = check(PyLong_FromLong(0));
+    return PyObject_CallFunctionObjArgs(numpy->array.get(), shape.get(), dtype, memory.get(),
+                                        offset.get(), steps.get(), nullptr);
   });
 }
 
@@ -167,30 +258,15 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-// The dtype that a buffer says its elements have, by the letters of Python's struct module.
 DType dtype_of_buffer(PyObject* object) {
-  Py_buffer buffer{};
-  if (PyObject_GetBuffer(object, &buffer, PyBUF_FULL_RO) < 0) throw PythonError();
-  const std::string format = buffer.format ? buffer.format : "B";
-  const Py_ssize_t size = buffer.itemsize;
-  PyBuffer_Release(&buffer);
-  const std::string kind = format.substr(format.find_first_not_of("@=<"));
-  const auto of_size = [&](DType one, DType two, DType four, DType eight) {
-    return size == 1 ? one : size == 2 ? two : size == 4 ? four : eight;
-  };
-  if (kind == "?") return DType::bool_;
-  if (kind == "e") return DType::float16;
-  if (kind == "f") return DType::float32;
-  if (kind == "d") return DType::float64;
-  if (kind == "Zf") return DType::complex64;
-  if (kind == "Zd") return DType::complex128;
-  if (kind.size() == 1 && kind.find_first_of("bhilq") == 0)
-    return of_size(DType::int8, DType::int16, DType::int32, DType::int64);
-  if (kind.size() == 1 && kind.find_first_of("BHILQ") == 0)
-    return of_size(DType::uint8, DType::uint16, DType::uint32, DType::uint64);
-  fail<ValueError>(
-      "asarray(): could not infer a dtype from buffer format '{}'. Please pass an explicit dtype=.",
-      format);
+  Description description;
+  if (!description.ask(object)) throw PythonError();
+  const auto dtype = dtype_of_format(description.format, description.item_size);
+  CHECK(dtype, ValueError,
+        "asarray(): could not infer a dtype from buffer format '{}'. Please pass an explicit "
+        "dtype=.",
+        description.format);
+  return *dtype;
 }
 
 Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count, Py_ssize_t offset) {
@@ -238,6 +314,9 @@ Tensor tensor_over_array(PyObject* object) {
   if (PyList_Check(object) || PyTuple_Check(object) || PyFloat_CheckExact(object) ||
       PyLong_CheckExact(object))
     return {};
+  if (is_array(object)) {
+    if (Tensor tensor = over_array(object); tensor.defined()) return tensor;
+  }
   Object interface(PyObject_GetAttrString(object, "__array_interface__"));
   if (!interface || !PyDict_Check(interface.get())) {
     PyErr_Clear();
