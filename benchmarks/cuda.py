@@ -83,7 +83,28 @@ def matmul_cases(torch: Any) -> dict[str, float]:
             torch.randn(size, size, device="cuda").to(dtype),
         )
         results[f"{name} {size}"] = 2 * size**3 / 1e9 / median_ms(torch, lambda: a @ b, 10)  # noqa: B023
+    for dtype in (torch.float32, torch.bfloat16):
+        results.update(attention_cases(torch, dtype))
     return results
+
+
+def attention_cases(torch: Any, dtype: Any) -> dict[str, float]:
+    """Causal attention of GPT-2 124M, counting the products that a pass cannot do without."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+    q, k, v = (torch.randn(16, 12, 1024, 64, device="cuda").to(dtype) for _ in range(3))
+    name = str(dtype).removeprefix("torch.")
+    product = 16 * 12 * 1024 * 1024 * 64 / 1e9  # half of the scores, two operations each
+    forward = median_ms(torch, lambda: attend(q, k, v, is_causal=True), 10)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    out = attend(*leaves, is_causal=True)
+    grad = torch.randn_like(out)
+    backward = median_ms(
+        torch, lambda: torch.autograd.grad(out, leaves, grad, retain_graph=True), 10
+    )
+    return {
+        f"attention {name}": 2 * product / forward,
+        f"backward {name}": 5 * product / backward,
+    }
 
 
 def host_cases(torch: Any) -> dict[str, float]:

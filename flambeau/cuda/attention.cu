@@ -1,5 +1,6 @@
-// Attention on CUDA where no library has a fused kernel: scores by matrix products, for as many
-// heads at a time as a bounded workspace holds, with mask and softmax in one kernel between them.
+// The choice of a way to compute attention, and the one that always works: scores by matrix
+// products, for as many heads at a time as a bounded workspace holds, with mask and softmax in one
+// kernel between them. It is left with double precision, wide heads and masks of half precision.
 // Scores of half precision are kept in single precision up to the softmax. The gradient makes the
 // scores again.
 #include "flambeau/cuda/attention.h"
@@ -443,6 +444,7 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
     return;
   }
   refuse_dropout(p);
+  if (fits_tiles(p, q.dtype())) return attend_in_tiles(p, q, k, v, mask, out, lse);
   dispatch<dtypes::Floating>("scaled_dot_product_attention", q.dtype(), [&](auto tag) {
     forward<typename decltype(tag)::type>(p, rows_apart(q), rows_apart(k), rows_apart(v), mask, out,
                                           lse);
@@ -465,6 +467,9 @@ void attention_backward_kernel(const Attention& p, const Tensor& grad, const Ten
     return;
   }
   refuse_dropout(p);
+  if (fits_tiles(p, q.dtype())) {
+    return attend_in_tiles_backward(p, grad, q, k, v, mask, out, lse, grad_q, grad_k, grad_v);
+  }
   clear(grad_k);
   clear(grad_v);
   dispatch<dtypes::Floating>("scaled_dot_product_attention", q.dtype(), [&](auto tag) {

@@ -28,14 +28,23 @@ struct Known {
   const void* kernel = nullptr;
   int device = -1;
   cudaFunction_t handle = nullptr;
+  size_t shared_bytes = 0;  // of dynamic shared memory that it may have
 };
 constexpr size_t known_count = 512;
 thread_local std::unique_ptr<Known[]> known;
 
+// More than the usual has to be asked for.
+constexpr size_t usual_shared_bytes = 48 << 10;
+void allow_shared_bytes(const void* kernel, size_t bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "shared memory of a kernel");
+}
+
 // False if the driver would not: then the runtime library is asked, which knows more ways and tells
 // what is wrong.
-bool launch_by_handle(const void* kernel, int device, dim3 grid, dim3 block, void** arguments,
-                      cudaStream_t stream) {
+bool launch_by_handle(const void* kernel, int device, dim3 grid, dim3 block, size_t shared_bytes,
+                      void** arguments, cudaStream_t stream) {
   static const DriverLaunch launch = find_driver_launch();
   if (!launch) return false;
   if (!known) {
@@ -50,20 +59,29 @@ bool launch_by_handle(const void* kernel, int device, dim3 grid, dim3 block, voi
       cudaGetLastError();
       return false;
     }
-    entry = {kernel, device, handle};
+    entry = {kernel, device, handle, usual_shared_bytes};
   }
-  const CUlaunchConfig config{grid.x,  grid.y, grid.z, block.x, block.y,
-                              block.z, 0,      stream, nullptr, 0};
+  if (shared_bytes > entry.shared_bytes) {
+    allow_shared_bytes(kernel, shared_bytes);
+    entry.shared_bytes = shared_bytes;
+  }
+  const CUlaunchConfig config{
+      grid.x, grid.y,  grid.z, block.x, block.y, block.z, static_cast<unsigned>(shared_bytes),
+      stream, nullptr, 0};
   return launch(&config, entry.handle, arguments, nullptr) == CUDA_SUCCESS;
 }
 
 }  // namespace
 
-void start_kernel(const char* op, const void* kernel, dim3 grid, dim3 block, void** arguments) {
+void start_kernel(const char* op, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                  void** arguments) {
   const int device = current_device();
   const cudaStream_t stream = current_handle(device);
-  if (!launch_by_handle(kernel, device, grid, block, arguments, stream)) [[unlikely]]
-    check(cudaLaunchKernel(kernel, grid, block, arguments, 0, stream), op);
+  if (!launch_by_handle(kernel, device, grid, block, shared_bytes, arguments, stream))
+      [[unlikely]] {
+    if (shared_bytes > usual_shared_bytes) allow_shared_bytes(kernel, shared_bytes);
+    check(cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream), op);
+  }
   if (launch_blocking) [[unlikely]]
     wait_for_launch(op, stream);
 }

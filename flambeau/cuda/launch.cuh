@@ -16,15 +16,21 @@ inline unsigned blocks_for(int64_t items, int64_t per_block) {
 }
 
 // `arguments` point to the kernel's arguments (launch.cpp).
-void start_kernel(const char* op, const void* kernel, dim3 grid, dim3 block, void** arguments);
+void start_kernel(const char* op, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                  void** arguments);
 
 // The device must be current: ops hold a DeviceGuard.
 template <class... Params>
+void launch_with_shared(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block,
+                        size_t shared_bytes, const std::type_identity_t<Params>&... args) {
+  const void* arguments[] = {&args...};
+  start_kernel(op, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes,
+               const_cast<void**>(arguments));
+}
+template <class... Params>
 void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block,
             const std::type_identity_t<Params>&... args) {
-  const void* arguments[] = {&args...};
-  start_kernel(op, reinterpret_cast<const void*>(kernel), grid, block,
-               const_cast<void**>(arguments));
+  launch_with_shared(op, kernel, grid, block, 0, args...);
 }
 
 }  // namespace flambeau::cuda

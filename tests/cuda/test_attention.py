@@ -1,4 +1,4 @@
-"""Attention in half precision by cuDNN's fused kernels, against the same numbers in float64."""
+"""Attention by fused kernels, cuDNN's in half and our own in single precision, against float64."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ CASES = [
 
 
 def gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: object) -> list:
+    """The result, and the gradients of queries, keys and values."""
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
     out = F.scaled_dot_product_attention(*leaves, **options)
     weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).reshape(out.shape)
@@ -149,6 +150,88 @@ def test_dropout_is_drawn_in_the_kernel_and_again_in_backward(dtype: torch.dtype
     exact = out.detach().double().mT @ weights.double()
     assert (v.grad.double() - exact).norm() / exact.norm() < 1e-2
     assert not out.detach()[kept].isnan().any() and bool(q.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_single_precision_is_as_exact_as_the_formula(case: tuple) -> None:
+    _, heads, kv_heads, queries, keys, width, value_width, options = case
+    q = torch.randn(2, heads, queries, width)
+    k = torch.randn(2, kv_heads, keys, width)
+    v = torch.randn(2, kv_heads, keys, value_width)
+    exact = gradients(q.double(), k.double(), v.double(), **options)
+    for a, b in zip(gradients(q.cuda(), k.cuda(), v.cuda(), **options), exact, strict=True):
+        assert a.dtype == torch.float32
+        assert_near(a, b, 4e-6)
+
+
+def test_single_precision_stays_exact_over_many_keys() -> None:
+    """Tensor cores cut off where sums should be rounded; values of one sign show what that adds."""
+    q, k = torch.randn(1, 2, 64, 64), torch.randn(1, 2, 8192, 64)
+    v = torch.rand(1, 2, 8192, 64) + 1
+    exact = gradients(q.double(), k.double(), v.double())
+    for a, b in zip(gradients(q.cuda(), k.cuda(), v.cuda()), exact, strict=True):
+        assert_near(a, b, 4e-6)
+
+
+@pytest.mark.parametrize("width", [24, 64, 128])
+@pytest.mark.parametrize("kind", ["bool", "float", "by head", "blind rows"])
+def test_masks_in_single_precision(kind: str, width: int) -> None:
+    q, k, v = (torch.randn(2, 3, steps, width) for steps in (90, 150, 150))
+    mask = torch.rand(2, 1, 90, 150) < 0.7
+    if kind == "blind rows":
+        mask[0, 0, 5] = False
+        mask[1, 0, 70:] = False
+    if kind == "float":
+        mask = torch.randn(90, 150).masked_fill(~mask[0, 0], -torch.inf)
+    if kind == "by head":
+        mask = torch.randn(3, 1, 150)
+    wide = mask if mask.dtype == torch.bool else mask.double()
+    exact = gradients(q.double(), k.double(), v.double(), attn_mask=wide)
+    ours = gradients(q.cuda(), k.cuda(), v.cuda(), attn_mask=mask.cuda())
+    for a, b in zip(ours, exact, strict=True):
+        assert not a.isnan().any()
+        assert_near(a, b, 4e-6)
+
+
+def test_single_precision_reads_heads_that_lie_side_by_side_the_same_in_every_run() -> None:
+    x = torch.randn(2, 130, 3 * 4 * 64)
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(2, 130, 4, 64).transpose(1, 2) for part in x.split(256, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).reshape(2, 130, 256)
+
+    results = []
+    for given in (x.double(), x.cuda(), x.cuda()):
+        leaf = given.requires_grad_()
+        attend(leaf).square().sum().backward()
+        results.append(leaf.grad)
+    assert_near(results[1], results[0], 4e-6)
+    assert torch.equal(results[1], results[2])
+
+
+def test_tf32_is_used_where_a_program_allows_it() -> None:
+    q, k, v = (torch.randn(2, 4, 300, 64) for _ in range(3))
+    exact = gradients(q.double(), k.double(), v.double(), is_causal=True)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        ours = gradients(q.cuda(), k.cuda(), v.cuda(), is_causal=True)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+    for a, b in zip(ours, exact, strict=True):
+        assert_near(a, b, 2e-3)
+    assert (ours[0].cpu().double() - exact[0]).norm() / exact[0].norm() > 1e-5
+
+
+def test_single_precision_holds_no_matrix_of_scores() -> None:
+    q, k, v = (torch.randn(2, 8, 4096, 64, device="cuda").requires_grad_() for _ in range(3))
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+    torch.cuda.synchronize()
+    used = torch.cuda.max_memory_allocated() - before
+    assert used < 8 * q.numel() * q.element_size()  # the scores would be 64 times a tensor
 
 
 def test_dropout_in_single_precision_keeps_its_formula() -> None:
