@@ -8,7 +8,7 @@ from flambeau.nn.parameter import (  # isort: skip
     UninitializedBuffer,
     UninitializedParameter,
 )
-from flambeau.nn import attention, functional, init, modules, parallel, parameter, utils
+from flambeau.nn import attention, functional, grad, init, modules, parallel, parameter, utils
 from flambeau.nn.modules import *  # noqa: F403
 from flambeau.nn.parallel import DataParallel
 
@@ -25,6 +25,7 @@ __all__ = modules.__all__ + [
     "attention",
     "factory_kwargs",
     "functional",
+    "grad",
     "init",
     "modules",
     "parallel",

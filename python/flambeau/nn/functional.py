@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C
+from flambeau.nn import grad as grad
 from flambeau.nn._functional.activation import *  # noqa: F403
 from flambeau.nn._functional.attention import *  # noqa: F403
 from flambeau.nn._functional.linear_loss import grouped_mm, linear_cross_entropy  # noqa: F401
@@ -20,6 +21,7 @@ from flambeau.nn._functional.vision import *  # noqa: F403
 linear = _C.linear
 bilinear = _C.bilinear
 conv1d = _C.conv1d
+conv_tbc = _C.conv_tbc
 conv2d = _C.conv2d
 conv3d = _C.conv3d
 conv_transpose1d = _C.conv_transpose1d
