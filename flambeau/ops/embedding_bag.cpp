@@ -84,11 +84,14 @@ void check_dtype(const char* name, int place, const Tensor& x) {
         place, name, dtype_legacy_name(x.dtype()));
 }
 
-// The start of each bag, and the end of the last.
-Tensor bounds_of(const Tensor& offsets, const Tensor& indices, bool include_last) {
+// The start of each bag, and the end of the last. As in PyTorch, the last bag reaches to the end of
+// the indices even where include_last_offset tells an earlier one; only plain sums go by the offset.
+Tensor bounds_of(const Tensor& offsets, const Tensor& indices, bool include_last,
+                 bool is_plain_sum) {
   const Tensor starts = to(offsets, DType::int64);
-  if (include_last) return contiguous(starts);
-  return cat({starts, full(IntSpan{1}, indices.numel(), options_of(starts))}, 0);
+  if (include_last && is_plain_sum) return contiguous(starts);
+  const Tensor bags = include_last ? narrow(starts, 0, 0, starts.numel() - 1) : starts;
+  return cat({bags, full(IntSpan{1}, indices.numel(), options_of(starts))}, 0);
 }
 
 // The padding row counted from the front, -1 for none.
@@ -103,13 +106,15 @@ int64_t wrapped_padding(std::optional<int64_t> padding_idx, int64_t rows) {
 void check_factors(const Tensor& factors, const Tensor& weight, const Tensor& indices,
                    BagMode mode) {
   if (!factors.defined()) return;
-  CHECK(mode == BagMode::sum && factors.sizes() == indices.sizes() &&
-            factors.dtype() == weight.dtype(),
-        RuntimeError,
-        "embedding_bag: per_sample_weights take mode sum, the shape of the indices, {}, and the "
-        "dtype of the weights, {}; got mode {}, shape {} and dtype {}",
-        indices.sizes(), weight.dtype(), static_cast<int64_t>(mode), factors.sizes(),
-        factors.dtype());
+  CHECK(factors.dtype() == weight.dtype(), RuntimeError,
+        "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+        "'per_sample_weights'; but type torch.{}Tensor does not equal torch.{}Tensor (while "
+        "checking arguments for embedding_bag)",
+        dtype_legacy_name(weight.dtype()), dtype_legacy_name(factors.dtype()));
+  CHECK(mode == BagMode::sum && factors.sizes() == indices.sizes(), RuntimeError,
+        "embedding_bag: per_sample_weights take mode sum and the shape of the indices, {}; got "
+        "mode {} and shape {}",
+        indices.sizes(), static_cast<int64_t>(mode), factors.sizes());
 }
 
 using Quadruple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
@@ -154,7 +159,9 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
   Tensor out;
   {
     const NoGrad off;
-    const Tensor bounds = bounds_of(offsets, indices, include_last_offset);
+    const bool is_plain_sum =
+        how == BagMode::sum && padding < 0 && weight.dtype() != DType::float64;
+    const Tensor bounds = bounds_of(offsets, indices, include_last_offset, is_plain_sum);
     const int64_t bags = bounds.numel() - 1;
     const Options places{.dtype = DType::int64, .device = weight.device()};
     out = make_tensor({bags, width}, weight.dtype(), weight.device());

@@ -230,3 +230,28 @@ def test_layers_print_their_options() -> None:
     assert repr(nn.BatchNorm2d(3)) == (
         "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"
     )
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_the_last_bag_reaches_to_the_end_whatever_its_offset_says(mode: str) -> None:
+    table = tensor(6, 3).double()
+    indices = torch.tensor([0, 1, 2, 3, 4])
+    bags = nn.EmbeddingBag.from_pretrained(table, mode=mode, include_last_offset=True)
+    short, whole = bags(indices, torch.tensor([0, 2, 3])), bags(indices, torch.tensor([0, 2, 5]))
+    assert torch.equal(short, whole)
+
+
+def test_arguments_that_bags_refuse() -> None:
+    table, offsets = tensor(6, 3), torch.tensor([0])
+    with pytest.raises(RuntimeError, match="Expected idx >= 0 && idx < num_embeddings but found"):
+        F.embedding_bag(torch.tensor([0, 6]), table, offsets)
+    with pytest.raises(RuntimeError, match="to have the same type as tensor for argument #1"):
+        weights = torch.ones(2, dtype=torch.float64)
+        F.embedding_bag(
+            torch.tensor([0, 1]), table, offsets, per_sample_weights=weights, mode="sum"
+        )
+
+
+def test_dropout2d_says_that_it_reads_three_dimensions_as_a_batch() -> None:
+    with pytest.warns(UserWarning, match="assuming that channel-wise 1D dropout behavior is"):
+        nn.Dropout2d()(torch.ones(1, 2, 2))

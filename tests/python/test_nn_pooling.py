@@ -49,3 +49,15 @@ def test_fractional_pooling_to_an_empty_output() -> None:
 def test_packing_a_sequence_without_elements_is_refused() -> None:
     with pytest.raises(RuntimeError, match="Cannot pack empty tensors"):
         nn.utils.rnn.pack_padded_sequence(torch.randn(0, 1, 3), torch.ones(4))
+
+
+@pytest.mark.parametrize("kernel_size", [(), (1,), (1, 1, 1)])
+def test_windows_of_another_number_of_dimensions(kernel_size: tuple[int, ...]) -> None:
+    x = torch.ones(1, 3, 4, 4)
+    with pytest.raises(RuntimeError, match="kernel_size must either be a single Int"):
+        F.fractional_max_pool2d(x, kernel_size, output_size=(2, 2))
+    with pytest.raises(RuntimeError, match="output_size must either be a single Int"):
+        F.fractional_max_pool2d(x, 2, output_size=kernel_size)
+    for options in ({"kernel_size": kernel_size}, {"kernel_size": 1, "stride": kernel_size}):
+        with pytest.raises(RuntimeError, match="exactly 2 elements in"):
+            F.max_unpool2d(x, torch.zeros(x.shape, dtype=torch.int64), **options)

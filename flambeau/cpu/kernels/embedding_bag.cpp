@@ -20,8 +20,9 @@ struct Bags {
   [[nodiscard]] const T* row(int64_t i) const {
     const int64_t index = indices[i];
     CHECK(index >= 0 && index < rows, RuntimeError,
-          "Index {} of input takes value {} which is not in the valid range [0, {})", i, index,
-          rows);
+          "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}: Index "
+          "{} of input takes value {} which is not in the valid range [0, {})",
+          index, i, index, rows);
     return table + index * width;
   }
 

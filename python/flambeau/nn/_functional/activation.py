@@ -296,6 +296,12 @@ def _feature_dropout(
             "please use dropout instead.",
             stacklevel=3,
         )
+    if name == "dropout2d" and given == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input and assuming that channel-wise 1D dropout behavior is "
+            "desired: it is read as (N, C, L). Use dropout1d to keep this behavior.",
+            stacklevel=3,
+        )
     # Only 1d and 3d take a single sample; 2d keeps reading 3 dimensions as (N, C, L).
     unsqueezed = not batched and given == dimensions - 1 and name != "dropout2d"
     if unsqueezed:

@@ -193,14 +193,20 @@ def _make_fractional_max_pool(rank: int) -> tuple[Any, Any]:
             output_size = [
                 int(size * ratio) for size, ratio in zip(input.shape[-rank:], ratios, strict=True)
             ]
+        kernel_size, output_size = spread(kernel_size), spread(output_size)
+        for what, values in (("kernel_size", kernel_size), ("output_size", output_size)):
+            if len(values) != rank:
+                count = "three " if rank == 3 else ""
+                raise RuntimeError(
+                    f"{name}: {what} must either be a single Int or tuple of {count}Ints, but got "
+                    f"{values}"
+                )
         if _random_samples is None:
             batch = 1 if input.dim() == rank + 1 else input.size(0)
             _random_samples = flambeau.rand(
                 (batch, input.size(-rank - 1), rank), dtype=input.dtype, device=input.device
             )
-        return _C._fractional_max_pool(
-            input, spread(kernel_size), spread(output_size), _random_samples
-        )
+        return _C._fractional_max_pool(input, kernel_size, output_size, _random_samples)
 
     def fractional_max_pool(
         input: Tensor,
@@ -274,6 +280,12 @@ def _make_max_unpool(rank: int) -> Any:
         """Maxima put back to their places among zeros: the inverse of max pooling."""
         kernel_size = spread(kernel_size)
         stride = kernel_size if stride is None else spread(stride)
+        for what, values in (("kernel_size", kernel_size), ("stride", stride)):
+            if len(values) != rank:
+                raise RuntimeError(
+                    f"max_unpool{rank}d: there should be exactly {rank} elements in {what}, but "
+                    f"got {len(values)} elements"
+                )
         if input.dim() not in (rank + 1, rank + 2):
             raise RuntimeError(
                 f"Input to max_unpooling{max(rank, 2)}d should be a {rank + 1}d or {rank + 2}d "
