@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import flambeau as torch
@@ -111,3 +113,16 @@ def test_errors() -> None:
 def test_it_works_inside_no_grad() -> None:
     with torch.no_grad():
         assert jacobian(square, x).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+@pytest.mark.parametrize("product", [vjp, jvp, vhp, hvp])
+def test_products_can_be_differentiated_by_their_vector(product: Any) -> None:
+    scalar = product in (vhp, hvp)
+    at = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    v = torch.rand(3, dtype=torch.float64, requires_grad=True)
+
+    def of(a: torch.Tensor, v: torch.Tensor) -> Any:
+        return product(lambda b: b.exp().sum() if scalar else b.exp(), a, v, create_graph=True)
+
+    assert torch.autograd.gradcheck(of, (at, v))
+    assert torch.autograd.gradgradcheck(of, (at, v))

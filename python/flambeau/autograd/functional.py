@@ -93,7 +93,12 @@ def _check_vector(v: tuple[Tensor, ...], like: tuple[Tensor, ...], like_is_tuple
 
 
 def _vector_or_one(
-    v: Any, like: tuple[Tensor, ...], like_is_tuple: bool, caller: str, whose: str
+    v: Any,
+    like: tuple[Tensor, ...],
+    like_is_tuple: bool,
+    create_graph: bool,
+    caller: str,
+    whose: str,
 ) -> tuple[Tensor, ...] | None:
     """The vector that was given, checked; None, which stands for one, if `like` is a single
     number.
@@ -104,7 +109,7 @@ def _vector_or_one(
                 f"The vector v can only be None if {whose} a single Tensor with a single element."
             )
         return None
-    vectors = _prepare(_as_tuple(v, "v", caller)[1], create_graph=False, need_graph=False)
+    vectors = _prepare(_as_tuple(v, "v", caller)[1], create_graph, need_graph=False)
     _check_vector(vectors, like, like_is_tuple)
     return vectors
 
@@ -214,7 +219,7 @@ def vjp(
         outputs_tuple, outputs = _call(func, primals, "vjp")
         _require_history(outputs, "outputs", strict)
         vectors = _vector_or_one(
-            v, outputs, outputs_tuple, "vjp", "the user-provided function returns"
+            v, outputs, outputs_tuple, create_graph, "vjp", "the user-provided function returns"
         )
     with flambeau.set_grad_enabled(create_graph or flambeau.is_grad_enabled()):
         grads = _gradients(outputs, primals, vectors, create_graph)
@@ -241,7 +246,12 @@ def jvp(
         inputs_tuple, given = _as_tuple(inputs, "inputs", "jvp")
         primals = _prepare(given, create_graph, need_graph=True)
         vectors = _vector_or_one(
-            v, primals, inputs_tuple, "jvp", "the input to the user-provided function is"
+            v,
+            primals,
+            inputs_tuple,
+            create_graph,
+            "jvp",
+            "the input to the user-provided function is",
         )
         outputs_tuple, outputs = _call(func, primals, "jvp")
         _require_history(outputs, "outputs", strict)
@@ -467,7 +477,12 @@ def vhp(
         inputs_tuple, given = _as_tuple(inputs, "inputs", "vhp")
         primals = _prepare(given, create_graph, need_graph=True)
         vectors = _vector_or_one(
-            v, primals, inputs_tuple, "vhp", "the input to the user-provided function is"
+            v,
+            primals,
+            inputs_tuple,
+            create_graph,
+            "vhp",
+            "the input to the user-provided function is",
         )
         output = _checked_scalar(func(*primals), "vhp", strict)
         jac = _gradients((output,), primals, create_graph=True)
@@ -497,7 +512,12 @@ def hvp(
         inputs_tuple, given = _as_tuple(inputs, "inputs", "hvp")
         primals = _prepare(given, create_graph, need_graph=True)
         vectors = _vector_or_one(
-            v, primals, inputs_tuple, "hvp", "the input to the user-provided function is"
+            v,
+            primals,
+            inputs_tuple,
+            create_graph,
+            "hvp",
+            "the input to the user-provided function is",
         )
         output = _checked_scalar(func(*primals), "hvp", strict)
         jac = _gradients((output,), primals, create_graph=True)
