@@ -65,6 +65,7 @@ std::string Node::name() const {
     if (*c != '_') text += upper ? static_cast<char>(std::toupper(*c)) : *c;
     upper = *c == '_' || std::isdigit(*c);
   }
+  if (text == "Square") text = "Pow";  // to PyTorch a square is a power
   // Nodes that belong to no op.
   for (const char* own : {"CopySlices", "CopyBackwards", "NotImplemented"}) {
     if (text == own) return "torch::autograd::" + text;

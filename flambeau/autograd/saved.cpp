@@ -20,10 +20,11 @@ struct Saved::Packed {
 
 Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_output) {
   if (!tensor.defined()) return;
-  CHECK(
-      !(tensor->inference && grad_enabled() && !inference_mode()), RuntimeError,
-      "Inference tensors cannot be saved for backward. To work around you can make a clone to get "
-      "a normal tensor and use it in autograd.");
+  CHECK(!(tensor->inference && grad_enabled() && !inference_mode()), RuntimeError,
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+        "inference mode in computation tracked by autograd. To work around this, you can make a "
+        "clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+        "`torch.inference_mode()`.");
   if (node) node->has_saved();
   version_ = tensor.version();
   if (is_output) {
@@ -32,7 +33,9 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
       if (meta && meta->grad_fn.get() == node) output_ = meta->output;
     }
   }
-  if (saved_hooks) [[unlikely]] {
+  // Hooks are not for the numbers among operands, which Python has never seen as tensors.
+  const bool is_number = tensor.dim() == 0 && !tensor.requires_grad() && !tensor->python;
+  if (saved_hooks && (is_output || !is_number)) [[unlikely]] {
     packed_ = std::make_shared<Packed>();
     packed_->unpack = saved_hooks->unpack;
     packed_->requires_grad = !is_output && tensor.requires_grad();
@@ -44,6 +47,10 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
       ~Restore() { saved_hooks = hooks; }
     } restore;
     packed_->value = restore.hooks->pack(is_output ? detach_alias(tensor) : tensor);
+    CHECK(tensor.version() == version_, RuntimeError,
+          "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+          "pack hook can not be modified by in-place operations as this can lead to unexpected "
+          "side-effects.");
     return;
   }
   had_node_ = !is_output && tensor.requires_grad() && grad_fn(tensor);

@@ -308,8 +308,10 @@ Tensor pow(const Operand& a, const Operand& b) {
     r.wrt(0, [base = r.save_for(0, x), exponent = r.save_for(0, e)](const Tensor& g) {
       return pow_gradient_base(g, base(), exponent());
     });
-    r.wrt(1, [base = r.save_for(1, x), exponent = r.save_for(1, e), y = r.save_output(out)](
-                 const Tensor& g) { return pow_gradient_exponent(g, base(), exponent(), y()); });
+    r.wrt(1, [base = r.save_for(1, x), exponent = r.save_for(1, e),
+              y = r.wants(1) ? r.save_output(out) : Saved()](const Tensor& g) {
+      return pow_gradient_exponent(g, base(), exponent(), y());
+    });
   }
   return out;
 }

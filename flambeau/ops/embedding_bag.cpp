@@ -85,7 +85,8 @@ void check_dtype(const char* name, int place, const Tensor& x) {
 }
 
 // The start of each bag, and the end of the last. As in PyTorch, the last bag reaches to the end of
-// the indices even where include_last_offset tells an earlier one; only plain sums go by the offset.
+// the indices even where include_last_offset tells an earlier one; only plain sums go by the
+// offset.
 Tensor bounds_of(const Tensor& offsets, const Tensor& indices, bool include_last,
                  bool is_plain_sum) {
   const Tensor starts = to(offsets, DType::int64);

@@ -87,6 +87,7 @@ Tensor resize_(const Tensor& self, IntSpan size, std::optional<MemoryFormat> for
   CHECK(!self.requires_grad(), RuntimeError, "cannot resize variables that require grad");
   CHECK(format != MemoryFormat::preserve, RuntimeError,
         "resize_: unsupported memory format preserve");
+  self.bump_version("resize_");
   if (!format && size == self.sizes()) return self;  // nothing to resize: the strides stay
   resize_tensor(self, size, format_strides(size, format.value_or(MemoryFormat::contiguous)));
   renew_accumulator(self);
@@ -100,6 +101,7 @@ Tensor resize_as_(const Tensor& self, const Tensor& other, std::optional<MemoryF
                 same_layout
                     ? preserved_strides(other)
                     : format_strides(other.sizes(), format.value_or(MemoryFormat::contiguous)));
+  self.bump_version("resize_as_");
   renew_accumulator(self);
   return self;
 }

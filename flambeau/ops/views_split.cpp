@@ -24,8 +24,10 @@ void check_count(const char* op, int64_t count) {
         most);
 }
 
-// Consecutive pieces of the given lengths; lengths have been checked to add up.
-std::vector<Tensor> pieces_of(const char* op, const Tensor& input, IntSpan lengths, int64_t dim) {
+// Consecutive pieces of the given lengths; lengths have been checked to add up. Pieces that are not
+// `watched` are no views to autograd: the caller promises that writes into them do not mix.
+std::vector<Tensor> pieces_of(const char* op, const Tensor& input, IntSpan lengths, int64_t dim,
+                              bool watched = true) {
   std::vector<Tensor> pieces;
   pieces.reserve(lengths.size());
   Dims sizes = input->sizes;
@@ -33,7 +35,11 @@ std::vector<Tensor> pieces_of(const char* op, const Tensor& input, IntSpan lengt
   for (const int64_t length : lengths) {
     sizes[dim] = length;
     pieces.push_back(make_alias(input, sizes, input.strides(), offset));
-    mark_view(pieces.back(), input, ViewOrigin::multiple_outputs);
+    if (watched) {
+      mark_view(pieces.back(), input, ViewOrigin::multiple_outputs);
+    } else {
+      pieces.back()->version = nullptr;
+    }
     offset += length * input->strides[dim];
   }
   if (Record r{op, pieces, {input}}) {
@@ -144,29 +150,21 @@ std::vector<Tensor> split_sizes_op(const Tensor& input, IntSpan split_sizes, int
   return split(input, split_sizes, dim);
 }
 
-// The unsafe forms are plain slices, which may be written into; the caller promises not to mix.
-std::vector<Tensor> slices_of(const Tensor& input, IntSpan lengths, int64_t dim) {
-  std::vector<Tensor> parts;
-  int64_t start = 0;
-  for (const int64_t length : lengths) {
-    parts.push_back(narrow(input, dim, start, length));
-    start += length;
-  }
-  return parts;
-}
 std::vector<Tensor> unsafe_split(const Tensor& input, int64_t split_size, int64_t dim) {
   const int64_t piece = checked_split_size(input, split_size, dim);
-  return slices_of(input, equal_lengths(input.size(dim), piece), dim);
+  dim = wrap_dim(dim, input.dim());
+  return pieces_of("unsafe_split", input, equal_lengths(input->sizes[dim], piece), dim, false);
 }
 std::vector<Tensor> unsafe_split_with_sizes(const Tensor& input, IntSpan split_sizes, int64_t dim) {
-  check_split_sizes(input, split_sizes, wrap_dim(dim, input.dim()));
-  return slices_of(input, split_sizes, dim);
+  dim = wrap_dim(dim, input.dim());
+  check_split_sizes(input, split_sizes, dim);
+  return pieces_of("unsafe_split_with_sizes", input, split_sizes, dim, false);
 }
 std::vector<Tensor> unsafe_chunk(const Tensor& input, int64_t chunks, int64_t dim) {
   const int64_t piece = chunk_length(input, chunks, dim);
-  if (piece > 0) return slices_of(input, equal_lengths(input.size(dim), piece), dim);
+  if (piece > 0) return unsafe_split(input, piece, dim);
   check_count("unsafe_chunk", chunks);
-  return slices_of(input, Dims(chunks, 0), dim);
+  return unsafe_split_with_sizes(input, Dims(chunks, 0), dim);
 }
 
 void check_tensor_split(const Tensor& input) {

@@ -1,6 +1,9 @@
 // Backward passes, grad modes, saved-tensor hooks and anomaly mode, as functions of the module.
 #include "flambeau/autograd/engine.h"
 
+#include <exception>
+#include <thread>
+
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/saved.h"
 #include "flambeau/ops/ops.h"
@@ -27,6 +30,42 @@ Edge edge_of(PyObject* object, const char* what, Py_ssize_t at) {
 
 Object fast(PyObject* sequence) {
   return check(PySequence_Fast(sequence, "expected a sequence of tensors"));
+}
+
+// --- Passes within passes
+// -------------------------------------------------------------------------------------
+
+// Runs `pass`, without the GIL. A rule that calls backward again nests passes on the stack; from a
+// certain depth on they continue on a thread of their own, so that no depth exhausts a stack.
+template <class Run>
+void run_nested(Run&& pass) {
+  constexpr int most_on_a_stack = 60;
+  static thread_local int depth = 0;
+  struct Deeper {
+    Deeper() { ++depth; }
+    ~Deeper() { --depth; }
+  };
+  if (depth < most_on_a_stack) {
+    const Deeper deeper;
+    const GilRelease release(true);
+    return pass();
+  }
+  std::exception_ptr error;
+  const GilRelease release(true);
+  std::thread([&, grad = grad_state, inference = making_inference_tensors, hooks = saved_hooks] {
+    grad_state = grad;
+    making_inference_tensors = inference;
+    saved_hooks = hooks;
+    const GilAcquire gil;  // one thread state for all that the pass calls
+    try {
+      const Deeper deeper;
+      const GilRelease again(true);
+      pass();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error) std::rethrow_exception(error);
 }
 
 // _engine_run_backward(tensors, grad_tensors, retain_graph, create_graph, inputs, allow_unused,
@@ -72,11 +111,10 @@ PyObject* run(PyObject*, PyObject* args) {
     options.allow_unused = allow_unused;
     options.accumulate = accumulate;
     std::vector<Tensor> results;
-    {
-      const GilRelease release(true);
+    run_nested([&] {
       results = run_backward(roots, std::move(root_grads), wanted, options);
       roots.clear();
-    }
+    });
     if (accumulate) Py_RETURN_NONE;
     Object tuple = check(PyTuple_New(n_inputs));
     for (Py_ssize_t i = 0; i < n_inputs; ++i)
@@ -111,6 +149,17 @@ PyObject* increment_version(PyObject*, PyObject* tensor) {
   }
   tensor_of(tensor).bump_version("increment_version");
   Py_RETURN_NONE;
+}
+// Takes a write back that nobody shall have seen.
+PyObject* set_version(PyObject*, PyObject* args) {
+  PyObject* tensor = nullptr;
+  unsigned int version = 0;
+  if (!PyArg_ParseTuple(args, "OI", &tensor, &version)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    CHECK(is_tensor(tensor), TypeError, "expected a Tensor, not {}", Py_TYPE(tensor)->tp_name);
+    tensor_of(tensor).shared_version()->version = version;
+    Py_RETURN_NONE;
+  });
 }
 // The node that gradients of a tensor go to, a leaf's accumulator included.
 PyObject* edge_node(PyObject*, PyObject* tensor) {
@@ -258,6 +307,7 @@ PyMethodDef functions[] = {
     {"_will_engine_execute_node", will_execute, METH_O, nullptr},
     {"_is_checkpoint_valid", is_checkpoint_valid, METH_NOARGS, nullptr},
     {"_increment_version", increment_version, METH_O, nullptr},
+    {"_set_version", set_version, METH_VARARGS, nullptr},
     {"_gradient_edge", edge_node, METH_O, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether ops are recorded for backward."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},

@@ -6,6 +6,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/autograd/saved.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/side_stream.h"
 #include "python/src/node.h"
@@ -200,7 +201,7 @@ struct Outputs {
 
   Tensor finish(const Tensor& output) const {
     const bool is_input = is_argument(output), is_dirty = holds(dirty, output);
-    if (is_dirty) return finish_dirty(output);
+    if (is_dirty && is_input) return finish_dirty(output);
     if (holds(non_differentiable, output)) {
       if (output.requires_grad()) return detach_alias(output);
       if (records) node->add_input(output);
@@ -222,9 +223,19 @@ struct Outputs {
     return result;
   }
 
+  void check_dirty() const {
+    for (PyObject* item : dirty) {
+      if (!is_argument(tensor_of(item))) {
+        warn(
+            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that "
+            "have been mutated should be passed to mark_dirty().");
+      } else if (records) {
+        check_inplace("a custom Function", tensor_of(item));
+      }
+    }
+  }
+
   [[nodiscard]] Tensor finish_dirty(const Tensor& output) const {
-    CHECK(is_argument(output), RuntimeError,
-          "mark_dirty: an output that is marked as dirty must be an input of forward");
     output.bump_version("a custom Function");
     if (!records) return output;
     node->add_input(output);
@@ -352,8 +363,8 @@ PyObject* apply(PyObject* cls, PyObject* args) {
                                  "only accepts variable arguments", false),
         node, records};
     check_dirty_returned(outputs.dirty, list.get());
+    outputs.check_dirty();
     if (records) {
-      for (PyObject* item : outputs.dirty) check_inplace("a custom Function", tensor_of(item));
       adopt(node, context.get(), std::move(edge_of_argument), list.get());
     }
     Object wrapped = check(PyTuple_New(PyTuple_GET_SIZE(list.get())));

@@ -109,6 +109,28 @@ PyObject* node_variable(PyObject* self, void*) {
   }
   return wrap(Tensor(node->variable));
 }
+// grad_fn(*grads): runs this one step; gives the gradients of what it was computed from.
+PyObject* node_call(PyObject* self, PyObject* args, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    const NodePtr node = node_of(self);
+    const Py_ssize_t given = PyTuple_GET_SIZE(args);
+    CHECK(!keywords || PyDict_Size(keywords) == 0, TypeError,
+          "{}: keyword arguments are not supported", node->name());
+    CHECK(!node->variable, NotImplementedError, "{}: an accumulator is run by backward() only",
+          node->name());
+    CHECK(given == static_cast<Py_ssize_t>(node->inputs.size()), TypeError,
+          "expected {} arguments, got {} instead", node->inputs.size(), given);
+    Grads in, out;
+    for (Py_ssize_t i = 0; i < given; ++i) {
+      PyObject* item = PyTuple_GET_ITEM(args, i);
+      CHECK(item == Py_None || is_tensor(item), TypeError,
+            "expected Variable argument, got {} at position {}", Py_TYPE(item)->tp_name, i);
+      in.push_back(item == Py_None ? Tensor() : tensor_of(item));
+    }
+    node->apply(in, out);
+    return out.size() == 1 ? check(wrap(out[0])).release() : grads_tuple(out);
+  });
+}
 PyObject* node_metadata(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     std::shared_ptr<void>& metadata = node_of(self)->extras().metadata;
@@ -305,6 +327,7 @@ bool add_nodes(PyObject* module) {
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(node_repr)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_call, reinterpret_cast<void*>(node_call)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, attributes},
                          {0, nullptr}};

@@ -143,8 +143,9 @@ SETTER(grad, {
   set_grad(tensor, grad);
 })
 SETTER(data, {
-  CHECK(value && is_tensor(value), TypeError, "Variable data has to be a tensor, but got {}",
-        value ? Py_TYPE(value)->tp_name : "nothing");
+  CHECK(value, RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!");
+  CHECK(is_tensor(value), TypeError, "Variable data has to be a tensor, but got {}",
+        Py_TYPE(value)->tp_name);
   const Tensor& source = tensor_of(value);
   CHECK(!(tensor.requires_grad() && !is_differentiable(source.dtype())), RuntimeError,
         "data set to a tensor that requires gradients must be floating point or complex dtype");

@@ -298,3 +298,41 @@ def test_nothing_is_kept_alive(x) -> None:
 def test_marking_shared_storage_is_not_needed_any_more() -> None:
     with pytest.warns(FutureWarning, match="mark_shared_storage is deprecated"):
         torch.autograd.function.FunctionCtx().mark_shared_storage()
+
+
+def test_class_methods_with_defaults_and_setup_context() -> None:
+    class Power(torch.autograd.Function):
+        @classmethod
+        def forward(cls, x, exponent=3):
+            return x**exponent
+
+        @classmethod
+        def setup_context(cls, ctx, inputs, output):
+            x, ctx.exponent = inputs
+            ctx.save_for_backward(x)
+
+        @classmethod
+        def backward(cls, ctx, grad):
+            return grad * ctx.exponent * ctx.saved_tensors[0] ** (ctx.exponent - 1), None
+
+    x = torch.tensor(2.0, requires_grad=True)
+    Power.apply(x).backward()
+    assert x.grad == 12
+
+
+def test_an_output_that_is_no_input_may_be_called_dirty() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            result = x * 2
+            ctx.mark_dirty(result)
+            return result
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="received a tensor that was not an input"):
+        Doubled.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]

@@ -85,7 +85,7 @@ def test_saved_tensors_may_be_written_where_that_is_allowed(x) -> None:
     with graph.allow_mutation_on_saved_tensors():
         z = y * y
         y.add_(1)
-    z.sum().backward()
+        z.sum().backward()
     assert x.grad.tolist() == [2.0, 4.0, 6.0]
 
 
@@ -183,3 +183,103 @@ def test_hooks_of_a_node_do_not_run_where_the_pass_ends():
     assert calls == []
     torch.autograd.grad((middle * 3).sum(), leaf)
     assert calls == [1]
+
+
+def test_a_node_can_be_called(x) -> None:
+    node = (x**2).grad_fn
+    assert node.name() == "PowBackward0"
+    assert node(torch.ones(3)).tolist() == [2.0, 4.0, 6.0]
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2 instead"):
+        node(torch.ones(3), torch.ones(3))
+    with pytest.raises(TypeError, match="expected Variable argument, got str"):
+        node("one")
+
+
+def test_the_engine_under_its_old_name(x) -> None:
+    log: list[str] = []
+    engine = torch.autograd.Variable._execution_engine
+    x.register_hook(lambda grad: engine.queue_callback(lambda: log.append("end")))
+    x.sum().backward()
+    assert log == ["end"]
+
+
+def test_pack_hooks_see_no_numbers(x) -> None:
+    packed: list[torch.Tensor] = []
+    with graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        2 * x, x / 2, x.clamp(0, 1), x**3
+    assert all(tensor is x for tensor in packed) and len(packed) == 2
+
+
+def test_pack_hooks_must_not_write(x) -> None:
+    hooks = graph.saved_tensors_hooks(lambda t: t.add_(1), lambda t: t)
+    with hooks, pytest.raises(RuntimeError, match="pack hook is modifying its input in place"):
+        x.exp()
+
+
+def test_mutation_on_saved_tensors_has_one_context(x) -> None:
+    with graph.allow_mutation_on_saved_tensors():
+        y = x.clone()
+        loss = (y * y).sum()
+        y.zero_()
+        with pytest.raises(RuntimeError, match="cannot be nested"):
+            graph.allow_mutation_on_saved_tensors().__enter__()
+        loss.backward(retain_graph=True)
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
+    with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors'"):
+        loss.backward()
+
+
+def test_hooks_on_what_has_no_gradient(x) -> None:
+    with pytest.raises(AssertionError, match="to require a grad"):
+        graph.register_multi_grad_hook((x, torch.ones(1)), print)
+
+
+class Descent(torch.autograd.Function):
+    """Backward calls backward of itself until its number is below zero."""
+
+    @staticmethod
+    def forward(ctx, x):
+        with torch.enable_grad():
+            ctx.below = x.detach().requires_grad_() - 1
+        return ctx.below.detach()
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.below < 0:
+            if ctx.below == -1:
+                raise ValueError("the bottom")
+            return grad
+        with torch.enable_grad():
+            Descent.apply(ctx.below).sum().backward()
+        return grad
+
+
+def test_backward_inside_of_backward_at_any_depth() -> None:
+    x = torch.tensor(1500.5, requires_grad=True)
+    Descent.apply(x).backward()
+    assert x.grad == 1
+    with pytest.raises(ValueError, match="the bottom"):
+        Descent.apply(torch.tensor(300.0, requires_grad=True)).backward()
+
+
+def test_unsafe_pieces_may_be_written_into() -> None:
+    x = torch.arange(6.0, requires_grad=True)
+    first, second = (x * 1).unsafe_chunk(2)
+    first.mul_(second)
+    first.sum().backward()
+    assert x.grad.tolist() == [3.0, 4.0, 5.0, 0.0, 1.0, 2.0]
+
+
+def test_versions() -> None:
+    x = torch.ones(2)
+    x.resize_(3)
+    x.resize_as_(torch.ones(4))
+    assert x._version == 2
+    with torch.autograd._unsafe_preserve_version_counter(x):
+        x.mul_(2)
+    assert x._version == 2
+
+
+def test_the_data_of_a_tensor_cannot_be_deleted(x) -> None:
+    with pytest.raises(RuntimeError, match="Deleting tensor data is not allowed"):
+        del x.data

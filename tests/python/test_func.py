@@ -138,3 +138,23 @@ def test_a_forbidden_draw_leaves_the_generator_as_it_was():
 def test_a_batch_without_samples_has_the_shape_of_one_with_some():
     result = torch.vmap(lambda a: (a * 2, a.sum()), in_dims=1, out_dims=(1, 0))(torch.zeros(3, 0))
     assert result[0].shape == (3, 0) and result[1].shape == (0,)
+
+
+def test_dual_numbers_can_be_written_to_and_differentiated() -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    t = torch.ones(2, requires_grad=True)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        assert forward_ad.unpack_dual(dual).tangent is t
+        tangent = forward_ad.unpack_dual((dual * dual).exp()).tangent
+        by_x, by_t = torch.autograd.grad(tangent.sum(), (x, t))
+        expected = (x * x).exp() * (2 + 4 * x * x)
+        torch.testing.assert_close(by_x, expected.detach())
+        torch.testing.assert_close(by_t, (2 * x * (x * x).exp()).detach())
+        plain = forward_ad.make_dual(torch.ones(2), torch.full((2,), 3.0))
+        plain *= 2
+        assert forward_ad.unpack_dual(plain).tangent.tolist() == [6.0, 6.0]
+        with pytest.raises(RuntimeError, match="itself has a forward gradient"):
+            forward_ad.make_dual(torch.ones(2), dual)
+        with pytest.raises(RuntimeError, match="different size than that of the original"):
+            forward_ad.make_dual(torch.ones(2), torch.ones(3))

@@ -107,3 +107,17 @@ def test_range_and_transforms_without_windows() -> None:
         spectra = torch.stft(torch.ones(16), 4, return_complex=True)
     with pytest.warns(UserWarning, match="A window was not provided"):
         torch.istft(spectra, 4)
+
+
+def test_backward_with_create_graph_warns_once() -> None:
+    x = torch.ones(2, requires_grad=True)
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="create_graph=True will create a reference cycle"):
+            (x * x).sum().backward(create_graph=True)
+    finally:
+        torch.set_warn_always(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (x * x).sum().backward(create_graph=True)
+    x.grad = None

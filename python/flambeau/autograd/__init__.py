@@ -15,6 +15,9 @@ from . import anomaly_mode, function, grad_mode, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function
 from .grad_mode import (
+    _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
+)
+from .grad_mode import (
     enable_grad,
     inference_mode,
     no_grad,
@@ -154,6 +157,24 @@ def _gradients_tuple(gradients: Gradients, count: int) -> tuple[Any, ...]:
     return tuple(gradients)
 
 
+_told_of_cycle = False
+
+
+def _warn_of_cycle() -> None:
+    """Says once what backward with create_graph leaves behind."""
+    global _told_of_cycle
+    if _told_of_cycle and not flambeau.is_warn_always_enabled():
+        return
+    _told_of_cycle = True
+    warnings.warn(
+        "Using backward() with create_graph=True will create a reference cycle between the "
+        "parameter and its gradient which can cause a memory leak. We recommend using "
+        "autograd.grad when creating the graph, or setting the .grad fields of your parameters to "
+        "None after use.",
+        stacklevel=4,
+    )
+
+
 def backward(
     tensors: Targets,
     grad_tensors: Gradients = None,
@@ -190,6 +211,8 @@ def backward(
     gradients = _make_grads(outputs, _gradients_tuple(grad_tensors, len(outputs)), False)
     if retain_graph is None:
         retain_graph = create_graph
+    if create_graph:
+        _warn_of_cycle()
     _C._engine_run_backward(outputs, gradients, retain_graph, create_graph, wanted, True, True)
 
 

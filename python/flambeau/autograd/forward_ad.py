@@ -8,13 +8,12 @@ derivative works.
 from __future__ import annotations
 
 from collections import namedtuple
+from typing import Any, NamedTuple
 
 import flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from flambeau import Tensor
 
 __all__ = [
@@ -28,8 +27,19 @@ __all__ = [
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 
-# For each level that was entered, the tensors that begin its graph and their tangents.
-_levels: list[list[tuple[Any, Any]]] = []
+
+class _Start(NamedTuple):
+    """Where the graph of a level begins."""
+
+    leaf: Any  # what gradients are asked for
+    tangent: Any
+    dual: Any  # what the program was given, and its node as long as nobody has written to it
+    node: Any
+    differentiable: bool  # whether what is computed has to lead back to what was given
+
+
+# For each level that was entered, the starts of its graph.
+_levels: list[list[_Start]] = []
 _current_level = -1
 
 
@@ -55,7 +65,19 @@ def exit_dual_level(*, level: int | None = None) -> None:
     _current_level = len(_levels) - 1
 
 
-def _inside(level: int | None, name: str) -> list[tuple[Any, Any]]:
+class _Begin(flambeau.autograd.Function):
+    """The identity; its result shares memory, and may be written to."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        return tensor.data
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+
+def _inside(level: int | None, name: str) -> list[_Start]:
     if level is None:
         level = _current_level
     if not 0 <= level < len(_levels):
@@ -74,22 +96,30 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if isinstance(tensor, Batched) or isinstance(tangent, Batched):
         # vmap takes the samples one by one then.
         raise RuntimeError("make_dual: a batch of samples cannot be made dual as one tensor")
-    for what, value in (("tensor", tensor), ("tangent", tangent)):
+    for what, value in (("primal", tensor), ("tangent", tangent)):
         if not (value.is_floating_point() or value.is_complex()):
             raise ValueError(
                 f"Expected {what} to be floating point or complex, but got: {value.dtype}"
             )
     if tensor.shape != tangent.shape:
         raise RuntimeError(
-            f"Expected the primal and the tangent to have the same size, but got {tensor.shape} "
-            f"and {tangent.shape}"
+            "Trying to set a forward gradient that has a different size than that of the original "
+            f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the "
+            f"given forward gradient is of size {list(tangent.shape)}."
         )
+    if any(start.dual is tangent for start in starts):
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level is not "
+            "supported."
+        )
+    differentiable = tensor.requires_grad or tangent.requires_grad
     with flambeau.enable_grad():
         if tensor.requires_grad:
-            dual = tensor.view_as(tensor)
+            leaf = tensor.view_as(tensor)
         else:
-            dual = tensor.detach().requires_grad_()
-    starts.append((dual, tangent))
+            leaf = tensor.detach().requires_grad_()
+        dual = _Begin.apply(leaf)
+    starts.append(_Start(leaf, tangent, dual, dual.grad_fn, differentiable))
     return dual
 
 
@@ -98,16 +128,17 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if level is None and _current_level < 0:
         return UnpackedDualTensor(tensor, None)
     starts = _inside(level, "unpack")
-    for dual, tangent in starts:
-        if dual is tensor:
-            return UnpackedDualTensor(tensor.detach(), tangent)
+    for start in starts:
+        if start.dual is tensor and start.node is tensor.grad_fn:
+            return UnpackedDualTensor(tensor.detach(), start.tangent)
     if not tensor.requires_grad or not starts:
         return UnpackedDualTensor(tensor, None)
-    duals, tangents = [dual for dual, _ in starts], [tangent for _, tangent in starts]
+    leaves, tangents = [start.leaf for start in starts], [start.tangent for start in starts]
+    differentiable = any(start.differentiable for start in starts)
     with flambeau.enable_grad():
         weight = flambeau.zeros_like(tensor).requires_grad_()
         rows = flambeau.autograd.grad(
-            tensor, duals, weight, create_graph=True, retain_graph=True, allow_unused=True
+            tensor, leaves, weight, create_graph=True, retain_graph=True, allow_unused=True
         )
         pairs = [(row, t) for row, t in zip(rows, tangents) if row is not None]
         if not pairs:
@@ -118,11 +149,12 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             weight,
             [t for _, t in dependent],
             retain_graph=True,
+            create_graph=differentiable,
             allow_unused=True,
         )[0]
     if product is None:
         product = flambeau.zeros_like(tensor)
-    return UnpackedDualTensor(tensor.detach(), product)
+    return UnpackedDualTensor(tensor if differentiable else tensor.detach(), product)
 
 
 class dual_level:

@@ -135,6 +135,7 @@ def _bind(
     `skip` is the number of leading parameters that the caller of apply does not give (the context).
     """
     code = forward.__code__
+    skip += getattr(forward, "__self__", None) is not None  # the class of a class method
     names = code.co_varnames[skip : code.co_argcount]
     defaults = dict(zip(reversed(names), reversed(forward.__defaults__ or ())))
     for name in kwargs:

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from flambeau import Tensor
     from flambeau.utils._contextlib import F
 
 __all__ = [
@@ -130,3 +131,18 @@ class set_multithreading_enabled(_DecoratorContextManager):
 
     def clone(self) -> set_multithreading_enabled:
         return self.__class__(self.mode)
+
+
+class _unsafe_preserve_version_counter:
+    """Inside it, writes into the tensors are not counted: autograd does not see them."""
+
+    def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
+        self.tensors = tensors if isinstance(tensors, tuple) else (tensors,)
+        self.versions = [tensor._version for tensor in self.tensors]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *args: object) -> None:
+        for tensor, version in zip(self.tensors, self.versions):
+            _C._set_version(tensor, version)

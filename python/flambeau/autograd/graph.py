@@ -187,6 +187,8 @@ def _hook_when_all_came(tensors: Sequence[Tensor], fn: Callable[..., Any]) -> li
     """Hooks that call `fn` in each backward pass once, with the gradients of all tensors it
     computes.
     """
+    if not all(tensor.requires_grad for tensor in tensors):
+        raise AssertionError("Expected every tensor of register_multi_grad_hook to require a grad")
     nodes = [get_gradient_edge(tensor).node for tensor in tensors]
     # By pass: how many gradients will come, and those that came. Threads have passes of their own.
     expected: dict[int, int] = {}
@@ -253,20 +255,35 @@ def queue_callback(callback: Callable[[], None]) -> None:
 class allow_mutation_on_saved_tensors:
     """Inside it, saved tensors may be written into before backward: operations save copies.
 
-    A copy is taken when the tensor is saved, so this costs the memory of what is saved.
+    A copy is taken when the tensor is saved, so this costs the memory of what is saved. Backward
+    has to happen inside it too.
     """
 
+    _current: allow_mutation_on_saved_tensors | None = None
+
     def __init__(self) -> None:
-        self._copies = saved_tensors_hooks(self._pack, lambda copy: copy)
+        self._copies = saved_tensors_hooks(self._pack, self._unpack)
 
     @staticmethod
     def _pack(tensor: Tensor) -> Tensor:
         with flambeau.enable_grad():
             return tensor.clone()
 
+    def _unpack(self, copy: Tensor) -> Tensor:
+        if allow_mutation_on_saved_tensors._current is not self:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in "
+                "which the graph was originally recorded."
+            )
+        return copy
+
     def __enter__(self) -> allow_mutation_on_saved_tensors:
+        if allow_mutation_on_saved_tensors._current is not None:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
         self._copies.__enter__()
+        allow_mutation_on_saved_tensors._current = self
         return self
 
     def __exit__(self, *args: object) -> None:
+        allow_mutation_on_saved_tensors._current = None
         self._copies.__exit__()

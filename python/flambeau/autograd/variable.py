@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 
 import flambeau
+from flambeau import _C
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 __all__ = ["Variable", "VariableMeta"]
@@ -20,8 +22,19 @@ class VariableMeta(type):
         return isinstance(other, flambeau.Tensor)
 
 
+class _Engine:
+    """What programs ask of the engine under PyTorch's name for it."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], None]) -> None:
+        """Calls `callback` when the backward pass that is running ends."""
+        _C._queue_callback(callback)
+
+
 class Variable(metaclass=VariableMeta):
     """`Variable(data, requires_grad=False)` gives a tensor that shares the data of `data`."""
+
+    _execution_engine = _Engine
 
     def __new__(
         cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
-from flambeau.optim._lr_base import LRScheduler, _LRScheduler, copied
+from flambeau.optim._lr_base import (
+    EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING,
+)
+from flambeau.optim._lr_base import (
+    LRScheduler,
+    _LRScheduler,
+    copied,
+)
 from flambeau.optim._lr_combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
 from flambeau.optim._lr_cycles import (
     CosineAnnealingWarmRestarts,
