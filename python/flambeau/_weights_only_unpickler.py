@@ -5,6 +5,7 @@ only names from a list of safe ones and those that the user added.
 from __future__ import annotations
 
 import contextlib
+import functools
 import pickle
 
 import flambeau
@@ -108,6 +109,7 @@ def _bytearray(content: Any = b"", *encoding: str) -> bytearray:
     return bytearray(_bytes(content, *encoding))
 
 
+@functools.cache
 def default_safe_globals() -> dict[str, Any]:
     """By PyTorch's names, what every file may use."""
     from collections import Counter, OrderedDict, defaultdict
