@@ -2,6 +2,7 @@
 // reported (see fault.h) and counts as ignored.
 #include <limits>
 
+#include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/rows_of.cuh"
 #include "flambeau/kernels/nn.h"
@@ -30,6 +31,7 @@ struct Targets {
     report(fault, FaultKind::target, at, 1, classes);
     return -1;
   }
+  __device__ bool is_ignored(int64_t i) const { return (wide ? wide[i] : narrow[i]) == ignore; }
 };
 
 // --- nll_loss
@@ -203,17 +205,76 @@ void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_
 }
 KERNEL_FOR(cross_entropy, cross_entropy_kernel)
 
+// Rows whose losses a block adds up, always in the same order.
+constexpr int64_t loss_piece = 16384;
+
+template <class C>
+__device__ void store_mean(const LossAndWeight& all, C* out, C* count) {
+  *out = static_cast<C>(all.loss / all.weight);
+  *count = static_cast<C>(all.weight);
+}
+
+// A block that is not alone leaves its sum to mean_of_pieces.
+template <class C>
+__global__ void __launch_bounds__(large_block)
+    mean_losses(const C* losses, Targets targets, int64_t rows, LossAndWeight* pieces, C* out,
+                C* count) {
+  const int64_t first = blockIdx.x * loss_piece, last = min(first + loss_piece, rows);
+  LossAndWeight mine{0, 0};
+#pragma unroll 4
+  for (int64_t i = first + threadIdx.x; i < last; i += large_block) {
+    mine.loss += static_cast<double>(losses[i]);  // zero where it is ignored
+    mine.weight += targets.is_ignored(i) ? 0 : 1;
+  }
+  const LossAndWeight all = fold_row<large_block>(mine, AddLosses());
+  if (threadIdx.x != 0) return;
+  if (pieces) {
+    pieces[blockIdx.x] = all;
+  } else {
+    store_mean(all, out, count);
+  }
+}
+
+template <class C>
+__global__ void __launch_bounds__(large_block)
+    mean_of_pieces(const LossAndWeight* pieces, int number, C* out, C* count) {
+  LossAndWeight mine{0, 0};
+  for (int i = threadIdx.x; i < number; i += large_block) mine = AddLosses()(mine, pieces[i]);
+  const LossAndWeight all = fold_row<large_block>(mine, AddLosses());
+  if (threadIdx.x == 0) store_mean(all, out, count);
+}
+
+void mean_of_losses_kernel(const Tensor& losses, const Tensor& target, int64_t ignore_index,
+                           const Tensor& out, const Tensor& count) {
+  const int device = losses.device().index;
+  const DeviceGuard guard(device);
+  const int64_t rows = losses.numel();
+  const auto blocks = std::max(blocks_for(rows, loss_piece), 1U);
+  const Workspace pieces(blocks == 1 ? 0 : blocks * sizeof(LossAndWeight), device);
+  dispatch<dtypes::Floating>("cross_entropy", losses.dtype(), [&](auto tag) {
+    using C = ComputeType<typename decltype(tag)::type>;
+    launch("cross_entropy", mean_losses<C>, blocks, large_block, losses.data<C>(),
+           Targets(target, 0, ignore_index), rows, pieces.get<LossAndWeight>(), out.data<C>(),
+           count.data<C>());
+    if (blocks == 1) return;
+    launch("cross_entropy", mean_of_pieces<C>, 1, large_block, pieces.get<LossAndWeight>(),
+           static_cast<int>(blocks), out.data<C>(), count.data<C>());
+  });
+}
+KERNEL_FOR(mean_of_losses, mean_of_losses_kernel)
+
 // A block takes a part of a row, N neighbours a thread.
 template <class T, int N>
 __global__ void __launch_bounds__(block_size)
-    cross_entropy_gradient(const ComputeType<T>* scale, bool one_scale, const T* x,
-                           const ComputeType<T>* lse, Targets targets, T* grad_x, unsigned parts) {
+    cross_entropy_gradient(const ComputeType<T>* scale, bool one_scale, const ComputeType<T>* count,
+                           const T* x, const ComputeType<T>* lse, Targets targets, T* grad_x,
+                           unsigned parts) {
   using C = ComputeType<T>;
   const int64_t row = blockIdx.x / parts, classes = targets.classes;
   const int64_t i = (static_cast<int64_t>(blockIdx.x % parts) * block_size + threadIdx.x) * N;
   if (i >= classes) return;
   const int64_t chosen = targets[row];
-  const C factor = scale[one_scale ? 0 : row], shift = lse[row];
+  const C factor = scale[one_scale ? 0 : row] / (count ? *count : C(1)), shift = lse[row];
   x += row * classes;
   grad_x += row * classes;
   const auto words = *reinterpret_cast<const Vector<T, N>*>(x + i);
@@ -227,8 +288,8 @@ __global__ void __launch_bounds__(block_size)
   *reinterpret_cast<Vector<T, N>*>(grad_x + i) = results;
 }
 
-void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const Tensor& lse,
-                                   const Tensor& target, int64_t ignore_index,
+void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, const Tensor& x,
+                                   const Tensor& lse, const Tensor& target, int64_t ignore_index,
                                    const Tensor& grad_x) {
   if (x.numel() == 0) return;
   const DeviceGuard guard(x.device().index);
@@ -240,7 +301,8 @@ void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const T
       const unsigned parts = blocks_for(targets.classes, block_size * width());
       launch("cross_entropy_backward", cross_entropy_gradient<T, width()>,
              static_cast<unsigned>(x.sizes()[0] * parts), block_size, scale.data<C>(),
-             scale.numel() == 1, x.data<T>(), lse.data<C>(), targets, grad_x.data<T>(), parts);
+             scale.numel() == 1, count.defined() ? count.data<C>() : nullptr, x.data<T>(),
+             lse.data<C>(), targets, grad_x.data<T>(), parts);
     };
     constexpr int wide = 16 / static_cast<int>(sizeof(T));
     if (rows_are_aligned<T>(targets.classes, {x.raw(), grad_x.raw()})) {

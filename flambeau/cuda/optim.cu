@@ -9,7 +9,12 @@
 namespace flambeau::cuda {
 namespace {
 
-constexpr int64_t chunk = 16384;  // elements a block takes
+// Elements that a block takes: few, so that every multiprocessor has some, unless there are many.
+constexpr int64_t least_chunk = 1024, most_chunk = 16384;
+int64_t chunk_for(int64_t elements, int device) {
+  const int64_t share = elements / multiprocessors(device);
+  return std::clamp(share / least_chunk * least_chunk, least_chunk, most_chunk);
+}
 
 // Up to `tensors` tensors, each with Arrays arrays of one length, in up to `chunks` chunks.
 template <int Arrays>
@@ -20,16 +25,17 @@ struct Table {
   double numbers[tensors][2];  // what differs from tensor to tensor
   unsigned char tensor_of[chunks];
   int chunk_of[chunks];
+  int64_t chunk;
 };
 
 // Collects tensors and calls run(table, blocks) whenever the table is full, and at the end.
 template <int Arrays, class Run>
 class Batches {
  public:
-  explicit Batches(Run run) : run_(run) {}
+  Batches(Run run, int64_t chunk) : run_(run) { table_.chunk = chunk; }
 
   void add(void* const (&data)[Arrays], int64_t size, double first = 0, double second = 0) {
-    const int64_t pieces = (size + chunk - 1) / chunk;
+    const int64_t pieces = (size + table_.chunk - 1) / table_.chunk;
     int slot = -1;
     for (int64_t piece = 0; piece < pieces; ++piece) {
       if (slot < 0) {
@@ -62,8 +68,8 @@ class Batches {
 // Runs body(i) for the elements of this block's chunk.
 template <int Arrays, class Body>
 __device__ void for_chunk(const Table<Arrays>& table, const Body& body) {
-  const int64_t first = int64_t{table.chunk_of[blockIdx.x]} * chunk;
-  const int64_t last = min(first + chunk, table.sizes[table.tensor_of[blockIdx.x]]);
+  const int64_t first = table.chunk_of[blockIdx.x] * table.chunk;
+  const int64_t last = min(first + table.chunk, table.sizes[table.tensor_of[blockIdx.x]]);
 #pragma unroll 4
   for (int64_t i = first + threadIdx.x; i < last; i += block_size) body(i);
 }
@@ -124,16 +130,23 @@ void by_dtype(const char* op, const kernels::Tensors& params, const Body& body) 
 // A complex number is two real ones.
 int64_t real_elements(const Tensor& x) { return x.numel() * (x.is_complex() ? 2 : 1); }
 
+int64_t chunk_for(const kernels::Tensors& params) {
+  int64_t elements = 0;
+  for (const Tensor& param : params) elements += real_elements(param);
+  return chunk_for(elements, params[0].device().index);
+}
+
 void sgd_step_kernel(const kernels::Tensors& params, const kernels::Tensors& grads,
                      const kernels::Tensors& buffers, const SgdStep& step) {
   const DeviceGuard guard(params[0].device().index);
+  const int64_t chunk = chunk_for(params);
   by_dtype("_sgd_step", params, [&](auto tag, DType real) {
     using T = typename decltype(tag)::type;
     const Sgd<ComputeType<T>> numbers(step, !buffers.empty());
     const auto run = [&](const Table<3>& table, int blocks) {
       launch("_sgd_step", sgd_kernel<T>, blocks, block_size, table, numbers);
     };
-    Batches<3, decltype(run)> batches(run);
+    Batches<3, decltype(run)> batches(run, chunk);
     for (size_t i = 0; i < params.size(); ++i) {
       if (to_real(params[i].dtype()) != real) continue;
       batches.add({params[i].raw(), grads[i].raw(), buffers.empty() ? nullptr : buffers[i].raw()},
@@ -236,11 +249,12 @@ void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gr
                       const kernels::Tensors& device_counts, const AdamStep& step) {
   const DeviceGuard guard(params[0].device().index);
   const OnDevice on(step);
+  const int64_t chunk = chunk_for(params);
   if (!device_counts.empty()) {
     const auto run = [&](const Table<1>& table, int tensors) {
       launch("_adam_step", count_kernel, 1, block_size, table, tensors, on.found_inf);
     };
-    Batches<1, decltype(run)> batches(run);
+    Batches<1, decltype(run)> batches(run, least_chunk);
     for (const Tensor& count : device_counts) batches.add({count.raw()}, 1);
     batches.flush();
   }
@@ -251,7 +265,7 @@ void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gr
       const auto run = [&](const Table<6>& table, int blocks) {
         launch("_adam_step", adam_kernel<T, true, 6>, blocks, block_size, table, numbers, on);
       };
-      Batches<6, decltype(run)> batches(run);
+      Batches<6, decltype(run)> batches(run, chunk);
       for (size_t i = 0; i < params.size(); ++i) {
         if (to_real(params[i].dtype()) != real) continue;
         batches.add({params[i].raw(), grads[i].raw(), averages[i].raw(), squares[i].raw(),
@@ -263,7 +277,7 @@ void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gr
     const auto run = [&](const Table<5>& table, int blocks) {
       launch("_adam_step", adam_kernel<T, false, 5>, blocks, block_size, table, numbers, on);
     };
-    Batches<5, decltype(run)> batches(run);
+    Batches<5, decltype(run)> batches(run, chunk);
     for (size_t i = 0; i < params.size(); ++i) {
       if (to_real(params[i].dtype()) != real) continue;
       batches.add({params[i].raw(), grads[i].raw(), averages[i].raw(), squares[i].raw(),

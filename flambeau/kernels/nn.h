@@ -92,9 +92,14 @@ SLOT(nll_loss_backward,
 // sums of exponentials) are (N), of the dtype of statistics; losses of ignored rows are 0.
 SLOT(cross_entropy, void(const Tensor& x, const Tensor& target, int64_t ignore_index,
                          const Tensor& losses, const Tensor& lse))
-// grad_x = (softmax(x) - one_hot(target)) * scale, where scale is (N) or one value for all rows.
-SLOT(cross_entropy_backward, void(const Tensor& scale, const Tensor& x, const Tensor& lse,
-                                  const Tensor& target, int64_t ignore_index, const Tensor& grad_x))
+// The mean of the losses of rows that are not ignored, and how many those are: one number each.
+SLOT(mean_of_losses, void(const Tensor& losses, const Tensor& target, int64_t ignore_index,
+                          const Tensor& out, const Tensor& count))
+// grad_x = (softmax(x) - one_hot(target)) * scale / count, where scale is (N) or one value for all
+// rows; without a count nothing is divided.
+SLOT(cross_entropy_backward,
+     void(const Tensor& scale, const Tensor& count, const Tensor& x, const Tensor& lse,
+          const Tensor& target, int64_t ignore_index, const Tensor& grad_x))
 
 // Rows of weight by index; indices out of range raise IndexError.
 SLOT(embedding, void(const Tensor& weight, const Tensor& indices, const Tensor& out))

@@ -150,16 +150,15 @@ DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::
 // Logits (N, C) against classes (N), unweighted: one pass each way.
 struct FusedRule {
   Saved x, target;
-  Tensor lse, count;  // count: of rows that are not ignored, for the mean
-  Reduction reduction;
+  Tensor lse, count;  // count: of rows that are not ignored; defined for the mean
   int64_t ignore_index;
   bool wide;
 
   Tensor operator()(const Tensor& g) const {
     const Tensor logits = grad_enabled() && wide ? to(x(), lse.dtype()) : x(), classes = target();
     Tensor scale = to(g, lse.dtype());
-    if (reduction == Reduction::mean) scale = scale / count;
     if (grad_enabled()) {  // in operations that can be differentiated again
+      if (count.defined()) scale = scale / count;
       const Tensor used = classes != ignore_index;
       const Tensor index = unsqueeze(masked_fill(classes, classes == ignore_index, int64_t{0}), 1);
       const Tensor chosen = scatter(zeros_like(detach(logits)), 1, to(index, DType::int64), 1.0);
@@ -168,8 +167,8 @@ struct FusedRule {
     }
     const Tensor dense = contiguous(logits);
     Tensor out = empty_like(dense);
-    kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), dense, lse, classes,
-                                    ignore_index, out);
+    kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), count, dense, lse,
+                                    classes, ignore_index, out);
     return out;
   }
 };
@@ -187,14 +186,17 @@ Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction 
       kernels::cross_entropy(input.device_type(), contiguous(input), classes, ignore_index, losses,
                              lse);
     }
-    if (reduction == Reduction::mean) count = sum(classes != ignore_index, dtype);
-    out = reduction == Reduction::none   ? losses
-          : reduction == Reduction::mean ? sum(losses) / count
-                                         : sum(losses);
+    if (reduction == Reduction::mean) {
+      out = make_tensor(Dims{}, dtype, input.device());
+      count = empty_like(out);
+      kernels::mean_of_losses(input.device_type(), losses, classes, ignore_index, out, count);
+    } else {
+      out = reduction == Reduction::sum ? sum(losses) : losses;
+    }
     if (out.dtype() != input.dtype() && !wide) out = to(out, input.dtype());
   }
   if (Record r{"cross_entropy_loss", out, {input}}) {
-    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, reduction, ignore_index, wide});
+    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, ignore_index, wide});
   }
   return out;
 }

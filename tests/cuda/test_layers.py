@@ -240,3 +240,30 @@ def test_complex_convolution_is_that_of_the_cpu() -> None:
         gradients(run, x, w, bias), gradients(run, x.cuda(), w.cuda(), bias.cuda()), strict=True
     ):
         assert (ours - theirs.cpu()).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("rows", [1, 300, 16384, 40000])
+def test_the_mean_of_cross_entropy_leaves_out_what_is_ignored(rows: int) -> None:
+    x, target = torch.randn(rows, 10), torch.randint(0, 10, (rows,))
+    target[::3] = -100 if rows > 1 else 4
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x, target.to(x.device)).reshape(1) * 100
+
+    assert_gradients(loss, x)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_optimizers_reach_every_element_of_tensors_of_any_size(name: str) -> None:
+    sizes = [1, 1000, 1024, 1025, 70_000] * 9 + [5_000_000]
+    start, gradient = torch.randn(sum(sizes)), torch.randn(sum(sizes))
+    results = []
+    for device in ("cpu", "cuda"):
+        params = [torch.nn.Parameter(p.to(device)) for p in start.split(sizes)]
+        optimizer = getattr(torch.optim, name)(params, lr=0.1)
+        for p, g in zip(params, gradient.split(sizes), strict=True):
+            p.grad = g.to(device)
+        optimizer.step()
+        results.append(torch.cat([p.detach().cpu() for p in params]))
+    assert (results[0] - results[1]).abs().max() < 1e-6
+    assert not torch.equal(results[0], start)

@@ -198,21 +198,41 @@ void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_
 }
 KERNEL_FOR(cross_entropy, cross_entropy_kernel)
 
+void mean_of_losses_kernel(const Tensor& losses, const Tensor& target, int64_t ignore_index,
+                           const Tensor& out, const Tensor& count) {
+  dispatch<dtypes::Floating>("cross_entropy", losses.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* values = losses.data<T>();
+    double sum = 0, used = 0;
+    dispatch<DTypeSet{} | DType::int64 | DType::uint8>("nll_loss", target.dtype(), [&](auto kind) {
+      const auto* classes = target.data<typename decltype(kind)::type>();
+      for (int64_t i = 0; i < losses.numel(); ++i) {
+        sum += static_cast<double>(values[i]);  // zero where it is ignored
+        used += static_cast<int64_t>(classes[i]) != ignore_index ? 1 : 0;
+      }
+    });
+    *out.data<T>() = static_cast<T>(sum / used);
+    *count.data<T>() = static_cast<T>(used);
+  });
+}
+KERNEL_FOR(mean_of_losses, mean_of_losses_kernel)
+
 template <class T>
-void cross_entropy_backward_typed(const Tensor& scale, const Tensor& x, const Tensor& lse,
-                                  const Tensor& target, int64_t ignore_index,
+void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, const Tensor& x,
+                                  const Tensor& lse, const Tensor& target, int64_t ignore_index,
                                   const Tensor& grad_x) {
   using S = ComputeType<T>;
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const Targets targets(target, classes, ignore_index);
   const int64_t scale_step = scale.numel() == 1 ? 0 : 1;
+  const S divisor = count.defined() ? *count.data<S>() : S(1);
   parallel_for(0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
                [&](int64_t first, int64_t last) {
                  for (int64_t row = first; row < last; ++row) {
                    const T* logits = x.data<T>() + row * classes;
                    T* out = grad_x.data<T>() + row * classes;
                    const int64_t at = targets[row];
-                   const S factor = at < 0 ? S(0) : scale.data<S>()[row * scale_step];
+                   const S factor = at < 0 ? S(0) : scale.data<S>()[row * scale_step] / divisor;
                    const S shift = lse.data<S>()[row];
                    if (at < 0) {
                      std::fill_n(out, classes, T());
@@ -227,12 +247,12 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& x, const Te
                });
 }
 
-void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& x, const Tensor& lse,
-                                   const Tensor& target, int64_t ignore_index,
+void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, const Tensor& x,
+                                   const Tensor& lse, const Tensor& target, int64_t ignore_index,
                                    const Tensor& grad_x) {
   dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
-    cross_entropy_backward_typed<typename decltype(tag)::type>(scale, x, lse, target, ignore_index,
-                                                               grad_x);
+    cross_entropy_backward_typed<typename decltype(tag)::type>(scale, count, x, lse, target,
+                                                               ignore_index, grad_x);
   });
 }
 KERNEL_FOR(cross_entropy_backward, cross_entropy_backward_kernel)
