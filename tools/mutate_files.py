@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau import npy, safetensors, serialization
+from flambeau import npy, safetensors
 from flambeau._archive import ArchiveWriter
 
 REFUSALS = (RuntimeError, pickle.UnpicklingError, EOFError, npy.NpyError)
@@ -67,22 +67,9 @@ def _load_archive(data: bytes) -> Any:
 
 def old_file(obj: Any) -> bytes:
     """A file as PyTorch wrote it before 1.6: five pickles, then the bytes of the storages."""
-    storages, content = serialization._Storages(), io.BytesIO()
-
-    def persistent_id(value: Any) -> Any:
-        found = storages.persistent_id(value)
-        return None if found is None else (*found, None)
-
-    serialization._Pickler(content, 2, persistent_id).dump(obj)
-    info = {"protocol_version": 1001, "little_endian": True, "type_sizes": {}}
-    parts = [pickle.dumps(v, 2) for v in (serialization._LEGACY_MAGIC, 1001, info)]
-    parts += [content.getvalue(), pickle.dumps(sorted(storages.by_key), 2)]
-    for key in sorted(storages.by_key):
-        storage = storages.by_key[key]
-        # All storages here hold floats but for a counter of batches.
-        size = 8 if storage.nbytes() == 8 else 4
-        parts += [(storage.nbytes() // size).to_bytes(8, "little"), bytes(storage.tolist())]
-    return b"".join(parts)
+    buffer = io.BytesIO()
+    torch.save(obj, buffer, _use_new_zipfile_serialization=False)
+    return buffer.getvalue()
 
 
 def _records() -> dict[str, bytes]:

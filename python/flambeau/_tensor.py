@@ -125,7 +125,28 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         copied.grad = self.grad.__deepcopy__(memo)
     for name, value in self.__dict__.items():
         copied.__dict__[name] = deepcopy(value, memo)
+    for name, value in _slots_of(self).items():
+        setattr(copied, name, deepcopy(value, memo))
     return copied
+
+
+def _slots_of(tensor: Tensor) -> dict[str, Any]:
+    """What a subclass keeps in slots."""
+    if type(tensor) is flambeau.Tensor:
+        return {}
+    import copyreg
+
+    names: list[str] = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
+    return {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
+
+
+def _state_of(tensor: Tensor) -> Any:
+    """What is kept of a subclass beside its numbers: what it says itself, or its attributes."""
+    own = getattr(type(tensor), "__getstate__", None)
+    if own is not None and own is not getattr(flambeau.Tensor, "__getstate__", None):
+        return own(tensor)
+    slots = _slots_of(tensor)
+    return (dict(tensor.__dict__), slots) if slots else dict(tensor.__dict__)
 
 
 def _copy_of_memory(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -148,7 +169,7 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
     func, args = _utils._reduce_tensor(self.resolve_conj().resolve_neg())
     if type(self) is flambeau.Tensor:
         return (func, args, dict(self.__dict__)) if self.__dict__ else (func, args)
-    return (_rebuild_from_type_v2, (func, type(self), args, dict(self.__dict__)))
+    return (_rebuild_from_type_v2, (func, type(self), args, _state_of(self)))
 
 
 def _rebuild_from_type_v2(func: Callable[..., Any], new_type: type, args: Any, state: Any) -> Any:

@@ -70,7 +70,8 @@ def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]
 def _window(untyped: Any, dtype: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
     """A tensor over a part of a storage."""
     tensor = flambeau.empty(0, dtype=dtype, device=untyped.device)
-    return tensor.set_(untyped._as_dtype(dtype), storage_offset, size, stride)
+    memory = untyped._as_dtype(dtype)
+    return tensor.set_(memory, memory.storage_offset() + storage_offset, size, stride)
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:

@@ -18,7 +18,7 @@ import zlib
 import flambeau
 from flambeau import Tensor
 from flambeau._archive import replaced_file
-from flambeau.serialization import _memory
+from flambeau._storage_io import memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _content(tensor: Tensor) -> memoryview:
     """The bytes of a contiguous tensor."""
     start = tensor.storage_offset() * tensor.dtype.itemsize
     size = tensor.numel() * tensor.dtype.itemsize
-    return memoryview(_memory(tensor.untyped_storage()))[start : start + size]
+    return memoryview(memory_of(tensor.untyped_storage()))[start : start + size]
 
 
 def _write(file: Any, tensor: Tensor) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import flambeau
 from flambeau import Tensor
 from flambeau._archive import replaced_file
-from flambeau.serialization import _memory
+from flambeau._storage_io import memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _content(tensor: Tensor) -> Any:
     flat = tensor.detach().cpu().clone() if tensor.device.type != "cpu" else tensor.detach()
     start = flat.storage_offset() * flat.dtype.itemsize
     size = flat.numel() * flat.dtype.itemsize
-    return memoryview(_memory(flat.untyped_storage()))[start : start + size]
+    return memoryview(memory_of(flat.untyped_storage()))[start : start + size]
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:

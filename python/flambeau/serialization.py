@@ -3,8 +3,8 @@
 A file is a zip archive: `data.pkl` is a pickle in which every storage is a persistent id,
 `data/<key>` holds the bytes of a storage. Classes and functions of this package are written under
 PyTorch's names and found again by them. `weights_only` loading allows only names from a list, so
-that a file cannot run code. Files of PyTorch before 1.6, one pickle after another, are read as
-well.
+that a file cannot run code. Files of PyTorch before 1.6, one pickle after another, are read and
+written as well (`_legacy_format`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import flambeau
 from flambeau import _tensor, _utils
 from flambeau import storage as _storage
 from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
+from flambeau._legacy_format import load_legacy, write_legacy
+from flambeau._storage_io import memory_of, placed, swap_bytes, typed
 from flambeau._weights_only_unpickler import (
     add_safe_globals,
-    check_opcodes,
     clear_safe_globals,
     get_safe_globals,
-    guarded,
     guarded_load,
     make_unpickler,
     replace_root,
@@ -64,23 +64,10 @@ MAP_LOCATION: TypeAlias = (
     "Callable[[Any, str], Any] | flambeau.device | str | dict[str, str] | None"
 )
 _PACKAGE = __name__.partition(".")[0]
-_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
 
 
 # Names in files -----------------------------------------------------------------------------------
-
-
-def _memory(storage: Any) -> Any:
-    """The bytes of a storage on the CPU, as a writable buffer."""
-    import ctypes
-
-    size = storage.nbytes()
-    return (
-        memoryview((ctypes.c_ubyte * size).from_address(storage.data_ptr())).cast("B")
-        if size
-        else b""
-    )
 
 
 class _Pickler(_PythonPickler):
@@ -151,7 +138,7 @@ class _Storages:
     def __init__(self) -> None:
         self.by_key: dict[str, Any] = {}
         self._keys: dict[tuple[Any, ...], str] = {}
-        self._kinds: dict[str, Any] = {}
+        self.kinds: dict[str, Any] = {}
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, _storage.TypedStorage):
@@ -168,7 +155,7 @@ class _Storages:
         key = self._keys.setdefault(identity, str(len(self._keys)))
         self.by_key[key] = untyped
         # PyTorch reads a storage once, as the first type that names it.
-        if self._kinds.setdefault(key, kind) is not kind:
+        if self.kinds.setdefault(key, kind) is not kind:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different "
                 "types"
@@ -232,14 +219,22 @@ def save(
         pickle_module: accepted for compatibility; names must be written in a way only this module
             can.
         pickle_protocol: the protocol of the pickle inside.
+        _use_new_zipfile_serialization: False writes the format of PyTorch before 1.6.
     """
     import io
 
     _check_writable(f)
-    if not _use_new_zipfile_serialization:
-        raise NotImplementedError("save: files of PyTorch before 1.6 can be read, but not written")
     storages = _Storages()
     data = io.BytesIO()
+    if not _use_new_zipfile_serialization:
+        # The old form of an id ends with a window on the storage, which nothing makes any more.
+        persistent_id = storages.persistent_id
+        _Pickler(
+            data, pickle_protocol, lambda item: (found := persistent_id(item)) and (*found, None)
+        ).dump(obj)
+        with _written(f) as file:
+            write_legacy(file, data.getbuffer(), storages.by_key, storages.kinds, pickle_protocol)
+        return
     _Pickler(data, pickle_protocol, storages.persistent_id).dump(obj)
     records: dict[str, Any] = {
         "data.pkl": data.getbuffer(),
@@ -248,11 +243,20 @@ def save(
     }
     if not _disable_byteorder_record:
         records["byteorder"] = sys.byteorder.encode()
+    with _written(f) as file:
+        _write_archive(file, _archive_name(f), records, storages)
+
+
+@contextlib.contextmanager
+def _written(f: Any) -> Iterator[Any]:
+    """What to write to; when it has been written, others find it in the file."""
     if isinstance(f, (str, os.PathLike)):
         with replaced_file(os.fspath(f)) as file:
-            _write_archive(file, _archive_name(f), records, storages)
-    else:
-        _write_archive(f, _archive_name(f), records, storages)
+            yield file
+        return
+    yield f
+    if hasattr(f, "flush"):
+        f.flush()
 
 
 def _write_archive(file: Any, name: str, records: dict[str, Any], storages: _Storages) -> None:
@@ -261,7 +265,7 @@ def _write_archive(file: Any, name: str, records: dict[str, Any], storages: _Sto
         writer.write(record, content)
     for key, untyped in storages.by_key.items():
         on_cpu = untyped if untyped.device.type == "cpu" else untyped.cpu()
-        writer.write(f"data/{key}", _memory(on_cpu))
+        writer.write(f"data/{key}", memory_of(on_cpu))
     writer.write("version", b"3\n")
     writer.close()
 
@@ -346,47 +350,6 @@ def _assumed_byteorder() -> str:
     return "big" if _default_endianness == LoadEndianness.BIG else "little"
 
 
-def _swap_bytes(data: Any, dtype: Any) -> None:
-    """Reverses the bytes of each number in place."""
-    size = dtype.itemsize // (2 if dtype.is_complex else 1)
-    original = bytes(data)
-    for i in range(size):
-        data[i::size] = original[size - 1 - i :: size]
-
-
-def _device_missing(location: str) -> str | None:
-    """Why a storage cannot go to the device it was saved on."""
-    if not location.startswith("cuda") or flambeau.cuda.is_available():
-        return None
-    return (
-        "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. "
-        "If you are running on a CPU-only machine, please use torch.load with "
-        "map_location=torch.device('cpu') to map your storages to the CPU."
-    )
-
-
-def _moved(storage: Any, location: str) -> Any:
-    device = flambeau.device(location)
-    if device.type == "cpu":
-        return storage
-    reason = _device_missing(location)
-    if reason is not None:
-        raise RuntimeError(reason)
-    return storage.to(device=device)
-
-
-def _placed(storage: Any, location: str, map_location: Any) -> Any:
-    """A storage, read to the CPU, on the device where it belongs."""
-    if map_location is None:
-        return _moved(storage, location)
-    if isinstance(map_location, dict):
-        return _moved(storage, str(map_location.get(location, location)))
-    if isinstance(map_location, (str, flambeau.device)):
-        return _moved(storage, str(map_location))
-    result = map_location(storage, location)
-    return _moved(storage, location) if result is None else result
-
-
 def _record_storage(reader: ArchiveReader, record: str) -> Any:
     """The bytes of a record in a new storage, or mapped."""
     size = reader.info(record).file_size
@@ -394,14 +357,8 @@ def _record_storage(reader: ArchiveReader, record: str) -> Any:
         window = reader.window(record)
         return _storage.UntypedStorage._of(flambeau.frombuffer(window, dtype=flambeau.uint8))
     storage = _storage.UntypedStorage(size)
-    reader.read_into(record, _memory(storage))
+    reader.read_into(record, memory_of(storage))
     return storage
-
-
-def _typed(untyped: Any, kind: Any) -> Any:
-    if kind is _storage.UntypedStorage:
-        return untyped
-    return _storage.TypedStorage(wrap_storage=untyped, dtype=kind.dtype)
 
 
 def _load_archive(
@@ -428,99 +385,15 @@ def _load_archive(
         if key not in loaded:
             untyped = _record_storage(reader, f"data/{key}")
             if order != sys.byteorder and kind is not _storage.UntypedStorage:
-                _swap_bytes(_memory(untyped), kind.dtype)
-            loaded[key] = _placed(untyped, location, map_location)
-        return _typed(loaded[key], kind)
+                swap_bytes(memory_of(untyped), kind.dtype)
+            loaded[key] = placed(untyped, location, map_location)
+        return typed(loaded[key], kind)
 
     content = reader.read("data.pkl")
     unpickler = make_unpickler(
         pickle_module, io.BytesIO(content), persistent_load, weights_only, **pickle_args
     )
     return guarded_load(unpickler, content if weights_only else None)
-
-
-def _load_legacy(
-    file: Any,
-    map_location: Any,
-    pickle_module: Any,
-    weights_only: bool,
-    pickle_args: dict[str, Any],
-) -> Any:
-    """A file of PyTorch before 1.6: five pickles, then the bytes of the storages."""
-    import io
-
-    start = file.tell()
-    size = file.seek(0, io.SEEK_END) - start
-    file.seek(start)
-    reader = _LegacyReader(size, map_location)
-
-    def next_pickle(**kwargs: Any) -> Any:
-        if weights_only:
-            place = file.tell()
-            check_opcodes(file)
-            file.seek(place)
-        unpickler = make_unpickler(
-            pickle_module, file, reader.persistent_load, weights_only, **kwargs
-        )
-        return unpickler.load()
-
-    def load() -> Any:
-        if next_pickle() != _LEGACY_MAGIC:
-            raise RuntimeError("Invalid magic number; corrupt file?")
-        next_pickle()  # the version of the protocol
-        info = next_pickle()
-        result = next_pickle(**pickle_args)
-        order = "little" if info.get("little_endian", True) else "big"
-        for key in next_pickle():
-            reader.read_storage(file, key, order)
-        return result
-
-    return guarded(load) if weights_only else load()
-
-
-class _LegacyReader:
-    """The storages of an old file: named while it is unpickled, filled from what follows."""
-
-    def __init__(self, file_size: int, map_location: Any) -> None:
-        self.left = file_size
-        self.map_location = map_location
-        self.loaded: dict[str, tuple[Any, Any]] = {}
-        self.placed: dict[str, Any] = {}
-
-    def persistent_load(self, saved_id: Any) -> Any:
-        if saved_id[0] == "module":
-            return saved_id[1]
-        if saved_id[0] != "storage":
-            raise RuntimeError(f"Unknown saved id type: {saved_id[0]}")
-        _, kind, key, location, count, view = saved_id
-        kind = storage_class(kind)
-        if key not in self.loaded:
-            # Memory is taken only for bytes that the file can have.
-            self.left -= count * kind.dtype.itemsize
-            if count < 0 or self.left < 0:
-                raise RuntimeError("load: the file ends before its data: it is truncated")
-            self.loaded[key] = (kind, _storage.UntypedStorage(count * kind.dtype.itemsize))
-            self.placed[key] = _placed(self.loaded[key][1], location, self.map_location)
-        if view is not None:
-            raise RuntimeError("load: storages that are views of others are not supported")
-        return _typed(self.placed[key], kind)
-
-    def read_storage(self, file: Any, key: str, order: Any) -> None:
-        """Fills one storage with the count and the numbers that come next."""
-        kind, storage = self.loaded[key]
-        count = int.from_bytes(file.read(8), order)
-        target = _memory(storage)
-        if count * kind.dtype.itemsize != len(target):
-            raise RuntimeError(f"load: storage {key} has another size than its tensors say")
-        data = file.read(len(target))
-        if len(data) != len(target):
-            raise RuntimeError("load: the file ends before its data: it is truncated")
-        if len(target):
-            target[:] = data
-        if order != sys.byteorder:
-            _swap_bytes(target, kind.dtype)
-        if self.placed[key].data_ptr() != storage.data_ptr():
-            self.placed[key].copy_(storage)
 
 
 @contextlib.contextmanager
@@ -541,6 +414,26 @@ def _opened(f: Any) -> Iterator[Any]:
         import io
 
         yield io.BytesIO(f.read())  # zipfile asks for more of a file than this one has
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() in ("1", "y", "yes", "true")
+
+
+def _loads_weights_only(asked: bool | None, pickle_module: Any) -> bool:
+    """What `weights_only` means: the environment may forbid to trust files, or allow it to callers
+    who did not say.
+    """
+    force, trust = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+    if _is_set(force) and _is_set(trust):
+        raise RuntimeError(f"Only one of `{force}` or `{trust}` should be set, but both were set.")
+    if _is_set(force):
+        asked = True
+    elif asked is None and _is_set(trust):
+        asked = False
+    if asked and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    return pickle_module is None if asked is None else asked
 
 
 def load(
@@ -565,10 +458,7 @@ def load(
         mmap: maps the file's data into memory instead of reading it; `f` must be a path.
         pickle_load_args: arguments of the unpickler, such as `encoding`.
     """
-    if weights_only is None:
-        weights_only = pickle_module is None
-    elif weights_only and pickle_module is not None:
-        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    weights_only = _loads_weights_only(weights_only, pickle_module)
     pickle_load_args.setdefault("encoding", "utf-8")
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a string or filename in order to use mmap argument")
@@ -588,7 +478,7 @@ def load(
             )
         if not magic:
             raise EOFError("Ran out of input")
-        return _load_legacy(file, map_location, pickle_module, weights_only, pickle_load_args)
+        return load_legacy(file, map_location, pickle_module, weights_only, pickle_load_args)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
