@@ -105,7 +105,9 @@ Tensor bernoulli_each_(const Tensor& self, const Tensor& p, Generator* generator
   self.bump_version("bernoulli");
   if (Record r = Record::in_place("bernoulli", self, {p})) {
     r.wrt(0, &no_gradient);
-    r.wrt(1, [kept = r.save_for(1, p)](const Tensor&) { return zeros_like(kept()); });
+    r.wrt(1, [sizes = p.sizes().dims(), options = options_of(p)](const Tensor&) {
+      return zeros(sizes, options);
+    });
   }
   return self;
 }

@@ -184,3 +184,66 @@ def test_a_loader_cannot_be_changed_afterwards() -> None:
     loader = DataLoader(pairs())
     with pytest.raises(ValueError, match="should not be set after DataLoader is initialized"):
         loader.batch_size = 4
+
+
+class Rows(Dataset):
+    """Gives several samples at once, and counts how often it is asked."""
+
+    def __init__(self, values: list[int], short: int = 0) -> None:
+        self.values, self.short, self.asked = values, short, 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: int) -> int:
+        raise AssertionError("asked for a single sample")
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        self.asked += 1
+        return [self.values[index] for index in indices][self.short :]
+
+
+def test_a_stack_asks_its_datasets_for_several_samples_at_once() -> None:
+    rows = Rows([5, 6, 7])
+    assert StackDataset(rows, [1, 2, 3]).__getitems__([0, 2]) == [(5, 1), (7, 3)]
+    assert StackDataset(a=rows, b=[1, 2, 3]).__getitems__([1]) == [{"a": 6, "b": 2}]
+    assert rows.asked == 2
+    with pytest.raises(ValueError, match="output size mismatch"):
+        StackDataset(Rows([5, 6], short=1)).__getitems__([0, 1])
+
+
+def test_text_of_numpy_stays_text() -> None:
+    np = pytest.importorskip("numpy")
+    words = np.array(["a", "b"])
+    assert default_collate(words) is words
+    with pytest.raises(TypeError, match="found <U1"):
+        default_collate(np.array([["a"]]))
+
+
+class Stream(IterableDataset):
+    def __len__(self) -> int:
+        return 2
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+def test_an_iterable_that_gives_more_than_its_length() -> None:
+    loader = DataLoader(Stream(), batch_size=None)
+    assert sum(loader) == 3  # nobody has asked for the length yet
+    assert len(loader) == 2
+    with pytest.warns(UserWarning, match="reported to be 2 .* but 3 samples have been fetched"):
+        assert sum(loader) == 3
+
+
+def test_more_workers_than_processors() -> None:
+    with pytest.warns(UserWarning, match="excessive worker creation might get DataLoader running"):
+        DataLoader([1, 2], num_workers=10_000)
+
+
+def test_drawing_into_the_probabilities_themselves() -> None:
+    p = torch.tensor([0.0, 1.0], requires_grad=True)
+    x = p * 1
+    x.bernoulli_(x)
+    x.sum().backward()
+    assert x.tolist() == [0.0, 1.0] and p.grad.tolist() == [0.0, 0.0]

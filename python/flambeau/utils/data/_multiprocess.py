@@ -108,7 +108,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """Begins another pass with the same workers."""
         self._epoch += 1
         self._indices = iter(self._loader._index_sampler)
-        self._sent = self._received = 0
+        self._sent = self._received = self._num_yielded = 0
         # By number: the worker that was asked, and its answer once it is here.
         self._waiting: dict[int, tuple[Any, ...]] = {}
         self._active = [True] * self._loader.num_workers
@@ -171,7 +171,16 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 continue
             if isinstance(answer, ExceptionWrapper):
                 answer.reraise()
+            self._num_yielded += 1
+            self._loader._check_length(self._num_yielded)
             return self._pin(answer)
+
+    @property
+    def _workers(self) -> list[Any]:
+        return self._pool.processes
+
+    def _shutdown_workers(self) -> None:
+        self._pool.close()
 
     def _finish(self) -> None:
         if not self._loader.persistent_workers:

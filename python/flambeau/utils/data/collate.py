@@ -79,6 +79,8 @@ def default_collate(batch: Any) -> Any:
                 "please provide a custom collate_fn to handle them appropriately."
             )
         return flambeau.stack(batch, 0)
+    if isinstance(first, (str, bytes)):
+        return batch
     if _is_numpy(first):
         if _holds_text_or_objects(first):
             raise TypeError(_BAD_TYPE.format(first.dtype))
@@ -89,8 +91,6 @@ def default_collate(batch: Any) -> Any:
         return flambeau.tensor(batch, dtype=flambeau.float64)
     if isinstance(first, int):
         return flambeau.tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
     if isinstance(first, Mapping):
         return _rebuilt_mapping(
             first, {key: default_collate([item[key] for item in batch]) for key in first}

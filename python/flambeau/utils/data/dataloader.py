@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -104,6 +106,7 @@ class DataLoader(_Subscriptable):
         self.collate_fn = collate_fn
         self.persistent_workers = persistent_workers
         self._iterator: Any = None
+        self._told_length: int | None = None
         self.__initialized = True
 
     __initialized = False
@@ -166,10 +169,29 @@ class DataLoader(_Subscriptable):
             return len(self._index_sampler)
         samples = len(self.dataset)
         if self.batch_size is None:
-            return samples
-        if self.drop_last:
-            return samples // self.batch_size
-        return (samples + self.batch_size - 1) // self.batch_size
+            length = samples
+        elif self.drop_last:
+            length = samples // self.batch_size
+        else:
+            length = (samples + self.batch_size - 1) // self.batch_size
+        self._told_length = length
+        return length
+
+    def _check_length(self, yielded: int) -> None:
+        """Warns when an iterable dataset gives more than its length had promised."""
+        if self._told_length is None or yielded <= self._told_length:
+            return
+        cause = (
+            " For multiprocessing data-loading, this happens where each worker gives all samples "
+            "instead of its part of them: see get_worker_info()."
+            if self.num_workers
+            else ""
+        )
+        warnings.warn(
+            f"Length of IterableDataset {self.dataset} was reported to be {self._told_length} "
+            f"(when accessing len(dataloader)), but {yielded} samples have been fetched.{cause}",
+            stacklevel=3,
+        )
 
 
 def _check_worker_options(
@@ -191,6 +213,21 @@ def _check_worker_options(
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+    if num_workers > 0:
+        _check_processors(num_workers)
+
+
+def _check_processors(num_workers: int) -> None:
+    """Warns of more workers than there are processors for them."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    processors = len(allowed(0)) if allowed else os.cpu_count() or num_workers
+    if num_workers > processors:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested "
+            f"max number of worker in current system is {processors}, one a processor: excessive "
+            "worker creation might get DataLoader running slow or even freeze.",
+            stacklevel=4,
+        )
 
 
 def _checked_context(context: Any, num_workers: int) -> Any:
@@ -262,6 +299,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._indices = iter(loader._index_sampler)
         self._base_seed = loader._draw_base_seed()
         self._fetcher = Fetcher(*loader._fetcher_arguments())
+        self._num_yielded = 0
 
     def __iter__(self) -> _SingleProcessDataLoaderIter:
         return self
@@ -271,6 +309,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     def __next__(self) -> Any:
         batch = self._fetcher.fetch(next(self._indices))
+        self._num_yielded += 1
+        self._loader._check_length(self._num_yielded)
         return self._loader._pinned_if_wanted(batch)
 
 

@@ -95,10 +95,27 @@ class StackDataset(Dataset):
         return tuple(dataset[index] for dataset in self.datasets)
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        return [self[index] for index in indices]
+        """Several samples, asked of each dataset at once where it can give them so."""
+        named = isinstance(self.datasets, dict)
+        members = self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+        columns = [_samples_of(member, indices) for member in members]
+        if named:
+            return [dict(zip(self.datasets, row)) for row in zip(*columns)]
+        return list(zip(*columns))
 
     def __len__(self) -> int:
         return self._length
+
+
+def _samples_of(dataset: Any, indices: list[Any]) -> Any:
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[index] for index in indices]
+    samples = dataset.__getitems__(indices)
+    if len(samples) != len(indices):
+        raise ValueError(
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(samples)}"
+        )
+    return samples
 
 
 class ConcatDataset(Dataset):
