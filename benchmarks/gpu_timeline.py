@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/gpu_timeline.py [--steps 5] [--batch 64] [--trace resnet50.json]
 
-Figure 1: the host runs ahead of the device. ResNet-50 is trained for some steps; what each layer
-costs the host to ask for and the device to do is measured with the host's clock and with events,
-and written as a trace that chrome://tracing and ui.perfetto.dev open. Printed is when the host has
-asked for everything, and when the device has done it.
+Figure 1: the host runs ahead of the device. ResNet-50 is trained for some steps under the profiler,
+whose trace (chrome://tracing and ui.perfetto.dev open it) has the ops that the host asked for, the
+kernels in the rows of their streams, and arrows between them. Printed is when the host has asked
+for everything, and when the device has done it.
 
 Figure 2: memory. How many pieces the allocator took from the driver and gave back in every step:
 after the first steps none, since everything is found in the cache.
@@ -14,15 +14,11 @@ after the first steps none, since everything is found in the cache.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import flambeau as torch
 from flambeau import nn
 from flambeau.nn import functional as F
+from flambeau.profiler import ProfilerActivity, profile, record_function
 
 
 class Bottleneck(nn.Module):
@@ -66,73 +62,6 @@ def resnet50() -> nn.Module:
     return nn.Sequential(*layers)
 
 
-class Recorder:
-    """Spans of work: when the host asked for them, and events around them on the device."""
-
-    def __init__(self) -> None:
-        self.spans: list[tuple[str, float, float, Any, Any]] = []
-        self.first = torch.cuda.Event(enable_timing=True)
-        self.first.record()
-        torch.cuda.synchronize()
-        self.start = time.perf_counter()
-        self.open: list[tuple[str, float, Any]] = []
-
-    def begin(self, name: str) -> None:
-        event = torch.cuda.Event(enable_timing=True)
-        self.open.append((name, time.perf_counter(), event))
-        event.record()
-
-    def end(self) -> None:
-        name, began, before = self.open.pop()
-        after = torch.cuda.Event(enable_timing=True)
-        after.record()
-        self.spans.append((name, began, time.perf_counter(), before, after))
-
-    @contextlib.contextmanager
-    def span(self, name: str) -> Iterator[None]:
-        self.begin(name)
-        yield
-        self.end()
-
-    def watch(self, model: nn.Module) -> None:
-        """Records every layer that has no layers of its own, forward."""
-        for name, layer in model.named_modules():
-            if next(layer.children(), None) is None:
-                label = f"{name} {type(layer).__name__}"
-                layer.register_forward_pre_hook(lambda *_, label=label: self.begin(label))
-                layer.register_forward_hook(lambda *_: self.end())
-
-    def times(self) -> list[tuple[str, float, float, float, float]]:
-        """For every span its microseconds: host from and to, device from and to."""
-        torch.cuda.synchronize()
-        return [
-            (
-                name,
-                (began - self.start) * 1e6,
-                (ended - self.start) * 1e6,
-                self.first.elapsed_time(before) * 1e3,
-                self.first.elapsed_time(after) * 1e3,
-            )
-            for name, began, ended, before, after in self.spans
-        ]
-
-
-def write_trace(spans: list[tuple[str, float, float, float, float]], path: str) -> None:
-    """The spans in the format of Chrome's trace viewer: a row for the host, one for the device."""
-    rows = (("host", 1), ("device", 2))
-    events: list[dict[str, Any]] = [
-        {"name": "thread_name", "ph": "M", "pid": 1, "tid": row, "args": {"name": name}}
-        for name, row in rows
-    ]
-    for name, host_from, host_to, device_from, device_to in spans:
-        for (begin, end), (_, row) in zip(((host_from, host_to), (device_from, device_to)), rows):
-            events.append(
-                {"name": name, "ph": "X", "pid": 1, "tid": row, "ts": begin, "dur": end - begin}
-            )
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
-
-
 def driver_calls() -> tuple[int, int]:
     numbers = torch.cuda.memory_stats()
     return numbers["num_device_alloc"], numbers["num_device_free"]
@@ -151,12 +80,12 @@ def main() -> None:
     images = torch.randn(options.batch, 3, 224, 224, device="cuda")
     target = torch.randint(0, 1000, (options.batch,), device="cuda")
 
-    def step(span: Callable[[str], Any] = lambda name: contextlib.nullcontext()) -> None:
-        with span("forward"):
+    def step() -> None:
+        with record_function("forward"):
             loss = F.cross_entropy(model(images), target)
-        with span("backward"):
+        with record_function("backward"):
             loss.backward()
-        with span("optimizer"):
+        with record_function("optimizer"):
             optimizer.step()
             optimizer.zero_grad()
 
@@ -168,21 +97,22 @@ def main() -> None:
         now_taken, now_given = driver_calls()
         print(f"  step {i}: {now_taken - taken:4d} taken, {now_given - given:4d} given back")
 
-    recorder = Recorder()
-    recorder.watch(model)
-    for _ in range(options.steps):
-        step(recorder.span)
-    spans = recorder.times()
-    write_trace(spans, options.trace)
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    for _ in range(2):  # the first recording sets the tracer up
+        with profile(activities=activities) as recorded:
+            for _ in range(options.steps):
+                step()
+    recorded.export_chrome_trace(options.trace)
 
-    wholes = [span for span in spans if span[0] in ("forward", "backward", "optimizer")]
-    last_host, last_device = max(s[2] for s in wholes), max(s[4] for s in wholes)
-    busy = sum(s[4] - s[3] for s in wholes)
-    print(
-        f"{options.steps} steps: the host has asked for everything after {last_host / 1e3:.1f} ms"
-    )
+    events = recorded.events()
+    kernels = [event for event in events if event.device_type == "cuda"]
+    last_host = max(event.time_range.end for event in events if event.device_type == "cpu")
+    last_device = max(event.time_range.end for event in kernels)
+    steps, busy = options.steps, events.self_device_time_total
+    print(f"{steps} steps: the host has asked for everything after {last_host / 1e3:.1f} ms")
     print(f"  the device is done after {last_device / 1e3:.1f} ms, at work for {busy / 1e3:.1f} ms")
     print(f"  trace: {options.trace} (chrome://tracing, ui.perfetto.dev)")
+    print(recorded.key_averages().table(sort_by="self_cuda_time_total", row_limit=15))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "flambeau/base/profiler.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -36,7 +38,7 @@ ThreadLog& own_log() {
     Logs& all = all_logs();
     const std::lock_guard lock(all.mutex);
     all.logs.push_back(made);
-    made->thread = all.logs.size();
+    made->thread = static_cast<uint64_t>(gettid());
     return made;
   }();
   return *log;

@@ -15,9 +15,9 @@ enum class SpanKind : uint8_t { op, backward, user };
 struct ProfiledSpan {
   std::string name;
   SpanKind kind = SpanKind::op;
-  int64_t begin = 0, end = 0;  // nanoseconds of the system's clock
-  int64_t bytes = 0;           // allocated less freed on the CPU by the span's thread
-  uint64_t thread = 0;
+  int64_t begin = 0, end = 0;                // nanoseconds of the system's clock
+  int64_t bytes = 0;                         // allocated less freed on the CPU by the span's thread
+  uint64_t thread = 0;                       // the system's number
   std::vector<std::vector<int64_t>> shapes;  // of the arguments, where shapes are recorded
 };
 

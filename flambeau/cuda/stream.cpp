@@ -8,6 +8,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/device_trace.h"
 #include "flambeau/cuda/driver_tools.h"
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/graph.h"
@@ -204,6 +205,8 @@ class CudaAccelerator final : public Accelerator {
   void range_end(uint64_t id) override { cuda::range_end(id); }
   void mark(const char* text) override { cuda::mark(text); }
   void profile(bool on) override { cuda::profile(on); }
+  void start_trace() override { cuda::start_trace(); }
+  std::vector<DeviceSpan> stop_trace() override { return cuda::stop_trace(); }
   void spin(int64_t cycles) override {
     checked_index(-1);
     cuda::spin(cycles);

@@ -47,6 +47,18 @@ struct PoolId {
   }
 };
 
+// What ran on a device while that was traced.
+struct DeviceSpan {
+  std::string name;
+  const char* kind = "";       // kernel, gpu_memcpy or gpu_memset: the words of traces
+  int64_t begin = 0, end = 0;  // nanoseconds of the system's clock
+  int device = 0;
+  int64_t stream = 0, bytes = 0;
+  // When the host asked for it, and in which thread, by the system's number; 0 if unknown.
+  int64_t asked = 0;
+  uint64_t thread = 0;
+};
+
 struct BlockInfo {
   uint64_t address;
   size_t size, requested_size;
@@ -166,6 +178,9 @@ class Accelerator {
   virtual void range_end(uint64_t id) = 0;
   virtual void mark(const char* text) = 0;
   virtual void profile(bool on) = 0;
+  // Between the two all work on devices is recorded.
+  virtual void start_trace() = 0;
+  virtual std::vector<DeviceSpan> stop_trace() = 0;
   virtual void spin(int64_t cycles) = 0;  // keeps the current stream busy
   // What ops do that wait for the device unasked: 0 nothing, 1 they tell, 2 they raise.
   virtual void set_sync_mode(int mode, void (*tell)(const char* message)) = 0;

@@ -2,6 +2,7 @@
 #include "python/src/profiler.h"
 
 #include "flambeau/base/profiler.h"
+#include "flambeau/tensor/accelerator.h"
 
 namespace flambeau::python {
 namespace {
@@ -59,6 +60,34 @@ PyObject* open_span(PyObject*, PyObject* name) {
   });
 }
 
+PyObject* start_device(PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* {
+    accelerator(DeviceType::cuda).start_trace();
+    Py_RETURN_NONE;
+  });
+}
+
+// Each span as (name, kind, begin, end, device, stream, bytes, when it was asked for, thread).
+PyObject* stop_device(PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* {
+    std::vector<DeviceSpan> spans;
+    {
+      const GilRelease released(true);
+      spans = accelerator(DeviceType::cuda).stop_trace();
+    }
+    Object list = check(PyList_New(0));
+    for (const DeviceSpan& s : spans) {
+      Object row = check(
+          Py_BuildValue("(ssLLiLLLK)", s.name.c_str(), s.kind, static_cast<long long>(s.begin),
+                        static_cast<long long>(s.end), s.device, static_cast<long long>(s.stream),
+                        static_cast<long long>(s.bytes), static_cast<long long>(s.asked),
+                        static_cast<unsigned long long>(s.thread)));
+      if (PyList_Append(list.get(), row.get()) < 0) throw PythonError();
+    }
+    return list.release();
+  });
+}
+
 PyObject* is_profiling(PyObject*, PyObject*) { return PyBool_FromLong(profiling()); }
 
 PyMethodDef functions[] = {
@@ -66,6 +95,11 @@ PyMethodDef functions[] = {
     {"_profiler_stop", stop, METH_NOARGS,
      "Ends recording; the spans as (name, kind, begin, end, thread, bytes, shapes)."},
     {"_profiler_span", open_span, METH_O, "A span of the given name, until the result dies."},
+    {"_profiler_start_device", start_device, METH_NOARGS,
+     "Begins to record what runs on CUDA devices."},
+    {"_profiler_stop_device", stop_device, METH_NOARGS,
+     "Waits for the device and ends recording; what ran as (name, kind, begin, end, device, "
+     "stream, bytes, asked, thread)."},
     {"_profiler_enabled", is_profiling, METH_NOARGS, "Whether spans are being recorded."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -10,6 +10,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.autograd import profiler as plain
+from flambeau.autograd.profiler_util import EventList
 from flambeau.profiler import (
     ProfilerAction,
     ProfilerActivity,
@@ -140,3 +141,52 @@ def test_nothing_is_recorded_outside_and_profilers_do_not_nest():
         plain.profile().__enter__()
     assert len(p.function_events) == 0
     assert p.table().count("\n") > 2
+
+
+def test_work_on_a_device_belongs_to_what_asked_for_it(tmp_path):
+    """Rows as the core gives them: a user's stretch around two ops, of which one asked for two
+    kernels; a copy that another thread asked for; a kernel of which nobody knows who asked."""
+    rows = [
+        ("outer", 2, 1_000, 90_000, 7, 0, []),
+        ("linear", 0, 10_000, 40_000, 7, 0, []),
+        ("relu", 0, 50_000, 60_000, 7, 0, []),
+    ]
+    kernels = [
+        ("gemm", "kernel", 100_000, 150_000, 0, 5, 0, 20_000, 7),
+        ("bias", "kernel", 150_000, 160_000, 0, 5, 0, 30_000, 7),
+        ("relu_rows", "kernel", 160_000, 163_000, 0, 5, 0, 55_000, 7),
+        ("Memcpy HtoD", "gpu_memcpy", 20_000, 24_000, 0, 6, 512, 12_000, 9),
+        ("stray", "kernel", 200_000, 201_000, 1, 5, 0, 0, 0),
+    ]
+    events = EventList.of_records(rows, False, kernels)
+    by_name = {event.name: event for event in events}
+    assert [k.name for k in by_name["aten::linear"].kernels] == ["gemm", "bias"]
+    assert by_name["aten::linear"].device_time_total == by_name["aten::linear"].cuda_time == 60
+    assert by_name["outer"].self_device_time_total == 0
+    assert by_name["outer"].device_time_total == 63
+    assert by_name["gemm"].asked_by is by_name["aten::linear"]
+    assert by_name["stray"].asked_by is None and by_name["Memcpy HtoD"].asked_by is None
+    assert by_name["gemm"].device_type == "cuda" and by_name["gemm"].cpu_time_total == 0
+    assert events.self_device_time_total == 68  # each kernel once, though its op shows it as well
+    averages = events.key_averages()
+    table = averages.table(sort_by="self_cuda_time_total", row_limit=3)
+    assert "Self CUDA %" in table and "CUDA time avg" in table
+    assert table.endswith("Self CUDA time total: 68.000us\n")
+    assert table.splitlines()[3].split()[0] == "aten::linear"
+
+    events.export_chrome_trace(str(tmp_path / "trace.json"))
+    found = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    gemm = next(e for e in found if e["name"] == "gemm")
+    assert (gemm["cat"], gemm["pid"], gemm["tid"], gemm["dur"]) == ("kernel", 0, 5, 50)
+    assert gemm["args"]["External id"] == by_name["aten::linear"].id
+    arrows = [e for e in found if e["name"] == "ac2g" and e["id"] == by_name["gemm"].id]
+    assert [arrow["ph"] for arrow in arrows] == ["s", "f"] and arrows[0]["tid"] == 7
+    rows_of_devices = {e["args"]["name"] for e in found if e["ph"] == "M"}
+    assert {"GPU 0", "GPU 1", "stream 5", "stream 6"} <= rows_of_devices
+
+
+def test_without_a_device_only_the_cpu_is_looked_at():
+    with profile(activities=[ProfilerActivity.CPU]) as p:
+        torch.ones(3).sum()
+    assert "CUDA" not in p.key_averages().table()
+    assert all(event.device_type == "cpu" for event in p.events())

@@ -54,8 +54,9 @@ class profile:
         enabled: False makes it do nothing.
         record_shapes: keeps the shapes of arguments.
         profile_memory: keeps how much memory ops take and give back.
+        use_cuda, use_device: also records what runs on CUDA devices, by NVIDIA's library CUPTI.
 
-    The other arguments are PyTorch's and have no effect: only the CPU's time is recorded.
+    The other arguments are PyTorch's and have no effect.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class profile:
         self.enabled = enabled
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
+        self.use_device = "cuda" if use_cuda else use_device
         self.entered = False
         self.function_events: EventList | None = None
 
@@ -87,6 +89,8 @@ class profile:
         if _C._profiler_enabled():
             raise RuntimeError("Profiler is already enabled on this thread")
         self.entered = True
+        if self.use_device == "cuda":
+            _C._profiler_start_device()
         _C._profiler_start()
         return self
 
@@ -94,9 +98,10 @@ class profile:
         if not self.enabled:
             return
         rows = _C._profiler_stop()
+        on_device = _C._profiler_stop_device() if self.use_device == "cuda" else None
         if not self.record_shapes:
             rows = [(*row[:6], []) for row in rows]
-        self.function_events = EventList.of_records(rows, self.profile_memory)
+        self.function_events = EventList.of_records(rows, self.profile_memory, on_device)
 
     def _events(self) -> EventList:
         if self.function_events is None:

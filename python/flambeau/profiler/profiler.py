@@ -9,9 +9,11 @@ import os
 import shutil
 import socket
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from flambeau import cuda
 from flambeau.autograd import profiler as _plain
 from flambeau.autograd.profiler_util import EventList
 
@@ -27,7 +29,7 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What can be recorded; here it is the CPU's work."""
+    """What can be recorded; here it is the work of the CPU and of CUDA devices."""
 
     CPU = 0
     XPU = 1
@@ -47,8 +49,9 @@ class ProfilerAction(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The CPU."""
-    return {ProfilerActivity.CPU}
+    """The CPU, and CUDA where there is a device."""
+    on_device = {ProfilerActivity.CUDA} if cuda.is_available() else set()
+    return {ProfilerActivity.CPU} | on_device
 
 
 def kineto_available() -> bool:
@@ -115,7 +118,8 @@ class profile:
     """Records what runs inside of it, by a schedule if there is one.
 
     Args:
-        activities: what to record; only the CPU's work is.
+        activities: what to record: the CPU's work and, by NVIDIA's library CUPTI, that of CUDA
+            devices. Both by default.
         schedule: a function from the number of a step to a `ProfilerAction`, see `schedule`. Then
             the program calls `step` after each of its steps.
         on_trace_ready: called with the profiler when a cycle has been recorded.
@@ -142,6 +146,7 @@ class profile:
         custom_trace_id_callback: Any = None,
     ) -> None:
         self.activities = supported_activities() if activities is None else set(activities)
+        self._asked_for = activities is not None
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
         self.schedule = schedule or _always
@@ -196,10 +201,24 @@ class profile:
         if self.current_action == ProfilerAction.NONE:
             return
         if self.profiler is None or self.profiler.function_events is not None:
-            self.profiler = _plain.profile(
-                record_shapes=self.record_shapes, profile_memory=self.profile_memory
-            )
-            self.profiler.__enter__()
+            self.profiler = self._recorder()
+            try:
+                self.profiler.__enter__()
+            except RuntimeError as error:
+                # Who did not ask for the device's time does not need what records it.
+                if self._asked_for or self.profiler.use_device is None:
+                    raise
+                warnings.warn(f"{error} Only the CPU's work is recorded.", stacklevel=4)
+                self.activities.discard(ProfilerActivity.CUDA)
+                self.profiler = self._recorder()
+                self.profiler.__enter__()
+
+    def _recorder(self) -> _plain.profile:
+        return _plain.profile(
+            record_shapes=self.record_shapes,
+            profile_memory=self.profile_memory,
+            use_cuda=ProfilerActivity.CUDA in self.activities and cuda.is_available(),
+        )
 
     def _end(self) -> None:
         if self.profiler is not None and self.profiler.function_events is None:
