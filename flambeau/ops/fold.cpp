@@ -122,6 +122,11 @@ Tensor col2im(const Tensor& input, IntSpan output_size, IntSpan kernel_size, Int
         "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but "
         "got input.size({})={} and kernel_size={}.",
         batch_dim + 1, rows, pair_text(shape.kernel));
+  CHECK(shape.out[0] > 0 && shape.out[1] > 0, RuntimeError,
+        "Given output_size={}, kernel_size={}, dilation={}, padding={}, stride={}, calculated "
+        "shape of the array of sliding blocks as {}, which is too small (non-positive)",
+        pair_text(shape.in), pair_text(shape.kernel), pair_text(shape.dilation),
+        pair_text(shape.padding), pair_text(shape.stride), pair_text(shape.out));
   CHECK(windows == shape.out[0] * shape.out[1], RuntimeError,
         "Given output_size={}, kernel_size={}, dilation={}, padding={}, stride={}, expected size "
         "of input's dimension 2 to match the calculated number of sliding blocks {} * {} = {}, but "

@@ -302,6 +302,15 @@ class TypedStorage:
     def resize_(self, size: int) -> None:
         self._untyped_storage.resize_(size * self.dtype.itemsize)
 
+    def share_memory_(self) -> TypedStorage:
+        """Moves the memory to where other processes can map it."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether the memory is shared with other processes."""
+        return self._untyped_storage.is_shared()
+
     def _wrap(self, storage: Any) -> TypedStorage:
         return type(self)(wrap_storage=storage, dtype=self.dtype)
 

@@ -255,3 +255,19 @@ def test_arguments_that_bags_refuse() -> None:
 def test_dropout2d_says_that_it_reads_three_dimensions_as_a_batch() -> None:
     with pytest.warns(UserWarning, match="assuming that channel-wise 1D dropout behavior is"):
         nn.Dropout2d()(torch.ones(1, 2, 2))
+
+
+def test_sizes_that_resizing_and_folding_refuse() -> None:
+    x = torch.ones(1, 1, 4, 4)
+    with pytest.raises(TypeError, match="expected size to be one of int or"):
+        F.interpolate(x, size=(2.0, 2.0))
+    with pytest.raises(RuntimeError, match="without overflow"):
+        F.interpolate(x, scale_factor=-1e20, mode="bilinear")
+    with pytest.raises(RuntimeError, match="calculated shape of the array of sliding blocks as"):
+        F.fold(torch.ones(1, 4, 12), output_size=(4, 5), kernel_size=2, dilation=8)
+    with pytest.raises(ValueError, match="requires output_ratio to either be a single Int"):
+        F.fractional_max_pool2d(x, 2, output_ratio=(0.5, 0.5, 0.5))
+    with pytest.raises(RuntimeError, match="expected grid to have size 1 in last dimension"):
+        F.grid_sample(torch.zeros(1, 2, 2), torch.zeros(1, 1, 1, 2))
+    with pytest.warns(UserWarning, match="See the documentation of affine_grid for details"):
+        F.affine_grid(torch.ones(1, 2, 3), (1, 1, 2, 1), align_corners=True)

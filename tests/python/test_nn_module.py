@@ -335,3 +335,25 @@ def test_modules_die_without_the_garbage_collector() -> None:
         assert reference() is None
     finally:
         gc.enable()
+
+
+def test_buffers_of_a_module_with_an_older_register_buffer() -> None:
+    class Older(nn.Module):
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value, True)
+
+    module = Older()
+    module.table = nn.Buffer(torch.ones(2))
+    assert list(module.state_dict()) == ["table"]
+
+
+def test_modules_are_not_copied_by_to() -> None:
+    with pytest.raises(RuntimeError, match="does not accept copy argument"):
+        nn.Linear(2, 2).to("cpu", copy=True)
+
+
+def test_storages_of_shared_modules_say_so() -> None:
+    module = nn.Linear(2, 2)
+    assert not module.weight.storage().is_shared()
+    module.share_memory()
+    assert module.weight.storage().is_shared() and module.weight.untyped_storage().is_shared()

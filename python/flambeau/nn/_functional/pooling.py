@@ -168,6 +168,16 @@ def lp_pool3d(
     )
 
 
+def _check_lengths(name: str, rank: int, **sizes: tuple[Any, ...]) -> None:
+    for what, values in sizes.items():
+        if len(values) != rank:
+            count = "three " if rank == 3 else ""
+            raise RuntimeError(
+                f"{name}: {what} must either be a single Int or tuple of {count}Ints, but got "
+                f"{values}"
+            )
+
+
 def _make_fractional_max_pool(rank: int) -> tuple[Any, Any]:
     """fractional_max_pool and fractional_max_pool_with_indices over ``rank`` dimensions."""
     name = f"fractional_max_pool{rank}d"
@@ -190,17 +200,16 @@ def _make_fractional_max_pool(rank: int) -> tuple[Any, Any]:
                     f"{name} requires specifying either an output_size or an output_ratio"
                 )
             ratios = spread(output_ratio)
+            if len(ratios) != rank:
+                raise ValueError(
+                    f"{name} requires output_ratio to either be a single Int or tuple of Ints, "
+                    f"{rank} of them, but got {ratios}"
+                )
             output_size = [
                 int(size * ratio) for size, ratio in zip(input.shape[-rank:], ratios, strict=True)
             ]
         kernel_size, output_size = spread(kernel_size), spread(output_size)
-        for what, values in (("kernel_size", kernel_size), ("output_size", output_size)):
-            if len(values) != rank:
-                count = "three " if rank == 3 else ""
-                raise RuntimeError(
-                    f"{name}: {what} must either be a single Int or tuple of {count}Ints, but got "
-                    f"{values}"
-                )
+        _check_lengths(name, rank, kernel_size=kernel_size, output_size=output_size)
         if _random_samples is None:
             batch = 1 if input.dim() == rank + 1 else input.size(0)
             _random_samples = flambeau.rand(

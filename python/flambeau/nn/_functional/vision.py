@@ -84,6 +84,11 @@ def _target(
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         if not isinstance(size, (list, tuple)):
             return [size] * len(spatial), []
+        if any(isinstance(length, float) for length in size):
+            raise TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or "
+                f"Tuple[int, int, int], but got size with types {[type(n) for n in size]}"
+            )
         if len(size) != len(spatial):
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got input "
@@ -106,6 +111,11 @@ def _target(
     else:
         factors = [float(scale_factor)] * len(spatial)
     output = [math.floor(n * factor) for n, factor in zip(spatial, factors, strict=True)]
+    if any(abs(length) >= 1 << 63 for length in output):
+        raise RuntimeError(
+            "interpolate: value cannot be converted to type int64_t without overflow: sizes "
+            f"{spatial} times scale_factor {factors}"
+        )
     return output, [] if recompute_scale_factor else factors
 
 
@@ -200,6 +210,13 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    if align_corners and min(size[2:]) == 1:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when "
+            "align_corners=True: their only place is the middle. See the documentation of "
+            "affine_grid for details.",
+            stacklevel=2,
+        )
     return _C.affine_grid_generator(theta, size, bool(align_corners))
 
 

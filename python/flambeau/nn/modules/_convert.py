@@ -41,6 +41,8 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
     memory_format = given.pop("memory_format", None)
     if given or not isinstance(non_blocking, bool) or not isinstance(copy, bool):
         raise _invalid(args, kwargs)
+    if copy:
+        raise RuntimeError(".to() does not accept copy argument")
     if tensor is not None:
         if not isinstance(tensor, Tensor) or device is not None or dtype is not None:
             raise _invalid(args, kwargs)

@@ -87,6 +87,17 @@ _REGISTRIES = (
 )
 
 
+def _register_buffer(module: Module, name: str, value: Buffer) -> None:
+    """Registers a buffer with a method that a subclass may have overridden in an older form."""
+    if type(module).register_buffer is not Module.register_buffer:
+        import inspect
+
+        if "persistent" not in inspect.signature(module.register_buffer).parameters:
+            module.register_buffer(name, value)
+            return
+    module.register_buffer(name, value, getattr(value, "persistent", True))
+
+
 def _addindent(text: str, spaces: int) -> str:
     """Indents every line of ``text`` but the first."""
     return text.replace("\n", "\n" + " " * spaces)
@@ -249,7 +260,7 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
             if isinstance(value, Buffer):
                 if "_buffers" in members:
                     self._forget(name, keep="_buffers")
-                self.register_buffer(name, value, getattr(value, "persistent", True))
+                _register_buffer(self, name, value)
                 return
         elif isinstance(value, Module):
             if "_modules" not in members:
