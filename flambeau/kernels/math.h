@@ -184,8 +184,12 @@ FN std::complex<T> log2(std::complex<T> x) {
 }
 template <class T>
 FN std::complex<T> log1p(std::complex<T> x) {
-  const T a = x.real(), b = x.imag();
-  return {std::log1p(a * (a + 2) + b * b) / 2, std::atan2(b, a + 1)};
+  const double a = x.real(), b = x.imag(), size = std::hypot(a + 1, b);
+  // Near the unit circle around -1 the logarithm of the size would lose its digits; far from it
+  // squares lose theirs, or overflow.
+  const bool is_near = size > 0.5 && size < 2;
+  const double real = is_near ? std::log1p(std::fma(b, b, a * (a + 2))) / 2 : std::log(size);
+  return {static_cast<T>(real), std::atan2(x.imag(), x.real() + 1)};
 }
 
 FN float rsqrt(float x) { return 1.0f / ::sqrtf(x); }

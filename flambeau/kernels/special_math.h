@@ -305,6 +305,7 @@ FN double entr_of(double x) {
 
 // --- Bessel and Airy functions ----------------------------------------------------------------
 
+// As in PyTorch, at infinity all of them are NaN but i0e, i1e, k0, k1 and the spherical one.
 FN double i0e_of(double x) {
   x = std::abs(x);
   if (x == 0) return 1;
@@ -318,13 +319,11 @@ FN double i1e_of(double x) {
   return x < 0 ? -y : y;
 }
 FN double i0_of(double x) {
-  if (std::isinf(x)) return special_inf;
   const double half =
       std::exp(std::abs(x) / 2);  // e**x alone may overflow where the product does not
   return half * i0e_of(x) * half;
 }
 FN double i1_of(double x) {
-  if (std::isinf(x)) return x;
   const double half = std::exp(std::abs(x) / 2);
   return half * i1e_of(x) * half;
 }
@@ -342,13 +341,13 @@ FN double k1e_of(double x) {
 }
 FN double k0_of(double x) { return x > 800 ? 0 : k0e_of(x) * std::exp(-x); }
 FN double k1_of(double x) { return x > 800 ? 0 : k1e_of(x) * std::exp(-x); }
-FN double j0_of(double x) { return std::isinf(x) ? 0 : ::j0(x); }
-FN double j1_of(double x) { return std::isinf(x) ? 0 : ::j1(x); }
+FN double j0_of(double x) { return std::isinf(x) ? special_nan : ::j0(x); }
+FN double j1_of(double x) { return std::isinf(x) ? special_nan : ::j1(x); }
 FN double y0_of(double x) {
-  return x < 0 ? special_nan : x == 0 ? -special_inf : std::isinf(x) ? 0 : ::y0(x);
+  return x < 0 || std::isinf(x) ? special_nan : x == 0 ? -special_inf : ::y0(x);
 }
 FN double y1_of(double x) {
-  return x < 0 ? special_nan : x == 0 ? -special_inf : std::isinf(x) ? 0 : ::y1(x);
+  return x < 0 || std::isinf(x) ? special_nan : x == 0 ? -special_inf : ::y1(x);
 }
 FN double spherical_j0_of(double x) {
   if (std::isinf(x)) return 0;
@@ -362,8 +361,7 @@ FN double spherical_j0_of(double x) {
 }
 
 FN double airy_of(double x) {
-  if (x != x) return x;
-  if (std::isinf(x)) return x > 0 ? 0 : special_nan;
+  if (!std::isfinite(x)) return special_nan;
   if (x > 104) return 0;
   const double size = std::abs(x), root = std::sqrt(size), zeta = 2 * size * root / 3;
   if (x > 2) {

@@ -83,7 +83,7 @@ Tensor angle(const Tensor& input) {
   Tensor out;
   {
     const NoGrad off;
-    out = where(x < 0, M_PI, x * 0.0);  // NaN stays
+    out = where(x < 0, M_PI, where(isnan(x), x, zeros_like(x)));
   }
   if (Record r{"angle", out, {x}}) r.wrt(0, [](const Tensor& g) { return zeros_like(detach(g)); });
   return out;

@@ -214,6 +214,8 @@ Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar&
         RuntimeError, "histc: value cannot be converted to type uint8_t without overflow");
   CHECK(!is_complex(dtype) || !whole_range || input.numel() == 0, TypeError,
         "histc: aminmax not implemented for {}", dtype_legacy_name(dtype));
+  CHECK(min.to_double() <= max.to_double(), RuntimeError,
+        "torch.histc: max must be larger than min");
   CHECK(is_floating(dtype), NotImplementedError, "\"histogram_cpu\" not implemented for '{}'",
         dtype_legacy_name(dtype));
   CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension 0",

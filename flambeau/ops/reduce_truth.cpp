@@ -24,7 +24,7 @@ Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) 
   return truth(kernels::any, input, truth_dims(input, dim), keepdim);
 }
 OP(any_all, "any(input)", "Whether any element is not zero.")
-OP(any_along, "any(input, dim, keepdim=False)",
+OP(any_along, "any(input, dim=None, keepdim=False)",
    "Whether any element along the given dimensions is not zero.")
 
 Tensor all_all(const Tensor& input) {
@@ -54,12 +54,12 @@ Tensor all_along_out(const Tensor& input, std::optional<IntSpan> dim, bool keepd
   return write_result(checked_out("all", out), all_along(input, dim, keepdim));
 }
 OP_OUT(any_all_out, "any(input, *, out)")
-OP_OUT(any_along_out, "any(input, dim, keepdim=False, *, out)")
+OP_OUT(any_along_out, "any(input, dim=None, keepdim=False, *, out)")
 OP_OUT(all_all_out, "all(input, *, out)")
-OP_OUT(all_along_out, "all(input, dim, keepdim=False, *, out)")
+OP_OUT(all_along_out, "all(input, dim=None, keepdim=False, *, out)")
 
 OP(all_all, "all(input)", "Whether no element is zero.")
-OP(all_along, "all(input, dim, keepdim=False)",
+OP(all_along, "all(input, dim=None, keepdim=False)",
    "Whether no element along the given dimensions is zero.")
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {

@@ -291,11 +291,18 @@ Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const T
   return delivered(op, is_div ? sparse_quotient(op, a, b) : sparse_product(a, b), out);
 }
 
+// f(a) + f(b) is not f(a + b): there is nothing that the values of equal coordinates could become.
+void check_coalesced(const char* op, bool is_linear, const Tensor& self) {
+  CHECK(is_linear || !is_coo(self) || parts_of(self).coalesced, RuntimeError,
+        "{}_ requires coalesced input", op);
+}
+
 Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                     const Tensor& out) {
   const bool is_linear = among(linear_names, row.name);
   if (!is_linear && !among(keeps_zero, row.name)) refuse_sparse(row.name, input);
   if (out.defined()) check_inplace(row.name, out);
+  if (out.defined() && out.is_same(input)) check_coalesced(row.name, is_linear, out);
   if (is_linear && n_params == 0) {
     Tensor result;
     {
@@ -376,7 +383,7 @@ Tensor copy_sparse_(const Tensor& self, const Tensor& source) {
   CHECK(self.layout() == source.layout(), RuntimeError,
         "copy_: the layouts of self and src must match, but got {} and {}",
         layout_word(self.layout()), layout_word(source.layout()));
-  CHECK(self.sizes() == source.sizes() || is_coo(self), RuntimeError,
+  CHECK(self.sizes() == source.sizes(), RuntimeError,
         "copy_: the sizes of self and src must match, but got {} and {}", self.sizes(),
         source.sizes());
   check_inplace("copy_", self, source.requires_grad());
@@ -384,6 +391,17 @@ Tensor copy_sparse_(const Tensor& self, const Tensor& source) {
   if (copied.is_same(source)) copied = clone_sparse(source);
   return delivered("copy_", clone_sparse(copied), self);
 }
+
+// Other parts, and with them another size, for a tensor by coordinates.
+Tensor become_sparse_(const Tensor& self, const Tensor& source) {
+  CHECK(is_coo(self) && is_coo(source), RuntimeError,
+        "_sparse_become_: expected tensors by coordinates, but got {} and {}",
+        layout_word(self.layout()), layout_word(source.layout()));
+  check_inplace("copy_", self, source.requires_grad());
+  return delivered("copy_", clone_sparse(sparse_to(source, self.device(), self.dtype())), self);
+}
+OP_SPARSE(become_sparse_, "_sparse_become_(self, source)",
+          "Gives a sparse tensor the parts, the size and the history of another.")
 
 Tensor zero_sparse_(const Tensor& self) {
   check_inplace("zero_", self);

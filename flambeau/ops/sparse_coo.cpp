@@ -97,6 +97,7 @@ Tensor values_at(const Tensor& tensor, const Tensor& indices) {
   const Tensor together = coalesce(to_coo(tensor));
   Tensor values = sparse_values(together);
   const Tensor& stored = parts_of(together).indices;
+  if (stored.size(0) != indices.size(0)) return values_at(to_dense(together), indices);
   if (stored.is_same(indices)) return values;
   if (stored.size(1) == 0) {
     Dims shape = values.sizes().dims();

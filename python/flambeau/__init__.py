@@ -79,7 +79,7 @@ _SPARSE = "sparse_{}_tensor".format
 _HOMES.update(
     dict.fromkeys(map(_SPARSE, "coo csr csc bsr bsc compressed".split()), "sparse._construct")
 )
-_HOMES.update(dict.fromkeys(("hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
+_HOMES.update(dict.fromkeys(("dsmm", "hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES["GradScaler"] = "amp"

@@ -263,6 +263,7 @@ from flambeau._C import dot as dot
 from flambeau._C import double as double
 from flambeau._C import dropout as dropout
 from flambeau._C import dropout_ as dropout_
+dsmm: Any
 from flambeau._C import dsplit as dsplit
 from flambeau._C import dstack as dstack
 from flambeau._C import dtype as dtype

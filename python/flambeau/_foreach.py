@@ -1,6 +1,6 @@
 """The `_foreach_` functions: an op applied to every tensor of a list, which optimizers and
 gradient clipping call. Each comes as a function that makes a tuple of results and, with a trailing
-underscore, as one that writes into the tensors themselves.
+underscore, as one that writes into the tensors themselves and gives back the list it was given.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def _offer_both(name: str, apply: Callable[..., Any], apply_: Callable[..., Any]
     def functional(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         return tuple(apply(_checked(functional.__name__, self), *args, **kwargs))
 
-    def inplace(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    def inplace(self: Any, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
         tensors = _checked(inplace.__name__, self)
         for _ in apply_(tensors, *args, **kwargs):
             pass
-        return tuple(tensors)
+        return tensors
 
     if name not in _ONLY_INPLACE:
         _offer(name, functional, f"{name} of every tensor.")
@@ -161,10 +161,12 @@ def _powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     return tuple(_C.sum(_C.abs(x) ** ord, dtype=dtype) for x in tensors)
 
 
-def _copy_(self: Any, src: Any, non_blocking: bool = False) -> tuple[Tensor, ...]:
+def _copy_(self: Any, src: Any, non_blocking: bool = False) -> Sequence[Tensor]:
     tensors = _checked("_foreach_copy_", self)
     _same_length(tensors, src)
-    return tuple(x.copy_(y, non_blocking) for x, y in zip(tensors, src, strict=True))
+    for x, y in zip(tensors, src, strict=True):
+        x.copy_(y, non_blocking)
+    return tensors
 
 
 def _mm(self: Any, mat2: Any) -> tuple[Tensor, ...]:

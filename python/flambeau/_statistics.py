@@ -3,6 +3,7 @@ of results, take more forms than an op's signature can say."""
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 
 from flambeau import _C
@@ -146,7 +147,7 @@ def histogramdd(
     edges = _edges(input, bins, range)
     if not input.is_floating_point():
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype}'")
-    points = input.detach().reshape(-1, input.size(-1))
+    points = input.detach().reshape(math.prod(input.shape[:-1]), input.size(-1))
     sizes = [edge.numel() - 1 for edge in edges]
     cell = _C.zeros(points.size(0), dtype=_C.int64, device=input.device)
     inside = _C.ones(points.size(0), dtype=_C.bool, device=input.device)
@@ -157,7 +158,7 @@ def histogramdd(
         index = _C.where(values == edge[-1], sizes[place] - 1, index)
         inside &= (values >= edge[0]) & (values <= edge[-1])
         cell = cell * sizes[place] + index
-    amounts = _C.ones_like(points[:, 0]) if weight is None else weight.detach().reshape(-1)
+    amounts = points.new_ones(points.size(0)) if weight is None else weight.detach().reshape(-1)
     cells = 1
     for size in sizes:
         cells *= size
@@ -263,7 +264,7 @@ def _steps(op: str, y: Tensor, x: Any, dx: Any, dim: int) -> Any:
         x = x.reshape(shape)
     elif x.dim() < y.dim():
         x = x.reshape([1] * (y.dim() - x.dim()) + list(x.shape))
-    if x.size(dim) == 1 and y.size(dim) != 1:
+    if x.size(dim) == 0 or (x.size(dim) == 1 and y.size(dim) != 1):
         return 0
     length = x.size(dim) - 1
     return x.narrow(dim, 1, length) - x.narrow(dim, 0, length)

@@ -235,7 +235,14 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
 
     if size is not None:
         args = tuple(size)
-    return construct(args, self.dtype, self.device if device is None else flambeau.device(device))
+    place = self.device if device is None else flambeau.device(device)
+    if self.is_sparse:
+        if not args or isinstance(args[0], int):
+            return flambeau.empty(
+                args or 0, dtype=self.dtype, device=place, layout=flambeau.sparse_coo
+            )
+        return flambeau.sparse_coo_tensor(*args, dtype=self.dtype, device=place)
+    return construct(args, self.dtype, place)
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

@@ -95,7 +95,19 @@ def prod(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = Non
     """The product of the elements over dim."""
     dtype = _summed_dtype(input, dtype)
     result = _filled(input.to(dtype), mask, 1)
-    for d in sorted((d % max(input.dim(), 1) for d in _dims(dim, input.dim())), reverse=True):
+    # Unlike elsewhere, an empty list of dimensions is nothing to multiply along.
+    along = () if isinstance(dim, Sequence) and not dim else _dims(dim, input.dim())
+    rank = max(input.dim(), 1)
+    for d in along:
+        if not -rank <= d < rank:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but "
+                f"got {d})"
+            )
+    places = sorted((d % rank for d in along), reverse=True)
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"prod: each dimension can be given once, but got dim={dim}")
+    for d in places:
         result = torch.prod(result, d, keepdim)
     return result
 

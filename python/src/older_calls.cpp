@@ -49,8 +49,8 @@ bool OlderCall::arrange(const OlderOrder& order, const Call& call, bool is_metho
   }
   call_ = {args_.data(), order.tensors, names_.get(), call.op};
   if (PyErr_WarnFormat(PyExc_UserWarning, 1,
-                       "%s(): numbers before tensors are an order of old; give them by the keyword "
-                       "%s%s%s",
+                       "This overload of %s is deprecated: it has numbers before tensors. Give "
+                       "them by the keyword %s%s%s.",
                        call.op, order.numbers[0], two ? " or " : "",
                        two ? order.numbers[1] : "") < 0)
     throw PythonError();

@@ -220,6 +220,19 @@ PyObject* call_unlike(const Family& family, const Call& call, uint8_t pending) {
   return call_sparse(family.name.c_str(), call.args, call.nargs, call.kwnames);
 }
 
+// A dtype that is asked for by name is that of the output, too.
+void check_out_dtype(const Family& family, const Overload& overload, const Frame& frame,
+                     PyObject* out) {
+  if (!is_tensor(out)) return;
+  for (size_t i = 0; i < overload.parameters.size(); ++i) {
+    if (overload.parameters[i].kind != Kind::dtype || !frame.values[i].given) continue;
+    const DType wanted = static_cast<DType>(frame.values[i].code);
+    CHECK(wanted == tensor_of(out).dtype(), RuntimeError,
+          "{}(): Expected out tensor to have dtype {}, but got {} instead", family.name,
+          dtype_name(wanted), dtype_name(tensor_of(out).dtype()));
+  }
+}
+
 // name_() made from name(): the result is copied into the first argument.
 PyObject* call_by_copy(const Family& family, const Call& call, const Overload& overload,
                        Frame& frame, Result& result) {
@@ -263,6 +276,7 @@ PyObject* call_family(const Family& family, const Call& call) {
       if (frame.pending) [[unlikely]]
         return call_unlike(family, call, frame.pending);
       check_out_device(family, call, tensor_of(out));
+      check_out_dtype(family, direct, frame, out);
       const Dims before = tensor_of(out)->sizes;
       const NoGrad off;
       run(direct, frame, result);
@@ -276,6 +290,7 @@ PyObject* call_family(const Family& family, const Call& call) {
     if (frame.pending) [[unlikely]]
       return call_unlike(family, call, frame.pending);
     check_no_overlap(family, call, out);
+    check_out_dtype(family, overload, frame, out);
     if (is_tensor(out) && frame.options.dtype) {
       CHECK(*frame.options.dtype == tensor_of(out).dtype(), RuntimeError,
             "{}(): dtype {} does not match dtype of out parameter ({})", family.name,

@@ -47,8 +47,9 @@ void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
   if (makes && family.name != "arange") return;
   const std::string text = format(
       "An output with one or more elements was resized since it had shape {}, which does not match "
-      "the required output shape {}. An output that is to be reused can be emptied first with "
-      "t.resize_(0).",
+      "the required output shape {}. This behavior is deprecated, and in a future PyTorch release "
+      "outputs will not be resized unless they have zero elements. An output that is to be reused "
+      "can be emptied first with t.resize_(0).",
       before, after);
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
 }

@@ -92,3 +92,10 @@ def test_lists_that_do_not_fit_are_refused() -> None:
         torch._foreach_add(two(), [torch.ones(2)])
     with pytest.raises(TypeError, match="tuple of Tensors"):
         torch._foreach_add(torch.ones(2), 1)
+
+
+def test_in_place_functions_give_back_their_list() -> None:
+    tensors = [torch.ones(2), torch.ones(3)]
+    assert torch._foreach_add_(tensors, 1) is tensors
+    assert torch._foreach_copy_(tensors, tensors) is tensors
+    assert isinstance(torch._foreach_add(tensors, 1), tuple)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 
 import numpy as np
@@ -179,3 +180,30 @@ def test_logical_not_works_in_place() -> None:
     x = torch.tensor([0.0, 2.0])
     assert x.logical_not_() is x
     assert x.tolist() == [1.0, 0.0]
+
+
+def test_angles_of_infinities_and_zeros() -> None:
+    x = torch.tensor([math.inf, -math.inf, 0.0, -0.0, math.nan])
+    angles = torch.angle(x)
+    assert angles[:4].tolist() == [0.0, pytest.approx(math.pi), 0.0, 0.0]
+    assert not angles[3].signbit() and angles[4].isnan()
+
+
+def test_a_shrinkage_without_bound_leaves_zeros() -> None:
+    x = torch.tensor([-math.inf, -1.0, 0.0, 1.0, math.inf])
+    assert torch.nn.functional.hardshrink(x, math.inf).tolist() == [0.0] * 5
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("x", [1e30, 1e30 + 1e30j, -1 + 1e-6j, -1 + 1e30j, 1e-30 + 2e-30j, -0.5j])
+def test_complex_log1p_neither_overflows_nor_cancels(x: complex, dtype: torch.dtype) -> None:
+    exact = x if abs(x) < 1e-20 else cmath.log(1 + x)
+    got = torch.log1p(torch.tensor(x, dtype=dtype)).item()
+    assert got == pytest.approx(exact, rel=1e-6 if dtype is torch.complex64 else 1e-14)
+
+
+def test_bessel_functions_of_infinity_are_those_of_pytorch() -> None:
+    infinite = torch.tensor([math.inf, -math.inf])
+    for name in ("i0", "i1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai"):
+        assert getattr(torch.special, name)(infinite).isnan().all()
+    assert torch.special.i0e(infinite).tolist() == [0.0, 0.0]

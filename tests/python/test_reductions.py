@@ -259,3 +259,31 @@ def test_results_have_names() -> None:
 def test_errors(error: type[Exception], message: str, call: Callable[[Any], Any]) -> None:
     with pytest.raises(error, match=message):
         call(torch.arange(6.0).reshape(2, 3))
+
+
+def test_truth_of_all_elements_keeps_dimensions() -> None:
+    assert torch.all(torch.ones(2, 3), keepdim=True).shape == (1, 1)
+    assert torch.any(torch.zeros(2, 3), keepdim=True).tolist() == [[False]]
+
+
+def test_products_along_no_dimension_of_a_list() -> None:
+    x = torch.arange(1.0, 7.0).reshape(2, 3)
+    assert torch.equal(torch.masked.prod(x, dim=[]), x)
+    assert torch.masked.prod(x, dim=(1, 0)) == 720
+    with pytest.raises(RuntimeError, match="each dimension can be given once"):
+        torch.masked.prod(x, dim=(0, 0))
+    with pytest.raises(IndexError, match="out of range"):
+        torch.masked.prod(x, dim=2)
+
+
+def test_an_output_has_the_dtype_that_was_asked_for() -> None:
+    x = torch.ones(3)
+    for function in (torch.cumsum, torch.mean, torch.nansum):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float32"):
+            function(x, 0, dtype=torch.float32, out=torch.empty(0, dtype=torch.float64))
+
+
+def test_histograms_of_nothing() -> None:
+    assert torch.histogramdd(torch.ones(3, 0), []).bin_edges == ()
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(torch.arange(4), bins=4, min=3, max=1)

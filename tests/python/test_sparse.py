@@ -311,7 +311,7 @@ def test_in_place_writes() -> None:
     same(x.add_(y), DENSE * 3)
     same(x.sub_(y, alpha=2), DENSE)
     same(x.neg_(), -DENSE)
-    same(x.abs_(), DENSE.abs())
+    same(x.coalesce().abs_(), DENSE.abs())
     same(x.copy_(y), DENSE)
     assert x.zero_()._nnz() == 0
     total = torch.ones(4, 3, dtype=torch.float64)
@@ -449,3 +449,42 @@ def test_the_switch_for_checks_is_put_back() -> None:
         with checks(enable=False):
             assert not checks.is_enabled()
     assert not checks.is_enabled()
+
+
+def test_copies_need_equal_sizes() -> None:
+    with pytest.raises(RuntimeError, match="sizes of self and src must match"):
+        coo().copy_(coo().narrow_copy(0, 0, 1))
+
+
+def test_in_place_functions_want_coalesced_tensors() -> None:
+    twice = torch.sparse_coo_tensor([[0, 0], [1, 1]], [0.25, 0.5], (2, 3))
+    for name in ("asin_", "log1p_", "relu_", "abs_"):
+        with pytest.raises(RuntimeError, match=f"{name} requires coalesced input"):
+            getattr(twice, name)()
+    assert twice.neg_().to_dense()[0, 1] == -0.75
+
+
+def test_new_tensors_of_a_sparse_one_are_sparse() -> None:
+    again = coo().new(INDICES, VALUES, (4, 3))
+    assert again.layout is torch.sparse_coo and torch.equal(again.to_dense(), DENSE)
+    assert coo().new(2, 3).layout is torch.sparse_coo
+    assert torch.equal(torch.ones_like(coo(), layout=torch.strided), torch.ones_like(DENSE))
+
+
+def test_gradients_by_other_coordinates_reach_the_values_of_hybrid_tensors() -> None:
+    values = torch.ones(3, 2, requires_grad=True)
+    hybrid = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], values, (2, 3, 2))
+    grad = torch.arange(12.0).reshape(2, 3, 2)
+    hybrid.backward(grad.to_sparse())
+    assert torch.equal(values.grad, torch.stack([grad[0, 2], grad[1, 0], grad[1, 2]]))
+
+
+def test_places_named_by_keywords_and_from_the_end() -> None:
+    assert torch.equal(coo().permute(dims=(1, 0)).to_dense(), DENSE.t())
+    rows = torch.tensor([-1, 0])
+    assert torch.equal(coo().index_select(0, rows).to_dense(), DENSE[rows])
+    grown = torch.zeros(1, 3).to_sparse().resize_as_(coo().float())
+    assert grown.shape == (4, 3)
+    assert torch.zeros(2, 0, 3).to_sparse_csr().shape == (2, 0, 3)
+    with pytest.raises(RuntimeError, match="mat1 dtype Double does not match mat2 dtype Float"):
+        torch.mm(coo(), coo().t().float())

@@ -44,6 +44,7 @@ def _function(name: str, doc: str) -> Any:
     return call
 
 
+dsmm = _function("mm", "The product of a sparse and a dense matrix.")
 spmm = _function("spmm", "The product of a sparse and a dense matrix.")
 smm = _function("smm", "The product of a sparse and a dense matrix, as a sparse one.")
 hspmm = _function("hspmm", "The product of a sparse and a dense matrix, with sparse rows.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau import _C
@@ -286,7 +287,8 @@ def _compressed_batches(self: Any, layout: Any, dense_dim: int) -> Any:
     """Matrices of which each stores equally many elements, as one tensor."""
     inner = self.shape[self.dim() - dense_dim - 2 :]
     batch = self.shape[: self.dim() - dense_dim - 2]
-    single = [_ops._sparse_compress(_dense_to_coo(x, 2), layout) for x in self.reshape(-1, *inner)]
+    matrices = self.reshape(math.prod(batch), *inner)
+    single = [_ops._sparse_compress(_dense_to_coo(x, 2), layout) for x in matrices]
     if len({x._nnz() for x in single}) != 1:
         raise RuntimeError("Expect the same number of specified elements per batch.")
     starts, plain = zip(*(parts(x)[:2] for x in single))

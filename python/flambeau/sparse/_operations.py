@@ -55,6 +55,8 @@ def _float_power(x: Any, exponent: Any) -> Any:
 
 def _in_place(name: str) -> Callable[..., Any]:
     def function(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if x.is_sparse and not x.is_coalesced():
+            raise RuntimeError(f"{name}_ requires coalesced input")
         return x.copy_(TABLE[name](x, *args, **kwargs))
 
     return function
@@ -75,6 +77,8 @@ def _sparse_sparse(a: Any, b: Any) -> Any:
             f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
             f"{'x'.join(map(str, b.shape))})"
         )
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"mat1 dtype {_word(a)} does not match mat2 dtype {_word(b)}")
     layout = a.layout
     a, b = _ops._sparse_to_coo(a).coalesce(), _ops._sparse_to_coo(b).coalesce()
     starts, _ = _ops._group_by_index(indices_of(b)[0], b.shape[0])

@@ -75,11 +75,12 @@ def _movedim(x: Any, source: Any, destination: Any) -> Any:
 
 @takes("transpose_", "swapaxes_", "swapdims_", "t_")
 def _transpose_(x: Any, dim0: int = 0, dim1: int = 1) -> Any:
-    return x.copy_(_transpose(x, dim0, dim1))
+    return _ops._sparse_become_(x, _transpose(x, dim0, dim1))
 
 
 @takes("permute")
-def _permute(x: Any, *dims: Any) -> Any:
+def _permute(x: Any, *order_: Any, dims: Any = None) -> Any:
+    dims = order_ if dims is None else (dims,)
     order = list(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else list(dims)
     order = [wrapped_dim(d, x.dim()) for d in order]
     indexed = x.sparse_dim()
@@ -159,8 +160,10 @@ def _index_select(x: Any, dim: int, index: Any) -> Any:
     if dim >= x.sparse_dim():
         values = values_of(x).index_select(dim - x.sparse_dim() + 1, index)
         return coo(indices_of(x), values, size)
-    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < x.shape[dim]:
-        raise IndexError(f"index_select(): index out of range for size {x.shape[dim]}")
+    length = x.shape[dim]
+    if index.numel() and not -length <= int(index.min()) <= int(index.max()) < length:
+        raise IndexError(f"index_select(): index out of range for size {length}")
+    index = index.remainder(max(length, 1))
     starts, order = _ops._group_by_index(indices_of(x)[dim], x.shape[dim])
     counts = (starts[1:] - starts[:-1])[index]
     to = _ops.repeat_interleave(counts)
@@ -284,7 +287,11 @@ def _stored_like(name: str) -> Any:
     """New numbers at the places of a compressed tensor; by coordinates there is no such thing."""
 
     def function(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if x.is_sparse or kwargs.pop("layout", x.layout) is not x.layout:
+        layout = kwargs.pop("layout", None) or x.layout
+        if layout is _C.strided:
+            options = {"dtype": x.dtype, "device": x.device} | kwargs
+            return getattr(_ops, name)(_ops.empty(x.shape, **options), *args)
+        if x.is_sparse or layout is not x.layout:
             return refuse(name, (x,), kwargs)
         values = getattr(_ops, name)(x._values(), *args, **kwargs)
         return with_values(x.detach(), values)
@@ -321,14 +328,19 @@ def _sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
         old = x._values()
         values = old.new_zeros(x._nnz(), *size[sparse_dim:])
         values[tuple(slice(n) for n in old.shape)] = old
-        return x.copy_(coo(x._indices(), values, size, x.is_coalesced()))
+        return _ops._sparse_become_(x, coo(x._indices(), values, size, x.is_coalesced()))
     if not x._nnz():
         return _sparse_resize_and_clear_(x, size, sparse_dim, dense_dim)
-    return x.copy_(coo(x._indices(), x._values(), size, x.is_coalesced()))
+    return _ops._sparse_become_(x, coo(x._indices(), x._values(), size, x.is_coalesced()))
+
+
+@takes("resize_as_")
+def _resize_as_(x: Any, other: Any, *, memory_format: Any = None) -> Any:
+    return _sparse_resize_(x, other.shape, other.sparse_dim(), other.dense_dim())
 
 
 @takes("sparse_resize_and_clear_")
 def _sparse_resize_and_clear_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
     indices = x._indices().new_empty((sparse_dim, 0))
     values = x._values().new_empty((0, *tuple(size)[sparse_dim:]))
-    return x.copy_(coo(indices, values, size))
+    return _ops._sparse_become_(x, coo(indices, values, size))

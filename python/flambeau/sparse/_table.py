@@ -62,6 +62,8 @@ def _into(out: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     result = getattr(_ops, name)(*args, **kwargs).detach()
     if not is_sparse(out) and not is_sparse(result) and out.shape != result.shape:
         out.resize_(result.shape)
+    if is_coo(out) and is_coo(result):
+        return _ops._sparse_become_(out, result)
     return out.copy_(result)
 
 
