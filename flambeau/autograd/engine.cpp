@@ -178,8 +178,8 @@ class Pass {
     }
   }
 
+  // A hook is told, too, that there is no gradient.
   static void apply_hook(const TensorHook& hook, Tensor& grad) {
-    if (!grad.defined()) return;
     Tensor changed = hook(grad);
     if (changed.defined()) grad = resolve(changed);
   }
@@ -270,35 +270,41 @@ class Pass {
     return ours ? std::move(grad) : clone(grad);
   }
 
+  // Whether a gradient has the strides of its leaf, as far as both have dimensions: a leaf may have
+  // been given another shape since.
+  static bool lies_alike(const Tensor& grad, const Tensor& variable) {
+    for (int64_t d = 0; d < std::min(grad.dim(), variable.dim()); ++d) {
+      if (grad->sizes[d] != 1 && grad->strides[d] != variable->strides[d]) return false;
+    }
+    return true;
+  }
+
   // The first gradient of a leaf, in the leaf's own layout if that is dense; taken over where
   // nobody else holds it.
   static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
     if (grad.is_sparse()) [[unlikely]]
       return own_sparse_gradient(grad);
-    // A leaf that was given another shape since keeps the gradient in the shape that was used; a
-    // sparse leaf has no strides.
-    if (variable.is_sparse() || !(grad.sizes() == variable.sizes())) {
-      return clone(grad, MemoryFormat::contiguous);
-    }
+    if (variable.is_sparse()) return clone(grad, MemoryFormat::contiguous);  // it has no strides
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
-    const bool fits = dense ? grad.strides() == variable.strides() : grad.is_contiguous();
+    const bool fits = dense ? lies_alike(grad, variable) : grad.is_contiguous();
     if (!grad_enabled() && fits && sole_owner(grad) && !grad->view_base) return std::move(grad);
-    const Dims strides = dense ? variable->strides : contiguous_strides(variable.sizes());
-    Tensor own = make_strided(variable.sizes(), strides, grad.dtype(), grad.device());
+    if (!dense) return clone(grad, MemoryFormat::contiguous);
+    // A leaf that was given another shape since spreads the gradient of the shape that was used.
+    Tensor own = make_strided(variable.sizes(), variable.strides(), grad.dtype(), grad.device());
     copy_(own, grad);
     return own;
   }
 
   void accumulate(Node& node, Tensor& grad) {
     const Tensor variable(node.variable);
-    if (!grad.defined()) return;
     AutogradMeta& meta = autograd_meta(variable);
     const NodeExtras* extras = node.maybe_extras();
     const bool tells_later = extras && !extras->post_hooks.empty();
     const bool first = !meta.grad.defined();
     Grads in;
     if (tells_later && !first) in.push_back(grad);
-    if (variable->requires_grad) add_to_leaf(variable, meta, grad);  // or not any more
+    // It may not want one any more.
+    if (variable->requires_grad && grad.defined()) add_to_leaf(variable, meta, grad);
     const auto hooks = meta.accumulate_hooks;
     for (const auto& [key, hook] : hooks) hook(variable);
     if (!tells_later) return;
@@ -310,8 +316,7 @@ class Pass {
   }
 
   static void add_to_leaf(const Tensor& variable, AutogradMeta& meta, Tensor& grad) {
-    CHECK(!meta.grad_fn || variable->view_base, RuntimeError,
-          "leaf variable has been moved into the graph interior");
+    CHECK(!grad_fn(variable), RuntimeError, "leaf variable has been moved into the graph interior");
     {
       const std::lock_guard lock(
           leaf_locks[(reinterpret_cast<uintptr_t>(&meta) >> 6) % leaf_locks.size()]);

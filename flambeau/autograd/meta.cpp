@@ -73,6 +73,7 @@ void retain_grad(const Tensor& tensor) {
   meta.retain_key = next_hook_key();
   node->extras().retain_hooks.push_back(
       {meta.retain_key, meta.output, [&meta](const Tensor& incoming) {
+         if (!incoming.defined()) return Tensor();
          meta.grad = meta.grad.defined() ? meta.grad + incoming : clone(incoming);
          return Tensor();
        }});

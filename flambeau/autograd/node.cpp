@@ -38,7 +38,8 @@ void Node::destroy(Node* node) {
   if (node->variable) {
     const std::lock_guard lock(accumulators);
     if (node->use_count() != 0) return;  // found again by its leaf meanwhile
-    static_cast<AutogradMeta*>(node->variable->autograd.get())->accumulator = nullptr;
+    auto* meta = static_cast<AutogradMeta*>(node->variable->autograd.get());
+    if (meta->accumulator == node) meta->accumulator = nullptr;
   }
   static thread_local std::vector<Node*>* waiting = nullptr;
   if (waiting) {
@@ -131,13 +132,10 @@ NodePtr accumulator(const Tensor& leaf) {
   const std::lock_guard lock(accumulators);
   if (meta.accumulator) {
     NodePtr node(meta.accumulator);
-    // The leaf's data may have moved to another device or dtype since.
+    // The leaf's data may have moved to another device or dtype since: what was recorded before
+    // keeps the accumulator that takes gradients as they were then.
     const GradMeta& known = node->inputs[0];
-    if (known.dtype != leaf.dtype() || !(known.device == leaf.device())) {
-      node->inputs.clear();
-      node->add_input(leaf);
-    }
-    return node;
+    if (known.dtype == leaf.dtype() && known.device == leaf.device()) return node;
   }
   NodePtr node = make_intrusive<Node>("AccumulateGrad");
   node->variable = leaf.ptr();

@@ -26,6 +26,8 @@ class Saved {
   [[nodiscard]] Tensor operator()() const;
   // The value before the write that has just been counted is the one that was meant.
   void expect_earlier_version() { --version_; }
+  // A custom function that asks for what it saved gets it, also after detach_().
+  void allow_detached() { had_node_ = false; }
   [[nodiscard]] bool defined() const { return tensor_.defined() || packed_; }
 
  private:

@@ -447,7 +447,7 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   CHECK(source.size(dim) > 0 || vector.numel() == 0, RuntimeError,
         "index_select(): dimension {} of self, of shape {}, has nothing to select from", dim,
         input.sizes());
-  Places places = places_along(source, dim, vector, {});
+  Places places = places_along(source, dim, vector, {.runtime_error = dim == 1});
   if (checked_numel(places.shape) == 0) {  // its indices are looked at all the same
     places_along(zeros(source.size(dim), options_of(vector)), 0, vector, {});
   }
@@ -555,7 +555,9 @@ Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const O
         value.tensor().dim());
   const Tensor vector = vector_index("index_fill_", index, self);
   const Tensor target = with_dims(self);
-  CHECK(value.is_tensor() || !value.scalar().is_complex() || self.is_complex(), RuntimeError,
+  const bool complex =
+      value.is_tensor() ? value.tensor().is_complex() : value.scalar().is_complex();
+  CHECK(!complex || self.is_complex(), RuntimeError,
         "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   if (!value.is_tensor() || (value.tensor().dtype() != self.dtype() && self.device().is_cpu())) {
     const Scalar number = value.is_tensor() ? item(value.tensor()) : value.scalar();

@@ -32,9 +32,10 @@ void fill_where(const char* op, Tensor out, const Tensor& input, const Tensor& m
           "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} "
           "dimension(s).",
           tensor.dim());
-    CHECK(!tensor.is_complex() || input.is_complex() || input.numel() == 0, RuntimeError,
-          "{}: value cannot be converted to type {} without overflow", op, dtype);
     const NoGrad off;
+    if (tensor.is_complex() && !input.is_complex() && input.numel() > 0) {
+      check_number_fits(op, item(tensor), dtype);
+    }
     cast = apart_from(input, cast_operand(value, dtype, input.device()));
     filling = Operand(cast);
   } else {

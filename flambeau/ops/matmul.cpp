@@ -31,6 +31,8 @@ std::string_view cpp_type_name(DType dtype) {
 }
 
 MatrixView as_matrix(const Tensor& tensor, bool transposed) {
+  CHECK(tensor.dim() >= 2, RuntimeError, "expected a matrix, got a tensor of shape {}",
+        tensor.sizes());
   const size_t batch = tensor.dim() - 2;
   const IntSpan sizes = tensor.sizes(), strides = tensor.strides();
   if (transposed) {
@@ -216,20 +218,30 @@ Tensor gradient_b(const Tensor& g, const Tensor& a, bool transpose_a, bool trans
 
 }  // namespace
 
+Saved save_operand(const Record& r, size_t input, const Tensor& operand) {
+  if (!r.wants(input)) return {};
+  return r.save(operand.dim() != 2 && operand.requires_grad() ? alias(operand) : operand);
+}
+
 Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& b,
                bool transpose_b) {
   const MatrixView left = as_matrix(a, transpose_a), right = as_matrix(b, transpose_b);
+  // An operand that was kept may have been given other data since.
+  check_same_dtype(a, b);
+  CHECK(left.cols == right.rows, RuntimeError, "{}: shapes cannot be multiplied ({} and {})", op,
+        a.sizes(), b.sizes());
   Tensor out = left.batch.empty() && right.batch.empty()
                    ? make_tensor({left.rows, right.cols}, a.dtype(), a.device())
                    : make_tensor(product_shape(left, right), a.dtype(), a.device());
   multiply(left.batch.empty() && right.batch.empty() ? mm_kernel : op, as_matrix(out), left, right);
   if (Record r{op, out, {a, b}}) {
-    r.wrt(0, [b = r.save_for(0, b), transpose_a, transpose_b](const Tensor& g) {
+    r.wrt(0, [b = save_operand(r, 0, b), transpose_a, transpose_b](const Tensor& g) {
       return gradient_a(g, maybe_conj(b()), transpose_a, transpose_b);
     });
-    r.wrt(1, [a = r.save_for(1, a), transpose_a, transpose_b, rank = b.dim()](const Tensor& g) {
-      return gradient_b(g, maybe_conj(a()), transpose_a, transpose_b, rank);
-    });
+    r.wrt(1,
+          [a = save_operand(r, 1, a), transpose_a, transpose_b, rank = b.dim()](const Tensor& g) {
+            return gradient_b(g, maybe_conj(a()), transpose_a, transpose_b, rank);
+          });
   }
   return out;
 }

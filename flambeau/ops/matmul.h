@@ -2,6 +2,7 @@
 // batches cost no views, and one differentiable product that the ops are made of.
 #pragma once
 
+#include "flambeau/autograd/record.h"
 #include "flambeau/kernels/matmul.h"
 #include "flambeau/tensor/tensor.h"
 
@@ -28,6 +29,10 @@ void multiply(const char* op, const MatrixView& out, const MatrixView& a, const 
 // dtypes have been checked.
 Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& b,
                bool transpose_b);
+
+// Keeps an operand of a product for the gradient of `input`: unless it is a matrix, a view of it,
+// so that detach_() on the operand does not touch what was kept.
+Saved save_operand(const Record& r, size_t input, const Tensor& operand);
 
 // All but the last dimension as one: the rows of a product.
 Tensor as_rows(const Tensor& x);

@@ -289,7 +289,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
       const Tensor rows = product("mm", as_rows(g), false, maybe_conj(w()), false);
       return sizes.size() == 2 ? rows : reshape(rows, sizes);
     });
-    r.wrt(1, [x = r.save_for(1, input)](const Tensor& g) {
+    r.wrt(1, [x = save_operand(r, 1, input)](const Tensor& g) {
       return product("mm", as_rows(g), true, as_rows(maybe_conj(x())), false);
     });
     r.wrt(2, [](const Tensor& g) { return g; });

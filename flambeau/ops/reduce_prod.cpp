@@ -19,7 +19,7 @@ Tensor products_after(const Tensor& x, int64_t dim) {
 
 // g and y have dimension dim of size one.
 Tensor prod_gradient(const Tensor& g, const Tensor& x, const Tensor& y, int64_t dim) {
-  if (x.numel() == 0) return zeros_like(x);
+  if (x.numel() == 0) return mul_conj(g, x);  // of no elements, but with a history
   // A zero cannot be divided out: then each element is left out by multiplying the others.
   if (is_nonzero(sum(x == 0.0))) {
     return mul_conj(g, products_before(x, dim) * products_after(x, dim));

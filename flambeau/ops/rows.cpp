@@ -44,8 +44,15 @@ Tensor hardswish_gradient(const Tensor& g, const Tensor& x) {
 // The gradient of the larger (sign 1) or smaller (-1) of two goes to where it came from; equal
 // elements share it.
 Tensor share_of_extreme(const Tensor& g, const Tensor& mine, const Tensor& other, int sign) {
-  const Tensor wins = sign > 0 ? mine > other : mine < other;
-  return g * wins + where(mine == other, g / 2.0, 0.0);
+  const Tensor loses = sign > 0 ? mine < other : mine > other;
+  return where(mine == other, g / 2.0, where(loses, 0.0, g));
+}
+
+// The same for fmax and fmin, where a NaN loses.
+Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other, int sign) {
+  const Tensor loses = (sign > 0 ? mine < other : mine > other) | isnan(mine);
+  return where(mine == other, g / 2.0,
+               where(logical_and(loses, logical_not(isnan(other))), 0.0, g));
 }
 
 }  // namespace

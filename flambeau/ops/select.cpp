@@ -102,7 +102,7 @@ struct ClampBounds {
   [[nodiscard]] Tensor share_of_lower(const Tensor& g, const Tensor& x) const {
     const Tensor rules = has_upper ? le(lower, upper) : ones_like(detach(x), DType::bool_);
     const Tensor shared = at_lower(x) & logical_not(at_upper(x));
-    return where(rules & (x < lower), g, where(rules & shared, g * 0.5, 0.0));
+    return where(rules & logical_not(x >= lower), g, where(rules & shared, g * 0.5, 0.0));
   }
   [[nodiscard]] Tensor share_of_upper(const Tensor& g, const Tensor& x) const {
     const Tensor crossed = has_lower ? lower > upper : zeros_like(detach(x), DType::bool_);
@@ -179,10 +179,12 @@ Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
   const Operand low(min.value_or(0)), high(max.value_or(0));
   return clamp_between("clamp.1", input, min ? &low : nullptr, max ? &high : nullptr);
 }
-OP_INPLACE(clamp, "clamp(input, min=None, max=None)",
-           "Each element moved into the range from min to max.")
+// Tensors first: one without dimensions would pass for a number too.
 OP_INPLACE(clamp_tensors, "clamp(input, min=None, max=None)",
            "Each element moved into the range from min to max.")
+OP_INPLACE(clamp, "clamp(input, min=None, max=None)",
+           "Each element moved into the range from min to max.")
+OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.")
 OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.")
 OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.")
 OP_INPLACE(clamp_min, "clamp_min(input, min)", "Each element, or min where that is larger.")
@@ -242,6 +244,14 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   CHECK(input.dtype() == end.dtype(), RuntimeError,
         "lerp: expected dtype {} for `end` but got dtype {}", input.dtype(), end.dtype());
   const DType dtype = input.dtype();
+  // A weight without dimensions takes part as a number would.
+  if (weight.is_tensor() && weight.tensor().dim() == 0 && weight.tensor().dtype() != dtype) {
+    ResultType type;
+    type.add(input);
+    type.add(weight);
+    const DType common = type.get();
+    return lerp(to(input, common), to(end, common), to(weight.tensor(), common));
+  }
   const Device device = common_device("lerp", {input, end, weight});
   CHECK(!weight.is_tensor() || weight.tensor().dtype() == dtype, RuntimeError,
         "lerp: expected dtype {} for `weight` but got dtype {}", dtype,

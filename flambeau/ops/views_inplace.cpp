@@ -68,41 +68,48 @@ Tensor as_strided_(const Tensor& self, IntSpan size, IntSpan stride,
   check_inplace("as_strided_", self);
   const Geometry here = geometry_of(self);
   const Geometry there = geometry_of(as_strided(detach_alias(self), size, stride, offset));
-  return become(
-      "as_strided_", self,
-      [=](const Tensor& x) { return as_strided(x, there.sizes, there.strides, there.offset); },
-      [=](const Tensor& g) { return window_gradient(g, there, here); });
+  const auto take = [=](const Tensor& x) {
+    return as_strided(x, there.sizes, there.strides, there.offset);
+  };
+  const auto undo = [=](const Tensor& g) { return window_gradient(g, there, here); };
+  if (!(self->view_base && self.requires_grad() && grad_enabled())) {
+    return become("as_strided_", self, take, undo);
+  }
+  // A view is taken from what it was, not from its base: elements outside that get no gradient.
+  NodePtr node = make_intrusive<Node>("as_strided.1");
+  node->edges.push_back(gradient_edge(self));
+  node->set_rule(0, Rule(undo));
+  {
+    const NoGrad off;
+    become("as_strided_", self, take, undo);
+  }
+  node->add_input(self);
+  set_history(self, node, 0);
+  return self;
 }
 
-// After the memory of a leaf was exchanged: gradients have the shape that it has now.
-void renew_accumulator(const Tensor& self) {
-  if (const AutogradMeta* meta = maybe_meta(self); meta && meta->accumulator) {
-    const NodePtr node = accumulator(self);
-    node->inputs.clear();
-    node->add_input(self);
-  }
+// Gives self another size and strides; what kept it for backward learns of a change.
+void resize_to(const char* op, const Tensor& self, IntSpan sizes, IntSpan strides) {
+  const bool changes = !(self.sizes() == sizes && self.strides() == strides);
+  resize_tensor(self, sizes, strides);
+  if (changes) self.bump_version(op);
 }
 
 Tensor resize_(const Tensor& self, IntSpan size, std::optional<MemoryFormat> format) {
   CHECK(!self.requires_grad(), RuntimeError, "cannot resize variables that require grad");
   CHECK(format != MemoryFormat::preserve, RuntimeError,
         "resize_: unsupported memory format preserve");
-  self.bump_version("resize_");
   if (!format && size == self.sizes()) return self;  // nothing to resize: the strides stay
-  resize_tensor(self, size, format_strides(size, format.value_or(MemoryFormat::contiguous)));
-  renew_accumulator(self);
+  resize_to("resize_", self, size, format_strides(size, format.value_or(MemoryFormat::contiguous)));
   return self;
 }
 Tensor resize_as_(const Tensor& self, const Tensor& other, std::optional<MemoryFormat> format) {
   CHECK(!self.requires_grad(), RuntimeError, "cannot resize variables that require grad");
   if (!format && other.sizes() == self.sizes()) return self;
   const bool same_layout = format == MemoryFormat::preserve;
-  resize_tensor(self, other.sizes(),
-                same_layout
-                    ? preserved_strides(other)
-                    : format_strides(other.sizes(), format.value_or(MemoryFormat::contiguous)));
-  self.bump_version("resize_as_");
-  renew_accumulator(self);
+  resize_to("resize_as_", self, other.sizes(),
+            same_layout ? preserved_strides(other)
+                        : format_strides(other.sizes(), format.value_or(MemoryFormat::contiguous)));
   return self;
 }
 
@@ -118,7 +125,6 @@ void point_at(const Tensor& self, const Tensor& source, const Tensor& recorded) 
   self->offset = source.offset();
   set_geometry(*self.impl(), source.sizes(), source.strides());
   self.bump_version("set_");
-  renew_accumulator(self);
   if (Record r = Record::in_place("not_implemented", self, {recorded})) {
     r.all([](Grads&, Grads&) {
       fail<NotImplementedError>("derivative for set_ is not implemented");

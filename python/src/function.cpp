@@ -301,6 +301,7 @@ void save_tensors(PyObject* self, const Outputs& outputs, const std::vector<Tens
       return r.defined() && r.is_same(tensor);
     });
     saved->emplace_back(tensor, is_output && outputs.records, outputs.node.get());
+    saved->back().allow_detached();
   }
   as_context(self)->saved = saved.release();
   PyObject_SetAttrString(self, "to_save", Py_None);

@@ -12,17 +12,21 @@ namespace {
 // The view part of a key is applied as it is read; index tensors are collected by dimension.
 struct Applied {
   Tensor view;
-  std::vector<Tensor> indices;  // by dimension of `view`; undefined where there is none
+  std::vector<Tensor> indices;  // in the order of dimensions; undefined where there is none
   bool any_index = false;
+  int64_t covered = 0;  // dimensions of `view` that `indices` speak of: a mask, of several
 };
+
+bool is_mask(const Tensor& index) {
+  return index.dtype() == DType::bool_ || index.dtype() == DType::uint8;
+}
 
 // Dimensions of the tensor that one item of a key uses up.
 int64_t uses(PyObject* item) {
   if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
   if (is_tensor(item)) {
     const Tensor& tensor = tensor_of(item);
-    const bool mask = tensor.dtype() == DType::bool_ || tensor.dtype() == DType::uint8;
-    return mask ? tensor.dim() : 1;
+    return is_mask(tensor) ? tensor.dim() : 1;
   }
   return 1;
 }
@@ -47,19 +51,24 @@ int64_t slice_part(PyObject* part, int64_t otherwise, const char* what) {
   return value;
 }
 
-Tensor apply_slice(const Tensor& tensor, int64_t dim, PyObject* object) {
+// A slice of everything is taken only where it is the whole key.
+Tensor apply_slice(const Tensor& tensor, int64_t dim, PyObject* object, bool alone) {
   auto* key = reinterpret_cast<PySliceObject*>(object);
   const int64_t step = slice_part(key->step, 1, "step");
   CHECK(step != 0, ValueError, "slice step cannot be zero");
   CHECK(step > 0, ValueError, "step must be greater than zero");
-  if (key->start == Py_None && key->stop == Py_None && step == 1) return tensor;
-  return slice(tensor, dim, slice_part(key->start, 0, "start"),
-               slice_part(key->stop, INT64_MAX, "stop"), step);
+  const int64_t start = slice_part(key->start, 0, "start");
+  const int64_t stop = slice_part(key->stop, INT64_MAX, "stop");
+  if (!alone && start == 0 && step == 1 && dim < tensor.dim() && stop >= tensor->sizes[dim]) {
+    return tensor;
+  }
+  return slice(tensor, dim, start, stop, step);
 }
 
 void add_index(Applied& result, int64_t dim, Tensor index) {
-  while (static_cast<int64_t>(result.indices.size()) <= dim) result.indices.emplace_back();
-  result.indices[dim] = std::move(index);
+  for (; result.covered < dim; ++result.covered) result.indices.emplace_back();
+  result.covered += is_mask(index) ? index.dim() : 1;
+  result.indices.push_back(std::move(index));
   result.any_index = true;
 }
 
@@ -78,7 +87,7 @@ void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
     warn(
         "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
         "instead.");
-  const bool mask = index.dtype() == DType::bool_ || index.dtype() == DType::uint8;
+  const bool mask = is_mask(index);
   if (index.dim() == 0 && !mask) {
     CHECK(is_integral(index.dtype()), IndexError,
           "tensors used as indices must be long, int, byte or bool tensors, got {}", index.dtype());
@@ -118,7 +127,7 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
     const int64_t source = from;
     from += key == Py_Ellipsis ? self.dim() - used : uses(key);
     if (PySlice_Check(key)) {
-      result.view = apply_slice(result.view, dim++, key);
+      result.view = apply_slice(result.view, dim++, key, n == 1);
     } else if (key == Py_None) {
       result.view = unsqueeze(result.view, dim++);
     } else if (key == Py_Ellipsis) {
@@ -173,6 +182,23 @@ Applied apply_key(const Tensor& self, PyObject* key) {
   return apply_key(self, &key, 1);
 }
 
+// Masks are compared with what they pick from before a number is converted.
+void check_masks(const Applied& applied) {
+  int64_t dim = 0;
+  for (const Tensor& index : applied.indices) {
+    if (!index.defined() || !is_mask(index)) {
+      ++dim;
+      continue;
+    }
+    for (int64_t d = 0; d < index.dim(); ++d, ++dim) {
+      CHECK(dim < applied.view.dim() && index->sizes[d] == applied.view->sizes[dim], IndexError,
+            "The shape of the mask {} at index {} does not match the shape of the indexed tensor "
+            "{} at index {}",
+            index.sizes(), d, applied.view.sizes(), dim);
+    }
+  }
+}
+
 // What stands right of the equals sign, as a tensor of the target's dtype.
 Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) {
   if (is_tensor(value)) {
@@ -185,8 +211,6 @@ Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) 
   if (scalar_from(value, number)) {
     // Where a mask is filled, any number is a truth value.
     if (masked && target.dtype() == DType::bool_) number = Scalar(!(number == Scalar(0)));
-    // What cannot be converted is refused when the places are known to exist.
-    if (number.is_complex() && !target.is_complex()) options.dtype = DType::complex128;
     return fill_(empty({}, options), number);
   }
   if (PySequence_Check(value) && !PyUnicode_Check(value)) {
@@ -208,7 +232,11 @@ void assign(const Tensor& target, const Tensor& value) {
     fill_(target, value);
     return;
   }
-  const Tensor source = value.sizes() == target.sizes() ? value : without_leading_ones(value);
+  Tensor source = value.sizes() == target.sizes() ? value : without_leading_ones(value);
+  // Whether they overlap is told by strides, also those along dimensions of size one.
+  if (source.storage() == target.storage() && !(value.sizes() == target.sizes())) {
+    source = view(source, source.sizes());
+  }
   CHECK(can_broadcast_to(source.sizes(), target.sizes()), RuntimeError,
         "The expanded size of the tensor must match the existing size: shape mismatch: value "
         "tensor of shape {} cannot "
@@ -288,6 +316,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     const bool masked = std::ranges::all_of(applied.indices, [](const Tensor& index) {
       return !index.defined() || index.dtype() == DType::bool_;
     });
+    if (!is_tensor(value)) check_masks(applied);
     const Tensor source = value_tensor(tensor, value, masked);
     const GilRelease release(applied.view.numel() >= gil_threshold);
     if (applied.any_index) {

@@ -157,6 +157,9 @@ TensorHook tensor_hook(PyObject* callable) {
     CHECK(is_tensor(result.get()), TypeError, "expected Variable, but hook returned '{}'",
           Py_TYPE(result.get())->tp_name);
     const Tensor& changed = tensor_of(result.get());
+    CHECK(grad.defined(), RuntimeError,
+          "hook '{}': can't replace an empty gradient with a non-empty value",
+          callable_name(held(hook)));
     CHECK(changed.sizes() == grad.sizes(), RuntimeError,
           "hook '{}' has changed the size of value: {} to {}", callable_name(held(hook)),
           grad.sizes(), changed.sizes());

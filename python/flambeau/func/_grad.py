@@ -143,6 +143,7 @@ class _Linear:
 
     def __init__(self, func: Callable[..., Any], primals: Any, name: str) -> None:
         self.leaves: list[Tensor] = []
+        _check_differentiable(tree_flatten(primals)[0], "primal")
         with flambeau.enable_grad():
             inputs = own_inputs(primals, self.leaves)
             self.inputs, self.input_spec = flat_tensors(
@@ -168,6 +169,14 @@ class _Linear:
             return released(products, self.leaves + self.weights)
 
 
+def _check_differentiable(values: list[Any], role: str) -> None:
+    for value in values:
+        if isinstance(value, Tensor) and not (value.is_floating_point() or value.is_complex()):
+            raise ValueError(
+                f"Expected {role} to be floating point or complex, but got: {value.dtype}"
+            )
+
+
 def _check_tangents(primals: Any, tangents: Any, name: str) -> list[Tensor]:
     if not isinstance(primals, tuple):
         raise RuntimeError(
@@ -181,6 +190,8 @@ def _check_tangents(primals: Any, tangents: Any, name: str) -> list[Tensor]:
             f"example, if primals is a tuple of 3 tensors, tangents also must be. Got primals with "
             f"structure {spec} and tangents with structure {tangent_spec}"
         )
+    _check_differentiable(flat, "primal")
+    _check_differentiable(flat_tangents, "tangent")
     for primal, tangent in zip(flat, flat_tangents):
         if primal.shape != tangent.shape:
             raise RuntimeError(

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
 
+def _check_real(name: str, role: str, tensors: list[Tensor]) -> None:
+    for index, tensor in enumerate(tensors):
+        if tensor.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {role} to be real but received complex tensor at flattened "
+                f"{role[:-1]} idx: {index}"
+            )
+
+
 def _unit_vectors(tensor: Tensor) -> Tensor:
     """As many tensors of a shape as it has elements, each with a single one."""
     count = tensor.numel()
@@ -65,6 +74,8 @@ def jacrev(
             flat_outputs, output_spec = flat_tensors(
                 output, "jacrev: Expected f(*args) to return Tensors"
             )
+            _check_real("jacrev", "inputs", flat_inputs)
+            _check_real("jacrev", "outputs", flat_outputs)
             blocks = []
             for one in flat_outputs:
                 rows = [gradients([one], flat_inputs, [unit]) for unit in _unit_vectors(one)]
@@ -105,7 +116,9 @@ def jacfwd(
             return output
 
         linear = _Linear(of_chosen, (chosen,) if isinstance(argnums, int) else chosen, "jacfwd")
+        _check_real("jacfwd", "inputs", linear.inputs)
         linear.use_output(linear.result, "jacfwd")
+        _check_real("jacfwd", "outputs", linear.outputs)
         columns = _columns(linear)
         one_input = linear.input_spec.child(0) if isinstance(argnums, int) else linear.input_spec
         blocks = [
