@@ -14,11 +14,12 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from explained import broken_off, explanation
+from explained import Case, explanation
 
 WORKER = Path(__file__).with_name("worker.py")
 RECORDED = Path(__file__).with_name("recorded.json.gz")
@@ -104,6 +105,7 @@ class Comparison:
         self.theirs = theirs
         self.tolerances = tolerances
         self.widest = 0.0
+        self.explained: Counter[str] = Counter()  # how often each reason was needed
 
     def difference(self, statements: list[str]) -> str | None:
         """The first difference between the two on a program, or None."""
@@ -119,13 +121,19 @@ class Comparison:
         ours = self.ours.run(statements)
         if "crash" in ours:
             return [f"Flambeau died with status {ours['crash']}"]
-        if explanation(statements, ours, theirs) is not None:
+        found = [*self._errors(statements, ours, theirs), *self._variables(ours, theirs)]
+        if not found:
             return []
-        broken = broken_off(statements, ours, theirs)
-        return [
-            *self._errors(statements, ours, theirs, broken),
-            *self._variables(ours, theirs, broken is None),
-        ]
+        reason = explanation(Case(statements, ours, theirs, lambda n: self._before(statements, n)))
+        if reason is None:
+            return found
+        self.explained[reason[1]] += 1
+        return self.differences(statements[: reason[0]] + statements[reason[0] + 1 :])
+
+    def _before(self, statements: list[str], number: int) -> tuple[Any, Any]:
+        """What the variables were, here and there, before a statement."""
+        ours, theirs = self.ours.run(statements[:number]), self.theirs.run(statements[:number])
+        return ours.get("variables", {}), theirs.get("variables", {})
 
     def _widest(self, text: str) -> float:
         """The tolerance of the least precise dtype that a program uses, whose errors reach the
@@ -135,25 +143,19 @@ class Comparison:
             names.add("float32")
         return max((self.tolerances.get(name, 0.0) for name in names), default=0.0)
 
-    def _errors(
-        self, statements: list[str], ours: Any, theirs: Any, broken: int | None
-    ) -> Iterator[str]:
+    def _errors(self, statements: list[str], ours: Any, theirs: Any) -> Iterator[str]:
         found = {number: (kind, text) for number, kind, text in ours["errors"]}
         wanted = {number: (kind, text) for number, kind, text in theirs["errors"]}
         for number in sorted(found.keys() | wanted.keys()):
-            if broken is not None and number > broken and "grad" in statements[number]:
-                continue
             got, want = found.get(number), wanted.get(number)
             if not _alike(got and got[0], want and want[0]):
                 yield f"`{statements[number]}` raises {got} instead of {want}"
 
-    def _variables(self, ours: Any, theirs: Any, grads: bool) -> Iterator[str]:
+    def _variables(self, ours: Any, theirs: Any) -> Iterator[str]:
         for name, want in theirs["variables"].items():
-            if not grads and name.startswith(("g", "seen")):
-                continue  # gradients that were taken, or seen by hooks
             got = ours["variables"].get(name)
-            if not grads:
-                got, want = _without_grads(got), _without_grads(want)
+            if name == "seen":  # by hooks: how often one of no elements comes by says nothing
+                got, want = _with_elements(got), _with_elements(want)
             text = self._described(got, want)
             if text is not None:
                 yield f"{name}: {text}"
@@ -224,12 +226,9 @@ class Comparison:
         return all(_near(x, y, limit) for x, y in zip(one, other))
 
 
-def _without_grads(described: Any) -> Any:
-    if isinstance(described, dict):
-        return {k: None if k == "grad" else _without_grads(v) for k, v in described.items()}
-    return (
-        [_without_grads(item) for item in described] if isinstance(described, list) else described
-    )
+def _with_elements(described: Any) -> Any:
+    items = [item for item in described["items"] if 0 not in item.get("shape", ())]
+    return {**described, "items": items}
 
 
 def _flat(values: list[Any]) -> list[float]:

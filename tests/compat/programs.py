@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from programs_mixed import MixedStatements
 from programs_more import PRELUDE, MoreStatements
 from programs_rare import RARE_PRELUDE, RareStatements
 
@@ -46,13 +47,14 @@ class Variable:
 
 
 @dataclass
-class Generator(MoreStatements, RareStatements):
+class Generator(MoreStatements, RareStatements, MixedStatements):
     """Builds one program; with `history`, mostly writes into views of what carries gradients."""
 
     rng: random.Random
     history: bool = False
     wide: bool = False  # also the statements of programs_more.py
     rare: bool = False  # and those of programs_rare.py
+    mixed: bool = False  # and those of programs_mixed.py
     complex: bool = False  # complex numbers, or else half precision: together PyTorch has no dtype
     statements: list[str] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
@@ -76,6 +78,10 @@ class Generator(MoreStatements, RareStatements):
             kinds += [
                 (7, self.rare_result), (5, self.rare_question), (7, self.rare_effect),
                 (2, self.rare_function),
+            ]  # fmt: skip
+        if self.mixed:
+            kinds += [
+                (5, self.mixed_result), (5, self.mixed_question), (9, self.mixed_change),
             ]  # fmt: skip
         if self.history:
             written = (self.view, self.inplace, self.write, self.alias, self.index)
@@ -477,7 +483,8 @@ def generate(rng: random.Random, length: int | None = None) -> list[str]:
     wide = rng.random() < 0.7
     complex = rng.random() < 0.4
     rare = rng.random() < 0.5
-    program = Generator(rng, history, wide, rare, complex).program(
+    mixed = wide and rng.random() < 0.6
+    program = Generator(rng, history, wide, rare, mixed, complex).program(
         rng.randint(3, 14) if length is None else length
     )
     return [PRELUDE] * wide + [RARE_PRELUDE] * rare + program

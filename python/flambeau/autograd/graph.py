@@ -243,8 +243,6 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    if not all(tensor.requires_grad for tensor in tensors):
-        raise AssertionError("Expected gradient function to be set")
     install = _hook_when_all_came if mode == "all" else _hook_when_one_came
     return _MultiHandle(install(tensors, fn))
 
