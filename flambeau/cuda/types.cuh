@@ -66,8 +66,11 @@ __device__ inline DeviceComplex<T> log2(DeviceComplex<T> x) {
 }
 template <class T>
 __device__ inline DeviceComplex<T> log1p(DeviceComplex<T> x) {
-  const T a = x.real(), b = x.imag();
-  return {::log1p(a * (a + 2) + b * b) / 2, ::atan2(b, a + 1)};
+  // See kernels/math.h.
+  const double a = x.real(), b = x.imag(), size = ::hypot(a + 1, b);
+  const bool is_near = size > 0.5 && size < 2;
+  const double real = is_near ? ::log1p(::fma(b, b, a * (a + 2))) / 2 : ::log(size);
+  return {static_cast<T>(real), ::atan2(x.imag(), x.real() + 1)};
 }
 template <class T>
 __device__ inline DeviceComplex<T> rsqrt(DeviceComplex<T> x) {
