@@ -63,4 +63,16 @@ __device__ inline double2 normal_pair(uint4 words) {
   return {pair.x * radius, pair.y * radius};
 }
 
+// The stream of one element, a number of (0, 1] at a time.
+struct Draws {
+  PhiloxState state;
+  uint64_t element, next = 0;
+  uint4 words{};
+  __device__ double operator()() {
+    if (next % 2 == 0) words = philox(state, element, next / 2);
+    const bool first = next++ % 2 == 0;
+    return first ? uniform_double(words.x, words.y) : uniform_double(words.z, words.w);
+  }
+};
+
 }  // namespace flambeau::cuda

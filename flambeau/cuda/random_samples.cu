@@ -162,18 +162,6 @@ KERNEL_FOR(dropout, dropout_kernel)
 // --- Poisson samples
 // ------------------------------------------------------------------------------
 
-// The stream of one element, a number at a time.
-struct Draws {
-  PhiloxState state;
-  uint64_t element, next = 0;
-  uint4 words{};
-  __device__ double operator()() {
-    if (next % 2 == 0) words = philox(state, element, next / 2);
-    const bool first = next++ % 2 == 0;
-    return first ? uniform_double(words.x, words.y) : uniform_double(words.z, words.w);
-  }
-};
-
 // Small rates multiply uniform numbers until the product falls below exp(-rate); large ones use
 // Hoermann's transformed rejection with squeeze (PTRS, 1993).
 __device__ double next_poisson(Draws& draws, double rate) {

@@ -19,9 +19,15 @@ struct Parts {
 
 template <bool Exact>
 __device__ __forceinline__ void take_apart(float x, uint32_t& high, uint32_t& low) {
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(high) : "f"(x));
-  // What rounding to the nearest leaves has at most 12 bits; the hardware leaves out the last.
-  if constexpr (Exact) low = __float_as_uint(x - __uint_as_float(high));
+  if constexpr (Exact) {
+    // Rounded to the nearest. The instruction that does so is four, which look for infinities and
+    // NaN; here those end in the low part.
+    high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+    // What rounding leaves has at most 12 bits; the hardware leaves out the last.
+    low = __float_as_uint(x - __uint_as_float(high));
+  } else {
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(high) : "f"(x));
+  }
 }
 
 // c += a b for one tile of 16 x 8 and a depth of 8, spread over the threads of a warp: with
