@@ -1,11 +1,14 @@
-"""Trains the models of PyTorch's paper, and GPT-2, for some steps: examples a second, peak memory,
-and the first losses. PyTorch runs in the same call where it is installed.
+"""Trains the models of PyTorch's paper, GPT-2, BERT and a vision transformer for some steps:
+examples a second, peak memory, and the first losses, beside PyTorch.
 
 Usage: python benchmarks/train.py [--device cuda] [--mode float32 bfloat16] [--models resnet50 ...]
-       [--steps 20] [--scale 1.0]
+       [--rounds 1] [--steps 20] [--scale 1.0] [--oracle PYTHON]
 
-In bfloat16 mode products run under autocast and images lie channels last. Each library runs in a
-process of its own; the models are the same text. --scale shrinks the batches.
+Each library runs in a process of its own and both take turns, so that a busy moment of the machine
+hits both alike; the best round counts. The models are the same text. In bfloat16 mode products run
+under autocast and images lie channels last. --oracle (or FLAMBEAU_ORACLE) names an interpreter that
+has PyTorch, where this one has not. Peak memory is the allocator's on a GPU; on the CPU it is the
+process's largest resident size less what it was before the model was made.
 """
 
 from __future__ import annotations
@@ -15,10 +18,14 @@ import importlib
 import importlib.util
 import itertools
 import json
+import os
+import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 torch: Any
@@ -179,6 +186,51 @@ def gpt2(vocabulary: int = 50304, width: int = 768, heads: int = 12, depth: int 
     return Gpt2()
 
 
+def encoder(width: int, heads: int, depth: int, **options: Any) -> Any:
+    """The layers that BERT-base and ViT-B share: 12 of width 768."""
+    layer = nn.TransformerEncoderLayer(
+        width, heads, 4 * width, activation="gelu", batch_first=True, **options
+    )
+    return nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+
+
+def bert(vocabulary: int = 30522, width: int = 768) -> Any:
+    class Bert(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(512, width)
+            self.ln, self.drop = nn.LayerNorm(width, 1e-12), nn.Dropout(0.1)
+            self.layers = encoder(width, 12, 12, layer_norm_eps=1e-12)
+            self.transform, self.ln_head = nn.Linear(width, width), nn.LayerNorm(width, 1e-12)
+            self.head = nn.Linear(width, vocabulary)
+            self.head.weight = self.tokens.weight
+
+        def forward(self, ids: Any) -> Any:
+            places = torch.arange(ids.shape[1], device=ids.device)
+            x = self.drop(self.ln(self.tokens(ids) + self.places(places)))
+            return self.head(self.ln_head(F.gelu(self.transform(self.layers(x)))))
+
+    return Bert()
+
+
+def vit(width: int = 768, patch: int = 16) -> Any:
+    class Vit(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = nn.Conv2d(3, width, patch, patch)
+            self.mark = nn.Parameter(torch.zeros(1, 1, width))
+            self.places = nn.Parameter(torch.randn(1, (224 // patch) ** 2 + 1, width) * 0.02)
+            self.layers = encoder(width, 12, 12, norm_first=True, dropout=0.0)
+            self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
+
+        def forward(self, x: Any) -> Any:
+            x = self.patches(x).flatten(2).transpose(1, 2)
+            x = torch.cat([self.mark.expand(x.shape[0], -1, -1), x], 1) + self.places
+            return self.head(self.ln(self.layers(x))[:, 0])
+
+    return Vit()
+
+
 # --- Steps ---------------------------------------------------------------------------------------
 
 
@@ -208,21 +260,34 @@ def gpt2_loss(batch: int, last: bool, device: str) -> Callable[[Any], Any]:
     return lambda model: F.cross_entropy(model(ids[:, :-1]).view(-1, 50304), ids[:, 1:].reshape(-1))
 
 
-# name: model, loss, batch, examples of one batch entry, optimizer
-MODELS: dict[str, tuple[Callable[[], Any], Callable[..., Any], int, int, str]] = {
-    "alexnet": (alexnet, image_loss, 512, 1, "SGD"),
-    "vgg19": (vgg19, image_loss, 128, 1, "SGD"),
-    "resnet50": (resnet50, image_loss, 128, 1, "SGD"),
-    "mobilenet": (mobilenet, image_loss, 256, 1, "SGD"),
-    "gnmt": (gnmt, gnmt_loss, 128, 50, "Adam"),
-    "ncf": (ncf, ncf_loss, 1 << 20, 1, "Adam"),
-    "gpt2": (gpt2, gpt2_loss, 16, 1024, "AdamW"),
+def bert_loss(batch: int, last: bool, device: str) -> Callable[[Any], Any]:
+    ids = torch.randint(0, 30522, (batch, 128)).to(device)
+    masked = torch.where(torch.rand(batch, 128) < 0.15, ids.cpu(), -100).to(device)
+    return lambda model: F.cross_entropy(model(ids).view(-1, 30522), masked.view(-1))
+
+
+# name: model, loss, batch on a GPU and on the CPU, examples of one batch entry, optimizer
+MODELS: dict[str, tuple[Callable[[], Any], Callable[..., Any], int, int, int, str]] = {
+    "alexnet": (alexnet, image_loss, 512, 16, 1, "SGD"),
+    "vgg19": (vgg19, image_loss, 128, 4, 1, "SGD"),
+    "resnet50": (resnet50, image_loss, 128, 8, 1, "SGD"),
+    "mobilenet": (mobilenet, image_loss, 256, 16, 1, "SGD"),
+    "gnmt": (gnmt, gnmt_loss, 128, 4, 50, "Adam"),
+    "ncf": (ncf, ncf_loss, 1 << 20, 1 << 13, 1, "Adam"),
+    "gpt2": (gpt2, gpt2_loss, 16, 1, 1024, "AdamW"),
+    "bert": (bert, bert_loss, 64, 4, 128, "AdamW"),
+    "vit": (vit, image_loss, 128, 4, 1, "AdamW"),
 }
 
 
-def measure(name: str, mode: str, device: str, steps: int, scale: float) -> dict[str, Any]:
-    make, loss_of, batch, examples, kind = MODELS[name]
-    batch = max(1, int(batch * scale))
+def resident() -> float:
+    """The largest resident size of this process so far, in GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def training(name: str, mode: str, device: str, batch: int) -> Callable[[], Any]:
+    """A function that does one step and returns the loss."""
+    make, loss_of, _, _, _, kind = MODELS[name]
     torch.manual_seed(0)
     reduced = mode == "bfloat16"
     images = loss_of is image_loss
@@ -232,7 +297,6 @@ def measure(name: str, mode: str, device: str, steps: int, scale: float) -> dict
     compute_loss = loss_of(batch, reduced and images, device)
     rates = {"lr": 0.01, "momentum": 0.9} if kind == "SGD" else {"lr": 1e-4}
     optimizer = getattr(torch.optim, kind)(model.parameters(), **rates)
-    on_gpu = device == "cuda"
 
     def step() -> Any:
         optimizer.zero_grad()
@@ -242,65 +306,120 @@ def measure(name: str, mode: str, device: str, steps: int, scale: float) -> dict
         optimizer.step()
         return loss.detach()
 
-    losses = [step() for _ in range(5)]
-    losses = [round(float(loss), 4) for loss in losses]  # waits for the device
-    start = time.perf_counter()
-    for _ in range(steps):
-        step()
-    if on_gpu:
-        torch.cuda.synchronize()
-    taken = (time.perf_counter() - start) / steps
-    peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else 0.0
-    return {"rate": batch * examples / taken, "peak": peak, "losses": losses}
+    return step
 
 
 def work(arguments: list[str]) -> None:
+    """Answers each number of steps read from standard input with time, memory and losses."""
     global torch, nn, F
-    library, name, mode, device, steps, scale = arguments
+    library, name, mode, device, threads, batch = arguments
     torch = importlib.import_module(library)
     nn, F = torch.nn, importlib.import_module(f"{library}.nn.functional")
-    print(json.dumps(measure(name, mode, device, int(steps), float(scale))))
+    torch.set_num_threads(int(threads))
+    at_first = resident()
+    step = training(name, mode, device, int(batch))
+    for line in sys.stdin:
+        start = time.perf_counter()
+        losses = [step() for _ in range(int(line))]
+        values = [round(float(loss), 4) for loss in losses]  # waits for the device
+        taken = time.perf_counter() - start
+        on_gpu = device == "cuda"
+        peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else resident() - at_first
+        print(json.dumps({"taken": taken, "peak": peak, "losses": values}), flush=True)
 
 
-def run(library: str, name: str, mode: str, options: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--worker", library, name, mode, options.device]
-    command += [str(options.steps), str(options.scale)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
-    except subprocess.TimeoutExpired:
-        return {"error": f"more than {options.timeout} s"}
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["died"])[-1][:150]}
-    return json.loads(done.stdout)
+class Worker:
+    """A process that trains one model with one library."""
+
+    def __init__(self, interpreter: str, arguments: list[str], timeout: float) -> None:
+        environment = dict(os.environ)
+        if arguments[0] == "flambeau":
+            environment.setdefault("PYTHONPATH", str(Path(__file__).parents[1] / "python"))
+        else:
+            environment.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            [interpreter, __file__, "--worker", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.timeout = timeout
+
+    def steps(self, count: int) -> dict[str, Any] | None:
+        """The answer, or None where the process died or took too long."""
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        alarm = threading.Timer(self.timeout, self.process.kill)
+        alarm.start()
+        try:
+            stdin.write(f"{count}\n")
+            stdin.flush()
+            return json.loads(stdout.readline() or "null")
+        except BrokenPipeError:
+            return None
+        finally:
+            alarm.cancel()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def compare(name: str, mode: str, options: argparse.Namespace) -> None:
+    """Prints one line a library."""
+    _, _, on_gpu, on_cpu, examples, _ = MODELS[name]
+    batch = max(1, int((on_gpu if options.device == "cuda" else on_cpu) * options.scale))
+    problem = [name, mode, options.device, str(options.threads), str(batch)]
+    interpreters = {"flambeau": sys.executable, "torch": options.oracle or sys.executable}
+    workers = {
+        library: Worker(interpreters[library], [library, *problem], options.timeout)
+        for library in options.libraries
+    }
+    first = {library: worker.steps(5) for library, worker in workers.items()}
+    rounds: dict[str, list[dict[str, Any] | None]] = {library: [] for library in workers}
+    for _ in range(options.rounds):
+        for library, worker in workers.items():
+            rounds[library].append(worker.steps(options.steps))
+    for library, worker in workers.items():
+        worker.end()
+        line = f"{name:<12}{batch:<8}{mode:<10}{library:<10}"
+        start, answers = first[library], rounds[library]
+        done = [answer for answer in answers if answer]
+        if start is None or len(done) < len(answers):
+            print(f"{line}died, or took more than {options.timeout} s", flush=True)
+            continue
+        rate = batch * examples * options.steps / min(answer["taken"] for answer in done)
+        peak = max(answer["peak"] for answer in done)
+        print(f"{line}{rate:>14,.1f}{peak:>8.2f}  {start['losses']}", flush=True)
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--worker"]:
         return work(sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--mode", nargs="*", default=["float32", "bfloat16"])
     parser.add_argument("--models", nargs="*", default=list(MODELS))
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=int, default=300)
+    parser.add_argument("--oracle", default=os.environ.get("FLAMBEAU_ORACLE"))
     parser.add_argument("--libraries", nargs="*", default=None)
     options = parser.parse_args()
-    both = ["flambeau"] + (["torch"] if importlib.util.find_spec("torch") else [])
-    libraries = options.libraries or both
-    print(f"{'model':<12}{'mode':<10}{'library':<10}{'examples/s':>14}{'GiB':>8}  losses")
+    has_torch = options.oracle or importlib.util.find_spec("torch")
+    options.libraries = options.libraries or ["flambeau"] + (["torch"] if has_torch else [])
+    print(
+        f"{'model':<12}{'batch':<8}{'mode':<10}{'library':<10}{'examples/s':>14}{'GiB':>8}  losses"
+    )
     for mode in options.mode:
         for name in options.models:
-            for library in libraries:
-                answer = run(library, name, mode, options)
-                line = f"{name:<12}{mode:<10}{library:<10}"
-                if "error" in answer:
-                    print(f"{line}{answer['error']}", flush=True)
-                    continue
-                print(
-                    f"{line}{answer['rate']:>14,.0f}{answer['peak']:>8.2f}  {answer['losses']}",
-                    flush=True,
-                )
+            compare(name, mode, options)
 
 
 if __name__ == "__main__":
