@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <list>
 #include <map>
 #include <mutex>
 
@@ -39,12 +40,28 @@ int class_of(size_t bytes) {
 }
 constexpr int classes = 8 + 7 * 4 + 1;
 
+// Blocks of whole huge pages are mappings of their own: in the heap of malloc, their alignment
+// would leave holes, and what is freed in its middle would not go back to the system.
 void* from_system(size_t bytes) {
-  void* data = nullptr;
-  const size_t align = bytes >= huge_page ? huge_page : alignment;
-  if (posix_memalign(&data, align, bytes) != 0) return nullptr;
-  if (bytes >= huge_page) madvise(data, bytes, MADV_HUGEPAGE);
+  if (bytes < huge_page) {
+    void* data = nullptr;
+    return posix_memalign(&data, alignment, bytes) == 0 ? data : nullptr;
+  }
+  if (bytes > SIZE_MAX - 2 * huge_page) return nullptr;
+  const size_t mapped = bytes + huge_page;
+  void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) return nullptr;
+  const size_t before = -reinterpret_cast<uintptr_t>(start) % huge_page;
+  char* data = static_cast<char*>(start) + before;
+  if (before > 0) munmap(start, before);
+  if (before < huge_page) munmap(data + bytes, huge_page - before);
+  madvise(data, bytes, MADV_HUGEPAGE);
   return data;
+}
+
+void to_system(void* data, size_t bytes) {
+  if (bytes < huge_page) return std::free(data);
+  munmap(data, bytes);
 }
 
 struct Link {
@@ -83,48 +100,81 @@ ThreadLists* thread_lists() {
   return lists_alive ? &holder.lists : nullptr;
 }
 
+// What is in use and what is kept stay together below what was lately in use, and a little for
+// blocks whose sizes find no user: the peak of this stretch of work and of the one before. A
+// stretch ends when several times the peak was freed, so that a loop, however many blocks its
+// passes free, finds all of them again in the next pass.
 class LargeBlocks {
  public:
   void* take(size_t bytes) {
+    Dropped dropped;
     const std::lock_guard lock(mutex_);
     in_use_ += bytes;
     peak_ = std::max(peak_, in_use_);
-    const auto at = free_.find(bytes);
-    if (at == free_.end()) return nullptr;
-    void* data = at->second;
+    const auto behind = by_size_.upper_bound(bytes);
+    if (behind == by_size_.begin() || std::prev(behind)->first != bytes) {
+      drop_oldest(dropped);
+      return nullptr;
+    }
+    const auto at = std::prev(behind);  // the latest of its size: it may still be in a cache
+    void* data = at->second->data;
     cached_ -= bytes;
-    free_.erase(at);
+    by_age_.erase(at->second);
+    by_size_.erase(at);
     return data;
   }
 
   void give(void* data, size_t bytes) {
-    std::unique_lock lock(mutex_);
+    Dropped dropped;
+    const std::lock_guard lock(mutex_);
     in_use_ -= bytes;
-    // The bound follows use: it decays towards what is live now.
-    peak_ -= (peak_ - in_use_) / 64;
-    if (cached_ + bytes > std::max(kept_at_least, peak_ - in_use_)) {
-      lock.unlock();
-      std::free(data);
-      return;
+    freed_ += bytes;
+    if (freed_ / 8 > lately()) {
+      peak_before_ = std::exchange(peak_, in_use_);
+      freed_ = 0;
     }
     cached_ += bytes;
-    free_.emplace(bytes, data);
+    by_size_.emplace(bytes, by_age_.insert(by_age_.end(), Block{data, bytes}));
+    drop_oldest(dropped);
   }
 
   void clear() {
-    std::multimap<size_t, void*> blocks;
-    {
-      const std::lock_guard lock(mutex_);
-      blocks.swap(free_);
-      cached_ = 0;
-    }
-    for (const auto& [bytes, data] : blocks) std::free(data);
+    Dropped dropped;
+    const std::lock_guard lock(mutex_);
+    dropped.blocks.swap(by_age_);
+    by_size_.clear();
+    cached_ = 0;
   }
 
  private:
+  struct Block {
+    void* data;
+    size_t bytes;
+  };
+  // Blocks for the system. It is declared before a lock is taken and so works when that is open.
+  struct Dropped {
+    std::list<Block> blocks;
+    ~Dropped() {
+      for (const Block& block : blocks) to_system(block.data, block.bytes);
+    }
+  };
+
+  [[nodiscard]] size_t lately() const { return std::max(peak_, peak_before_); }
+  void drop_oldest(Dropped& dropped) {
+    const size_t most = std::max(kept_at_least, lately() + lately() / 16 - in_use_);
+    while (cached_ > most) {
+      const auto oldest = by_age_.begin();
+      cached_ -= oldest->bytes;
+      by_size_.erase(by_size_.lower_bound(oldest->bytes));  // equal sizes stand by age
+      dropped.blocks.splice(dropped.blocks.end(), by_age_, oldest);
+    }
+  }
+
   std::mutex mutex_;
-  std::multimap<size_t, void*> free_;
-  size_t in_use_ = 0, peak_ = 0, cached_ = 0;
+  std::list<Block> by_age_;
+  std::multimap<size_t, std::list<Block>::iterator> by_size_;
+  size_t in_use_ = 0, cached_ = 0;
+  size_t peak_ = 0, peak_before_ = 0, freed_ = 0;
 };
 
 class CpuAllocator final : public Allocator {
