@@ -223,12 +223,25 @@ Tensor addmv(const Tensor& input, const Tensor& mat, const Tensor& vec, const Sc
 OP_INPLACE(addmv, "addmv(input, mat, vec, *, beta=1, alpha=1)",
            "beta * input + alpha * (mat @ vec). With beta 0, input is ignored.")
 
+void check_factor(const char* op, const char* name, DType dtype, const Scalar& factor) {
+  CHECK(!factor.is_boolean() || dtype == DType::bool_, RuntimeError,
+        "{}: Boolean {} only supported for Boolean results.", op, name);
+  CHECK(is_differentiable(dtype) || factor.is_integral(true), RuntimeError,
+        "{}: For integral input tensors, argument {} must not be a floating point number.", op,
+        name);
+  CHECK(is_complex(dtype) || !factor.is_complex(), RuntimeError,
+        "{}: For non-complex input tensors, argument {} must not be a complex number.", op, name);
+}
+
 Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
             const Scalar& alpha) {
   CHECK(vec1.dim() == 1, RuntimeError, "addr: Expected 1-D argument vec1, but got {}-D",
         vec1.dim());
   CHECK(vec2.dim() == 1, RuntimeError, "addr: Expected 1-D argument vec2, but got {}-D",
         vec2.dim());
+  const DType dtype = promote_types(input.dtype(), promote_types(vec1.dtype(), vec2.dtype()));
+  check_factor("addr", "beta", dtype, beta);
+  check_factor("addr", "alpha", dtype, alpha);
   const Tensor outer = scaled(mul(unsqueeze(vec1, 1), vec2), conj_scalar(alpha));
   check_expands(input, outer.sizes());
   if (beta == Scalar(int64_t{0})) return to(outer, promote_types(input.dtype(), outer.dtype()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
@@ -154,6 +155,11 @@ OP_FUNCTION(linalg_cross, "linalg_cross(input, other, *, dim=-1)",
 
 Tensor cross(const Tensor& input, const Tensor& other, std::optional<int64_t> dim) {
   if (dim) return linalg_cross(input, other, *dim);
+  static std::atomic<bool> told{false};
+  warn_once(
+      told,
+      "Using torch.cross without specifying the dim arg is deprecated. Please either pass the "
+      "dim explicitly or simply use torch.linalg.cross, whose default is the last one.");
   for (int64_t d = 0; d < input.dim(); ++d) {
     if (input.sizes()[d] == 3) return linalg_cross(input, other, d);
   }

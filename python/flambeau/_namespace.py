@@ -61,6 +61,9 @@ def from_file(
     """
     import mmap
     import os
+    import weakref
+
+    from flambeau.storage import files
 
     dtype = _C.get_default_dtype() if dtype is None else dtype
     mode, flags = ("read-write", os.O_RDWR | os.O_CREAT) if shared else ("read-only", os.O_RDONLY)
@@ -85,4 +88,7 @@ def from_file(
         memory = mmap.mmap(handle, needed, access=access)
     finally:
         os.close(handle)
-    return _C.frombuffer(memory, dtype=dtype, count=size, requires_grad=requires_grad)
+    made = _C.frombuffer(memory, dtype=dtype, count=size, requires_grad=requires_grad)
+    files[made.data_ptr()] = filename
+    weakref.finalize(memory, files.pop, made.data_ptr(), None)
+    return made

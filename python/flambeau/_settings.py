@@ -164,6 +164,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     with ``warn_only``: the gradients of ``grid_sample`` by its input and of ``ctc_loss``, and
     ``bincount`` with weights.
     """
+    for name, value in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"use_deterministic_algorithms(): argument '{name}' must be bool, not "
+                f"{type(value).__name__}"
+            )
     _deterministic["mode"] = 0 if not mode else 1 if warn_only else 2
     _deterministic["warn_only"] = bool(warn_only)
     _C._set_math_mode("deterministic", bool(mode))

@@ -454,6 +454,42 @@ def to_sparse_coo(self: Any) -> Any:
     return self.to_sparse()
 
 
+# NumPy's letters for the dtypes that CUDA arrays of other libraries have.
+_ARRAY_TYPES = {
+    "bool": "|b1", "uint8": "|u1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8",
+    "uint16": "<u2", "uint32": "<u4", "uint64": "<u8", "float16": "<f2", "float32": "<f4",
+    "float64": "<f8", "bfloat16": "<V2", "complex64": "<c8", "complex128": "<c16",
+}  # fmt: skip
+
+
+def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """Where the elements lie in the memory of a GPU, told in the words of Numba's protocol."""
+    if not self.is_cuda:
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA "
+            "data is required use tensor.cuda() to copy tensor to device memory."
+        )
+    if self.layout is not flambeau.strided:
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on sparse type: {self.type()} Use "
+            "Tensor.to_dense() to convert to a dense tensor first."
+        )
+    if self.requires_grad:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients "
+            "aren't required, use var.detach() to get Variable that doesn't require grad."
+        )
+    size = self.element_size()
+    strides = None if self.is_contiguous() else tuple(step * size for step in self.stride())
+    return {
+        "typestr": _ARRAY_TYPES[str(self.dtype).split(".")[-1]],
+        "shape": tuple(self.shape),
+        "strides": strides,
+        "data": (self.data_ptr() if self.numel() else 0, False),
+        "version": 2,
+    }
+
+
 _METHODS: tuple[Callable[..., Any], ...] = (
     __repr__,
     __format__,
@@ -520,6 +556,7 @@ def attach(tensor_type: Any) -> None:
             overridable = method if method is __iter__ else _overridable(method)
             setattr(tensor_type, method.__name__, overridable)
     tensor_type._typed_storage = storage
+    tensor_type.__cuda_array_interface__ = property(_cuda_array_interface)
     tensor_type.set_ = _accept_storages(tensor_type.set_)
     if "__array_priority__" not in own:
         tensor_type.__array_priority__ = 1000  # prefer Tensor over ndarray in mixed arithmetic

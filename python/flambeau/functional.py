@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from flambeau import _C
 
 TYPE_CHECKING = False
@@ -115,7 +117,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of matrices, multiplied in the order that needs the fewest multiplications."""
     if not matrices:
-        raise ValueError("chain_matmul(): Expected one or more matrices")
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    warnings.warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors.",
+        stacklevel=2,
+    )
     sizes = [matrix.size(0) for matrix in matrices] + [matrices[-1].size(1)]
     count = len(matrices)
     # best[i, j]: the work of multiplying matrices i..j, and where its last product is.

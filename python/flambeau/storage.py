@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["TypedStorage", "UntypedStorage"]
 
 
+files: dict[int, str] = {}  # where memory that is a file begins, and the file's name
+
+
 class UntypedStorage:
     """Memory on one device, shared with the tensors over it.
 
@@ -58,6 +61,17 @@ class UntypedStorage:
         """A flat tensor of `dtype` over as many whole elements as there are."""
         size = self.nbytes() // dtype.itemsize * dtype.itemsize
         return self._bytes[:size].view(dtype)
+
+    @property
+    def filename(self) -> str | None:
+        """The file that this memory is, if it is one."""
+        return files.get(self.data_ptr())
+
+    def byteswap(self, dtype: Any) -> None:
+        """Turns the order of the bytes of each element of `dtype` round."""
+        width = dtype.itemsize // (2 if dtype.is_complex else 1)
+        whole = self._bytes[: self.nbytes() // width * width].view(-1, width)
+        whole.copy_(whole.flip(1))
 
     @property
     def device(self) -> Any:
@@ -429,3 +443,6 @@ for _dtype_name, _name in _CLASS_NAMES.items():
     # storage.float(), storage.complex_double() and so on: a copy of another dtype.
     _word = _name.removesuffix("Storage").replace("Complex", "complex_").lower()
     setattr(TypedStorage, _word, lambda self, dtype=_dtype: self._converted(dtype))
+
+Storage = globals()["FloatStorage"]  # what storages were when there was one kind of them
+__all__.append("Storage")

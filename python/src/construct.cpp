@@ -359,6 +359,30 @@ PyObject* as_subclass(PyObject* self, PyObject* cls) {
   });
 }
 
+PyObject* has_weak_references(PyObject*, PyObject* object) {
+  return guarded([&]() -> PyObject* {
+    CHECK(is_tensor(object), TypeError, "_has_weak_references(): expected a tensor");
+    return PyBool_FromLong(as_object(object)->weak_references != nullptr);
+  });
+}
+
+// Two objects exchange their tensors and the hooks on them. See Note [One object a tensor]: both
+// objects are alive, so neither is owned by its tensor.
+PyObject* swap_tensors(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *first = nullptr, *second = nullptr;
+    if (!PyArg_ParseTuple(args, "OO:_swap_tensors", &first, &second)) return nullptr;
+    CHECK(is_tensor(first) && is_tensor(second), TypeError,
+          "_swap_tensors(): expected two tensors");
+    PyTensor *a = as_object(first), *b = as_object(second);
+    std::swap(a->tensor, b->tensor);
+    std::swap(a->backward_hooks, b->backward_hooks);
+    a->tensor->python = first;
+    b->tensor->python = second;
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* storage_bytes(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
     CHECK(is_tensor(object), TypeError, "_storage_bytes(): expected a tensor");
@@ -408,6 +432,8 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyMethodDef functions[] = {
+    {"_has_weak_references", has_weak_references, METH_O, nullptr},
+    {"_swap_tensors", swap_tensors, METH_VARARGS, nullptr},
     {"_storage_bytes", storage_bytes, METH_O, nullptr},
     {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(tensor_function)),
      METH_VARARGS | METH_KEYWORDS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,48 @@ def test_numpy_arrays_are_operands() -> None:
 def test_tensors_are_numbers_where_no_tensor_is_meant() -> None:
     assert torch.arange(torch.tensor(3)).tolist() == [0, 1, 2]
     assert torch.linspace(torch.tensor(0.0), 1, 3).tolist() == [0.0, 0.5, 1.0]
+
+
+def test_swap_tensors_exchanges_what_two_tensors_are() -> None:
+    first, second = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.zeros(3))
+    first.mark = "kept"
+    torch.utils.swap_tensors(first, second)
+    assert first.tolist() == [0, 0, 0] and second.tolist() == [1, 1]
+    assert second.mark == "kept" and not hasattr(first, "mark")
+    (second * 3).sum().backward()
+    assert second.grad.tolist() == [3, 3] and first.grad is None
+    reference = weakref.ref(first)
+    with pytest.raises(RuntimeError, match="Cannot swap t2 because it has weakref"):
+        torch.utils.swap_tensors(second, first)
+    assert reference() is first
+
+
+def test_only_tensors_on_a_gpu_describe_themselves_to_cuda_libraries() -> None:
+    assert not hasattr(torch.ones(2), "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match="non-CUDA tensor type"):
+        torch.ones(2).__cuda_array_interface__  # noqa: B018
+
+
+def test_storages_know_their_file_and_turn_bytes_round(tmp_path) -> None:
+    path = str(tmp_path / "numbers")
+    mapped = torch.from_file(path, shared=True, size=4)
+    assert mapped.untyped_storage().filename == path
+    address = mapped.data_ptr()
+    del mapped
+    assert address not in torch.storage.files
+    assert torch.ones(2).untyped_storage().filename is None
+    numbers = torch.tensor([1, 256], dtype=torch.int16)
+    numbers.untyped_storage().byteswap(torch.int16)
+    assert numbers.tolist() == [256, 1]
+    assert torch.Storage is torch.FloatStorage
+
+
+def test_factors_of_addr_fit_the_dtype_of_the_result() -> None:
+    whole = torch.ones(2, dtype=torch.int64)
+    square = torch.ones(2, 2, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="argument beta must not be a floating point number"):
+        torch.addr(square, whole, whole, beta=2.5)
+    with pytest.raises(RuntimeError, match="Boolean alpha only supported for Boolean results"):
+        torch.addr(square, whole, whole, alpha=True)
+    with pytest.raises(RuntimeError, match="argument beta must not be a complex number"):
+        torch.addr(square.double(), whole, whole, beta=2j)

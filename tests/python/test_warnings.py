@@ -121,3 +121,14 @@ def test_backward_with_create_graph_warns_once() -> None:
         warnings.simplefilter("error")
         (x * x).sum().backward(create_graph=True)
     x.grad = None
+
+
+def test_names_that_have_better_ones() -> None:
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="torch.cross without specifying the dim arg"):
+            torch.cross(torch.ones(3), torch.ones(3))
+    finally:
+        torch.set_warn_always(False)
+    with pytest.warns(UserWarning, match="torch.chain_matmul is deprecated"):
+        torch.chain_matmul(torch.eye(2), torch.eye(2))

@@ -19,6 +19,10 @@ def set_module(obj: Any, mod: str) -> None:
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name == "swap_tensors":
+        from flambeau.utils._swap import swap_tensors
+
+        return swap_tensors
     if not name.startswith("__"):
         full = f"{__name__}.{name}"
         try:
