@@ -11,6 +11,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
+from flambeau.nn.attention.bias import causal_lower_right, causal_upper_left
 
 
 def tensor(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -271,3 +272,14 @@ def test_sizes_that_resizing_and_folding_refuse() -> None:
         F.grid_sample(torch.zeros(1, 2, 2), torch.zeros(1, 1, 1, 2))
     with pytest.warns(UserWarning, match="See the documentation of affine_grid for details"):
         F.affine_grid(torch.ones(1, 2, 3), (1, 1, 2, 1), align_corners=True)
+
+
+@pytest.mark.parametrize("keys", [4, 7])
+def test_causal_biases_stand_for_their_masks(keys: int) -> None:
+    q, k, v = tensor(1, 2, 4, 8), tensor(1, 2, keys, 8, seed=1), tensor(1, 2, keys, 8, seed=2)
+    for make in (causal_upper_left, causal_lower_right):
+        bias = make(4, keys)
+        expected = F.scaled_dot_product_attention(q, k, v, attn_mask=bias._materialize())
+        torch.testing.assert_close(F.scaled_dot_product_attention(q, k, v, bias), expected)
+        with pytest.raises(ValueError, match="should not be used with causal=True"):
+            F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=True)

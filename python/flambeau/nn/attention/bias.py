@@ -19,25 +19,62 @@ class CausalVariant(IntEnum):
 
 
 class CausalBias(Tensor):
-    """A mask of bools that lets a query see the keys up to its own place."""
+    """A mask of bools that lets a query see the keys up to its own place.
+
+    Attention takes it by its description, on the device of the query, where it need not be made.
+    """
 
     variant: CausalVariant
     seq_len_q: int
     seq_len_kv: int
 
-    __torch_function__ = _C._disabled_torch_function_impl
-
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Any:
         if not isinstance(variant, CausalVariant):
             raise AssertionError("variant must be a CausalVariant")
-        offset = seq_len_kv - seq_len_q if variant == CausalVariant.LOWER_RIGHT else 0
-        mask = flambeau.ones((seq_len_q, seq_len_kv), dtype=flambeau.bool).tril(offset)
-        made = Tensor._make_subclass(cls, mask)
+        made = Tensor._make_subclass(cls, _mask(variant, seq_len_q, seq_len_kv))
         made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
         return made
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
         """All is done in ``__new__``."""
+
+    def _materialize(self, device: Any = None) -> Tensor:
+        return _mask(self.variant, self.seq_len_q, self.seq_len_kv, device)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        given = kwargs or {}
+        if func is not _C.scaled_dot_product_attention:
+            with _C.DisableTorchFunctionSubclass():
+                return func(*args, **given)
+        return _attend(*args, **given)
+
+
+def _mask(variant: CausalVariant, queries: int, keys: int, device: Any = None) -> Tensor:
+    offset = keys - queries if variant == CausalVariant.LOWER_RIGHT else 0
+    return flambeau.ones((queries, keys), dtype=flambeau.bool, device=device).tril(offset)
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **options: Any,
+) -> Tensor:
+    """Attention under a causal bias."""
+    if is_causal:
+        raise ValueError("CausalBias should not be used with causal=True")
+    square = attn_mask.seq_len_q == attn_mask.seq_len_kv
+    if square or attn_mask.variant == CausalVariant.UPPER_LEFT:
+        options["is_causal"] = True
+    else:
+        options["attn_mask"] = attn_mask._materialize(query.device)
+    return _C.scaled_dot_product_attention(query, key, value, dropout_p=dropout_p, **options)
 
 
 def causal_upper_left(*size: int) -> CausalBias:
