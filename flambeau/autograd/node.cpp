@@ -81,6 +81,7 @@ std::string Node::op_name() const {
   const size_t at = text.rfind(tail);
   if (at == std::string::npos) return text;
   const std::string number = text.substr(at + tail.size());
+  if (number == "s") return text;  // CopyBackwards is one name
   return text.substr(0, at) + (number == "0" ? "" : number);
 }
 

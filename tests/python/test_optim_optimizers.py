@@ -336,3 +336,66 @@ def test_steps_that_ask_for_no_value_are_the_same_steps(name: str) -> None:
         kept = optimizer.state[parameter].get("ax", parameter)
         results.append(torch.stack([parameter.detach(), kept.detach()]))
     assert torch.allclose(*results, rtol=1e-4, atol=1e-4)
+
+
+DIFFERENTIABLE = [
+    (torch.optim.Adam, {"amsgrad": True}, ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), 2),
+    (torch.optim.AdamW, {"amsgrad": True}, ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"), 2),
+    (torch.optim.NAdam, {}, ("exp_avg", "exp_avg_sq", "mu_product"), 1),
+    (torch.optim.Adadelta, {}, ("square_avg", "acc_delta"), 2),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "names", "steps"), DIFFERENTIABLE)
+def test_steps_can_be_differentiated_by_the_state(kind, options, names, steps) -> None:
+    torch.manual_seed(0)
+
+    def make(name: str) -> torch.Tensor:
+        shape = () if name == "mu_product" else (3,)
+        return (torch.rand(shape, dtype=torch.float64) * 0.5 + 0.3).requires_grad_()
+
+    def run(weight, grad, *state):
+        weight = weight.clone()
+        weight.grad = grad
+        optimizer = kind([weight], lr=0.1, differentiable=True, **options)
+        own = dict(zip(names, (value.clone() for value in state), strict=True))
+        optimizer.state[weight].update(own, step=torch.tensor(10.0, dtype=torch.float64))
+        for _ in range(steps):
+            optimizer.step()
+        return weight, *own.values()
+
+    assert torch.autograd.gradcheck(run, [make(name) for name in ("weight", "grad", *names)])
+
+
+def test_lbfgs_goes_on_where_there_was_nowhere_to_go() -> None:
+    weight = torch.nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.LBFGS([weight])
+    del optimizer.param_groups[0]["maximize"]  # as in older checkpoints
+
+    def closure():
+        optimizer.zero_grad()
+        loss = weight.sum() * 1e-6
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    optimizer.step(closure)
+    assert optimizer.state[weight]["n_iter"] == 2 and optimizer.state[weight]["t"] == 1
+
+
+def test_groups_that_an_optimizer_refuses() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with pytest.raises(ValueError, match="cannot add param group with names to the optimizer"):
+        optimizer.add_param_group({"params": [("w", torch.nn.Parameter(torch.ones(1)))]})
+    with pytest.raises(ValueError, match="Tensor lr must be 1-element"):
+        torch.optim.SparseAdam([weight], lr=torch.tensor([0.1, 0.2]))
+
+
+def test_loading_adds_no_options_that_an_optimizer_has_not() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adafactor([weight])
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.state_dict()["param_groups"] == groups

@@ -15,6 +15,8 @@ __all__ = ["Adafactor"]
 class Adafactor(PlainOptimizer):
     """Adam with the squares kept as a row times a column (Shazeer and Stern, 2018)."""
 
+    _options = ("foreach", "maximize")
+
     def __init__(
         self,
         params: Any,

@@ -51,6 +51,8 @@ class Muon(PlainOptimizer):
         adjust_lr_fn: "original" or "match_rms_adamw": how lr follows the shape of a matrix.
     """
 
+    _options = ("foreach", "maximize")
+
     def __init__(
         self,
         params: Any,

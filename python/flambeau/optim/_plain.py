@@ -17,6 +17,7 @@ class PlainOptimizer(Optimizer):
     """
 
     _takes_sparse = False  # whether gradients may be sparse
+    _options: tuple[str, ...] = ("foreach", "maximize", "differentiable", "capturable")
 
     def _start(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter before its first step."""
@@ -31,14 +32,9 @@ class PlainOptimizer(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in (
-                ("foreach", None),
-                ("maximize", False),
-                ("differentiable", False),
-                ("capturable", False),
-            ):
+            for name in self._options:
                 if name in self.defaults:
-                    group.setdefault(name, default)
+                    group.setdefault(name, None if name == "foreach" else False)
             for param in group["params"]:
                 own = self.state.get(param, {})
                 # Older checkpoints count steps in a plain number.
@@ -97,8 +93,11 @@ def count(state: dict[str, Any], group: dict[str, Any]) -> Any:
 
 
 def number(value: Tensor, group: dict[str, Any]) -> Any:
-    """What a tensor of one element holds; the tensor itself if updates are to be captured."""
-    return value if group.get("capturable") else float(value)
+    """What a tensor of one element holds; the tensor itself if updates are to be captured, or to be
+    differentiated by it.
+    """
+    differentiates = group.get("differentiable") and value.requires_grad
+    return value if group.get("capturable") or differentiates else float(value)
 
 
 def with_weight_decay(grad: Tensor, param: Tensor, weight_decay: float) -> Tensor:

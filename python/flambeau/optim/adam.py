@@ -227,7 +227,8 @@ def _differentiable_adam(
         exp_avg_sqs[i].mul_(beta2).addcmul_(grad, grad.conj(), value=1 - beta2)
         second = exp_avg_sqs[i]
         if max_exp_avg_sqs is not None:
-            max_exp_avg_sqs[i].copy_(flambeau.maximum(max_exp_avg_sqs[i], second))
-            second = max_exp_avg_sqs[i]
+            # Copies, because backward wants what is written to here and in the next step.
+            second = flambeau.maximum(max_exp_avg_sqs[i].clone(), second.clone())
+            max_exp_avg_sqs[i].copy_(second)
         denominator = (second / (1 - beta2**step)).sqrt() + eps
         param.add_(exp_avgs[i].clone() / denominator * (-lr / (1 - beta1**step)))

@@ -58,7 +58,7 @@ class LBFGS(Optimizer):
                 part = flambeau.view_as_real(part)
             parts.append(part.reshape(-1))
         flat = flambeau.cat(parts, 0)
-        return -flat if self.param_groups[0]["maximize"] else flat
+        return -flat if self.param_groups[0].get("maximize") else flat
 
     def _move(self, distance: float, direction: Tensor) -> None:
         """Moves all parameters along a direction."""
@@ -92,7 +92,7 @@ class LBFGS(Optimizer):
 
     def _iterate(self, evaluate: Callable[[], Any]) -> Any:
         group = self.param_groups[0]
-        sign = -1.0 if group["maximize"] else 1.0
+        sign = -1.0 if group.get("maximize") else 1.0
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -110,14 +110,15 @@ class LBFGS(Optimizer):
             self._choose_direction(state, gradient, group)
             state["prev_loss"] = loss
             direction = state["d"]
-            slope = float(gradient.dot(direction))
-            if slope > -group["tolerance_change"]:
-                break
             lr = _get_value(group["lr"])
             if state["n_iter"] == 1:
                 distance = min(1.0, 1.0 / float(gradient.abs().sum())) * lr
             else:
                 distance = lr
+            state["t"] = distance  # the next step asks for it, even if there is nowhere to go
+            slope = float(gradient.dot(direction))
+            if slope > -group["tolerance_change"]:
+                break
             used = 0
             if group["line_search_fn"] is not None:
                 if group["line_search_fn"] != "strong_wolfe":

@@ -426,14 +426,10 @@ class Optimizer:
         for group in self.param_groups:
             known.update(group["params"])
             if ("param_names" in group) != ("param_names" in param_group):
-                with_names, without = (
-                    ("current", "previous")
-                    if "param_names" in param_group
-                    else ("previous", "current")
-                )
+                how = "with" if "param_names" in param_group else "without"
                 raise ValueError(
-                    "all optimizer param groups should be with/without names. The "
-                    f"{with_names} group has names and the {without} group has none"
+                    "all optimizer param groups should be with/without names. cannot add param "
+                    f"group {how} names to the optimizer"
                 )
         if not known.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")

@@ -23,6 +23,8 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
         if not _get_value(lr) > 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not eps > 0.0:
