@@ -1,5 +1,5 @@
 // Brings operands of any layout to the loops over arrays of loops.h: what does not lie side by side
-// goes through small buffers, a piece at a time.
+// goes through small buffers, a piece at a time; what lies across the rows is turned on the way.
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 
@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t buffer_bytes = 4096;
 constexpr int most_inputs = 3;
 constexpr int64_t most_spread = 256;  // elements of rows whose single values are worth spreading
+constexpr int64_t short_row = 32;     // elements of rows that are better joined than left single
 constexpr int64_t spread_bytes = register_bytes;
 
 void move_elements(int64_t size, char* to, int64_t to_step, const char* from, int64_t from_step,
@@ -36,6 +37,38 @@ void spread_elements(int64_t size, char* to, const char* from, int64_t step, int
   });
 }
 
+template <class T>
+void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m,
+                  bool beyond_cache) {
+  constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
+  for (int64_t i = 0; i < n; i += side) {
+    const int64_t width = std::min(side, n - i);
+    for (int64_t j = 0; j < m; j += side) {
+      const int64_t height = std::min(side, m - j);
+      const T* columns = from + i * from_step + j;
+      T* rows = to + j * to_step + i;
+      if constexpr (turns_in_registers<T>) {
+        if (width == side && height == side) {
+          transpose_square(columns, from_step, rows, to_step, beyond_cache);
+          continue;
+        }
+      }
+      T square[side][side];
+      for (int64_t column = 0; column < width; ++column) {
+        for (int64_t row = 0; row < height; ++row) {
+          square[row][column] = columns[column * from_step + row];
+        }
+      }
+      for (int64_t row = 0; row < height; ++row) {
+        for (int64_t column = 0; column < width; ++column) {
+          rows[row * to_step + column] = square[row][column];
+        }
+      }
+    }
+  }
+  if (beyond_cache) _mm_sfence();
+}
+
 class Driver {
  public:
   explicit Driver(const ElementwiseLoop& loop)
@@ -43,7 +76,31 @@ class Driver {
         longest_(buffer_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)) {}
 
   void run(char** data, const Block& block) const {
-    if (block.m > 1 && join_rows(data, block)) return;
+    const bool number = second_is_number(block.steps);
+    if (is_dense(block.steps, number ? 1 : loop_.inputs) &&
+        (block.n >= short_row || block.m == 1 || !join_rows(data, block)))
+      return loop_.dense(loop_.formula, data, block, number);
+    if (block.m == 1) return run_row(data, block.steps, block.n);
+    if (!turn_rows(data, block) && !join_rows(data, block)) run_rows(data, block);
+  }
+
+ private:
+  void dense(char* const* data, int64_t n) const {
+    const int64_t no_steps[most_inputs + 1] = {};
+    loop_.dense(loop_.formula, data, {n, 1, no_steps, no_steps}, false);
+  }
+  // Whether operand k lies side by side.
+  bool is_dense_at(const int64_t* steps, int k) const { return steps[k] == loop_.sizes[k]; }
+  // Whether all operands up to `last` do.
+  bool is_dense(const int64_t* steps, int last) const {
+    for (int k = 0; k <= last; ++k) {
+      if (!is_dense_at(steps, k)) return false;
+    }
+    return true;
+  }
+  bool second_is_number(const int64_t* steps) const { return loop_.inputs == 2 && steps[2] == 0; }
+
+  void run_rows(char** data, const Block& block) const {
     char* at[most_inputs + 1];
     std::copy_n(data, loop_.inputs + 1, at);
     for (int64_t row = 0; row < block.m; ++row) {
@@ -52,19 +109,8 @@ class Driver {
     }
   }
 
- private:
-  void dense(char* const* data, int64_t n, bool second_is_number = false) const {
-    loop_.dense(loop_.formula, data, n, second_is_number);
-  }
-  // Whether operand k lies side by side.
-  bool is_dense(const int64_t* steps, int k) const { return steps[k] == loop_.sizes[k]; }
-
   void run_row(char** data, const int64_t* steps, int64_t n) const {
-    bool all_dense = true;  // but for the last input
-    for (int k = 0; k < loop_.inputs; ++k) all_dense &= is_dense(steps, k);
-    if (all_dense && is_dense(steps, loop_.inputs)) return dense(data, n);
-    if (all_dense && loop_.inputs == 2 && steps[2] == 0) return dense(data, n, true);
-
+    if (is_dense(steps, loop_.inputs)) return dense(data, n);
     alignas(64) char buffers[most_inputs + 1][buffer_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
       if (steps[k] == 0) fill(k, buffers[k], data[k], std::min(n, longest_));
@@ -74,12 +120,12 @@ class Driver {
       char* at[most_inputs + 1];
       for (int k = 0; k <= loop_.inputs; ++k) {
         char* place = data[k] + begin * steps[k];
-        at[k] = is_dense(steps, k) ? place : buffers[k];
+        at[k] = is_dense_at(steps, k) ? place : buffers[k];
         if (k > 0 && at[k] == buffers[k] && steps[k] != 0)
           move_elements(loop_.sizes[k], buffers[k], loop_.sizes[k], place, steps[k], count);
       }
       dense(at, count);
-      if (!is_dense(steps, 0)) {
+      if (!is_dense_at(steps, 0)) {
         const int64_t size = loop_.sizes[0];
         move_elements(size, data[0] + begin * steps[0], steps[0], buffers[0], size, count);
       }
@@ -89,10 +135,46 @@ class Driver {
     move_elements(loop_.sizes[k], buffer, loop_.sizes[k], value, 0, n);
   }
 
+  // Rows some of whose inputs lie one element below the other: a few rows at a time of those are
+  // written side by side. False if there are none such.
+  bool turn_rows(char** data, const Block& block) const {
+    bool turned[most_inputs + 1] = {}, any = false;
+    int64_t steps[most_inputs + 1];
+    std::copy_n(block.steps, loop_.inputs + 1, steps);
+    const int64_t rows = std::min(longest_ / block.n, block.m);
+    for (int k = 1; k <= loop_.inputs; ++k) {
+      const int64_t size = loop_.sizes[k];
+      turned[k] = !is_dense_at(steps, k) && steps[k] % size == 0 && block.row_steps[k] == size;
+      any |= turned[k];
+      if (turned[k]) steps[k] = size;
+    }
+    if (!any || rows < 8) return false;
+    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
+    for (int64_t row = 0; row < block.m; row += rows) {
+      const int64_t count = std::min(rows, block.m - row);
+      char* at[most_inputs + 1];
+      int64_t row_steps[most_inputs + 1];
+      for (int k = 0; k <= loop_.inputs; ++k) {
+        char* place = data[k] + row * block.row_steps[k];
+        row_steps[k] = turned[k] ? block.n * loop_.sizes[k] : block.row_steps[k];
+        at[k] = turned[k] ? buffers[k] : place;
+        if (turned[k])
+          copy_turned(loop_.sizes[k], {at[k], row_steps[k]}, {place, block.steps[k]}, block.n,
+                      count, false);
+      }
+      if (is_dense(steps, loop_.inputs)) {
+        loop_.dense(loop_.formula, at, {block.n, count, steps, row_steps}, false);
+      } else {
+        run_rows(at, {block.n, count, steps, row_steps});
+      }
+    }
+    return true;
+  }
+
   // How an operand goes on from one short row to the next.
   enum class Rows { adjacent, same_row, one_value_each, other };
   Rows rows_of(const Block& block, int k) const {
-    if (is_dense(block.steps, k) && block.row_steps[k] == block.n * loop_.sizes[k])
+    if (is_dense_at(block.steps, k) && block.row_steps[k] == block.n * loop_.sizes[k])
       return Rows::adjacent;
     if (block.row_steps[k] == 0) return Rows::same_row;
     return block.steps[k] == 0 && block.n <= most_spread ? Rows::one_value_each : Rows::other;
@@ -137,6 +219,15 @@ class Driver {
 };
 
 }  // namespace
+
+void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, bool beyond_cache) {
+  dispatch_size(size, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr auto item = static_cast<int64_t>(sizeof(T));
+    turn_squares(reinterpret_cast<T*>(to.data), to.step / item,
+                 reinterpret_cast<const T*>(from.data), from.step / item, n, m, beyond_cache);
+  });
+}
 
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
   const Driver driver(loop);

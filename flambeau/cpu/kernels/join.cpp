@@ -6,6 +6,7 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/lanes.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -38,7 +39,7 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
     while (begin < end) {
       const int64_t skip = within - part->start;
       const int64_t bytes = std::min(part->bytes - skip, end - begin);
-      std::memcpy(to + begin, part->data + line * part->bytes + skip, bytes);
+      copy_bytes(to + begin, part->data + line * part->bytes + skip, bytes);
       begin += bytes;
       within += bytes;
       if (++part == parts.end()) {

@@ -43,10 +43,20 @@ struct ElementwiseLoop {
   int inputs;
   int64_t sizes[4];  // bytes of an element of the output, then of each input
   const void* formula;
-  // o[i] = f(in[i]...) over arrays. Of two inputs the second may be a single value.
-  void (*dense)(const void* formula, char* const* data, int64_t n, bool second_is_number);
+  // o[i] = f(in[i]...) over rows of n elements that lie side by side, where rows may begin anywhere
+  // (the steps of the block are not read). Of two inputs the second may be one value a row.
+  void (*dense)(const void* formula, char* const* data, const Block& rows, bool second_is_number);
 };
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost);
+
+// Copies m rows of n elements of `size` bytes that lie side by side at `to` and one below the other
+// at `from`: by squares, so that lines of memory are read and written whole. `beyond_cache` says
+// that nobody will read them soon.
+struct Strides {
+  char* data;
+  int64_t step;  // bytes from row to row, or from column to column
+};
+void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, bool beyond_cache);
 
 // One value in the place of an array.
 template <class T>
@@ -126,16 +136,22 @@ void dense_loop(Out* o, int64_t n, F f, In... in) {
 
 template <class Out, class... In, class F, size_t... K>
 void elementwise_loop(const TensorIter& iter, const F& f, int cost, std::index_sequence<K...>) {
-  const auto dense = [](const void* formula, char* const* data, int64_t n,
+  const auto dense = [](const void* formula, char* const* data, const Block& rows,
                         [[maybe_unused]] bool second_is_number) {
     const F& f = *static_cast<const F*>(formula);
-    Out* out = reinterpret_cast<Out*>(data[0]);
-    if constexpr (sizeof...(In) == 2) {
-      using T = std::tuple_element_t<0, std::tuple<In...>>;
-      const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]);
-      if (second_is_number) return dense_loop(out, n, f, a, Repeated<T>{*b});
+    for (int64_t row = 0; row < rows.m; ++row) {
+      const auto at = [&](int k) { return data[k] + row * rows.row_steps[k]; };
+      Out* out = reinterpret_cast<Out*>(at(0));
+      if constexpr (sizeof...(In) == 2) {
+        using T = std::tuple_element_t<0, std::tuple<In...>>;
+        if (second_is_number) {
+          const Repeated<T> second{*reinterpret_cast<const T*>(at(2))};
+          dense_loop(out, rows.n, f, reinterpret_cast<const T*>(at(1)), second);
+          continue;
+        }
+      }
+      dense_loop(out, rows.n, f, reinterpret_cast<const In*>(at(K + 1))...);
     }
-    dense_loop(out, n, f, reinterpret_cast<const In*>(data[K + 1])...);
   };
   run_elementwise(iter, {sizeof...(In), {sizeof(Out), sizeof(In)...}, &f, dense}, cost);
 }

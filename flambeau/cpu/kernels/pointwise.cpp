@@ -38,45 +38,10 @@ ComputeType<To> convert(From value) {
   }
 }
 
-// A tile whose rows lie side by side in the output and whose columns do in the input: by squares,
-// so that lines of memory are read and written whole.
-template <class T>
-void copy_transposed(char** data, const Block& block, bool beyond_cache) {
-  constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
-  const int64_t from_step = block.steps[1] / static_cast<int64_t>(sizeof(T));
-  const int64_t to_step = block.row_steps[0] / static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < block.n; i += side) {
-    const int64_t width = std::min(side, block.n - i);
-    for (int64_t j = 0; j < block.m; j += side) {
-      const int64_t height = std::min(side, block.m - j);
-      const T* from = reinterpret_cast<const T*>(data[1]) + i * from_step + j;
-      T* to = reinterpret_cast<T*>(data[0]) + j * to_step + i;
-      if constexpr (turns_in_registers<T>) {
-        if (width == side && height == side) {
-          transpose_square(from, from_step, to, to_step, beyond_cache);
-          continue;
-        }
-      }
-      T square[side][side];
-      for (int64_t column = 0; column < width; ++column) {
-        for (int64_t row = 0; row < height; ++row) {
-          square[row][column] = from[column * from_step + row];
-        }
-      }
-      for (int64_t row = 0; row < height; ++row) {
-        for (int64_t column = 0; column < width; ++column) {
-          to[row * to_step + column] = square[row][column];
-        }
-      }
-    }
-  }
-  if (beyond_cache) _mm_sfence();
-}
-
 template <class T>
 void copy_row(char* to, const char* from, const int64_t* steps, int64_t n) {
   if (steps[0] == sizeof(T) && steps[1] == sizeof(T)) {
-    std::memmove(to, from, n * sizeof(T));
+    copy_bytes(to, from, n * static_cast<int64_t>(sizeof(T)));
   } else if (steps[0] == sizeof(T) && steps[1] == 0) {
     std::fill_n(reinterpret_cast<T*>(to), n, *reinterpret_cast<const T*>(from));
   } else {
@@ -97,7 +62,8 @@ void copy_same(const TensorIter& iter) {
     for_each_block(iter, [=](char** data, const Block& block) {
       if (block.steps[0] == sizeof(T) && block.row_steps[1] == sizeof(T) && block.m > 1 &&
           in_elements(block.steps[1]) && in_elements(block.row_steps[0]))
-        return copy_transposed<T>(data, block, beyond_cache);
+        return copy_turned(sizeof(T), {data[0], block.row_steps[0]}, {data[1], block.steps[1]},
+                           block.n, block.m, beyond_cache);
       for (int64_t row = 0; row < block.m; ++row) {
         copy_row<T>(data[0] + row * block.row_steps[0], data[1] + row * block.row_steps[1],
                     block.steps, block.n);
