@@ -96,28 +96,34 @@ FROM_LIBM_REAL(erfc)
 #undef FROM_LIBM
 #undef FROM_LIBM_REAL
 
-// e**x by x = n ln 2 + r, a polynomial on |r| <= ln 2 / 2, and two exact powers of two whose
-// product reaches subnormals and infinity without a branch. Within 1 ulp.
-FN float exp(float x) {
-#if defined(__CUDACC__)
-  return ::expf(x);
-#else
-  const float clamped = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
-  const float n = __builtin_rintf(clamped * 1.44269504088896341f);
-  const float r = (clamped - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
+// e**r for |r| <= ln 2 / 2.
+FN float exp_near_zero(float r) {
   float p = 1.98756943e-4f;
   p = p * r + 1.39819994e-3f;
   p = p * r + 8.33345205e-3f;
   p = p * r + 4.16657962e-2f;
   p = p * r + 1.66666657e-1f;
   p = p * r + 5.00000000e-1f;
-  p = p * r * r + r + 1.0f;
-  const int32_t exponent = static_cast<int32_t>(n);
-  const int32_t half = exponent >> 1;
-  const float low = std::bit_cast<float>((half + 127) << 23);
-  const float high = std::bit_cast<float>((exponent - half + 127) << 23);
-  const float result = p * low * high;
-  return x != x ? x : result;
+  p = p * r + 1.0f;
+  return p * r + 1.0f;
+}
+// 1.5 * 2**23. What is added to it is rounded to an integer, which the low bits of the sum hold: in
+// two's complement, and so that they make the exponent of a power of two when shifted up.
+constexpr float integer_shift = 12582912.0f;
+// e**x by x = n ln 2 + r, a polynomial of r, and two exact powers of two whose product reaches
+// subnormals and infinity without a branch. Within 1 ulp.
+FN float exp(float x) {
+#if defined(__CUDACC__)
+  return ::expf(x);
+#else
+  constexpr float shift = integer_shift + 2 * 127;
+  const float above = x < -104.0f ? -104.0f : x, clamped = above > 89.0f ? 89.0f : above;
+  const float shifted = clamped * 1.44269504088896341f + shift, n = shifted - shift;
+  const float r = (clamped - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted), half = exponent >> 1;
+  const float low = std::bit_cast<float>(half << 23);
+  const float high = std::bit_cast<float>((exponent - half) << 23);
+  return exp_near_zero(r) * low * high;
 #endif
 }
 FN double exp(double x) { return ::exp(x); }
@@ -126,16 +132,10 @@ FN float exp_within(float x) {
 #if defined(__CUDACC__)
   return ::expf(x);
 #else
-  const float n = __builtin_rintf(x * 1.44269504088896341f);
+  constexpr float shift = integer_shift + 127;
+  const float shifted = x * 1.44269504088896341f + shift, n = shifted - shift;
   const float r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
-  float p = 1.98756943e-4f;
-  p = p * r + 1.39819994e-3f;
-  p = p * r + 8.33345205e-3f;
-  p = p * r + 4.16657962e-2f;
-  p = p * r + 1.66666657e-1f;
-  p = p * r + 5.00000000e-1f;
-  p = p * r * r + r + 1.0f;
-  return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return exp_near_zero(r) * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
 #endif
 }
 
@@ -507,27 +507,34 @@ INTEGER FN T pow(T a, T b) {
 }
 
 FN double gelu(double x) { return x * 0.5 * (1.0 + erf(x * 0.70710678118654752440)); }
-// x times the share of the normal distribution below x. The share beyond |x| is e**q, q a
-// polynomial; within 6e-8.
+// x times the share of the normal distribution below x. The share beyond |x| is 2**q, q a
+// polynomial: n + r, of which 2**r is a polynomial again. Within 1e-7 of |x|.
 FN float gelu(float x) {
 #if defined(__CUDACC__)
   return x * 0.5f * (1.0f + erf(x * 0.70710678118654752440f));
 #else
   const float size = abs(x), t = size < 6.0f ? size : 6.0f;
-  float q = -1.32196609e-8f;
-  q = q * t + 4.23306204e-7f;
-  q = q * t - 5.78161189e-6f;
-  q = q * t + 4.25918915e-5f;
-  q = q * t - 1.58991446e-4f;
-  q = q * t - 6.96452771e-5f;
-  q = q * t + 4.89627710e-3f;
-  q = q * t - 3.64010744e-2f;
-  q = q * t - 3.18291843e-1f;
-  q = q * t - 7.97886372e-1f;
-  q = q * t - 6.93147123e-1f;
-  const float rest = x * exp_within(q);
-  const float within = x > 0.0f ? x - rest : rest, outside = x > 0.0f ? x : x * 0.0f;
-  return size < 6.0f ? within : outside;
+  float q = -1.87065835e-08f;
+  q = q * t + 6.01246884e-07f;
+  q = q * t - 8.24081822e-06f;
+  q = q * t + 6.08872956e-05f;
+  q = q * t - 0.000227621116f;
+  q = q * t - 0.000103525516f;
+  q = q * t + 0.00706653844f;
+  q = q * t - 0.0525166645f;
+  q = q * t - 0.459197983f;
+  q = q * t - 1.15110673f;
+  q = q * t - 0.999999959f;
+  const float shifted = q + integer_shift, r = q - (shifted - integer_shift);
+  float p = 0.00132764719f;
+  p = p * r + 0.00967554133f;
+  p = p * r + 0.0555071327f;
+  p = p * r + 0.240221197f;
+  p = p * r + 0.693146967f;
+  p = p * r + 1.00000007f;
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) << 23;
+  const float share = std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent);
+  return (x > 0.0f ? x : x * 0.0f) - t * (size < 6.0f ? share : 0.0f);
 #endif
 }
 REAL FN T gelu_tanh(T x) {
