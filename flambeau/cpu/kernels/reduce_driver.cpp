@@ -19,6 +19,12 @@ constexpr int64_t dense_row = 256;  // the same, where a row's elements are neig
 constexpr int64_t piece = 65536;    // elements of a result from which it is cut into pieces
 constexpr int64_t carry_rows = 64;  // rows that lanes take before they are emptied
 
+// Of a cache: lanes that begin with one are not split between two.
+constexpr int64_t line = 64;
+struct alignas(line) Line {
+  char bytes[line];
+};
+
 // One gathered value.
 struct Value {
   alignas(most_bytes) char bytes[most_bytes];
@@ -60,9 +66,10 @@ class LeafTree {
 class Columns {
  public:
   Columns(const Gatherer& gatherer, int64_t width) : gatherer_(gatherer) {
-    const int64_t bytes = width * std::max(gatherer.lane, gatherer.acc);
-    if (width > narrow) many_.reset(new char[6 * bytes]);
-    lanes_ = many_ ? many_.get() : few_->bytes;
+    const int64_t values = width * std::max(gatherer.lane, gatherer.acc);
+    const int64_t bytes = (values + line - 1) / line * line;
+    if (width > narrow) many_.reset(new Line[6 * bytes / line]);
+    lanes_ = many_ ? many_[0].bytes : few_[0].bytes;
     for (int k = 0; k < 3; ++k) level_[k] = lanes_ + (k + 1) * bytes;
     scratch_ = lanes_ + 4 * bytes;
     values_ = lanes_ + 5 * bytes;
@@ -110,8 +117,8 @@ class Columns {
   const Gatherer& gatherer_;
   int64_t n_ = 0, rows_ = 0;
   char *lanes_, *level_[3], *scratch_, *values_;
-  std::unique_ptr<char[]> many_;
-  Value few_[6 * narrow];
+  std::unique_ptr<Line[]> many_;
+  Line few_[6 * narrow * most_bytes / line];
 };
 
 // How many pieces a result is cut into, so that few large results still keep all threads busy.
@@ -250,19 +257,22 @@ class Driver {
   }
 
   void run_whole_rows(int64_t first, int64_t last) const {
-    const bool one_by_one = r_.count == 0 || r_.reduced_dims != 1 || r_.kept_dims == 0;
-    const bool dense = r_.reduced_in[0] == gatherer_.item && r_.count >= gatherer_.few;
-    if (one_by_one || r_.count > (dense ? dense_row : short_row)) {
+    if (r_.count == 0 || r_.count > gatherer_.leaf || r_.reduced_dims != 1 || r_.kept_dims == 0) {
       for (int64_t i = first; i < last; ++i) {
         const Place at = place(i, 0);
         store(at.out, range(r_.in + at.in, 0, r_.count));
       }
       return;
     }
-    const auto reduce_rows = dense ? &Gatherer::reduce_dense_rows : &Gatherer::reduce_short_rows;
+    const bool dense = r_.reduced_in[0] == gatherer_.item && r_.count >= gatherer_.few;
+    const bool single = r_.count > (dense ? dense_row : short_row);
+    const auto reduce_rows = single  ? &Gatherer::reduce_single_rows
+                             : dense ? &Gatherer::reduce_dense_rows
+                                     : &Gatherer::reduce_short_rows;
     for (int64_t i = first, rows; i < last; i += rows) {
       const Place at = place(i, 0);
-      rows = std::min({gatherer_.few, last - i, r_.kept_sizes[0] - i % r_.kept_sizes[0]});
+      rows = std::min(last - i, r_.kept_sizes[0] - i % r_.kept_sizes[0]);
+      if (!single) rows = std::min(rows, gatherer_.few);
       (gatherer_.*reduce_rows)(r_, r_.in + at.in, at.out, rows);
     }
   }
@@ -305,13 +315,20 @@ class Driver {
     parallel_for(0, tasks * cuts, grain, [&](int64_t first, int64_t last) {
       run_column_tasks(partial.get(), cuts, first, last);
     });
-    if (cuts == 1) return;
-    for (int64_t i = 0; i < r_.outputs; ++i) {
-      LeafTree tree(gatherer_);
-      for (int64_t k = 0; k < cuts; ++k) {
-        tree.add(partial.get() + (k * r_.outputs + i) * gatherer_.acc);
+    if (cuts > 1) merge_cuts(partial.get(), cuts);
+  }
+
+  // Stores what was gathered in several cuts: neighbours are merged, then neighbours of those.
+  void merge_cuts(char* partial, int64_t cuts) const {
+    const int64_t acc = gatherer_.acc, row = r_.kept_sizes[0];
+    for (int64_t apart = 1; apart < cuts; apart *= 2) {
+      for (int64_t k = 0; k + apart < cuts; k += 2 * apart) {
+        char* values = partial + k * r_.outputs * acc;
+        gatherer_.merge(values, values + apart * r_.outputs * acc, r_.outputs);
       }
-      store(place(i, 0).out, tree.total());
+    }
+    for (int64_t i = 0; i < r_.outputs; i += row) {
+      gatherer_.store(partial + i * acc, result(place(i / row, 1).out), r_.kept_out[0], row);
     }
   }
 

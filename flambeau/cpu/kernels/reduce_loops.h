@@ -38,6 +38,9 @@ struct Gatherer {
                                  int64_t rows) const = 0;
   virtual void reduce_dense_rows(const Reduction& r, const char* in, int64_t out,
                                  int64_t rows) const = 0;
+  // The same one by one: any number of rows of at most `leaf` elements.
+  virtual void reduce_single_rows(const Reduction& r, const char* in, int64_t out,
+                                  int64_t rows) const = 0;
   // Columns side by side: their lanes start neutral, take rows, and become values.
   virtual void start_lanes(char* lanes, int64_t n) const = 0;
   virtual void step_rows(char* lanes, const char* rows, int64_t stride, int64_t count,
@@ -56,15 +59,6 @@ struct Gatherer {
 
 void run_reduction(const Reduction& r, const Gatherer& gatherer);
 
-// Halves N lanes until M are left, by loops of known length.
-template <int N, int M, class Op, class Lane>
-inline void fold_lanes(const Op& op, Lane* lane) {
-  if constexpr (N > M) {
-    for (int j = 0; j < N / 2; ++j) lane[j] = op.join(lane[j], lane[j + N / 2]);
-    fold_lanes<N / 2, M>(op, lane);
-  }
-}
-
 template <class In, class Out, class Op>
 class TypedGatherer final : public Gatherer {
   using C = ComputeType<In>;
@@ -82,6 +76,14 @@ class TypedGatherer final : public Gatherer {
     *reinterpret_cast<Acc*>(value) = run_of(data, stride, n);
   }
 
+  void reduce_single_rows(const Reduction& r, const char* in, int64_t out,
+                          int64_t rows) const override {
+    Out* to = reinterpret_cast<Out*>(r.out) + out;
+    for (int64_t j = 0; j < rows; ++j) {
+      const Acc gathered = run_of(in + j * r.kept_in[0], r.reduced_in[0], r.count);
+      to[j * r.kept_out[0]] = static_cast<Out>(op_.finish(gathered));
+    }
+  }
   // A single result of few elements, without the driver.
   void reduce_one(const Reduction& r) const {
     *reinterpret_cast<Out*>(r.out) =
@@ -221,6 +223,49 @@ class TypedGatherer final : public Gatherer {
       for (int j = 0; j < N; ++j) out[j] = op_.join(a[j], b[j]);
     }
   }
+  // Halves N lanes until M are left, by loops of known length.
+  template <int N, int M>
+  void fold_lanes(Lane* lane) const {
+    if constexpr (N > M) {
+      join_lanes<N / 2>(lane, lane + N / 2, lane);
+      fold_lanes<N / 2, M>(lane);
+    }
+  }
+  // As many whole blocks of lanes as there are; how many elements they hold. A choice that keeps
+  // NaN takes twice the instructions of one that does not, so NaN is looked for beside it.
+  int64_t step_blocks(const In* x, int64_t n, Lane* lane) const {
+    int64_t i = 0;
+    if constexpr (chooses) {
+      constexpr int width = register_bytes / sizeof(Lane);
+      typedef Lane Register __attribute__((vector_size(register_bytes)));
+      Register best[many / width];
+      std::memcpy(best, lane, sizeof best);
+      NanSeen nan;
+      for (; i + many <= n; i += many) {
+#pragma GCC unroll 4
+        for (int j = 0; j < many / width; j += 2) {
+          Register a, b;
+          if constexpr (std::is_same_v<In, Lane>) {
+            std::memcpy(&a, x + i + j * width, sizeof a);
+            std::memcpy(&b, x + i + (j + 1) * width, sizeof b);
+          } else {
+            C values[2][width];
+            load_block<2 * width>(x + i + j * width, values[0]);
+            std::memcpy(&a, values[0], sizeof a);
+            std::memcpy(&b, values[1], sizeof b);
+          }
+          nan.look_at(a, b);
+          best[j] = Op::choose_number(a, best[j]);
+          best[j + 1] = Op::choose_number(b, best[j + 1]);
+        }
+      }
+      std::memcpy(lane, best, sizeof best);
+      if (nan.any()) std::fill_n(lane, many, std::numeric_limits<Lane>::quiet_NaN());
+    } else {
+      for (; i + many <= n; i += many) step_block<many>(x + i, lane);
+    }
+    return i;
+  }
   // Fewer than 2 N elements, by halves.
   template <int N>
   void step_rest(const In* x, int64_t n, Lane* lane) const {
@@ -242,8 +287,8 @@ class TypedGatherer final : public Gatherer {
       const In* x = reinterpret_cast<const In*>(data);
       if (n >= many) {
         std::fill_n(lane, many, op_.start());
-        for (; i + many <= n; i += many) step_block<many>(x + i, lane);
-        fold_lanes<many, some>(op_, lane);
+        i = step_blocks(x, n, lane);
+        fold_lanes<many, some>(lane);
       } else {
         std::fill_n(lane, some, op_.start());
       }
@@ -262,7 +307,7 @@ class TypedGatherer final : public Gatherer {
         lane[j] = op_.step(lane[j], load<In>(data + (i + j) * stride));
       }
     }
-    fold_lanes<some, 1>(op_, lane);
+    fold_lanes<some, 1>(lane);
     return op_.widen(lane[0]);
   }
 
@@ -307,7 +352,8 @@ struct Adding {
 };
 
 // Gathers by a function `choose` that is its own join and merge, of numbers or vectors of them: GCC
-// does not find vector code for choices among a few lanes.
+// does not find vector code for choices among a few lanes. `choose_number` is the same without
+// regard to NaN in its first argument.
 template <class Self, class Lane_>
 struct Choosing {
   using Lane = Lane_;
@@ -331,6 +377,10 @@ struct Largest : Choosing<Largest<C>, C> {
     const V chosen = larger_or_second(a, b);
     return a == a ? chosen : a;
   }
+  template <class V>
+  static V choose_number(V a, V b) {
+    return larger_or_second(a, b);
+  }
 };
 
 template <class C>
@@ -343,6 +393,10 @@ struct Smallest : Choosing<Smallest<C>, C> {
   static V choose(V a, V b) {
     const V chosen = smaller_or_second(a, b);
     return a == a ? chosen : a;
+  }
+  template <class V>
+  static V choose_number(V a, V b) {
+    return smaller_or_second(a, b);
   }
 };
 
