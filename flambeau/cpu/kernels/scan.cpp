@@ -153,7 +153,7 @@ void logcumsumexp_backward_kernel(const Tensor& grad, const Tensor& input, const
 KERNEL_FOR(logcumsumexp_backward, logcumsumexp_backward_kernel)
 
 // Extremes so far and their places. The last of equal elements counts; NaN, once seen, stays.
-// Without branches, which nobody could foresee: along n columns side by side, or N rows at once.
+// Without branches, which nobody could foresee: along n columns side by side.
 template <class T, class Better>
 void scan_index_columns(const T* x, T* values, int64_t* indices, int64_t size, int64_t step,
                         int64_t n, Better better) {
@@ -175,21 +175,32 @@ void scan_index_columns(const T* x, T* values, int64_t* indices, int64_t size, i
   }
 }
 
-template <int N, class T, class Better>
-void scan_index_rows(const T* x, T* values, int64_t* indices, int64_t size, Better better) {
+// Along one row: of a block of elements none of which is taken only the places are written.
+template <class T, class Better>
+void scan_index_row(const T* x, T* values, int64_t* indices, int64_t size, Better better) {
   using C = ComputeType<T>;
-  C best[N];
-  int64_t at[N] = {};
-  for (int k = 0; k < N; ++k) best[k] = static_cast<C>(x[k * size]);
-  for (int64_t i = 0; i < size; ++i) {
-#pragma GCC unroll 4
-    for (int k = 0; k < N; ++k) {
-      const C v = static_cast<C>(x[k * size + i]);
-      const bool taken = (v != v) | ((best[k] == best[k]) & better(v, best[k]));
-      best[k] = taken ? v : best[k];
-      at[k] = taken ? i : at[k];
-      values[k * size + i] = static_cast<T>(best[k]);
-      indices[k * size + i] = at[k];
+  constexpr int block = 16;
+  C best = static_cast<C>(x[0]);
+  int64_t at = 0;
+  for (int64_t i = 0; i < size; i += block) {
+    const int64_t n = std::min<int64_t>(block, size - i);
+    int any = n < block;
+    for (int j = 0; j < block && n == block; ++j) {
+      const C v = static_cast<C>(x[i + j]);
+      any |= (v != v) | better(v, best);
+    }
+    if (!any) {
+      std::fill_n(values + i, block, static_cast<T>(best));
+      std::fill_n(indices + i, block, at);
+      continue;
+    }
+    for (int64_t j = i; j < i + n; ++j) {
+      const C v = static_cast<C>(x[j]);
+      const bool taken = (v != v) | ((best == best) & better(v, best));
+      best = taken ? v : best;
+      at = taken ? j : at;
+      values[j] = static_cast<T>(best);
+      indices[j] = at;
     }
   }
 }
@@ -204,11 +215,8 @@ void scan_index(const char* name, const Tensor& input, const Tensor& values, con
     T* y = values.data<T>();
     int64_t* places = indices.data<int64_t>();
     const auto rows = [&](int64_t at, int64_t n) {
-      for (; n >= together; n -= together, at += together * s.size) {
-        scan_index_rows<together>(x + at, y + at, places + at, s.size, better);
-      }
       for (; n > 0; --n, at += s.size) {
-        scan_index_rows<1>(x + at, y + at, places + at, s.size, better);
+        scan_index_row(x + at, y + at, places + at, s.size, better);
       }
     };
     for_each_slice(s, 2, rows, [&](int64_t at, int64_t n) {
