@@ -10,9 +10,21 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-// Lanes of a register.
+// Lanes of a register, and of four.
 template <class C>
 constexpr int one = register_bytes / sizeof(C);
+template <class C>
+constexpr int four = 4 * one<C>;
+
+template <int N, class C>
+inline C fold_sum(C* lane) {
+  if constexpr (N == 1) {
+    return lane[0];
+  } else {
+    for (int j = 0; j < N / 2; ++j) lane[j] += lane[j + N / 2];
+    return fold_sum<N / 2>(lane);
+  }
+}
 
 // e**x for x <= 0, NaN and minus infinity: all that softmax asks for; what would be subnormal is
 // zero. In double precision by a Taylor polynomial on |r| <= ln 2 / 2, which a loop turns into
@@ -72,6 +84,53 @@ inline void load_lanes(const C* row, int64_t i, int64_t n, C* lanes) {
   if (i + one<C> <= n) return copy_lanes<one<C>>(row + i, lanes);
   std::fill_n(lanes, one<C>, -std::numeric_limits<C>::infinity());
   std::copy_n(row + i, n - i, lanes);
+}
+
+// The largest element of a row. NaN is passed over here: it comes back through the sum of
+// exponentials.
+template <class C>
+C row_max(const C* x, int64_t n) {
+  constexpr int width = one<C>, registers = 4;
+  C lanes[registers][width];
+  std::fill_n(lanes[0], registers * width, -std::numeric_limits<C>::infinity());
+  typename OneRegister<C>::Register best[registers];
+  std::memcpy(best, lanes, sizeof best);
+  int64_t i = 0;
+  for (; i + registers * width <= n; i += registers * width) {
+#pragma GCC unroll 4
+    for (int k = 0; k < registers; ++k) {
+      best[k] = larger_or_second(OneRegister<C>::load(x + i + k * width), best[k]);
+    }
+  }
+  for (; i < n; i += width) {
+    load_lanes(x, i, n, lanes[0]);
+    best[0] = larger_or_second(OneRegister<C>::load(lanes[0]), best[0]);
+  }
+  best[0] =
+      larger_or_second(larger_or_second(best[0], best[1]), larger_or_second(best[2], best[3]));
+  std::memcpy(lanes[0], &best[0], sizeof best[0]);
+  return *std::max_element(lanes[0], lanes[0] + width);
+}
+
+// The sum of exp(x - most) over a row; the exponentials are left in `out` if Keep.
+template <bool Keep, class C>
+C row_exp_sum(const C* x, int64_t n, C most, C* out) {
+  C lane[four<C>] = {};
+  int64_t i = 0;
+  for (; i + four<C> <= n; i += four<C>) {
+    C v[four<C>];
+    for (int j = 0; j < four<C>; ++j) v[j] = exp_below(x[i + j] - most);
+    for (int j = 0; j < four<C>; ++j) lane[j] += v[j];
+    if constexpr (Keep) std::memcpy(out + i, v, sizeof v);
+  }
+  for (; i < n; i += one<C>) {
+    C v[one<C>];
+    load_lanes(x, i, n, v);
+    for (int j = 0; j < one<C>; ++j) v[j] = exp_below(v[j] - most);
+    for (int j = 0; j < one<C>; ++j) lane[j] += v[j];
+    if constexpr (Keep) std::copy_n(v, std::min<int64_t>(one<C>, n - i), out + i);
+  }
+  return n < four<C> ? fold_sum<one<C>>(lane) : fold_sum<four<C>>(lane);
 }
 
 // At most as many rows as a register has lanes, each of at least a register of elements and at most

@@ -2,7 +2,7 @@
 // read.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <memory>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/blocks.h"
@@ -109,38 +109,11 @@ KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
 // --- Cross-entropy
 // -----------------------------------------------------------------------------------
 
-constexpr int lanes = 16;
-
-template <class T>
-ComputeType<T> row_max(const T* x, int64_t n) {
-  using C = ComputeType<T>;
-  C most[lanes];
-  std::fill_n(most, lanes, -std::numeric_limits<C>::infinity());
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (int l = 0; l < lanes; ++l) {
-      const C value = static_cast<C>(x[i + l]);
-      most[l] = value > most[l] ? value : most[l];
-    }
-  }
-  for (; i < n; ++i) most[0] = std::max(most[0], static_cast<C>(x[i]));
-  return *std::max_element(most, most + lanes);
-}
-
-template <class T>
-double log_sum_exp(const T* x, int64_t n) {
-  using C = ComputeType<T>;
-  const C most = row_max(x, n);
-  if (!math::isfinite(most)) return static_cast<double>(most);
-  C sums[lanes] = {};
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (int l = 0; l < lanes; ++l) sums[l] += math::exp(static_cast<C>(x[i + l]) - most);
-  }
-  for (; i < n; ++i) sums[i % lanes] += math::exp(static_cast<C>(x[i]) - most);
-  double total = 0;
-  for (const C sum : sums) total += static_cast<double>(sum);
-  return static_cast<double>(most) + std::log(total);
+template <class C>
+C log_sum_exp(const C* row, int64_t n) {
+  const C most = row_max(row, n);
+  if (!math::isfinite(most)) return most;
+  return most + math::log(row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr)));
 }
 
 // log_sum_exp of each row; rows of middle length several at a time.
@@ -149,7 +122,15 @@ void log_sums_of_rows(const T* x, int64_t n, int64_t rows, ComputeType<T>* out) 
   using C = ComputeType<T>;
   constexpr int width = one<C>;
   if (n < width || n > middle_row) {
-    for (int64_t i = 0; i < rows; ++i) out[i] = static_cast<C>(log_sum_exp(x + i * n, n));
+    if constexpr (is_reduced_type<T>) {
+      const auto row = std::make_unique_for_overwrite<C[]>(n);
+      for (int64_t i = 0; i < rows; ++i) {
+        load_row(x + i * n, row.get(), n);
+        out[i] = log_sum_exp(row.get(), n);
+      }
+    } else {
+      for (int64_t i = 0; i < rows; ++i) out[i] = log_sum_exp(x + i * n, n);
+    }
     return;
   }
   for (int64_t i = 0; i < rows; i += width) {
