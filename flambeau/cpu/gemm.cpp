@@ -172,6 +172,15 @@ void library_batch(const Gemm& p) {
   }
 }
 
+// Of half precision: matrices that fit small squares, and vectors times matrices.
+bool is_small(const Gemm& p) {
+  constexpr int64_t room = small_side * small_side;
+  if (p.n == 1) return p.a.col == 1;
+  if (p.m == 1) return p.b.row == 1;
+  return p.m <= room && p.n <= room && p.k <= room && p.m * p.k <= room && p.k * p.n <= room &&
+         p.m * p.n <= room;
+}
+
 void gemm_kernel(const Gemm& p) {
   if (p.m == 0 || p.n == 0) return;
   const bool integers = !is_differentiable(p.dtype);
@@ -180,7 +189,10 @@ void gemm_kernel(const Gemm& p) {
       static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const bool vectorised = p.dtype == DType::float32 || p.dtype == DType::float64;
   const bool is_thin = vectorised && (p.m <= thin || p.n <= thin);
-  if (integers || is_thin || work <= (vectorised ? direct_work : plain_direct_work)) {
+  const bool reduced = p.dtype == DType::bfloat16 || p.dtype == DType::float16;
+  const bool goes_direct =
+      reduced ? is_small(p) : work <= (vectorised ? direct_work : plain_direct_work);
+  if (integers || is_thin || goes_direct) {
     kernels::gemm_direct(DeviceType::cpu, p);
     return;
   }

@@ -13,6 +13,9 @@ SLOT(gemm_direct, void(const Gemm& product))
 
 namespace cpu {
 
+// A square of half precision with this side is still widened and multiplied in our own loops.
+constexpr int64_t small_side = 32;
+
 // Element offsets of one index of a batch.
 struct BatchOffsets {
   int64_t a = 0, b = 0, out = 0, addend = 0;

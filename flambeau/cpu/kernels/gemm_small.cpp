@@ -415,10 +415,92 @@ void vector_product(const Part<T>& p) {
   packed_product(p);
 }
 
+// A register of half precision as floats.
+inline Vector<float> load_wide(const BFloat16* p) {
+#if FLAMBEAU_ISA_RANK >= 4
+  const auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return std::bit_cast<Vector<float>>(_mm512_maskz_cvtepu16_epi32(0xffff, bits) << 16);
+#else
+  const auto bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return std::bit_cast<Vector<float>>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+#endif
+}
+inline Vector<float> load_wide(const Half* p) {
+#if FLAMBEAU_ISA_RANK >= 4
+  const auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_maskz_cvtph_ps(0xffff, bits);
+#else
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#endif
+}
+
+// A matrix of half precision as one of floats with contiguous rows.
+template <class T>
+void widen(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t col, float* to) {
+  for (int64_t i = 0; i < rows; ++i, from += row, to += cols) {
+    if (col == 1) {
+      for (int64_t j = 0; j < cols; ++j) to[j] = static_cast<float>(from[j]);
+    } else {
+      for (int64_t j = 0; j < cols; ++j) to[j] = static_cast<float>(from[j * col]);
+    }
+  }
+}
+
+template <class T>
+inline void finish_narrow(const Part<T>& p, int64_t i, int64_t j, float sum) {
+  float value = sum * p.alpha;
+  if (p.addend) {
+    value += p.beta * static_cast<float>(p.addend[i * p.addend_row + j * p.addend_col]);
+  }
+  p.out[i * p.out_row + j * p.out_col] = static_cast<T>(value);
+}
+
+// Rows of half precision times a vector that has been widened.
+template <int Rows, class T>
+void wide_dots(const Part<T>& p, int64_t i, const float* right) {
+  Vector<float> acc[Rows] = {};
+  const T* a = p.a + i * p.a_row;
+  int64_t x = 0;
+  for (; x + lanes<float> <= p.k; x += lanes<float>) {
+    const Vector<float> b = load_all(right + x);
+    UNROLL for (int r = 0; r < Rows; ++r) acc[r] += load_wide(a + r * p.a_row + x) * b;
+  }
+  for (int r = 0; r < Rows; ++r) {
+    float total = sum(acc[r]);
+    for (int64_t y = x; y < p.k; ++y) total += static_cast<float>(a[r * p.a_row + y]) * right[y];
+    finish_narrow(p, i + r, 0, total);
+  }
+}
+
+// Half precision: small matrices are widened, products with a vector widen what they read.
+template <class T>
+void narrow_product(const Part<T>& p) {
+  if (p.m == 1 && p.n > 1) return narrow_product(transposed(p));
+  if (p.n == 1 && p.a_col == 1 && p.k >= lanes<float>) {
+    const auto right = std::make_unique_for_overwrite<float[]>(p.k);
+    widen(p.b, p.k, 1, p.b_row, 1, right.get());
+    int64_t i = 0;
+    for (; i + 4 <= p.m; i += 4) wide_dots<4>(p, i, right.get());
+    for (; i < p.m; ++i) wide_dots<1>(p, i, right.get());
+    return;
+  }
+  constexpr int64_t room = small_side * small_side;
+  if (p.m * p.k > room || p.k * p.n > room || p.m * p.n > room) return plain_product(p);
+  float a[room], b[room], out[room];
+  widen(p.a, p.m, p.k, p.a_row, p.a_col, a);
+  widen(p.b, p.k, p.n, p.b_row, p.b_col, b);
+  outer_product<float>({p.m, p.n, p.k, a, p.k, 1, b, p.n, 1, out, p.n, 1, nullptr, 0, 0, 1, 0});
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) finish_narrow(p, i, j, out[i * p.n + j]);
+  }
+}
+
 template <class T>
 void part_product(const Part<T>& p) {
   if constexpr (std::is_floating_point_v<T>) {
     vector_product(p);
+  } else if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>) {
+    narrow_product(p);
   } else {
     plain_product(p);
   }
