@@ -18,6 +18,11 @@
 
 #include "flambeau/cpu/kernels/loops.h"
 
+// A loop over numbers becomes vector code only if those inside it, over a radix, are unrolled whole
+// and nothing is called.
+#define UNROLL _Pragma("GCC unroll 16")
+#define INLINED __attribute__((always_inline))
+
 namespace flambeau::cpu::ISA_NAMESPACE {
 
 // e**(-2 pi i k / n), reduced to an octant so that it is exact to the last bit or so.
@@ -55,10 +60,10 @@ inline void run_stage(const StageBuffers<T>& s, Butterfly butterfly) {
     T *yr = s.yr, *yi = s.yi;
     IVDEP for (int64_t p = 0; p < m; ++p) {
       T re[Radix], im[Radix];
-      for (int j = 0; j < Radix; ++j) re[j] = xr[p + j * m], im[j] = xi[p + j * m];
+      UNROLL for (int j = 0; j < Radix; ++j) re[j] = xr[p + j * m], im[j] = xi[p + j * m];
       butterfly(re, im);
       yr[Radix * p] = re[0], yi[Radix * p] = im[0];
-      for (int k = 1; k < Radix; ++k) {
+      UNROLL for (int k = 1; k < Radix; ++k) {
         const T c = wr[(k - 1) * m + p], d = wi[(k - 1) * m + p];
         yr[Radix * p + k] = re[k] * c - im[k] * d;
         yi[Radix * p + k] = re[k] * d + im[k] * c;
@@ -73,10 +78,10 @@ inline void run_stage(const StageBuffers<T>& s, Butterfly butterfly) {
     T *yr = s.yr + Radix * p * inner, *yi = s.yi + Radix * p * inner;
     IVDEP for (int64_t q = 0; q < inner; ++q) {
       T re[Radix], im[Radix];
-      for (int j = 0; j < Radix; ++j) re[j] = xr[q + j * span], im[j] = xi[q + j * span];
+      UNROLL for (int j = 0; j < Radix; ++j) re[j] = xr[q + j * span], im[j] = xi[q + j * span];
       butterfly(re, im);
       yr[q] = re[0], yi[q] = im[0];
-      for (int k = 1; k < Radix; ++k) {
+      UNROLL for (int k = 1; k < Radix; ++k) {
         yr[q + k * inner] = re[k] * c[k] - im[k] * d[k];
         yi[q + k * inner] = re[k] * d[k] + im[k] * c[k];
       }
@@ -86,7 +91,7 @@ inline void run_stage(const StageBuffers<T>& s, Butterfly butterfly) {
 
 template <class T>
 void stage2(const StageBuffers<T>& s) {
-  run_stage<2>(s, [](T* re, T* im) {
+  run_stage<2>(s, [](T* re, T* im) INLINED {
     const T r = re[0] - re[1], i = im[0] - im[1];
     re[0] += re[1], im[0] += im[1];
     re[1] = r, im[1] = i;
@@ -96,7 +101,7 @@ void stage2(const StageBuffers<T>& s) {
 template <class T>
 void stage3(const StageBuffers<T>& s) {
   constexpr T half_root_3 = T(0.86602540378443864676);
-  run_stage<3>(s, [](T* re, T* im) {
+  run_stage<3>(s, [](T* re, T* im) INLINED {
     const T sr = re[1] + re[2], si = im[1] + im[2];
     const T dr = (im[1] - im[2]) * half_root_3, di = (re[2] - re[1]) * half_root_3;
     const T mr = re[0] - T(0.5) * sr, mi = im[0] - T(0.5) * si;
@@ -128,13 +133,13 @@ template <class T>
 
 template <class T>
 void stage4(const StageBuffers<T>& s) {
-  run_stage<4>(s, [](T* re, T* im) { butterfly4<1>(re, im); });
+  run_stage<4>(s, [](T* re, T* im) INLINED { butterfly4<1>(re, im); });
 }
 
 // Two transforms of four numbers, and four of two.
 template <class T>
 void stage8(const StageBuffers<T>& s) {
-  run_stage<8>(s, [](T* re, T* im) {
+  run_stage<8>(s, [](T* re, T* im) INLINED {
     constexpr T h = T(0.70710678118654752440);
     butterfly4<2>(re, im);
     butterfly4<2>(re + 1, im + 1);
@@ -142,11 +147,11 @@ void stage8(const StageBuffers<T>& s) {
     rotate(re[5], im[5], T(0), T(-1));
     rotate(re[7], im[7], -h, -h);
     T yr[8], yi[8];
-    for (int k = 0; k < 4; ++k) {
+    UNROLL for (int k = 0; k < 4; ++k) {
       yr[k] = re[2 * k] + re[2 * k + 1], yi[k] = im[2 * k] + im[2 * k + 1];
       yr[k + 4] = re[2 * k] - re[2 * k + 1], yi[k + 4] = im[2 * k] - im[2 * k + 1];
     }
-    for (int k = 0; k < 8; ++k) re[k] = yr[k], im[k] = yi[k];
+    UNROLL for (int k = 0; k < 8; ++k) re[k] = yr[k], im[k] = yi[k];
   });
 }
 
@@ -161,18 +166,18 @@ void stage_prime(const StageBuffers<T>& s, const T* cosines, const T* sines) {
       c[k][j] = cosines[(j + 1) * (k + 1) % Radix], d[k][j] = sines[(j + 1) * (k + 1) % Radix];
     }
   }
-  run_stage<Radix>(s, [&c, &d](T* re, T* im) {
+  run_stage<Radix>(s, [&c, &d](T* re, T* im) INLINED {
     T sr[half], si[half], dr[half], di[half];
     const T x = re[0], y = im[0];
-    for (int j = 0; j < half; ++j) {
+    UNROLL for (int j = 0; j < half; ++j) {
       const int a = j + 1, b = Radix - 1 - j;
       sr[j] = re[a] + re[b], si[j] = im[a] + im[b];
       dr[j] = re[a] - re[b], di[j] = im[a] - im[b];
       re[0] += sr[j], im[0] += si[j];
     }
-    for (int k = 0; k < half; ++k) {
+    UNROLL for (int k = 0; k < half; ++k) {
       T er = x, ei = y, fr = 0, fi = 0;
-      for (int j = 0; j < half; ++j) {
+      UNROLL for (int j = 0; j < half; ++j) {
         er += c[k][j] * sr[j], ei += c[k][j] * si[j];
         fr -= d[k][j] * di[j], fi += d[k][j] * dr[j];
       }
@@ -186,7 +191,7 @@ template <class T>
 void stage5(const StageBuffers<T>& s) {
   constexpr T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410);
   constexpr T s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
-  run_stage<5>(s, [](T* re, T* im) {
+  run_stage<5>(s, [](T* re, T* im) INLINED {
     const T ar = re[1] + re[4], ai = im[1] + im[4], br = re[2] + re[3], bi = im[2] + im[3];
     const T cr = im[1] - im[4], ci = re[4] - re[1], dr = im[2] - im[3], di = re[3] - re[2];
     const T er = re[0] + c1 * ar + c2 * br, ei = im[0] + c1 * ai + c2 * bi;
