@@ -80,4 +80,20 @@ void binary_kernel(const TensorIter& iter, const Scalar*) {
   KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, false>)
 #include "flambeau/kernels/binary.def"
 
+namespace {
+
+// After the rows, so that it stays in the slot: the sign of a reduced number is a bit.
+void copysign_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::float16 || iter.dtypes[1] == DType::bfloat16) {
+    return binary_loop<uint16_t, uint16_t>(
+        iter,
+        [](uint16_t a, uint16_t b) { return static_cast<uint16_t>((a & 0x7fff) | (b & 0x8000)); },
+        1);
+  }
+  binary_kernel<copysign_formula, dtypes::Floating, false>(iter, params);
+}
+KERNEL_FOR(copysign, copysign_kernel)
+
+}  // namespace
+
 }  // namespace flambeau::cpu::ISA_NAMESPACE
