@@ -398,10 +398,10 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
     constexpr const char* op = "adaptive_avg_pool" #rank "d";                                \
     Dims sizes;                                                                              \
     const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
-    if (input.is_complex() && sizes == Dims(rank, 1)) {                                      \
-      return mean_of_planes(input, rank);                                                    \
-    }                                                                                        \
+    const bool one_each = sizes == Dims(rank, 1);                                            \
+    if (one_each && input.is_complex()) return mean_of_planes(input, rank);                  \
     compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                  \
+    if (one_each && input.is_contiguous()) return mean_of_planes(input, rank);               \
     const Batched batch(input, rank);                                                        \
     return batch.back(avg_pool(op, batch.x, geometry, rank));                                \
   }                                                                                          \
