@@ -118,3 +118,102 @@ def test_gelu_at_the_ends() -> None:
     x = torch.linspace(-6, 6, 4001)
     exact = torch.nn.functional.gelu(x.double()).float()
     np.testing.assert_allclose(torch.nn.functional.gelu(x).numpy(), exact.numpy(), 5e-6, 1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "bfloat16", "float32", "int64", "complex128"])
+def test_operands_in_different_orders_of_memory(dtype: str) -> None:
+    for rows, columns in [(8, 8), (9, 65), (33, 40), (64, 64), (70, 130), (129, 257)]:
+        x = torch.arange(rows * columns).remainder(100).reshape(rows, columns)
+        x = x.to(getattr(torch, dtype))
+        turned = (x.t().contiguous() * 2).t()
+        doubles = x.to(torch.complex128).numpy()
+        for got, wanted in (
+            (x + turned, 3 * doubles),
+            (turned - x[:, :1], 2 * doubles - doubles[:, :1]),
+            (torch.where(turned == 4, x, turned), np.where(doubles == 2, doubles, 2 * doubles)),
+            (torch.addcmul(x, turned, turned), doubles + 4 * doubles**2),
+            (x[::2] + turned[::2], 3 * doubles[::2]),
+        ):
+            stored = torch.from_numpy(wanted).real.to(x.dtype)
+            assert got.equal(stored), (rows, columns)
+
+
+def test_copies_to_places_slightly_further_into_a_page() -> None:
+    for ahead in (1, 3, 15, 16, 63, 64, 100):
+        for length in (500, 511, 512, 1000, 1021, 5000):
+            x = torch.arange(3.0 * 6144).reshape(3, 6144)
+            y = torch.zeros(3, 6144)
+            y[:, ahead : ahead + length] = x[:, :length]
+            wanted = np.zeros((3, 6144), np.float32)
+            wanted[:, ahead : ahead + length] = x.numpy()[:, :length]
+            assert np.array_equal(y.numpy(), wanted)
+            rolled = x.roll(ahead, 1)
+            assert np.array_equal(rolled.numpy(), np.roll(x.numpy(), ahead, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_extremes_find_nan_at_every_place_of_a_long_row(dtype: str) -> None:
+    x = torch.randn(2, 400).to(getattr(torch, dtype))
+    x[1, 3] = -math.inf
+    assert x.amax().item() == max(x.flatten().tolist())
+    assert x.amin().item() == -math.inf
+    for place in range(400):
+        y = x.clone()
+        y[0, place] = math.nan
+        assert y.amax(1).isnan().tolist() == y.amin(1).isnan().tolist() == [True, False]
+        assert y[0].amax().isnan() and y.amin().isnan()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_times_vectors_and_small_matrices(dtype: str) -> None:
+    half = getattr(torch, dtype)
+    loose = 2e-2 if dtype == "bfloat16" else 2e-3
+    for m, k, n in [(1, 40, 50), (50, 40, 1), (7, 15, 1), (1, 33, 1), (5, 9, 6), (32, 32, 32)]:
+        a, b, c = torch.randn(m, k).to(half), torch.randn(k, n).to(half), torch.randn(m, n).to(half)
+        product = a.double() @ b.double()
+        for left in (a, a.t().contiguous().t()):
+            for right in (b, b.t().contiguous().t()):
+                np.testing.assert_allclose((left @ right).double(), product, loose, loose * 4)
+                added = torch.addmm(c, left, right, beta=0.5, alpha=2).double()
+                np.testing.assert_allclose(added, product * 2 + c.double() / 2, loose, loose * 8)
+
+
+def test_exponentials_are_right_from_subnormals_to_infinity() -> None:
+    x = torch.linspace(-105, 90, 40001)
+    y, exact = x.exp().double(), x.double().exp()
+    unit = torch.clamp(exact * 2.0**-23, min=2.0**-149)
+    finite = exact < 3.4028e38
+    assert ((y - exact).abs() / unit)[finite].max() < 1
+    assert y[exact > 3.4029e38].isinf().all()
+    odd_nan = torch.tensor([0x7FC00003, -0x3FFFFD], dtype=torch.int32).view(torch.float32)
+    assert odd_nan.exp().isnan().all()
+    infinite = torch.tensor([math.inf, -math.inf]).exp()
+    assert infinite.tolist() == [math.inf, 0.0]
+
+
+def test_gelu_is_near_the_exact_function() -> None:
+    x = torch.linspace(-8, 8, 40001)
+    exact = torch.nn.functional.gelu(x.double())
+    error = (torch.nn.functional.gelu(x) - exact).abs() / x.abs().clamp(min=1)
+    assert error.max() < 1.2e-7
+
+
+def test_cross_entropy_of_long_rows() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        for classes in (257, 300, 1024, 1030):
+            x = torch.randn(5, classes).to(dtype)
+            target = torch.tensor([0, 1, classes - 1, 7, 200])
+            got = torch.nn.functional.cross_entropy(x, target, reduction="none").double()
+            logs = torch.log_softmax(x.double(), 1)
+            wanted = -logs.gather(1, target[:, None])[:, 0]
+            np.testing.assert_allclose(got, wanted, 1e-5 if dtype == torch.float32 else 1e-2)
+
+
+def test_columns_gathered_in_several_cuts() -> None:
+    for rows, columns in [(3000, 50), (1300, 129), (70000, 3), (400, 1024)]:
+        x = torch.randn(rows, columns, dtype=torch.float64)
+        np.testing.assert_allclose(x.sum(0), x.numpy().sum(0), 1e-10, 1e-10)
+        assert np.array_equal(x.amin(0), x.numpy().min(0))
+        strided = torch.empty(columns, 2, dtype=torch.float64)[:, 1]
+        torch.sum(x, 0, out=strided)
+        np.testing.assert_allclose(strided, x.numpy().sum(0), 1e-10, 1e-10)
