@@ -136,6 +136,10 @@ Tensor sum_with_dense(const Tensor& dense, const Tensor& sparse, const Scalar& a
 
 Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
                   const Tensor& out) {
+  // Compressed matrices commute with dense ones; tensors by coordinates do not, as in PyTorch.
+  const bool swaps = is_sparse_operand(a) && b.is_tensor() && !b.tensor().is_sparse() &&
+                     !is_coo(a.tensor()) && !out.defined();
+  if (swaps) return add(mul(b.tensor(), alpha), a.tensor());
   CHECK(a.is_tensor() && (!is_sparse_operand(a) || is_sparse_operand(b)), RuntimeError,
         "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
   const Tensor &x = a.tensor(), &y = b.tensor();

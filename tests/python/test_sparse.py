@@ -488,3 +488,27 @@ def test_places_named_by_keywords_and_from_the_end() -> None:
     assert torch.zeros(2, 0, 3).to_sparse_csr().shape == (2, 0, 3)
     with pytest.raises(RuntimeError, match="mat1 dtype Double does not match mat2 dtype Float"):
         torch.mm(coo(), coo().t().float())
+
+
+def test_batches_of_compressed_matrices_change_their_layout() -> None:
+    dense = torch.eye(3).repeat(2, 1, 1) * torch.tensor([1.0, 2.0]).view(2, 1, 1)
+    dense[:, 0, 2] = 5
+    rows = dense.to_sparse_csr()
+    columns = rows.to_sparse_csc()
+    assert columns.ccol_indices().shape == (2, 4)
+    assert torch.equal(columns.to_dense(), dense)
+    assert torch.equal(rows.transpose(1, 2).to_dense(), dense.transpose(1, 2))
+    assert rows.transpose(1, 2).layout is torch.sparse_csc
+
+
+def test_compressed_matrices_beside_dense_ones() -> None:
+    narrow = [torch.tensor(x, dtype=torch.int32) for x in ([0, 1, 2], [0, 1])]
+    matrix = torch.sparse_csr_tensor(*narrow, torch.tensor([1.0, 2.0]), (2, 2))
+    ones = torch.ones(2, 2)
+    assert torch.add(matrix, ones).tolist() == [[2, 1], [1, 3]]
+    assert (matrix - ones).tolist() == [[0, -1], [-1, 1]]
+    assert torch.addmv(torch.ones(2), matrix, torch.ones(2), beta=2).tolist() == [3, 4]
+    assert torch.sparse.addmm(ones, ones, ones).tolist() == [[3, 3], [3, 3]]
+    assert torch.sparse.sampled_addmm(matrix, ones, ones).values().tolist() == [3, 4]
+    with pytest.raises(RuntimeError, match="not supported for complex"):
+        (matrix * 1j).abs_()

@@ -80,7 +80,8 @@ def sampled_addmm(
 ) -> Any:
     """beta times input plus alpha times mat1 @ mat2 at the places that input stores."""
     places = input.to_sparse_csr()
-    dots = _ops._csr_sampled_dot(places.crow_indices(), places.col_indices(), mat1, mat2.t())
+    rows, columns = places.crow_indices().long(), places.col_indices().long()
+    dots = _ops._csr_sampled_dot(rows, columns, mat1, mat2.t())
     result = _ops._sparse_with_values(places, places.values() * beta + dots * alpha)
     result = result if input.layout is _C.sparse_csr else result.to_sparse()
     return result if out is None else out.copy_(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
@@ -277,6 +278,8 @@ def to_sparse(
             f"to_sparse: a tensor of {self.dim()} dimensions cannot be converted to {layout}"
         )
     if self.layout is not _C.strided:
+        if batch_rank(self) > 0:
+            return map_matrices(self, lambda x: _ops._sparse_compress(x, layout))
         return _ops._sparse_compress(self, layout)
     if self.dim() - (dense_dim or 0) > 2:
         return _compressed_batches(self, layout, dense_dim or 0)
@@ -288,14 +291,35 @@ def _compressed_batches(self: Any, layout: Any, dense_dim: int) -> Any:
     inner = self.shape[self.dim() - dense_dim - 2 :]
     batch = self.shape[: self.dim() - dense_dim - 2]
     matrices = self.reshape(math.prod(batch), *inner)
-    single = [_ops._sparse_compress(_dense_to_coo(x, 2), layout) for x in matrices]
-    if len({x._nnz() for x in single}) != 1:
+    return _batch_of([_ops._sparse_compress(_dense_to_coo(x, 2), layout) for x in matrices], batch)
+
+
+def _batch_of(matrices: list[Any], batch: Any) -> Any:
+    """Compressed matrices as one tensor with the dimensions of ``batch`` in front."""
+    if len({x._nnz() for x in matrices}) != 1:
         raise RuntimeError("Expect the same number of specified elements per batch.")
-    starts, plain = zip(*(parts(x)[:2] for x in single))
-    values = [x.values() for x in single]
+    starts, plain = zip(*(parts(x)[:2] for x in matrices))
+    values = [x.values() for x in matrices]
     stacked = [_ops.stack(list(items)) for items in (starts, plain, values)]
     shaped = [x.reshape(*batch, *x.shape[1:]) for x in stacked]
-    return _ops._sparse_compressed(*shaped, self.shape, layout)
+    size = (*batch, *matrices[0].shape)
+    return _ops._sparse_compressed(*shaped, size, matrices[0].layout)
+
+
+def batch_rank(self: Any) -> int:
+    """How many dimensions stand before the matrices of a tensor; those by coordinates have none."""
+    return 0 if self.is_sparse else parts(self)[0].dim() - 1
+
+
+def map_matrices(self: Any, change: Callable[[Any], Any]) -> Any:
+    """A batch of compressed matrices, each of them changed."""
+    starts, plain, _, size = parts(self)
+    rank = starts.dim() - 1
+    count = math.prod(size[:rank])
+    flat = [x.reshape(count, *x.shape[rank:]) for x in (starts, plain, self.values())]
+    inner, layout = size[rank:], self.layout
+    single = [change(_ops._sparse_compressed(*three, inner, layout)) for three in zip(*flat)]
+    return _batch_of(single, size[:rank])
 
 
 def _to_blocks(self: Any, blocksize: Any, layout: Any) -> Any:

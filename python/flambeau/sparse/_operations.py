@@ -55,6 +55,8 @@ def _float_power(x: Any, exponent: Any) -> Any:
 
 def _in_place(name: str) -> Callable[..., Any]:
     def function(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if x.is_complex() and name in ("abs", "absolute"):
+            raise RuntimeError("In-place abs is not supported for complex tensors.")
         if x.is_sparse and not x.is_coalesced():
             raise RuntimeError(f"{name}_ requires coalesced input")
         return x.copy_(TABLE[name](x, *args, **kwargs))
@@ -169,6 +171,12 @@ def _mv(a: Any, vector: Any) -> Any:
     return product(a, vector.unsqueeze(1), False).squeeze(1)
 
 
+@takes("addmv", compressed=True)
+def _addmv(x: Any, a: Any, vector: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    scaled = _mv(a, vector) * alpha
+    return scaled if beta == 0 else x * beta + scaled
+
+
 @takes("matmul", "__matmul__", "__rmatmul__", compressed=True)
 def _matmul(a: Any, b: Any) -> Any:
     if b.dim() == 1:
@@ -195,6 +203,8 @@ def _addmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
 
 def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -> Any:
     """beta times x plus alpha times the product."""
+    if not is_sparse(a) and not is_sparse(b):
+        return _ops.addmm(x, a, b, beta=beta, alpha=alpha)
     result = product(a, b, masked)
     if is_sparse(x) and not is_sparse(result):
         result = result.to_sparse()

@@ -25,6 +25,9 @@ _ops: Any = _C
 
 @takes("transpose", "swapaxes", "swapdims", compressed=True)
 def _transpose(x: Any, dim0: int, dim1: int) -> Any:
+    batch = _construct.batch_rank(x)
+    if batch and {wrapped_dim(dim0, x.dim()), wrapped_dim(dim1, x.dim())} == {batch, batch + 1}:
+        return _construct.map_matrices(x, lambda matrix: _ops._sparse_transpose(matrix, 0, 1))
     return _ops._sparse_transpose(x, dim0, dim1)
 
 
