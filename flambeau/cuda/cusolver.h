@@ -50,6 +50,9 @@ struct Solver {
   int (*potrf_size)(SolverHandle, int part, int n, T* a, int lda, int* length);
   int (*potrf)(SolverHandle, int part, int n, T* a, int lda, T* work, int length, int* info);
   int (*potrf_batched)(SolverHandle, int part, int n, T** a, int lda, int* info, int count);
+  int (*sytrf_size)(SolverHandle, int n, T* a, int lda, int* length);
+  int (*sytrf)(SolverHandle, int part, int n, T* a, int lda, int* pivots, T* work, int length,
+               int* info);
   int (*geqrf_size)(SolverHandle, int m, int n, T* a, int lda, int* length);
   int (*geqrf)(SolverHandle, int m, int n, T* a, int lda, T* tau, T* work, int length, int* info);
   int (*ungqr_size)(SolverHandle, int m, int n, int k, const T* a, int lda, const T* tau,
@@ -133,6 +136,7 @@ const Solver<T>& solver() {
     take(found.getrs, "getrs");
     take(found.potrf_size, "potrf_bufferSize"), take(found.potrf, "potrf");
     take(found.potrf_batched, "potrfBatched");
+    take(found.sytrf_size, "sytrf_bufferSize"), take(found.sytrf, "sytrf");
     take(found.geqrf_size, "geqrf_bufferSize"), take(found.geqrf, "geqrf");
     take(found.ungqr_size, un + "gqr_bufferSize"), take(found.ungqr, un + "gqr");
     take(found.unmqr_size, un + "mqr_bufferSize"), take(found.unmqr, un + "mqr");

@@ -259,7 +259,7 @@ def test_optimizers_reach_every_element_of_tensors_of_any_size(name: str) -> Non
     start, gradient = torch.randn(sum(sizes)), torch.randn(sum(sizes))
     results = []
     for device in ("cpu", "cuda"):
-        params = [torch.nn.Parameter(p.to(device)) for p in start.split(sizes)]
+        params = [torch.nn.Parameter(p.clone().to(device)) for p in start.split(sizes)]
         optimizer = getattr(torch.optim, name)(params, lr=0.1)
         for p, g in zip(params, gradient.split(sizes), strict=True):
             p.grad = g.to(device)

