@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _ALIAS = "torch"
+# A package that comes with torch, and is a part of it by now.
+_OTHERS = {"functorch": f"{_PACKAGE}.func._functorch"}
 
 
 def _own_name(name: str) -> str:
     """The name in this package of a module of torch."""
-    return _PACKAGE + name[len(_ALIAS) :]
+    return _OTHERS.get(name) or _PACKAGE + name[len(_ALIAS) :]
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -80,7 +82,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != _ALIAS and not fullname.startswith(f"{_ALIAS}."):
+        known = fullname == _ALIAS or fullname in _OTHERS
+        if not known and not fullname.startswith(f"{_ALIAS}."):
             return None
         own = _own_name(fullname)
         try:

@@ -173,3 +173,8 @@ print(torch.fx is flambeau.fx, torch.fx.node.Node is flambeau.fx.Node)
 print(torch.distributions is flambeau.distributions)
 """
     assert output("-c", program).split() == ["True", "True", "True"]
+
+
+def test_functorch_is_a_part_of_it():
+    program = "import functorch, torch; print(functorch.vmap is torch.func.vmap)"
+    assert output("-c", program).split() == ["True"]

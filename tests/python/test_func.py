@@ -158,3 +158,23 @@ def test_dual_numbers_can_be_written_to_and_differentiated() -> None:
             forward_ad.make_dual(torch.ones(2), dual)
         with pytest.raises(RuntimeError, match="different size than that of the original"):
             forward_ad.make_dual(torch.ones(2), torch.ones(3))
+
+
+def test_functorch_as_older_programs_use_it() -> None:
+    from flambeau.func import _functorch as functorch
+
+    x = torch.randn(5, 3)
+    linear = torch.nn.Linear(3, 2)
+    function, params = functorch.make_functional(linear)
+    assert torch.equal(function(params, x), linear(x))
+    by_params = functorch.grad(lambda params: function(params, x).sum())(params)
+    assert [grad.shape for grad in by_params] == [param.shape for param in params]
+    models = [
+        torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).eval() for _ in range(3)
+    ]
+    with pytest.raises(RuntimeError, match="make_functional_with_buffers"):
+        functorch.make_functional(models[0])
+    ensemble, params, buffers = functorch.combine_state_for_ensemble(models)
+    outputs = functorch.vmap(ensemble, (0, 0, None))(params, buffers, x)
+    for output, model in zip(outputs, models):
+        torch.testing.assert_close(output, model(x))

@@ -512,3 +512,16 @@ def test_compressed_matrices_beside_dense_ones() -> None:
     assert torch.sparse.sampled_addmm(matrix, ones, ones).values().tolist() == [3, 4]
     with pytest.raises(RuntimeError, match="not supported for complex"):
         (matrix * 1j).abs_()
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_coo", "to_sparse_csr", "to_sparse_csc"])
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
+def test_linear_with_a_sparse_weight_takes_any_number_of_dimensions(layout, shape) -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(5, 4) * (torch.rand(5, 4) > 0.5)
+    x, bias = torch.randn(shape, requires_grad=True), torch.randn(5)
+    dense = torch.nn.functional.linear(x, weight, bias)
+    sparse = torch.nn.functional.linear(x, getattr(weight, layout)(), bias)
+    torch.testing.assert_close(sparse, dense)
+    (expected,) = torch.autograd.grad(dense.sum(), x)
+    torch.testing.assert_close(torch.autograd.grad(sparse.sum(), x)[0], expected)

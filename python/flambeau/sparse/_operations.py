@@ -214,7 +214,10 @@ def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -
 
 @takes("linear", compressed=True)
 def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    result = product(x, weight.t(), False)
+    rows = x.reshape(-1, x.shape[-1]) if x.layout is flambeau.strided and x.dim() > 0 else x
+    result = product(rows, weight.t(), False)
+    if rows is not x:
+        result = result.reshape(*x.shape[:-1], weight.shape[0])
     return result if bias is None else result + bias
 
 
