@@ -275,10 +275,11 @@ char* DeviceMemory::allocate(size_t bytes, StreamHandle stream, PoolId pool, con
   return block->data;
 }
 
-// A piece of the driver's for itself, exactly as long as was asked for: a sanitizer sees its ends.
+// A piece of the driver's for itself, as long as was asked for: a sanitizer sees its ends. Whole
+// words, since atomic operations on bytes exchange the word that they are in.
 char* DeviceMemory::allocate_uncached(size_t bytes, StreamHandle stream, const char* op) {
   Arena& arena = arena_of({}, stream, bytes <= small_limit);
-  const size_t size = std::max<size_t>(bytes, 1);
+  const size_t size = round_up(std::max<size_t>(bytes, 1), sizeof(uint32_t));
   char* data = within_limit(size) ? driver_->take(size) : nullptr;
   if (!data) fail_out_of_memory(bytes);
   ++taken_;

@@ -277,9 +277,11 @@ TEST(DeviceMemory, WithoutACacheEveryBlockIsThePieceThatWasAsked) {
   options.cached = false;
   Device device(1024 * mebibyte, true, options);
   char* a = device.memory.allocate(1001, stream(0));
-  EXPECT_EQ(device.books.held, 1001u);
+  EXPECT_EQ(device.books.held, 1004u) << "whole words";
+  EXPECT_EQ(device.number("allocated_bytes.all.current"), 1004);
   device.memory.free(a);
   EXPECT_EQ(device.books.held, 0u);
+  EXPECT_EQ(device.number("allocated_bytes.all.current"), 0);
 }
 
 TEST(DeviceMemory, ShowsItsBlocksAndItsHistory) {
