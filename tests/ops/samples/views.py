@@ -358,7 +358,6 @@ op(
     call(t(0, 2), [0]),
     ref=split,
     zero_dim="it needs a dimension",
-    **VIEW,
 )
 op(
     "tensor_split",
