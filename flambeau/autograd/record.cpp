@@ -31,12 +31,15 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
   node_->edges.reserve(n_inputs);
   for (size_t i = 0; i < n_inputs; ++i) {
     const Tensor& input = inputs[i];
-    node_->edges.emplace_back(input.defined() ? gradient_edge(input) : Edge{});
-    // A view of what is written to has just learnt its history from before the write; it must ask
-    // again after.
-    if (in_place && input.defined() && input->view_base && input->version == outs[0]->version) {
-      input->view_version = input.version() - 1;
+    const bool overwritten =
+        in_place && input.defined() && input->view_base && input->version == outs[0]->version;
+    // A view of what is written to takes part with its history from before the write, which has
+    // been counted already; it must ask again after.
+    if (i > 0 && overwritten && input->view_version + 1 == input.version()) {
+      input->view_version = input.version();
     }
+    node_->edges.emplace_back(input.defined() ? gradient_edge(input) : Edge{});
+    if (overwritten) input->view_version = input.version() - 1;
   }
   if (anomaly_mode.enabled && anomaly_mode.forward_trace) [[unlikely]] {
     node_->extras().forward_trace = anomaly_mode.forward_trace();

@@ -105,8 +105,11 @@ Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
 }
 static Tensor copy_op(const Tensor& self, const Operand& src, bool non_blocking) {
   if (src.is_tensor()) return copy_(self, src.tensor(), non_blocking);
-  const Scalar& number = src.scalar();
-  return copy_(self, cast_operand(number, number.natural_dtype(), Device()), non_blocking);
+  const Scalar& number = src.scalar();  // with all the digits that Python has
+  const DType dtype = number.is_complex()    ? DType::complex128
+                      : number.is_floating() ? DType::float64
+                                             : number.natural_dtype();
+  return copy_(self, cast_operand(number, dtype, Device()), non_blocking);
 }
 OP_METHOD(copy_op, "copy_(self, src, non_blocking=False)",
           "Copies the elements of src into self, converting and broadcasting them.")

@@ -326,6 +326,8 @@ Tensor sole_mask(const Tensor& self, const std::vector<Tensor>& indices) {
 
 Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,
                   bool accumulate) {
+  CHECK(static_cast<int64_t>(indices.size()) <= self.dim(), IndexError,
+        "too many indices for tensor of dimension {} (got {})", self.dim(), indices.size());
   if (values.numel() == 1 && !accumulate) {
     if (const Tensor mask = sole_mask(self, indices); mask.defined()) {
       if (self.dtype() == DType::bool_ && values.is_complex()) {

@@ -33,7 +33,7 @@ void fill_where(const char* op, Tensor out, const Tensor& input, const Tensor& m
           "dimension(s).",
           tensor.dim());
     const NoGrad off;
-    if (tensor.is_complex() && !input.is_complex() && input.numel() > 0) {
+    if (tensor.dtype() != dtype && tensor.device().is_cpu() && input.numel() > 0) {
       check_number_fits(op, item(tensor), dtype);
     }
     cast = apart_from(input, cast_operand(value, dtype, input.device()));

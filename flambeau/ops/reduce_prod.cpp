@@ -57,6 +57,14 @@ Tensor prod_all(const Tensor& input, std::optional<DType> dtype) {
 Tensor prod_along(const Tensor& input, int64_t dim, bool keepdim, std::optional<DType> dtype) {
   return prod_over("prod.1", input, dim, keepdim, dtype);
 }
+// Unless told otherwise, what is written to `out` is multiplied in its dtype.
+Tensor prod_out(const Tensor& input, int64_t dim, bool keepdim, std::optional<DType> dtype,
+                const Tensor& out) {
+  CHECK(!dtype || *dtype == out.dtype(), RuntimeError,
+        "prod(): Expected out tensor to have dtype {}, but got {} instead", *dtype, out.dtype());
+  return write_result(out, prod_along(input, dim, keepdim, out.dtype()));
+}
+OP_OUT(prod_out, "prod(input, dim, keepdim=False, *, dtype=None, out)")
 OP(prod_all, "prod(input, *, dtype=None)", "The product of all elements.")
 OP(prod_along, "prod(input, dim, keepdim=False, *, dtype=None)",
    "The product of the elements along dim.")

@@ -92,7 +92,8 @@ Tensor gradient_by_products(const Tensor& g, const Tensor& x, int64_t dim) {
 }
 
 Tensor cumsum(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
-  CHECK(dtype != DType::bool_, NotImplementedError, "\"cumsum\" not implemented for 'Bool'");
+  CHECK(dtype != DType::bool_ || input.dim() == 0, NotImplementedError,
+        "\"cumsum\" not implemented for 'Bool'");
   dim = wrap_dim(dim, input.dim());
   return finish_dtype(running_sum(summands(input, dtype), dim, false), dtype);
 }

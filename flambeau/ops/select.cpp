@@ -12,7 +12,8 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   const Device device = common_device("where", {condition, a, b});
   const DType dtype = result_type(a, b);
   const Tensor mask = to(to(condition, DType::bool_), device);
-  const DType room = dtypes::Reduced.has(dtype) ? DType::float32 : dtype;
+  // What is too large for half precision becomes infinite.
+  const DType room = dtypes::Reduced.has(dtype) ? DType::float64 : dtype;
   for (const Operand* operand : {&a, &b}) {
     if (!operand->is_tensor()) check_number_fits("where", operand->scalar(), room);
   }

@@ -31,6 +31,8 @@ REFUSED_THERE = {
         "a derivative that PyTorch lacks may be had here",
     "not yet implemented for tensors with different dtypes":
         "heaviside promotes its operands as others do",
+    "A leaf node was passed to _will_engine_execute_node":
+        "hooks on several gradients, of leaves among them, work in autograd.grad() as well",
     "Autograd not support dtype":
         "PyTorch lets integers that a gradient's owner was written into require grad",
     "isFloatingType(grad":
@@ -199,6 +201,10 @@ def of_statements(case: Case) -> Iterator[Reason]:
             for x in case.operand(number, r"(\w+)\.logcumsumexp"):
                 if x["dtype"] in HALVES:
                     yield number, "PyTorch's gradient of logcumsumexp is far off in half precision"
+        if ".prod(" in statement:
+            for x in case.operand(number, r"(\w+)(?:\.to\(torch\.\w+\))?\.prod\("):
+                if x["dtype"] in HALVES:
+                    yield number, "PyTorch rounds a product to half precision at each step"
         if "log_softmax" in statement:
             for x in case.operand(number, r"(\w+)\.log_softmax"):
                 if x["dtype"] == "bfloat16":

@@ -232,3 +232,51 @@ def test_forward_derivatives_want_floating_numbers() -> None:
         torch.func.jvp(torch.sin, (x,), (x,))
     with pytest.raises(ValueError, match="Expected tangent to be floating point or complex"):
         torch.func.jvp(torch.sin, (x.double(),), (x,))
+
+
+def test_numbers_are_copied_with_all_their_digits() -> None:
+    x = torch.zeros(1, dtype=torch.float64)
+    assert x.copy_(0.1).item() == 0.1 and x.copy_(1e300).item() == 1e300
+
+
+def test_products_are_made_in_the_dtype_that_they_are_written_to() -> None:
+    x = torch.tensor([100, 100], dtype=torch.int8)
+    assert torch.prod(x, 0, out=torch.empty(0, dtype=torch.float16)).item() == 10000.0
+    assert torch.prod(x, 0, out=torch.empty(0, dtype=torch.bool)).item() is True
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+        torch.prod(x, 0, dtype=torch.float32, out=torch.empty(0, dtype=torch.int64))
+
+
+def test_values_that_fit_nowhere() -> None:
+    mask = torch.tensor([True, False])
+    assert torch.where(mask, torch.ones(2, dtype=torch.float16), 1e300)[1].item() == math.inf
+    with pytest.raises(RuntimeError, match="without overflow"):
+        torch.zeros(2, dtype=torch.uint8).masked_fill_(mask, torch.tensor(-1.5))
+    with pytest.raises(IndexError, match="too many indices"):
+        torch.zeros(()).index_put_((torch.tensor(True),), torch.tensor(1.0))
+
+
+def test_transforms_of_nothing_keep_their_history() -> None:
+    x = torch.zeros(0, 3, requires_grad=True)
+    doubled = torch.func.vmap(lambda row: row * 2)(x)
+    assert doubled.shape == (0, 3) and doubled.requires_grad
+    jacobian = torch.func.jacrev(torch.sin)(x.flatten())
+    assert jacobian.shape == (0, 0) and jacobian.requires_grad
+
+
+def test_a_view_by_a_custom_function_may_be_written_into_its_base() -> None:
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    x = torch.tensor([2.0], requires_grad=True)
+    copy = x.clone()
+    copy.mul_(Same.apply(copy).detach() + Same.apply(copy))
+    view = Same.apply(copy)
+    copy.add_(view)
+    assert copy.item() == 16.0

@@ -34,6 +34,11 @@ def _check_real(name: str, role: str, tensors: list[Tensor]) -> None:
             )
 
 
+def _outer(one: Tensor, given: Tensor) -> Tensor:
+    """All products of two tensors' elements, in the dtype of the second."""
+    return (one.reshape(one.shape + (1,) * given.dim()) * given).to(given.dtype)
+
+
 def _unit_vectors(tensor: Tensor) -> Tensor:
     """As many tensors of a shape as it has elements, each with a single one."""
     count = tensor.numel()
@@ -82,7 +87,7 @@ def jacrev(
                 columns = [
                     flambeau.stack(column).reshape(one.shape + given.shape)
                     if rows
-                    else given.new_zeros(one.shape + given.shape)
+                    else _outer(one, given)  # of nothing
                     for column, given in zip(
                         zip(*rows) if rows else [()] * len(flat_inputs), flat_inputs
                     )

@@ -192,14 +192,10 @@ def _run(sample: Callable[[int], Any], chunk: range, randomness: str, start: Ten
 def _of_nothing(
     func: Any, flat: Any, dims: Any, spec: Any, kwargs: Any, out_dims: Any, name: str
 ) -> Any:
-    """The result for no samples: a sample of zeros tells its shapes."""
+    """The result for no samples: a sample of zeros, their sum, tells its shapes and history."""
     state = flambeau.get_rng_state()
-    zeros = [
-        v if d is None else v.new_zeros(v.shape[:d] + v.shape[d:][1:])
-        for v, d in zip(flat, (d if d is None else d % v.dim() for v, d in zip(flat, dims)))
-    ]
-    with flambeau.no_grad():
-        one = _stacked([func(*tree_unflatten(zeros, spec), **kwargs)], out_dims, name)
+    zeros = [v if d is None else v.sum(d).to(v.dtype) for v, d in zip(flat, dims)]
+    one = _stacked([func(*tree_unflatten(zeros, spec), **kwargs)], out_dims, name)
     flambeau.set_rng_state(state)
     flat_out, out_spec = tree_flatten(one)
     places = _places(out_dims, out_spec, isinstance(one, Tensor), name)
