@@ -305,11 +305,10 @@ Tensor pow(const Operand& a, const Operand& b) {
   iter.build({"pow"}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::pow(device.type, iter);
   if (Record r{!a.is_tensor() ? "pow.2" : b.is_tensor() ? "pow.1" : "pow", out, {x, e}}) {
-    r.wrt(0, [base = r.save_for(0, x), exponent = r.save_for(0, e)](const Tensor& g) {
-      return pow_gradient_base(g, base(), exponent());
-    });
-    r.wrt(1, [base = r.save_for(1, x), exponent = r.save_for(1, e),
-              y = r.wants(1) ? r.save_output(out) : Saved()](const Tensor& g) {
+    const Saved exponent = r.save(e), base = r.save(x);
+    r.wrt(0,
+          [base, exponent](const Tensor& g) { return pow_gradient_base(g, base(), exponent()); });
+    r.wrt(1, [base, exponent, y = r.wants(1) ? r.save_output(out) : Saved()](const Tensor& g) {
       return pow_gradient_exponent(g, base(), exponent(), y());
     });
   }

@@ -96,8 +96,8 @@ Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& bias, IntSpan y_
   if (Record r{"convolution", y, {x, w, bias}}) {
     ConvRule rule{{},       {},         x.sizes().dims(), w.sizes().dims(),
                   geometry, r.wants(0), r.wants(1),       r.wants(2)};
-    if (rule.wants_x) rule.w = r.save(w);
     if (rule.wants_w) rule.x = r.save(x);
+    if (rule.wants_x) rule.w = r.save(w);
     r.all(std::move(rule));
   }
   return y;

@@ -218,9 +218,10 @@ struct BinaryRule {
 void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tensor& b,
                    const Tensor& y) {
   const uint8_t wanted = (r.wants(0) ? row.keeps_a : 0) | (r.wants(1) ? row.keeps_b : 0);
-  Saved kept_a, kept_b, kept_y;  // each is saved once, whoever needs it
-  if (wanted & Keep::a) kept_a = r.save(a);
+  // Each is saved once, whoever needs it, in the order in which PyTorch packs them.
+  Saved kept_a, kept_b, kept_y;
   if (wanted & Keep::b) kept_b = r.save(b);
+  if (wanted & Keep::a) kept_a = r.save(a);
   if (wanted & Keep::y) kept_y = r.save_output(y);
   const auto rule = [&](uint32_t input, uint8_t keeps, BinaryRow::Gradient gradient) {
     BinaryRule made{{}, {}, {}, gradient};

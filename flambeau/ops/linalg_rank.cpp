@@ -270,6 +270,16 @@ Tensor residuals_of(const Tensor& b, const Tensor& x, const Tensor& a) {
   return sum(rest * rest, IntSpan{-2}, false);
 }
 
+// What was found for every pair of a matrix and a right side, once for each matrix of `a`.
+Tensor of_each_matrix(Tensor found, const Tensor& a) {
+  const IntSpan batch = batch_of(a);
+  for (size_t d = 0; d < batch.size(); ++d) {
+    const int64_t dim = static_cast<int64_t>(d);
+    if (batch[d] < found.size(dim)) found = narrow(found, dim, 0, batch[d]);
+  }
+  return contiguous(found);
+}
+
 Quadruple lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond,
                 std::optional<std::string_view> driver) {
   const bool vector =
@@ -326,7 +336,8 @@ Quadruple lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond,
   if (m > n && method != LeastSquares::gelsy && full_rank) {
     residuals = residuals_of(rhs, vector ? unsqueeze(x, -1) : x, a);
   }
-  return {x, residuals, rank, values};
+  return {x, residuals, ranked ? of_each_matrix(rank, a) : rank,
+          valued ? of_each_matrix(values, a) : values};
 }
 OP_FUNCTION(lstsq,
             "linalg_lstsq(A, B, rcond=None, *, driver=None) -> "

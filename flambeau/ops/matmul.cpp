@@ -349,8 +349,8 @@ static Tensor dot(const Tensor& input, const Tensor& tensor) {
   const MatrixView scalar{&out, 1, 1, 0, 0, {}, {}};
   multiply("dot", scalar, as_row(input), as_column(tensor));
   if (Record r{"dot", out, {input, tensor}}) {
-    r.wrt(0, [b = r.save_for(0, tensor)](const Tensor& g) { return mul_conj(g, b()); });
     r.wrt(1, [a = r.save_for(1, input)](const Tensor& g) { return mul_conj(g, a()); });
+    r.wrt(0, [b = r.save_for(0, tensor)](const Tensor& g) { return mul_conj(g, b()); });
   }
   return out;
 }
@@ -378,10 +378,10 @@ static Tensor mv(const Tensor& input, const Tensor& vec) {
   Tensor out = make_tensor({input.sizes()[0]}, input.dtype(), input.device());
   multiply("mv", as_column(out), as_matrix(input), as_column(vec));
   if (Record r{"mv", out, {input, vec}}) {
-    r.wrt(0, [v = r.save_for(0, vec)](const Tensor& g) { return outer(g, maybe_conj(v())); });
     r.wrt(1, [a = r.save_for(1, input)](const Tensor& g) {
       return mv(transpose(maybe_conj(a()), 0, 1), g);
     });
+    r.wrt(0, [v = r.save_for(0, vec)](const Tensor& g) { return outer(g, maybe_conj(v())); });
   }
   return out;
 }

@@ -90,11 +90,11 @@ struct AddedProduct {
   Tensor record(Record r, const Tensor& result, const Tensor& a, const Tensor& b) const {
     if (!r) return result;
     r.wrt(0, [beta = beta](const Tensor& g) { return scaled(g, beta); });
-    r.wrt(1, [b = r.save_for(1, b), alpha = alpha](const Tensor& g) {
-      return product("bmm", scaled(g, alpha), false, maybe_conj(b()), true);
-    });
     r.wrt(2, [a = r.save_for(2, a), alpha = alpha](const Tensor& g) {
       return product("bmm", maybe_conj(a()), true, scaled(g, alpha), false);
+    });
+    r.wrt(1, [b = r.save_for(1, b), alpha = alpha](const Tensor& g) {
+      return product("bmm", scaled(g, alpha), false, maybe_conj(b()), true);
     });
     return result;
   }
@@ -298,12 +298,12 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   multiply("addmm_impl_cpu_", target, vector ? as_row(input) : as_matrix(input),
            as_matrix(weight, true), bias.defined() ? as_addend(bias, target) : MatrixView{}, 1.0);
   if (Record r{bias.defined() ? "addmm" : "mm", out, {input, weight, bias}}) {
+    r.wrt(1, [x = save_operand(r, 1, input)](const Tensor& g) {
+      return product("mm", as_rows(g), true, as_rows(maybe_conj(x())), false);
+    });
     r.wrt(0, [w = r.save_for(0, weight), sizes = input.sizes().dims()](const Tensor& g) {
       const Tensor rows = product("mm", as_rows(g), false, maybe_conj(w()), false);
       return sizes.size() == 2 ? rows : reshape(rows, sizes);
-    });
-    r.wrt(1, [x = save_operand(r, 1, input)](const Tensor& g) {
-      return product("mm", as_rows(g), true, as_rows(maybe_conj(x())), false);
     });
     r.wrt(2, [](const Tensor& g) { return g; });
   }

@@ -250,6 +250,8 @@ Tensor channel_shuffle(const Tensor& input, int64_t groups) {
 }
 OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
             "Takes channels from each group in turn.")
+OP_FUNCTION(channel_shuffle, "native_channel_shuffle(input, groups)",
+            "Another name of channel_shuffle.")
 
 // --- Padding
 // -----------------------------------------------------------------------------------------------

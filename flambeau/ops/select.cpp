@@ -219,8 +219,8 @@ Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcmul", out, {x, a, b}}) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [b = r.save_for(1, b), value](const Tensor& g) { return mul_conj(g * value, b()); });
     r.wrt(2, [a = r.save_for(2, a), value](const Tensor& g) { return mul_conj(g * value, a()); });
+    r.wrt(1, [b = r.save_for(1, b), value](const Tensor& g) { return mul_conj(g * value, b()); });
   }
   return out;
 }
@@ -233,8 +233,10 @@ Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   Tensor out = fused("addcdiv", kernels::addcdiv, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcdiv", out, {x, a, b}}) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [b = r.save_for(1, b), value](const Tensor& g) { return div_conj(g * value, b()); });
-    r.wrt(2, [a = r.save_for(2, a), b = r.save_for(2, b), value](const Tensor& g) {
+    const Saved kept_a = r.save_for(2, a);
+    const Saved kept_b = r.wants(1) || r.wants(2) ? r.save(b) : Saved();
+    r.wrt(1, [b = kept_b, value](const Tensor& g) { return div_conj(g * value, b()); });
+    r.wrt(2, [a = kept_a, b = kept_b, value](const Tensor& g) {
       return mul_conj(-(g * value), a() / (b() * b()));
     });
   }
@@ -270,14 +272,13 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   kernels::lerp(device.type, iter);
   if (Record r{weight.is_tensor() ? "lerp.1" : "lerp", out, {input, end, w}}) {
     // A number needs no saving, and leaves nothing that a second pass would miss.
+    const Saved kept_end = r.save_for(2, end), kept_input = r.save_for(2, input);
     const Saved saved = weight.is_tensor() ? r.save(w) : Saved();
     const Tensor number = weight.is_tensor() ? Tensor() : w;
     const auto part = [saved, number] { return number.defined() ? number : saved(); };
     r.wrt(0, [part](const Tensor& g) { return mul_conj(g, 1 - part()); });
     r.wrt(1, [part](const Tensor& g) { return mul_conj(g, part()); });
-    r.wrt(2, [a = r.save_for(2, input), b = r.save_for(2, end)](const Tensor& g) {
-      return mul_conj(g, b() - a());
-    });
+    r.wrt(2, [a = kept_input, b = kept_end](const Tensor& g) { return mul_conj(g, b() - a()); });
   }
   return out;
 }

@@ -81,6 +81,7 @@ _HOMES.update(
 )
 _HOMES.update(dict.fromkeys(("dsmm", "hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
+_HOMES.update(Event="_streams", Stream="_streams")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES["GradScaler"] = "amp"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
@@ -93,7 +94,7 @@ _AUTOCAST = (
 _HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"))
 
 
-_ABSENT_CLASSES = "Flambeau has flambeau.load, flambeau.save, flambeau.cuda.Stream and .Event"
+_ABSENT_CLASSES = "Flambeau has flambeau.load and flambeau.save"
 
 
 def __getattr__(name):
@@ -117,7 +118,7 @@ def __getattr__(name):
 
         if (absent := absent_dtype(name)) is not None:
             return absent
-        if name in ("PyTorchFileReader", "PyTorchFileWriter", "Stream", "Event"):
+        if name in ("PyTorchFileReader", "PyTorchFileWriter"):
             from flambeau._absent import absent as absent_class
 
             globals()[name] = absent_class("flambeau", name, _ABSENT_CLASSES)

@@ -12,6 +12,7 @@ ComplexFloatTensor: Any
 from flambeau._C import DisableTorchFunction as DisableTorchFunction
 from flambeau._C import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 DoubleTensor: Any
+from flambeau._streams import Event as Event
 FloatTensor: Any
 from flambeau.futures import Future as Future
 from flambeau._C import Generator as Generator
@@ -23,6 +24,7 @@ from flambeau._C import OutOfMemoryError as OutOfMemoryError
 from flambeau.jit import ScriptModule as ScriptModule
 ShortTensor: Any
 from flambeau._C import Size as Size
+from flambeau._streams import Stream as Stream
 SymBool: Any
 SymFloat: Any
 SymInt: Any
@@ -298,6 +300,8 @@ from flambeau._C import expm1 as expm1
 from flambeau._C import expm1_ as expm1_
 from flambeau._C import exponential_ as exponential_
 from flambeau._C import eye as eye
+from flambeau._C import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from flambeau._C import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
 from flambeau._C import feature_alpha_dropout as feature_alpha_dropout
 from flambeau._C import feature_alpha_dropout_ as feature_alpha_dropout_
 from flambeau._C import feature_dropout as feature_dropout
@@ -647,6 +651,7 @@ from flambeau._C import nansum as nansum
 from flambeau._C import narrow as narrow
 from flambeau._C import narrow_copy as narrow_copy
 from flambeau._norms import native_batch_norm as native_batch_norm
+from flambeau._C import native_channel_shuffle as native_channel_shuffle
 from flambeau._C import native_dropout as native_dropout
 from flambeau._norms import native_group_norm as native_group_norm
 from flambeau._norms import native_layer_norm as native_layer_norm
@@ -923,6 +928,7 @@ from flambeau._C import tensor as tensor
 from flambeau._C import tensor_split as tensor_split
 from flambeau.functional import tensordot as tensordot
 from flambeau import testing as testing
+from flambeau.random import thread_safe_generator as thread_safe_generator
 from flambeau._C import threshold as threshold
 from flambeau._C import threshold_ as threshold_
 from flambeau._C import tile as tile

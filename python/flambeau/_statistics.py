@@ -98,7 +98,13 @@ def cdist(
 # --- Histograms ----------------------------------------------------------------------------------
 
 
-_HistogramDD = namedtuple("_HistogramDD", ["hist", "bin_edges"])
+class _HistogramDD(namedtuple("histogramdd", ["hist", "bin_edges"])):
+    """Prints like the results of ops with several outputs."""
+
+    def __repr__(self) -> str:
+        return (
+            f"torch.return_types.histogramdd(\nhist={self.hist!r},\nbin_edges={self.bin_edges!r})"
+        )
 
 
 def _edges(input: Tensor, bins: Any, range: Any) -> list[Tensor]:
@@ -385,7 +391,7 @@ def _slope(input: Tensor, points: Any, dim: int, edge_order: int) -> Tensor:
 
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """The derivative of samples along each dimension, exact for parabolas.
 
     ``spacing`` is the step between samples, or their places: one for all dimensions or one each.
@@ -408,4 +414,5 @@ def gradient(
     places = _spacings(input, spacing, dims)
     whole = not input.is_floating_point() and not input.is_complex()
     values = input.to(_C.get_default_dtype()) if whole else input
-    return [_slope(values, place, d, edge_order) for place, d in zip(places, dims, strict=True)]
+    slopes = (_slope(values, place, d, edge_order) for place, d in zip(places, dims, strict=True))
+    return tuple(slopes)

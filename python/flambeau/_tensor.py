@@ -369,7 +369,7 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     if ambiguity_check and _order_is_ambiguous(self, ambiguity_check):
         raise RuntimeError(
             "The tensor does not have unique dim order, or cannot map to exact one of the given "
-            f"memory formats. (strides {tuple(strides)})"
+            "memory formats."
         )
     return tuple(sorted(range(self.dim()), key=lambda dim: -strides[dim]))
 

@@ -238,64 +238,32 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     return {namespace: list(found) for namespace, found in _overridable()[0].items()}
 
 
+_IGNORED = """is_tensor is_storage set_default_dtype set_default_device get_default_dtype
+set_printoptions manual_seed seed initial_seed get_rng_state set_rng_state is_grad_enabled
+set_grad_enabled is_inference_mode_enabled no_grad enable_grad inference_mode save load typename
+compile set_num_threads get_num_threads set_num_interop_threads get_num_interop_threads finfo iinfo
+promote_types can_cast result_type from_numpy frombuffer
+is_deterministic_algorithms_warn_only_enabled use_deterministic_algorithms
+are_deterministic_algorithms_enabled set_default_tensor_type get_default_device get_file_path
+set_float32_matmul_precision get_float32_matmul_precision vmap broadcast_shapes
+set_flush_denormal"""
+# What makes tensors out of none.
+_CREATION = """arange as_tensor asarray bartlett_window blackman_window empty empty_permuted
+empty_strided eye from_file full hamming_window hann_window kaiser_window linspace logspace normal
+ones rand rand_like randint randint_like randn randn_like randperm range scalar_tensor
+sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
+sparse_csr_tensor tensor tril_indices triu_indices vander zeros"""
+_IGNORED_METHODS = """__new__ __init__ __init_subclass__ __torch_function__ __setstate__
+_make_subclass as_subclass new new_empty new_empty_strided new_full new_ones new_tensor
+new_zeros"""
+
+
 @functools.lru_cache(None)
 def get_ignored_functions() -> set[Callable[..., Any]]:
     """Public functions that are never handed to `__torch_function__`."""
-    names = [
-        "is_tensor",
-        "is_storage",
-        "set_default_dtype",
-        "set_default_device",
-        "get_default_dtype",
-        "set_printoptions",
-        "manual_seed",
-        "seed",
-        "initial_seed",
-        "get_rng_state",
-        "set_rng_state",
-        "is_grad_enabled",
-        "set_grad_enabled",
-        "is_inference_mode_enabled",
-        "no_grad",
-        "enable_grad",
-        "inference_mode",
-        "save",
-        "load",
-        "typename",
-        "compile",
-        "set_num_threads",
-        "get_num_threads",
-        "set_num_interop_threads",
-        "get_num_interop_threads",
-        "finfo",
-        "iinfo",
-        "promote_types",
-        "can_cast",
-        "result_type",
-        "from_numpy",
-        "frombuffer",
-        "is_deterministic_algorithms_warn_only_enabled",
-        "use_deterministic_algorithms",
-        "are_deterministic_algorithms_enabled",
-        "set_default_tensor_type",
-        "get_default_device",
-        "get_file_path",
-        "set_float32_matmul_precision",
-        "get_float32_matmul_precision",
-    ]
-    found = {getattr(flambeau, name) for name in names if hasattr(flambeau, name)}
-    tensor_names = [
-        "__new__",
-        "__init__",
-        "__init_subclass__",
-        "__torch_function__",
-        "__setstate__",
-        "_make_subclass",
-    ]
-    for name in tensor_names:
-        if hasattr(flambeau.Tensor, name):
-            found.add(getattr(flambeau.Tensor, name))
-    return found
+    functions = [(flambeau, name) for name in f"{_IGNORED} {_CREATION}".split()]
+    methods = [(flambeau.Tensor, name) for name in _IGNORED_METHODS.split()]
+    return {getattr(home, name) for home, name in functions + methods if hasattr(home, name)}
 
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:

@@ -21,6 +21,7 @@ __all__ = [
     "manual_seed",
     "seed",
     "set_rng_state",
+    "thread_safe_generator",
 ]
 
 default_generator = _C.default_generator
@@ -96,3 +97,10 @@ def _forked_devices(devices: Iterable[Any] | None) -> list[Any]:
     if devices is not None:
         return list(devices)
     return list(range(flambeau.cuda.device_count())) if _C._cuda_is_loaded() else []
+
+
+def thread_safe_generator() -> Any:
+    """The generator of the current worker thread of a DataLoader; None, which means the default
+    one, everywhere else. Workers here are processes, each with a default generator of its own.
+    """
+    return None

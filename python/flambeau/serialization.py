@@ -264,10 +264,37 @@ def _write_archive(file: Any, name: str, records: dict[str, Any], storages: _Sto
     for record, content in records.items():
         writer.write(record, content)
     for key, untyped in storages.by_key.items():
+        if _skips_data:
+            writer.write(f"data/{key}", bytes(untyped.nbytes()))
+            continue
         on_cpu = untyped if untyped.device.type == "cpu" else untyped.cpu()
         writer.write(f"data/{key}", memory_of(on_cpu))
     writer.write("version", b"3\n")
     writer.close()
+
+
+_skips_data = False
+
+
+class skip_data:
+    """Inside it `save` writes zeros in place of the contents of tensors, to be filled in later, and
+    `load` makes tensors without reading their contents.
+
+    Args:
+        materialize_fake_tensors: has no effect; there are no fake tensors.
+    """
+
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
+        self.materialize_fake_tensors = materialize_fake_tensors
+        self._before = False
+
+    def __enter__(self) -> None:
+        global _skips_data
+        self._before, _skips_data = _skips_data, True
+
+    def __exit__(self, *exception: Any) -> None:
+        global _skips_data
+        _skips_data = self._before
 
 
 # Loading -----------------------------------------------------------------------------------------
@@ -357,7 +384,8 @@ def _record_storage(reader: ArchiveReader, record: str) -> Any:
         window = reader.window(record)
         return _storage.UntypedStorage._of(flambeau.frombuffer(window, dtype=flambeau.uint8))
     storage = _storage.UntypedStorage(size)
-    reader.read_into(record, memory_of(storage))
+    if not _skips_data:
+        reader.read_into(record, memory_of(storage))
     return storage
 
 

@@ -1,4 +1,5 @@
 // torch.tensor and torch.Tensor: tensors from Python data, and back to nested lists.
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -398,10 +399,15 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"obj", "dtype", "device", "copy", "requires_grad", nullptr};
     PyObject *object = nullptr, *dtype = Py_None, *device = Py_None, *copy = Py_None;
-    int requires_grad = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:asarray", const_cast<char**>(names),
-                                     &object, &dtype, &device, &copy, &requires_grad))
+    PyObject* asked = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOO:asarray", const_cast<char**>(names),
+                                     &object, &dtype, &device, &copy, &asked))
       return nullptr;
+    // Unless it is said, the history of a tensor goes on.
+    const bool unsaid = asked == Py_None;
+    CHECK(unsaid || PyBool_Check(asked), TypeError,
+          "asarray(): argument 'requires_grad' must be bool, not {}", Py_TYPE(asked)->tp_name);
+    const bool requires_grad = asked == Py_True;
     std::optional<DType> type;
     if (dtype != Py_None) type = dtype_argument("asarray", dtype);
     std::optional<Device> place;
@@ -416,7 +422,7 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
     Tensor shared = numpy_number ? Tensor() : shared_view(object, type);
     if (!shared.defined()) {
       CHECK(copy != Py_False, ValueError, "can't alias arbitrary sequence into a tensor.");
-      return finish(copy_of_data(object, type, place), requires_grad != 0);
+      return finish(copy_of_data(object, type, place), requires_grad);
     }
     const bool may_copy = copy != Py_False;
     CHECK(may_copy || !place || place->type == shared.device().type, ValueError,
@@ -424,10 +430,20 @@ PyObject* asarray(PyObject*, PyObject* args, PyObject* kwargs) {
     CHECK(may_copy || !type || *type == shared.dtype(), ValueError,
           "can't alias tensor with dtype '{}' into dtype '{}'.", shared.dtype(), *type);
     Tensor result = to(shared, place, type, false, copy == Py_True, {});
-    if (requires_grad && result.requires_grad()) return wrap(std::move(result));
-    if (result.requires_grad() || (requires_grad && result.is_same(shared)))
-      result = detach_alias(result);
-    return requires_grad ? finish(result, true) : wrap(std::move(result));
+    if (unsaid && result.requires_grad()) {
+      static std::atomic<bool> told{false};
+      warn_once(told,
+                "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad "
+                "instead of False. Pass requires_grad=False explicitly to get the old behavior and "
+                "silence this warning.");
+    } else if (!unsaid && result.requires_grad() != requires_grad) {
+      if (is_leaf(result)) {
+        set_requires_grad(result, requires_grad);
+      } else {
+        result = detach_alias(result);
+      }
+    }
+    return wrap(std::move(result));
   });
 }
 

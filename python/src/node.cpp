@@ -182,8 +182,11 @@ PyObject* tensor_register_accumulate_hook(PyObject* object, PyObject* callable) 
       const GilAcquire gil;
       Object argument = check(wrap(variable));
       const Object result = check(PyObject_CallOneArg(held(hook), argument.get()));
-      CHECK(result.get() == Py_None, RuntimeError,
-            "Tensor post accumulate grad hooks should return None.");
+      // What updates the tensor in place may return it.
+      if (result.get() == Py_None || result.get() == argument.get()) return;
+      CHECK(is_tensor(result.get()), TypeError, "expected Variable, but hook returned '{}'",
+            Py_TYPE(result.get())->tp_name);
+      CHECK(false, RuntimeError, "Tensor post accumulate grad hooks should return None.");
     });
     return make_handle(key, nullptr, self);
   });

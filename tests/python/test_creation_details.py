@@ -63,12 +63,6 @@ def test_asarray_shares_buffers_and_capsules():
         torch.asarray(source, dtype=torch.float64, copy=False)
 
 
-def test_asarray_keeps_history_only_where_gradients_are_asked_for():
-    made = torch.ones(2, requires_grad=True).clone()
-    assert torch.asarray(made).grad_fn is None
-    assert torch.asarray(made, requires_grad=True).grad_fn is not None
-
-
 def test_arrays_of_no_dimensions_are_numbers():
     made = torch.tensor(((7, np.array(5)), (np.array(9), 5.0)))
     assert made.tolist() == [[7, 5], [9, 5]]

@@ -7,6 +7,7 @@ from flambeau.func._functional_call import functional_call, stack_module_state
 from flambeau.func._functionalize import debug_unwrap, functionalize
 from flambeau.func._grad import grad, grad_and_value, jvp, linearize, vjp
 from flambeau.func._jacobian import hessian, jacfwd, jacrev
+from flambeau.func._rearrange import rearrange
 from flambeau.func._vmap import vmap
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",

@@ -49,6 +49,7 @@ cosine_similarity = _C.cosine_similarity
 pixel_shuffle = _C.pixel_shuffle
 pixel_unshuffle = _C.pixel_unshuffle
 channel_shuffle = _C.channel_shuffle
+native_channel_shuffle = _C.native_channel_shuffle
 pad = _C.pad
 pdist = _C.pdist
 scaled_dot_product_attention = _C.scaled_dot_product_attention

@@ -13,6 +13,7 @@ from flambeau.sparse._construct import sparse_coo_tensor as _coo_tensor
 
 __all__ = [
     "addmm",
+    "as_sparse_gradcheck",
     "check_sparse_tensor_invariants",
     "log_softmax",
     "mm",
@@ -159,3 +160,17 @@ def __getattr__(name: str) -> Any:
 
     make.__name__ = name
     return make
+
+
+def as_sparse_gradcheck(gradcheck: Any) -> Any:
+    """The function gradcheck for functions that take or return sparse tensors: it is called with a
+    function of their stored values."""
+
+    def checked(func: Any, inputs: Any, **kwargs: Any) -> Any:
+        from flambeau.autograd._sparse_gradcheck import over_values
+
+        kwargs.pop("masked", None)
+        given = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
+        return gradcheck(*over_values(func, given), **kwargs)
+
+    return checked

@@ -270,7 +270,7 @@ def to_sparse(
     if layout is _C.strided:
         return self.to_dense()
     if layout in _BLOCKED:
-        return _to_blocks(self, blocksize, layout)
+        return _to_blocks(self, blocksize, layout, dense_dim or 0)
     if self.layout is layout:
         return self
     if self.dim() < 2:
@@ -322,26 +322,48 @@ def map_matrices(self: Any, change: Callable[[Any], Any]) -> Any:
     return _batch_of(single, size[:rank])
 
 
-def _to_blocks(self: Any, blocksize: Any, layout: Any) -> Any:
+def _to_blocks(self: Any, blocksize: Any, layout: Any, dense_dim: int) -> Any:
     """Blocks that are not zero as a whole, by compressed rows or columns of blocks."""
-    if blocksize is None or len(blocksize) != 2 or self.dim() != 2:
-        raise RuntimeError(f"to_sparse: layout {layout} needs a matrix and a blocksize of two")
-    (height, width), (rows, columns) = blocksize, self.shape
+    kind = str(layout).removeprefix("torch.sparse_")
+    if blocksize is None:
+        raise RuntimeError(
+            f"dense_to_sparse: conversion from Strided to Sparse{kind.capitalize()} without "
+            "blocksize argument given is not supported"
+        )
+    height, width = _block_of(blocksize, kind)
+    dense = self.to_dense()
+    first = dense.dim() - dense_dim - 2
+    if first < 0:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-dense.dim()}, "
+            f"{dense.dim() - 1}], but got {-dense_dim - 2})"
+        )
+    batch, (rows, columns) = dense.shape[:first], dense.shape[first : first + 2]
     if height <= 0 or width <= 0 or rows % height or columns % width:
-        kind = str(layout).removeprefix("torch.sparse_")
         raise RuntimeError(
             f"dense_to_sparse_{kind}: tensor sparse size ({rows},{columns}) must be divisible by "
             f"given blocksize ({height},{width})"
         )
-    blocks = self.to_dense().reshape(rows // height, height, columns // width, width)
-    coo = _dense_to_coo(blocks.transpose(1, 2), 2)
-    outer = _C.sparse_csr if layout is _C.sparse_bsr else _C.sparse_csc
-    places = _ops._sparse_compress(coo, outer)
-    if layout is _C.sparse_bsr:
-        starts, plain = places.crow_indices(), places.col_indices()
-    else:
-        starts, plain = places.ccol_indices(), places.row_indices()
-    return _ops._sparse_compressed(starts, plain, places.values(), self.shape, layout)
+    grid = (rows // height, height, columns // width, width, *dense.shape[first + 2 :])
+    outer = _C.sparse_csr if layout in _BY_ROWS else _C.sparse_csc
+    matrices = []
+    for blocks in dense.reshape(math.prod(batch), *grid):
+        places = _ops._sparse_compress(_dense_to_coo(blocks.transpose(1, 2), 2), outer)
+        starts, plain = parts(places)[:2]
+        size = self.shape[first:]
+        matrices.append(_ops._sparse_compressed(starts, plain, places.values(), size, layout))
+    return _batch_of(matrices, batch)
+
+
+def _block_of(blocksize: Any, kind: str) -> tuple[int, int]:
+    if isinstance(blocksize, int):
+        return blocksize, blocksize
+    if len(blocksize) != 2:
+        raise RuntimeError(
+            f"dense_to_sparse_{kind}: blocksize needs to be a tuple of size 2, but got "
+            f"{len(blocksize)}"
+        )
+    return blocksize[0], blocksize[1]
 
 
 def to_sparse_csr(self: Any, dense_dim: int | None = None) -> Any:
@@ -356,12 +378,12 @@ def to_sparse_csc(self: Any, dense_dim: int | None = None) -> Any:
 
 def to_sparse_bsr(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
     """The blocks that are not zero, by compressed rows of blocks."""
-    return to_sparse(self, layout=_C.sparse_bsr, blocksize=blocksize)
+    return to_sparse(self, layout=_C.sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def to_sparse_bsc(self: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
     """The blocks that are not zero, by compressed columns of blocks."""
-    return to_sparse(self, layout=_C.sparse_bsc, blocksize=blocksize)
+    return to_sparse(self, layout=_C.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def sparse_mask(self: Any, mask: Any) -> Any:

@@ -185,3 +185,39 @@ op(
     ref=lambda x, lower=1 / 8, upper=1 / 3: np.where(x > 0, x, x * (lower + upper) / 2),
     **FUNCTION,
 )
+
+
+def on_grid(x: Any, scale: Any, zero: Any, low: int, high: int) -> Any:
+    """Fake quantization: NumPy rounds ties to even, as the op does."""
+    place = np.round(x.astype(np.float64) / np.float64(scale)) + zero
+    return (np.clip(place, low, high) - zero) * np.float64(scale)
+
+
+# Their gradient is that of the identity inside the grid, not that of the staircase.
+op(
+    "fake_quantize_per_tensor_affine",
+    call(t(3, 4), 0.25, 1, -4, 9),
+    call(t(), 0.5, 0, -128, 127),
+    call(t(0, 2), 0.5, 0, 0, 255),
+    ref=on_grid,
+    dtypes="hf",
+    grad=False,
+)
+op(
+    "fake_quantize_per_channel_affine",
+    call(
+        t(2, 3),
+        t(2, dtype="float32", values=(0.25, 0.5)),
+        t(2, dtype="int32", values=(0, 3)),
+        0,
+        -4,
+        9,
+    ),
+    ref=lambda x, scale, zero, axis, low, high: on_grid(
+        x, scale[:, None], zero[:, None], low, high
+    ),
+    dtypes="hf",
+    grad=False,
+    empty="each channel has a scale",
+    zero_dim="it has channels",
+)

@@ -273,7 +273,7 @@ op(
     **SPATIAL,
 )
 op(
-    "channel_shuffle",
+    "channel_shuffle native_channel_shuffle",
     call(t(1, 4, 2), 2),
     call(t(2, 6, 1, 1), 3),
     ref=lambda x, g: np.swapaxes(x.reshape(x.shape[0], g, -1, *x.shape[2:]), 1, 2).reshape(x.shape),
