@@ -88,7 +88,7 @@ void attend_in_tiles(const Attention& p, const Tensor& q, const Tensor& k, const
   with_tiles(t, [&](auto width, auto exact) {
     constexpr int D = width();
     launch_with_shared(op, attend_tiles<D, exact()>, tile_grid(t.queries, t.batches * t.heads),
-                       tile_threads, tile_bytes<D>(tile_rows + 2 * tile_columns<D>), t);
+                       tile_threads, tile_bytes<D>(tile_rows + 2 * tile_columns), t);
   });
 }
 
@@ -107,7 +107,7 @@ void attend_in_tiles_backward(const Attention& p, const Tensor& grad, const Tens
          t);
   with_tiles(t, [&](auto width, auto exact) {
     constexpr int D = width();
-    constexpr size_t bytes = tile_bytes<D>(2 * tile_rows + 2 * tile_columns<D>);
+    constexpr size_t bytes = tile_bytes<D>(2 * tile_rows + 2 * tile_columns);
     launch_with_shared(op, attend_tiles_query_gradient<D, exact()>, tile_grid(t.queries, lines),
                        tile_threads, bytes, t);
     launch_with_shared(op, attend_tiles_key_gradients<D, exact()>,

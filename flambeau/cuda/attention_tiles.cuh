@@ -11,12 +11,13 @@
 namespace flambeau::cuda {
 
 constexpr int tile_threads = 128, tile_rows = 64;
-// Rows of the tiles that are walked along, so that sums and tiles fit registers and memory.
+// Rows of the tiles that are walked along, few, so that sums take few registers; and the blocks
+// that a multiprocessor shall have room for: it waits less where more warps are at work.
+constexpr int tile_columns = 32;
 template <int D>
-constexpr int tile_columns = D <= 64 ? 64 : 32;
-// Blocks that a multiprocessor shall have room for.
+constexpr int tile_blocks = D <= 64 ? 4 : 2;
 template <int D>
-constexpr int tile_blocks = D <= 64 ? 3 : 2;
+constexpr int key_tile_blocks = D <= 64 ? 3 : 2;  // with twice the sums
 // Numbers from row to row of a tile in shared memory: warps that read along or across rows meet no
 // bank twice.
 template <int D>
@@ -288,7 +289,7 @@ __device__ void weigh(float (&scores)[N][4], float (&most)[2], float (&sum)[2], 
 template <int D, bool Exact>
 __global__ void __launch_bounds__(tile_threads, tile_blocks<D>)
     attend_tiles(const __grid_constant__ TileProblem p) {
-  constexpr int columns = tile_columns<D>, pitch = tile_pitch<D>;
+  constexpr int columns = tile_columns, pitch = tile_pitch<D>;
   extern __shared__ float4 tile_memory[];
   float* queries = reinterpret_cast<float*>(tile_memory);
   float *keys = queries + tile_rows * pitch, *values = keys + columns * pitch;
@@ -355,7 +356,7 @@ __global__ void __launch_bounds__(tile_threads) sum_passed(const __grid_constant
 template <int D, bool Exact>
 __global__ void __launch_bounds__(tile_threads, tile_blocks<D>)
     attend_tiles_query_gradient(const __grid_constant__ TileProblem p) {
-  constexpr int columns = tile_columns<D>, pitch = tile_pitch<D>;
+  constexpr int columns = tile_columns, pitch = tile_pitch<D>;
   extern __shared__ float4 tile_memory[];
   float* queries = reinterpret_cast<float*>(tile_memory);
   float *grads = queries + tile_rows * pitch, *keys = grads + tile_rows * pitch;
@@ -404,9 +405,9 @@ __global__ void __launch_bounds__(tile_threads, tile_blocks<D>)
 
 // Here rows are keys and columns queries: of all heads that share the keys, one after the other.
 template <int D, bool Exact>
-__global__ void __launch_bounds__(tile_threads)
+__global__ void __launch_bounds__(tile_threads, key_tile_blocks<D>)
     attend_tiles_key_gradients(const __grid_constant__ TileProblem p) {
-  constexpr int columns = tile_columns<D>, pitch = tile_pitch<D>;
+  constexpr int columns = tile_columns, pitch = tile_pitch<D>;
   extern __shared__ float4 tile_memory[];
   float* keys = reinterpret_cast<float*>(tile_memory);
   float *values = keys + tile_rows * pitch, *queries = values + tile_rows * pitch;
