@@ -44,10 +44,14 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
   });
 }
 
+// Threads for long rows that are kept in registers: a multiprocessor has room for two such blocks,
+// and one reads while the other writes.
+constexpr int half_block = large_block / 2;
+
 // The same for rows of at most Lanes * N * K elements, which are kept in registers: memory is read
 // once.
 template <class T, bool Log, int Lanes, int N, int K>
-__global__ void __launch_bounds__(row_threads<Lanes>)
+__global__ void __launch_bounds__(row_threads<Lanes>, Lanes == half_block && sizeof(T) < 8 ? 2 : 1)
     softmax_held_rows(const T* x, T* y, int64_t rows, int size) {
   using C = ComputeType<T>;
   const int64_t row = my_row();
@@ -120,15 +124,16 @@ bool launch_held_rows(const char* op, const T* x, T* y, const Slices& s) {
   const auto fits = [&](int lanes, int pieces) { return s.size <= int64_t{lanes} * N * pieces; };
   constexpr std::integral_constant<int, 1> once;
   constexpr std::integral_constant<int, 2> twice;
+  constexpr std::integral_constant<int, 4> four_times;
   constexpr std::integral_constant<int, warp> few;
   constexpr std::integral_constant<int, block_size> some;
-  constexpr std::integral_constant<int, large_block> many;
+  constexpr std::integral_constant<int, half_block> many;
   if (fits(warp, 1)) return with(few, once);
   if (fits(warp, 2)) return with(few, twice);
   if (fits(block_size, 1)) return with(some, once);
   if (fits(block_size, 2)) return with(some, twice);
-  if (fits(large_block, 1)) return with(many, once);
-  return fits(large_block, 2) && with(many, twice);
+  if (fits(half_block, 2)) return with(many, twice);
+  return fits(half_block, 4) && with(many, four_times);
 }
 
 template <bool Log>
