@@ -182,6 +182,21 @@ void ldl_factor(const Tensor& a, const Tensor& pivots, const Tensor& info, bool 
   });
 }
 
+// A row to exchange is a positive number; two negative ones stand for a block of two rows.
+void check_ldl_pivots(const int* pivots, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) {
+    const bool block = pivots[k] < 0;
+    const bool fits = block
+                          ? k + 1 < n && pivots[k] >= -n && pivots[k + 1] < 0 && pivots[k + 1] >= -n
+                          : pivots[k] >= 1 && pivots[k] <= n;
+    CHECK(fits, RuntimeError,
+          "torch.linalg.ldl_solve: pivots of a matrix of {} rows must be those that "
+          "torch.linalg.ldl_factor gives, but got {} at {}",
+          n, pivots[k], k);
+    if (block) ++k;
+  }
+}
+
 void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
   dispatch<lapack_dtypes>("ldl_solve_cpu", ld.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -189,6 +204,7 @@ void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool her
     for_batch(x.count, double(a.rows) * a.rows * x.cols, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
         const int* exchanged = pivots.data<int>() + i * a.rows;
+        check_ldl_pivots(exchanged, a.rows);
         if constexpr (is_complex_type<T>) {
           if (hermitian) {
             hetrs<T>('L', a.rows, x.cols, a[i], a.ld, exchanged, x[i], x.ld);

@@ -256,6 +256,10 @@ Tensor linalg_lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
   CHECK(
       pivots.dim() == lu.dim() - 1 && pivots.size(-1) == lu.size(-1), RuntimeError,
       "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix");
+  CHECK(pivots.sizes().first(pivots.dim() - 1) == batch_of(lu), RuntimeError,
+        "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots "
+        "with shape {} instead",
+        pivots.sizes());
   const Dims batch = system_batch(lu, b);
   if (grad_enabled() && (lu.requires_grad() || b.requires_grad())) {
     // In steps that have derivatives of their own.

@@ -40,6 +40,8 @@ Tensor keep(const Tensor& reduced, IntSpan dim, int64_t rank, bool keepdim) {
 Tensor linalg_matrix_norm(const Tensor& a, const Scalar& ord, IntSpan dim, bool keepdim,
                           std::optional<DType> dtype) {
   check_norm(a, dim, dtype);
+  CHECK(!ord.is_complex(), RuntimeError,
+        "linalg.matrix_norm: Expected a non-complex scalar as the order of norm, but got {}", ord);
   const double order = ord.to_double(), size = std::abs(order);
   CHECK(size == 1 || size == 2 || std::isinf(size), RuntimeError,
         "linalg.matrix_norm: Order {} not supported.", order);

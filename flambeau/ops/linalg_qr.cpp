@@ -186,6 +186,9 @@ Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool l
       "{}: Expected tau to have one dimension less than input and other as many, but got tau.ndim "
       "equal to {}, other.ndim {} and input.ndim {}",
       op, tau.dim(), other.dim(), input.dim());
+  CHECK(tau.sizes().first(tau.dim() - 1) == batch_of(input), RuntimeError,
+        "{}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {}", op,
+        tau.sizes());
   CHECK(batch_of(other) == batch_of(input), RuntimeError,
         "{}: Expected batch dimensions of other to be equal to input.shape[:-2], but got {}", op,
         batch_of(other));

@@ -65,4 +65,11 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
         raise ValueError(f"niter(={niter}) must be non-negative integer")
     if not center:
         return svd_lowrank(A, q, niter=niter)
+    if A.layout is not _C.strided:
+        # The mean is taken off in the products: A itself stays sparse.
+        if A.dim() != 2:
+            raise ValueError("pca_lowrank input is expected to be 2-dimensional tensor")
+        ones = _ops.ones(rows, 1, dtype=A.dtype, device=A.device)
+        mean = _ops.mm(A.mT, ones).mT / rows
+        return svd_lowrank(A, q, niter=niter, M=mean)
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True), q, niter=niter)

@@ -57,7 +57,8 @@ def _subscripts(sublist: Sequence[Any]) -> str:
         elif isinstance(label, int) and 0 <= label < len(_LETTERS):
             text += _LETTERS[label]
         else:
-            raise RuntimeError(
+            error = ValueError if isinstance(label, int) else RuntimeError
+            raise error(
                 f"einsum(): subscripts in sublists must be in the range [0, {len(_LETTERS)}), "
                 f"got {label!r}"
             )

@@ -84,6 +84,8 @@ GETTER(H, {
   return wrap(conj_view(tensor.dim() == 0 ? tensor : transpose(tensor, 0, 1)));
 })
 GETTER(mH, {
+  if (tensor.is_sparse()) [[unlikely]]
+    return call_sparse("mH", &self, 1);
   if (tensor.dim() == 0) return wrap(conj_view(tensor));
   CHECK(tensor.dim() >= 2, RuntimeError,
         "tensor.mH is only supported on matrices or batches of matrices. Got {}-D tensor.",

@@ -265,3 +265,34 @@ def test_lobpcg_finds_extreme_eigenpairs() -> None:
     close(leaf.grad, other.grad)
     with pytest.raises(ValueError, match="LPBPCG algorithm is not applicable when the number"):
         torch.lobpcg(random(5, 5), k=2)
+
+
+def test_pivots_of_anybody_are_checked_before_they_are_followed() -> None:
+    for pivots in ([7, 1], [0, 1], [1, -1], [-1, 2], [-1, -9]):
+        with pytest.raises(RuntimeError, match="pivots of a matrix of 2 rows"):
+            torch.linalg.ldl_solve(
+                torch.eye(2), torch.tensor(pivots, dtype=torch.int32), torch.ones(2, 1)
+            )
+    factors = torch.linalg.ldl_factor(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))  # a block of two
+    assert torch.linalg.ldl_solve(*factors, torch.tensor([[1.0], [2.0]])).tolist() == [[2], [1]]
+    matrices, few = torch.eye(2).repeat(3, 1, 1), torch.ones(1, 2)
+    with pytest.raises(RuntimeError, match="pivots with shape"):
+        torch.linalg.lu_solve(matrices, few.int(), torch.ones(3, 2, 1))
+    with pytest.raises(RuntimeError, match="batch dimensions of tau"):
+        torch.ormqr(matrices, few, matrices)
+
+
+def test_low_rank_factors_of_sparse_matrices() -> None:
+    dense = torch.zeros(8, 5, dtype=torch.float64)
+    dense[[0, 2, 3, 7, 7], [1, 4, 0, 2, 1]] = torch.tensor([1, 2, 3, 4, 5], dtype=torch.float64)
+    for function in (torch.svd_lowrank, torch.pca_lowrank):
+        for matrix in (dense, dense.t()):
+            torch.manual_seed(3)
+            wanted = function(matrix, q=4)[1]
+            torch.manual_seed(3)
+            torch.testing.assert_close(function(matrix.to_sparse(), q=4)[1], wanted)
+
+
+def test_orders_of_matrix_norms_are_real() -> None:
+    with pytest.raises(RuntimeError, match="Expected a non-complex scalar"):
+        torch.linalg.matrix_norm(torch.eye(2), ord=1 + 2j)

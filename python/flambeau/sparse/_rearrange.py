@@ -53,6 +53,11 @@ def _matrix_transpose(x: Any) -> Any:
     return x if x.dim() < 2 else _ops._sparse_transpose(x, -2, -1)
 
 
+@takes("mH", compressed=True)
+def _conjugate_matrix_transpose(x: Any) -> Any:
+    return _matrix_transpose(x).conj()
+
+
 @takes("H", compressed=True)
 def _conjugate_transpose(x: Any) -> Any:
     return _reversed(x).conj()
