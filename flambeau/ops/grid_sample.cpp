@@ -112,6 +112,20 @@ Tensor pixel_places(int64_t n, bool align_corners, const Options& options) {
   return steps * (2 * span / static_cast<double>(n - 1)) + -span;
 }
 
+// The places of all pixels, a row each: their coordinates, the last dimension's first, and a one.
+Tensor pixel_rows(IntSpan spatial, bool align_corners, const Options& options) {
+  const auto rank = static_cast<int64_t>(spatial.size());
+  std::vector<Tensor> coordinates;
+  for (int64_t d = rank; d-- > 0;) {
+    Dims shape(rank, 1);
+    shape[d] = spatial[d];
+    coordinates.push_back(
+        expand(view(pixel_places(spatial[d], align_corners, options), shape), spatial));
+  }
+  coordinates.push_back(ones(spatial, options));
+  return reshape(stack(coordinates, -1), {-1, rank + 1});
+}
+
 Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corners) {
   const int64_t rank = static_cast<int64_t>(size.size()) - 2;
   CHECK((rank == 2 || rank == 3) && theta.dim() == 3 && theta.sizes()[1] == rank &&
@@ -124,22 +138,25 @@ Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corne
       theta.sizes()[0] == size[0], RuntimeError,
       "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
       size[0], rank + 1, theta.sizes()[0], rank + 1);
-  const IntSpan spatial = size.from(2);
+  const Dims spatial = size.from(2).dims();
   const Options options = options_of(theta);
-  std::vector<Tensor> coordinates;
-  for (int64_t d = rank; d-- > 0;) {
-    Dims shape(rank, 1);
-    shape[d] = spatial[d];
-    coordinates.push_back(
-        expand(view(pixel_places(spatial[d], align_corners, options), shape), spatial));
-  }
-  coordinates.push_back(ones(spatial, options));
-  const Tensor base = stack(coordinates, -1);
   Dims shape{size[0]};
   for (const int64_t n : spatial) shape.push_back(n);
   shape.push_back(rank);
-  const Tensor rows = reshape(base, {-1, rank + 1});
-  return view(matmul(rows, transpose(theta, 1, 2)), shape);
+  Tensor out;
+  {
+    const NoGrad off;
+    const Tensor rows = pixel_rows(spatial, align_corners, options);
+    out = view(matmul(rows, transpose(theta, 1, 2)), shape);
+  }
+  // Nothing is saved: the places are computed again.
+  if (Record r{"affine_grid_generator", out, {theta}}) {
+    r.wrt(0, [=, count = size[0]](const Tensor& g) {
+      const Tensor flat = reshape(g, {count, -1, rank});
+      return matmul(transpose(flat, 1, 2), pixel_rows(spatial, align_corners, options));
+    });
+  }
+  return out;
 }
 OP_FUNCTION(affine_grid_generator, "affine_grid_generator(theta, size, align_corners)",
             "The grid of places that a batch of affine maps takes the pixels of an image to.")

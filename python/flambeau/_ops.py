@@ -176,8 +176,9 @@ class OpOverloadPacket:
         return list(self._overloads) or ["default"]
 
     def __getattr__(self, name: str) -> OpOverload:
-        if name.startswith("__"):
-            raise AttributeError(f"'{self}' object has no attribute '{name}'")
+        # A copy has no attributes yet when it is first asked for some.
+        if name.startswith("__") or "_function" not in self.__dict__:
+            raise AttributeError(f"'OpOverloadPacket' object has no attribute '{name}'")
         if isinstance(self._function, Operator) and name != "default":
             raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
         return self._overloads.setdefault(name, OpOverload(self, name))

@@ -165,3 +165,11 @@ def test_operators_are_recorded_by_tracing():
 def test_parts_of_a_program_are_named_for_the_profiler():
     part = torch.ops.profiler._record_function_enter("a part")
     torch.ops.profiler._record_function_exit(part)
+
+
+def test_operators_can_be_copied():
+    import copy
+
+    again = copy.copy(torch.ops.aten.sin)
+    assert torch.equal(again(torch.ones(2)), torch.ones(2).sin())
+    assert str(again.default) == "aten.sin.default"

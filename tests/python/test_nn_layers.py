@@ -283,3 +283,13 @@ def test_causal_biases_stand_for_their_masks(keys: int) -> None:
         torch.testing.assert_close(F.scaled_dot_product_attention(q, k, v, bias), expected)
         with pytest.raises(ValueError, match="should not be used with causal=True"):
             F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=True)
+
+
+def test_backward_through_affine_grid_needs_nothing_saved() -> None:
+    theta = tensor(2, 2, 3).requires_grad_()
+    grid = F.affine_grid(theta, (2, 1, 3, 4), align_corners=False)
+    assert grid.grad_fn.name() == "AffineGridGeneratorBackward0"
+    grid.sum().backward()
+    grid.sum().backward()
+    assert theta.grad is not None
+    assert theta.grad[:, :, 2].tolist() == [[24.0, 24.0], [24.0, 24.0]]

@@ -84,7 +84,7 @@ def _target(
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         if not isinstance(size, (list, tuple)):
             return [size] * len(spatial), []
-        if any(isinstance(length, float) for length in size):
+        if any(isinstance(length, (float, _C.Tensor)) for length in size):
             raise TypeError(
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or "
                 f"Tuple[int, int, int], but got size with types {[type(n) for n in size]}"
