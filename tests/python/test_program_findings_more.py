@@ -280,3 +280,10 @@ def test_a_view_by_a_custom_function_may_be_written_into_its_base() -> None:
     view = Same.apply(copy)
     copy.add_(view)
     assert copy.item() == 16.0
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 1), (4, 1, 3), (1,), (4, 2, 1)])
+def test_short_rows_are_written_in_place_once(shape: tuple[int, ...]) -> None:
+    for dtype in (torch.float32, torch.float64, torch.int16, torch.float16):
+        x = torch.zeros(4, 2, 3, dtype=dtype)
+        assert x.add_(torch.ones(shape, dtype=dtype)).flatten().tolist() == [1] * 24

@@ -77,9 +77,11 @@ class Driver {
 
   void run(char** data, const Block& block) const {
     const bool number = second_is_number(block.steps);
-    if (is_dense(block.steps, number ? 1 : loop_.inputs) &&
-        (block.n >= short_row || block.m == 1 || !join_rows(data, block)))
+    if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
+      // Once only: the output may be one of the inputs.
+      if (block.n < short_row && block.m > 1 && join_rows(data, block)) return;
       return loop_.dense(loop_.formula, data, block, number);
+    }
     if (block.m == 1) return run_row(data, block.steps, block.n);
     if (!turn_rows(data, block) && !join_rows(data, block)) run_rows(data, block);
   }
