@@ -66,6 +66,7 @@ def test_softmax_of_long_and_short_rows() -> None:
     torch.manual_seed(0)
     shapes = [((5, 7), 1), ((3, 5000), 1), ((3, 100, 9), 1), ((9, 4), 0), ((2, 1024), -1)]
     shapes += [((4, 2048), 1), ((2, 4097), 1), ((2, 20_000), 1), ((1, 1), 1)]
+    shapes += [((5, 8192), 1), ((5, 12_288), 1), ((5, 16_384), 1)]
     for shape, dim in shapes:
         x = torch.randn(shape, requires_grad=True)
         y = x.detach().cuda().requires_grad_()
