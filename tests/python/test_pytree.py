@@ -103,3 +103,11 @@ def test_registration() -> None:
             pytree.tree_leaves_with_path(Pair(1, 2))
     finally:
         pytree._deregister_pytree_node(Pair)
+
+
+def test_a_leaf_may_be_of_any_class() -> None:
+    class Odd:
+        __module__ = property(lambda self: "nowhere")  # type: ignore[assignment]
+
+    leaf = Odd()
+    assert pytree.tree_leaves([leaf, 1]) == [leaf, 1]

@@ -296,6 +296,7 @@ def write(a: torch.Tensor) -> torch.Tensor:
         lambda a: torch.einsum("ij,kj->ik", a, a),
         lambda a: torch.tensor(a) * 2,
         lambda a: a + a.new_tensor([1.0, 2, 3, 4]),
+        lambda a: a + (a.new_tensor([1.0, 2, 3, 4]) - torch.ones(4)),
         lambda a: a + a.float(),
         lambda a: torch.linalg.inv(a @ a.t() + torch.eye(3)),
         lambda a: [float(v) * a for v in a[0]][1],
@@ -354,6 +355,56 @@ def test_errors_are_those_of_a_sample():
         torch.vmap(lambda a: a.sum(3))(torch.ones(3, 2))
     with pytest.raises(ZeroDivisionError):
         torch.vmap(lambda a: a * (1 // 0))(torch.ones(3, 2))
+
+
+def test_a_function_that_fails_is_called_once():
+    calls = []
+
+    def fails(a: torch.Tensor) -> torch.Tensor:
+        calls.append(a)
+        try:
+            return a.sum() + torch.ones(2) @ torch.ones(3)
+        except LookupError:
+            raise AssertionError("another error") from None
+
+    with pytest.raises(RuntimeError):
+        torch.vmap(fails)(torch.ones(3, 2))
+    assert len(calls) == 1
+
+
+def test_what_a_program_catches_is_not_the_refusal_of_a_batch():
+    def guarded(a: torch.Tensor) -> torch.Tensor:
+        try:
+            return a * a.sum().item()
+        except Exception:  # meant for something else
+            return torch.zeros(())
+
+    x = torch.rand(3, 2)
+    torch.testing.assert_close(torch.vmap(guarded)(x), x * x.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: torch.cat([a, a], axis=1),
+        lambda a: torch.stack(tensors=[a, a], dim=2),
+        lambda a: a.unsqueeze(1).squeeze(axis=1),
+        lambda a: torch.max(a, axis=1).values,
+        lambda a: torch.sum(input=a, axis=0, keepdims=True),
+        lambda a: torch.split(a, 2, axis=1)[1],
+        lambda a: torch.chunk(a, chunks=2, dim=1)[0],
+        lambda a: torch.matmul(a, other=a.mT),
+        lambda a: torch.where(condition=a > 0.5, input=a, other=a * 2),
+        lambda a: a.transpose(dim0=0, dim1=1),
+        lambda a: F.linear(a, weight=SECOND),
+        lambda a: torch.add(input=a, other=ROW, alpha=2),
+        lambda a: torch.sort(a, axis=0).values,
+    ],
+)
+def test_arguments_have_their_names_in_a_batch_too(function):
+    x = batch().detach()
+    found = torch.vmap(function)(x)
+    torch.testing.assert_close(found, torch.stack([function(x[i]) for i in range(COUNT)]))
 
 
 def test_a_sample_that_was_kept_says_so():

@@ -287,6 +287,14 @@ def grad(
         )
     names = tuple(inputs) if isinstance(inputs, dict) else None
     wanted = _wanted(inputs, "grad")
+    overridable = (*_as_tuple(outputs), *wanted)
+    if _C._has_torch_function(overridable):
+        from flambeau.overrides import handle_torch_function
+
+        return handle_torch_function(
+            grad, overridable, outputs, inputs, grad_outputs, retain_graph, create_graph,
+            only_inputs, allow_unused, is_grads_batched, materialize_grads,
+        )  # fmt: skip
     if materialize_grads and any(isinstance(target, graph.GradientEdge) for target in wanted):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"

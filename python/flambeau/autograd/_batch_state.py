@@ -7,8 +7,11 @@ from __future__ import annotations
 import threading
 
 
-class Unbatchable(Exception):
-    """The function cannot be computed for all samples at once."""
+class Unbatchable(BaseException):
+    """The function cannot be computed for all samples at once.
+
+    No Exception, so that a program's own handlers do not take it for an error of theirs.
+    """
 
 
 class BatchState(threading.local):

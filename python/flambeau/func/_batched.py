@@ -17,6 +17,7 @@ import flambeau
 from flambeau import _C, Tensor
 from flambeau.autograd._batch_state import Unbatchable
 from flambeau.autograd._batch_state import batch_state as _state
+from flambeau.utils._pytree import tree_leaves
 
 __all__ = ["Batched", "Unbatchable", "batch_size", "batching", "physical", "wrap"]
 
@@ -41,6 +42,26 @@ def batching(size: int) -> Iterator[None]:
         _state.size = None
 
 
+_OTHER_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    **dict.fromkeys(("x", "a", "x1", "self"), "input"),
+    "x2": "other",
+}
+
+
+def _as_rules_expect(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A call with PyTorch's own names in the place of NumPy's, its operands given by position."""
+    if not kwargs or "condition" in kwargs:  # what comes before the operands
+        return args, kwargs
+    kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
+    if not args and "input" in kwargs:
+        args = (kwargs.pop("input"),)
+    if len(args) == 1 and "other" in kwargs:
+        args = (*args, kwargs.pop("other"))
+    return args, kwargs
+
+
 def _refuse(*args: Any, **kwargs: Any) -> Any:
     raise Unbatchable("a value was asked for")
 
@@ -63,17 +84,27 @@ class Batched(Tensor):
         rule = RULES.get(name)
         if rule is None or (kwargs and kwargs.get("out") is not None):
             raise Unbatchable(name)
-        with _C.DisableTorchFunctionSubclass():
-            return rule(func, args, kwargs or {})
+        try:
+            with _C.DisableTorchFunctionSubclass():
+                return rule(func, *_as_rules_expect(args, kwargs or {}))
+        except RuntimeError:
+            if any(map(_lacks_memory, tree_leaves((args, kwargs)))):
+                raise Unbatchable("a sample was read past the rules") from None
+            raise
 
     __bool__ = __float__ = __int__ = __index__ = __complex__ = _refuse
     item = tolist = numpy = backward = data_ptr = untyped_storage = storage = _refuse
-    __iter__ = __array__ = __dlpack__ = register_hook = _refuse
+    __iter__ = __array__ = __dlpack__ = __reduce__ = register_hook = new_tensor = _refuse
 
     def __repr__(self, **options: Any) -> str:
         raise Unbatchable("a batch was printed")
 
     __format__ = __str__ = _refuse
+
+
+def _lacks_memory(value: Any) -> bool:
+    """Whether this was made of a batch by what knows nothing of batches."""
+    return isinstance(value, Tensor) and not isinstance(value, Batched) and value.is_meta
 
 
 def wrap(tensor: Tensor) -> Any:

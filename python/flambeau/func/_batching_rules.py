@@ -25,12 +25,24 @@ from flambeau.func._batched import (
 Function = Callable[..., Any]
 
 
-def rule(names: str) -> Callable[[Function], Function]:
-    """Enters a rule for each of these names."""
+def rule(
+    names: str, by_position: int = 1, by_name: str | None = None
+) -> Callable[[Function], Function]:
+    """Enters a rule for each of these names.
+
+    It is for calls that give at least so many arguments by position; `by_name` lists the keywords
+    that it knows, None stands for all.
+    """
+    known = None if by_name is None else set(by_name.split())
 
     def enter(function: Function) -> Function:
+        def checked(func: Any, args: Any, kwargs: Any) -> Any:
+            if len(args) < by_position or not (known is None or known.issuperset(kwargs)):
+                raise Unbatchable("arguments by keyword")
+            return function(func, args, kwargs)
+
         for name in names.split():
-            RULES[name] = function
+            RULES[name] = checked
         return function
 
     return enter
@@ -112,6 +124,8 @@ def _pointwise(func: Any, args: Any, kwargs: Any) -> Any:
     tensors = [v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)]
     # Numbers without dimensions promote less than others, which a batch of them would not.
     condition = {"where": 0, "masked_fill": 1}.get(func.__name__)
+    if condition is not None and len(args) <= condition:
+        raise Unbatchable("a condition by keyword")
     dtypes = {t.dtype for t in tensors if condition is None or t is not args[condition]}
     if len(dtypes) > 1:
         raise Unbatchable("several dtypes")
@@ -137,7 +151,7 @@ def _to(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(func(physical(args[0]), *args[1:], **kwargs))
 
 
-@rule("type_as")
+@rule("type_as", by_position=2)
 def _type_as(func: Any, args: Any, kwargs: Any) -> Any:
     value = physical(args[0]).to(args[1].dtype)
     return wrap(value) if isinstance(args[0], Batched) else value
@@ -159,9 +173,9 @@ def _new(func: Any, args: Any, kwargs: Any) -> Any:
     return func(physical(args[0]), *args[1:], **kwargs)
 
 
-@rule("dropout")
+@rule("dropout", by_position=3, by_name="")
 def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
-    if kwargs or (args[2] and args[1] != 0):
+    if args[2] and args[1] != 0:
         raise Unbatchable("random numbers")
     return wrap(func(physical(args[0]), *args[1:]))
 
@@ -182,7 +196,7 @@ def _reduction(func: Any, args: Any, kwargs: Any) -> Any:
     only_batches_at(args, 0)
     value, behind = args[0], physical(args[0])
     dim, others, kwargs = _dim_argument(args, kwargs)
-    if isinstance(dim, bool) or "out" in kwargs or kwargs.get("axis") is not None:
+    if isinstance(dim, bool):
         raise Unbatchable("an older way to call")
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         if kwargs.get("keepdim") or others:
@@ -195,7 +209,7 @@ def _reduction(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(func(behind, dim, *others, **kwargs))
 
 
-@rule("max min")
+@rule("max min", by_name="dim keepdim")
 def _extreme(func: Any, args: Any, kwargs: Any) -> Any:
     if len(args) == 2 and isinstance(args[1], Tensor):
         return _pointwise(func, args, kwargs)
@@ -233,7 +247,7 @@ def _along(func: Any, args: Any, kwargs: Any) -> Any:
     return wrapped(func(physical(value), *before, shifted(dim, value), *after, **kwargs))
 
 
-@rule("norm")
+@rule("norm", by_name="p dim keepdim")
 def _norm(func: Any, args: Any, kwargs: Any) -> Any:
     value, behind = args[0], physical(args[0])
     p = args[1] if len(args) > 1 else kwargs.get("p", 2)
@@ -241,7 +255,7 @@ def _norm(func: Any, args: Any, kwargs: Any) -> Any:
     keepdim = args[3] if len(args) > 3 else kwargs.get("keepdim", False)
     if p == "fro":
         p = 2
-    if not isinstance(p, (int, float)) or set(kwargs) - {"p", "dim", "keepdim"}:
+    if not isinstance(p, (int, float)):
         raise Unbatchable("an unusual norm")
     if dim is None:
         if keepdim:
@@ -262,17 +276,15 @@ def _numbers(args: Any) -> list[int]:
     return list(values)
 
 
-@rule("view reshape")
+@rule("view reshape", by_position=2, by_name="")
 def _reshape(func: Any, args: Any, kwargs: Any) -> Any:
-    if kwargs:
-        raise Unbatchable("reshape by keyword")
     behind = physical(args[0])
     if behind.numel() == 0:
         raise Unbatchable("nothing to reshape")
     return wrap(behind.reshape(behind.shape[0], *_numbers(args[1:])))
 
 
-@rule("view_as reshape_as expand_as")
+@rule("view_as reshape_as expand_as", by_position=2, by_name="")
 def _as(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(args[0], Batched):
         return func(args[0], args[0].new_empty(()).expand(sizes(args[1])))
@@ -282,18 +294,18 @@ def _as(func: Any, args: Any, kwargs: Any) -> Any:
     )
 
 
-@rule("expand")
+@rule("expand", by_position=2, by_name="")
 def _expand(func: Any, args: Any, kwargs: Any) -> Any:
     value, target = args[0], _numbers(args[1:])
     behind = physical(value)
     added = len(target) - rank(value)
-    if added < 0 or kwargs:
+    if added < 0:
         raise Unbatchable("a wrong expand")
     shaped = behind.reshape(behind.shape[0], *(1,) * added, *behind.shape[1:])
     return wrap(shaped.expand(-1, *target))
 
 
-@rule("flatten")
+@rule("flatten", by_name="start_dim end_dim")
 def _flatten(func: Any, args: Any, kwargs: Any) -> Any:
     value = args[0]
     start = args[1] if len(args) > 1 else kwargs.get("start_dim", 0)
@@ -303,15 +315,15 @@ def _flatten(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(physical(value).flatten(shifted(start, value), shifted(end, value)))
 
 
-@rule("unsqueeze")
+@rule("unsqueeze", by_name="dim")
 def _unsqueeze(func: Any, args: Any, kwargs: Any) -> Any:
-    dim = args[1] if len(args) > 1 else kwargs["dim"]
-    if not -rank(args[0]) - 1 <= dim <= rank(args[0]):
+    dim = args[1] if len(args) > 1 else kwargs.get("dim")
+    if not isinstance(dim, int) or not -rank(args[0]) - 1 <= dim <= rank(args[0]):
         raise Unbatchable("a dimension out of range")
     return wrap(physical(args[0]).unsqueeze(dim + 1 if dim >= 0 else dim))
 
 
-@rule("squeeze")
+@rule("squeeze", by_name="dim")
 def _squeeze(func: Any, args: Any, kwargs: Any) -> Any:
     value, behind = args[0], physical(args[0])
     dim = args[1] if len(args) > 1 else kwargs.get("dim")
@@ -322,23 +334,21 @@ def _squeeze(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(behind.squeeze([shifted(d, value) for d in dims]))
 
 
-@rule("transpose swapaxes swapdims select narrow diagonal")
+@rule("transpose swapaxes swapdims select narrow diagonal", by_position=3, by_name="")
 def _placed(func: Any, args: Any, kwargs: Any) -> Any:
     name, value, rest = func.__name__, args[0], list(args[1:])
     only_batches_at(args, 0)
-    if kwargs or (name == "diagonal" and len(rest) != 3):
-        raise Unbatchable("dimensions by keyword")
+    if name == "diagonal" and len(rest) != 3:
+        raise Unbatchable("dimensions that are not given")
     places = {"select": [0], "narrow": [0], "diagonal": [1, 2]}.get(name, [0, 1])
     for place in places:
         rest[place] = shifted(rest[place], value)
     return wrap(func(physical(value), *rest))
 
 
-@rule("permute movedim moveaxis")
+@rule("permute movedim moveaxis", by_position=2, by_name="")
 def _permuted(func: Any, args: Any, kwargs: Any) -> Any:
     value = args[0]
-    if kwargs:
-        raise Unbatchable("dimensions by keyword")
     if func.__name__ == "permute":
         dims = [shifted(d, value) for d in _numbers(args[1:])]
         return wrap(physical(value).permute(0, *dims))
@@ -356,15 +366,11 @@ def _turned(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(behind.transpose(1, 2) if rank(args[0]) == 2 else behind)
 
 
-@rule("cat concat stack")
+@rule("cat concat stack", by_name="dim")
 def _joined(func: Any, args: Any, kwargs: Any) -> Any:
-    tensors = args[0] if args else kwargs["tensors"]
+    tensors = args[0]
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    if (
-        "out" in kwargs
-        or len({t.dtype for t in tensors}) > 1
-        or len({rank(t) for t in tensors}) > 1
-    ):
+    if len({t.dtype for t in tensors}) > 1 or len({rank(t) for t in tensors}) > 1:
         raise Unbatchable("unlike tensors")
     longest = rank(tensors[0]) + (func.__name__ == "stack")
     if not -longest <= dim < longest:
@@ -372,7 +378,7 @@ def _joined(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(func([whole(t) for t in tensors], dim + 1 if dim >= 0 else dim))
 
 
-@rule("chunk split")
+@rule("chunk split", by_position=2, by_name="dim")
 def _parted(func: Any, args: Any, kwargs: Any) -> Any:
     dim = args[2] if len(args) > 2 else kwargs.get("dim", 0)
     return wrapped(func(physical(args[0]), args[1], shifted(dim, args[0])))
@@ -416,10 +422,10 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     return result.squeeze(-1 if column else -2) if row else result
 
 
-@rule("matmul mm bmm mv dot vdot inner __rmatmul__")
+@rule("matmul mm bmm mv dot vdot inner __rmatmul__", by_position=2, by_name="")
 def _matmul(func: Any, args: Any, kwargs: Any) -> Any:
     a, b = args[:2]
-    if kwargs or len(args) > 2 or a.dtype != b.dtype or a.is_complex() or 0 in (rank(a), rank(b)):
+    if len(args) > 2 or a.dtype != b.dtype or a.is_complex() or 0 in (rank(a), rank(b)):
         raise Unbatchable("an unusual product")
     wanted = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1), "vdot": (1, 1)}
     ranks = (rank(a), rank(b))
@@ -432,7 +438,7 @@ def _matmul(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(_product(a, b))
 
 
-@rule("outer ger")
+@rule("outer ger", by_position=2, by_name="")
 def _outer(func: Any, args: Any, kwargs: Any) -> Any:
     a, b = args
     if (rank(a), rank(b)) != (1, 1):
@@ -440,7 +446,7 @@ def _outer(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(whole(a).unsqueeze(2) * whole(b).unsqueeze(1))
 
 
-@rule("linear")
+@rule("linear", by_position=2, by_name="bias")
 def _linear(func: Any, args: Any, kwargs: Any) -> Any:
     x, weight, *rest = args
     bias = rest[0] if rest else kwargs.get("bias")
@@ -457,12 +463,12 @@ def _linear(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(result.reshape(*rows.shape[:-1], result.shape[-1]))
 
 
-@rule("layer_norm")
+@rule("layer_norm", by_position=2, by_name="")
 def _layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     given = list(args) + [None] * (4 - len(args))
     x, shape, weight, bias = given[:4]
     rest = given[4:]
-    if kwargs or not isinstance(x, Batched):
+    if not isinstance(x, Batched):
         raise Unbatchable("an unusual layer")
     if not isinstance(weight, Batched) and not isinstance(bias, Batched):
         return wrap(func(physical(x), shape, weight, bias, *rest))
@@ -483,13 +489,11 @@ def _folded(x: Tensor, image: int) -> tuple[Tensor, tuple[int, ...]]:
     return behind.flatten(0, 1), tuple(behind.shape[:2])
 
 
-@rule("conv1d conv2d conv3d")
+@rule("conv1d conv2d conv3d", by_position=2, by_name="bias stride padding dilation groups")
 def _convolution(func: Any, args: Any, kwargs: Any) -> Any:
     image = int(func.__name__[4]) + 1
     x, weight, *rest = args
     options = {"bias": None, "stride": 1, "padding": 0, "dilation": 1, "groups": 1}
-    if set(kwargs) - set(options):
-        raise Unbatchable("an unusual convolution")
     rest = list((options | dict(zip(options, rest)) | kwargs).values())
     bias = rest[0]
     if isinstance(x, Batched) and not isinstance(weight, Batched) and not isinstance(bias, Batched):
@@ -525,7 +529,7 @@ def _pool(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(result.reshape(*lead, *result.shape[1:]))
 
 
-@rule("embedding")
+@rule("embedding", by_position=2)
 def _embedding(func: Any, args: Any, kwargs: Any) -> Any:
     """embedding(weight, indices, ...)"""
     only_batches_at(args, 1)
@@ -544,19 +548,19 @@ def _reduced(losses: Tensor, reduction: int) -> Any:
     return wrap(flat.mean(1) if reduction == _MEAN else flat.sum(1))
 
 
-@rule("mse_loss l1_loss binary_cross_entropy_with_logits")
+@rule("mse_loss l1_loss binary_cross_entropy_with_logits", by_position=2, by_name="")
 def _elementwise_loss(func: Any, args: Any, kwargs: Any) -> Any:
     a, b, *rest = args
-    reduction = rest[-1] if rest else kwargs.get("reduction", _MEAN)
-    if sizes(a) != sizes(b) or kwargs or is_tensor_among(rest) or not isinstance(reduction, int):
+    reduction = rest[-1] if rest else _MEAN
+    if sizes(a) != sizes(b) or is_tensor_among(rest) or not isinstance(reduction, int):
         raise Unbatchable("an unusual loss")
     return _reduced(func(whole(a), whole(b), *rest[:-1], _NONE), reduction)
 
 
-@rule("cross_entropy_loss")
+@rule("cross_entropy_loss", by_position=6, by_name="")
 def _cross_entropy(func: Any, args: Any, kwargs: Any) -> Any:
     x, target, weight, reduction, ignored, smoothing = args
-    if kwargs or weight is not None or target.is_floating_point() or smoothing:
+    if weight is not None or target.is_floating_point() or smoothing:
         raise Unbatchable("an unusual loss")
     if rank(x) not in (1, 2) or rank(target) != rank(x) - 1:
         raise Unbatchable("an unusual loss")

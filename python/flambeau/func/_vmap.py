@@ -148,13 +148,13 @@ def _run_together(
             outputs = together(chunk)
             flat, spec = tree_flatten(outputs)
             rows = [_whole_result(leaf, len(chunk)) for leaf in flat]
-        if randomness == "error" and not flambeau.equal(start, flambeau.get_rng_state()):
-            raise RuntimeError(_RANDOM)
-        return _arranged(rows, spec, outputs, out_dims, name)
-    except Exception:
-        # One by one the samples either succeed or fail with an error of their own.
+    except Unbatchable:
         flambeau.set_rng_state(start)
         return None
+    if randomness == "error" and not flambeau.equal(start, flambeau.get_rng_state()):
+        flambeau.set_rng_state(start)
+        raise RuntimeError(_RANDOM)
+    return _arranged(rows, spec, outputs, out_dims, name)
 
 
 def _whole_result(leaf: Any, size: int) -> Any:

@@ -278,7 +278,7 @@ def _get_node_type(tree: Any) -> Any:
         return kind
     if is_namedtuple_class(kind):
         return namedtuple
-    if kind.__module__.endswith("return_types") and is_structseq_class(kind):
+    if is_structseq_class(kind) and kind.__module__.endswith("return_types"):
         # Named results of ops are too many to register before one is met.
         register_pytree_node(
             kind,
