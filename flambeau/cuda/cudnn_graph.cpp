@@ -92,7 +92,17 @@ int64_t CudnnGraph::add_tensor(cudnnDataType_t type, const Dims& sizes, const Di
   return id;
 }
 
-void CudnnGraph::add_operation(CudnnObject operation) {
+void CudnnGraph::add_operation(cudnnBackendDescriptorType_t type, Operands operands,
+                               std::optional<Described> described) {
+  CudnnObject operation(type);
+  if (described) {
+    described->how.finalize(op_);
+    operation.set(described->attribute, described->how);
+    descriptions_.push_back(std::move(described->how));
+  }
+  for (const auto& [attribute, tensor] : operands) {
+    if (tensor >= 0) operation.set(attribute, tensors_[tensor]);
+  }
   operation.finalize(op_);
   operations_.push_back(std::move(operation));
 }
@@ -103,29 +113,23 @@ void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, int64_t out, int64_t x, in
   how.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   how.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
   if (axis >= 0) how.set(CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
-  how.finalize(op_);
-  CudnnObject operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, tensors_[x]);
-  if (b >= 0) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, tensors_[b]);
-  if (t >= 0) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, tensors_[t]);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tensors_[out]);
-  descriptions_.push_back(std::move(how));
-  add_operation(std::move(operation));
+  add_operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                {{CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+                 {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b},
+                 {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t},
+                 {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, out}},
+                Described{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, std::move(how)});
 }
 
 void CudnnGraph::matmul(int64_t a, int64_t b, int64_t out) {
   CudnnObject how(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
   how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-  how.finalize(op_);
-  CudnnObject operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, tensors_[a]);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, tensors_[b]);
-  operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, tensors_[out]);
-  descriptions_.push_back(std::move(how));
-  add_operation(std::move(operation));
+  add_operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+                {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, a},
+                 {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b},
+                 {CUDNN_ATTR_OPERATION_MATMUL_CDESC, out}},
+                Described{CUDNN_ATTR_OPERATION_MATMUL_DESC, std::move(how)});
 }
 
 void CudnnGraph::reduce(cudnnReduceTensorOp_t how_to, int64_t x, int64_t out) {
@@ -133,20 +137,16 @@ void CudnnGraph::reduce(cudnnReduceTensorOp_t how_to, int64_t x, int64_t out) {
   const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
   how.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
   how.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how_to);
-  how.finalize(op_);
-  CudnnObject operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
-  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, tensors_[x]);
-  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, tensors_[out]);
-  descriptions_.push_back(std::move(how));
-  add_operation(std::move(operation));
+  add_operation(
+      CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+      {{CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x}, {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, out}},
+      Described{CUDNN_ATTR_OPERATION_REDUCTION_DESC, std::move(how)});
 }
 
 void CudnnGraph::reshape(int64_t x, int64_t out) {
-  CudnnObject operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, tensors_[x]);
-  operation.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, tensors_[out]);
-  add_operation(std::move(operation));
+  add_operation(
+      CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+      {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x}, {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, out}});
 }
 
 void CudnnGraph::bernoulli(int64_t seed, int64_t offset, int64_t out, double probability) {
@@ -154,14 +154,11 @@ void CudnnGraph::bernoulli(int64_t seed, int64_t offset, int64_t out, double pro
   const cudnnRngDistribution_t distribution = CUDNN_RNG_DISTRIBUTION_BERNOULLI;
   how.set(CUDNN_ATTR_RNG_DISTRIBUTION, CUDNN_TYPE_RNG_DISTRIBUTION, 1, &distribution);
   how.set(CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, CUDNN_TYPE_DOUBLE, 1, &probability);
-  how.finalize(op_);
-  CudnnObject operation(CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_RNG_DESC, how);
-  operation.set(CUDNN_ATTR_OPERATION_RNG_SEED, tensors_[seed]);
-  operation.set(CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC, tensors_[offset]);
-  operation.set(CUDNN_ATTR_OPERATION_RNG_YDESC, tensors_[out]);
-  descriptions_.push_back(std::move(how));
-  add_operation(std::move(operation));
+  add_operation(CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR,
+                {{CUDNN_ATTR_OPERATION_RNG_SEED, seed},
+                 {CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC, offset},
+                 {CUDNN_ATTR_OPERATION_RNG_YDESC, out}},
+                Described{CUDNN_ATTR_OPERATION_RNG_DESC, std::move(how)});
 }
 
 void CudnnGraph::finalize(std::vector<CudnnObject>& parts, cudnnHandle_t handle) {

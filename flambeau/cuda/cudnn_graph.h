@@ -3,8 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "flambeau/cuda/cudnn.h"
@@ -69,7 +72,15 @@ class CudnnGraph {
   static Dims ones() { return {1, 1, 1, 1}; }
   int64_t add_tensor(cudnnDataType_t type, const Dims& sizes, const Dims& strides, bool is_inner,
                      bool is_number);
-  void add_operation(CudnnObject operation);
+  // Tensors by the attributes that take them; a negative number stands for none.
+  using Operands = std::initializer_list<std::pair<cudnnBackendAttributeName_t, int64_t>>;
+  // What an operation does, and the attribute that says so.
+  struct Described {
+    cudnnBackendAttributeName_t attribute;
+    CudnnObject how;
+  };
+  void add_operation(cudnnBackendDescriptorType_t type, Operands operands,
+                     std::optional<Described> described = std::nullopt);
 
   const char* op_;
   std::vector<CudnnObject> tensors_, descriptions_, operations_;

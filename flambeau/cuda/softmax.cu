@@ -18,6 +18,28 @@ struct Normalize {
   __device__ C operator()(C x) const { return Log ? x - shift : math::exp(x - shift) * factor; }
 };
 
+// The column of this thread: every inner-th element from where it starts.
+struct Column {
+  int64_t number, start, size, inner;
+  __device__ Column(int64_t size_, int64_t inner_)
+      : number(static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x),
+        start(number / inner_ * inner_ * size_ + number % inner_),
+        size(size_),
+        inner(inner_) {}
+  template <class Body>
+  __device__ void for_each(const Body& body) const {
+    for (int64_t i = 0; i < size; ++i) body(start + i * inner);
+  }
+};
+
+template <class T>
+__device__ auto exp_sum_of_column(const T* x, const Column& column) {
+  using C = ComputeType<T>;
+  ExpSum<C> all = no_exp_sum<C>();
+  column.for_each([&](int64_t at) { all.add(static_cast<C>(x[at])); });
+  return all;
+}
+
 // Writes N neighbours.
 template <int N, class T, class C>
 __device__ void write(T* at, const C (&values)[N]) {
@@ -89,15 +111,10 @@ template <class T, bool Log>
 __global__ void __launch_bounds__(block_size)
     softmax_columns(const T* x, T* y, int64_t columns, int64_t size, int64_t inner) {
   using C = ComputeType<T>;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (column >= columns) return;
-  const int64_t start = column / inner * inner * size + column % inner;
-  ExpSum<C> all = no_exp_sum<C>();
-  for (int64_t i = 0; i < size; ++i) all.add(static_cast<C>(x[start + i * inner]));
-  const Normalize<Log, C> normalize(all);
-  for (int64_t i = 0; i < size; ++i) {
-    y[start + i * inner] = static_cast<T>(normalize(static_cast<C>(x[start + i * inner])));
-  }
+  const Column column(size, inner);
+  if (column.number >= columns) return;
+  const Normalize<Log, C> normalize(exp_sum_of_column(x, column));
+  column.for_each([&](int64_t at) { y[at] = static_cast<T>(normalize(static_cast<C>(x[at]))); });
 }
 
 template <class T, bool Log, int N, int Lanes>
@@ -162,8 +179,7 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
 KERNEL_FOR(softmax, softmax_kernel<false>)
 KERNEL_FOR(log_softmax, softmax_kernel<true>)
 
-// --- The logarithms of sums of exponentials
-// -----------------------------------------------------
+// --- The logarithms of sums of exponentials --------------------------------------------------
 
 template <class T, int Lanes>
 __global__ void __launch_bounds__(row_threads<Lanes>)
@@ -178,13 +194,9 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
 template <class T>
 __global__ void __launch_bounds__(block_size)
     log_sum_columns(const T* x, T* out, int64_t columns, int64_t size, int64_t inner) {
-  using C = ComputeType<T>;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (column >= columns) return;
-  const int64_t start = column / inner * inner * size + column % inner;
-  ExpSum<C> all = no_exp_sum<C>();
-  for (int64_t i = 0; i < size; ++i) all.add(static_cast<C>(x[start + i * inner]));
-  out[column] = static_cast<T>(all.log_sum());
+  const Column column(size, inner);
+  if (column.number >= columns) return;
+  out[column.number] = static_cast<T>(exp_sum_of_column(x, column).log_sum());
 }
 
 void logsumexp_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
@@ -243,17 +255,14 @@ template <class T, bool Log>
 __global__ void __launch_bounds__(block_size)
     backward_columns(const T* g, const T* y, T* out, int64_t columns, int64_t size, int64_t inner) {
   using C = ComputeType<T>;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (column >= columns) return;
-  const int64_t start = column / inner * inner * size + column % inner;
+  const Column column(size, inner);
+  if (column.number >= columns) return;
   C sum = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    sum += summand<Log>(static_cast<C>(g[start + i * inner]), static_cast<C>(y[start + i * inner]));
-  }
-  for (int64_t i = 0; i < size; ++i) {
-    const int64_t at = start + i * inner;
+  column.for_each(
+      [&](int64_t at) { sum += summand<Log>(static_cast<C>(g[at]), static_cast<C>(y[at])); });
+  column.for_each([&](int64_t at) {
     out[at] = static_cast<T>(gradient<Log>(static_cast<C>(g[at]), static_cast<C>(y[at]), sum));
-  }
+  });
 }
 
 template <bool Log>
