@@ -85,6 +85,9 @@ inline thread_local constinit bool making_inference_tensors = false;
 // Called when a tensor that owns its Python object dies; set by the binding.
 extern void (*release_python_object)(void* object);
 
+// Raises NotImplementedError: `op` has no form for tensors of this layout.
+[[noreturn, gnu::cold]] void refuse_sparse(std::string_view op, const Tensor& tensor);
+
 class Tensor {
  public:
   Tensor() = default;
@@ -120,8 +123,10 @@ class Tensor {
     return impl_->requires_grad || (impl_->view_base && impl_->view_base->requires_grad);
   }
 
-  // The first element. Null for meta tensors and where there is no storage.
+  // The first element; null for meta tensors. A sparse tensor has none: that raises.
   [[nodiscard]] void* raw() const {
+    if (!impl_->storage) [[unlikely]]
+      refuse_sparse("raw", *this);
     char* base = static_cast<char*>(impl_->storage->data());
     return base ? base + impl_->offset * static_cast<int64_t>(item_size()) : nullptr;
   }
@@ -161,8 +166,5 @@ StoragePtr make_storage(size_t bytes, Device device);
 void resize_tensor(const Tensor& tensor, IntSpan sizes, IntSpan strides);
 
 void set_geometry(TensorImpl& impl, IntSpan sizes, IntSpan strides);  // and numel, contiguous
-
-// Raises NotImplementedError: `op` has no form for tensors of this layout.
-[[noreturn, gnu::cold]] void refuse_sparse(std::string_view op, const Tensor& tensor);
 
 }  // namespace flambeau
