@@ -158,8 +158,7 @@ void unrolled_conv_weight(const Window& w, const Tensor& grad_y, const Tensor& x
   }
 }
 
-// --- Layouts and dtypes that a path does not take
-// ---------------------------------------------------
+// --- Layouts and dtypes that a path does not take ------------------------------------------------
 
 // A copy into another dtype or layout; tensors of one shape.
 void copy_into(const Tensor& to, const Tensor& from) {

@@ -151,8 +151,7 @@ Plan make_plan(const Problem& p) {
   return plan;
 }
 
-// --- The cache of plans
-// ---------------------------------------------------------------------------
+// --- The cache of plans --------------------------------------------------------------------------
 
 PlanKey key_of(const Problem& p) {
   PlanKey key{static_cast<int64_t>(p.pass), static_cast<int64_t>(p.x.dtype()), get_num_threads(),
@@ -180,8 +179,7 @@ std::shared_ptr<const Plan> plan_for(const Problem& p) {
   });
 }
 
-// --- Running one
-// ----------------------------------------------------------------------------------
+// --- Running one ---------------------------------------------------------------------------------
 
 // The memory that the primitive works on: the tensor's own, or a buffer in the wanted layout.
 class Bound {

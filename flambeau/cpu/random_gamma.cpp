@@ -116,8 +116,7 @@ void dirichlet_grad_kernel(const Tensor& out, const Tensor& x, const Tensor& alp
   });
 }
 
-// --- Binomial samples, computed in double for every dtype
-// -----------------------------------------
+// --- Binomial samples, computed in double for every dtype ----------------------------------------
 
 void binomial_kernel(const Tensor& out, const Tensor& count, const Tensor& prob,
                      Generator& generator) {

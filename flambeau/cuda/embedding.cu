@@ -57,8 +57,7 @@ void embedding_kernel(const Tensor& weight, const Tensor& indices, const Tensor&
 }
 KERNEL_FOR(embedding, embedding_kernel)
 
-// --- The gradient
-// ---------------------------------------------------------------------------------
+// --- The gradient --------------------------------------------------------------------------------
 
 // The key of each position: its row of the table, or `rows` where nothing is to be added.
 __global__ void __launch_bounds__(block_size)

@@ -15,8 +15,7 @@
 namespace flambeau::cuda {
 namespace {
 
-// --- Elementwise work on matrices
-// ------------------------------------------------------------------
+// --- Elementwise work on matrices ----------------------------------------------------------------
 
 // An iteration over (batch, rows, cols) with the given matrices as operands, the output first.
 TensorIter over(const Gemm& p, int64_t rows, int64_t cols,
@@ -71,8 +70,7 @@ void write_empty_product(const Gemm& p, bool adds, int device) {
   }
 }
 
-// --- Operands
-// ----------------------------------------------------------------------------------------
+// --- Operands ------------------------------------------------------------------------------------
 
 // The matrix as the library takes it, if its strides allow.
 std::optional<LtMatrix> as_lt(const Matrix& x, int64_t rows, int64_t cols) {

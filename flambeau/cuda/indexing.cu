@@ -75,8 +75,7 @@ void index_offsets_kernel(const TensorIter& iter, const IndexedDim& at, bool add
 }
 KERNEL_FOR(index_offsets, index_offsets_kernel)
 
-// --- Reading
-// -----------------------------------------------------------------------------------------
+// --- Reading -------------------------------------------------------------------------------------
 
 template <class T, class Place>
 __global__ void __launch_bounds__(block_size)
@@ -98,8 +97,7 @@ KERNEL_FOR(gather, [](const TensorIter& iter, const IndexedDim& at) {
   read_at("gather", iter, checked(iter, at));
 })
 
-// --- Writing
-// -----------------------------------------------------------------------------------------
+// --- Writing -------------------------------------------------------------------------------------
 
 template <class T, class Place>
 __global__ void __launch_bounds__(block_size)

@@ -34,8 +34,7 @@ struct Targets {
   __device__ bool is_ignored(int64_t i) const { return (wide ? wide[i] : narrow[i]) == ignore; }
 };
 
-// --- nll_loss
-// --------------------------------------------------------------------------------------
+// --- nll_loss ------------------------------------------------------------------------------------
 
 // x is (N, C, inner); positions count over (N, inner).
 template <class T>
@@ -154,8 +153,7 @@ void nll_loss_backward_kernel(const Tensor& grad, const Tensor& target, const Te
 }
 KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
 
-// --- Cross-entropy
-// -----------------------------------------------------------------------------------
+// --- Cross-entropy -------------------------------------------------------------------------------
 
 template <class T, int Lanes, int N>
 __global__ void __launch_bounds__(block_size)

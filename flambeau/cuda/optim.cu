@@ -74,8 +74,7 @@ __device__ void for_chunk(const Table<Arrays>& table, const Body& body) {
   for (int64_t i = first + threadIdx.x; i < last; i += block_size) body(i);
 }
 
-// --- Stochastic gradient descent
-// ---------------------------------------------------------------------
+// --- Stochastic gradient descent -----------------------------------------------------------------
 
 template <class C>
 struct Sgd {
@@ -157,8 +156,7 @@ void sgd_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gra
 }
 KERNEL_FOR(sgd_step, sgd_step_kernel)
 
-// --- Adam
-// ----------------------------------------------------------------------------------------------
+// --- Adam ----------------------------------------------------------------------------------------
 
 // Numbers that a step reads on the device; null where the host knows them.
 struct OnDevice {

@@ -130,8 +130,7 @@ void check_pool_size(const char* op, const Tensor& x) {
         op, x.numel());
 }
 
-// --- Maxima
-// ---------------------------------------------------------------------------------------
+// --- Maxima --------------------------------------------------------------------------------------
 
 // V neighbours of T.
 template <int V, class T, class C>
@@ -387,8 +386,7 @@ void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& 
 }
 KERNEL_FOR(max_pool_take, max_pool_take_kernel)
 
-// --- Averages
-// -------------------------------------------------------------------------------------
+// --- Averages ------------------------------------------------------------------------------------
 
 template <class T>
 __global__ void __launch_bounds__(block_size)

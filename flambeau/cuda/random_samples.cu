@@ -37,8 +37,7 @@ void for_pairs(const char* op, const Tensor& out, const Tensor& input, const Lau
   for_each_piece(iter, launch_piece);
 }
 
-// --- Coins
-// ----------------------------------------------------------------------------------------
+// --- Coins ---------------------------------------------------------------------------------------
 
 // Four neighbours share a block of words.
 template <class T, class P>
@@ -67,8 +66,7 @@ void bernoulli_each_kernel(const Tensor& out, const Tensor& p, Generator& genera
 }
 KERNEL_FOR(bernoulli_each, bernoulli_each_kernel)
 
-// --- Dropout
-// --------------------------------------------------------------------------------------
+// --- Dropout -------------------------------------------------------------------------------------
 
 // A thread draws for Width neighbours at a time, all of them one grid of vectors apart: from one
 // block of words for four of them, from half a block for two, from two blocks for eight.
@@ -159,8 +157,7 @@ void dropout_kernel(const Tensor& x, double keep, const Tensor& out, const Tenso
 }
 KERNEL_FOR(dropout, dropout_kernel)
 
-// --- Poisson samples
-// ------------------------------------------------------------------------------
+// --- Poisson samples -----------------------------------------------------------------------------
 
 // Small rates multiply uniform numbers until the product falls below exp(-rate); large ones use
 // Hoermann's transformed rejection with squeeze (PTRS, 1993).
@@ -210,8 +207,7 @@ void poisson_kernel(const Tensor& out, const Tensor& rate, Generator& generator)
 }
 KERNEL_FOR(poisson, poisson_kernel)
 
-// --- Indices by weight
-// ----------------------------------------------------------------------------
+// --- Indices by weight ---------------------------------------------------------------------------
 
 // The running sums of a row of weights, over their total. A block has a row.
 template <class T>
@@ -286,8 +282,7 @@ void multinomial_kernel(const Tensor& out, const Tensor& weights, Generator& gen
 }
 KERNEL_FOR(multinomial, multinomial_kernel)
 
-// --- Permutations
-// ---------------------------------------------------------------------------------
+// --- Permutations --------------------------------------------------------------------------------
 
 // Keys enough bits wide that two of n are equal with a probability of a tenth at most.
 int permutation_bits(int64_t n) {

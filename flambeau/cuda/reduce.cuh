@@ -335,8 +335,7 @@ void reduce(const char* name, const Reduction& r, const Op& op) {
          partial.get<const Acc>(), plan.pieces);
 }
 
-// --- Accumulations that several kernels share
-// -----------------------------------------------------
+// --- Accumulations that several kernels share ----------------------------------------------------
 
 // What sums and products are made in: integers in int64, half precision in float.
 template <class T>

@@ -130,8 +130,7 @@ void resample_backward_kernel(const Tensor& grad, const Tensor& grad_x, const Re
 }
 KERNEL_FOR(resample_backward, resample_backward_kernel)
 
-// --- Windows and columns
-// --------------------------------------------------------------------------
+// --- Windows and columns -------------------------------------------------------------------------
 
 template <class T>
 __global__ void __launch_bounds__(block_size)

@@ -192,8 +192,7 @@ void scan(const char* name, const Tensor& input, int64_t dim, bool reverse, cons
   launch(name, scan_chunks<Op>, blocks, block_size, op, lines, totals.get<const Acc>());
 }
 
-// --- Sums, products, sums of exponentials
-// ---------------------------------------------------------
+// --- Sums, products, sums of exponentials --------------------------------------------------------
 
 template <class T>
 struct Running {
@@ -250,8 +249,7 @@ KERNEL_FOR(logcumsumexp, [](const Tensor& input, const Tensor& out, int64_t dim,
   running_kernel<RunningLogSum, dtypes::Floating>("logcumsumexp", input, out, dim, reverse);
 })
 
-// --- The gradient of logcumsumexp
-// -----------------------------------------------------------------
+// --- The gradient of logcumsumexp ----------------------------------------------------------------
 
 // grad_k = exp(x_k - y_k) r_k, where r_k = g_k + exp(y_k - y_{k+1}) r_{k+1}: no exponent is
 // positive. What is carried, from the last element to the first, is the map r -> g + fade * r.
@@ -293,8 +291,7 @@ void logcumsumexp_backward_kernel(const Tensor& grad, const Tensor& input, const
 }
 KERNEL_FOR(logcumsumexp_backward, logcumsumexp_backward_kernel)
 
-// --- Running extremes
-// -----------------------------------------------------------------------------
+// --- Running extremes ----------------------------------------------------------------------------
 
 // The last of equal elements counts; NaN, once seen, stays, and the last NaN counts.
 template <class T, bool Max>

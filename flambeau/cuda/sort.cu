@@ -113,8 +113,7 @@ void sort_kernel(const Tensor& input, const Tensor& values, const Tensor& indice
 }
 KERNEL_FOR(sort, sort_kernel)
 
-// --- Selection by radix
-// ---------------------------------------------------------------------------
+// --- Selection by radix --------------------------------------------------------------------------
 
 // Exclusive running sums of two flags over a block, and their totals.
 struct FlagSums {

@@ -85,8 +85,7 @@ void bincount_kernel(const Tensor& positions, const Tensor& weights, const Tenso
 }
 KERNEL_FOR(bincount, bincount_kernel)
 
-// --- Rows in order
-// --------------------------------------------------------------------------------
+// --- Rows in order -------------------------------------------------------------------------------
 
 __global__ void __launch_bounds__(block_size) number_kernel(uint32_t* order, int64_t n) {
   const int64_t i = my_index();
@@ -134,8 +133,7 @@ void row_order_kernel(const Tensor& rows, const Tensor& order) {
 }
 KERNEL_FOR(row_order, row_order_kernel)
 
-// --- Fractions and exponents
-// ----------------------------------------------------------------------
+// --- Fractions and exponents ---------------------------------------------------------------------
 
 template <class T>
 __global__ void __launch_bounds__(block_size) frexp_elements(const __grid_constant__ Strided<3> s) {
@@ -164,8 +162,7 @@ void frexp_kernel(const TensorIter& iter) {
 }
 KERNEL_FOR(frexp, frexp_kernel)
 
-// --- Distances
-// ------------------------------------------------------------------------------------
+// --- Distances -----------------------------------------------------------------------------------
 
 enum class Power { zero, one, two, largest, any };
 

@@ -8,8 +8,7 @@
 
 namespace flambeau {
 
-// --- Pooling
-// ---------------------------------------------------------------------------------------
+// --- Pooling -------------------------------------------------------------------------------------
 
 // One pooled dimension: which inputs each output looks at. Plain and adaptive pooling differ only
 // in these tables.
@@ -26,8 +25,7 @@ struct PoolGeometry {
   double divisor = 0;  // instead of the product of the extents, unless 0
 };
 
-// --- Losses
-// ------------------------------------------------------------------------------------------
+// --- Losses --------------------------------------------------------------------------------------
 
 enum class Reduction : int64_t { none = 0, mean = 1, sum = 2 };
 

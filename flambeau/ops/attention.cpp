@@ -20,8 +20,7 @@ struct Choices {
   bool causal, grouped;
 };
 
-// --- The formula
-// ----------------------------------------------------------------------------------------
+// --- The formula ---------------------------------------------------------------------------------
 
 // Each head as often as there are queries' heads for it.
 Tensor spread_heads(const Tensor& x, int64_t heads) {
@@ -61,8 +60,7 @@ Tensor formula(const Tensor& q, Tensor k, Tensor v, Tensor mask, const Choices& 
   return matmul(weights, v);
 }
 
-// --- The kernel
-// -----------------------------------------------------------------------------------------
+// --- The kernel ----------------------------------------------------------------------------------
 
 // A tensor as (batch, heads, steps, width), its leading dimensions broadcast to `lead` but for the
 // heads of keys and values, which may be fewer.
@@ -185,8 +183,7 @@ struct BackwardRule {
   }
 };
 
-// --- The op
-// ---------------------------------------------------------------------------------------------
+// --- The op --------------------------------------------------------------------------------------
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, double dropout_p,
            const Choices& o) {

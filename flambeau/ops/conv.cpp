@@ -13,8 +13,7 @@ namespace {
 
 Tensor maybe_conj(const Tensor& x) { return x.is_complex() ? conj_physical(x) : x; }
 
-// --- The three bilinear functions
-// ------------------------------------------------------------------
+// --- The three bilinear functions ----------------------------------------------------------------
 
 Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& bias, IntSpan y_sizes,
                 const ConvGeometry& geometry);
@@ -150,8 +149,7 @@ Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes,
   return w;
 }
 
-// --- Arguments
-// ---------------------------------------------------------------------------------------
+// --- Arguments -----------------------------------------------------------------------------------
 
 // One value a spatial dimension, or one for all.
 Dims expand_values(const char* name, IntSpan values, size_t rank) {
@@ -251,8 +249,7 @@ Dims conv_sizes(const Tensor& input, const Tensor& weight, const ConvGeometry& g
   return sizes;
 }
 
-// --- conv1d, conv2d, conv3d
-// --------------------------------------------------------------------------
+// --- conv1d, conv2d, conv3d ----------------------------------------------------------------------
 
 template <class Sizes>
 Tensor run_conv(size_t rank, const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -324,8 +321,7 @@ CONV(conv2d, 2)
 CONV(conv3d, 3)
 #undef CONV
 
-// --- Transposed convolutions
-// -------------------------------------------------------------------------
+// --- Transposed convolutions ---------------------------------------------------------------------
 
 Dims transposed_sizes(const Tensor& x, const Tensor& weight, const ConvGeometry& g,
                       IntSpan output_padding) {
@@ -399,8 +395,7 @@ CONV_TRANSPOSE(conv_transpose2d, 2)
 CONV_TRANSPOSE(conv_transpose3d, 3)
 #undef CONV_TRANSPOSE
 
-// --- Any of them
-// -----------------------------------------------------------------------------------------
+// --- Any of them ---------------------------------------------------------------------------------
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, IntSpan stride,
                    IntSpan padding, IntSpan dilation, bool transposed, IntSpan output_padding,

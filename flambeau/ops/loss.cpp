@@ -20,8 +20,7 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
   return reduction == Reduction::sum ? sum(loss) : loss;
 }
 
-// --- nll_loss
-// ----------------------------------------------------------------------------------------
+// --- nll_loss ------------------------------------------------------------------------------------
 
 // The arguments of a loss over classes, as (N, C, D), (N, D) and (C).
 struct Classes {
@@ -140,8 +139,7 @@ OP_FUNCTION(
 OP_FUNCTION(nll_loss_nd, "nll_loss(input, target, weight=None, reduction=1, ignore_index=-100)",
             "The same as nll_loss_nd.")
 
-// --- Cross-entropy
-// -----------------------------------------------------------------------------------
+// --- Cross-entropy -------------------------------------------------------------------------------
 
 namespace {
 
@@ -295,8 +293,7 @@ OP_FUNCTION(cross_entropy_loss,
             "The cross-entropy of logits against class indices or class probabilities; wide: in "
             "single precision for logits of half precision, as after a cast.")
 
-// --- Elementwise losses
-// --------------------------------------------------------------------------------
+// --- Elementwise losses --------------------------------------------------------------------------
 
 namespace {
 

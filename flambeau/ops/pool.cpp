@@ -11,8 +11,7 @@
 namespace flambeau {
 namespace {
 
-// --- Windows
-// -----------------------------------------------------------------------------------------
+// --- Windows -------------------------------------------------------------------------------------
 
 int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
@@ -76,8 +75,7 @@ Tensor empty_in(IntSpan sizes, MemoryFormat format, DType dtype, Device device) 
   return make_strided(sizes, format_strides(sizes, format), dtype, device);
 }
 
-// --- Maxima
-// ------------------------------------------------------------------------------------------
+// --- Maxima --------------------------------------------------------------------------------------
 
 // Shared by the passes of one pooling.
 using Geometry = std::shared_ptr<const PoolGeometry>;
@@ -144,8 +142,7 @@ std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, const PoolGe
   return {out, indices};
 }
 
-// --- Averages
-// ----------------------------------------------------------------------------------------
+// --- Averages ------------------------------------------------------------------------------------
 
 Tensor avg_pool_backward(const char* op, const Tensor& grad, IntSpan x_sizes, MemoryFormat format,
                          const PoolGeometry& geometry);
@@ -184,8 +181,7 @@ Tensor avg_pool_backward(const char* op, const Tensor& grad, IntSpan x_sizes, Me
   return grad_x;
 }
 
-// --- Arguments
-// ---------------------------------------------------------------------------------------
+// --- Arguments -----------------------------------------------------------------------------------
 
 Dims expand_values(const char* op, const char* name, IntSpan values, size_t rank) {
   static constexpr const char* words[] = {"zero", "one int", "two ints", "three ints"};
@@ -356,8 +352,7 @@ AVG_POOL(avg_pool2d, 2)
 AVG_POOL(avg_pool3d, 3)
 #undef AVG_POOL
 
-// --- Adaptive pooling
-// --------------------------------------------------------------------------------
+// --- Adaptive pooling ----------------------------------------------------------------------------
 
 PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
                                IntSpan output_size, Dims& sizes) {

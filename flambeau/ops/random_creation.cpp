@@ -57,8 +57,7 @@ Tensor blank_like(const Tensor& input, std::optional<MemoryFormat> format, const
                       options.device.value_or(input.device()));
 }
 
-// --- Uniform and normal numbers
-// --------------------------------------------------------------------
+// --- Uniform and normal numbers ------------------------------------------------------------------
 
 Tensor rand_out(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
   Tensor result = prepare("rand", size, out, options, default_dtype());
@@ -102,8 +101,7 @@ Tensor randn_like(const Tensor& input, Generator* generator,
 OP_FUNCTION(randn_like, "randn_like(input, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of samples of the standard normal distribution.")
 
-// --- Integers
-// ----------------------------------------------------------------------------------------
+// --- Integers ------------------------------------------------------------------------------------
 
 Tensor randint_between_out(int64_t low, int64_t high, IntSpan size, Generator* generator,
                            const Tensor& out, const Options& options) {
@@ -147,8 +145,7 @@ OP_FUNCTION(randint_like_between,
             "randint_like(input, low, high, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of integers drawn uniformly from [low, high).")
 
-// --- Permutations
-// --------------------------------------------------------------------------------------
+// --- Permutations --------------------------------------------------------------------------------
 
 // All of 0 .. n - 1 must be exact in dtype.
 void check_permutation(int64_t n, DType dtype) {
@@ -182,8 +179,7 @@ OP_FUNCTION(randperm, "randperm(n, *, generator=None, **options)",
             "A random permutation of the integers from 0 to n - 1.")
 OP_OUT(randperm_out, "randperm(n, *, generator=None, out, **options)")
 
-// --- Normal samples of given mean and deviation
-// --------------------------------------------------------
+// --- Normal samples of given mean and deviation --------------------------------------------------
 
 // Gradients do not reach through a draw: those of the mean and the deviation are zero.
 Tensor record_normal(const Tensor& result, const Tensor& mean, const Tensor& std) {

@@ -13,8 +13,7 @@
 namespace flambeau {
 namespace {
 
-// --- Tables
-// ------------------------------------------------------------------------------------------
+// --- Tables --------------------------------------------------------------------------------------
 
 // Where outputs lie on the input's axis. Places are computed in the type that PyTorch computes them
 // in, since a rounding there decides which input is nearest.
@@ -164,8 +163,7 @@ ResampleTable table_of(int64_t in, int64_t out, double scale, const Mode& mode) 
   return mode.name == "bicubic" ? cubic_table(axis) : linear_table(axis);
 }
 
-// --- The op
-// ---------------------------------------------------------------------------------------------
+// --- The op --------------------------------------------------------------------------------------
 
 // A tensor whose memory is (outer, size of a dimension, inner), seen as such.
 Tensor as_slices(const Tensor& x, int64_t dim, bool channels_last) {

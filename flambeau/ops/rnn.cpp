@@ -64,8 +64,7 @@ struct Inputs {
   Tensor x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr;
 };
 
-// --- As operations that are differentiable any number of times
-// ------------------------------------------
+// --- As operations that are differentiable any number of times -----------------------------------
 
 // One step of the cell's definition; `gates` come from the input.
 CellState composed_step(Cell cell, const Tensor& gates, const CellState& before, const Inputs& in) {
@@ -120,8 +119,7 @@ std::tuple<Tensor, CellState> composed(const Recurrence& r, const Inputs& in) {
       {with_ended(state.h, ended_h), state.c.defined() ? with_ended(state.c, ended_c) : state.c}};
 }
 
-// --- In one pass
-// ----------------------------------------------------------------------------------------
+// --- In one pass ---------------------------------------------------------------------------------
 
 // What the backward pass needs of the forward pass: one row for every row of the data.
 struct Kept {

@@ -136,8 +136,7 @@ Results run_packed(const Stack& stack, const Tensor& data, const Tensor& batch_s
   return run_stack(stack, data, Steps::packed(batch_sizes), h0, c0, params);
 }
 
-// --- The ops
-// -----------------------------------------------------------------------------------------
+// --- The ops -------------------------------------------------------------------------------------
 
 void check_two_states(const TensorList& hx) {
   CHECK(hx.size() == 2, RuntimeError, "lstm expects two hidden states");
@@ -204,8 +203,7 @@ RECURRENT(rnn_tanh, Cell::tanh, "Elman")
 RECURRENT(rnn_relu, Cell::relu, "Elman")
 #undef RECURRENT
 
-// --- Cells
-// -------------------------------------------------------------------------------------------
+// --- Cells ---------------------------------------------------------------------------------------
 
 void check_cell(const char* op, int64_t gates, const Tensor& input, const Tensor& hx,
                 const CellWeights& w) {

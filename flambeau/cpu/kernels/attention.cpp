@@ -107,8 +107,7 @@ int64_t keys_seen(const Attention& p, int64_t last) {
   return p.causal ? std::min(p.keys, last) : p.keys;
 }
 
-// --- Forward
-// -----------------------------------------------------------------------------------------
+// --- Forward -------------------------------------------------------------------------------------
 
 template <class T>
 struct Forward {
@@ -173,8 +172,7 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
 }
 KERNEL_FOR(attention, attention_kernel)
 
-// --- Backward
-// ----------------------------------------------------------------------------------------
+// --- Backward ------------------------------------------------------------------------------------
 
 template <class T>
 struct Backward {

@@ -106,8 +106,7 @@ void nll_loss_backward_kernel(const Tensor& grad, const Tensor& target, const Te
 }
 KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
 
-// --- Cross-entropy
-// -----------------------------------------------------------------------------------
+// --- Cross-entropy -------------------------------------------------------------------------------
 
 template <class C>
 C log_sum_exp(const C* row, int64_t n) {

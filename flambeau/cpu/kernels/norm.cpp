@@ -109,8 +109,7 @@ void for_channels(const Layout& x, const Body& body) {
                });
 }
 
-// --- Batch normalization
-// -----------------------------------------------------------------------------
+// --- Batch normalization -------------------------------------------------------------------------
 
 template <class T>
 void channel_stats_typed(const Tensor& tensor, const Tensor& mean, const Tensor& var) {
@@ -261,8 +260,7 @@ void channel_backward_kernel(const Tensor& g, const Tensor& x, const Tensor& mea
 }
 KERNEL_FOR(channel_backward, channel_backward_kernel)
 
-// --- Layer normalization
-// -----------------------------------------------------------------------------
+// --- Layer normalization -------------------------------------------------------------------------
 
 template <class T>
 void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,

@@ -68,8 +68,7 @@ void for_planes(int64_t planes, int64_t size, const Body& body) {
   });
 }
 
-// --- Maxima
-// ------------------------------------------------------------------------------------------
+// --- Maxima --------------------------------------------------------------------------------------
 
 template <class T>
 void max_plane_irregular(const T* x, T* out, int64_t* indices, const PoolGeometry& g) {
@@ -261,8 +260,7 @@ void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& 
 }
 KERNEL_FOR(max_pool_take, max_pool_take_kernel)
 
-// --- Averages
-// ----------------------------------------------------------------------------------------
+// --- Averages ------------------------------------------------------------------------------------
 
 double divisor_at(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
   if (g.divisor != 0) return g.divisor;

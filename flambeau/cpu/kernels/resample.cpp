@@ -95,8 +95,7 @@ void resample_backward_kernel(const Tensor& grad, const Tensor& grad_x, const Re
 }
 KERNEL_FOR(resample_backward, resample_backward_kernel)
 
-// --- Windows and columns
-// -----------------------------------------------------------------------------
+// --- Windows and columns -------------------------------------------------------------------------
 
 // Calls body(row of the columns, row of the image, offset of its first element) for each place in
 // the window of one channel; a row of the image is what one row of windows sees of it.
