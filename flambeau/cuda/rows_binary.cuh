@@ -38,7 +38,7 @@ void binary_kernel(const TensorIter& iter, const Scalar*) {
                                         binary_kernel<name_##_formula, here, compares>);    \
     }                                                                                       \
   }();
-#define BINARY(name, set, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
+#define BINARY(name, set, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) \
   FORMULA(name, value, set, false)
 #define KERNEL BINARY
 #define COMPARE(name, set, value, doc) FORMULA(name, value, set, true)

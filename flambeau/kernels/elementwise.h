@@ -10,12 +10,12 @@ using ElementwiseSlot = Slot<void(const TensorIter& iter, const Scalar* params)>
 
 namespace kernels {
 #define ROW_SLOT(name) inline constinit ElementwiseSlot name{#name};
-#define UNARY(name, dtypes, value, keeps, gradient, doc) ROW_SLOT(name)
-#define PREDICATE(name, dtypes, value, doc) ROW_SLOT(name)
+#define UNARY(name, dtypes, value, keeps, gradient, doc, ...) ROW_SLOT(name)
+#define PREDICATE(name, dtypes, value, doc, ...) ROW_SLOT(name)
 #define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) ROW_SLOT(name)
 #define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc) ROW_SLOT(name)
 #include "flambeau/kernels/unary.def"
-#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) ROW_SLOT(name)
+#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) ROW_SLOT(name)
 #define KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) ROW_SLOT(name)
 #define COMPARE(name, dtypes, value, doc) ROW_SLOT(name)
 #define INTEGERS(name, dtypes, value, doc) ROW_SLOT(name)

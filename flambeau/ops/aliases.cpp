@@ -6,35 +6,36 @@
 namespace flambeau {
 namespace {
 
-#define UNARY_ALIAS(name, of)                                                                    \
-  OP([](const Tensor& input) { return of(input); }, #name "(input)", "Another name of " #of ".") \
+#define UNARY_ALIAS(name, of, ...)                                                               \
+  OP([](const Tensor& input) { return of(input); }, #name "(input)", "Another name of " #of ".", \
+     __VA_ARGS__)                                                                                \
   OP_METHOD([](const Tensor& self) { return of##_(self); }, #name "_(self)",                     \
-            "Another name of " #of "_.")
-UNARY_ALIAS(arccos, acos)
-UNARY_ALIAS(arcsin, asin)
-UNARY_ALIAS(arctan, atan)
-UNARY_ALIAS(arccosh, acosh)
-UNARY_ALIAS(arcsinh, asinh)
-UNARY_ALIAS(arctanh, atanh)
-UNARY_ALIAS(negative, neg)
-UNARY_ALIAS(fix, trunc)
+            "Another name of " #of "_.", __VA_ARGS__)
+UNARY_ALIAS(arccos, acos, casts_out)
+UNARY_ALIAS(arcsin, asin, casts_out | takes_sparse)
+UNARY_ALIAS(arctan, atan, casts_out | takes_sparse)
+UNARY_ALIAS(arccosh, acosh, casts_out)
+UNARY_ALIAS(arcsinh, asinh, casts_out | takes_sparse)
+UNARY_ALIAS(arctanh, atanh, casts_out | takes_sparse)
+UNARY_ALIAS(negative, neg, takes_sparse)
+UNARY_ALIAS(fix, trunc, takes_sparse)
 
-#define BINARY_ALIAS(name, of)                                                           \
+#define COMPARE_ALIAS(name, of)                                                          \
   OP([](const Tensor& input, const Operand& other) { return of(input, other); },         \
-     #name "(input, other)", "Another name of " #of ".")                                 \
+     #name "(input, other)", "Another name of " #of ".", casts_out | gives_truth)        \
   OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, \
             #name "_(self, other)", "Another name of " #of "_.")
 OP([](const Operand& input, const Operand& other) { return mul(input, other); },
-   "multiply(input, other)", "Another name of mul.")
+   "multiply(input, other)", "Another name of mul.", takes_sparse | casts_out)
 OP_METHOD([](const Tensor& self, const Operand& other) { return mul_(self, other); },
-          "multiply_(self, other)", "Another name of mul_.")
-BINARY_ALIAS(not_equal, ne)
-BINARY_ALIAS(less, lt)
-BINARY_ALIAS(less_equal, le)
-BINARY_ALIAS(greater, gt)
-BINARY_ALIAS(greater_equal, ge)
+          "multiply_(self, other)", "Another name of mul_.", takes_sparse)
+COMPARE_ALIAS(not_equal, ne)
+COMPARE_ALIAS(less, lt)
+COMPARE_ALIAS(less_equal, le)
+COMPARE_ALIAS(greater, gt)
+COMPARE_ALIAS(greater_equal, ge)
 OP_INPLACE([](const Tensor& input, const Tensor& other) { return atan2(input, other); },
-           "arctan2(input, other)", "Another name of atan2.")
+           "arctan2(input, other)", "Another name of atan2.", casts_out)
 
 Tensor logical_not_(const Tensor& self) {
   check_inplace("logical_not_", self);
@@ -88,7 +89,8 @@ Tensor angle(const Tensor& input) {
   if (Record r{"angle", out, {x}}) r.wrt(0, [](const Tensor& g) { return zeros_like(detach(g)); });
   return out;
 }
-OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.")
+OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.",
+   casts_out)
 
 Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
 OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.")
@@ -103,7 +105,7 @@ Tensor ldexp(const Tensor& input, const Tensor& other) {
   const DType dtype = is_integral(common, true) ? default_dtype() : common;
   return input * pow(Operand(2.0), to(other, dtype));
 }
-OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.")
+OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.", casts_out)
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
   Tensor x = to(input, compute_dtype("logit", dtypes::Floating, input.dtype()));
@@ -112,13 +114,13 @@ Tensor logit(const Tensor& input, std::optional<double> eps) {
   return log(x / (1 - x));
 }
 OP_INPLACE(logit, "logit(input, eps=None)",
-           "log(x / (1 - x)) of each element, kept eps away from 0 and 1.")
+           "log(x / (1 - x)) of each element, kept eps away from 0 and 1.", casts_out)
 
 Tensor sinc(const Tensor& input) {
   const Tensor x = (is_integral(input.dtype(), true) ? to(input, default_dtype()) : input) * M_PI;
   return where(x == 0, 1.0, sin(x) / where(x == 0, 1.0, x));
 }
-OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.")
+OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.", casts_out)
 
 }  // namespace
 }  // namespace flambeau

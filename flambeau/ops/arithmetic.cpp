@@ -101,13 +101,17 @@ Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
 }
 
 }  // namespace
-OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.")
-OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.")
-OP(sub_op, "sub(input, other, *, alpha=1)", "The difference of input and alpha times other.")
-OP_METHOD(sub_inplace, "sub_(self, other, *, alpha=1)", "Subtracts alpha times other from self.")
-OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.")
-OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.")
-OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.")
+OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.",
+   takes_sparse | casts_out)
+OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.",
+          takes_sparse)
+OP(sub_op, "sub(input, other, *, alpha=1)", "The difference of input and alpha times other.",
+   takes_sparse | casts_out)
+OP_METHOD(sub_inplace, "sub_(self, other, *, alpha=1)", "Subtracts alpha times other from self.",
+          takes_sparse)
+OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.", takes_sparse | casts_out)
+OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.", takes_sparse)
+OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.", takes_sparse)
 
 // --- Division ----------------------------------------------------------------------------------
 
@@ -219,25 +223,30 @@ Tensor floor_divide(const Operand& input, const Operand& other) {
   return out;
 }
 OP(div_op, "div(input, other, *, rounding_mode=None)",
-   "The quotient of input and other, rounded as asked.")
-OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.")
-OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.")
-OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.")
+   "The quotient of input and other, rounded as asked.", takes_sparse | casts_out)
+OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.",
+          takes_sparse)
+OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.",
+   takes_sparse | casts_out)
+OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.",
+          takes_sparse)
 OP(true_divide, "true_divide(input, other)",
-   "The quotient of input and other, as a floating number.")
-OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.")
-OP(floor_divide, "floor_divide(input, other)", "The quotient of input and other rounded down.")
-OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.")
+   "The quotient of input and other, as a floating number.", takes_sparse | casts_out)
+OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.", takes_sparse)
+OP(floor_divide, "floor_divide(input, other)", "The quotient of input and other rounded down.",
+   takes_sparse | casts_out)
+OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.",
+          takes_sparse)
 OP(remainder_op, "remainder(input, other)",
-   "The remainder of a division that rounds down; it has the sign of other.")
+   "The remainder of a division that rounds down; it has the sign of other.", casts_out)
 OP_METHOD(remainder_inplace, "remainder_(self, other)",
           "Replaces self by the remainder of its division by other.")
 OP(fmod_op, "fmod(input, other)",
-   "The remainder of a division that rounds towards zero; it has the sign of input.")
+   "The remainder of a division that rounds towards zero; it has the sign of input.", casts_out)
 OP_METHOD(fmod_inplace, "fmod_(self, other)",
           "Replaces self by the remainder of its division by other.")
 OP_FUNCTION(remainder_number, "remainder(self, other)",
-            "The remainder of a division that rounds down.")
+            "The remainder of a division that rounds down.", casts_out)
 
 // --- Powers --------------------------------------------------------------------------------------
 
@@ -352,8 +361,10 @@ Tensor float_power_(const Tensor& self, const Operand& exponent) {
   return copy_(self, float_power_of(base, exponent));
 }
 }  // namespace
-OP_INPLACE(pow_op, "pow(input, exponent)", "input to the power of exponent.")
-OP_FUNCTION(pow_number, "pow(self, exponent)", "self to the power of exponent.")
+OP_INPLACE(pow_op, "pow(input, exponent)", "input to the power of exponent.",
+           takes_sparse | casts_out)
+OP_FUNCTION(pow_number, "pow(self, exponent)", "self to the power of exponent.",
+            takes_sparse | casts_out)
 OP(float_power, "float_power(input, exponent)",
    "input to the power of exponent in double precision.")
 OP_FUNCTION(float_power_number, "float_power(self, exponent)",

@@ -12,8 +12,7 @@
 namespace flambeau {
 namespace {
 
-// --- Complex numbers
-// -------------------------------------------------------------------------------
+// --- Complex numbers -----------------------------------------------------------------------------
 
 void check_parts(const Tensor& one, const Tensor& two) {
   const auto part = [](const Tensor& x) {
@@ -53,8 +52,7 @@ Tensor polar(const Tensor& abs, const Tensor& angle) {
 }
 OP_FUNCTION(polar, "polar(abs, angle)", "Complex numbers from their absolute values and angles.")
 
-// --- Sums and differences
-// --------------------------------------------------------------------------
+// --- Sums and differences ------------------------------------------------------------------------
 
 Tensor trace(const Tensor& input) {
   CHECK(input.dim() == 2, RuntimeError, "trace: expected a matrix, but got tensor with dim {}",
@@ -91,15 +89,14 @@ Tensor diff(const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend,
   return x;
 }
 OP(diff, "diff(input, n=1, dim=-1, prepend=None, append=None)",
-   "The n-th differences of neighbours along dim.")
+   "The n-th differences of neighbours along dim.", casts_out)
 
 Tensor dist(const Tensor& input, const Tensor& other, const Scalar& p) {
   return linalg_vector_norm(input - other, p, std::nullopt, false, std::nullopt);
 }
 OP(dist, "dist(input, other, p=2)", "The p-norm of input - other.")
 
-// --- Questions
-// -------------------------------------------------------------------------------------
+// --- Questions -----------------------------------------------------------------------------------
 
 bool is_signed_op(const Tensor& input) { return is_signed(input.dtype()); }
 OP(is_signed_op, "is_signed(input)", "Whether the dtype has negative numbers.")
@@ -107,7 +104,8 @@ OP(is_signed_op, "is_signed(input)", "Whether the dtype has negative numbers.")
 bool is_same_size(const Tensor& input, const Tensor& other) {
   return input.sizes() == other.sizes();
 }
-OP(is_same_size, "is_same_size(input, other)", "Whether two tensors have the same shape.")
+OP(is_same_size, "is_same_size(input, other)", "Whether two tensors have the same shape.",
+   takes_sparse)
 
 // Compares every element with every test element: simple, and quick for the short lists it is for.
 void check_members(const Tensor& tensor) {
@@ -122,7 +120,7 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   return invert ? logical_not(found) : found;
 }
 OP_FUNCTION(isin, "isin(elements, test_elements, *, assume_unique=False, invert=False)",
-            "Whether each element is among the test elements.")
+            "Whether each element is among the test elements.", gives_truth)
 
 Tensor isin_number(const Tensor& elements, const Scalar& test_element, bool, bool invert) {
   check_members(elements);
@@ -134,12 +132,11 @@ Tensor number_isin(const Scalar& element, const Tensor& test_elements, bool uniq
   return isin(one, test_elements, unique, invert);
 }
 OP_FUNCTION(number_isin, "isin(element, test_elements, *, assume_unique=False, invert=False)",
-            "Whether a number is among the test elements.")
+            "Whether a number is among the test elements.", gives_truth)
 OP_FUNCTION(isin_number, "isin(elements, test_element, *, assume_unique=False, invert=False)",
-            "Whether each element equals a number.")
+            "Whether each element equals a number.", gives_truth)
 
-// --- Rows
-// ------------------------------------------------------------------------------------------
+// --- Rows ----------------------------------------------------------------------------------------
 
 Tensor combinations(const Tensor& input, int64_t r, bool with_replacement) {
   CHECK(input.dim() == 1, RuntimeError, "Expect a 1D vector, but got shape {}", input.sizes());
@@ -181,8 +178,7 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
 OP_FUNCTION(vander, "vander(x, N=None, increasing=False)",
             "The powers of each element of a vector, a row each, the highest first.")
 
-// --- Windows
-// ---------------------------------------------------------------------------------------
+// --- Windows -------------------------------------------------------------------------------------
 
 // The positions 2 pi k / (length - 1), or / length for a window that is to be repeated.
 Tensor window_angles(const char* op, int64_t length, bool periodic, const Options& options) {

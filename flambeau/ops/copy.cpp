@@ -112,7 +112,8 @@ static Tensor copy_op(const Tensor& self, const Operand& src, bool non_blocking)
   return copy_(self, cast_operand(number, dtype, Device()), non_blocking);
 }
 OP_METHOD(copy_op, "copy_(self, src, non_blocking=False)",
-          "Copies the elements of src into self, converting and broadcasting them.")
+          "Copies the elements of src into self, converting and broadcasting them.",
+          takes_sparse | takes_pending)
 
 Tensor clone(const Tensor& input, MemoryFormat format) {
   if (input.is_sparse()) [[unlikely]] {
@@ -134,7 +135,7 @@ Tensor clone_op(const Tensor& input, std::optional<MemoryFormat> memory_format) 
 }
 }  // namespace
 OP(clone_op, "clone(input, *, memory_format=None)",
-   "A copy of input in memory of its own. Gradients flow through it.")
+   "A copy of input in memory of its own. Gradients flow through it.", takes_sparse | takes_pending)
 
 Tensor contiguous(const Tensor& input, MemoryFormat format) {
   CHECK(format != MemoryFormat::preserve, RuntimeError,
@@ -142,7 +143,8 @@ Tensor contiguous(const Tensor& input, MemoryFormat format) {
   return input.is_contiguous(format) ? input : clone(input, format);
 }
 OP_METHOD(contiguous, "contiguous(self, memory_format=torch.contiguous_format)",
-          "self if its elements lie in order in memory already, else a copy in which they do.")
+          "self if its elements lie in order in memory already, else a copy in which they do.",
+          takes_pending)
 
 Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
           bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
@@ -195,21 +197,24 @@ Tensor to_other(const Tensor& self, const Tensor& other, bool non_blocking, bool
 }  // namespace
 OP_METHOD(
     to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
-    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
+    takes_sparse | takes_pending)
 OP_METHOD(
     to_device,
     "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
-    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
+    takes_sparse | takes_pending)
 OP_METHOD(
     to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
-    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.")
+    "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
+    takes_sparse | takes_pending)
 
 #define CONVERSION(method, dtype_)                                                           \
   static Tensor to_##method(const Tensor& self, std::optional<MemoryFormat> memory_format) { \
     return to(self, {}, DType::dtype_, false, false, memory_format);                         \
   }                                                                                          \
   OP_METHOD(to_##method, #method "(self, memory_format=None)",                               \
-            "self converted to torch." #dtype_ ".")
+            "self converted to torch." #dtype_ ".", takes_sparse)
 CONVERSION(float, float32)
 CONVERSION(double, float64)
 CONVERSION(half, float16)
@@ -237,10 +242,11 @@ Tensor cuda(const Tensor& self, std::optional<Device> device, bool non_blocking,
             memory_format);
 }
 }  // namespace
-OP_METHOD(type_as, "type_as(self, other)", "self converted to the dtype and device of other.")
-OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.")
+OP_METHOD(type_as, "type_as(self, other)", "self converted to the dtype and device of other.",
+          takes_sparse)
+OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.", takes_sparse)
 OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)",
-          "self on a CUDA device.")
+          "self on a CUDA device.", takes_sparse)
 
 namespace {
 
@@ -281,7 +287,7 @@ Tensor fill_(const Tensor& self, const Operand& value) {
 OP_METHOD(fill_, "fill_(self, value)", "Sets every element of self to value.")
 
 Tensor zero_(const Tensor& self) { return self.is_sparse() ? zero_sparse_(self) : fill_(self, 0); }
-OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.")
+OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.", takes_sparse)
 
 Scalar item(const Tensor& input) {
   CHECK(input.numel() == 1, RuntimeError, "a Tensor with {} elements cannot be converted to Scalar",
@@ -301,7 +307,8 @@ Scalar item(const Tensor& input) {
   });
   return value;
 }
-OP_METHOD(item, "item(self)", "The value of a tensor with one element, as a Python number.")
+OP_METHOD(item, "item(self)", "The value of a tensor with one element, as a Python number.",
+          takes_sparse | takes_pending)
 
 bool is_nonzero(const Tensor& input) {
   CHECK(input.numel() != 0, RuntimeError, "Boolean value of Tensor with no values is ambiguous");
@@ -309,6 +316,6 @@ bool is_nonzero(const Tensor& input) {
         "Boolean value of Tensor with more than one value is ambiguous");
   return item(input).to<bool>();
 }
-OP(is_nonzero, "is_nonzero(input)", "Whether the one element of input is not zero.")
+OP(is_nonzero, "is_nonzero(input)", "Whether the one element of input is not zero.", takes_sparse)
 
 }  // namespace flambeau

@@ -281,11 +281,11 @@ Tensor eye(int64_t n, std::optional<int64_t> m, const Options& options) {
 }
 }  // namespace
 OP_FUNCTION(arange_end, "arange(end, **options)",
-            "The numbers from 0 up to, but not including, end.")
+            "The numbers from 0 up to, but not including, end.", counts)
 OP_FUNCTION(arange, "arange(start, end, step=1, **options)",
-            "The numbers from start up to, but not including, end, by step.")
+            "The numbers from start up to, but not including, end, by step.", counts)
 OP_FUNCTION(range, "range(start, end, step=1, **options)",
-            "The numbers from start up to and including end, by step.")
+            "The numbers from start up to and including end, by step.", counts)
 OP_FUNCTION(eye, "eye(n, m=None, **options)",
             "A matrix with ones on its diagonal and zeros elsewhere.")
 

@@ -226,9 +226,10 @@ OP_FUNCTION(ifft, "fft_ifft(input, n=None, dim=-1, norm=None)",
 OP_FUNCTION(rfft, "fft_rfft(input, n=None, dim=-1, norm=None)",
             "The first half of the Fourier transform of real numbers; the rest mirrors it.")
 OP_FUNCTION(irfft, "fft_irfft(input, n=None, dim=-1, norm=None)",
-            "The inverse of rfft: n real numbers from half of a transform.")
+            "The inverse of rfft: n real numbers from half of a transform.", casts_out)
 OP_FUNCTION(hfft, "fft_hfft(input, n=None, dim=-1, norm=None)",
-            "The real Fourier transform of a signal of which half is given, the rest mirroring it.")
+            "The real Fourier transform of a signal of which half is given, the rest mirroring it.",
+            casts_out)
 OP_FUNCTION(ihfft, "fft_ihfft(input, n=None, dim=-1, norm=None)",
             "The inverse of hfft: the first half of the inverse transform of real numbers.")
 
@@ -325,16 +326,16 @@ Tensor to_real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
   return from_half(conj_physical(x), Dims{e.dims.back()}, n, scale);
 }
 
-#define SEVERAL(name, call, doc_n, doc_2)                                               \
-  Tensor name##n(const Tensor& x, std::optional<IntSpan> s, std::optional<IntSpan> dim, \
-                 Norm norm) {                                                           \
-    return call;                                                                        \
-  }                                                                                     \
-  Tensor name##2(const Tensor& x, std::optional<IntSpan> s, IntSpan dim, Norm norm) {   \
-    return name##n(x, s, dim, norm);                                                    \
-  }                                                                                     \
-  OP_FUNCTION(name##n, "fft_" #name "n(input, s=None, dim=None, norm=None)", doc_n)     \
-  OP_FUNCTION(name##2, "fft_" #name "2(input, s=None, dim=(-2, -1), norm=None)", doc_2)
+#define SEVERAL(name, call, doc_n, doc_2, ...)                                                   \
+  Tensor name##n(const Tensor& x, std::optional<IntSpan> s, std::optional<IntSpan> dim,          \
+                 Norm norm) {                                                                    \
+    return call;                                                                                 \
+  }                                                                                              \
+  Tensor name##2(const Tensor& x, std::optional<IntSpan> s, IntSpan dim, Norm norm) {            \
+    return name##n(x, s, dim, norm);                                                             \
+  }                                                                                              \
+  OP_FUNCTION(name##n, "fft_" #name "n(input, s=None, dim=None, norm=None)", doc_n, __VA_ARGS__) \
+  OP_FUNCTION(name##2, "fft_" #name "2(input, s=None, dim=(-2, -1), norm=None)", doc_2, __VA_ARGS__)
 SEVERAL(fft, transform_nd(x, s, dim, norm, true),
         "The discrete Fourier transform over several dimensions.",
         "The discrete Fourier transform over two dimensions.")
@@ -345,10 +346,10 @@ SEVERAL(rfft, real_nd("rfftn", x, s, dim, norm, true),
         "The Fourier transform of real numbers, the last dimension halved.",
         "The Fourier transform of real numbers over two dimensions, the last one halved.")
 SEVERAL(irfft, to_real_nd("irfftn", x, s, dim, norm, false), "The inverse of rfftn.",
-        "The inverse of rfft2.")
+        "The inverse of rfft2.", casts_out)
 SEVERAL(hfft, to_real_nd("hfftn", x, s, dim, norm, true),
         "The real Fourier transform of a signal that mirrors itself, half of it given.",
-        "The real Fourier transform over two dimensions of a signal, half of it given.")
+        "The real Fourier transform over two dimensions of a signal, half of it given.", casts_out)
 SEVERAL(ihfft, real_nd("ihfftn", x, s, dim, norm, false), "The inverse of hfftn.",
         "The inverse of hfft2.")
 #undef SEVERAL
@@ -378,13 +379,14 @@ Tensor fftfreq(int64_t n, double d, const Options& options) {
   return scaled(cat({up, down}, 0), n, d, options);
 }
 OP_FUNCTION(fftfreq, "fft_fftfreq(n, d=1.0, **options)",
-            "The frequencies that belong to the elements of a transform of length n.")
+            "The frequencies that belong to the elements of a transform of length n.", casts_out)
 Tensor rfftfreq(int64_t n, double d, const Options& options) {
   CHECK(n >= 0, RuntimeError, "rfftfreq: n must be non-negative, got {}", n);
   return scaled(arange(0, n / 2 + 1, 1, frequency_options("rfftfreq", options)), n, d, options);
 }
 OP_FUNCTION(rfftfreq, "fft_rfftfreq(n, d=1.0, **options)",
-            "The frequencies that belong to the elements of a real transform of length n.")
+            "The frequencies that belong to the elements of a real transform of length n.",
+            casts_out)
 
 Tensor shifted(Tensor x, std::optional<IntSpan> dim, bool back) {
   Dims dims;

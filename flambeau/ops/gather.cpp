@@ -69,7 +69,7 @@ Tensor gather_op(const Tensor& input, int64_t dim, const Tensor& index, bool) {
 }
 }  // namespace
 OP(gather_op, "gather(input, dim, index, *, sparse_grad=False)",
-   "For every element of index, the element of input at that place along dim.")
+   "For every element of index, the element of input at that place along dim.", picks)
 
 // --- scatter -----------------------------------------------------------------------------------
 
@@ -337,7 +337,7 @@ Tensor take_along_dim(const Tensor& input, const Tensor& indices, std::optional<
 }
 
 }  // namespace
-OP(take, "take(input, index)", "The elements of input, seen as flat, at index.")
+OP(take, "take(input, index)", "The elements of input, seen as flat, at index.", picks)
 OP(put, "put(input, index, source, accumulate=False)",
    "A copy of input, seen as flat, with the elements of source written (or added) at index.")
 OP_METHOD(put_, "put_(self, index, source, accumulate=False)",

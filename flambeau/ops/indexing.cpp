@@ -376,8 +376,8 @@ Tensor index_put(const Tensor& input, const std::vector<Tensor>& indices, const 
                  bool accumulate) {
   return index_put_(clone(input), indices, values, accumulate);
 }
-OP_WITH(OpDef::plain, index_put, "index_put(input, indices, values, accumulate=False)",
-        "A copy of input with values written (or added) at the places that indices name.")
+OP(index_put, "index_put(input, indices, values, accumulate=False)",
+   "A copy of input with values written (or added) at the places that indices name.")
 OP_METHOD(index_put_, "index_put_(self, indices, values, accumulate=False)",
           "Writes (or adds) values at the places that indices name.")
 
@@ -464,7 +464,7 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   return out;
 }
 OP(index_select, "index_select(input, dim, index)",
-   "The slices of input along dim that index names.")
+   "The slices of input along dim that index names.", picks)
 
 Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Scalar& alpha) {

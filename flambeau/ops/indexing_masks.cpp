@@ -140,7 +140,7 @@ Tensor masked_select(const Tensor& input, const Tensor& mask) {
   return out;
 }
 OP(masked_select, "masked_select(input, mask)",
-   "The elements of input where mask is true, as a vector.")
+   "The elements of input where mask is true, as a vector.", picks)
 
 namespace {
 

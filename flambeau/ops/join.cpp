@@ -215,7 +215,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   }
   return out;
 }
-OP_FUNCTION(stack, "stack(tensors, dim=0)", "The tensors joined along a new dimension.")
+OP_FUNCTION(stack, "stack(tensors, dim=0)", "The tensors joined along a new dimension.", casts_out)
 
 // --- Shapes with at least so many dimensions ---------------------------------------------------
 
@@ -237,10 +237,10 @@ std::vector<Tensor> map(const std::vector<Tensor>& tensors, Each each) {
   for (const Tensor& tensor : tensors) out.push_back(each(tensor));
   return out;
 }
-#define ATLEAST(op)                                                                              \
-  std::vector<Tensor> op##_all(const std::vector<Tensor>& tensors) { return map(tensors, op); }  \
-  OP_WITH(view_function, op, #op "(input)", "A view of input with at least so many dimensions.") \
-  OP_WITH(view_function, op##_all, #op "(*tensors)", "Views with at least so many dimensions.")
+#define ATLEAST(op)                                                                               \
+  std::vector<Tensor> op##_all(const std::vector<Tensor>& tensors) { return map(tensors, op); }   \
+  OP_FUNCTION(op, #op "(input)", "A view of input with at least so many dimensions.", makes_view) \
+  OP_FUNCTION(op##_all, #op "(*tensors)", "Views with at least so many dimensions.", makes_view)
 ATLEAST(atleast_1d)
 ATLEAST(atleast_2d)
 ATLEAST(atleast_3d)
@@ -346,15 +346,15 @@ Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
 }
 
 }  // namespace
-OP_FUNCTION(hstack, "hstack(tensors)", "The tensors joined side by side.")
-OP_FUNCTION(vstack, "vstack(tensors)", "The tensors joined one below the other.")
-OP_FUNCTION(vstack, "row_stack(tensors)", "The tensors joined one below the other.")
-OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimension.")
+OP_FUNCTION(hstack, "hstack(tensors)", "The tensors joined side by side.", casts_out)
+OP_FUNCTION(vstack, "vstack(tensors)", "The tensors joined one below the other.", casts_out)
+OP_FUNCTION(vstack, "row_stack(tensors)", "The tensors joined one below the other.", casts_out)
+OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimension.", casts_out)
 OP_FUNCTION(column_stack, "column_stack(tensors)",
-            "Vectors as columns, and matrices, joined side by side.")
+            "Vectors as columns, and matrices, joined side by side.", casts_out)
 OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.")
-OP_WITH(view_function, meshgrid, "meshgrid(*tensors, *, indexing=None)",
-        "The coordinates of the grid that vectors span, one tensor a dimension.")
+OP_FUNCTION(meshgrid, "meshgrid(*tensors, *, indexing=None)",
+            "The coordinates of the grid that vectors span, one tensor a dimension.", makes_view)
 OP_FUNCTION(cartesian_prod, "cartesian_prod(*tensors)",
             "All combinations of one element of each vector.")
 

@@ -33,8 +33,9 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
     square = matmul(square, square);
   }
 }
-OP_FUNCTION(matrix_power, "linalg_matrix_power(A, n)", "The n-th power of square matrices.")
-OP(matrix_power, "matrix_power(input, n)", "The n-th power of square matrices.")
+OP_FUNCTION(matrix_power, "linalg_matrix_power(A, n)", "The n-th power of square matrices.",
+            casts_out)
+OP(matrix_power, "matrix_power(input, n)", "The n-th power of square matrices.", casts_out)
 
 // --- Exponentials -----------------------------------------------------------------------------
 
@@ -197,7 +198,8 @@ Tensor tensorinv(const Tensor& a, int64_t ind) {
   return reshape(linalg_inv(reshape(a, {rows, columns})), shape);
 }
 OP_FUNCTION(tensorinv, "linalg_tensorinv(A, ind=2)",
-            "The inverse of a tensor, taken as a matrix whose rows are its first ind dimensions.")
+            "The inverse of a tensor, taken as a matrix whose rows are its first ind dimensions.",
+            casts_out)
 
 Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims) {
   Tensor x = a;
@@ -218,7 +220,7 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims
   return reshape(linalg_solve(reshape(x, {columns, columns}), reshape(b, {columns}), true), shape);
 }
 OP_FUNCTION(tensorsolve, "linalg_tensorsolve(A, B, dims=None)",
-            "The X with tensordot(A, X, X.ndim) = B.")
+            "The X with tensordot(A, X, X.ndim) = B.", casts_out)
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n) {
   CHECK(x.dtype() != DType::bool_ && !dtypes::Reduced.has(x.dtype()), NotImplementedError,
@@ -250,8 +252,8 @@ OP_FUNCTION(vecdot, "linalg_vecdot(x, y, *, dim=-1)", "The dot products of vecto
 Tensor linalg_diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t dim2) {
   return diagonal(a, offset, dim1, dim2);
 }
-OP_WITH(OpDef::makes_view | OpDef::function_only, linalg_diagonal,
-        "linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1)", "The diagonals of matrices.")
+OP_FUNCTION(linalg_diagonal, "linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1)",
+            "The diagonals of matrices.", makes_view)
 
 Tensor linalg_matmul(const Tensor& a, const Tensor& b) { return matmul(a, b); }
 OP_FUNCTION(linalg_matmul, "linalg_matmul(input, other)", "The product of matrices and vectors.")

@@ -26,7 +26,7 @@ Pair geqrf(const Tensor& input) {
   return {a, tau};
 }
 OP(geqrf, "geqrf(input) -> (a, tau)",
-   "The QR factors as LAPACK keeps them: R, and the reflections whose product is Q.")
+   "The QR factors as LAPACK keeps them: R, and the reflections whose product is Q.", casts_out)
 
 // For A = Q R with at least as many rows as columns: with C = Q^H dA R^-1 = Q^H dQ + dR R^-1, a sum
 // of a skew-Hermitian matrix and an upper triangular one with real diagonal,
@@ -162,9 +162,9 @@ Tensor linalg_householder_product(const Tensor& a, const Tensor& tau) {
   return q;
 }
 OP_FUNCTION(linalg_householder_product, "linalg_householder_product(input, tau)",
-            "The first columns of a product of Householder reflections.")
+            "The first columns of a product of Householder reflections.", casts_out)
 OP([](const Tensor& input, const Tensor& tau) { return linalg_householder_product(input, tau); },
-   "orgqr(input, tau)", "The first columns of a product of Householder reflections.")
+   "orgqr(input, tau)", "The first columns of a product of Householder reflections.", casts_out)
 
 Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool left,
              bool transposed) {

@@ -98,7 +98,8 @@ Tensor linalg_pinv(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool
   return out;
 }
 OP_FUNCTION(linalg_pinv, "linalg_pinv(A, *, atol=None, rtol=None, hermitian=False)",
-            "The pseudo-inverse of matrices: singular values up to a tolerance count as zero.")
+            "The pseudo-inverse of matrices: singular values up to a tolerance count as zero.",
+            casts_out)
 
 namespace {
 
@@ -107,16 +108,17 @@ Tensor pinv_by_numbers(const Tensor& a, std::optional<double> atol, std::optiona
   return linalg_pinv(a, optional_number(a, atol), optional_number(a, rtol), hermitian);
 }
 OP_FUNCTION(pinv_by_numbers, "linalg_pinv(A, *, atol=None, rtol=None, hermitian=False)",
-            "The pseudo-inverse of matrices.")
+            "The pseudo-inverse of matrices.", casts_out)
 Tensor pinv_rcond(const Tensor& a, double rcond, bool hermitian) {
   return linalg_pinv(a, {}, number(a, rcond), hermitian);
 }
-OP_FUNCTION(pinv_rcond, "linalg_pinv(A, rcond, hermitian=False)", "The pseudo-inverse of matrices.")
+OP_FUNCTION(pinv_rcond, "linalg_pinv(A, rcond, hermitian=False)", "The pseudo-inverse of matrices.",
+            casts_out)
 Tensor pinv_rcond_tensor(const Tensor& a, const Tensor& rcond, bool hermitian) {
   return linalg_pinv(a, {}, rcond, hermitian);
 }
 OP_FUNCTION(pinv_rcond_tensor, "linalg_pinv(A, rcond, hermitian=False)",
-            "The pseudo-inverse of matrices.")
+            "The pseudo-inverse of matrices.", casts_out)
 Tensor pinverse(const Tensor& input, double rcond) { return pinv_rcond(input, rcond, false); }
 OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.")
 
@@ -143,23 +145,23 @@ Tensor matrix_rank(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool
   return sum(sizes > bound, IntSpan{-1}, false);
 }
 OP_FUNCTION(matrix_rank, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
-            "How many singular values of a matrix are above a tolerance.")
+            "How many singular values of a matrix are above a tolerance.", casts_out)
 Tensor rank_by_numbers(const Tensor& a, std::optional<double> atol, std::optional<double> rtol,
                        bool hermitian) {
   return matrix_rank(a, optional_number(a, atol), optional_number(a, rtol), hermitian);
 }
 OP_FUNCTION(rank_by_numbers, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
-            "How many singular values of a matrix are above a tolerance.")
+            "How many singular values of a matrix are above a tolerance.", casts_out)
 Tensor rank_tol(const Tensor& a, double tol, bool hermitian) {
   return matrix_rank(a, number(a, tol), number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.")
+            "How many singular values of a matrix are above tol.", casts_out)
 Tensor rank_tol_tensor(const Tensor& a, const Tensor& tol, bool hermitian) {
   return matrix_rank(a, tol, number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol_tensor, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.")
+            "How many singular values of a matrix are above tol.", casts_out)
 
 // --- Condition numbers ------------------------------------------------------------------------
 
@@ -208,14 +210,15 @@ Tensor cond(const Tensor& a, const std::optional<Scalar>& p) {
   return by_inverse(format("linalg.cond(ord={})", order).c_str(), a, Scalar(order));
 }
 OP_FUNCTION(cond, "linalg_cond(A, p=None)",
-            "The condition number: a norm of a matrix times that of its inverse.")
+            "The condition number: a norm of a matrix times that of its inverse.", casts_out)
 Tensor cond_named(const Tensor& a, std::string_view p) {
   CHECK(a.dim() >= 2, RuntimeError,
         "linalg.cond: The input tensor must have at least 2 dimensions.");
   CHECK(p == "fro" || p == "nuc", ValueError, "linalg.cond got an invalid norm type: {}", p);
   return by_inverse(format("linalg.cond(ord={})", p).c_str(), a, p);
 }
-OP_FUNCTION(cond_named, "linalg_cond(A, p)", "The condition number in the norm called p.")
+OP_FUNCTION(cond_named, "linalg_cond(A, p)", "The condition number in the norm called p.",
+            casts_out)
 
 // --- Least squares ----------------------------------------------------------------------------
 
@@ -342,7 +345,7 @@ Quadruple lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond,
 OP_FUNCTION(lstsq,
             "linalg_lstsq(A, B, rcond=None, *, driver=None) -> "
             "(solution, residuals, rank, singular_values)",
-            "The X for which A X is closest to B.")
+            "The X for which A X is closest to B.", casts_out)
 
 }  // namespace
 }  // namespace flambeau

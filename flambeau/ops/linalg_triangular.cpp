@@ -171,7 +171,7 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
   return x;
 }
 OP(cholesky_solve, "cholesky_solve(input, L, upper=False)",
-   "The solution of A X = input, from the Cholesky factor of A.")
+   "The solution of A X = input, from the Cholesky factor of A.", casts_out)
 
 Tensor cholesky_inverse(const Tensor& input, bool upper) {
   check_square("cholesky_inverse", input);
@@ -193,7 +193,7 @@ Tensor cholesky_inverse(const Tensor& input, bool upper) {
   return cholesky_solve(identity_like(input, input.size(-1)), input, upper);
 }
 OP(cholesky_inverse, "cholesky_inverse(input, upper=False)",
-   "The inverse of a positive-definite matrix, from its Cholesky factor.")
+   "The inverse of a positive-definite matrix, from its Cholesky factor.", casts_out)
 
 // --- LDL --------------------------------------------------------------------------------------
 

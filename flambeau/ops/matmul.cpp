@@ -307,8 +307,7 @@ static Tensor bmm_out(const Tensor& input, const Tensor& mat2, const Tensor& out
 OP(bmm, "bmm(input, mat2)", "The products of the matrices of two batches.")
 OP_OUT(bmm_out, "bmm(input, mat2, *, out)")
 
-// --- Vectors
-// ----------------------------------------------------------------------------------------
+// --- Vectors -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -369,8 +368,8 @@ static Tensor outer(const Tensor& input, const Tensor& vec2) {
         vec2.dim());
   return mul(unsqueeze(input, 1), vec2);
 }
-OP(outer, "outer(input, vec2)", "The matrix of all products of elements of two vectors.")
-OP(outer, "ger(input, vec2)", "The same as outer.")
+OP(outer, "outer(input, vec2)", "The matrix of all products of elements of two vectors.", casts_out)
+OP(outer, "ger(input, vec2)", "The same as outer.", casts_out)
 
 static Tensor mv(const Tensor& input, const Tensor& vec) {
   check_mv(input, vec, input.dim() == 2 ? input.sizes()[0] : 1);
@@ -387,8 +386,7 @@ static Tensor mv(const Tensor& input, const Tensor& vec) {
 }
 OP(mv, "mv(input, vec)", "The product of a matrix and a vector.")
 
-// --- matmul
-// ------------------------------------------------------------------------------------------
+// --- matmul --------------------------------------------------------------------------------------
 
 namespace {
 

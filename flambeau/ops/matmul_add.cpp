@@ -100,8 +100,7 @@ struct AddedProduct {
   }
 };
 
-// --- addmm
-// -----------------------------------------------------------------------------------------
+// --- addmm ---------------------------------------------------------------------------------------
 
 AddedProduct addmm_of(const Tensor& input, const Tensor& mat1, const Tensor& mat2,
                       const Scalar& beta, const Scalar& alpha) {
@@ -135,8 +134,7 @@ OP(addmm, "addmm(input, mat1, mat2, *, beta=1, alpha=1)",
 OP_METHOD(addmm_, "addmm_(self, mat1, mat2, *, beta=1, alpha=1)", "addmm into self.")
 OP_OUT(addmm_out, "addmm(input, mat1, mat2, *, beta=1, alpha=1, out)")
 
-// --- baddbmm and addbmm
-// ------------------------------------------------------------------------------
+// --- baddbmm and addbmm --------------------------------------------------------------------------
 
 void check_batches(const Tensor& batch1, const Tensor& batch2) {
   CHECK(batch1.dim() == 3, RuntimeError, "batch1 must be a 3D tensor, got {}D", batch1.dim());
@@ -202,8 +200,7 @@ OP(addbmm, "addbmm(input, batch1, batch2, *, beta=1, alpha=1)",
    "beta * input + alpha * the sum of the products of a batch.")
 OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.")
 
-// --- addmv and addr
-// ------------------------------------------------------------------------------------
+// --- addmv and addr ------------------------------------------------------------------------------
 
 Tensor addmv(const Tensor& input, const Tensor& mat, const Tensor& vec, const Scalar& beta,
              const Scalar& alpha) {
@@ -251,12 +248,11 @@ Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const S
   return logical ? to(result, DType::bool_) : result;
 }
 OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
-           "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.")
+           "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.", casts_out)
 
 }  // namespace
 
-// --- linear
-// ------------------------------------------------------------------------------------------
+// --- linear --------------------------------------------------------------------------------------
 
 namespace {
 

@@ -12,8 +12,7 @@
 namespace flambeau {
 namespace {
 
-// --- Activations
-// ---------------------------------------------------------------------------------------
+// --- Activations ---------------------------------------------------------------------------------
 
 Tensor prelu(const Tensor& input, const Tensor& weight) {
   CHECK(input.dtype() == weight.dtype(), RuntimeError,
@@ -79,8 +78,7 @@ Tensor xlogy_number(const Scalar& input, const Tensor& other) {
 }
 OP_FUNCTION(xlogy_number, "xlogy(self, other)", "A number times the logarithm of other.")
 
-// --- one_hot, distances
-// ----------------------------------------------------------------------------------
+// --- one_hot, distances --------------------------------------------------------------------------
 
 Tensor one_hot(const Tensor& input, int64_t num_classes) {
   CHECK(input.dtype() == DType::int64, RuntimeError,
@@ -130,8 +128,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
 OP_FUNCTION(cosine_similarity, "cosine_similarity(x1, x2, dim=1, eps=1e-08)",
             "The cosine of the angle between vectors along dim.")
 
-// --- cross
-// -----------------------------------------------------------------------------------------------
+// --- cross ---------------------------------------------------------------------------------------
 
 // Components moved along a dimension of length 3 by one or two places.
 Tensor rotated(const Tensor& x, int64_t dim, int64_t places) {
@@ -151,7 +148,7 @@ Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
          rotated(input, dim, 2) * rotated(other, dim, 1);
 }
 OP_FUNCTION(linalg_cross, "linalg_cross(input, other, *, dim=-1)",
-            "The vector product along a dimension of length 3.")
+            "The vector product along a dimension of length 3.", picks)
 
 Tensor cross(const Tensor& input, const Tensor& other, std::optional<int64_t> dim) {
   if (dim) return linalg_cross(input, other, *dim);
@@ -166,10 +163,9 @@ Tensor cross(const Tensor& input, const Tensor& other, std::optional<int64_t> di
   fail<RuntimeError>("no dimension of size 3 in input of size {}", input.sizes());
 }
 OP(cross, "cross(input, other, dim=None)",
-   "The vector product along dim, or along the first dimension of length 3.")
+   "The vector product along dim, or along the first dimension of length 3.", picks)
 
-// --- Pixels and channels
-// -----------------------------------------------------------------------------------
+// --- Pixels and channels -------------------------------------------------------------------------
 
 // The dimensions before the last three, and the three.
 struct Image {
@@ -253,8 +249,7 @@ OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
 OP_FUNCTION(channel_shuffle, "native_channel_shuffle(input, groups)",
             "Another name of channel_shuffle.")
 
-// --- Padding
-// -----------------------------------------------------------------------------------------------
+// --- Padding -------------------------------------------------------------------------------------
 
 // Where each element of a padded dimension comes from.
 int64_t padded_source(std::string_view mode, int64_t at, int64_t size) {

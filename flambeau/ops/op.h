@@ -242,14 +242,21 @@ consteval int signature_arity(const char* text) {
 }  // namespace detail
 
 struct OpDef {
-  enum Flags : uint8_t {
+  enum Flags : uint16_t {
     plain = 0,
-    function_only = 1,
-    method_only = 2,
-    has_inplace = 4,
-    makes_view = 8,
-    out_form = 16,
-    takes_sparse = 32  // see Note [Sparse tensors]
+    function_only = 1 << 0,
+    method_only = 1 << 1,
+    has_inplace = 1 << 2,
+    makes_view = 1 << 3,
+    out_form = 1 << 4,
+    takes_sparse = 1 << 5,   // see Note [Sparse tensors]; of a row: it keeps zero
+    linear = 1 << 6,         // of a row: f(a + b) = f(a) + f(b)
+    takes_pending = 1 << 7,  // see Note [Pending conjugation]
+    gives_truth = 1 << 8,    // results are truth values, which have no history
+    // What out= may be, for ops without a form that writes there directly.
+    casts_out = 1 << 9,  // of any dtype that the result can be cast to; otherwise of the result's
+    picks = 1 << 10,     // not an input: elements are read in another order than they are written
+    counts = 1 << 11     // of any shape with the right number of elements
   };
 
   const char* signature;
@@ -260,7 +267,7 @@ struct OpDef {
   const bool* nullable;
   int arity;
   Result::Form returns;  // tensors can go to out=, unless they are views
-  uint8_t flags;
+  uint16_t flags;
   OpDef* next = nullptr;
 };
 
@@ -270,17 +277,23 @@ void register_op(OpDef* op);
 
 struct OpRegistration {
   template <class F>
-  OpRegistration(OpDef& def, F function, const char* signature, const char* doc, int flags) {
+  OpRegistration(OpDef& def, F function, const char* signature, const char* doc, uint16_t flags) {
     using Call = detail::Invoker<F>;
     def = OpDef{signature,   doc,           reinterpret_cast<void (*)()>(function),
                 &Call::call, Call::kinds,   Call::nullable,
-                Call::arity, Call::returns, static_cast<uint8_t>(flags)};
+                Call::arity, Call::returns, flags};
     register_op(&def);
   }
 };
 
 #define FLAMBEAU_JOIN_(a, b) a##b
 #define FLAMBEAU_JOIN(a, b) FLAMBEAU_JOIN_(a, b)
+// The flags of an op by their bare names.
+#define OP_FLAGS(...)                         \
+  static_cast<uint16_t>([] {                  \
+    using enum ::flambeau::OpDef::Flags;      \
+    return plain __VA_OPT__(| (__VA_ARGS__)); \
+  }())
 #define OP_WITH(flags, function, signature, doc) \
   OP_NUMBERED(__COUNTER__, flags, function, signature, doc)
 #define OP_NUMBERED(number, flags, function, signature, doc)                           \
@@ -289,25 +302,22 @@ struct OpRegistration {
                 "the signature and the function differ in their number of arguments"); \
   static ::flambeau::OpDef FLAMBEAU_JOIN(op_def_, number);                             \
   static const ::flambeau::OpRegistration FLAMBEAU_JOIN(op_registration_, number){     \
-      FLAMBEAU_JOIN(op_def_, number), +(function), signature, doc, flags};
-// A function, and a method where the first argument is a tensor called input or self.
-#define OP(function, signature, doc) OP_WITH(::flambeau::OpDef::plain, function, signature, doc)
-#define OP_FUNCTION(function, signature, doc) \
-  OP_WITH(::flambeau::OpDef::function_only, function, signature, doc)
-#define OP_METHOD(function, signature, doc) \
-  OP_WITH(::flambeau::OpDef::method_only, function, signature, doc)
+      FLAMBEAU_JOIN(op_def_, number), +(function), signature, doc, OP_FLAGS(flags)};
+// A function, and a method where the first argument is a tensor called input or self. Behind the
+// doc may stand flags: OP(function, signature, doc, casts_out | takes_sparse).
+#define OP(function, signature, doc, ...) \
+  OP_WITH(plain __VA_OPT__(| __VA_ARGS__), function, signature, doc)
+#define OP_FUNCTION(function, signature, doc, ...) \
+  OP_WITH(function_only __VA_OPT__(| __VA_ARGS__), function, signature, doc)
+#define OP_METHOD(function, signature, doc, ...) \
+  OP_WITH(method_only __VA_OPT__(| __VA_ARGS__), function, signature, doc)
 // Also with an in-place form name_(), which writes the result into input.
-#define OP_INPLACE(function, signature, doc) \
-  OP_WITH(::flambeau::OpDef::has_inplace, function, signature, doc)
+#define OP_INPLACE(function, signature, doc, ...) \
+  OP_WITH(has_inplace __VA_OPT__(| __VA_ARGS__), function, signature, doc)
 // The form with out= as its last argument, where writing there directly saves a copy.
-#define OP_OUT(function, signature) \
-  OP_WITH(::flambeau::OpDef::out_form | ::flambeau::OpDef::function_only, function, signature, "")
-// Takes sparse tensors as they are; every other op is kept from them.
-#define OP_SPARSE(function, signature, doc)                                                        \
-  OP_WITH(::flambeau::OpDef::takes_sparse | ::flambeau::OpDef::function_only, function, signature, \
-          doc)
+#define OP_OUT(function, signature) OP_WITH(out_form | function_only, function, signature, "")
 // The result shares memory with the first argument: no out=.
-#define OP_VIEW(function, signature, doc) \
-  OP_WITH(::flambeau::OpDef::makes_view, function, signature, doc)
+#define OP_VIEW(function, signature, doc, ...) \
+  OP_WITH(makes_view __VA_OPT__(| __VA_ARGS__), function, signature, doc)
 
 }  // namespace flambeau

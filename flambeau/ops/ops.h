@@ -14,10 +14,10 @@
 namespace flambeau {
 
 // --- Elementwise rows -------------------------------------------------------------------------
-#define UNARY(name, dtypes, value, keeps, gradient, doc) \
-  Tensor name(const Tensor& input);                      \
+#define UNARY(name, dtypes, value, keeps, gradient, doc, ...) \
+  Tensor name(const Tensor& input);                           \
   Tensor name##_(const Tensor& self);
-#define PREDICATE(name, dtypes, value, doc) Tensor name(const Tensor& input);
+#define PREDICATE(name, dtypes, value, doc, ...) Tensor name(const Tensor& input);
 #define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) \
   Tensor name(const Tensor& input, const Scalar& p);                    \
   Tensor name##_(const Tensor& self, const Scalar& p);
@@ -25,8 +25,8 @@ namespace flambeau {
   Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);                 \
   Tensor name##_(const Tensor& self, const Scalar& p, const Scalar& q);
 #include "flambeau/kernels/unary.def"
-#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
-  Tensor name(const Operand& input, const Operand& other);                 \
+#define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) \
+  Tensor name(const Operand& input, const Operand& other);                      \
   Tensor name##_(const Tensor& self, const Operand& other);
 #define KERNEL BINARY
 #define COMPARE(name, dtypes, value, doc)                  \

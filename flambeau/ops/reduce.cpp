@@ -117,9 +117,9 @@ Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
 static Tensor mean_all(const Tensor& input, std::optional<DType> dtype) {
   return mean(input, std::nullopt, false, dtype);
 }
-OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.")
+OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.", casts_out)
 OP(mean, "mean(input, dim, keepdim=False, *, dtype=None)",
-   "The mean of the elements along the given dimensions.")
+   "The mean of the elements along the given dimensions.", casts_out)
 
 namespace {
 
@@ -144,7 +144,7 @@ Tensor nansum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
   return out;
 }
 OP(nansum, "nansum(input, dim=None, keepdim=False, *, dtype=None)",
-   "The sum of the elements that are not NaN, of all or along the given dimensions.")
+   "The sum of the elements that are not NaN, of all or along the given dimensions.", casts_out)
 
 Tensor nanmean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
                std::optional<DType> dtype) {
@@ -155,7 +155,7 @@ Tensor nanmean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
   return nansum(input, dim, keepdim, dtype) / count;
 }
 OP(nanmean, "nanmean(input, dim=None, keepdim=False, *, dtype=None)",
-   "The mean of the elements that are not NaN, of all or along the given dimensions.")
+   "The mean of the elements that are not NaN, of all or along the given dimensions.", casts_out)
 
 Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
   const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
@@ -191,7 +191,8 @@ Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
   return out;
 }
 OP(logsumexp, "logsumexp(input, dim, keepdim=False)",
-   "The logarithm of the sum of exponentials along the given dimensions, without overflow.")
+   "The logarithm of the sum of exponentials along the given dimensions, without overflow.",
+   casts_out)
 
 }  // namespace
 }  // namespace flambeau

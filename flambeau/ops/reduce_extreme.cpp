@@ -112,14 +112,15 @@ Pair max_along(const Tensor& input, int64_t dim, bool keepdim) {
 Pair min_along(const Tensor& input, int64_t dim, bool keepdim) {
   return extreme_with_index("min", kernels::min_index, input, dim, keepdim);
 }
-OP(max_all, "max(input)", "The largest element; NaN if there is one.")
-OP(max_of_two, "max(input, other)", "The larger of input and other, element by element.")
+OP(max_all, "max(input)", "The largest element; NaN if there is one.", casts_out)
+OP(max_of_two, "max(input, other)", "The larger of input and other, element by element.", casts_out)
 OP(max_along, "max(input, dim, keepdim=False) -> (values, indices)",
-   "The largest elements along dim and the index of the first of each.")
-OP(min_all, "min(input)", "The smallest element; NaN if there is one.")
-OP(min_of_two, "min(input, other)", "The smaller of input and other, element by element.")
+   "The largest elements along dim and the index of the first of each.", casts_out)
+OP(min_all, "min(input)", "The smallest element; NaN if there is one.", casts_out)
+OP(min_of_two, "min(input, other)", "The smaller of input and other, element by element.",
+   casts_out)
 OP(min_along, "min(input, dim, keepdim=False) -> (values, indices)",
-   "The smallest elements along dim and the index of the first of each.")
+   "The smallest elements along dim and the index of the first of each.", casts_out)
 
 }  // namespace
 

@@ -132,7 +132,7 @@ double correction_of(const std::optional<Scalar>& correction) {
 Tensor first_of(Pair pair) { return std::get<0>(std::move(pair)); }
 Pair both_of(Pair pair) { return pair; }
 
-#define OP_SPREAD OP
+#define OP_SPREAD(...) OP(__VA_ARGS__, casts_out)
 SPREAD_OPS(var, var_of, Tensor, first_of,
            "The variance along the given dimensions, with correction taken off the count.")
 SPREAD_OPS(

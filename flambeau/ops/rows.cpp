@@ -57,9 +57,9 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
 
 }  // namespace
 
-#define UNARY_ROW(name_, dtypes_, out_, keeps_, gradient_)                 \
-  static constexpr UnaryRow row = {#name_,          dtypes::dtypes_, out_, \
-                                   &kernels::name_, keeps_,          gradient_}
+#define UNARY_ROW(name_, dtypes_, out_, keeps_, gradient_, ...)                                    \
+  static constexpr UnaryRow row = {#name_,    dtypes::dtypes_,      out_, &kernels::name_, keeps_, \
+                                   gradient_, OP_FLAGS(__VA_ARGS__)}
 #define UNARY_GRADIENT(keeps, gradient)                                      \
   [](const Tensor& g [[maybe_unused]], const Tensor& keeps [[maybe_unused]], \
      const Scalar* numbers [[maybe_unused]]) -> Tensor {                     \
@@ -67,9 +67,10 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return gradient;                                                         \
   }
 
-#define UNARY(name, dtypes, value, keeps, gradient, doc)                                        \
+#define UNARY(name, dtypes, value, keeps, gradient, doc, ...)                                   \
   static const UnaryRow& name##_row() {                                                         \
-    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient));      \
+    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient),       \
+              __VA_ARGS__);                                                                     \
     return row;                                                                                 \
   }                                                                                             \
   Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); }        \
@@ -77,16 +78,16 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   static Tensor name##_out(const Tensor& input, const Tensor& out) {                            \
     return unary_op(name##_row(), input, nullptr, 0, out);                                      \
   }                                                                                             \
-  OP(name, #name "(input)", doc)                                                                \
+  OP(name, #name "(input)", doc, __VA_ARGS__)                                                   \
   OP_OUT(name##_out, #name "(input, *, out)")                                                   \
-  OP_METHOD(name##_, #name "_(self)", doc)
+  OP_METHOD(name##_, #name "_(self)", doc, __VA_ARGS__)
 
-#define PREDICATE(name, dtypes, value, doc)                             \
-  Tensor name(const Tensor& input) {                                    \
-    UNARY_ROW(name, dtypes, OutDType::boolean, Keep::nothing, nullptr); \
-    return unary_op(row, input, nullptr, 0);                            \
-  }                                                                     \
-  OP(name, #name "(input)", doc)
+#define PREDICATE(name, dtypes, value, doc, ...)                                     \
+  Tensor name(const Tensor& input) {                                                 \
+    UNARY_ROW(name, dtypes, OutDType::boolean, Keep::nothing, nullptr, __VA_ARGS__); \
+    return unary_op(row, input, nullptr, 0);                                         \
+  }                                                                                  \
+  OP(name, #name "(input)", doc, gives_truth __VA_OPT__(|) __VA_ARGS__)
 
 #define UNARY1(name, p_name, p_default, dtypes, value, keeps, gradient, doc)               \
   static const UnaryRow& name##_row() {                                                    \
@@ -136,21 +137,21 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   }
 // The forms of a row. Other says what Python may pass as `other`: const Operand& for a tensor or a
 // number, const Tensor& for a tensor.
-#define FUNCTION_FORMS(name, Input, Other, doc)                                    \
+#define FUNCTION_FORMS(name, Input, Other, doc, ...)                               \
   static Tensor name##_op(Input input, Other other) { return name(input, other); } \
   static Tensor name##_out(Input input, Other other, const Tensor& out) {          \
     return binary_op(name##_row(), input, other, out);                             \
   }                                                                                \
-  OP(name##_op, #name "(input, other)", doc)                                       \
+  OP(name##_op, #name "(input, other)", doc, __VA_ARGS__)                          \
   OP_OUT(name##_out, #name "(input, other, *, out)")
-#define INPLACE_FORM(name, Other, doc)                                                           \
+#define INPLACE_FORM(name, Other, doc, ...)                                                      \
   static Tensor name##_inplace(const Tensor& self, Other other) { return name##_(self, other); } \
-  OP_METHOD(name##_inplace, #name "_(self, other)", doc)
-#define BINARY_OPS(name, doc)                              \
-  FUNCTION_FORMS(name, const Tensor&, const Operand&, doc) \
+  OP_METHOD(name##_inplace, #name "_(self, other)", doc, __VA_ARGS__)
+#define BINARY_OPS(name, doc, ...)                                      \
+  FUNCTION_FORMS(name, const Tensor&, const Operand&, doc, __VA_ARGS__) \
   INPLACE_FORM(name, const Operand&, doc)
-#define TENSOR_OPS(name, doc)                             \
-  FUNCTION_FORMS(name, const Tensor&, const Tensor&, doc) \
+#define TENSOR_OPS(name, doc, ...)                                     \
+  FUNCTION_FORMS(name, const Tensor&, const Tensor&, doc, __VA_ARGS__) \
   INPLACE_FORM(name, const Tensor&, doc)
 
 #define KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)              \
@@ -163,10 +164,10 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
 #define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
   KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)       \
   BINARY_OPS(name, doc)
-#define EITHER(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
-  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)       \
-  FUNCTION_FORMS(name, const Operand&, const Operand&, doc)                \
-  INPLACE_FORM(name, const Operand&, doc)
+#define EITHER(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) \
+  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)            \
+  FUNCTION_FORMS(name, const Operand&, const Operand&, doc, __VA_ARGS__)        \
+  INPLACE_FORM(name, const Operand&, doc, __VA_ARGS__)
 #define TENSORS(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
   KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)        \
   TENSOR_OPS(name, doc)
@@ -188,10 +189,10 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return row;                                                                                   \
   }                                                                                               \
   BINARY_FUNCTIONS(name)                                                                          \
-  BINARY_OPS(name, doc)
+  BINARY_OPS(name, doc, gives_truth)
 #define LOGIC(name, dtypes, value, doc)      \
   PLAIN_ROW(name, dtypes, OutDType::boolean) \
-  TENSOR_OPS(name, doc)
+  TENSOR_OPS(name, doc, gives_truth)
 #define INTEGERS(name, dtypes, value, doc)                               \
   PLAIN_ROW(name, dtypes, OutDType::same)                                \
   BINARY_OPS(name, doc)                                                  \

@@ -285,9 +285,10 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
 
 }  // namespace
 OP_INPLACE(addcmul, "addcmul(input, tensor1, tensor2, *, value=1)",
-           "input plus value times tensor1 times tensor2.")
+           "input plus value times tensor1 times tensor2.", casts_out)
 OP_INPLACE(addcdiv, "addcdiv(input, tensor1, tensor2, *, value=1)",
-           "input plus value times tensor1 over tensor2.")
-OP_INPLACE(lerp, "lerp(input, end, weight)", "The point from input towards end that weight says.")
+           "input plus value times tensor1 over tensor2.", casts_out)
+OP_INPLACE(lerp, "lerp(input, end, weight)", "The point from input towards end that weight says.",
+           casts_out)
 
 }  // namespace flambeau

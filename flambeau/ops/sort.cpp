@@ -99,7 +99,7 @@ Pair kthvalue(const Tensor& input, int64_t k, int64_t dim, bool keepdim) {
   });
 }
 OP(kthvalue, "kthvalue(input, k, dim=-1, keepdim=False) -> (values, indices)",
-   "The k-th smallest element along dim, counting from 1, and its index.")
+   "The k-th smallest element along dim, counting from 1, and its index.", picks)
 
 Pair median_along(const char* op, const Tensor& input, int64_t dim, bool keepdim, bool ignore_nan) {
   dim = wrap_dim(dim, input.dim());

@@ -70,9 +70,9 @@ Tensor logspace_between(const Operand& start, const Operand& end, int64_t steps,
   return finished(to(pow(Operand(base), exponents), dtype), options);
 }
 OP_FUNCTION(linspace_between, "linspace(start, end, steps, **options)",
-            "steps numbers evenly from start to end, both included.")
+            "steps numbers evenly from start to end, both included.", counts)
 OP_FUNCTION(logspace_between, "logspace(start, end, steps, base=10.0, **options)",
-            "steps numbers from base ** start to base ** end, evenly in their logarithms.")
+            "steps numbers from base ** start to base ** end, evenly in their logarithms.", counts)
 
 // --- Memory in a given order ---------------------------------------------------------------------
 

@@ -177,9 +177,11 @@ Tensor sparse_mm(const Tensor& mat1, const Tensor& mat2, bool masked) {
   }
   return out;
 }
-OP_SPARSE(sparse_mm, "_sparse_dense_mm(mat1, mat2, masked)",
-          "The product of a sparse and a dense matrix. A masked gradient of the sparse one has the "
-          "same places.")
+OP_FUNCTION(
+    sparse_mm, "_sparse_dense_mm(mat1, mat2, masked)",
+    "The product of a sparse and a dense matrix. A masked gradient of the sparse one has the "
+    "same places.",
+    takes_sparse)
 
 // The sum of all elements.
 Tensor sparse_total(const Tensor& input, std::optional<DType> dtype) {
@@ -193,7 +195,8 @@ Tensor sparse_total(const Tensor& input, std::optional<DType> dtype) {
   }
   return out;
 }
-OP_SPARSE(sparse_total, "_sparse_total(input, dtype=None)", "The sum of all elements.")
+OP_FUNCTION(sparse_total, "_sparse_total(input, dtype=None)", "The sum of all elements.",
+            takes_sparse)
 
 }  // namespace
 
@@ -216,7 +219,8 @@ Tensor recompressed(const Tensor& input, Layout layout) {
 namespace {
 Tensor compress(const Tensor& input, Layout layout) { return recompressed(input, layout); }
 }  // namespace
-OP_SPARSE(compress, "_sparse_compress(input, layout)", "The same by compressed rows or columns.")
+OP_FUNCTION(compress, "_sparse_compress(input, layout)", "The same by compressed rows or columns.",
+            takes_sparse)
 
 Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1) {
   dim0 = wrap_dim(dim0, input.dim()), dim1 = wrap_dim(dim1, input.dim());
@@ -257,7 +261,7 @@ Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1) {
   }
   return out;
 }
-OP_SPARSE(transpose_sparse, "_sparse_transpose(input, dim0, dim1)",
-          "A sparse tensor with two dimensions exchanged.")
+OP_FUNCTION(transpose_sparse, "_sparse_transpose(input, dim0, dim1)",
+            "A sparse tensor with two dimensions exchanged.", takes_sparse)
 
 }  // namespace flambeau

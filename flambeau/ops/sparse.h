@@ -45,7 +45,4 @@ Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const T
                      const Scalar& alpha = 1);
 Tensor sparse_pow(const Tensor& input, const Operand& exponent);
 
-// Whether the op of this name takes sparse tensors itself.
-bool takes_sparse(std::string_view op);
-
 }  // namespace flambeau

@@ -11,18 +11,6 @@
 namespace flambeau {
 namespace {
 
-constexpr auto linear_names =
-    std::to_array<std::string_view>({"neg", "conj_physical", "deg2rad", "rad2deg"});
-constexpr auto keeps_zero = std::to_array<std::string_view>(
-    {"asin", "asinh", "atan",  "atanh", "ceil",  "erf",     "expm1",    "floor",
-     "frac", "log1p", "relu",  "sign",  "sin",   "sinh",    "sqrt",     "square",
-     "tan",  "tanh",  "trunc", "isnan", "isinf", "signbit", "isposinf", "isneginf"});
-
-template <class Names>
-bool among(const Names& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // `result` becomes `out`, if that is given: its parts, and its history.
 Tensor delivered(const char* op, const Tensor& result, const Tensor& out) {
   if (!out.defined()) return result;
@@ -303,8 +291,8 @@ void check_coalesced(const char* op, bool is_linear, const Tensor& self) {
 
 Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                     const Tensor& out) {
-  const bool is_linear = among(linear_names, row.name);
-  if (!is_linear && !among(keeps_zero, row.name)) refuse_sparse(row.name, input);
+  const bool is_linear = row.flags & OpDef::linear;
+  if (!(row.flags & OpDef::takes_sparse)) refuse_sparse(row.name, input);
   if (out.defined()) check_inplace(row.name, out);
   if (out.defined() && out.is_same(input)) check_coalesced(row.name, is_linear, out);
   if (is_linear && n_params == 0) {
@@ -422,20 +410,6 @@ Tensor zero_sparse_(const Tensor& self) {
     }
   }
   return delivered("zero_", empty, self);
-}
-
-bool takes_sparse(std::string_view op) {
-  if (!op.empty() && op.back() == '_') op.remove_suffix(1);
-  constexpr auto others = std::to_array<std::string_view>(
-      {"add",         "sub",          "subtract",   "rsub",        "mul",          "multiply",
-       "pow",         "div",          "divide",     "true_divide", "clone",        "detach",
-       "copy",        "zero",         "item",       "negative",    "arcsin",       "arcsinh",
-       "arctan",      "arctanh",      "fix",        "is_conj",     "is_neg",       "resolve_conj",
-       "resolve_neg", "is_same_size", "is_nonzero", "conj",        "floor_divide", "to",
-       "type_as",     "cpu",          "cuda",       "float",       "double",       "half",
-       "bfloat16",    "long",         "int",        "short",       "char",         "byte",
-       "bool",        "cfloat",       "cdouble"});
-  return among(linear_names, op) || among(keeps_zero, op) || among(others, op);
 }
 
 }  // namespace flambeau

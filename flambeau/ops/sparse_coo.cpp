@@ -82,8 +82,8 @@ Tensor sparse_coo(const Tensor& indices, const Tensor& values, IntSpan size, boo
   }
   return out;
 }
-OP_SPARSE(sparse_coo, "_sparse_coo(indices, values, size, is_coalesced)",
-          "A sparse tensor of indices and values that fit together.")
+OP_FUNCTION(sparse_coo, "_sparse_coo(indices, values, size, is_coalesced)",
+            "A sparse tensor of indices and values that fit together.", takes_sparse)
 
 Tensor values_at(const Tensor& tensor, const Tensor& indices) {
   if (!tensor.is_sparse()) {
@@ -120,8 +120,8 @@ Tensor values_at(const Tensor& tensor, const Tensor& indices) {
   return masked_fill(index_select(values, 0, at), missing, 0);
 }
 
-OP_SPARSE(values_at, "_sparse_values_at(input, indices)",
-          "The elements of a tensor at the columns of indices.")
+OP_FUNCTION(values_at, "_sparse_values_at(input, indices)",
+            "The elements of a tensor at the columns of indices.", takes_sparse)
 
 Tensor table_of_rows(const Tensor& indices, const Tensor& values, int64_t rows, int64_t padding) {
   const int64_t width = values.sizes().back();
@@ -143,7 +143,8 @@ Tensor sparse_values(const Tensor& sparse) {
   }
   return out;
 }
-OP_SPARSE(sparse_values, "_sparse_values(input)", "The stored elements, with history.")
+OP_FUNCTION(sparse_values, "_sparse_values(input)", "The stored elements, with history.",
+            takes_sparse)
 
 Tensor coalesce(const Tensor& input) {
   check_coo("coalesce", input);
@@ -254,7 +255,7 @@ Tensor to_coo(const Tensor& input) {
   }
   return coalesce(sparse_coo(indices, reshape(values, shape), input.sizes(), ordered));
 }
-OP_SPARSE(to_coo, "_sparse_to_coo(input)", "A sparse tensor by coordinates.")
+OP_FUNCTION(to_coo, "_sparse_to_coo(input)", "A sparse tensor by coordinates.", takes_sparse)
 
 Tensor with_values(const Tensor& sparse, const Tensor& values) {
   const SparseParts& parts = parts_of(sparse);
@@ -367,31 +368,31 @@ Tensor compressed_part(const Tensor& self) {
   return make_alias(Starts ? parts_of(self).indices : parts_of(self).plain);
 }
 
-constexpr int sparse_method = OpDef::method_only | OpDef::takes_sparse;
-OP_WITH(sparse_method, to_dense_op, "to_dense(self, dtype=None, *, masked_grad=None)",
-        "All elements, those that are not stored being zero; a dense tensor itself.")
-OP_WITH(sparse_method, coalesce, "coalesce(self)",
-        "The same with ordered coordinates, each at most once.")
-OP_WITH(sparse_method, is_coalesced, "is_coalesced(self)",
-        "Whether coordinates are known to be ordered, each at most once.")
-OP_WITH(sparse_method, set_coalesced, "_coalesced_(self, coalesced)",
-        "Says whether coordinates are ordered, each at most once.")
-OP_WITH(sparse_method, indices_op, "indices(self)",
-        "The coordinates of a coalesced tensor, a column each.")
-OP_WITH(sparse_method, values_op, "values(self)", "The stored elements.")
-OP_WITH(sparse_method, raw_indices, "_indices(self)", "The coordinates, coalesced or not.")
-OP_WITH(sparse_method, raw_values, "_values(self)", "The stored elements, without history.")
-OP_WITH(sparse_method, count_stored, "_nnz(self)", "The number of stored elements.")
-OP_WITH(sparse_method, sparse_dim, "sparse_dim(self)", "The number of indexed dimensions.")
-OP_WITH(sparse_method, dense_dim, "dense_dim(self)", "The dimensions of each stored element.")
-OP_WITH(sparse_method, (compressed_part<true, true>), "crow_indices(self)",
-        "Where each row starts.")
-OP_WITH(sparse_method, (compressed_part<true, false>), "col_indices(self)",
-        "The column of each element.")
-OP_WITH(sparse_method, (compressed_part<false, true>), "ccol_indices(self)",
-        "Where each column starts.")
-OP_WITH(sparse_method, (compressed_part<false, false>), "row_indices(self)",
-        "The row of each element.")
+OP_METHOD(to_dense_op, "to_dense(self, dtype=None, *, masked_grad=None)",
+          "All elements, those that are not stored being zero; a dense tensor itself.",
+          takes_sparse)
+OP_METHOD(coalesce, "coalesce(self)", "The same with ordered coordinates, each at most once.",
+          takes_sparse)
+OP_METHOD(is_coalesced, "is_coalesced(self)",
+          "Whether coordinates are known to be ordered, each at most once.", takes_sparse)
+OP_METHOD(set_coalesced, "_coalesced_(self, coalesced)",
+          "Says whether coordinates are ordered, each at most once.", takes_sparse)
+OP_METHOD(indices_op, "indices(self)", "The coordinates of a coalesced tensor, a column each.",
+          takes_sparse)
+OP_METHOD(values_op, "values(self)", "The stored elements.", takes_sparse)
+OP_METHOD(raw_indices, "_indices(self)", "The coordinates, coalesced or not.", takes_sparse)
+OP_METHOD(raw_values, "_values(self)", "The stored elements, without history.", takes_sparse)
+OP_METHOD(count_stored, "_nnz(self)", "The number of stored elements.", takes_sparse)
+OP_METHOD(sparse_dim, "sparse_dim(self)", "The number of indexed dimensions.", takes_sparse)
+OP_METHOD(dense_dim, "dense_dim(self)", "The dimensions of each stored element.", takes_sparse)
+OP_METHOD((compressed_part<true, true>), "crow_indices(self)", "Where each row starts.",
+          takes_sparse)
+OP_METHOD((compressed_part<true, false>), "col_indices(self)", "The column of each element.",
+          takes_sparse)
+OP_METHOD((compressed_part<false, true>), "ccol_indices(self)", "Where each column starts.",
+          takes_sparse)
+OP_METHOD((compressed_part<false, false>), "row_indices(self)", "The row of each element.",
+          takes_sparse)
 
 // A compressed tensor of parts that fit together; `kind` is the code of its layout.
 Tensor sparse_compressed(const Tensor& starts, const Tensor& plain, const Tensor& values,
@@ -400,8 +401,8 @@ Tensor sparse_compressed(const Tensor& starts, const Tensor& plain, const Tensor
         "sparse_compressed_tensor: expected a compressed layout, got {}", layout_word(layout));
   return with_values(make_compressed(layout, starts, plain, detach(values), size), values);
 }
-OP_SPARSE(sparse_compressed, "_sparse_compressed(starts, plain, values, size, layout)",
-          "A compressed sparse tensor of parts that fit together.")
+OP_FUNCTION(sparse_compressed, "_sparse_compressed(starts, plain, values, size, layout)",
+            "A compressed sparse tensor of parts that fit together.", takes_sparse)
 
 Tensor same_places(const Tensor& input, const Tensor& values) {
   const SparseParts& parts = parts_of(input);
@@ -412,8 +413,8 @@ Tensor same_places(const Tensor& input, const Tensor& values) {
   for (int64_t d = 1; d < values.dim(); ++d) size.push_back(values.size(d));
   return sparse_coo(parts.indices, values, size, parts.coalesced);
 }
-OP_SPARSE(same_places, "_sparse_with_values(input, values)",
-          "A sparse tensor with the same places and other values.")
+OP_FUNCTION(same_places, "_sparse_with_values(input, values)",
+            "A sparse tensor with the same places and other values.", takes_sparse)
 
 }  // namespace
 }  // namespace flambeau

@@ -52,9 +52,9 @@ Tensor polygamma(int64_t n, const Tensor& input) {
   const Scalar numbers[] = {n, 0};
   return unary_op(row, input, numbers, 1);
 }
-OP_FUNCTION(polygamma, "polygamma(n, input)", "The n-th derivative of digamma.")
+OP_FUNCTION(polygamma, "polygamma(n, input)", "The n-th derivative of digamma.", casts_out)
 OP_METHOD([](const Tensor& self, int64_t n) { return polygamma(n, self); }, "polygamma(self, n)",
-          "The n-th derivative of digamma.")
+          "The n-th derivative of digamma.", casts_out)
 // The derivative needs the input, which is about to be overwritten: it gets a copy.
 OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, clone(self))); },
           "polygamma_(self, n)", "The n-th derivative of digamma, in place.")
@@ -188,7 +188,7 @@ Tensor mvlgamma(const Tensor& input, int64_t p) {
   return sum(lgamma(unsqueeze(x, -1) + steps), IntSpan{-1}, false) + constant;
 }
 OP_INPLACE(mvlgamma, "mvlgamma(input, p)",
-           "The logarithm of the multivariate gamma function of dimension p.")
+           "The logarithm of the multivariate gamma function of dimension p.", casts_out)
 
 }  // namespace
 }  // namespace flambeau

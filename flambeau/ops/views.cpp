@@ -139,10 +139,10 @@ Tensor reshape(const Tensor& input, IntSpan size) {
   }
   return out;
 }
-OP_WITH(view_function, reshape, "reshape(input, shape)",
-        "input with another shape: a view where strides allow it, else a copy.")
-OP_WITH(view_method, reshape, "reshape(self, *shape)",
-        "self with another shape: a view where strides allow it, else a copy.")
+OP_FUNCTION(reshape, "reshape(input, shape)",
+            "input with another shape: a view where strides allow it, else a copy.", makes_view)
+OP_METHOD(reshape, "reshape(self, *shape)",
+          "self with another shape: a view where strides allow it, else a copy.", makes_view)
 
 Tensor alias(const Tensor& input) {
   return reshaped("alias", input, input.sizes(), input.strides());
@@ -187,9 +187,9 @@ Tensor unflatten(const Tensor& input, int64_t dim, IntSpan sizes) {
 
 }  // namespace
 
-OP_WITH(view_method, view_sizes, "view(self, *size)", "A view of self with another shape.")
-OP_WITH(view_method, view_as, "view_as(self, other)", "A view of self with the shape of other.")
-OP_WITH(view_method, reshape_as, "reshape_as(self, other)", "self with the shape of other.")
+OP_METHOD(view_sizes, "view(self, *size)", "A view of self with another shape.", makes_view)
+OP_METHOD(view_as, "view_as(self, other)", "A view of self with the shape of other.", makes_view)
+OP_METHOD(reshape_as, "reshape_as(self, other)", "self with the shape of other.", makes_view)
 OP_VIEW(ravel, "ravel(input)", "input with all dimensions in one.")
 OP_VIEW(unflatten, "unflatten(input, dim, sizes)", "input with dimension dim spread over several.")
 
@@ -406,7 +406,8 @@ Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step)
   return out;
 }
 
-OP_WITH(view_method, unfold, "unfold(self, dimension, size, step)",
-        "Windows of size elements along a dimension, step apart, in a new last dimension.")
+OP_METHOD(unfold, "unfold(self, dimension, size, step)",
+          "Windows of size elements along a dimension, step apart, in a new last dimension.",
+          makes_view)
 
 }  // namespace flambeau

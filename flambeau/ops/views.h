@@ -7,9 +7,6 @@
 
 namespace flambeau {
 
-constexpr int view_method = OpDef::makes_view | OpDef::method_only;
-constexpr int view_function = OpDef::makes_view | OpDef::function_only;
-
 // The window as a view of input, not yet in the graph.
 inline Tensor window(const Tensor& input, IntSpan sizes, IntSpan strides, int64_t offset) {
   Tensor out = make_alias(input, sizes, strides, offset);

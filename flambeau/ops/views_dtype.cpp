@@ -127,6 +127,6 @@ Tensor view(const Tensor& input, DType dtype) {
 namespace {
 Tensor view_dtype(const Tensor& self, DType dtype) { return view(self, dtype); }
 }  // namespace
-OP_WITH(view_method, view_dtype, "view(self, dtype)", "The bytes of self read as another dtype.")
+OP_METHOD(view_dtype, "view(self, dtype)", "The bytes of self read as another dtype.", makes_view)
 
 }  // namespace flambeau

@@ -162,18 +162,26 @@ Tensor detach_(const Tensor& self) {
 
 Tensor detach(const Tensor& input) { return detach_alias(input); }
 
-OP_VIEW(detach, "detach(input)", "The same values without history: no gradient flows through.")
-OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.")
-OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.")
-OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.")
-OP_METHOD(transpose_, "swapaxes_(self, axis0, axis1)", "Exchanges two dimensions of self.")
-OP_METHOD(t_, "t_(self)", "Transposes self.")
-OP_METHOD(unsqueeze_, "unsqueeze_(self, dim)", "Inserts a dimension of size 1 into self.")
-OP_METHOD(squeeze_all_, "squeeze_(self)", "Removes the dimensions of size 1 from self.")
-OP_METHOD(squeeze_dim_, "squeeze_(self, dim)", "Removes a dimension of size 1 from self.")
-OP_METHOD(squeeze_dims_, "squeeze_(self, dim)", "Removes dimensions of size 1 from self.")
+OP_VIEW(detach, "detach(input)", "The same values without history: no gradient flows through.",
+        takes_sparse)
+OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.", takes_sparse | takes_pending)
+OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.",
+          takes_pending)
+OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.",
+          takes_pending)
+OP_METHOD(transpose_, "swapaxes_(self, axis0, axis1)", "Exchanges two dimensions of self.",
+          takes_pending)
+OP_METHOD(t_, "t_(self)", "Transposes self.", takes_pending)
+OP_METHOD(unsqueeze_, "unsqueeze_(self, dim)", "Inserts a dimension of size 1 into self.",
+          takes_pending)
+OP_METHOD(squeeze_all_, "squeeze_(self)", "Removes the dimensions of size 1 from self.",
+          takes_pending)
+OP_METHOD(squeeze_dim_, "squeeze_(self, dim)", "Removes a dimension of size 1 from self.",
+          takes_pending)
+OP_METHOD(squeeze_dims_, "squeeze_(self, dim)", "Removes dimensions of size 1 from self.",
+          takes_pending)
 OP_METHOD(as_strided_, "as_strided_(self, size, stride, storage_offset=None)",
-          "Gives self another size, strides and offset over its memory.")
+          "Gives self another size, strides and offset over its memory.", takes_pending)
 OP_METHOD(resize_, "resize_(self, *size, *, memory_format=None)",
           "Resizes self; memory grows where needed, new elements are undefined.")
 OP_METHOD(resize_as_, "resize_as_(self, the_template, *, memory_format=None)",

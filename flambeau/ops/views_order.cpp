@@ -58,12 +58,13 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
   return out;
 }
 }  // namespace
-OP_WITH(view_method, expand_op, "expand(self, *size, *, implicit=False)",
-        "A view of self in which dimensions of size 1 are repeated to the given size.")
-OP_WITH(view_method, expand_as, "expand_as(self, other)", "self expanded to the shape of other.")
+OP_METHOD(expand_op, "expand(self, *size, *, implicit=False)",
+          "A view of self in which dimensions of size 1 are repeated to the given size.",
+          makes_view)
+OP_METHOD(expand_as, "expand_as(self, other)", "self expanded to the shape of other.", makes_view)
 OP_VIEW(broadcast_to, "broadcast_to(input, size)", "input broadcast to the given size.")
-OP_WITH(view_function, broadcast_tensors, "broadcast_tensors(*tensors)",
-        "The tensors expanded to their common shape.")
+OP_FUNCTION(broadcast_tensors, "broadcast_tensors(*tensors)",
+            "The tensors expanded to their common shape.", makes_view)
 
 // --- Order of dimensions -----------------------------------------------------------------------
 
@@ -89,10 +90,10 @@ Tensor permute(const Tensor& input, IntSpan dims) {
   }
   return out;
 }
-OP_WITH(view_function, permute, "permute(input, dims)",
-        "A view of input with its dimensions in the order dims.")
-OP_WITH(view_method, permute, "permute(self, *dims)",
-        "A view of self with its dimensions in the order dims.")
+OP_FUNCTION(permute, "permute(input, dims)",
+            "A view of input with its dimensions in the order dims.", makes_view)
+OP_METHOD(permute, "permute(self, *dims)", "A view of self with its dimensions in the order dims.",
+          makes_view)
 
 namespace {
 Tensor exchange(const char* op, const Tensor& input, int64_t dim0, int64_t dim1) {

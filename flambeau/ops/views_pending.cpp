@@ -40,8 +40,9 @@ void copy_marked(const Tensor& to, const Tensor& from) {
 Tensor resolve(const Tensor& input) {
   return input->pending & (Pending::conj | Pending::neg) ? clone(input) : input;
 }
-OP_VIEW(resolve, "resolve_conj(input)", "input, copied if its conjugation is pending.")
-OP_VIEW(resolve, "resolve_neg(input)", "input, copied if its negation is pending.")
+OP_VIEW(resolve, "resolve_conj(input)", "input, copied if its conjugation is pending.",
+        takes_sparse)
+OP_VIEW(resolve, "resolve_neg(input)", "input, copied if its negation is pending.", takes_sparse)
 
 Tensor conj_view(const Tensor& input) {
   if (!input.is_complex()) return input;
@@ -49,7 +50,8 @@ Tensor conj_view(const Tensor& input) {
   return marked("conj", input, Pending::conj, conj_view, conj);
 }
 OP_VIEW(conj_view, "conj(input)",
-        "The complex conjugate of each element, as a view; input itself if it is real.")
+        "The complex conjugate of each element, as a view; input itself if it is real.",
+        takes_sparse)
 
 Tensor neg_view(const Tensor& input) {
   return marked("neg_view", input, Pending::neg, neg_view, neg);
@@ -60,7 +62,7 @@ namespace {
 bool is_conj(const Tensor& input) { return input->pending & Pending::conj; }
 bool is_neg(const Tensor& input) { return input->pending & Pending::neg; }
 }  // namespace
-OP_VIEW(is_conj, "is_conj(input)", "Whether the conjugation of input is pending.")
-OP_VIEW(is_neg, "is_neg(input)", "Whether the negation of input is pending.")
+OP_VIEW(is_conj, "is_conj(input)", "Whether the conjugation of input is pending.", takes_sparse)
+OP_VIEW(is_neg, "is_neg(input)", "Whether the negation of input is pending.", takes_sparse)
 
 }  // namespace flambeau

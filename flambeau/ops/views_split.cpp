@@ -248,14 +248,18 @@ STACKED_SPLIT(dsplit, 3, 2)
 
 }  // namespace
 
-OP_WITH(view_function, split_size_op, "split(tensor, split_size_or_sections, dim=0)",
-        "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.")
-OP_WITH(view_function, split_sizes_op, "split(tensor, split_size_or_sections, dim=0)",
-        "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.")
-OP_WITH(view_method, split_size_op, "split(self, split_size, dim=0)",
-        "Views of consecutive pieces of self along dim, of one size or of the given sizes.")
-OP_WITH(view_method, split_sizes_op, "split(self, split_size, dim=0)",
-        "Views of consecutive pieces of self along dim, of one size or of the given sizes.")
+OP_FUNCTION(split_size_op, "split(tensor, split_size_or_sections, dim=0)",
+            "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
+            makes_view)
+OP_FUNCTION(split_sizes_op, "split(tensor, split_size_or_sections, dim=0)",
+            "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
+            makes_view)
+OP_METHOD(split_size_op, "split(self, split_size, dim=0)",
+          "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
+          makes_view)
+OP_METHOD(split_sizes_op, "split(self, split_size, dim=0)",
+          "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
+          makes_view)
 OP_VIEW(split_sizes_op, "split_with_sizes(input, split_sizes, dim=0)",
         "Views of consecutive pieces of input along dim, of the given sizes.")
 OP_VIEW(chunk, "chunk(input, chunks, dim=0)",

@@ -27,8 +27,7 @@ struct OpObject {
 PyTypeObject* op_type = nullptr;      // torch.add
 PyTypeObject* method_type = nullptr;  // Tensor.add
 
-// --- Results
-// --------------------------------------------------------------------------------------
+// --- Results -------------------------------------------------------------------------------------
 
 PyObject* wrap_tuple(std::vector<Tensor>& tensors, PyTypeObject* named) {
   if (named) {
@@ -97,8 +96,9 @@ PyObject* into_out(const Family& family, const Overload& overload, Result& resul
         PySequence_Fast_GET_SIZE(out));
   CHECK(fits, TypeError, "{}(): argument 'out' must be tuple of {} Tensors, not of {}", family.name,
         result.tensors.size(), PySequence_Fast_GET_SIZE(out));
+  const Object items = check(PySequence_Tuple(out));  // a warning may run code that changes a list
   for (size_t i = 0; i < result.tensors.size(); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(out, static_cast<Py_ssize_t>(i));
+    PyObject* item = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
     CHECK(is_tensor(item), TypeError,
           "{}(): argument 'out' must be tuple of Tensors, but element {} is {}", family.name, i,
           type_name(item));
@@ -109,8 +109,7 @@ PyObject* into_out(const Family& family, const Overload& overload, Result& resul
   return wrap_tuple(result.tensors, overload.result_type);
 }
 
-// --- The call
-// -------------------------------------------------------------------------------------
+// --- The call ------------------------------------------------------------------------------------
 
 PyObject* run(const Overload& overload, Frame& frame, Result& result) {
   const GilRelease release(frame.largest >= gil_threshold);
@@ -154,7 +153,7 @@ bool any_override(const Call& call) {
 
 // out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient.
 void check_no_gradients(const Family& family, const Call& call) {
-  if (!grad_enabled() || !family.differentiable) return;
+  if (!grad_enabled() || family.has(OpDef::gives_truth)) return;
   const auto wants = [](PyObject* object) {
     return is_tensor(object) && tensor_of(object).requires_grad();
   };
@@ -307,8 +306,8 @@ PyObject* call_family(const Family& family, const Call& call) {
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
   if (frame.pending) [[unlikely]] {
-    if (family.takes_pending) frame.pending &= Pending::sparse;
-    if (family.takes_sparse) frame.pending &= static_cast<uint8_t>(~Pending::sparse);
+    if (family.has(OpDef::takes_pending | OpDef::makes_view)) frame.pending &= Pending::sparse;
+    if (family.has(OpDef::takes_sparse)) frame.pending &= static_cast<uint8_t>(~Pending::sparse);
     if (frame.pending) return call_unlike(family, call, frame.pending);
   }
   if (!family.inplace_by_copy) {

@@ -8,37 +8,6 @@
 
 namespace flambeau::python {
 
-namespace {
-
-// Elementwise arithmetic, and what PyTorch composes of it, of reductions or of copies.
-constexpr std::string_view casting =
-    "add addcdiv addcmul addr angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh cat "
-    "cholesky_inverse cholesky_solve column_stack concat concatenate diff div divide dstack "
-    "fft_fftfreq fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn fft_rfftfreq "
-    "floor_divide fmod geqrf ger greater greater_equal hstack kron ldexp lerp less less_equal "
-    "linalg_cond linalg_householder_product linalg_lstsq linalg_matrix_power linalg_matrix_rank "
-    "linalg_pinv linalg_tensorinv linalg_tensorsolve logical_not logit logsumexp matrix_power "
-    "max mean min mul multiply mvlgamma nanmean nansum not_equal orgqr outer polygamma pow "
-    "remainder row_stack sinc stack std sub subtract true_divide var vstack ";
-
-// Ops that read elements in another order than they write.
-constexpr std::string_view picking =
-    "cross gather index_select kthvalue linalg_cross masked_select take ";
-
-// Ops that count through the elements of `out`, whatever its shape, if their number is right.
-constexpr std::string_view counting = "arange linspace logspace range ";
-
-bool is_among(std::string_view names, std::string_view name) {
-  for (size_t at = names.find(name); at != names.npos; at = names.find(name, at + 1)) {
-    if ((at == 0 || names[at - 1] == ' ') && names[at + name.size()] == ' ') return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-bool casts_into_out(std::string_view name) { return is_among(casting, name); }
-
 void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
   if (before == after || std::ranges::find(before, 0) != before.end()) return;
   const std::vector<Parameter>& parameters = family.overloads.front().parameters;
@@ -62,7 +31,7 @@ void write_out(const Family& family, const Tensor& out, const Tensor& result) {
         dtype_legacy_name(out.dtype()));
   CHECK(fits, RuntimeError, "{}(): result type {} can't be cast to the desired output type {}", op,
         dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
-  CHECK(family.casts_into_out || out.dtype() == result.dtype(), RuntimeError,
+  CHECK(family.has(OpDef::casts_out) || out.dtype() == result.dtype(), RuntimeError,
         "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
         dtype_name(result.dtype()), dtype_name(out.dtype()));
   CHECK(out.device() == result.device(), RuntimeError,
@@ -73,7 +42,7 @@ void write_out(const Family& family, const Tensor& out, const Tensor& result) {
         "of the arguments requires grad.",
         op);
   const NoGrad off;
-  if (out.numel() == result.numel() && is_among(counting, op)) {
+  if (out.numel() == result.numel() && family.has(OpDef::counts)) {
     copy_(out, view(result, out.sizes()));
     return;
   }
@@ -93,7 +62,7 @@ void check_no_overlap(const Family& family, const Call& call, PyObject* out) {
   }
   if (!is_tensor(out)) return;
   const Tensor& written = tensor_of(out);
-  const bool picks = is_among(picking, family.name);
+  const bool picks = family.has(OpDef::picks);
   if (picks && written.numel() > 0) check_no_internal_overlap(family.name, written);
   const auto check_against = [&](const Tensor& read, bool whole) {
     const bool same = written.storage() == read.storage() && written.offset() == read.offset() &&

@@ -19,7 +19,4 @@ void check_no_overlap(const Family& family, const Call& call, PyObject* out);
 // numbers do so silently, but for arange.
 void warn_if_resized(const Family& family, IntSpan before, IntSpan after);
 
-// Whether the op's results may be cast to the dtype of out=; otherwise it must be theirs.
-bool casts_into_out(std::string_view name);
-
 }  // namespace flambeau::python

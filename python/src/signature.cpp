@@ -233,38 +233,6 @@ bool first_is_self(const Overload& overload) {
   return tensor && (first.text == "input" || first.text == "self");
 }
 
-// Ops that know what pending conjugation is, apart from views.
-bool knows_pending(std::string_view name) {
-  constexpr std::string_view names[] = {"copy_",    "clone",      "contiguous", "to",        "item",
-                                        "detach_",  "transpose_", "swapaxes_",  "swapdims_", "t_",
-                                        "squeeze_", "unsqueeze_", "as_strided_"};
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-// Ops whose results are truth values.
-bool compares(std::string_view name) {
-  constexpr std::string_view names[] = {"eq",
-                                        "ne",
-                                        "lt",
-                                        "le",
-                                        "gt",
-                                        "ge",
-                                        "logical_and",
-                                        "logical_or",
-                                        "logical_xor",
-                                        "logical_not",
-                                        "isneginf",
-                                        "isposinf",
-                                        "not_equal",
-                                        "less",
-                                        "less_equal",
-                                        "greater",
-                                        "greater_equal",
-                                        "isin",
-                                        "signbit"};
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
 }  // namespace
 
 std::vector<std::unique_ptr<Family>> read_families() {
@@ -296,10 +264,7 @@ std::vector<std::unique_ptr<Family>> read_families() {
                                op->returns == Result::Form::tuple ||
                                op->returns == Result::Form::list;
     into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
-    into.casts_into_out = casts_into_out(into.name);
-    into.differentiable = !compares(into.name);
-    into.takes_sparse |= (op->flags & OpDef::takes_sparse) || takes_sparse(into.name);
-    into.takes_pending |= (op->flags & OpDef::makes_view) || knows_pending(into.name);
+    into.flags |= op->flags;
   };
   for (const OpDef* op : all_ops()) {
     const std::string_view signature(op->signature);

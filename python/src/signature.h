@@ -38,14 +38,14 @@ struct Family {
   std::string name;
   std::vector<Overload> overloads;
   std::vector<Overload> out_forms;
-  bool takes_out = false, casts_into_out = false;  // see out.h
+  uint16_t flags = 0;      // those of any overload
+  bool takes_out = false;  // see out.h
   bool is_function = false, is_method = false;
   bool inplace_by_copy = false;              // name_() made from name()
-  bool differentiable = true;                // some result of it may have a history
-  bool takes_pending = false;                // see Note [Pending conjugation]
-  bool takes_sparse = false;                 // see Note [Sparse tensors]
   const struct OlderOrder* older = nullptr;  // the order of arguments in old programs
   std::string doc;
+
+  [[nodiscard]] bool has(int any_of) const { return flags & any_of; }
 };
 
 std::vector<std::unique_ptr<Family>> read_families();

@@ -68,8 +68,8 @@ void binary_kernel(const TensorIter& iter, const Scalar*) {
       return value;                             \
     }                                           \
   };
-#define BINARY(name, set, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
-  FORMULA(name, value)                                                  \
+#define BINARY(name, set, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) \
+  FORMULA(name, value)                                                       \
   KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, false>)
 #define KERNEL BINARY
 #define COMPARE(name, set, value, doc) \

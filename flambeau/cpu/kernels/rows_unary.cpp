@@ -34,11 +34,11 @@ void unary_kernel(const TensorIter& iter, const Scalar* params) {
       return static_cast<std::common_type_t<decltype(value)>>(value); \
     }                                                                 \
   };
-#define UNARY(name, set, value, keeps, gradient, doc) \
-  FORMULA(name, value, false)                         \
+#define UNARY(name, set, value, keeps, gradient, doc, ...) \
+  FORMULA(name, value, false)                              \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
-#define PREDICATE(name, set, value, doc) \
-  FORMULA(name, value, false)            \
+#define PREDICATE(name, set, value, doc, ...) \
+  FORMULA(name, value, false)                 \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, true>)
 #define UNARY1(name, p, p_default, set, value, keeps, gradient, doc) \
   UNARY(name, set, value, keeps, gradient, doc)
