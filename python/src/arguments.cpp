@@ -19,8 +19,7 @@ void intern_keywords() {
 
 namespace {
 
-// --- One argument
-// ---------------------------------------------------------------------------------
+// --- One argument --------------------------------------------------------------------------------
 
 // The next list of tensors, empty; not taken until n_tensors counts it.
 std::vector<Tensor>& next_list(Frame& frame) {
@@ -219,8 +218,7 @@ int convert_option(PyObject* name, PyObject* object, Frame& frame) {
   return 1;
 }
 
-// --- One overload
-// ---------------------------------------------------------------------------------
+// --- One overload --------------------------------------------------------------------------------
 
 // NumPy's words for some of ours.
 bool is_alias(const std::string& parameter, PyObject* keyword) {
@@ -350,8 +348,7 @@ class Matcher {
   bool seen_[most_arguments] = {};
 };
 
-// --- Errors, in the words that people search for
-// ---------------------------------------------------
+// --- Errors, in the words that people search for -------------------------------------------------
 
 std::string got(const Call& call, bool method) {
   std::string text = "(";
@@ -361,8 +358,7 @@ std::string got(const Call& call, bool method) {
   }
   for (Py_ssize_t k = 0; k < call.keywords(); ++k) {
     if (text.size() > 1) text += ", ";
-    text += std::string(PyUnicode_AsUTF8(PyTuple_GET_ITEM(call.kwnames, k))) + "=" +
-            type_name(call.args[call.nargs + k]);
+    text += text_of(PyTuple_GET_ITEM(call.kwnames, k)) + "=" + type_name(call.args[call.nargs + k]);
   }
   return text + ")";
 }
@@ -380,19 +376,17 @@ std::string got(const Call& call, bool method) {
     case Fault::missing:
       fail<TypeError>("{}() missing 1 required positional arguments: \"{}\"", name, p->text);
     case Fault::unknown:
-      fail<TypeError>("{}() got an unexpected keyword argument '{}'", name,
-                      PyUnicode_AsUTF8(miss.object));
+      fail<TypeError>("{}() got an unexpected keyword argument '{}'", name, text_of(miss.object));
     case Fault::repeated:
       fail<TypeError>("{}() got multiple values for argument '{}'", name, p->text);
     default: break;
   }
   if (miss.keyword) {
-    const char* keyword = PyUnicode_AsUTF8(miss.keyword);
     const char* kind = miss.keyword == name_dtype    ? "torch.dtype"
                        : miss.keyword == name_device ? "torch.device"
                        : miss.keyword == name_layout ? "torch.layout"
                                                      : "bool";
-    fail<TypeError>("{}(): argument '{}' must be {}, not {}", name, keyword, kind,
+    fail<TypeError>("{}(): argument '{}' must be {}, not {}", name, text_of(miss.keyword), kind,
                     type_name(miss.object));
   }
   const std::string expected = p->kind == Kind::tensors         ? "tuple of Tensors"

@@ -167,14 +167,17 @@ bool dtype_from(PyObject* object, DType& dtype);  // a dtype or Python's float, 
 bool device_from(PyObject* object, Device& device);  // a device, a string or an index
 Generator* generator_from(PyObject* object);         // null if it is none
 
-// --- Conversions that may fail without an exception
-// -----------------------------------------------
+// --- Conversions that may fail without an exception ----------------------------------------------
 
 bool scalar_from(PyObject* object, Scalar& scalar);  // Python and NumPy numbers, zero-dim tensors
 bool int_from(PyObject* object, int64_t& value);
 bool ints_from(PyObject* object, Dims& values);  // a tuple or list of integers
 bool real_from(PyObject* object, double& value);
 bool is_number(PyObject* object);
+bool has_length(PyObject* object);  // an array of no dimensions is a sequence by its type alone
+
+// The text of a str; what UTF-8 cannot express, such as half a surrogate pair, is escaped.
+std::string text_of(PyObject* string);
 
 // --- Ops -----------------------------------------------------------------------------------------
 

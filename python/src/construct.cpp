@@ -1,4 +1,5 @@
 // torch.tensor and torch.Tensor: tensors from Python data, and back to nested lists.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -20,10 +21,7 @@ bool is_sequence(PyObject* object) {
   if (PyList_Check(object) || PyTuple_Check(object)) return true;
   if (PyUnicode_Check(object) || PyBytes_Check(object) || is_number(object)) return false;
   if (is_tensor(object)) return false;  // a number, if it has one element
-  if (!PySequence_Check(object) || PyDict_Check(object)) return false;
-  const bool sized = PySequence_Size(object) >= 0;  // an array of no dimensions has no size
-  if (!sized) PyErr_Clear();
-  return sized;
+  return !PyDict_Check(object) && has_length(object);
 }
 
 // The shape that the first elements on the way down suggest; reading checks the others.
@@ -68,7 +66,10 @@ std::optional<DType> numpy_dtype(PyObject* object) {
 // Reads numbers in order, widening the common type as it meets them.
 class Reader {
  public:
-  explicit Reader(const Dims& shape) : shape_(shape) { scalars_.reserve(checked_numel(shape)); }
+  // Lengths are what the data claims: room is made for what is read, not for what is promised.
+  explicit Reader(const Dims& shape) : shape_(shape) {
+    scalars_.reserve(std::min<int64_t>(checked_numel(shape), 65536));
+  }
 
   void read(PyObject* data, size_t depth) {
     if (depth == shape_.size()) return read_number(data);
@@ -77,10 +78,14 @@ class Reader {
       Object list = check(PySequence_List(data));
       return read(list.get(), depth);
     }
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(data);
-    CHECK(n == shape_[depth], ValueError, "expected sequence of length {} at dim {} (got {})",
-          shape_[depth], depth, n);
-    for (Py_ssize_t i = 0; i < n; ++i) read(PySequence_Fast_GET_ITEM(data, i), depth + 1);
+    // Reading a number may run Python code, which may change the list.
+    for (Py_ssize_t i = 0; i < shape_[depth]; ++i) {
+      const Py_ssize_t n = PySequence_Fast_GET_SIZE(data);
+      CHECK(n == shape_[depth], ValueError, "expected sequence of length {} at dim {} (got {})",
+            shape_[depth], depth, n);
+      const Object item = Object::borrow(PySequence_Fast_GET_ITEM(data, i));
+      read(item.get(), depth + 1);
+    }
   }
 
   [[nodiscard]] DType dtype() const { return scalars_.empty() ? default_dtype() : kind_; }

@@ -10,7 +10,7 @@ namespace {
 
 bool is_numpy(PyObject* object) { return std::strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) == 0; }
 
-// A Python int in 64 bits; raises RuntimeError past them, as PyTorch does.
+// A Python int in 64 bits; raises past them, as PyTorch does.
 int64_t unpack_long(PyObject* object) {
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -46,11 +46,13 @@ bool scalar_from_numpy(PyObject* object, Scalar& scalar) {
   }
   if (std::strncmp(name, "complex", 7) == 0) {
     const Py_complex value = PyComplex_AsCComplex(object);
+    if (PyErr_Occurred()) throw PythonError();
     scalar = std::complex<double>(value.real, value.imag);
     return true;
   }
   if (std::strncmp(name, "float", 5) == 0 || std::strncmp(name, "longdouble", 10) == 0) {
     scalar = PyFloat_AsDouble(object);
+    if (PyErr_Occurred()) throw PythonError();
     return true;
   }
   return false;
@@ -85,10 +87,17 @@ bool scalar_from(PyObject* object, Scalar& scalar) {
   return true;
 }
 
-static bool has_no_length(PyObject* object) {
-  const bool none = PySequence_Size(object) < 0;
-  if (none) PyErr_Clear();
-  return none;
+bool has_length(PyObject* object) {
+  if (!PySequence_Check(object)) return false;
+  if (PySequence_Size(object) >= 0) return true;
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
+  PyErr_Clear();
+  return false;
+}
+
+std::string text_of(PyObject* string) {
+  const Object bytes = check(PyUnicode_AsEncodedString(string, "utf-8", "backslashreplace"));
+  return {PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.get()))};
 }
 
 bool int_from(PyObject* object, int64_t& value) {
@@ -107,8 +116,7 @@ bool int_from(PyObject* object, int64_t& value) {
     value = item(tensor).to_int();
     return true;
   }
-  // An array of no dimensions is a sequence by its type alone.
-  if (PyIndex_Check(object) && (!PySequence_Check(object) || has_no_length(object))) {
+  if (PyIndex_Check(object) && !has_length(object)) {
     Object number = check(PyNumber_Index(object));
     value = unpack_long(number.get());
     return true;
@@ -117,8 +125,8 @@ bool int_from(PyObject* object, int64_t& value) {
 }
 
 bool ints_from(PyObject* object, Dims& values) {
-  const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
-  for (Py_ssize_t i = 0; i < n; ++i) {
+  // Reading a number may run Python code, which may change a list.
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
     int64_t value = 0;
     if (!int_from(PySequence_Fast_GET_ITEM(object, i), value)) return false;
     values.push_back(value);

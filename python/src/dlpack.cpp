@@ -139,8 +139,12 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
       return nullptr;
     }
     if (copy == Py_True) tensor = clone(tensor);
-    const bool versioned = PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0 &&
-                           PyLong_AsLong(PyTuple_GET_ITEM(version, 0)) >= 1;
+    int64_t major = 0;
+    if (PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0) {
+      CHECK(int_from(PyTuple_GET_ITEM(version, 0), major), TypeError,
+            "__dlpack__(): argument 'max_version' must be a tuple of ints");
+    }
+    const bool versioned = major >= 1;
     if (!versioned)
       return PyCapsule_New(exported<DLManaged>(tensor), plain_name,
                            [](PyObject* c) { capsule_destructor<DLManaged>(c, plain_name); });

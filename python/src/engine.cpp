@@ -171,8 +171,7 @@ PyObject* edge_node(PyObject*, PyObject* tensor) {
   });
 }
 
-// --- Modes
-// -----------------------------------------------------------------------------------------------
+// --- Modes ---------------------------------------------------------------------------------------
 
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_state.grad_enabled); }
 PyObject* set_grad_enabled(PyObject*, PyObject* value) {
@@ -192,8 +191,7 @@ PyObject* set_inference(PyObject*, PyObject* value) {
   Py_RETURN_NONE;
 }
 
-// --- Saved-tensor hooks
-// ------------------------------------------------------------------------------------
+// --- Saved-tensor hooks --------------------------------------------------------------------------
 
 thread_local std::vector<std::unique_ptr<SavedHooks>> hooks_stack;
 thread_local std::string hooks_disabled;
@@ -250,8 +248,7 @@ PyObject* saved_hooks_message(PyObject*, PyObject*) {
   return PyUnicode_FromString(hooks_disabled.c_str());
 }
 
-// --- Anomaly mode
-// --------------------------------------------------------------------------------------------
+// --- Anomaly mode --------------------------------------------------------------------------------
 
 std::string python_stack() {
   const GilAcquire gil;
@@ -263,7 +260,7 @@ std::string python_stack() {
     PyErr_Clear();
     return "";
   }
-  return PyUnicode_AsUTF8(text.get());
+  return text_of(text.get());
 }
 
 void report_anomaly(const Node& node) {

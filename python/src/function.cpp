@@ -80,17 +80,15 @@ PyObject* get_metadata(PyObject* self, void*) {
   return made.release();
 }
 
-// --- apply
-// -----------------------------------------------------------------------------------------------
+// --- apply ---------------------------------------------------------------------------------------
 
 Object attribute_or_null(PyObject* object, const char* name) {
-  PyObject* value = PyObject_GetAttrString(object, name);
-  if (!value) PyErr_Clear();
-  if (value == Py_None) {
-    Py_DECREF(value);
-    value = nullptr;
+  Object value(PyObject_GetAttrString(object, name));
+  if (!value) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PythonError();
+    PyErr_Clear();
   }
-  return Object(value);
+  return value.get() == Py_None ? Object() : value;
 }
 
 // The tensors of a tuple that the user left on the context.

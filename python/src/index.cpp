@@ -144,8 +144,6 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
       result.view = select(result.view, dim, number);
     } else if (PySequence_Check(key) && !PyUnicode_Check(key)) {
       apply_tensor(result, dim, tensor_from_sequence(key, self.device()));
-    } else if (PyUnicode_Check(key)) {
-      fail<TypeError>("new(): invalid data type 'str'");
     } else if (PyUnicode_Check(key) || PyDict_Check(key)) {
       fail<TypeError>("new(): invalid data type '{}'", Py_TYPE(key)->tp_name);
     } else {
@@ -176,7 +174,8 @@ bool stands_for_tuple(PyObject* key) {
 
 Applied apply_key(const Tensor& self, PyObject* key) {
   if (stands_for_tuple(key)) {
-    return apply_key(self, PySequence_Fast_ITEMS(key), PyList_GET_SIZE(key));
+    const Object items = check(PyList_AsTuple(key));  // reading a number may change the list
+    return apply_key(self, items.get());
   }
   if (PyTuple_Check(key)) return apply_key(self, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
   return apply_key(self, &key, 1);

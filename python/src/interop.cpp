@@ -334,15 +334,16 @@ Tensor tensor_over_array(PyObject* object) {
   PyObject* data = PyDict_GetItemString(interface.get(), "data");
   CHECK(type && PyUnicode_Check(type) && shape && PyTuple_Check(shape), TypeError,
         "the object's __array_interface__ lacks typestr or shape");
-  CHECK(PyUnicode_AsUTF8(type)[0] != '>', ValueError,
+  const std::string type_text = text_of(type);
+  CHECK(!type_text.starts_with('>'), ValueError,
         "given numpy array has byte order different from the native byte order. Conversion between "
         "byte orders is currently not supported.");
-  const auto dtype = array_dtype(PyUnicode_AsUTF8(type));
+  const auto dtype = array_dtype(type_text.c_str());
   CHECK(dtype, TypeError,
         "can't convert np.ndarray of type {}. The only supported types are: float64, float32, "
         "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
         "and bool.",
-        PyUnicode_AsUTF8(type));
+        type_text);
   Dims sizes, steps;
   CHECK(ints_from(shape, sizes), TypeError, "the object's __array_interface__ has a bad shape");
   if (strides && PyTuple_Check(strides)) {
@@ -352,7 +353,7 @@ Tensor tensor_over_array(PyObject* object) {
     for (const int64_t stride : contiguous_strides(sizes))
       steps.push_back(stride * static_cast<int64_t>(item_size(*dtype)));
   }
-  CHECK(data && PyTuple_Check(data), TypeError,
+  CHECK(data && PyTuple_Check(data) && PyTuple_GET_SIZE(data) > 0, TypeError,
         "the object's __array_interface__ has no data pointer");
   void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
   if (PyErr_Occurred()) throw PythonError();

@@ -139,13 +139,12 @@ PyObject* node_metadata(PyObject* self, void*) {
   });
 }
 
-// --- Hooks on tensors
-// ---------------------------------------------------------------------------------
+// --- Hooks on tensors ----------------------------------------------------------------------------
 
 std::string callable_name(PyObject* callable) {
   Object name(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();
-  return name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : "hook";
+  return name && PyUnicode_Check(name.get()) ? text_of(name.get()) : "hook";
 }
 
 TensorHook tensor_hook(PyObject* callable) {

@@ -1,5 +1,6 @@
 // __torch_function__: objects that want to answer for ops themselves.
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "python/src/binding.h"
@@ -24,6 +25,9 @@ bool is_basic(PyTypeObject* type) {
 
 void collect(PyObject* object, std::vector<PyObject*>& found) {
   if (PyTuple_Check(object) || PyList_Check(object)) {
+    if (Py_EnterRecursiveCall(" while looking for __torch_function__")) throw PythonError();
+    const std::unique_ptr<void, void (*)(void*)> leave(object,
+                                                       [](void*) { Py_LeaveRecursiveCall(); });
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
       collect(PySequence_Fast_GET_ITEM(object, i), found);
     return;

@@ -161,8 +161,7 @@ bool add_enums(PyObject* module) {
   return true;
 }
 
-// --- Device
-// ----------------------------------------------------------------------------------------
+// --- Device --------------------------------------------------------------------------------------
 
 struct DeviceObject {
   PyObject_HEAD Device device;
@@ -200,8 +199,8 @@ PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             to_text(device));
       CHECK(int_from(index, number), TypeError, "device(): argument 'index' must be int, not {}",
             Py_TYPE(index)->tp_name);
-      CHECK(number >= 0 && number < 128, RuntimeError, "Device index must not be negative, got {}",
-            number);
+      CHECK(number >= 0 && number < 128, RuntimeError,
+            "Device index must not be negative or above 127, got {}", number);
       device.index = static_cast<int8_t>(number);
     }
     return new_device(type, device);
@@ -285,8 +284,7 @@ bool add_device(PyObject* module) {
          PyModule_AddObjectRef(module, "device", reinterpret_cast<PyObject*>(device_type)) == 0;
 }
 
-// --- Size
-// --------------------------------------------------------------------------------------------
+// --- Size ----------------------------------------------------------------------------------------
 
 PyObject* size_from_tuple(PyObject* tuple) {
   Object owned = check(tuple);
@@ -321,12 +319,9 @@ PyObject* size_numel(PyObject* self, PyObject*) {
   return product.release();
 }
 PyObject* size_reduce(PyObject* self, PyObject*) {
-  Object tuple(PySequence_Tuple(self));
-  if (!tuple) return nullptr;
-  Object plain(PyTuple_GetSlice(self, 0, PyTuple_GET_SIZE(self)));
-  Object list(PySequence_List(self));
-  Object as_tuple(PyList_AsTuple(list.get()));
-  return Py_BuildValue("O(O)", reinterpret_cast<PyObject*>(size_type), as_tuple.get());
+  Object plain(PySequence_Tuple(self));
+  if (!plain) return nullptr;
+  return Py_BuildValue("O(O)", reinterpret_cast<PyObject*>(size_type), plain.get());
 }
 PyObject* size_concat(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
@@ -406,7 +401,8 @@ bool device_from(PyObject* object, Device& device) {
   } else if (PyLong_Check(object) && !PyBool_Check(object)) {
     int64_t index = 0;
     int_from(object, index);
-    CHECK(index >= 0, RuntimeError, "Device index must not be negative");
+    CHECK(index >= 0 && index < 128, RuntimeError,
+          "Device index must not be negative or above 127, got {}", index);
     device = Device(DeviceType::cuda, static_cast<int>(index));
   } else {
     return false;

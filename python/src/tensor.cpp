@@ -164,8 +164,7 @@ Py_ssize_t tensor_length(PyObject* self) {
   return tensor->sizes[0];
 }
 
-// --- Methods that are no ops
-// ---------------------------------------------------------------------------
+// --- Methods that are no ops ---------------------------------------------------------------------
 
 PyObject* dim_or_all(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
                      const char* name, bool strides) {
@@ -175,6 +174,10 @@ PyObject* dim_or_all(PyObject* self, PyObject* const* args, Py_ssize_t nargs, Py
     const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     CHECK(nargs + keywords <= 1, TypeError, "{}() takes at most 1 argument ({} given)", name,
           nargs + keywords);
+    CHECK(
+        keywords == 0 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "dim") == 0,
+        TypeError, "{}() got an unexpected keyword argument '{}'", name,
+        text_of(PyTuple_GET_ITEM(kwnames, 0)));
     if (nargs + keywords == 0 || args[0] == Py_None)
       return strides ? wrap_ints(tensor.strides()) : wrap_size(tensor.sizes());
     int64_t dim = 0;
@@ -282,8 +285,13 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 PyObject* method_set_parameter_type(PyObject*, PyObject* type) {
-  parameter_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
-  Py_RETURN_NONE;
+  return guarded([&]() -> PyObject* {
+    CHECK(
+        PyType_Check(type) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type),
+        TypeError, "_set_parameter_type(): expected a subclass of Tensor");
+    parameter_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
+    Py_RETURN_NONE;
+  });
 }
 
 // The name of a method as a template argument.
