@@ -1,0 +1,171 @@
+"""Arguments that mean harm: objects that change what is being read, that claim what they are not,
+or whose names cannot be spelt. They may raise, but not crash, and their own errors come through.
+"""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+import flambeau as torch
+
+HALF = "\ud800"  # half of a surrogate pair: no UTF-8
+
+
+class Shrinker:
+    """A number that empties a list when it is read."""
+
+    def __init__(self, victim: list) -> None:
+        self.victim = victim
+
+    def __index__(self) -> int:
+        self.victim.clear()
+        return 1
+
+
+def array_of(**description: object) -> SimpleNamespace:
+    return SimpleNamespace(__array_interface__={"shape": (1,), "version": 3, **description})
+
+
+def shrinking_list() -> list:
+    victim: list = []
+    victim.extend([Shrinker(victim), *([1] * 50)])
+    return victim
+
+
+def test_a_list_of_sizes_may_shrink_while_it_is_read():
+    assert torch.zeros(shrinking_list()).shape == (1,)
+
+
+def test_a_list_of_indices_may_shrink_while_it_is_read():
+    victim: list = []
+    victim.extend([Shrinker(victim), None, 0, ...])
+    assert torch.zeros(3, 3, 3)[victim].shape == (1, 3)
+
+
+def test_data_may_shrink_while_it_is_read():
+    class Number(float):
+        pass
+
+    class Lister:
+        def __init__(self, victim: list) -> None:
+            self.victim = victim
+
+        def __len__(self) -> int:
+            self.victim.clear()
+            return 1
+
+        def __getitem__(self, i: int) -> Number:
+            return Number(1)
+
+    victim: list = []
+    victim.extend([[1.0], Lister(victim), [2.0], [3.0]])
+    with pytest.raises(ValueError, match="expected sequence of length 4"):
+        torch.tensor(victim)
+
+
+def test_a_list_that_holds_itself_is_searched_in_vain():
+    class Other(torch.Tensor):
+        pass
+
+    loop: list = []
+    loop.append(loop)
+    special = torch.ones(2).as_subclass(Other)
+    with pytest.raises(RecursionError):
+        torch.cat([special, loop])
+    with pytest.raises(RecursionError):
+        torch.add(special, loop)
+    with pytest.raises(ValueError, match="too many dimensions"):
+        torch.tensor(loop)
+
+
+def test_names_that_are_no_text_are_escaped():
+    with pytest.raises(TypeError, match=re.escape(r"\ud800")):
+        torch.relu(torch.ones(1), **{HALF: 1})
+    with pytest.raises(TypeError, match=re.escape(r"\ud800")):
+        torch.sum(torch.ones(1), "dim", **{HALF: 1})
+
+    with pytest.raises(TypeError, match=re.escape(r"\ud800")):
+        torch.as_tensor(array_of(typestr=HALF, data=(0, False)))
+
+    def hook(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.expand(7)
+
+    hook.__name__ = HALF
+    x = torch.ones(1, requires_grad=True)
+    y = x * 2
+    y.register_hook(hook)
+    with pytest.raises(RuntimeError, match=re.escape(r"\ud800")):
+        y.sum().backward()
+
+
+def test_an_array_without_an_address_is_refused():
+    with pytest.raises(TypeError, match="no data pointer"):
+        torch.as_tensor(array_of(typestr="<f4", data=()))
+
+
+def test_errors_of_objects_come_through():
+    class NoLength:
+        def __len__(self) -> int:
+            raise KeyError("mine")
+
+        def __getitem__(self, i: int) -> int:
+            return i
+
+    with pytest.raises(KeyError, match="mine"):
+        torch.tensor(NoLength())
+
+    def fails(self: object) -> float:
+        raise ZeroDivisionError
+
+    number = type("numpy.float64", (), {"__float__": fails})()
+    with pytest.raises(ZeroDivisionError):
+        torch.add(torch.ones(1), number)
+    with pytest.raises(TypeError, match="max_version"):
+        torch.ones(2).__dlpack__(max_version=("new",))
+
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            type(ctx).dirty_tensors = property(fails)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(ZeroDivisionError):
+        Broken.apply(torch.ones(1, requires_grad=True))
+
+
+def test_promised_lengths_claim_no_memory():
+    class Endless:
+        def __len__(self) -> int:
+            return 2**40
+
+        def __getitem__(self, i: int) -> float:
+            if i:
+                raise EOFError
+            return 1.0
+
+    with pytest.raises((EOFError, MemoryError)):
+        torch.tensor(Endless())
+
+
+def test_device_indices_do_not_wrap():
+    for make in (
+        lambda: torch.device(300),
+        lambda: torch.device("cuda", 300),
+        lambda: torch.device("cuda:300"),
+    ):
+        with pytest.raises(RuntimeError, match="index"):
+            make()
+
+
+def test_sizes_know_their_keyword():
+    x = torch.ones(3, 4)
+    assert (x.size(dim=1), x.stride(dim=0)) == (4, 4)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'place'"):
+        x.size(place=1)
