@@ -1,5 +1,6 @@
 // Ops that are short compositions of others: complex numbers from parts, differences, distances,
 // membership, combinations and window functions. Their derivatives come from what they call.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -138,11 +139,29 @@ OP_FUNCTION(isin_number, "isin(elements, test_element, *, assume_unique=False, i
 
 // --- Rows ----------------------------------------------------------------------------------------
 
+// How many ways there are to choose r of n; raises where they cannot be counted.
+int64_t count_choices(int64_t n, int64_t r) {
+  if (r > n) return 0;
+  int64_t count = 1;
+  for (int64_t i = 1; i <= std::min(r, n - r); ++i) {
+    const __int128 next = static_cast<__int128>(count) * (n - i + 1) / i;
+    CHECK(next <= INT64_MAX, RuntimeError, "combinations: too many of {} out of {}", r, n);
+    count = static_cast<int64_t>(next);
+  }
+  return count;
+}
+
 Tensor combinations(const Tensor& input, int64_t r, bool with_replacement) {
   CHECK(input.dim() == 1, RuntimeError, "Expect a 1D vector, but got shape {}", input.sizes());
   CHECK(r >= 0, RuntimeError, "Expect a non-negative number, but got {}", r);
   if (r == 0) return empty({0}, {.dtype = input.dtype(), .device = input.device()});
   const int64_t n = input.size(0);
+  CHECK(r <= INT32_MAX, RuntimeError, "combinations: r is too large, got {}", r);
+  const int64_t rows = n == 0 ? 0 : count_choices(with_replacement ? n + r - 1 : n, r);
+  // Raises if there is no room for the result, before anything else is made.
+  Tensor out = make_tensor({rows, r}, input.dtype(), input.device());
+  if (rows == 0) return out;
+  out.reset();
   std::vector<Tensor> columns;
   Tensor last = arange(0, n, 1, {.dtype = DType::int64, .device = input.device()});
   columns.push_back(last);

@@ -181,6 +181,12 @@ ConvGeometry check_geometry(size_t rank, IntSpan stride, IntSpan padding, IntSpa
         "non-positive stride is not supported, got stride={}", g.stride);
   CHECK(!any_below(g.dilation, 1), RuntimeError, "dilation should be greater than zero, but got {}",
         g.dilation);
+  // Bounds within which no product or sum of sizes overflows.
+  for (const Dims* values : {&g.stride, &g.padding, &g.dilation}) {
+    CHECK(std::ranges::max(*values) <= INT32_MAX, RuntimeError,
+          "convolution: stride {}, padding {} or dilation {} is too large", g.stride, g.padding,
+          g.dilation);
+  }
   return g;
 }
 

@@ -226,6 +226,10 @@ void check_sizes(const Tensor& input, IntSpan size) {
   CHECK(positive, RuntimeError,
         "Input and output sizes should be greater than 0, but got input ({}) output ({})",
         axes_text(in), axes_text(size));
+  for (size_t d = 0; d < size.size(); ++d) {
+    CHECK(in[d] <= INT32_MAX && size[d] <= INT32_MAX, RuntimeError,
+          "upsample: sizes are too large, input ({}) output ({})", axes_text(in), axes_text(size));
+  }
   CHECK(input.sizes()[1] > 0, RuntimeError,
         "Non-empty {}D data tensor expected but got a tensor with sizes {}", input.dim(),
         input.sizes());

@@ -1,5 +1,7 @@
 // lstm, gru, rnn_tanh and rnn_relu: layers and directions stacked over batches of equal sequences
 // or packed ones; and the cells, which are one step of them.
+#include <algorithm>
+
 #include "flambeau/ops/dropout.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/rnn.h"
@@ -22,13 +24,14 @@ struct Stack {
 
 // The weights of all layers and directions, out of the flat list of them.
 std::vector<CellWeights> sort_weights(const Stack& stack, const TensorList& params) {
-  const int64_t cells = stack.num_layers * stack.directions();
+  const auto count = static_cast<int64_t>(params.size());
+  const int64_t layers = std::clamp<int64_t>(stack.num_layers, 0, count);
+  const int64_t cells = layers * stack.directions();
   const int64_t plain = stack.has_biases ? 4 : 2;
-  CHECK(cells > 0 && !params.empty() && static_cast<int64_t>(params.size()) % cells == 0,
-        RuntimeError,
+  CHECK(layers == stack.num_layers && cells > 0 && count % cells == 0, RuntimeError,
         "got an incorrect number of RNN parameters: {} for {} layers of {} directions",
         params.size(), stack.num_layers, stack.directions());
-  const int64_t each = static_cast<int64_t>(params.size()) / cells;
+  const int64_t each = count / cells;
   CHECK(each == plain || (each == plain + 1 && stack.cell == Cell::lstm), RuntimeError,
         "got an incorrect number of RNN parameters: {} for each layer and direction", each);
   std::vector<CellWeights> sorted;

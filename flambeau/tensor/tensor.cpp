@@ -73,9 +73,9 @@ void Tensor::bump_version(const char* op) const {
 void set_geometry(TensorImpl& impl, IntSpan sizes, IntSpan strides) {
   impl.sizes = sizes.dims();
   impl.strides = strides.dims();
-  int64_t numel = 1;
-  for (const int64_t size : sizes) numel *= size;
-  impl.numel = numel;
+  uint64_t numel = 1;  // wraps only on the way to a size of zero: others were checked
+  for (const int64_t size : sizes) numel *= static_cast<uint64_t>(size);
+  impl.numel = static_cast<int64_t>(numel);
   impl.contiguous = is_contiguous_geometry(sizes, strides);
 }
 

@@ -185,8 +185,7 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
     if (!is_number[k])
       data[k] = static_cast<char*>(k < n_outs ? outs[k].raw() : inputs[k - n_outs].tensor().raw());
   }
-  numel = 1;
-  for (const int64_t size : common) numel *= size;
+  numel = n_outs > 0 ? outs[0].numel() : checked_numel(common);
   if (simple) {
     ndim = 1;
     shape[0] = numel;

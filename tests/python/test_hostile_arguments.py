@@ -169,3 +169,72 @@ def test_sizes_know_their_keyword():
     assert (x.size(dim=1), x.stride(dim=0)) == (4, 4)
     with pytest.raises(TypeError, match="unexpected keyword argument 'place'"):
         x.size(place=1)
+
+
+@pytest.mark.parametrize("number", [-1, 1, 50, 2**40])
+def test_gradient_edges_name_outputs_that_exist(number):
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    edge = torch.autograd.graph.GradientEdge(y.grad_fn, number)
+    with pytest.raises(IndexError):
+        torch.autograd.grad(edge, x, torch.ones(3))
+    with pytest.raises(IndexError, match="names output"):
+        torch.autograd.grad(y.sum(), edge)
+
+
+def test_overrides_may_change_the_lists_they_are_found_in():
+    class Picky(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            args[0].clear()
+            return NotImplemented
+
+    class Other(Picky):
+        pass
+
+    with pytest.raises(TypeError, match="no implementation found"):
+        torch.cat([torch.ones(1).as_subclass(Picky), torch.ones(1).as_subclass(Other)])
+
+
+def test_hooks_may_be_added_and_taken_off_by_hooks():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    handles: list = []
+    calls: list = []
+
+    def hook(*gradients):
+        calls.append(len(gradients))
+        for _ in range(100):
+            handles.append(y.grad_fn.register_hook(lambda *g: None))
+            handles.append(y.grad_fn.register_prehook(lambda *g: None))
+        for handle in handles:
+            handle.remove()
+
+    handles += [y.grad_fn.register_hook(hook), y.grad_fn.register_prehook(hook)]
+    y.sum().backward()
+    assert calls and x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.combinations(torch.zeros(100), 50),
+        lambda: torch.combinations(torch.zeros(60), 30),
+        lambda: torch.combinations(torch.zeros(3), 2**62),
+        lambda: torch.conv2d(torch.zeros(1, 1, 3, 3), torch.zeros(1, 1, 2, 2), padding=2**62),
+        lambda: torch.conv2d(torch.zeros(1, 1, 3, 3), torch.zeros(1, 1, 2, 2), dilation=2**62),
+        lambda: torch.nn.functional.interpolate(torch.zeros(1, 1, 3), size=2**62),
+        lambda: torch.rnn_tanh(
+            torch.zeros(1, 1, 1), torch.zeros(1, 1, 1), [], True, 2**62, 0.0, False, True, False
+        ),
+    ],
+)
+def test_extreme_numbers_raise_at_once(call):
+    with pytest.raises((RuntimeError, MemoryError)):
+        call()
+
+
+def test_combinations_that_do_not_exist_are_none():
+    assert torch.combinations(torch.zeros(3), 4).shape == (0, 4)
+    assert torch.combinations(torch.zeros(3), 4, with_replacement=True).shape == (15, 4)
+    assert torch.combinations(torch.zeros(0), 2, with_replacement=True).shape == (0, 2)
