@@ -1,6 +1,7 @@
 // Backward passes, grad modes, saved-tensor hooks and anomaly mode, as functions of the module.
 #include "flambeau/autograd/engine.h"
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 
@@ -25,7 +26,14 @@ Edge edge_of(PyObject* object, const char* what, Py_ssize_t at) {
         Py_TYPE(object)->tp_name);
   NodePtr node = node_of(PyTuple_GET_ITEM(object, 0));
   CHECK(node, TypeError, "{}: element {} holds no node of a graph", what, at);
-  return {node, static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(object, 1)))};
+  int64_t number = 0;
+  CHECK(int_from(PyTuple_GET_ITEM(object, 1), number), TypeError,
+        "{}: element {} holds no number of an output", what, at);
+  const auto outputs = std::max<int64_t>(static_cast<int64_t>(node->inputs.size()), 1);
+  CHECK(number >= 0 && number < outputs, IndexError,
+        "{}: element {} names output {} of {}, which has {}", what, at, number, node->name(),
+        outputs);
+  return {node, static_cast<uint32_t>(number)};
 }
 
 Object fast(PyObject* sequence) {

@@ -23,7 +23,8 @@ bool is_basic(PyTypeObject* type) {
          type == size_type || type == &PySlice_Type || type == Py_TYPE(Py_Ellipsis);
 }
 
-void collect(PyObject* object, std::vector<PyObject*>& found) {
+// Holds what it finds: the code that answers may change the lists that it was found in.
+void collect(PyObject* object, std::vector<Object>& found) {
   if (PyTuple_Check(object) || PyList_Check(object)) {
     if (Py_EnterRecursiveCall(" while looking for __torch_function__")) throw PythonError();
     const std::unique_ptr<void, void (*)(void*)> leave(object,
@@ -33,13 +34,15 @@ void collect(PyObject* object, std::vector<PyObject*>& found) {
     return;
   }
   if (!has_override(object)) return;
-  const auto same_type = [&](PyObject* other) { return Py_TYPE(other) == Py_TYPE(object); };
+  const auto same_type = [&](const Object& other) {
+    return Py_TYPE(other.get()) == Py_TYPE(object);
+  };
   if (std::any_of(found.begin(), found.end(), same_type)) return;
   // A subclass answers before its base.
-  const auto at = std::find_if(found.begin(), found.end(), [&](PyObject* other) {
-    return PyType_IsSubtype(Py_TYPE(object), Py_TYPE(other));
+  const auto at = std::find_if(found.begin(), found.end(), [&](const Object& other) {
+    return PyType_IsSubtype(Py_TYPE(object), Py_TYPE(other.get()));
   });
-  found.insert(at, object);
+  found.insert(at, Object::borrow(object));
 }
 
 PyObject* disabled(PyObject*, PyObject* args) {
@@ -150,7 +153,7 @@ bool has_override(PyObject* object) {
 
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs,
                         PyObject* kwnames) {
-  std::vector<PyObject*> found;
+  std::vector<Object> found;
   const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect(args[i], found);
   Object tuple = check(PyTuple_New(nargs));
@@ -163,7 +166,7 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
   Object types = check(PyTuple_New(static_cast<Py_ssize_t>(found.size())));
   for (size_t i = 0; i < found.size(); ++i) {
     PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i),
-                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
+                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i].get()))));
   }
   if (modes_active()) {
     // The innermost mode sees the call first, with itself taken off.
@@ -179,9 +182,9 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
     if (!result) throw PythonError();
     if (result.get() != Py_NotImplemented) return result.release();
   }
-  for (PyObject* object : found) {
-    Object method =
-        check(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name_torch_function));
+  for (const Object& object : found) {
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object.get()));
+    Object method = check(PyObject_GetAttr(type, name_torch_function));
     Object result = check(PyObject_CallFunctionObjArgs(method.get(), function, types.get(),
                                                        tuple.get(), kwargs.get(), nullptr));
     if (result.get() != Py_NotImplemented) return result.release();

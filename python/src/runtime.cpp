@@ -81,7 +81,7 @@ PyObject* py_can_cast(PyObject*, PyObject* args) {
                      [](DType a, DType b) { return PyBool_FromLong(can_cast(a, b)); });
 }
 
-// (bits, max, min, eps, tiny, smallest_normal, resolution) of a floating dtype.
+// (bits, max, min, eps, tiny, resolution) of a floating dtype.
 PyObject* float_facts(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
     CHECK(is_dtype(object), TypeError, "finfo(): argument 'type' must be torch.dtype, not {}",
@@ -91,7 +91,7 @@ PyObject* float_facts(PyObject*, PyObject* object) {
           "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
           "'torch.finfo'");
     double largest = 0, eps = 0, tiny = 0;
-    int bits = static_cast<int>(item_size(dtype)) * 8;
+    const int bits = static_cast<int>(item_size(dtype)) * 8;
     switch (dtype) {
       case DType::float16:
         largest = 65504.0;
@@ -114,9 +114,7 @@ PyObject* float_facts(PyObject*, PyObject* object) {
         tiny = std::numeric_limits<double>::min();
         break;
     }
-    const double resolution =
-        std::pow(10.0, std::floor(-std::log10(1.0 / eps)) +
-                           (dtype == DType::float16 || dtype == DType::bfloat16 ? 1 : 1));
+    const double resolution = std::pow(10.0, std::floor(std::log10(eps)) + 1);
     return Py_BuildValue("(iddddd)", bits, largest, -largest, eps, tiny, resolution);
   });
 }
