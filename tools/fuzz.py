@@ -1,10 +1,10 @@
 """Calls registered ops with random, hostile and boundary arguments, and reports what must not be:
-a crash, a hang, or an exception that no user should see.
+a crash, a hang, an exception that no user should see, or memory that nobody asked for.
 
     python tools/fuzz.py [--calls 100000] [--seed 0] [--ops REGEX]
 
 Calls run in child processes, a batch each. The arguments of a call follow from its seed, so that
-`--repeat SEED` runs a reported call again, alone. Meant for sanitizer builds too.
+`--repeat SEED` runs a reported call again, alone. `make fuzz` runs it under the sanitizers.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
+sys.path.append(str(Path(__file__).parent.parent / "python"))  # PYTHONPATH comes first
 
 import flambeau as torch
 
 BATCH = 2000
-SECONDS = 20  # for one call
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+SECONDS = 60 if SANITIZED else 20  # for one call
+UNASKED = 512 << 20  # bytes that a call may take beyond what goes in and comes out
 EXPECTED = (
     RuntimeError,
     TypeError,
@@ -83,6 +85,8 @@ class Arguments:
             if rng.random() < 0.1 and x.numel() and x.is_floating_point():
                 x.view(-1)[0] = rng.choice((math.inf, -math.inf, math.nan, -0.0, 1e-30))
         x = self.laid_out(x)
+        if rng.random() < 0.03:
+            return self.unlike(x)
         if rng.random() < 0.2 and (dtype.is_floating_point or dtype.is_complex):
             x = x.detach().requires_grad_()
         return x
@@ -96,6 +100,12 @@ class Arguments:
         if way < 0.4 and x.dim() > 0:
             return x[:1].expand(x.shape) if x.size(0) else x
         return x
+
+    def unlike(self, x: Any) -> Any:
+        """A tensor that most ops cannot take as it is: sparse, or with a sign still pending."""
+        if x.is_meta or x.is_complex() or self.rng.random() < 0.3:
+            return x.conj() if x.is_complex() else torch._C._neg_view(x) if x.is_signed() else x
+        return x.to_sparse_csr() if x.dim() == 2 and self.rng.random() < 0.5 else x.to_sparse()
 
     def tensors(self) -> Any:
         return [self.tensor() for _ in range(self.rng.choice((0, 1, 2, 3)))]
@@ -181,16 +191,30 @@ def one_call(rows: list[dict[str, Any]], seed: int) -> tuple[Any, list[Any], dic
             kwargs[name] = make.make(kind)
         else:
             args.append(make.make(kind))
+    if row["inplace"] and rng.random() < 0.3:
+        return getattr(torch.Tensor, row["name"] + "_"), args, kwargs
     if row["function"]:
-        function = getattr(torch._C, row["name"])
-    else:
-        function = getattr(torch.Tensor, row["name"])
-    return function, args, kwargs
+        if rng.random() < 0.1:
+            kwargs["out"] = make.make("tensors" if row["returns"] == "tuple" else "tensor")
+        return getattr(torch._C, row["name"]), args, kwargs
+    return getattr(torch.Tensor, row["name"]), args, kwargs
+
+
+def most_memory() -> int:
+    """The most bytes that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def bytes_of(values: Any) -> int:
+    """What the tensors among some values hold."""
+    found = values if isinstance(values, (list, tuple)) else [values]
+    return sum(x.numel() * x.itemsize for x in found if isinstance(x, torch.Tensor))
 
 
 def attempt(rows: list[dict[str, Any]], seed: int) -> str | None:
     """Runs a call and the backward of its result; says what should not have happened."""
     function, args, kwargs = one_call(rows, seed)
+    before, result = most_memory(), None
     try:
         result = function(*args, **kwargs)
         for leaf in result if isinstance(result, (list, tuple)) else [result]:
@@ -200,13 +224,17 @@ def attempt(rows: list[dict[str, Any]], seed: int) -> str | None:
         pass
     except Exception as error:
         return f"{type(error).__name__}: {error}"
+    taken = most_memory() - before
+    if taken > UNASKED + 4 * (bytes_of(args) + bytes_of(result)):
+        return f"took {taken >> 20} MB"
     return None
 
 
 def run_batch(rows: list[dict[str, Any]], first: int, count: int, note: mmap.mmap) -> None:
     """The calls of a child process; where it stands is written into shared memory."""
-    limit = 6 << 30
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    if not SANITIZED:  # AddressSanitizer's shadow is larger; it has a limit of its own
+        limit = 6 << 30
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     for seed in range(first, first + count):
@@ -224,7 +252,8 @@ def describe(rows: list[dict[str, Any]], seed: int) -> str:
     def short(value: Any) -> str:
         if isinstance(value, torch.Tensor):
             grad = " grad" if value.requires_grad else ""
-            return f"{value.dtype}{list(value.shape)}/{list(value.stride())} {value.device}{grad}"
+            layout = list(value.stride()) if value.layout is torch.strided else value.layout
+            return f"{value.dtype}{list(value.shape)}/{layout} {value.device}{grad}"
         if isinstance(value, list):
             return f"[{', '.join(map(short, value))}]"
         return repr(value)
