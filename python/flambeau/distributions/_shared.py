@@ -1,9 +1,11 @@
 """Parts that several distributions are made of: a probability given as such or by its log-odds, a
-triangular factor of a covariance, and parameters that a relaxed distribution takes from its base.
+triangular factor of a covariance, parameters that a relaxed distribution takes from its base, and
+what is left of a distribution around zero.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import flambeau
@@ -16,6 +18,21 @@ def one_of(probs: Any, logits: Any) -> tuple[str, Any]:
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
     return ("logits", logits) if probs is None else ("probs", probs)
+
+
+def one_spread(**spreads: Tensor | None) -> tuple[str, Tensor]:
+    """The name and the value of the one matrix that is given."""
+    given = [(name, matrix) for name, matrix in spreads.items() if matrix is not None]
+    if len(given) != 1:
+        raise ValueError(
+            "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+        )
+    ((name, matrix),) = given
+    if matrix.dim() < 2:
+        raise ValueError(
+            f"{name} must be at least two-dimensional, with optional leading batch dimensions"
+        )
+    return name, matrix
 
 
 class Odds:
@@ -86,3 +103,37 @@ class Relaxed:
     @property
     def probs(self) -> Tensor:
         return self.base_dist.probs
+
+
+class Half:
+    """The upper half of a distribution around zero, which is `base_dist`."""
+
+    base_dist: Any
+    _validate_args: bool
+    _validate_sample: Any
+
+    @property
+    def scale(self) -> Tensor:
+        return self.base_dist.scale
+
+    @property
+    def mode(self) -> Tensor:
+        return flambeau.zeros_like(self.scale)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        value = flambeau.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
+        doubled = self.base_dist.log_prob(value) + math.log(2)
+        return flambeau.where(value >= 0, doubled, -flambeau.inf)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, prob: Tensor) -> Tensor:
+        return self.base_dist.icdf((prob + 1) / 2)
+
+    def entropy(self) -> Tensor:
+        return self.base_dist.entropy() - math.log(2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
+from flambeau.distributions._shared import Half
 from flambeau.distributions.normal import Normal
 from flambeau.distributions.transformed_distribution import TransformedDistribution
 from flambeau.distributions.transforms import AbsTransform
@@ -15,7 +15,7 @@ from flambeau.distributions.transforms import AbsTransform
 __all__ = ["HalfNormal"]
 
 
-class HalfNormal(TransformedDistribution):
+class HalfNormal(Half, TransformedDistribution):
     """The absolute value of a normal variable of mean zero."""
 
     arg_constraints = {"scale": constraints.positive}
@@ -30,34 +30,9 @@ class HalfNormal(TransformedDistribution):
         return super().expand(batch_shape, self._new_of(HalfNormal, _instance))
 
     @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
-
-    @property
     def mean(self) -> Tensor:
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
-    def mode(self) -> Tensor:
-        return flambeau.zeros_like(self.scale)
-
-    @property
     def variance(self) -> Tensor:
         return self.scale.pow(2) * (1 - 2 / math.pi)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        doubled = self.base_dist.log_prob(value) + math.log(2)
-        return flambeau.where(value >= 0, doubled, -flambeau.inf)
-
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, prob: Tensor) -> Tensor:
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)

@@ -8,7 +8,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
-from flambeau.distributions._shared import TriangularFactor
+from flambeau.distributions._shared import TriangularFactor, one_spread
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import _standard_normal
 
@@ -55,22 +55,11 @@ class MultivariateNormal(TriangularFactor, Distribution):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        spreads = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        given = {name: matrix for name, matrix in spreads.items() if matrix is not None}
-        if len(given) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        ((name, matrix),) = given.items()
-        if matrix.dim() < 2:
-            raise ValueError(
-                f"{name} must be at least two-dimensional, with optional leading batch dimensions"
-            )
+        name, matrix = one_spread(
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
         batch_shape = flambeau.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         self.loc = loc.expand(batch_shape + (-1,))

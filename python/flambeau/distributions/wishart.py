@@ -9,7 +9,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.distributions import constraints
-from flambeau.distributions._shared import TriangularFactor
+from flambeau.distributions._shared import TriangularFactor, one_spread
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.multivariate_normal import _precision_to_scale_tril
 from flambeau.distributions.utils import is_number
@@ -51,22 +51,11 @@ class Wishart(TriangularFactor, ExponentialFamily):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        spreads = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        given = {name: matrix for name, matrix in spreads.items() if matrix is not None}
-        if len(given) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        ((name, matrix),) = given.items()
-        if matrix.dim() < 2:
-            raise ValueError(
-                f"{name} must be at least two-dimensional, with optional leading batch dimensions"
-            )
+        name, matrix = one_spread(
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
         self.df = (
             flambeau.tensor(df, dtype=matrix.dtype, device=matrix.device) if is_number(df) else df
         )

@@ -26,6 +26,27 @@ class _Combined(LRScheduler):
 
     _schedulers: list[Any]
 
+    def _check_members(self, schedulers: Sequence[Any], optimizer: Any) -> None:
+        """Raises unless these schedules can be made one for this optimizer."""
+        for number, scheduler in enumerate(schedulers):
+            if not hasattr(scheduler, "optimizer"):
+                raise TypeError(
+                    f"{type(self).__name__} at index {number} should have `optimizer` as its "
+                    "attribute."
+                )
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it "
+                    "requires additional kwargs to be specified when calling `step`, but got one "
+                    f"at index {number} in the given schedulers sequence."
+                )
+            if scheduler.optimizer != optimizer:
+                raise ValueError(
+                    f"{type(self).__name__} expects all schedulers to belong to the same "
+                    f"optimizer, but got scheduler {type(scheduler).__name__} at index {number} "
+                    f"has {scheduler.optimizer}, which is different from {optimizer}."
+                )
+
     def state_dict(self) -> dict[str, Any]:
         """The state of this schedule and of those it is made of."""
         state = {
@@ -57,24 +78,7 @@ class SequentialLR(_Combined):
             raise ValueError(
                 f"{type(self).__name__} expects at least one scheduler, but got no scheduler."
             )
-        for number, scheduler in enumerate(schedulers):
-            if not hasattr(scheduler, "optimizer"):
-                raise TypeError(
-                    f"{type(self).__name__} at index {number} should have `optimizer` as its "
-                    "attribute."
-                )
-            if isinstance(scheduler, ReduceLROnPlateau):
-                raise ValueError(
-                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it "
-                    "requires additional kwargs to be specified when calling `step`, but got one "
-                    f"at index {number} in the given schedulers sequence."
-                )
-            if scheduler.optimizer != optimizer:
-                raise ValueError(
-                    f"{type(self).__name__} expects all schedulers to belong to the same "
-                    f"optimizer, but got scheduler {type(scheduler).__name__} at index {number} "
-                    f"has {scheduler.optimizer}, which is different from {optimizer}."
-                )
+        self._check_members(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than "
@@ -134,24 +138,7 @@ class ChainedScheduler(_Combined):
                 "scheduler."
             )
         optimizer = optimizer or schedulers[0].optimizer
-        for number, scheduler in enumerate(schedulers):
-            if not hasattr(scheduler, "optimizer"):
-                raise TypeError(
-                    f"{type(self).__name__} at index {number} should have `optimizer` as its "
-                    "attribute."
-                )
-            if isinstance(scheduler, ReduceLROnPlateau):
-                raise ValueError(
-                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it "
-                    "requires additional kwargs to be specified when calling `step`, but got one "
-                    f"at index {number} in the given schedulers sequence."
-                )
-            if scheduler.optimizer != optimizer:
-                raise ValueError(
-                    f"{type(self).__name__} expects all schedulers to belong to the same "
-                    f"optimizer, but got scheduler {type(scheduler).__name__} at index {number} "
-                    f"has {scheduler.optimizer}, which is different from {optimizer}."
-                )
+        self._check_members(schedulers, optimizer)
         self._schedulers = list(schedulers)
         self.optimizer = optimizer
         self._last_lr = option_values(optimizer, "lr")

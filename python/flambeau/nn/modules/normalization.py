@@ -49,7 +49,27 @@ def _shape_tuple(normalized_shape: Any) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class _AffineNorm(Module):
+    """A normalization that may scale and shift its results."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _make_affine(self, shape: Any, affine: bool, bias: bool, device: Any, dtype: Any) -> None:
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(flambeau.empty(shape, device=device, dtype=dtype)) if present else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Makes the affine part the identity."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_AffineNorm):
     """Normalizes over the last dimensions, whose sizes are ``normalized_shape``."""
 
     def __init__(
@@ -65,22 +85,7 @@ class LayerNorm(Module):
         self.normalized_shape = _shape_tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name in ("weight", "bias"):
-            present = elementwise_affine and (bias or name == "weight")
-            self.register_parameter(
-                name,
-                Parameter(flambeau.empty(self.normalized_shape, device=device, dtype=dtype))
-                if present
-                else None,
-            )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Makes the affine part the identity."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make_affine(self.normalized_shape, elementwise_affine, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -92,7 +97,7 @@ class LayerNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_AffineNorm):
     """Normalizes over groups of channels of each sample."""
 
     def __init__(
@@ -115,22 +120,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name in ("weight", "bias"):
-            present = affine and (bias or name == "weight")
-            self.register_parameter(
-                name,
-                Parameter(flambeau.empty(num_channels, device=device, dtype=dtype))
-                if present
-                else None,
-            )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Makes the affine part the identity."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make_affine(num_channels, affine, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
