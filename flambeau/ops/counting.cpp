@@ -325,6 +325,7 @@ Tensor range_edges(const Tensor& input, int64_t bins, const std::vector<double>&
                    bool is_given, int64_t dim) {
   CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension {}",
         bins, dim);
+  CHECK(bins < INT64_MAX, RuntimeError, "torch.histogram(): {} bins are too many", bins);
   CHECK(!is_given || given.size() == 2, RuntimeError,
         "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {}",
         given.size());

@@ -198,6 +198,11 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
   merge_dims();
 }
 
+// A stride in bytes. It may wrap where a dimension has one element, along which nobody steps.
+static int64_t in_bytes(int64_t stride, DType dtype) {
+  return static_cast<int64_t>(static_cast<uint64_t>(stride) * item_size(dtype));
+}
+
 // Shape and strides of all operands, in the order of dimensions that suits them best.
 void TensorIter::set_strides(IntSpan common, const Tensor* outs, const Operand* inputs) {
   const int64_t rank = static_cast<int64_t>(common.size());
@@ -206,17 +211,14 @@ void TensorIter::set_strides(IntSpan common, const Tensor* outs, const Operand* 
   };
   int64_t order[max_dims];
   order_dims(order, rank, common, count, [&](int k, int64_t d) {
-    return is_number[k] ? 0
-                        : broadcast_stride(tensor_of(k), common, d) *
-                              static_cast<int64_t>(item_size(dtypes[k]));
+    return is_number[k] ? 0 : in_bytes(broadcast_stride(tensor_of(k), common, d), dtypes[k]);
   });
   ndim = static_cast<int>(rank);
   for (int64_t i = 0; i < rank; ++i) {
     shape[i] = common[order[i]];
     for (int k = 0; k < count; ++k) {
-      strides[k][i] = is_number[k] ? 0
-                                   : broadcast_stride(tensor_of(k), common, order[i]) *
-                                         static_cast<int64_t>(item_size(dtypes[k]));
+      strides[k][i] =
+          is_number[k] ? 0 : in_bytes(broadcast_stride(tensor_of(k), common, order[i]), dtypes[k]);
     }
   }
 }

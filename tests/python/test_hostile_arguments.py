@@ -224,6 +224,7 @@ def test_hooks_may_be_added_and_taken_off_by_hooks():
         lambda: torch.conv2d(torch.zeros(1, 1, 3, 3), torch.zeros(1, 1, 2, 2), padding=2**62),
         lambda: torch.conv2d(torch.zeros(1, 1, 3, 3), torch.zeros(1, 1, 2, 2), dilation=2**62),
         lambda: torch.nn.functional.interpolate(torch.zeros(1, 1, 3), size=2**62),
+        lambda: torch.histogram(torch.zeros(3), 2**63 - 1),
         lambda: torch.rnn_tanh(
             torch.zeros(1, 1, 1), torch.zeros(1, 1, 1), [], True, 2**62, 0.0, False, True, False
         ),
@@ -238,3 +239,15 @@ def test_combinations_that_do_not_exist_are_none():
     assert torch.combinations(torch.zeros(3), 4).shape == (0, 4)
     assert torch.combinations(torch.zeros(3), 4, with_replacement=True).shape == (15, 4)
     assert torch.combinations(torch.zeros(0), 2, with_replacement=True).shape == (0, 2)
+
+
+def test_huge_steps_leave_one_element():
+    x = torch.arange(24.0).view(2, 3, 4)
+    assert torch.slice_copy(x, 2, step=2**62).flatten().tolist() == [0, 4, 8, 12, 16, 20]
+    assert (x[:, :: 2**62] + 1).flatten().tolist() == [1, 2, 3, 4, 13, 14, 15, 16]
+
+
+def test_rows_without_columns_are_looked_up():
+    assert torch.embedding(torch.zeros(5, 0), torch.tensor([4, 0])).shape == (2, 0)
+    with pytest.raises(IndexError):
+        torch.embedding(torch.zeros(5, 0), torch.tensor([5]))

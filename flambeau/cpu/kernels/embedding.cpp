@@ -35,7 +35,7 @@ void embedding_kernel(const Tensor& weight, const Tensor& indices, const Tensor&
                    CHECK(row >= 0 && row < rows, IndexError,
                          "index out of range in self (embedding: index {} of a table of {} rows)",
                          row, rows);
-                   std::memcpy(to + i * bytes, from + row * bytes, bytes);
+                   if (bytes > 0) std::memcpy(to + i * bytes, from + row * bytes, bytes);
                  }
                });
 }
