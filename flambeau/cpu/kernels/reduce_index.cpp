@@ -76,7 +76,8 @@ class IndexReducer {
         if (hits) break;
       }
     }
-    while (!found(load<T>(row + i * stride_))) ++i;
+    // Another thread may have overwritten it meanwhile: then the last one is as good as any.
+    while (i + 1 < r_.count && !found(load<T>(row + i * stride_))) ++i;
     return i;
   }
   int64_t find(const char* row, C value) const {
