@@ -198,7 +198,8 @@ Tensor cov(const Tensor& input, int64_t correction, const Tensor& fweights,
   const Tensor products = matmul(w.defined() ? centred * w : centred, other);
   Tensor scatter;
   if (!w.defined()) {
-    scatter = products / static_cast<double>(std::max<int64_t>(observations - correction, 0));
+    const double freedom = static_cast<double>(observations) - static_cast<double>(correction);
+    scatter = products / std::max(freedom, 0.0);
   } else {
     Tensor norm = total - correction;
     if (correction != 0 && aweights.defined()) {

@@ -251,3 +251,9 @@ def test_rows_without_columns_are_looked_up():
     assert torch.embedding(torch.zeros(5, 0), torch.tensor([4, 0])).shape == (2, 0)
     with pytest.raises(IndexError):
         torch.embedding(torch.zeros(5, 0), torch.tensor([5]))
+
+
+def test_corrections_do_not_overflow():
+    x = torch.tensor([[1.0, 3.0]], dtype=torch.float64)
+    assert torch.cov(x, correction=-(2**63)).item() == 2 / (2 + 2.0**63)
+    assert torch.cov(x, correction=2**63 - 1).item() == float("inf")

@@ -525,3 +525,8 @@ def test_linear_with_a_sparse_weight_takes_any_number_of_dimensions(layout, shap
     torch.testing.assert_close(sparse, dense)
     (expected,) = torch.autograd.grad(dense.sum(), x)
     torch.testing.assert_close(torch.autograd.grad(sparse.sum(), x)[0], expected)
+
+
+def test_a_number_is_no_sparse_tensor() -> None:
+    with pytest.raises(NotImplementedError, match="float_power"):
+        torch.float_power(2.0, coo())
