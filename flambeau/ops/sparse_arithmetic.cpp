@@ -392,8 +392,8 @@ Tensor become_sparse_(const Tensor& self, const Tensor& source) {
   check_inplace("copy_", self, source.requires_grad());
   return delivered("copy_", clone_sparse(sparse_to(source, self.device(), self.dtype())), self);
 }
-OP_SPARSE(become_sparse_, "_sparse_become_(self, source)",
-          "Gives a sparse tensor the parts, the size and the history of another.")
+OP_FUNCTION(become_sparse_, "_sparse_become_(self, source)",
+            "Gives a sparse tensor the parts, the size and the history of another.", takes_sparse)
 
 Tensor zero_sparse_(const Tensor& self) {
   check_inplace("zero_", self);
