@@ -41,6 +41,7 @@ Tensor i1e_slope(const Tensor& x) {
 
 Tensor polygamma(int64_t n, const Tensor& input) {
   CHECK(n >= 0, RuntimeError, "polygamma(n, x) does not support negative n.");
+  CHECK(n < INT64_MAX, RuntimeError, "polygamma(n, x): n is too large, got {}", n);
   static constexpr UnaryRow row = {"polygamma",
                                    dtypes::Floating,
                                    OutDType::same,
@@ -48,7 +49,8 @@ Tensor polygamma(int64_t n, const Tensor& input) {
                                    Keep::x,
                                    [](const Tensor& g, const Tensor& x, const Scalar* numbers) {
                                      return g * polygamma(numbers[0].to_int() + 1, x);
-                                   }};
+                                   },
+                                   OpDef::plain};
   const Scalar numbers[] = {n, 0};
   return unary_op(row, input, numbers, 1);
 }
@@ -65,8 +67,8 @@ OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, cl
 
 #define UNARY_ROW(name, dtypes, keeps, gradient)                                                \
   static const UnaryRow& name##_row() {                                                         \
-    static constexpr UnaryRow row = {#name,          dtypes,      OutDType::same,               \
-                                     &kernels::name, Keep::keeps, gradient};                    \
+    static constexpr UnaryRow row = {#name,       dtypes,   OutDType::same, &kernels::name,     \
+                                     Keep::keeps, gradient, OpDef::plain};                      \
     return row;                                                                                 \
   }                                                                                             \
   static Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); } \
