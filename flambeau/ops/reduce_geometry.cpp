@@ -29,10 +29,19 @@ Dims reduced_shape(IntSpan sizes, DimSet dims, bool keepdim) {
   return shape;
 }
 
+namespace {
+
+// Wraps only in a tensor without elements, whose other sizes and strides may be of any size.
+int64_t product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
+}  // namespace
+
 int64_t reduced_count(IntSpan sizes, DimSet dims) {
   int64_t count = 1;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (dims.has(d)) count *= sizes[d];
+    if (dims.has(d)) count = product(count, sizes[d]);
   }
   return count;
 }
@@ -52,8 +61,9 @@ int order_and_merge(Dimension* dims, int n) {
   int last = 0;
   for (int i = 1; i < n; ++i) {
     Dimension& inner = dims[last];
-    if (dims[i].in == inner.size * inner.in && dims[i].out == inner.size * inner.out) {
-      inner.size *= dims[i].size;
+    if (dims[i].in == product(inner.size, inner.in) &&
+        dims[i].out == product(inner.size, inner.out)) {
+      inner.size = product(inner.size, dims[i].size);
     } else {
       dims[++last] = dims[i];
     }
@@ -84,14 +94,14 @@ void describe_reduction(Reduction& r, const Tensor& input, DimSet dims, const Te
   int n_kept = 0, n_reduced = 0;
   int64_t step = 1;  // of the contiguous results
   for (int64_t d = rank - 1; d >= 0; --d) {
-    const int64_t size = input->sizes[d], stride = input->strides[d] * item;
+    const int64_t size = input->sizes[d], stride = product(input->strides[d], item);
     if (dims.has(d)) {
-      r.count *= size;
+      r.count = product(r.count, size);
       if (size != 1) reduced[n_reduced++] = {size, stride, 0};
     } else {
-      r.outputs *= size;
+      r.outputs = product(r.outputs, size);
       if (size != 1) kept[n_kept++] = {size, stride, step};
-      step *= size;
+      step = product(step, size);
     }
   }
   r.kept_dims = order_and_merge(kept, n_kept);

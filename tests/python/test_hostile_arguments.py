@@ -257,3 +257,9 @@ def test_corrections_do_not_overflow():
     x = torch.tensor([[1.0, 3.0]], dtype=torch.float64)
     assert torch.cov(x, correction=-(2**63)).item() == 2 / (2 + 2.0**63)
     assert torch.cov(x, correction=2**63 - 1).item() == float("inf")
+
+
+def test_tensors_without_elements_may_have_any_other_size():
+    x = torch.zeros(0, 1, 1, requires_grad=True)
+    x.expand(0, 2**40, 2**40).sum((1, 2)).sum().backward()
+    assert x.grad.shape == (0, 1, 1)
