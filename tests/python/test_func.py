@@ -178,3 +178,24 @@ def test_functorch_as_older_programs_use_it() -> None:
     outputs = functorch.vmap(ensemble, (0, 0, None))(params, buffers, x)
     for output, model in zip(outputs, models):
         torch.testing.assert_close(output, model(x))
+
+
+def test_gradients_under_no_grad_are_constants() -> None:
+    def shifted(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            shift = func.grad(lambda x: 0.25 * x**4)(x)
+            _, value = func.grad_and_value(lambda x: x**3)(x)
+        return x**3 - shift - value
+
+    x = torch.tensor(1.5, requires_grad=True)
+    slope = func.grad(shifted)(x)
+    torch.testing.assert_close(slope.detach(), torch.tensor(3 * 1.5**2))
+    torch.testing.assert_close(torch.autograd.grad(slope, x)[0], torch.tensor(6 * 1.5))
+    output, product = func.vjp(torch.sin, x)
+    with torch.no_grad():
+        assert not func.grad(torch.sin)(x).requires_grad
+        assert not func.vjp(torch.sin, x)[0].requires_grad
+        assert not product(torch.ones(()))[0].requires_grad
+        assert not func.jacrev(torch.sin)(x).requires_grad
+        assert not func.jvp(torch.sin, (x,), (torch.ones(()),))[1].requires_grad
+    assert output.requires_grad and product(torch.ones(()))[0].requires_grad

@@ -66,6 +66,7 @@ def grad_and_value(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         leaves: list[Tensor] = []
+        tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
             inputs = own_inputs(selected(args, argnums, "grad"), leaves)
             output = func(*replaced(args, argnums, inputs), **kwargs)
@@ -78,7 +79,7 @@ def grad_and_value(
                 (next(found) if isinstance(t, Tensor) and t.requires_grad else t for t in flat),
                 spec,
             )
-            result, output, aux = released((result, output, aux), leaves)
+            result, output, aux = released((result, output, aux), leaves, tracked)
         return (result, (output, aux)) if has_aux else (result, output)
 
     return wrapper
@@ -103,6 +104,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     left.
     """
     leaves: list[Tensor] = []
+    tracked = flambeau.is_grad_enabled()
     with flambeau.enable_grad():
         inputs = own_inputs(primals, leaves)
         output, aux = _split_aux("vjp", func(*inputs), has_aux)
@@ -112,7 +114,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         flat_output, output_spec = flat_tensors(
             output, "vjp(f, *primals): Expected f(*primals) to return Tensors"
         )
-        shown, aux = released((output, aux), leaves)
+        shown, aux = released((output, aux), leaves, tracked)
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
         flat, spec = tree_flatten(cotangents)
@@ -121,13 +123,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 f"Expected pytree structure of cotangents to be the same as pytree structure of "
                 f"outputs to the function. cotangents: {spec}, primal output: {output_spec}"
             )
+        tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
             wanted = [t for t in flat_inputs if t.requires_grad]
             found = iter(gradients(flat_output, wanted, flat))
             result = [
                 next(found) if t.requires_grad else flambeau.zeros_like(t) for t in flat_inputs
             ]
-            result = released(result, leaves)
+            result = released(result, leaves, tracked)
         products = unflatten(result, input_spec)
         return products if len(primals) != 1 else (products[0],)
 
@@ -164,9 +167,10 @@ class _Linear:
     def product(self, tangents: list[Tensor]) -> list[Tensor]:
         """J v for a tangent of each input."""
         chosen = [v for v, t in zip(tangents, self.inputs) if t.requires_grad]
+        tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
             products = gradients(self.rows, self.weights, chosen)
-            return released(products, self.leaves + self.weights)
+            return released(products, self.leaves + self.weights, tracked)
 
 
 def _check_differentiable(values: list[Any], role: str) -> None:
@@ -218,7 +222,7 @@ def jvp(
     if strict and not all(t.requires_grad for t in linear.outputs):
         raise RuntimeError(f"{name}, strict=True: an output does not depend on the primals")
     product = unflatten(linear.product(flat_tangents), linear.output_spec)
-    shown, aux = released((output, aux), linear.leaves)
+    shown, aux = released((output, aux), linear.leaves, flambeau.is_grad_enabled())
     return (shown, product, aux) if has_aux else (shown, product)
 
 
@@ -231,4 +235,4 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         flat = _check_tangents(primals, tangents, "linearize")
         return unflatten(linear.product(flat), linear.output_spec)
 
-    return released(linear.result, linear.leaves), jvp_fn
+    return released(linear.result, linear.leaves, flambeau.is_grad_enabled()), jvp_fn

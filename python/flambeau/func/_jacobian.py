@@ -69,6 +69,7 @@ def jacrev(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         leaves: list[Tensor] = []
+        tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
             inputs = own_inputs(selected(args, argnums, "jacrev"), leaves)
             output = func(*replaced(args, argnums, inputs), **kwargs)
@@ -93,7 +94,7 @@ def jacrev(
                     )
                 ]
                 blocks.append(unflatten(columns, input_spec))
-            result, aux = released((unflatten(blocks, output_spec), aux), leaves)
+            result, aux = released((unflatten(blocks, output_spec), aux), leaves, tracked)
         return (result, aux) if has_aux else result
 
     return wrapper
@@ -130,7 +131,8 @@ def jacfwd(
             unflatten((column[index] for column in columns), one_input)
             for index in range(len(linear.outputs))
         ]
-        result, aux = released((unflatten(blocks, linear.output_spec), aux), linear.leaves)
+        found = (unflatten(blocks, linear.output_spec), aux)
+        result, aux = released(found, linear.leaves, flambeau.is_grad_enabled())
         return (result, aux) if has_aux else result
 
     return wrapper

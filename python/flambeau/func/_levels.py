@@ -61,13 +61,15 @@ def _depends_on_others(tensor: Tensor, leaves: Iterable[Tensor]) -> bool:
     return False
 
 
-def released(tree: Any, leaves: list[Tensor]) -> Any:
-    """Results without the graph of this transform."""
+def released(tree: Any, leaves: list[Tensor], tracked: bool) -> Any:
+    """Results without the graph of this transform; without any where the caller has turned
+    recording off, and so does not want them `tracked`.
+    """
 
     def release(tensor: Tensor) -> Tensor:
         if isinstance(tensor, Batched):
             return wrap(release(physical(tensor)))
-        if tensor.requires_grad and not _depends_on_others(tensor, leaves):
+        if tensor.requires_grad and not (tracked and _depends_on_others(tensor, leaves)):
             return tensor.detach()
         return tensor
 
