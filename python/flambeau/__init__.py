@@ -81,7 +81,7 @@ _HOMES.update(
 )
 _HOMES.update(dict.fromkeys(("dsmm", "hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
-_HOMES.update(Event="_streams", Stream="_streams")
+_HOMES.update(Event="_streams", Stream="_streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES["GradScaler"] = "amp"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")

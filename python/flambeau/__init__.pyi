@@ -486,6 +486,7 @@ from flambeau._C import isneginf as isneginf
 from flambeau._C import isposinf as isposinf
 from flambeau._C import isreal as isreal
 from flambeau._stft import istft as istft
+jagged: Any
 from flambeau import jit as jit
 from flambeau._C import kaiser_window as kaiser_window
 from flambeau._C import kl_div as kl_div
@@ -661,6 +662,7 @@ from flambeau._C import neg as neg
 from flambeau._C import neg_ as neg_
 from flambeau._C import negative as negative
 from flambeau._C import negative_ as negative_
+from flambeau import nested as nested
 newaxis: None
 from flambeau._C import nextafter as nextafter
 from flambeau._C import nextafter_ as nextafter_

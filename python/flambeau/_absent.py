@@ -41,7 +41,6 @@ _MODULES = {
     "export": _COMPILER,
     "fx.experimental": _COMPILER,
     "fx.passes.infra": _COMPILER,
-    "nested": "Flambeau has no nested tensors",
     "numa": "Flambeau does not bind processes to parts of the machine",
     "onnx._internal": "Flambeau does not export models to ONNX",
     "utils._sympy": _COMPILER,

@@ -1,0 +1,438 @@
+"""What operations do with a NestedTensor: nearly all run on the packed values; those that look
+along the ragged dimension run on a padded copy, and their result is packed again.
+"""
+
+from __future__ import annotations
+
+import math
+
+import flambeau
+from flambeau.nested._jagged import NestedInt, NestedTensor
+from flambeau.nested._pointwise import is_pointwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from flambeau import Tensor
+
+RULES: dict[str, Callable[..., Any]] = {}
+
+
+def rule(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function the rule of operations; it gets the operation before its arguments."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        RULES.update(dict.fromkeys(names.split(), function))
+        return function
+
+    return register
+
+
+def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs an operation that has a nested tensor among its arguments."""
+    name = func.__name__
+    found = RULES.get(name.removeprefix("_nn_"))
+    if found is None and not is_pointwise(name):
+        raise NotImplementedError(f"{name}: not implemented for nested tensors")
+    return found(func, *args, **kwargs) if found else pointwise(func, *args, **kwargs)
+
+
+# Converting ---------------------------------------------------------------------------------------
+
+
+def batch_and_place(nt: NestedTensor) -> tuple[Tensor, Tensor]:
+    """For each row of the values the component that it belongs to, and its place in it."""
+    lengths = nt._component_lengths()
+    components = flambeau.arange(lengths.shape[0], device=lengths.device)
+    batch = flambeau.repeat_interleave(components, lengths)
+    place = flambeau.arange(batch.shape[0], device=batch.device) - nt._offsets[:-1][batch]
+    return batch, place
+
+
+def padded(nt: NestedTensor, fill: float, length: int | None = None) -> Tensor:
+    """The components filled up to one length, with the dimensions of the nested tensor."""
+    if nt._lengths is not None:
+        nt = nt.contiguous()
+    place_of_rows = nt._ragged_idx - 1
+    rows = nt.values().movedim(place_of_rows, 0)
+    batch, place = batch_and_place(nt)
+    longest = nt._maybe_max_seqlen if len(nt) else 0
+    if length is not None and length < longest:
+        fits = place < length
+        rows, batch, place = rows[fits], batch[fits], place[fits]
+    longest = longest if length is None else length
+    empty = rows.new_full((len(nt), longest, *rows.shape[1:]), fill)
+    return empty.index_put((batch, place), rows).movedim(1, nt._ragged_idx)
+
+
+def packed(dense: Tensor, like: NestedTensor, ragged: int | None = None) -> Tensor:
+    """The values of a padded tensor, without the padding."""
+    ragged = like._ragged_idx if ragged is None else ragged
+    batch, place = batch_and_place(like)
+    return dense.movedim(ragged, 1)[batch, place].movedim(0, ragged - 1)
+
+
+def fitted(dense: Tensor, like: NestedTensor) -> Tensor:
+    """A tensor that broadcasts with a nested one, as one that broadcasts with its values."""
+    ragged, rank = like._ragged_idx, like.dim()
+    if dense.dim() < rank - ragged or dense.dim() == 0:
+        return dense
+    dense = dense.reshape([1] * (rank - dense.dim()) + list(dense.shape))
+    if dense.shape[0] == 1 and dense.shape[ragged] == 1:
+        return dense[0]
+    if dense.shape[ragged] == 1:
+        batch, _ = batch_and_place(like)
+        return dense.squeeze(ragged)[batch].movedim(0, ragged - 1)
+    return packed(dense.expand(len(like), *dense.shape[1:]), like)
+
+
+def _nested_among(values: Any) -> list[NestedTensor]:
+    found = []
+    for value in values:
+        if isinstance(value, NestedTensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _nested_among(value)
+    return found
+
+
+def _check_alike(name: str, nested: list[NestedTensor]) -> NestedTensor:
+    first = nested[0]
+    for other in nested[1:]:
+        if other.shape[other._ragged_idx] is not first.shape[first._ragged_idx]:
+            shapes = [f"({', '.join(map(str, x.shape))})" for x in (first, other)]
+            raise RuntimeError(
+                f"cannot call binary pointwise function {name} with inputs of shapes {shapes[0]} "
+                f"and {shapes[1]}"
+            )
+    return first
+
+
+def _converted(value: Any, like: NestedTensor, fit: bool) -> Any:
+    if isinstance(value, NestedTensor):
+        return value.values()
+    if isinstance(value, flambeau.Tensor):
+        return fitted(value, like) if fit else value
+    if type(value) in (list, tuple):
+        return type(value)(_converted(item, like, fit) for item in value)
+    return value
+
+
+def _wrapped(result: Any, like: NestedTensor) -> Any:
+    if isinstance(result, flambeau.Tensor):
+        rows = like.values().shape[like._ragged_idx - 1]
+        fits = result.dim() >= like._ragged_idx and result.shape[like._ragged_idx - 1] == rows
+        return like._like(result) if fits else result
+    if type(result) in (list, tuple):
+        return type(result)(_wrapped(item, like) for item in result)
+    return result
+
+
+def _run(func: Any, args: Any, kwargs: Any, fit: bool) -> Any:
+    like = _check_alike(func.__name__, _nested_among((*args, *kwargs.values())))
+    converted = [_converted(arg, like, fit) for arg in args]
+    named = {key: _converted(arg, like, fit) for key, arg in kwargs.items()}
+    result = func(*converted, **named)
+    writes = func.__name__.endswith("_") and not func.__name__.endswith("__")
+    if (writes or func.__name__.startswith("__i")) and isinstance(args[0], NestedTensor):
+        return args[0]
+    return _wrapped(result, like)
+
+
+def pointwise(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """An operation on each element: other operands broadcast."""
+    return _run(func, args, kwargs, True)
+
+
+@rule("linear embedding layer_norm rms_norm prelu")
+def on_values(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """An operation on the last dimensions: other operands are weights."""
+    return _run(func, args, kwargs, False)
+
+
+@rule("__get__ __set__ __delete__")
+def attribute(func: Any, self: Any, *args: Any) -> Any:
+    if func.__name__ != "__get__":
+        return func(self, *(x.values() if isinstance(x, NestedTensor) else x for x in args))
+    result = func(self, *args)
+    return _wrapped(result, self) if isinstance(result, flambeau.Tensor) else result
+
+
+@rule("requires_grad_ retain_grad register_hook is_floating_point is_complex data_ptr")
+def of_the_tensor_itself(func: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    return func(self, *args, **kwargs)
+
+
+@rule("backward")
+def backward(func: Any, self: Any, gradient: Any = None, *args: Any, **kwargs: Any) -> Any:
+    plain = gradient.values() if isinstance(gradient, NestedTensor) else gradient
+    return func(self.values(), plain, *args, **kwargs)
+
+
+@rule("item")
+def item(func: Any, self: Any) -> Any:
+    return func(self.values())
+
+
+@rule("equal allclose")
+def compared(func: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
+    if not (isinstance(a, NestedTensor) and isinstance(b, NestedTensor)) or len(a) != len(b):
+        return False
+    pairs = list(zip(a.unbind(), b.unbind(), strict=True))
+    same = all(x.shape == y.shape for x, y in pairs)
+    return same and all(func(x, y, *args, **kwargs) for x, y in pairs)
+
+
+# Dimensions ---------------------------------------------------------------------------------------
+
+
+def _place(name: str, nt: NestedTensor, dim: int) -> int:
+    """The dimension of the values that a dimension is; the batch has none."""
+    rank = nt.dim()
+    if not -rank <= dim < rank:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got "
+            f"{dim})"
+        )
+    if dim % rank == 0:
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on dim=0")
+    return dim % rank - 1
+
+
+def _plain_place(name: str, nt: NestedTensor, dim: int) -> int:
+    place = _place(name, nt, dim)
+    if place == nt._ragged_idx - 1:
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on the ragged dim")
+    return place
+
+
+@rule("transpose swapaxes swapdims")
+def transpose(func: Any, nt: NestedTensor, dim0: int, dim1: int) -> Any:
+    first, second = (_place("transpose", nt, dim) for dim in (dim0, dim1))
+    ragged = {first: second, second: first}.get(nt._ragged_idx - 1, nt._ragged_idx - 1)
+    return nt._like(nt.values().transpose(first, second), ragged + 1)
+
+
+@rule("permute")
+def permute(func: Any, nt: NestedTensor, *dims: Any) -> Any:
+    order = [dim % nt.dim() for dim in (dims[0] if isinstance(dims[0], (list, tuple)) else dims)]
+    if order[0] != 0:
+        raise RuntimeError("permute(): not supported for NestedTensor when the batch moves")
+    return nt._like(nt.values().permute([d - 1 for d in order[1:]]), order.index(nt._ragged_idx))
+
+
+@rule("view reshape expand")
+def view(func: Any, nt: NestedTensor, *sizes: Any) -> Any:
+    shape = list(sizes[0]) if isinstance(sizes[0], (list, tuple)) else list(sizes)
+    name = func.__name__
+    if shape[0] not in (len(nt), -1) or isinstance(shape[0], NestedInt):
+        raise RuntimeError(f"{name}(): cannot view shape {nt.shape} as {shape}")
+    spots = [i for i, size in enumerate(shape) if isinstance(size, NestedInt)]
+    spots = spots or [i for i, size in enumerate(shape) if i and size == -1]
+    if len(spots) != 1:
+        raise RuntimeError(f"{name}(): cannot view shape {nt.shape} as {shape}")
+    shape[spots[0]] = nt.values().shape[nt._ragged_idx - 1]
+    return nt._like(func(nt.values(), shape[1:]), spots[0])
+
+
+@rule("unflatten")
+def unflatten(func: Any, nt: NestedTensor, dim: int, sizes: Any) -> Any:
+    place = _plain_place("unflatten", nt, dim)
+    before = place < nt._ragged_idx - 1
+    return nt._like(nt.values().unflatten(place, sizes), nt._ragged_idx + (len(sizes) - 1) * before)
+
+
+@rule("flatten")
+def flatten(func: Any, nt: NestedTensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+    start, end = start_dim % nt.dim(), end_dim % nt.dim()
+    if start == 0 and nt._ragged_idx == 1 and nt._lengths is None:
+        return nt.values() if end <= 1 else nt.values().flatten(0, end - 1)
+    if start <= nt._ragged_idx <= end or start == 0:
+        raise RuntimeError("flatten(): not supported for NestedTensor across the ragged dim")
+    before = end - start if end < nt._ragged_idx else 0
+    return nt._like(nt.values().flatten(start - 1, end - 1), nt._ragged_idx - before)
+
+
+@rule("unsqueeze")
+def unsqueeze(func: Any, nt: NestedTensor, dim: int) -> Any:
+    spot = dim % (nt.dim() + 1)
+    if spot == 0:
+        raise RuntimeError("unsqueeze(): not supported for NestedTensor on dim=0")
+    return nt._like(nt.values().unsqueeze(spot - 1), nt._ragged_idx + (spot <= nt._ragged_idx))
+
+
+@rule("squeeze")
+def squeeze(func: Any, nt: NestedTensor, dim: Any) -> Any:
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    places = [_plain_place("squeeze", nt, d) for d in dims]
+    gone = [p for p in places if nt.values().shape[p] == 1]
+    before = sum(p < nt._ragged_idx - 1 for p in gone)
+    return nt._like(nt.values().squeeze(gone), nt._ragged_idx - before)
+
+
+@rule("split chunk narrow split_with_sizes tensor_split cumsum cumprod sort topk flip")
+def along(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
+    """An operation along a dimension that is not ragged; `dim` is its last argument or named."""
+    name = func.__name__
+    first = name in ("narrow", "cumsum", "cumprod", "flip")
+    given = list(args)
+    if "dim" in kwargs:
+        dim = kwargs.pop("dim")
+    elif first:
+        dim = given.pop(0)
+    else:
+        dim = given.pop(1) if len(given) > 1 else (-1 if name in ("sort", "topk") else 0)
+    place = _plain_place(name, nt, dim[0] if isinstance(dim, (list, tuple)) else dim)
+    given.insert(0, [place] if name == "flip" else place) if first else kwargs.update(dim=place)
+    return _wrapped(func(nt.values(), *given, **kwargs), nt)
+
+
+@rule("select")
+def select(func: Any, nt: NestedTensor, dim: int, index: int) -> Any:
+    if dim % nt.dim() == 0:
+        return nt.unbind()[index]
+    place = _plain_place("select", nt, dim)
+    before = place < nt._ragged_idx - 1
+    return nt._like(nt.values().select(place, index), nt._ragged_idx - before)
+
+
+@rule("__getitem__")
+def get_item(func: Any, nt: NestedTensor, index: Any) -> Any:
+    index = index if isinstance(index, tuple) else (index,)
+    if isinstance(index[0], int):
+        component = nt.unbind()[index[0]]
+        return component[index[1:]] if len(index) > 1 else component
+    everything = slice(None)
+    if index[0] is Ellipsis:
+        index = (everything,) * (nt.dim() - len(index) + 1) + index[1:]
+    if index[0] != everything:
+        raise RuntimeError("slice(): not supported for NestedTensor on dim=0")
+    rest = index[1:]
+    if len(rest) >= nt._ragged_idx and rest[nt._ragged_idx - 1] != everything:
+        raise RuntimeError("slice(): not supported for NestedTensor on the ragged dim")
+    before = sum(isinstance(item, int) for item in rest[: nt._ragged_idx - 1])
+    return nt._like(nt.values()[rest], nt._ragged_idx - before)
+
+
+@rule("cat concat concatenate stack")
+def joined(func: Any, tensors: Any, dim: int = 0) -> Any:
+    first = next(t for t in tensors if isinstance(t, NestedTensor))
+    stacks = func.__name__ == "stack"
+    rank = first.dim() + stacks
+    if dim % rank == 0 and not stacks:
+        from flambeau.nested import _pack
+
+        return _pack([x for t in tensors for x in t.unbind()], first._ragged_idx)
+    _check_alike(func.__name__, list(tensors))
+    spot = dim % rank
+    ragged = first._ragged_idx + (stacks and spot <= first._ragged_idx)
+    return first._like(func([t.values() for t in tensors], spot - 1), ragged)
+
+
+# Along the ragged dimension -----------------------------------------------------------------------
+
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "any": 0.0, "all": 1.0}
+_NEUTRAL |= dict.fromkeys(("amax", "max", "argmax", "logsumexp"), -math.inf)
+_NEUTRAL |= dict.fromkeys(("amin", "min", "argmin"), math.inf)
+
+
+def _fill_for(name: str, dtype: Any) -> float:
+    fill = _NEUTRAL[name]
+    if math.isinf(fill) and not dtype.is_floating_point:
+        info = flambeau.iinfo(dtype)
+        return info.min if fill < 0 else info.max
+    return fill
+
+
+@rule(" ".join(_NEUTRAL))
+def reduced(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
+    name = func.__name__
+    dim = kwargs.pop("dim") if "dim" in kwargs else args[0] if args else None
+    if isinstance(dim, flambeau.Tensor):
+        return pointwise(func, nt, dim)
+    if dim is None:
+        whole = nt if nt._lengths is None else nt.contiguous()
+        return func(whole.values(), **kwargs)
+    keepdim = kwargs.pop("keepdim", args[1] if len(args) > 1 else False)
+    dims = [d % nt.dim() for d in ([dim] if isinstance(dim, int) else dim)]
+    ragged = nt._ragged_idx
+    if 0 in dims and ragged not in dims:
+        raise RuntimeError(
+            f"{name}(): reducing along the batch dimension but not the ragged dimension is not "
+            "supported for nested tensors"
+        )
+    if ragged in dims and 0 not in dims:
+        if len(dims) > 1:
+            raise RuntimeError(
+                f"{name}(): reducing along a ragged and non-batch dimension is not supported for "
+                "nested tensors"
+            )
+        return _reduced_rows(func, nt, keepdim, kwargs)
+    places = [d - 1 for d in dims if d]
+    result = func(nt.values(), places[0] if len(places) == 1 else places, keepdim, **kwargs)
+    if ragged in dims:
+        return result.unsqueeze(0) if keepdim else result
+    before = 0 if keepdim else sum(d < ragged for d in dims)
+    if isinstance(result, tuple):
+        return type(result)([nt._like(item, ragged - before) for item in result])
+    return nt._like(result, ragged - before)
+
+
+def _reduced_rows(func: Any, nt: NestedTensor, keepdim: bool, kwargs: Any) -> Any:
+    name, ragged = func.__name__, nt._ragged_idx
+    if nt._lengths is not None:
+        raise RuntimeError(
+            f"{name}(): reducing across the ragged dimension is not supported for non-contiguous "
+            "nested tensors with holes"
+        )
+    dense = padded(nt, _fill_for(name, nt.dtype))
+    if name != "mean":
+        return func(dense, ragged, keepdim, **kwargs)
+    total = dense.sum(ragged, keepdim=True, **kwargs)
+    counts = nt._component_lengths().reshape([-1] + [1] * (total.dim() - 1))
+    return total / counts if keepdim else (total / counts).squeeze(ragged)
+
+
+@rule("softmax log_softmax")
+def softmax(func: Any, nt: NestedTensor, dim: int, *args: Any, **kwargs: Any) -> Any:
+    place = _place(func.__name__, nt, dim)
+    if place != nt._ragged_idx - 1:
+        return nt._like(func(nt.values(), place, *args, **kwargs))
+    return nt._like(packed(func(padded(nt, -math.inf), place + 1, *args, **kwargs), nt))
+
+
+@rule("matmul bmm mm __matmul__")
+def matmul(func: Any, a: Any, b: Any) -> Any:
+    if isinstance(a, NestedTensor) and not isinstance(b, NestedTensor):
+        last = a._ragged_idx == a.dim() - 1
+        if b.dim() == 2 and not last:
+            return a._like(flambeau.matmul(a.values(), b))
+        if not last:
+            return a._like(packed(flambeau.matmul(padded(a, 0.0), b), a))
+    if isinstance(a, NestedTensor) and isinstance(b, NestedTensor):
+        _check_alike("matmul", [a, b])
+        # Over the ragged dimension: padding adds nothing.
+        if a._ragged_idx == a.dim() - 1 and b._ragged_idx == b.dim() - 2:
+            return flambeau.matmul(padded(a, 0.0), padded(b, 0.0))
+    raise RuntimeError(
+        f"matmul(): not supported between inputs of shapes {tuple(a.shape)} and {b.shape}"
+    )
+
+
+@rule("scaled_dot_product_attention")
+def attention(func: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, **kw: Any) -> Any:
+    if not all(isinstance(x, NestedTensor) for x in (query, key, value)) or attn_mask is not None:
+        raise RuntimeError(
+            "scaled_dot_product_attention(): query, key and value must all be nested, and there "
+            "must be no attn_mask"
+        )
+    dense = [padded(x, 0.0) for x in (query, key, value)]
+    lengths = key._component_lengths()
+    places = flambeau.arange(dense[1].shape[-2], device=lengths.device)
+    mask = (places < lengths[:, None]).reshape(len(key), *[1] * (dense[0].dim() - 2), -1)
+    if kw.pop("is_causal", False):
+        rows = flambeau.arange(dense[0].shape[-2], device=lengths.device)
+        mask = mask & (places <= rows[:, None])
+    return query._like(packed(func(*dense, attn_mask=mask, **kw), query))

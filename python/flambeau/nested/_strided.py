@@ -1,0 +1,242 @@
+"""Nested tensors of the strided layout: a batch of tensors of one rank and any sizes.
+
+The tensor of the core is a flat buffer with all elements, one component after the other. An
+operation runs on the components and packs the results.
+"""
+
+from __future__ import annotations
+
+import math
+
+import flambeau
+from flambeau import _C
+from flambeau.nested._jagged import _Tensor, creator
+from flambeau.nested._pointwise import is_pointwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from flambeau import Tensor
+
+
+class StridedNestedTensor(_Tensor):
+    """A batch of tensors of any sizes. torch.nested.nested_tensor makes them."""
+
+    _sizes: list[tuple[int, ...]]
+
+    @staticmethod
+    def _over(buffer: Tensor, sizes: Sequence[Sequence[int]]) -> StridedNestedTensor:
+        made = buffer.as_subclass(StridedNestedTensor)
+        made._sizes = [tuple(size) for size in sizes]
+        return made
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with _C.DisableTorchFunctionSubclass():
+            return _call(func, args, kwargs or {})
+
+    def values(self) -> Tensor:
+        """All elements, one component after the other."""
+        with _C.DisableTorchFunctionSubclass():
+            return self.as_subclass(flambeau.Tensor)
+
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+        """The components."""
+        if dim % max(self.dim(), 1) != 0:
+            raise RuntimeError(
+                f"NestedTensor can only be unbound along dimension 0 got dimension {dim} instead."
+            )
+        buffer, start, components = self.values(), 0, []
+        for size in self._sizes:
+            count = math.prod(size)
+            components.append(buffer[start : start + count].view(size))
+            start += count
+        return tuple(components)
+
+    def dim(self) -> int:
+        return 1 + (len(self._sizes[0]) if self._sizes else 0)
+
+    @property
+    def ndim(self) -> int:
+        return self.dim()
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Internal error: NestedTensorImpl doesn't support sizes. Please file an issue."
+        )
+
+    def size(self, dim: int | None = None) -> Any:
+        if dim is None:
+            return self.shape
+        place = dim % self.dim()
+        if place == 0:
+            return len(self._sizes)
+        found = {size[place - 1] for size in self._sizes}
+        if len(found) != 1:
+            raise RuntimeError(f"Given dimension {place} is irregular and does not have a size.")
+        return found.pop()
+
+    def numel(self) -> int:
+        return self.values().numel()
+
+    def _nested_tensor_size(self) -> Tensor:
+        return flambeau.tensor(self._sizes, dtype=flambeau.int64)
+
+    @property
+    def is_nested(self) -> bool:
+        return True
+
+    def is_contiguous(self, memory_format: Any = flambeau.contiguous_format) -> bool:
+        return True
+
+    def contiguous(self, memory_format: Any = flambeau.contiguous_format) -> Any:
+        return self
+
+    def tolist(self) -> Any:
+        raise RuntimeError(".tolist() is not supported for tensor subclasses, got NestedTensor")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise RuntimeError(".numpy() is not supported for tensor subclasses.")
+
+    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
+        """A tensor in which components are filled up with `padding` to the largest sizes."""
+        from flambeau.nested import to_padded_tensor
+
+        return to_padded_tensor(self, padding, output_size)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        shown = [repr(x.detach().requires_grad_(self.requires_grad)) for x in self.unbind()]
+        body = ",\n".join("  " + text.replace("\n", "\n  ") for text in shown)
+        end = ""
+        if self.grad_fn is not None:
+            end = f", grad_fn={str(self.grad_fn).split(' object')[0]}>"
+        elif self.requires_grad:
+            end = ", requires_grad=True"
+        return f"nested_tensor([\n{body}\n]{end})"
+
+    @property
+    def grad_fn(self) -> Any:
+        return creator(self)
+
+    @property
+    def grad(self) -> Any:
+        with _C.DisableTorchFunctionSubclass():
+            found = _Tensor.grad.__get__(self)
+        return None if found is None else StridedNestedTensor._over(found, self._sizes)
+
+
+def from_components(components: Sequence[Tensor]) -> StridedNestedTensor:
+    """A nested tensor of these, with their history."""
+    buffer = flambeau.cat([x.reshape(-1) for x in components]) if components else flambeau.empty(0)
+    return StridedNestedTensor._over(buffer, [x.shape for x in components])
+
+
+# Operations whose arguments with these places or names are dimensions, counted with the batch.
+_DIMS: dict[str, tuple[int, ...]] = {"transpose": (1, 2), "chunk": (2,)}
+_DIMS |= dict.fromkeys("softmax log_softmax sum mean unsqueeze squeeze unflatten".split(), (1,))
+_DIMS |= {"split": (2,), "flatten": (1, 2)}
+_WITH_WEIGHTS = ("linear", "embedding", "layer_norm", "rms_norm", "matmul", "bmm", "__matmul__")
+_DIM_NAMES = ("dim", "dim0", "dim1", "start_dim", "end_dim")
+_ON_TENSOR = ("requires_grad_", "retain_grad", "register_hook", "is_floating_point", "is_complex")
+
+
+def _component_dim(name: str, dim: Any, rank: int) -> Any:
+    if not isinstance(dim, int):
+        raise RuntimeError("NestedTensor only allows reduction of a single dimension for now.")
+    place = dim % (rank + (name == "unsqueeze"))
+    if place == 0:
+        raise RuntimeError(f"{name}: NestedTensor does not support dimension 0, the batch")
+    return place - 1
+
+
+def _call(func: Any, args: Any, kwargs: Any) -> Any:
+    name = func.__name__
+    given = (*args, *kwargs.values())
+    first: Any = next((x for x in given if isinstance(x, StridedNestedTensor)), None)
+    if first is None:
+        raise NotImplementedError(f"{name}: not implemented for lists of nested tensors")
+    if name in ("__get__", "__set__", "__delete__") or name in _ON_TENSOR:
+        result = func(*args, **kwargs)
+        if name == "__get__" and isinstance(result, flambeau.Tensor) and result is not first:
+            return StridedNestedTensor._over(result, first._sizes)
+        return result
+    if name == "backward":
+        return func(*(x.values() if isinstance(x, StridedNestedTensor) else x for x in args))
+    args, kwargs = list(args), dict(kwargs)
+    if name == "__getitem__" or name == "select":
+        return _selected(name, first, args[1:])
+    if name in ("reshape", "view"):
+        return _viewed(name, first, args[1:])
+    for place in _DIMS.get(name, ()):
+        if place < len(args):
+            args[place] = _component_dim(name, args[place], first.dim())
+    for key in _DIM_NAMES if name in _DIMS else ():
+        if key in kwargs:
+            kwargs[key] = _component_dim(name, kwargs[key], first.dim())
+    if name in ("sum", "mean") and len(args) + len(kwargs) < 2:
+        return func(first.values())
+    if name not in _DIMS and name not in _WITH_WEIGHTS and not is_pointwise(name):
+        raise NotImplementedError(f"{name}: not implemented for nested tensors")
+    if name in ("matmul", "bmm"):
+        func = flambeau.matmul
+    return _each(name, func, first, args, kwargs)
+
+
+def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: Any) -> Any:
+    """Runs an operation on the components of all nested arguments."""
+    parts: dict[int, tuple[Tensor, ...]] = {}
+    for arg in (*args, *kwargs.values()):
+        if isinstance(arg, StridedNestedTensor):
+            parts[id(arg)] = arg.unbind()
+            if len(arg._sizes) != len(first._sizes) or (
+                name in ("add", "sub", "mul", "div") and arg._sizes != first._sizes
+            ):
+                raise RuntimeError(
+                    f"{name} does not support broadcasting when given a NestedTensor"
+                )
+
+    def component(arg: Any, index: int) -> Any:
+        return parts[id(arg)][index] if id(arg) in parts else arg
+
+    results = [
+        func(*(component(a, i) for a in args), **{k: component(a, i) for k, a in kwargs.items()})
+        for i in range(len(first._sizes))
+    ]
+    if name.endswith("_") and not name.endswith("__"):
+        return args[0]
+    if results and isinstance(results[0], (tuple, list)):
+        return tuple(from_components(items) for items in zip(*results, strict=True))
+    return from_components(results)
+
+
+def _selected(name: str, nested: StridedNestedTensor, index: Any) -> Any:
+    if name == "select" and index[0] % nested.dim() != 0:
+        dim = index[0] % nested.dim() - 1
+        return from_components([x.select(dim, index[1]) for x in nested.unbind()])
+    items = (index[1],) if name == "select" else index[0]
+    items = items if isinstance(items, tuple) else (items,)
+    count = len(nested._sizes)
+    if not isinstance(items[0], int):
+        raise NotImplementedError("slices of the batch of a nested tensor are not implemented")
+    if not -count <= items[0] < count:
+        raise IndexError(f"index {items[0]} is out of bounds for dimension 0 with size {count}")
+    component = nested.unbind()[items[0]]
+    return component[items[1:]] if len(items) > 1 else component
+
+
+def _viewed(name: str, nested: StridedNestedTensor, sizes: Any) -> Any:
+    shape = list(sizes[0]) if isinstance(sizes[0], (list, tuple)) else list(sizes)
+    if shape[0] != len(nested._sizes):
+        raise RuntimeError(
+            f"{name}: For now nested {name} cannot change or infer the implicit batch dimension"
+        )
+    views = []
+    for component in nested.unbind():
+        # -1 keeps the size that the component has there, and is computed behind its last dimension.
+        old = component.shape
+        wanted = [old[i] if s == -1 and i < len(old) else s for i, s in enumerate(shape[1:])]
+        views.append(component.reshape(wanted))
+    return from_components(views)

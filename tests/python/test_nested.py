@@ -1,0 +1,239 @@
+"""Nested tensors: both layouts, against what a loop over the components gives."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+SIZES = (2, 4, 1)
+
+
+def parts(width=3, sizes=SIZES):
+    torch.manual_seed(0)
+    return [torch.randn(n, width) for n in sizes]
+
+
+@pytest.fixture
+def jagged():
+    return torch.nested.nested_tensor(parts(), layout=torch.jagged)
+
+
+@pytest.fixture
+def strided():
+    return torch.nested.nested_tensor(parts())
+
+
+def assert_components(nested, wanted):
+    found = nested.unbind()
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_jagged_tensor_says_its_sizes(jagged):
+    assert jagged.is_nested and jagged.layout is torch.jagged and isinstance(jagged, torch.Tensor)
+    assert jagged.dim() == 3 and len(jagged) == 3 and jagged.numel() == 21
+    assert jagged.shape[0] == 3 and jagged.size(-1) == 3
+    assert jagged.size(1) == (jagged * 2).size(1) != 4
+    assert jagged.offsets().tolist() == [0, 2, 6, 7] and jagged.lengths() is None
+    size = repr(jagged.size(1))
+    shown = f"NestedTensor(size=(3, {size}, 3), offsets=tensor([0, 2, 6, 7]), contiguous=True)"
+    assert repr(jagged) == shown
+    with pytest.raises(RuntimeError, match="is no number"):
+        jagged.size(1) * 2
+
+
+def test_the_ragged_dimension_is_where_components_differ():
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(2, 5)], layout=torch.jagged)
+    assert nested.size(1) == 2 and nested.values().shape == (2, 8)
+    with pytest.raises(RuntimeError, match="single ragged dimension"):
+        torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(3, 5)], layout=torch.jagged)
+
+
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x + 1,
+        lambda x: 2 - x * x,
+        lambda x: F.relu(x).cos(),
+        lambda x: x.softmax(-1),
+        lambda x: x.softmax(-2),
+        lambda x: F.linear(x, torch.ones(5, 3), torch.ones(5)),
+        lambda x: F.layer_norm(x, (3,), torch.ones(3), torch.zeros(3)),
+        lambda x: x.sum(-1, keepdim=True),
+        lambda x: F.gelu(x),
+        lambda x: x.unsqueeze(-1).squeeze(-1),
+        lambda x: x.unflatten(-1, (3, 1)).flatten(-2),
+        lambda x: x.transpose(-1, -2),
+        lambda x: x.to(torch.float64),
+        lambda x: x.chunk(3, -1)[1],
+        lambda x: x.masked_fill(x > 0, 0.0),
+        lambda x: F.dropout(x, 0.0),
+    ],
+)
+def test_an_operation_does_to_each_component_what_it_does_to_a_tensor(layout, compute):
+    components = parts()
+    nested = torch.nested.nested_tensor(components, layout=getattr(torch, layout))
+    assert_components(compute(nested), [compute(x) for x in components])
+
+
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+def test_gradients_reach_components_and_leaves(layout):
+    components = [x.requires_grad_() for x in parts()]
+    nested = torch.nested.as_nested_tensor(components, layout=getattr(torch, layout))
+    (torch.nested.to_padded_tensor(nested * nested, 0.0)).sum().backward()
+    for x in components:
+        torch.testing.assert_close(x.grad, 2 * x.detach())
+    leaf = torch.nested.nested_tensor(components, layout=getattr(torch, layout), requires_grad=True)
+    assert leaf.is_leaf and leaf.requires_grad and leaf.grad is None
+    (leaf * 3).sum().backward()
+    assert leaf.grad.is_nested
+    assert_components(leaf.grad, [torch.full_like(x, 3.0) for x in components])
+    assert (leaf * 2).grad_fn.name() == ("MulBackward0" if layout == "jagged" else "CatBackward0")
+
+
+def test_autograd_grad_gives_nested_gradients(jagged):
+    leaf = jagged.requires_grad_()
+    (found,) = torch.autograd.grad((leaf * leaf).sum(), leaf)
+    assert found.is_nested
+    assert_components(found, [2 * x for x in parts()])
+
+
+def test_reductions_along_and_across_the_ragged_dimension(jagged):
+    components = parts()
+    for name in ("sum", "mean", "amax", "amin"):
+        wanted = torch.stack([getattr(x, name)(0) for x in components])
+        torch.testing.assert_close(getattr(jagged, name)(1), wanted)
+        together = torch.cat(components)
+        torch.testing.assert_close(getattr(jagged, name)((0, 1)), getattr(together, name)(0))
+    assert_components(jagged.sum(-1), [x.sum(-1) for x in components])
+    torch.testing.assert_close(jagged.mean(), torch.cat(components).mean())
+    with pytest.raises(RuntimeError, match="batch dimension but not the ragged"):
+        jagged.sum(0)
+    with pytest.raises(RuntimeError, match="ragged and non-batch"):
+        jagged.sum((1, 2))
+
+
+def test_dense_tensors_broadcast_with_jagged_ones(jagged):
+    components = parts()
+    for dense in (torch.arange(3.0), torch.arange(9.0).reshape(3, 1, 3), torch.randn(3, 4, 3)):
+        rows = dense.expand(3, 4, 3)
+        wanted = [x + row[: len(x)] for x, row in zip(components, rows)]
+        assert_components(jagged + dense, wanted)
+        assert_components(dense + jagged, wanted)
+    other = torch.nested.nested_tensor(components, layout=torch.jagged)
+    with pytest.raises(RuntimeError, match="cannot call binary pointwise function add"):
+        jagged + other
+
+
+def test_what_has_no_rule_is_refused(jagged, strided):
+    for nested in (jagged, strided):
+        with pytest.raises(NotImplementedError, match="std: not implemented for nested tensors"):
+            nested.std(1)
+        with pytest.raises(RuntimeError):
+            nested.numpy()
+        with pytest.raises(RuntimeError):
+            nested.unbind(1)
+
+
+def test_padding_and_back(jagged, strided):
+    for nested in (jagged, strided):
+        dense = nested.to_padded_tensor(-1.0)
+        assert dense.shape == (3, 4, 3) and bool((dense[0, 2:] == -1).all())
+        assert nested.to_padded_tensor(0.0, (3, 6, 3)).shape == (3, 6, 3)
+    ragged = torch.nested.nested_tensor([torch.ones(2, 5), torch.ones(3, 4)])
+    assert torch.nested.to_padded_tensor(ragged, 0.0).shape == (2, 3, 5)
+    with pytest.raises(RuntimeError, match="less than NestedTensor padded size"):
+        torch.nested.to_padded_tensor(ragged, 0.0, (2, 2, 5))
+
+
+def test_jagged_tensors_over_given_values():
+    values, offsets = torch.arange(10.0).reshape(5, 2), torch.tensor([0, 2, 5])
+    a = torch.nested.nested_tensor_from_jagged(values, offsets)
+    b = torch.nested.nested_tensor_from_jagged(values + 1, offsets)
+    assert a.shape == b.shape and a.values().data_ptr() == values.data_ptr()
+    assert_components(a + b, [2 * values[:2] + 1, 2 * values[2:] + 1])
+    assert_components(
+        torch.nested.nested_tensor_from_jagged(values, lengths=torch.tensor([2, 3])), a.unbind()
+    )
+    holes = torch.nested.nested_tensor_from_jagged(values, offsets, torch.tensor([1, 2]))
+    assert_components(holes, [values[:1], values[2:4]])
+    assert not holes.is_contiguous() and holes.contiguous().offsets().tolist() == [0, 1, 3]
+    with pytest.raises(RuntimeError, match="At least one of offsets or lengths"):
+        torch.nested.nested_tensor_from_jagged(values)
+
+
+def test_narrow_and_masked_select():
+    base = torch.arange(24.0).reshape(2, 4, 3)
+    starts, lengths = torch.tensor([0, 1]), torch.tensor([2, 3])
+    cut = torch.nested.narrow(base, 1, starts, lengths, layout=torch.jagged)
+    assert_components(cut, [base[0, :2], base[1, 1:4]])
+    assert cut.values().data_ptr() == base.data_ptr()
+    mask = torch.tensor([[True, False, True], [False] * 3])
+    chosen = torch.nested.masked_select(torch.arange(6.0).reshape(2, 3), mask)
+    assert_components(chosen, [torch.tensor([0.0, 2.0]), torch.empty(0)])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_over_components_of_different_lengths(causal):
+    leaf = torch.nested.nested_tensor(parts(8), layout=torch.jagged, requires_grad=True)
+    heads = leaf.unflatten(-1, (2, 4)).transpose(1, 2)
+    found = F.scaled_dot_product_attention(heads, heads, heads, is_causal=causal)
+    found = found.transpose(1, 2).flatten(-2)
+    wanted = []
+    for x in parts(8):
+        q = x.unflatten(-1, (2, 4)).transpose(0, 1)
+        out = F.scaled_dot_product_attention(q, q, q, is_causal=causal)
+        wanted.append(out.transpose(0, 1).flatten(-2))
+    assert_components(found, wanted)
+    found.sum().backward()
+    assert math.isfinite(float(leaf.grad.values().sum()))
+
+
+def test_matrix_products(jagged, strided):
+    weight = torch.randn(3, 2)
+    assert_components(jagged @ weight, [x @ weight for x in parts()])
+    turned = strided.transpose(1, 2)
+    assert_components(torch.matmul(strided, turned), [x @ x.t() for x in parts()])
+    gram = torch.matmul(jagged.transpose(1, 2), jagged)
+    torch.testing.assert_close(gram, torch.stack([x.t() @ x for x in parts()]))
+
+
+def test_modules_take_jagged_tensors(jagged):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.LayerNorm(4))
+    assert_components(model(jagged), [model(x) for x in parts()])
+    tokens = torch.nested.nested_tensor([[1, 2], [0]], layout=torch.jagged)
+    table = torch.nn.Embedding(3, 5)
+    assert_components(table(tokens), [table(torch.tensor(x)) for x in ([1, 2], [0])])
+
+
+def test_views_and_joins(jagged):
+    components = parts()
+    viewed = jagged.view(3, -1, 3, 1)
+    assert viewed.shape == (3, jagged.size(1), 3, 1)
+    assert_components(jagged.view(3, jagged.size(1), 3), components)
+    assert_components(torch.cat([jagged, jagged], -1), [torch.cat([x, x], -1) for x in components])
+    assert torch.stack([jagged, jagged], -1).shape == (3, jagged.size(1), 3, 2)
+    assert torch.equal(jagged[1], components[1]) and torch.equal(jagged[-1, 0], components[2][0])
+
+
+def test_copies_and_writes(jagged):
+    for made in (copy.deepcopy(jagged), pickle.loads(pickle.dumps(jagged)), jagged.clone()):
+        assert_components(made, parts())
+    changed = jagged.clone()
+    assert changed.mul_(2) is changed
+    assert_components(changed, [2 * x for x in parts()])
+
+
+def test_strided_tensors_print_their_components():
+    nested = torch.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    assert repr(nested) == "nested_tensor([\n  tensor([1., 2.]),\n  tensor([3.])\n])"
+    with pytest.raises(RuntimeError, match="is irregular and does not have a size"):
+        nested.size(1)
