@@ -93,7 +93,7 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
     const Sampling s(input, grid);
     out = make_tensor({shape[0], shape[1], s.grid.sizes()[1]}, s.x.dtype(), input.device());
     if (out.numel() != 0) kernels::grid_sample(out.device_type(), s.x, s.grid, out, how);
-    out = to(view(out, shape), input.dtype());
+    out = detach(to(view(out, shape), input.dtype()));  // not a view of something hidden
   }
   if (Record r{"grid_sampler", out, {input, grid}})
     r.all(SampleRule{r.save(input), r.save(grid), how, r.wants(0), r.wants(1)});

@@ -219,7 +219,7 @@ Pair solve(std::string_view op, const Tensor& a, const Tensor& b, bool left, boo
     // PyTorch lays out a batch of vectors as if it were a matrix.
     if (x.dim() >= 2) x = copy_columns(x);
   }
-  x = alias(detach(x));
+  x = detach(x);
   if (Record r{"linalg_solve_ex", x, {a, b}}) {
     r.all([kept = r.save(a), y = r.save_output(x), left, vector, wants_a = r.wants(0)](Grads& in,
                                                                                        Grads& out) {

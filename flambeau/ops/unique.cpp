@@ -218,8 +218,9 @@ Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
   indices = contiguous(transpose(indices, dim, -1));
   Tensor values = gather(detach(input), dim, indices);
   if (!keepdim) {
-    values = contiguous(squeeze(values, IntSpan{dim}));
-    indices = contiguous(squeeze(indices, IntSpan{dim}));
+    // Not as views: of those a write would take the history.
+    values = detach(contiguous(squeeze(values, IntSpan{dim})));
+    indices = detach(contiguous(squeeze(indices, IntSpan{dim})));
   }
   record_selection("mode", input, dim, keepdim, values, indices);
   return {values, indices};

@@ -287,3 +287,24 @@ def test_short_rows_are_written_in_place_once(shape: tuple[int, ...]) -> None:
     for dtype in (torch.float32, torch.float64, torch.int16, torch.float16):
         x = torch.zeros(4, 2, 3, dtype=dtype)
         assert x.add_(torch.ones(shape, dtype=dtype)).flatten().tolist() == [1] * 24
+
+
+@pytest.mark.parametrize("call", [
+    lambda a: torch.nn.functional.grid_sample(a[None, None], torch.zeros(1, 1, 1, 2)),
+    lambda a: torch.mode(a, 0)[0], lambda a: torch.mode(a, 1, True)[0],
+])  # fmt: skip
+def test_results_are_no_views_of_what_nobody_sees(call) -> None:
+    a = torch.tensor([[3.0, 1.0], [2.0, 5.0]], requires_grad=True)
+    result = call(a)
+    result *= 2
+    result.sum().backward()
+    assert a.grad is not None and a.grad.sum() > 0
+
+
+def test_overwriting_a_solution_is_noticed() -> None:
+    a, b = (torch.eye(2) * 2).requires_grad_(), torch.ones(2, requires_grad=True)
+    x = torch.linalg.solve(a, b)
+    with torch.no_grad():
+        x.mul_(3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        x.sum().backward()
