@@ -8,6 +8,7 @@ files name, and what older programs get from `tensor.storage()`.
 from __future__ import annotations
 
 import copyreg
+import operator
 import os
 
 import flambeau
@@ -224,11 +225,11 @@ class TypedStorage:
                     "TypedStorage: no positional arguments can be given when using 'wrap_storage'"
                 )
             self._untyped_storage = wrap_storage
-        elif args and not isinstance(args[0], int):
+        elif args and not hasattr(args[0], "__index__"):
             tensor = flambeau.tensor(list(args[0]), dtype=self.dtype, device=device)
             self._untyped_storage = UntypedStorage._of(tensor)
         else:
-            count = args[0] if args else 0
+            count = operator.index(args[0]) if args else 0
             size = count * self.dtype.itemsize
             self._untyped_storage = UntypedStorage(size, device=device or "cpu")
 

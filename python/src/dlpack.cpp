@@ -85,6 +85,7 @@ template <class Managed>
 Managed* exported(const Tensor& tensor) {
   auto* owner = new Export<Managed>;
   owner->tensor = tensor;
+  lend_memory(tensor);
   owner->shape = tensor->sizes;
   owner->strides = tensor->strides;
   DLTensor& out = owner->managed.tensor;

@@ -166,6 +166,7 @@ PyObject* memory_of(const Tensor& tensor) {
     return reinterpret_cast<PyTypeObject*>(check(PyType_FromSpec(&spec)).release());
   }();
   Object object = check(type->tp_alloc(type, 0));
+  lend_memory(tensor);
   new (&reinterpret_cast<MemoryObject*>(object.get())->tensor) Tensor(make_alias(tensor));
   return object.release();
 }
@@ -308,6 +309,19 @@ Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count, Py_ss
   StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(),
                                                [view]() mutable { view.reset(); });
   return make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype);
+}
+
+void lend_memory(const Tensor& tensor) {
+  Storage& storage = *tensor.storage();
+  if (!storage.resizable() || storage.bytes() == 0) return;
+  // The memory goes to a storage of its own, which the tensor's keeps as memory from outside. The
+  // address that the tensor's has never changes on the way: others may be reading it.
+  const StoragePtr kept =
+      make_intrusive<Storage>(size_t{0}, storage.device(), allocator(storage.device().type));
+  Storage lent(storage.data(), storage.bytes(), storage.device(), [kept] {});
+  if (storage.shared()) lent.mark_shared();
+  storage.swap_contents(lent);
+  kept->swap_contents(lent);
 }
 
 Tensor tensor_over_array(PyObject* object) {

@@ -10,6 +10,9 @@ namespace flambeau::python {
 // undefined if the object is no array.
 Tensor tensor_over_array(PyObject* object);
 
+// Says that another library holds the address of a tensor's memory: it is not resized any more.
+void lend_memory(const Tensor& tensor);
+
 DType dtype_of_buffer(PyObject* object);
 // A flat tensor over the memory of an object that exposes a buffer; count -1 means all of it.
 Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count = -1,

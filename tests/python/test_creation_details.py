@@ -169,3 +169,23 @@ def test_resize_to_the_same_sizes_keeps_the_strides():
     assert formatted.stride() == (3, 1)
     with pytest.raises(RuntimeError, match="Stride calculation overflowed"):
         torch.empty(3).resize_(0, 4, 2**61)
+
+
+def test_memory_that_others_hold_is_not_resized():
+    """An array, or another library's tensor, keeps the address: it must stay the tensor's."""
+    for lend in (torch.Tensor.numpy, np.asarray, torch.Tensor.__dlpack__):
+        tensor = torch.ones(3)
+        view, held, address = tensor[1:], lend(tensor), tensor.data_ptr()
+        for resize in (
+            lambda tensor=tensor: tensor.resize_(1000),
+            lambda view=view: view.resize_(1000),
+            lambda tensor=tensor: torch.add(torch.ones(1000), 1, out=tensor),
+            lambda tensor=tensor: tensor.untyped_storage().resize_(4000),
+        ):
+            with pytest.raises(RuntimeError, match="storage that is not resizable"):
+                resize()
+        assert tensor.data_ptr() == address and tensor.tolist() == [1, 1, 1]
+        assert tensor.resize_(2).tolist() == [1, 1]
+        del held
+    array = torch.ones(4).numpy()
+    assert array.sum() == 4  # the memory outlives the tensor
