@@ -18,29 +18,29 @@ void for_real_elements(const char* op, const Tensor& param, const Body& body) {
   dispatch<dtypes::Floating>(op, real, [&](auto tag) { body(tag, n); });
 }
 
-template <class T>
+// Without momentum `buffer` is not read, at the first step it is only written. Both are known when
+// it is compiled, or the loop were no vector code.
+enum class Momentum { none, begins, goes_on };
+template <Momentum Kind, class T>
 void sgd_one(T* p, const T* g, T* buffer, int64_t first, int64_t last, const SgdStep& s) {
   using C = ComputeType<T>;
   const C lr = static_cast<C>(s.lr), decay = static_cast<C>(s.weight_decay);
   const C momentum = static_cast<C>(s.momentum), fresh = static_cast<C>(1 - s.dampening);
   const C factor = static_cast<C>(s.factor);
-  if (!buffer) {
-    IVDEP for (int64_t i = first; i < last; ++i) {
-      const C x = static_cast<C>(p[i]);
-      p[i] = static_cast<T>(x - lr * (static_cast<C>(g[i]) * factor + decay * x));
-    }
-    return;
-  }
-  const C kept = s.first ? C(0) : momentum, added = s.first ? C(1) : fresh;
-  const bool first_step = s.first;
   const C ahead = s.nesterov ? momentum : C(1), now = s.nesterov ? C(1) : C(0);
   IVDEP for (int64_t i = first; i < last; ++i) {
     const C x = static_cast<C>(p[i]);
     const C gradient = static_cast<C>(g[i]) * factor + decay * x;
-    const C before = first_step ? C(0) : static_cast<C>(buffer[i]);
-    const C velocity = kept * before + added * gradient;
-    buffer[i] = static_cast<T>(velocity);
-    p[i] = static_cast<T>(x - lr * (now * gradient + ahead * velocity));
+    C step = gradient;
+    if constexpr (Kind != Momentum::none) {
+      C velocity = gradient;
+      if constexpr (Kind == Momentum::goes_on) {
+        velocity = momentum * static_cast<C>(buffer[i]) + fresh * gradient;
+      }
+      buffer[i] = static_cast<T>(velocity);
+      step = now * gradient + ahead * velocity;
+    }
+    p[i] = static_cast<T>(x - lr * step);
   }
 }
 
@@ -52,14 +52,22 @@ void sgd_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gra
       T* p = params[i].data<T>();
       const T* g = grads[i].data<T>();
       T* buffer = buffers.empty() ? nullptr : buffers[i].data<T>();
-      parallel_for(0, n, default_grain,
-                   [&](int64_t first, int64_t last) { sgd_one(p, g, buffer, first, last, step); });
+      parallel_for(0, n, default_grain, [&](int64_t first, int64_t last) {
+        if (!buffer) {
+          sgd_one<Momentum::none>(p, g, buffer, first, last, step);
+        } else if (step.first) {
+          sgd_one<Momentum::begins>(p, g, buffer, first, last, step);
+        } else {
+          sgd_one<Momentum::goes_on>(p, g, buffer, first, last, step);
+        }
+      });
     });
   }
 }
 KERNEL_FOR(sgd_step, sgd_step_kernel)
 
-template <class T>
+// Whether there are largest squares is known when it is compiled, or the loop were no vector code.
+template <bool KeepsMost, class T>
 void adam_one(T* p, const T* g, T* average, T* square, T* max_square, int64_t first, int64_t last,
               double count, const AdamStep& s) {
   using C = ComputeType<T>;
@@ -69,7 +77,7 @@ void adam_one(T* p, const T* g, T* average, T* square, T* max_square, int64_t fi
   const C new1 = static_cast<C>(1 - s.beta1);
   const C old2 = static_cast<C>(s.beta2), new2 = static_cast<C>(1 - s.beta2);
   const C size = static_cast<C>(s.lr / (1 - std::pow(s.beta1, count)));
-  const C root_scale = static_cast<C>(std::sqrt(1 - std::pow(s.beta2, count)));
+  const C root_scale = static_cast<C>(1 / std::sqrt(1 - std::pow(s.beta2, count)));
   const C eps = static_cast<C>(s.eps);
   IVDEP for (int64_t i = first; i < last; ++i) {
     const C x = static_cast<C>(p[i]) * keep;
@@ -79,12 +87,12 @@ void adam_one(T* p, const T* g, T* average, T* square, T* max_square, int64_t fi
     average[i] = static_cast<T>(m);
     square[i] = static_cast<T>(v);
     C most = v;
-    if (max_square) {
+    if constexpr (KeepsMost) {
       const C before = static_cast<C>(max_square[i]);
       most = before > v ? before : v;
       max_square[i] = static_cast<T>(most);
     }
-    p[i] = static_cast<T>(x - size * (m / (std::sqrt(most) / root_scale + eps)));
+    p[i] = static_cast<T>(x - size * (m / (std::sqrt(most) * root_scale + eps)));
   }
 }
 
@@ -100,9 +108,9 @@ void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gr
       T* max_square = max_squares.empty() ? nullptr : max_squares[i].data<T>();
       parallel_for(0, n, default_grain / 2, [&](int64_t first, int64_t last) {
         if (max_square) {
-          adam_one(p, g, average, square, max_square, first, last, counts[i], step);
+          adam_one<true>(p, g, average, square, max_square, first, last, counts[i], step);
         } else {
-          adam_one(p, g, average, square, static_cast<T*>(nullptr), first, last, counts[i], step);
+          adam_one<false>(p, g, average, square, max_square, first, last, counts[i], step);
         }
       });
     });
