@@ -11,6 +11,7 @@
 #include <numbers>
 #include <type_traits>
 
+#include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/isa.h"
 #include "flambeau/cpu/random_words.h"
 
@@ -34,16 +35,36 @@ struct Uniform {
         first(static_cast<T>(low)),
         last(static_cast<T>(high)) {}
 
-  T operator()(Word word) const {
+  Real real(Word word) const {
     Real unit;
     if constexpr (std::is_same_v<Word, uint64_t>)
       unit = unit_double(word);
     else
       unit = unit_float(word);
-    T value = static_cast<T>(std::fma(unit, high - low, low));
+    return std::fma(unit, high - low, low);
+  }
+  T operator()(Word word) const {
+    T value = static_cast<T>(real(word));
     return value == last ? first : value;
   }
 };
+
+// `count` uniform numbers of half precision, converted by whole registers.
+template <class WordAt>
+void fill_half(Half* out, int64_t count, const Uniform<Half>& distribution, const WordAt& word) {
+  constexpr int64_t piece = 256;
+  float values[piece];
+  const float last = static_cast<float>(distribution.last);
+  for (int64_t begin = 0; begin < count; begin += piece) {
+    const int64_t n = std::min(piece, count - begin);
+    for (int64_t i = 0; i < n; ++i) values[i] = distribution.real(word(begin + i));
+    store_row(values, out + begin, n);
+    load_row(out + begin, values, n);
+    for (int64_t i = 0; i < n; ++i) {
+      if (values[i] == last) out[begin + i] = distribution.first;
+    }
+  }
+}
 
 // Integers of [base, base + range), one word each.
 template <class T, class W>
@@ -163,6 +184,12 @@ void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution)
         return uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
     };
     T* out = run.data + begin * run.stride;
+    if constexpr (std::is_same_v<Distribution, Uniform<Half>>) {
+      if (run.stride == 1) {
+        fill_half(out, count, distribution, word);
+        continue;
+      }
+    }
     if (run.stride == 1)
       for (int64_t i = 0; i < count; ++i) out[i] = distribution(word(i));
     else
