@@ -46,8 +46,8 @@ def names(torch: Any, case: str) -> dict[str, Any]:
     n, width = SIZES[case], 1024
     torch.manual_seed(0)
     x = torch.randn(n // width, width)
-    parameter = torch.nn.Parameter(torch.randn(n))
-    parameter.grad = torch.randn(n)
+    parameter = torch.nn.Parameter(torch.ones(n))
+    parameter.grad = torch.ones(n)
     return {
         "torch": torch,
         "functional": torch.nn.functional,
@@ -55,9 +55,10 @@ def names(torch: Any, case: str) -> dict[str, Any]:
         "w": torch.randn(width),
         "b": torch.randn(width),
         "target": torch.randint(0, width, (n // width,)),
-        **{each: torch.randn(n // 4 // (12 * 64 * 64), 12, 64, 64) for each in "qkv"},
+        # A quarter of the bytes each: q, k, v and the result.
+        **{each: x.flatten()[: n // 4 // 4096 * 4096].view(1, -1, 64, 64) for each in "qkv"},
         "optimizer": torch.optim.Adam([parameter], fused=True),
-        "source": torch.randn(4 * n),
+        "source": torch.ones(4 * n),
     }
 
 
