@@ -46,9 +46,6 @@ def test_a_list_of_indices_may_shrink_while_it_is_read():
 
 
 def test_data_may_shrink_while_it_is_read():
-    class Number(float):
-        pass
-
     class Lister:
         def __init__(self, victim: list) -> None:
             self.victim = victim
@@ -57,8 +54,10 @@ def test_data_may_shrink_while_it_is_read():
             self.victim.clear()
             return 1
 
-        def __getitem__(self, i: int) -> Number:
-            return Number(1)
+        def __getitem__(self, i: int) -> float:
+            if i > 0:
+                raise IndexError
+            return 1.0
 
     victim: list = []
     victim.extend([[1.0], Lister(victim), [2.0], [3.0]])
