@@ -234,6 +234,8 @@ Tensor sparse_product(const Operand& a, const Operand& b) {
   }
   const Tensor& tensor = other.tensor();
   if (!tensor.is_sparse()) return product_with_dense(sparse, tensor);
+  if (tensor.dim() == 0) return sparse_product(sparse, to_dense(tensor));
+  if (sparse.dim() == 0) return sparse_product(to_dense(sparse), tensor);
   if (is_coo(sparse) && is_coo(tensor)) return product_of_coo(a.tensor(), b.tensor());
   const Tensor out = product_of_coo(to_coo(a.tensor()), to_coo(b.tensor()));
   return is_coo(a.tensor()) ? out : recompressed(out, a.tensor().layout());

@@ -530,3 +530,17 @@ def test_linear_with_a_sparse_weight_takes_any_number_of_dimensions(layout, shap
 def test_a_number_is_no_sparse_tensor() -> None:
     with pytest.raises(NotImplementedError, match="float_power"):
         torch.float_power(2.0, coo())
+
+
+def test_sparse_numbers_multiply_sparse_tensors() -> None:
+    two = torch.tensor(2.0, dtype=torch.float64).to_sparse()
+    assert torch.equal((coo() * two).to_dense(), DENSE * 2)
+    assert torch.equal((two * coo()).to_dense(), DENSE * 2)
+    assert (two * two).to_dense() == 4
+
+
+def test_what_has_no_meaning_for_sparse_tensors() -> None:
+    with pytest.raises(RuntimeError, match="each dimension can be given once"):
+        torch.sparse.sum(coo(), [0, 0])
+    with pytest.raises(RuntimeError, match="only supported by strided tensors"):
+        torch.empty_like(coo(), memory_format=torch.channels_last)

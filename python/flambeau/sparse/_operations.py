@@ -242,7 +242,10 @@ def sum_along(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     values = values_of(together) if dtype is None else values_of(together).to(dtype)
     if dim is None:
         return values.sum()
-    dims = {wrapped_dim(d, x.dim()) for d in ([dim] if isinstance(dim, int) else dim)}
+    given = [dim] if isinstance(dim, int) else list(dim)
+    dims = {wrapped_dim(d, x.dim()) for d in given}
+    if len(dims) != len(given):
+        raise RuntimeError(f"sum: each dimension can be given once, but got dim={given}")
     indexed = x.sparse_dim()
     inner = tuple(d - indexed + 1 for d in dims if d >= indexed)
     if inner:

@@ -277,6 +277,8 @@ def _stack(tensors: Any, dim: int = 0) -> Any:
 
 @takes("zeros_like", "empty_like", compressed=True)
 def _zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
+    if kwargs.get("memory_format") not in (None, _C.preserve_format):
+        raise RuntimeError("memory format option is only supported by strided tensors")
     layout = kwargs.get("layout") or x.layout
     options = {"dtype": dtype or x.dtype, "device": device or x.device}
     if layout is _C.strided:
