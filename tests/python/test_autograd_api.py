@@ -133,3 +133,24 @@ def test_what_is_asked_for_is_taken_before_hooks_where_the_pass_goes_on() -> Non
     assert [g.tolist() for g in torch.autograd.grad(z.sum(), [z, x])] == [[1, 1], [15, 15]]
     z = hooked()
     assert torch.autograd.grad(z.sum(), z)[0].tolist() == [5, 5]
+
+
+def test_a_leaf_that_is_set_to_other_memory_takes_gradients_of_its_new_shape() -> None:
+    leaf = torch.nn.Parameter(torch.ones(5))
+    kept = []
+    for size in (4, 3):
+        with torch.no_grad():
+            leaf.set_(leaf[1:])
+        leaf.grad = None
+        kept.append(torch.cat((leaf, leaf)))  # graphs of the older shapes stay alive
+        kept[-1].sum().backward()
+        assert leaf.grad.tolist() == [2.0] * size
+
+
+def test_multithreading_is_a_setting_and_a_context() -> None:
+    with torch.autograd.set_multithreading_enabled(False):
+        assert not torch.autograd.is_multithreading_enabled()
+    assert torch.autograd.is_multithreading_enabled()
+    torch.autograd.set_multithreading_enabled(False)
+    assert not torch.autograd.is_multithreading_enabled()
+    torch.autograd.set_multithreading_enabled(True)

@@ -24,6 +24,9 @@ from .grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from .grad_mode import (
+    is_multithreading_enabled as is_multithreading_enabled,
+)
 from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 

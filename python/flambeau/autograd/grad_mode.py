@@ -117,17 +117,31 @@ class inference_mode(_DecoratorContextManager):
         return self.__class__(self.mode)
 
 
+_multithreading = True
+
+
+def is_multithreading_enabled() -> bool:
+    """What set_multithreading_enabled has set."""
+    return _multithreading
+
+
 class set_multithreading_enabled(_DecoratorContextManager):
-    """Accepted for compatibility: a backward pass already runs on the thread that called it."""
+    """Accepted for compatibility: a backward pass already runs on the thread that called it.
+
+    As a function it holds from here on, as a context manager for the length of a block.
+    """
 
     def __init__(self, mode: bool) -> None:
-        self.mode = mode
+        global _multithreading
+        self.mode, self.prev = mode, _multithreading
+        _multithreading = mode
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        pass
+        global _multithreading
+        _multithreading = self.prev
 
     def clone(self) -> set_multithreading_enabled:
         return self.__class__(self.mode)
