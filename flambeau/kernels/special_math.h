@@ -10,7 +10,13 @@
 
 namespace flambeau::math {
 
-#define FN FLAMBEAU_DEVICE inline
+// Inlined into one another on a device they would be one huge function, which takes a minute and
+// more to compile.
+#if defined(__CUDACC__)
+#define FN FLAMBEAU_DEVICE __noinline__ inline
+#else
+#define FN inline
+#endif
 
 inline constexpr double special_pi = 3.14159265358979323846;
 inline constexpr double special_inf = std::numeric_limits<double>::infinity();
