@@ -186,9 +186,10 @@ class Indexing {
   // For a result without elements: as in PyTorch, indices that lead nowhere are not looked at.
   // Only brackets ask that there is something to index.
   Tensor no_offsets(bool brackets) const {
+    const bool looks = brackets && checked_numel(common_) > 0;
     for (const Axis& axis : axes_) {
-      CHECK(!brackets || !axis.index.defined() || axis.size > 0 || axis.index.numel() == 0,
-            IndexError, "index is out of bounds for dimension {} with size 0", axis.dim);
+      CHECK(!looks || !axis.index.defined() || axis.size > 0, IndexError,
+            "index is out of bounds for dimension {} with size 0", axis.dim);
     }
     return make_tensor(common_, DType::int64, self_.device());
   }
@@ -326,6 +327,7 @@ Tensor sole_mask(const Tensor& self, const std::vector<Tensor>& indices) {
 
 Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,
                   bool accumulate) {
+  check_inplace("index_put_", self, values.requires_grad());
   CHECK(static_cast<int64_t>(indices.size()) <= self.dim(), IndexError,
         "too many indices for tensor of dimension {} (got {})", self.dim(), indices.size());
   if (values.numel() == 1 && !accumulate) {
@@ -340,7 +342,6 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
       return masked_fill_(self, mask, values.dim() == 0 ? values : reshape(values, IntSpan()));
     }
   }
-  check_inplace("index_put_", self, values.requires_grad());
   warn_if_expanded("index_put_", self);
   check_no_overlap("index_put_", self, values);
   const Places places = places_of(self, indices, [&](IntSpan shape) {

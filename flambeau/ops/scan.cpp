@@ -65,7 +65,7 @@ Tensor running_product(const Tensor& input, int64_t dim) {
   if (Record r{"cumprod", out, {x}}) {
     r.wrt(0, [kept = r.save(x), kept_y = r.save_output(out), dim](const Tensor& g) {
       const Tensor values = kept(), y = kept_y();
-      if (values.dim() == 0) return g;
+      if (values.dim() == 0 || values.sizes()[dim] == 1) return g;
       if (!is_nonzero(sum(values == 0.0))) {
         return running_sum(g * conj_of(y), dim, true) / conj_of(values);
       }
@@ -92,7 +92,7 @@ Tensor gradient_by_products(const Tensor& g, const Tensor& x, int64_t dim) {
 }
 
 Tensor cumsum(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
-  CHECK(dtype != DType::bool_ || input.dim() == 0, NotImplementedError,
+  CHECK(dtype != DType::bool_ || input.dim() == 0 || input.numel() == 0, NotImplementedError,
         "\"cumsum\" not implemented for 'Bool'");
   dim = wrap_dim(dim, input.dim());
   return finish_dtype(running_sum(summands(input, dtype), dim, false), dtype);

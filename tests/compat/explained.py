@@ -217,6 +217,14 @@ def of_statements(case: Case) -> Iterator[Reason]:
             for x in case.operand(number, r"(\w+)\.median"):
                 if _overlaps_itself(x):
                     yield number, "PyTorch's median sorts in the memory that expanded rows share"
+        if ".resize_(" in statement:
+            for x in case.operand(number, r"(\w+)\.resize_"):
+                if _overlaps_itself(x):
+                    yield number, "what memory that a tensor grows by holds is undefined"
+        if "_scatter(" in statement:
+            for x in case.operand(number, r"(\w+)\.(?:select|slice)_scatter"):
+                if x["offset"]:
+                    yield number, "PyTorch copies the memory before a window as well"
         given = re.search(r"(\w+)\.backward\(gradient=(\w+)", statement)
         if given:
             memory = case.variables.get(given[2], {}).get("memory")
@@ -245,6 +253,10 @@ def of_variables(case: Case) -> Iterator[Reason]:
             if zeros and not item.get("requires_grad", True):
                 for number in case.origin(name):
                     yield number, "PyTorch may give gradients that are zero no history"
+        if 0 in variable.get("shape", ()):
+            for number in case.origin(name):
+                if "torch.func.hessian" in case.statements[number]:
+                    yield number, "whether second derivatives of nothing have a history is not told"
     own = case.ours["variables"]
     for name, variable in case.variables.items():
         grads = [(v.get("grad") or {}).get("values", ()) for v in (own.get(name) or {}, variable)]

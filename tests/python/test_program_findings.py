@@ -159,7 +159,7 @@ def test_hooks_of_a_leaf_run_even_if_it_wants_no_gradient_any_more(x) -> None:
 
 
 def test_hooks_after_accumulation_return_nothing(x) -> None:
-    x.register_post_accumulate_grad_hook(lambda t: t)
+    x.register_post_accumulate_grad_hook(lambda t: t.clone())
     with pytest.raises(RuntimeError, match="should return None"):
         x.sum().backward()
 

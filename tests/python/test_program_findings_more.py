@@ -308,3 +308,11 @@ def test_overwriting_a_solution_is_noticed() -> None:
         x.mul_(3)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         x.sum().backward()
+
+
+def test_of_no_elements() -> None:
+    assert torch.zeros(0, dtype=torch.int8).median().item() == 0
+    assert torch.zeros(0, dtype=torch.int32).median().item() == -(2**31)
+    nothing = torch.zeros(1, 0)[torch.tensor([False]), torch.tensor([0])]
+    assert nothing.shape == (0,)
+    assert torch.cumsum(torch.zeros(2, 0), 1, out=torch.empty(0, dtype=torch.bool)).shape == (2, 0)
