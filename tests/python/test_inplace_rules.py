@@ -183,10 +183,11 @@ def test_views_of_a_leaf_learn_of_writes_behind_their_back(x) -> None:
 def test_nothing_is_written_when_the_write_is_refused(x) -> None:
     base = torch.zeros(3, dtype=torch.float64)
     part = base.unbind()[0]
+    row = base.view(3, 1).unbind()[0]
     for write in (
         lambda: part.copy_(x[0]), lambda: part.masked_fill_(torch.tensor(True), x[0]),
         lambda: part.fill_(x[0]), lambda: part.add_(x[0], alpha=2), lambda: part.mul_(x[0]),
-        lambda: part.index_put_((torch.tensor(True),), x[0]),
+        lambda: row.index_put_((torch.tensor([True]),), x[0]),
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match="is being modified inplace"):
             write()
