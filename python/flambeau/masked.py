@@ -7,21 +7,32 @@ product, minus infinity in a maximum. Where every element is left out, that valu
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import flambeau as torch
+from flambeau._masked_tensor import (
+    MaskedTensor,
+    as_masked_tensor,
+    is_masked_tensor,
+    masked_tensor,
+)
 
 __all__ = [
+    "MaskedTensor",
     "amax",
     "amin",
     "argmax",
     "argmin",
+    "as_masked_tensor",
     "cumprod",
     "cumsum",
+    "is_masked_tensor",
     "log_softmax",
     "logaddexp",
     "logsumexp",
+    "masked_tensor",
     "mean",
     "median",
     "norm",
@@ -33,6 +44,9 @@ __all__ = [
     "sum",
     "var",
 ]
+
+# PyTorch's programs also find these functions there.
+_ops = sys.modules[__name__]
 
 Dim = int | Sequence[int] | None
 

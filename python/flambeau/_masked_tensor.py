@@ -1,0 +1,205 @@
+"""MaskedTensor: a tensor with a mask that says which of its elements are there.
+
+The tensor of the core is the data, which autograd sees; elements that are not there take part in
+no reduction, so that their gradients are zero.
+"""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import _C
+from flambeau.nested._pointwise import is_pointwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+
+__all__ = ["MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor"]
+
+# The class, of which type checkers know too much: what is an attribute there is a property here.
+_Tensor: Any = flambeau.Tensor
+
+
+def _check(data: Any, mask: Any) -> None:
+    if mask.dtype != flambeau.bool:
+        raise TypeError("mask must have dtype bool.")
+    if data.dim() != mask.dim():
+        raise ValueError("data.dim() must equal mask.dim()")
+    if data.size() != mask.size():
+        raise ValueError("data.size() must equal mask.size()")
+
+
+class MaskedTensor(_Tensor):
+    """A tensor of which only the elements are there where a mask is true."""
+
+    _mask: Tensor
+
+    @staticmethod
+    def __new__(cls: type, data: Any, mask: Any, requires_grad: bool = False) -> Any:
+        if is_masked_tensor(data) or not isinstance(data, _Tensor):
+            raise TypeError("data must be a Tensor")
+        if is_masked_tensor(mask) or not isinstance(mask, _Tensor):
+            raise TypeError("mask must be a Tensor")
+        _check(data, mask)
+        made = _over(data.detach().clone(), mask.clone())
+        return made.requires_grad_(requires_grad)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with _C.DisableTorchFunctionSubclass():
+            return _call(func, args, kwargs or {})
+
+    def get_data(self) -> Any:
+        """All elements, also those that are not there."""
+        with _C.DisableTorchFunctionSubclass():
+            return self.as_subclass(_Tensor)
+
+    def get_mask(self) -> Any:
+        """Which elements are there."""
+        return self._mask
+
+    @property
+    def _masked_data(self) -> Any:
+        return self.get_data()
+
+    def to_tensor(self, value: Any) -> Any:
+        """A plain tensor, with `value` for the elements that are not there."""
+        return self.get_data().masked_fill(~self._mask, value)
+
+    @property
+    def grad(self) -> Any:
+        with _C.DisableTorchFunctionSubclass():
+            found = _Tensor.grad.__get__(self)
+        return None if found is None else _over(found, self._mask)
+
+    def tolist(self) -> Any:
+        raise RuntimeError(".tolist() is not supported for tensor subclasses, got MaskedTensor")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise RuntimeError(".numpy() is not supported for tensor subclasses.")
+
+    def __len__(self) -> int:
+        return len(self.get_data())
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        data, mask = self.get_data().detach().tolist(), self._mask.tolist()
+        if self._mask.dim() == 0:
+            return f"MaskedTensor({_shown(data) if mask else '--'}, {mask})"
+        lines = "\n".join(f"  {line}" for line in _lines(data, mask))
+        return f"MaskedTensor(\n{lines}\n)"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:8.4f}" if isinstance(value, float) else str(value)
+
+
+def _lines(data: Any, mask: Any) -> list[str]:
+    """The lines of one level of brackets."""
+    if not data or not isinstance(data[0], list):
+        items = [_shown(x) if there else f"{'--':>8}" for x, there in zip(data, mask)]
+        return [f"[{', '.join(items)}]"]
+    lines = ["["]
+    for index, (x, there) in enumerate(zip(data, mask)):
+        inner = _lines(x, there)
+        inner[-1] += "," if index + 1 < len(data) else ""
+        lines += [f"  {line}" for line in inner]
+    return [*lines, "]"]
+
+
+def _over(data: Any, mask: Any) -> Any:
+    made = data.as_subclass(MaskedTensor)
+    made._mask = mask
+    return made
+
+
+def is_masked_tensor(obj: Any, /) -> bool:
+    """Whether obj is a MaskedTensor."""
+    return isinstance(obj, MaskedTensor)
+
+
+def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> Any:
+    """A MaskedTensor of copies of data and mask, without history: a leaf."""
+    return MaskedTensor(data, mask, requires_grad)
+
+
+def as_masked_tensor(data: Any, mask: Any) -> Any:
+    """A MaskedTensor over data, through which gradients reach it."""
+    _check(data, mask)
+    return _over(data, mask)
+
+
+# Operations ---------------------------------------------------------------------------------------
+
+_REDUCTIONS = "sum mean amax amin argmax argmin prod std var".split()
+_ALONG = ("softmax", "log_softmax", "cumsum", "cumprod")
+_VIEWS = """t transpose permute view reshape flatten unflatten unsqueeze squeeze expand __getitem__
+select narrow unbind chunk split stack cat contiguous index_select movedim swapaxes""".split()
+_ON_TENSOR = """__get__ __set__ requires_grad_ retain_grad register_hook dim size numel stride
+is_contiguous is_floating_point is_complex data_ptr""".split()
+
+
+def _masked_among(values: Any) -> list[Any]:
+    found = []
+    for value in values:
+        if isinstance(value, MaskedTensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _masked_among(value)
+    return found
+
+
+def _map(value: Any, part: str) -> Any:
+    """The data or the masks in place of masked tensors."""
+    if isinstance(value, MaskedTensor):
+        return value._mask if part == "mask" else value.get_data()
+    if type(value) in (list, tuple):
+        return type(value)(_map(item, part) for item in value)
+    return value
+
+
+def _paired(data: Any, mask: Any) -> Any:
+    if isinstance(data, (list, tuple)):
+        return type(data)(_over(x, y) for x, y in zip(data, mask))
+    return _over(data, mask)
+
+
+def _call(func: Any, args: Any, kwargs: Any) -> Any:
+    name = func.__name__
+    masked = _masked_among((*args, *kwargs.values()))
+    if name in _ON_TENSOR:
+        return func(*args, **kwargs)
+    named = {key: _map(value, "data") for key, value in kwargs.items()}
+    data = [_map(value, "data") for value in args]
+    if name in ("item", "backward"):
+        return func(*data, **named)
+    if name in _VIEWS:
+        marks = {key: _map(value, "mask") for key, value in kwargs.items()}
+        return _paired(func(*data, **named), func(*(_map(x, "mask") for x in args), **marks))
+    if name == "where":
+        sides = [x._mask if isinstance(x, MaskedTensor) else x for x in args]
+        return _over(func(*data), func(data[0], sides[1], sides[2]))
+    if name in _REDUCTIONS or name in ("all", "any"):
+        return _reduced(name, masked[0], data[1:], named)
+    if name in _ALONG:
+        kept = masked[0]._mask
+        return _over(getattr(flambeau.masked, name)(*data, **named, mask=kept), kept)
+    if not is_pointwise(name):
+        raise TypeError(f"{name}: not implemented for masked tensors")
+    if any(not flambeau.equal(masked[0]._mask, other._mask) for other in masked[1:]):
+        raise ValueError("Input masks must match.")
+    result = func(*data, **named)
+    writes = name.endswith("_") and not name.endswith("__")
+    return args[0] if writes else _over(result, masked[0]._mask.expand(result.shape))
+
+
+def _reduced(name: str, tensor: Any, args: Any, kwargs: Any) -> Any:
+    mask, values = tensor._mask, tensor.get_data()
+    dim = kwargs.get("dim", args[0] if args else None)
+    keepdim = kwargs.get("keepdim", False)
+    there = mask.any() if dim is None else mask.any(dim, keepdim)
+    if name in ("all", "any"):
+        filled = values.bool().masked_fill(~mask, name == "all")
+        return _over(getattr(filled, name)(*args, **kwargs), there)
+    return _over(getattr(flambeau.masked, name)(values, *args, **kwargs, mask=mask), there)
