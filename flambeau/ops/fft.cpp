@@ -375,7 +375,7 @@ Tensor scaled(Tensor frequencies, int64_t n, double d, const Options& options) {
 Tensor fftfreq(int64_t n, double d, const Options& options) {
   const Options plain = frequency_options("fftfreq", options);
   CHECK(n >= 0, RuntimeError, "fftfreq: n must be non-negative, got {}", n);
-  const Tensor up = arange(0, (n + 1) / 2, 1, plain), down = arange(-(n / 2), 0, 1, plain);
+  const Tensor up = arange(0, n - n / 2, 1, plain), down = arange(-(n / 2), 0, 1, plain);
   return scaled(cat({up, down}, 0), n, d, options);
 }
 OP_FUNCTION(fftfreq, "fft_fftfreq(n, d=1.0, **options)",
