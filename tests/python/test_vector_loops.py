@@ -217,3 +217,10 @@ def test_columns_gathered_in_several_cuts() -> None:
         strided = torch.empty(columns, 2, dtype=torch.float64)[:, 1]
         torch.sum(x, 0, out=strided)
         np.testing.assert_allclose(strided, x.numpy().sum(0), 1e-10, 1e-10)
+
+
+def test_scatter_add_of_half_precision_rounds_once() -> None:
+    ones = torch.ones(1, 4, dtype=torch.bfloat16)
+    places = torch.zeros(1, 256, dtype=torch.int64)
+    small = torch.full((1, 256), 2.0**-9, dtype=torch.bfloat16)
+    assert ones.scatter_add(1, places, small).tolist() == [[1.5, 1.0, 1.0, 1.0]]

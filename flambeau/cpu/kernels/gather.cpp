@@ -1,4 +1,5 @@
 // CPU kernels of gather and scatter, which look up an index at every element.
+#include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/indexing.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -70,6 +71,16 @@ void gather_kernel(const TensorIter& iter, const IndexedDim& at) {
 }
 KERNEL_FOR(gather, gather_kernel)
 
+// Adds to a row of half precision in float, and rounds once.
+constexpr int64_t most_in_float = 4096;
+template <class T>
+void add_in_float(T* out, const T* in, const int64_t* index, int64_t n, int64_t size) {
+  float room[most_in_float];
+  load_row(out, room, size);
+  for (int64_t i = 0; i < n; ++i) room[index[i]] += static_cast<float>(in[i]);
+  store_row(room, out, size);
+}
+
 template <WriteMode mode, class T>
 void scatter_rows(const TensorIter& iter, const IndexedDim& at) {
   for_each_row_by_lane(iter, [&at](char** data, const int64_t* strides, int64_t n) {
@@ -80,6 +91,9 @@ void scatter_rows(const TensorIter& iter, const IndexedDim& at) {
         T* out = reinterpret_cast<T*>(data[0]);
         const T* in = reinterpret_cast<const T*>(data[1]);
         const int64_t* index = reinterpret_cast<const int64_t*>(data[2]);
+        if constexpr (is_reduced_type<T>) {
+          if (at.size <= most_in_float) return add_in_float(out, in, index, n, at.size);
+        }
         for (int64_t i = 0; i < n; ++i) {
           write_to<mode>(reinterpret_cast<char*>(out + index[i]), in[i]);
         }
