@@ -1,7 +1,6 @@
 #include "flambeau/tensor/shape.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "flambeau/tensor/tensor_iter.h"
 
@@ -103,14 +102,14 @@ Dims format_strides(IntSpan sizes, MemoryFormat format) {
 }
 
 bool is_contiguous_geometry(IntSpan sizes, IntSpan strides) {
-  int64_t step = 1;
+  uint64_t step = 1;  // wraps only on the way to a size of zero
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] == 0) return true;
     if (sizes[i] == 1) continue;
-    if (strides[i] != step) {
+    if (static_cast<uint64_t>(strides[i]) != step) {
       return std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
     }
-    step *= sizes[i];
+    step *= static_cast<uint64_t>(sizes[i]);
   }
   return true;
 }
@@ -249,9 +248,7 @@ Dims infer_size(IntSpan sizes, int64_t numel) {
 
 std::optional<Dims> view_strides(IntSpan old_sizes, IntSpan old_strides, IntSpan new_sizes) {
   if (old_sizes.empty()) return Dims(new_sizes.size(), 1);
-  const int64_t numel = std::accumulate(old_sizes.begin(), old_sizes.end(), int64_t{1},
-                                        [](int64_t a, int64_t b) { return a * b; });
-  if (numel == 0) {
+  if (std::find(old_sizes.begin(), old_sizes.end(), 0) != old_sizes.end()) {
     return old_sizes == new_sizes ? old_strides.dims() : contiguous_strides(new_sizes);
   }
   // Walk both shapes from the inside; each run of old dimensions that is contiguous in itself

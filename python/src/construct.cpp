@@ -75,7 +75,7 @@ class Reader {
     if (depth == shape_.size()) return read_number(data);
     CHECK(is_sequence(data), TypeError, "not a sequence");
     if (!PyList_Check(data) && !PyTuple_Check(data)) {
-      Object list = check(PySequence_List(data));
+      const Object list = listed(data, depth);
       return read(list.get(), depth);
     }
     // Reading a number may run Python code, which may change the list.
@@ -94,6 +94,19 @@ class Reader {
   [[nodiscard]] bool saw_wide_integer() const { return saw_wide_integer_; }
 
  private:
+  // The items of a sequence, which may have more of them than it says, without end.
+  [[nodiscard]] Object listed(PyObject* data, size_t depth) const {
+    const Object iterator = check(PyObject_GetIter(data));
+    Object list = check(PyList_New(0));
+    while (const Object item{PyIter_Next(iterator.get())}) {
+      CHECK(PyList_GET_SIZE(list.get()) < shape_[depth], ValueError,
+            "expected sequence of length {} at dim {} (got more)", shape_[depth], depth);
+      if (PyList_Append(list.get(), item.get()) < 0) throw PythonError();
+    }
+    if (PyErr_Occurred()) throw PythonError();
+    return list;
+  }
+
   void read_number(PyObject* object) {
     Scalar scalar;
     if (PyLong_CheckExact(object)) {

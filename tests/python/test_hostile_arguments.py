@@ -262,3 +262,15 @@ def test_tensors_without_elements_may_have_any_other_size():
     x = torch.zeros(0, 1, 1, requires_grad=True)
     x.expand(0, 2**40, 2**40).sum((1, 2)).sum().backward()
     assert x.grad.shape == (0, 1, 1)
+
+
+def test_a_sequence_may_not_go_on_for_ever():
+    class Endless:
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, i: int) -> float:
+            return 1.0
+
+    with pytest.raises(ValueError, match="expected sequence of length 3"):
+        torch.tensor(Endless())
