@@ -49,6 +49,8 @@ int context_clear(PyObject* self) {
 PyObject* get_saved_tensors(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const Context* context = as_context(self);
+    // A copy: hooks that unpack may run a backward pass, which frees what is saved.
+    const std::vector<Saved> saved = context->saved ? *context->saved : std::vector<Saved>();
     CHECK(!context->freed, RuntimeError,
           "Trying to backward through the graph a second time (or directly access saved tensors "
           "after they have already "
@@ -57,11 +59,9 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
           "Specify retain_graph=True if you need to backward through the graph a second time or if "
           "you need to access "
           "saved tensors after calling backward.");
-    const size_t n = context->saved ? context->saved->size() : 0;
-    Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(n)));
-    for (size_t i = 0; i < n; ++i) {
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
-                       check(wrap((*context->saved)[i]())).release());
+    Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(saved.size())));
+    for (size_t i = 0; i < saved.size(); ++i) {
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(wrap(saved[i]())).release());
     }
     return tuple.release();
   });

@@ -274,3 +274,31 @@ def test_a_sequence_may_not_go_on_for_ever():
 
     with pytest.raises(ValueError, match="expected sequence of length 3"):
         torch.tensor(Endless())
+
+
+def test_unpacking_may_free_what_is_being_unpacked():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, x * 2)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    results: list = []
+
+    def unpack(tensor):
+        if results:
+            results.pop().sum().backward()
+        return tensor
+
+    x = torch.ones(3, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+        y = Double.apply(x)
+    node = y.grad_fn
+    results.append(y)
+    assert [t.tolist() for t in node.saved_tensors] == [[1, 1, 1], [2, 2, 2]]
+    with pytest.raises(RuntimeError, match="second time"):
+        _ = node.saved_tensors
