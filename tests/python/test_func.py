@@ -199,3 +199,12 @@ def test_gradients_under_no_grad_are_constants() -> None:
         assert not func.jacrev(torch.sin)(x).requires_grad
         assert not func.jvp(torch.sin, (x,), (torch.ones(()),))[1].requires_grad
     assert output.requires_grad and product(torch.ones(()))[0].requires_grad
+
+
+@pytest.mark.parametrize(
+    ("primals", "tangents", "match"),
+    [((), (), "at least one Tensor"), ((1.0,), (1.0,), "to only contain Tensors")],
+)
+def test_jvp_takes_tensors(primals, tangents, match) -> None:
+    with pytest.raises(RuntimeError, match=match):
+        func.jvp(torch.sin, primals, tangents)

@@ -194,6 +194,11 @@ def _check_tangents(primals: Any, tangents: Any, name: str) -> list[Tensor]:
             f"example, if primals is a tuple of 3 tensors, tangents also must be. Got primals with "
             f"structure {spec} and tangents with structure {tangent_spec}"
         )
+    if not flat:
+        raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor")
+    for role, values in (("primals", flat), ("tangents", flat_tangents)):
+        if not all(isinstance(value, Tensor) for value in values):
+            raise RuntimeError(f"{name}: Expected {role} to only contain Tensors, got {values}")
     _check_differentiable(flat, "primal")
     _check_differentiable(flat_tangents, "tangent")
     for primal, tangent in zip(flat, flat_tangents):
