@@ -377,7 +377,7 @@ def compare(name: str, mode: str, options: argparse.Namespace) -> None:
         library: Worker(interpreters[library], [library, *problem], options.timeout)
         for library in options.libraries
     }
-    first = {library: worker.steps(5) for library, worker in workers.items()}
+    first = {library: worker.steps(3) for library, worker in workers.items()}
     rounds: dict[str, list[dict[str, Any] | None]] = {library: [] for library in workers}
     for _ in range(options.rounds):
         for library, worker in workers.items():
@@ -392,7 +392,7 @@ def compare(name: str, mode: str, options: argparse.Namespace) -> None:
             continue
         rate = batch * examples * options.steps / min(answer["taken"] for answer in done)
         peak = max(answer["peak"] for answer in done)
-        print(f"{line}{rate:>14,.1f}{peak:>8.2f}  {start['losses']}", flush=True)
+        print(f"{line}{rate:>14,.2f}{peak:>8.2f}  {start['losses']}", flush=True)
 
 
 def main() -> None:

@@ -349,6 +349,9 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
   CHECK(input.sizes() == target.sizes(), ValueError,
         "binary_cross_entropy: target size {} differs from input size {}", target.sizes(),
         input.sizes());
+  CHECK(input.dtype() == target.dtype(), RuntimeError,
+        "binary_cross_entropy: Found dtype {} but expected {}", dtype_legacy_name(target.dtype()),
+        dtype_legacy_name(input.dtype()));
   if (input.numel() != 0 && input.device_type() != DeviceType::meta) {
     const NoGrad off;
     // Not a number counts as outside.
@@ -357,7 +360,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
           "all elements of input should be between 0 and 1");
   }
   Tensor loss = bce(input, target);
-  if (weight.defined()) loss = loss * weight;
+  if (weight.defined()) loss = to(loss * weight, input.dtype());
   return reduced(loss, check_reduction(reduction));
 }
 OP_FUNCTION(binary_cross_entropy, "binary_cross_entropy(input, target, weight=None, reduction=1)",

@@ -146,3 +146,12 @@ def test_multi_margin_loss_wants_a_class_for_each_row():
         torch.nn.functional.multi_margin_loss(scores, torch.tensor([1]))
     one = torch.nn.functional.multi_margin_loss(scores[0], torch.tensor([1]), reduction="none")
     assert one.shape == (1,)
+
+
+def test_binary_cross_entropy_wants_targets_of_its_dtype() -> None:
+    p = torch.rand(3)
+    for dtype, name in ((torch.int64, "Long"), (torch.bool, "Bool"), (torch.float64, "Double")):
+        with pytest.raises(RuntimeError, match=f"Found dtype {name} but expected Float"):
+            F.binary_cross_entropy(p, torch.ones(3, dtype=dtype))
+    weighted = F.binary_cross_entropy(p, p, weight=torch.ones(3, dtype=torch.float64))
+    assert weighted.dtype == torch.float32
