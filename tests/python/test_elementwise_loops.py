@@ -88,6 +88,18 @@ def test_erf_and_gelu_are_accurate() -> None:
     assert edges[0] == float("inf") and edges[1].isnan() and edges[2] == 100 and edges[3] == 0
 
 
+def test_slope_of_gelu_is_accurate() -> None:
+    near_zero = torch.linspace(-3e-4, 3e-4, 1001)
+    x = torch.cat([torch.linspace(-14, 14, 100_001), near_zero, torch.zeros(1)])
+    slopes = []
+    for dtype in (torch.float32, torch.float64):
+        leaf = x.clone().to(dtype).requires_grad_()
+        torch.nn.functional.gelu(leaf).sum().backward()
+        assert leaf.grad is not None
+        slopes.append(leaf.grad.numpy())
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=0, atol=3e-7)
+
+
 def test_transposed_copies_of_every_element_size() -> None:
     for dtype in (torch.uint8, torch.int16, torch.float32, torch.float64, torch.complex128):
         for rows, columns in ((1, 100), (17, 33), (64, 64), (100, 65), (130, 257)):
