@@ -77,17 +77,6 @@ void count_positions(const int64_t* at, int64_t n, int64_t* count, int64_t place
   }
 }
 
-void int_range_kernel(const Tensor& input, const Tensor& out) {
-  const int64_t* x = input.data<int64_t>();
-  int64_t low = x[0], high = x[0];
-  for (int64_t i = 0; i < input.numel(); ++i) {
-    low = std::min(low, x[i]);
-    high = std::max(high, x[i]);
-  }
-  out.data<int64_t>()[0] = low;
-  out.data<int64_t>()[1] = high;
-}
-
 void even_histogram_kernel(const Tensor& values, const Tensor& edges, const Tensor& weights,
                            const Tensor& counts) {
   constexpr DTypeSet set = DType::float32 | DType::float64;
@@ -190,7 +179,6 @@ void frexp_kernel(const TensorIter& iter) {
 const bool filled = [] {
   kernels::searchsorted.fill(DeviceType::cpu, searchsorted_kernel);
   kernels::bincount.fill(DeviceType::cpu, bincount_kernel);
-  kernels::int_range.fill(DeviceType::cpu, int_range_kernel);
   kernels::even_histogram.fill(DeviceType::cpu, even_histogram_kernel);
   kernels::find_runs.fill(DeviceType::cpu, find_runs_kernel);
   kernels::row_order.fill(DeviceType::cpu, row_order_kernel);

@@ -14,8 +14,6 @@ SLOT(searchsorted, void(const Tensor& boundaries, const Tensor& values, const Te
                         const Tensor& out, bool right))
 // counts[positions[i]] += weights[i], or one. Positions are int64 and in range; counts are zeros.
 SLOT(bincount, void(const Tensor& positions, const Tensor& weights, const Tensor& counts))
-// The least and the largest of int64 numbers, of which there is at least one, into out[0] and [1].
-SLOT(int_range, void(const Tensor& input, const Tensor& out))
 // counts[k] += weights[i], or one, where edges[k] <= values[i] < edges[k + 1]; the last edge counts
 // as inside. Edges are about evenly spaced. Values, edges and weights are float32 or float64,
 // counts float64 zeros.

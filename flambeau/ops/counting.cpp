@@ -155,13 +155,7 @@ Tensor counted(const Tensor& positions, const Tensor& weights, int64_t count, DT
 
 std::pair<int64_t, int64_t> range_of_integers(const Tensor& input) {
   const Tensor x = contiguous(to(input, DType::int64));
-  if (!kernels::int_range.filled(x.device_type())) {
-    return {item(amin(x, std::nullopt, false)).to_int(),
-            item(amax(x, std::nullopt, false)).to_int()};
-  }
-  const Tensor ends = make_tensor(IntSpan{2}, DType::int64, x.device());
-  kernels::int_range(x.device_type(), x, ends);
-  return {item(select(ends, 0, 0)).to_int(), item(select(ends, 0, 1)).to_int()};
+  return {item(amin(x, std::nullopt, false)).to_int(), item(amax(x, std::nullopt, false)).to_int()};
 }
 
 Tensor bincount(const Tensor& input, const Tensor& weights, int64_t minlength) {
