@@ -172,6 +172,8 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)
     named = {key: _map(value, "data") for key, value in kwargs.items()}
     data = [_map(value, "data") for value in args]
+    if name == "grad":
+        return _gradients(func, data[0], *args[1:])
     if name in ("item", "backward"):
         return func(*data, **named)
     if name in _VIEWS:
@@ -192,6 +194,17 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
     result = func(*data, **named)
     writes = name.endswith("_") and not name.endswith("__")
     return args[0] if writes else _over(result, masked[0]._mask.expand(result.shape))
+
+
+def _gradients(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
+    """torch.autograd.grad: gradients of masked tensors are masked."""
+    targets = [inputs] if isinstance(inputs, _Tensor) else list(inputs)
+    return tuple(
+        _over(found, target._mask)
+        if isinstance(target, MaskedTensor) and found is not None
+        else found
+        for target, found in zip(targets, func(outputs, inputs, *rest), strict=True)
+    )
 
 
 def _reduced(name: str, tensor: Any, args: Any, kwargs: Any) -> Any:

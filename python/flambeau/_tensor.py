@@ -376,6 +376,11 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
 
 def _order_is_ambiguous(tensor: Tensor, formats: Any) -> bool:
     if not isinstance(formats, bool):
+        is_list = isinstance(formats, (list, tuple))
+        if not is_list or any(not isinstance(each, flambeau.memory_format) for each in formats):
+            raise TypeError(
+                "The ambiguity_check argument must be a bool or a list of memory formats."
+            )
         return sum(tensor.is_contiguous(memory_format=each) for each in formats) != 1
     long = [stride for stride, size in zip(tensor.stride(), tensor.shape) if size > 1]
     return len(set(long)) != len(long) or len(long) != tensor.dim()

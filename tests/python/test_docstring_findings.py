@@ -51,6 +51,8 @@ def test_products_with_a_sum_pack_operands_in_the_order_of_their_names():
 def test_dim_order_says_what_is_ambiguous_in_pytorchs_words():
     with pytest.raises(RuntimeError, match=r"exact one of the given memory formats\.$"):
         torch.empty((1, 2, 3, 4)).dim_order(ambiguity_check=True)
+    with pytest.raises(TypeError, match="must be a bool or a list of memory formats"):
+        torch.empty(2).dim_order(ambiguity_check="ON")
 
 
 def test_a_hook_after_accumulation_may_return_its_tensor_and_nothing_else():

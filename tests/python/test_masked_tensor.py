@@ -59,6 +59,8 @@ def test_gradients_are_zero_where_nothing_is():
     leaf = masked_tensor(torch.tensor(DATA), torch.tensor(MASK), requires_grad=True)
     (leaf * leaf).sum().backward()
     assert leaf.grad.get_data().tolist() == [[0.0, 0.0, 4.0], [0.0, 0.0, 10.0]]
+    (found,) = torch.autograd.grad((leaf * 3).sum(), leaf)
+    assert found.to_tensor(-1.0).tolist() == [[3.0, -1.0, 3.0], [-1.0, -1.0, 3.0]]
     data = torch.tensor(DATA, requires_grad=True)
     as_masked_tensor(data, torch.tensor(MASK)).sum().backward()
     assert data.grad.tolist() == torch.tensor(MASK).float().tolist()

@@ -99,11 +99,11 @@ def test_gradients_reach_components_and_leaves(layout):
     assert (leaf * 2).grad_fn.name() == ("MulBackward0" if layout == "jagged" else "CatBackward0")
 
 
-def test_autograd_grad_gives_nested_gradients(jagged):
-    leaf = jagged.requires_grad_()
-    (found,) = torch.autograd.grad((leaf * leaf).sum(), leaf)
-    assert found.is_nested
-    assert_components(found, [2 * x for x in parts()])
+def test_autograd_grad_gives_nested_gradients(jagged, strided):
+    for leaf in (jagged.requires_grad_(), strided.requires_grad_()):
+        (found,) = torch.autograd.grad((leaf * leaf).sum(), leaf)
+        assert found.is_nested
+        assert_components(found, [2 * x for x in parts()])
 
 
 def test_reductions_along_and_across_the_ragged_dimension(jagged):
@@ -237,3 +237,17 @@ def test_strided_tensors_print_their_components():
     assert repr(nested) == "nested_tensor([\n  tensor([1., 2.]),\n  tensor([3.])\n])"
     with pytest.raises(RuntimeError, match="is irregular and does not have a size"):
         nested.size(1)
+
+
+@pytest.mark.parametrize("layout", ["jagged", "strided"])
+def test_attention_layers_take_nested_tensors(layout):
+    layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True).eval()
+    nested = torch.nested.nested_tensor(parts(8), layout=getattr(torch, layout))
+    assert_components(layer(nested), [layer(x[None])[0] for x in parts(8)])
+    with pytest.raises(AssertionError, match="does not support NestedTensor with masks"):
+        layer.self_attn(nested, nested, nested, attn_mask=torch.ones(4, 4))
+
+
+def test_layouts_are_not_converted(strided):
+    with pytest.raises(RuntimeError, match="Converting between nested tensor layouts"):
+        torch.nested.as_nested_tensor(strided, layout=torch.jagged)

@@ -250,14 +250,6 @@ def _grad_of_batch(
     return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows))
 
 
-# By subclass of Tensor, what makes a gradient out of that of the tensor it wraps.
-_gradient_of: dict[type, Any] = {}
-
-
-def _as_it_is(target: Any, found: Tensor) -> Any:
-    return found
-
-
 def grad(
     outputs: Targets,
     inputs: Targets | Mapping[str, Tensor],
@@ -325,11 +317,6 @@ def grad(
         result = tuple(
             flambeau.zeros_like(tensor, requires_grad=create_graph) if found is None else found
             for found, tensor in zip(result, wanted)
-        )
-    if _gradient_of:
-        result = tuple(
-            found if found is None else _gradient_of.get(type(target), _as_it_is)(target, found)
-            for found, target in zip(result, wanted)
         )
     return result if names is None else dict(zip(names, result))
 

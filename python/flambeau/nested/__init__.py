@@ -7,7 +7,6 @@ torch.strided holds tensors of any sizes, and runs an operation on one after the
 from __future__ import annotations
 
 import flambeau
-from flambeau.autograd import _gradient_of
 from flambeau.nested._jagged import NestedTensor
 from flambeau.nested._strided import StridedNestedTensor, from_components
 
@@ -39,11 +38,6 @@ class _JaggedLayout:
 
 
 jagged: Any = _JaggedLayout()
-
-_gradient_of[NestedTensor] = NestedTensor._like
-_gradient_of[StridedNestedTensor] = lambda nested, found: StridedNestedTensor._over(
-    found, nested._sizes
-)
 
 
 def _ragged_dim(shapes: Sequence[Any]) -> int:
@@ -138,7 +132,11 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
         layout: torch.strided, the default, or torch.jagged.
     """
     if isinstance(ts, (NestedTensor, StridedNestedTensor)):
-        return ts
+        if ts.layout is not (layout or flambeau.strided):
+            raise RuntimeError(
+                "as_nested_tensor(): Converting between nested tensor layouts is not supported"
+            )
+        return ts.to(dtype=dtype or ts.dtype, device=device or ts.device)
     if not isinstance(ts, (flambeau.Tensor, list, tuple)):
         raise TypeError(
             "as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of "

@@ -166,9 +166,23 @@ def of_the_tensor_itself(func: Any, self: Any, *args: Any, **kwargs: Any) -> Any
 
 
 @rule("backward")
-def backward(func: Any, self: Any, gradient: Any = None, *args: Any, **kwargs: Any) -> Any:
-    plain = gradient.values() if isinstance(gradient, NestedTensor) else gradient
-    return func(self.values(), plain, *args, **kwargs)
+def backward(func: Any, *args: Any, **kwargs: Any) -> Any:
+    like: Any = None
+    named = {key: _converted(arg, like, False) for key, arg in kwargs.items()}
+    return func(*(_converted(arg, like, False) for arg in args), **named)
+
+
+@rule("grad")
+def grad(func: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any) -> Any:
+    """torch.autograd.grad: gradients of nested tensors are nested."""
+    like: Any = None
+    plain = [_converted(arg, like, False) for arg in (outputs, grad_outputs)]
+    found = func(plain[0], inputs, plain[1], *args)
+    targets = [inputs] if isinstance(inputs, flambeau.Tensor) else list(inputs)
+    return tuple(
+        target._like(each) if isinstance(target, NestedTensor) and each is not None else each
+        for target, each in zip(targets, found, strict=True)
+    )
 
 
 @rule("item")

@@ -138,7 +138,8 @@ def from_components(components: Sequence[Tensor]) -> StridedNestedTensor:
 _DIMS: dict[str, tuple[int, ...]] = {"transpose": (1, 2), "chunk": (2,)}
 _DIMS |= dict.fromkeys("softmax log_softmax sum mean unsqueeze squeeze unflatten".split(), (1,))
 _DIMS |= {"split": (2,), "flatten": (1, 2)}
-_WITH_WEIGHTS = ("linear", "embedding", "layer_norm", "rms_norm", "matmul", "bmm", "__matmul__")
+_WITH_WEIGHTS = """linear embedding layer_norm rms_norm matmul bmm __matmul__
+scaled_dot_product_attention""".split()
 _DIM_NAMES = ("dim", "dim0", "dim1", "start_dim", "end_dim")
 _ON_TENSOR = ("requires_grad_", "retain_grad", "register_hook", "is_floating_point", "is_complex")
 
@@ -154,6 +155,8 @@ def _component_dim(name: str, dim: Any, rank: int) -> Any:
 
 def _call(func: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
+    if name == "grad":
+        return _gradients(func, *args)
     given = (*args, *kwargs.values())
     first: Any = next((x for x in given if isinstance(x, StridedNestedTensor)), None)
     if first is None:
@@ -183,6 +186,17 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
     if name in ("matmul", "bmm"):
         func = flambeau.matmul
     return _each(name, func, first, args, kwargs)
+
+
+def _gradients(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
+    """torch.autograd.grad: gradients of nested tensors are nested."""
+    targets = [inputs] if isinstance(inputs, flambeau.Tensor) else list(inputs)
+    return tuple(
+        StridedNestedTensor._over(found, target._sizes)
+        if isinstance(target, StridedNestedTensor) and found is not None
+        else found
+        for target, found in zip(targets, func(outputs, inputs, *rest), strict=True)
+    )
 
 
 def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: Any) -> Any:

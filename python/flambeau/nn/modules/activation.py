@@ -505,6 +505,12 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
+        if query.is_nested:
+            from flambeau.nested._attention import attend
+
+            options = {"need_weights": need_weights, "average_attn_weights": average_attn_weights}
+            masks = (key_padding_mask, attn_mask)
+            return attend(self, query, key, value, masks, is_causal=is_causal, **options)
         key_padding_mask = _canonical_mask(
             key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask",
             query.dtype,
