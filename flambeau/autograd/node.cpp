@@ -133,13 +133,10 @@ NodePtr accumulator(const Tensor& leaf) {
   const std::lock_guard lock(accumulators);
   if (meta.accumulator) {
     NodePtr node(meta.accumulator);
-    // The leaf's data may have moved to another device, dtype or shape since: what was recorded
-    // before keeps the accumulator that takes gradients as they were then.
+    // The leaf's data may have moved to another device or dtype since: what was recorded before
+    // keeps the accumulator that takes gradients as they were then.
     const GradMeta& known = node->inputs[0];
-    if (known.dtype == leaf.dtype() && known.device == leaf.device() &&
-        known.sizes == leaf->sizes) {
-      return node;
-    }
+    if (known.dtype == leaf.dtype() && known.device == leaf.device()) return node;
   }
   NodePtr node = make_intrusive<Node>("AccumulateGrad");
   node->variable = leaf.ptr();

@@ -252,6 +252,11 @@ Dims conv_sizes(const Tensor& input, const Tensor& weight, const ConvGeometry& g
         "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be "
         "greater than actual input size",
         joined(padded), joined(kernel));
+  CHECK(input.numel() > 0 || input.sizes()[0] == 0 || input.sizes()[1] == 0, RuntimeError,
+        "Only zero batch or zero channel inputs are supported, but got input shape: {}",
+        input.sizes());
+  CHECK(weight.numel() > 0 || weight.sizes()[0] == 0 || weight.sizes()[1] == 0, RuntimeError,
+        "kernel size should be greater than zero, but got a weight of shape {}", weight.sizes());
   return sizes;
 }
 

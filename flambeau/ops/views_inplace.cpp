@@ -125,6 +125,8 @@ void point_at(const Tensor& self, const Tensor& source, const Tensor& recorded) 
   self->offset = source.offset();
   set_geometry(*self.impl(), source.sizes(), source.strides());
   self.bump_version("set_");
+  // What was recorded before keeps its accumulator; what follows gets one of the new shape.
+  if (AutogradMeta* meta = maybe_meta(self)) meta->accumulator = nullptr;
   if (Record r = Record::in_place("not_implemented", self, {recorded})) {
     r.all([](Grads&, Grads&) {
       fail<NotImplementedError>("derivative for set_ is not implemented");

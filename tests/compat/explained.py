@@ -35,8 +35,7 @@ REFUSED_THERE = {
         "hooks on several gradients, of leaves among them, work in autograd.grad() as well",
     "Autograd not support dtype":
         "PyTorch lets integers that a gradient's owner was written into require grad",
-    "isFloatingType(grad":
-        "PyTorch cannot take the gradient of a real number written into complex ones",
+    "please report a bug to PyTorch": "PyTorch finds itself wrong",
 }  # fmt: skip
 # The same, only where a statement differentiates.
 NOT_DIFFERENTIATED_THERE = {

@@ -316,3 +316,12 @@ def test_of_no_elements() -> None:
     nothing = torch.zeros(1, 0)[torch.tensor([False]), torch.tensor([0])]
     assert nothing.shape == (0,)
     assert torch.cumsum(torch.zeros(2, 0), 1, out=torch.empty(0, dtype=torch.bool)).shape == (2, 0)
+
+
+def test_convolutions_of_nothing_but_batches_and_channels_are_refused() -> None:
+    conv = torch.nn.functional.conv1d
+    with pytest.raises(RuntimeError, match="Only zero batch or zero channel"):
+        conv(torch.zeros(1, 5, 0), torch.zeros(1, 5, 1), padding=1)
+    with pytest.raises(RuntimeError, match="kernel size should be greater than zero"):
+        conv(torch.zeros(1, 5, 3), torch.zeros(1, 5, 0))
+    assert conv(torch.zeros(0, 5, 3), torch.zeros(1, 5, 1)).shape == (0, 1, 3)
