@@ -156,7 +156,8 @@ def histogramdd(
     points = input.detach().reshape(math.prod(input.shape[:-1]), input.size(-1))
     sizes = [edge.numel() - 1 for edge in edges]
     cell = _C.zeros(points.size(0), dtype=_C.int64, device=input.device)
-    inside = _C.ones(points.size(0), dtype=_C.bool, device=input.device)
+    # As in PyTorch, points of no coordinates lie in no cell.
+    inside = _C.full((points.size(0),), bool(edges), dtype=_C.bool, device=input.device)
     for place, edge in enumerate(edges):
         values = points[:, place].contiguous()
         # The last cell holds its upper edge too.
