@@ -380,7 +380,9 @@ Geometry unfolded(const Geometry& from, int64_t dim, int64_t size, int64_t step)
     return to;
   }
   to.sizes[dim] = (from.sizes[dim] - size) / step + 1;
-  to.strides[dim] = from.strides[dim] * step;
+  // As in slice: where there is one window, its stride says nothing.
+  if (__builtin_mul_overflow(from.strides[dim], step, &to.strides[dim]))
+    to.strides[dim] = INT64_MAX;
   to.sizes.push_back(size);
   to.strides.push_back(from.strides[dim]);
   return to;

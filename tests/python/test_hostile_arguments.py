@@ -243,6 +243,7 @@ def test_combinations_that_do_not_exist_are_none():
 def test_huge_steps_leave_one_element():
     x = torch.arange(24.0).view(2, 3, 4)
     assert torch.slice_copy(x, 2, step=2**62).flatten().tolist() == [0, 4, 8, 12, 16, 20]
+    assert x.unfold(0, 2, 2**62).shape == (1, 3, 4, 2)
     assert (x[:, :: 2**62] + 1).flatten().tolist() == [1, 2, 3, 4, 13, 14, 15, 16]
 
 
