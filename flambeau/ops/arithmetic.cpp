@@ -121,7 +121,7 @@ namespace {
 // number is zero if the dtype of the result makes it so.
 void check_divisor(const char* op, const Operand& a, const Operand& b) {
   const DType dtype = result_type(a, b);
-  if (!is_integral(dtype)) return;
+  if (!is_integral(dtype) || (a.is_tensor() && a.tensor().numel() == 0)) return;
   if (!b.is_tensor()) {
     bool zero = false;
     dispatch<dtypes::Integral>(

@@ -325,3 +325,10 @@ def test_convolutions_of_nothing_but_batches_and_channels_are_refused() -> None:
     with pytest.raises(RuntimeError, match="kernel size should be greater than zero"):
         conv(torch.zeros(1, 5, 3), torch.zeros(1, 5, 0))
     assert conv(torch.zeros(0, 5, 3), torch.zeros(1, 5, 1)).shape == (0, 1, 3)
+
+
+def test_nothing_can_be_divided_by_zero() -> None:
+    nothing = torch.zeros(1, 0, dtype=torch.int32)
+    assert (nothing // 0).shape == (nothing % torch.tensor(0)).shape == (1, 0)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.ones(1, dtype=torch.int32) // 0
