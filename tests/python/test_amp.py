@@ -111,3 +111,18 @@ def test_the_scaler_refuses_calls_in_the_wrong_order():
     scaler.step(optimizer)
     with pytest.raises(RuntimeError, match="already been called"):
         scaler.step(optimizer)
+
+
+def test_functions_made_of_ops_are_cast_inside() -> None:
+    x = torch.randn(2, 5, 16)
+    attention = torch.nn.MultiheadAttention(16, 2, batch_first=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert attention(x, x, x)[0].dtype == torch.bfloat16
+
+
+def test_cross_entropy_reads_half_precision_without_a_copy() -> None:
+    x, w = torch.randn(4, 10, requires_grad=True), torch.randn(10, 10, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = torch.nn.functional.cross_entropy(x @ w, torch.tensor([1, 2, 3, 4]))
+    assert loss.dtype == torch.float32 and loss.grad_fn is not None
+    assert [node.name() for node, _ in loss.grad_fn.next_functions] == ["MmBackward0"]

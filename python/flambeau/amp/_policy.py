@@ -20,7 +20,7 @@ _PRODUCTS = """
 """
 _PRODUCTS_ON_CUDA = "gru gru_cell lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"
 _LOSSES = """
-    binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy cross_entropy_loss ctc_loss
+    binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy_loss ctc_loss
     hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
     multilabel_margin_loss nll_loss nll_loss2d nll_loss_nd poisson_nll_loss smooth_l1_loss
     soft_margin_loss triplet_margin_loss

@@ -12,6 +12,7 @@ import threading
 import warnings
 
 import flambeau
+from flambeau import _C
 from flambeau.amp._policy import POLICIES, cast_arguments
 from flambeau.overrides import TorchFunctionMode
 
@@ -58,6 +59,15 @@ class _Mode(TorchFunctionMode):
         enabled = {kind: _state.dtypes[kind] for kind, on in _state.enabled.items() if on}
         if enabled:
             name = getattr(func, "__name__", "")
+            inside = getattr(func, "__wrapped__", None)
+            # What is made of other ops has no policy: those have.
+            if (
+                inside is not None
+                and not any(name in table for table in POLICIES.values())
+                and not _C._has_torch_function((*args, *kwargs.values()))
+            ):
+                with self:
+                    return inside(*args, **kwargs)
             args, kwargs = cast_arguments(name, args, kwargs, enabled, _state.cast)
         return func(*args, **kwargs)
 
