@@ -288,11 +288,13 @@ struct OpRegistration {
 
 #define FLAMBEAU_JOIN_(a, b) a##b
 #define FLAMBEAU_JOIN(a, b) FLAMBEAU_JOIN_(a, b)
-// The flags of an op by their bare names.
-#define OP_FLAGS(...)                         \
-  static_cast<uint16_t>([] {                  \
-    using enum ::flambeau::OpDef::Flags;      \
-    return plain __VA_OPT__(| (__VA_ARGS__)); \
+// The flags of an op by their bare names, which a class that has them as its own can say.
+#define OP_FLAGS(...)                                                \
+  static_cast<uint16_t>([] {                                         \
+    struct Named : ::flambeau::OpDef {                               \
+      enum : uint16_t { value = plain __VA_OPT__(| (__VA_ARGS__)) }; \
+    };                                                               \
+    return Named::value;                                             \
   }())
 #define OP_WITH(flags, function, signature, doc) \
   OP_NUMBERED(__COUNTER__, flags, function, signature, doc)
