@@ -12,6 +12,7 @@ import itertools
 
 import flambeau
 from flambeau import _C
+from flambeau.nested._base import Nested, PlainTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 _numbers = itertools.count(1)
-# The class, of which type checkers know too much: what is an attribute there is a property here.
-_Tensor: Any = flambeau.Tensor
 
 
 class NestedInt(int):
@@ -81,17 +80,7 @@ def ragged_size(offsets: Tensor, lengths: Tensor | None) -> NestedInt:
     return key._nested_int
 
 
-def creator(nested: Tensor) -> Any:
-    """The node of the operation that made a nested tensor, not that of naming it one."""
-    with _C.DisableTorchFunctionSubclass():
-        node = _Tensor.grad_fn.__get__(nested)
-    if node is None or node.name() != "AliasBackward0":
-        return node
-    before = node.next_functions[0][0]
-    return node if before is None or "AccumulateGrad" in before.name() else before
-
-
-class NestedTensor(_Tensor):
+class NestedTensor(Nested):
     """A batch of tensors that differ in one size. torch.nested makes them."""
 
     _offsets: Tensor
@@ -123,11 +112,6 @@ class NestedTensor(_Tensor):
             return call(func, args, kwargs or {})
 
     # What it is made of
-    def values(self) -> Tensor:
-        """The packed values."""
-        with _C.DisableTorchFunctionSubclass():
-            return self.as_subclass(flambeau.Tensor)
-
     def offsets(self) -> Tensor:
         """Where each component begins in the values; at the end, where the last one ends."""
         return self._offsets
@@ -169,10 +153,6 @@ class NestedTensor(_Tensor):
     def dim(self) -> int:
         return self.values().dim() + 1
 
-    @property
-    def ndim(self) -> int:
-        return self.dim()
-
     def numel(self) -> int:
         if self._lengths is None:
             return self.values().numel()
@@ -185,10 +165,6 @@ class NestedTensor(_Tensor):
 
         return jagged
 
-    @property
-    def is_nested(self) -> bool:
-        return True
-
     def is_contiguous(self, memory_format: Any = flambeau.contiguous_format) -> bool:
         return self._lengths is None and self.values().is_contiguous()
 
@@ -199,18 +175,6 @@ class NestedTensor(_Tensor):
         from flambeau.nested import _pack
 
         return _pack(list(self.unbind()), self._ragged_idx)
-
-    def tolist(self) -> Any:
-        raise RuntimeError(".tolist() is not supported for tensor subclasses, got NestedTensor")
-
-    def numpy(self, *, force: bool = False) -> Any:
-        raise RuntimeError(".numpy() is not supported for tensor subclasses.")
-
-    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
-        """A tensor in which components are filled up with `padding` to the longest of them."""
-        from flambeau.nested import to_padded_tensor
-
-        return to_padded_tensor(self, padding, output_size)
 
     def __len__(self) -> int:
         return self._offsets.shape[0] - 1
@@ -232,20 +196,15 @@ class NestedTensor(_Tensor):
 
     # Gradients
     @property
-    def grad_fn(self) -> Any:
-        return creator(self)
-
-    @property
     def grad(self) -> Any:
-        with _C.DisableTorchFunctionSubclass():
-            found = _Tensor.grad.__get__(self)
+        found = self._plain_grad()
         return found if found is None or isinstance(found, NestedTensor) else self._like(found)
 
     @grad.setter
     def grad(self, value: Any) -> None:
         with _C.DisableTorchFunctionSubclass():
             plain = value.values() if isinstance(value, NestedTensor) else value
-            _Tensor.grad.__set__(self, plain)
+            PlainTensor.grad.__set__(self, plain)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         held = (self.values().detach(), self._offsets, self._lengths, self._ragged_idx)

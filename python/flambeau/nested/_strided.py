@@ -10,7 +10,7 @@ import math
 
 import flambeau
 from flambeau import _C
-from flambeau.nested._jagged import _Tensor, creator
+from flambeau.nested._base import Nested
 from flambeau.nested._pointwise import is_pointwise
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 
-class StridedNestedTensor(_Tensor):
+class StridedNestedTensor(Nested):
     """A batch of tensors of any sizes. torch.nested.nested_tensor makes them."""
 
     _sizes: list[tuple[int, ...]]
@@ -36,11 +36,6 @@ class StridedNestedTensor(_Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with _C.DisableTorchFunctionSubclass():
             return _call(func, args, kwargs or {})
-
-    def values(self) -> Tensor:
-        """All elements, one component after the other."""
-        with _C.DisableTorchFunctionSubclass():
-            return self.as_subclass(flambeau.Tensor)
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """The components."""
@@ -57,10 +52,6 @@ class StridedNestedTensor(_Tensor):
 
     def dim(self) -> int:
         return 1 + (len(self._sizes[0]) if self._sizes else 0)
-
-    @property
-    def ndim(self) -> int:
-        return self.dim()
 
     @property
     def shape(self) -> Any:
@@ -85,27 +76,11 @@ class StridedNestedTensor(_Tensor):
     def _nested_tensor_size(self) -> Tensor:
         return flambeau.tensor(self._sizes, dtype=flambeau.int64)
 
-    @property
-    def is_nested(self) -> bool:
-        return True
-
     def is_contiguous(self, memory_format: Any = flambeau.contiguous_format) -> bool:
         return True
 
     def contiguous(self, memory_format: Any = flambeau.contiguous_format) -> Any:
         return self
-
-    def tolist(self) -> Any:
-        raise RuntimeError(".tolist() is not supported for tensor subclasses, got NestedTensor")
-
-    def numpy(self, *, force: bool = False) -> Any:
-        raise RuntimeError(".numpy() is not supported for tensor subclasses.")
-
-    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
-        """A tensor in which components are filled up with `padding` to the largest sizes."""
-        from flambeau.nested import to_padded_tensor
-
-        return to_padded_tensor(self, padding, output_size)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         shown = [repr(x.detach().requires_grad_(self.requires_grad)) for x in self.unbind()]
@@ -118,13 +93,8 @@ class StridedNestedTensor(_Tensor):
         return f"nested_tensor([\n{body}\n]{end})"
 
     @property
-    def grad_fn(self) -> Any:
-        return creator(self)
-
-    @property
     def grad(self) -> Any:
-        with _C.DisableTorchFunctionSubclass():
-            found = _Tensor.grad.__get__(self)
+        found = self._plain_grad()
         return None if found is None else StridedNestedTensor._over(found, self._sizes)
 
 
