@@ -9,9 +9,10 @@ of x's shape, `s` a number, `k` a number of any kind or a tensor without dimensi
 
 from __future__ import annotations
 
-import random
 import re
 from typing import TYPE_CHECKING
+
+from programs_base import Statements
 
 if TYPE_CHECKING:
     from programs import Shape, Variable
@@ -125,27 +126,8 @@ DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16"
           "bool")  # fmt: skip
 
 
-class MixedStatements:
+class MixedStatements(Statements):
     """Mixed into the generator, which chooses variables and numbers."""
-
-    rng: random.Random
-    statements: list[str]
-    complex: bool
-
-    def new(self, expression: str, shape: Shape, dtype: str | None = None) -> Variable:
-        raise NotImplementedError
-
-    def pick(self) -> Variable:
-        raise NotImplementedError
-
-    def pick_with(self, shape: Shape) -> Variable:
-        raise NotImplementedError
-
-    def scalar(self) -> str:
-        raise NotImplementedError
-
-    def dim(self, variable: Variable) -> int:
-        raise NotImplementedError
 
     def _any_dtype(self) -> str:
         chosen = ("complex64", "complex128", *DTYPES[:2], *DTYPES[4:]) if self.complex else DTYPES

@@ -6,11 +6,12 @@ They are many and each is rare; what a statement gives is told only as far as th
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
+from programs_base import Statements
+
 if TYPE_CHECKING:
-    from programs import Shape, Variable
+    from programs import Shape
 
 # Available to every program; the worker runs it first.
 PRELUDE = """
@@ -61,25 +62,8 @@ def same(t):
 """
 
 
-class MoreStatements:
+class MoreStatements(Statements):
     """Mixed into the generator, which chooses variables and numbers."""
-
-    rng: random.Random
-    statements: list[str]
-    variables: list[Variable]
-    complex: bool
-
-    def new(self, expression: str, shape: Shape, dtype: str | None = None) -> Variable:
-        raise NotImplementedError
-
-    def pick(self) -> Variable:
-        raise NotImplementedError
-
-    def pick_with(self, shape: Shape) -> Variable:
-        raise NotImplementedError
-
-    def scalar(self) -> str:
-        raise NotImplementedError
 
     def do(self, *choices: str) -> None:
         self.statements.append(self.rng.choice(choices))

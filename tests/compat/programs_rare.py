@@ -8,12 +8,13 @@ shape of its result in terms of x's.
 
 from __future__ import annotations
 
-import random
 import re
 from typing import TYPE_CHECKING
 
+from programs_base import Statements
+
 if TYPE_CHECKING:
-    from programs import Shape, Variable
+    from programs import Variable
 
 # Results of x's shape.
 SAME_SHAPE = (
@@ -172,26 +173,8 @@ CUSTOM = (
 )  # fmt: skip
 
 
-class RareStatements:
+class RareStatements(Statements):
     """Mixed into the generator, which chooses variables and numbers."""
-
-    rng: random.Random
-    statements: list[str]
-
-    def new(self, expression: str, shape: Shape, dtype: str | None = None) -> Variable:
-        raise NotImplementedError
-
-    def pick(self) -> Variable:
-        raise NotImplementedError
-
-    def pick_with(self, shape: Shape) -> Variable:
-        raise NotImplementedError
-
-    def scalar(self) -> str:
-        raise NotImplementedError
-
-    def dim(self, variable: Variable) -> int:
-        raise NotImplementedError
 
     def _filled(self, templates: tuple[str, ...]) -> tuple[str, Variable]:
         x = self.pick()
