@@ -101,9 +101,12 @@ struct Description {
   }
 };
 
+// An array of NumPy's, or of a class made of it. Its numbers are none, though they are buffers:
+// their memory may not be written to.
 bool is_array(PyObject* object) {
-  const std::string_view name = Py_TYPE(object)->tp_name;
-  return name == "numpy.ndarray" || name == "numpy.memmap";
+  const PyTypeObject* type = Py_TYPE(object);
+  while (type && std::strcmp(type->tp_name, "numpy.ndarray") != 0) type = type->tp_base;
+  return type;
 }
 
 // A tensor over an array of a dtype that tensors have, or nothing.
@@ -125,7 +128,7 @@ PyObject* from_numpy(PyObject*, PyObject* array) {
     CHECK(is_array(array) || PyObject_HasAttrString(array, "__array_interface__"), TypeError,
           "expected np.ndarray (got {})", Py_TYPE(array)->tp_name);
     bool read_only = false;
-    Tensor tensor = PyObject_CheckBuffer(array) ? over_array(array, &read_only) : Tensor();
+    const Tensor tensor = is_array(array) ? over_array(array, &read_only) : Tensor();
     static std::atomic<bool> told{false};
     if (read_only) {
       warn_once(told,
