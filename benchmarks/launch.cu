@@ -27,6 +27,27 @@ void measure(const char* name, const Launch& launch) {
   std::printf("%-46s %6.2f us  (%s)\n", name, best, cudaGetErrorString(cudaDeviceSynchronize()));
 }
 
+// A kernel as a graph of its own, with the arguments of every launch put into it before.
+void measure_graph_of_one(cudaFunction_t function, void** pointers, cudaStream_t stream) {
+  CUDA_KERNEL_NODE_PARAMS node_parameters{};
+  node_parameters.func = function;
+  node_parameters.gridDimX = node_parameters.gridDimY = node_parameters.gridDimZ = 1;
+  node_parameters.blockDimX = 32;
+  node_parameters.blockDimY = node_parameters.blockDimZ = 1;
+  node_parameters.kernelParams = pointers;
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec executable = nullptr;
+  cuGraphCreate(&graph, 0);
+  cuGraphAddKernelNode(&node, graph, nullptr, 0, &node_parameters);
+  cuGraphInstantiate(&executable, graph, 0);
+  measure("  a graph of one kernel", [&] { cuGraphLaunch(executable, stream); });
+  measure("  a graph of one kernel, new arguments", [&] {
+    cuGraphExecKernelNodeSetParams(executable, node, &node_parameters);
+    cuGraphLaunch(executable, stream);
+  });
+}
+
 int main() {
   cudaStream_t side = nullptr, blocking = nullptr;
   cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking);
@@ -60,6 +81,12 @@ int main() {
     config.blockDimY = config.blockDimZ = 1;
     config.hStream = stream;
     measure("  cuLaunchKernelEx", [&] { cuLaunchKernelEx(&config, function, pointers, nullptr); });
+    size_t size = sizeof arguments;
+    void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &arguments, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                      &size, CU_LAUNCH_PARAM_END};
+    measure("  cuLaunchKernelEx, packed arguments",
+            [&] { cuLaunchKernelEx(&config, function, nullptr, packed); });
+    measure_graph_of_one(function, pointers, stream);
   }
 
   cudaGraph_t graph = nullptr;
