@@ -32,7 +32,8 @@ def median_ms(torch: Any, function: Callable[[], Any], repeats: int = 30) -> flo
 
 def host_us(torch: Any, function: Callable[[], Any], repeats: int = 500) -> float:
     """What a call costs the host: many, but fewer than a queue holds, are put into the stream
-    before any is waited for. The best of several rounds, as in launch.cu: others use the machine."""
+    before any is waited for. The best of several rounds, as in launch.cu: a machine has others to
+    serve."""
     for _ in range(100):
         function()
     best = float("inf")
