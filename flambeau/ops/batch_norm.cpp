@@ -196,12 +196,11 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   check_batch_norm(input, weight, bias, running_mean, running_var, training);
   if (input.dim() == 1) return clone(input);  // nothing, in no channels
   Statistics s{{}, {}, training, eps};
-  const MemoryFormat format = suggest_format(input);
   Tensor out;
   {
     const NoGrad off;
-    const Tensor x = contiguous(input, format);
-    out = empty_like(x);
+    const Tensor x = input.is_contiguous() ? input : contiguous(input, suggest_format(input));
+    out = input.is_contiguous() ? make_tensor(x.sizes(), x.dtype(), x.device()) : empty_like(x);
     const int64_t channels = x.sizes()[1];
     Tensor var;
     if (training) {

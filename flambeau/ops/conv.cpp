@@ -40,8 +40,9 @@ Tensor dense_weight(const Tensor& w) {
   return dense ? w : contiguous(w);
 }
 
-// Sums of a gradient over all but the channels.
-Tensor bias_gradient(const Tensor& g) {
+// Sums of a gradient over all but the channels; one of no elements may lack them too.
+Tensor bias_gradient(const Tensor& g, int64_t channels) {
+  if (g.numel() == 0) return zero_(make_tensor({channels}, g.dtype(), g.device()));
   Dims dims{0};
   for (int64_t d = 2; d < g.dim(); ++d) dims.push_back(d);
   return sum(g, IntSpan(dims), false);
@@ -54,7 +55,7 @@ std::pair<Tensor, Tensor> weight_and_bias_gradients(const Tensor& g, const Tenso
   const MemoryFormat format = common_format(x, g);
   Tensor grad_w = empty_in(w_sizes, format, g),
          grad_b = make_tensor({w_sizes[0]}, g.dtype(), g.device());
-  if (g.numel() == 0 || x.numel() == 0) return {zero_(grad_w), bias_gradient(g)};
+  if (g.numel() == 0 || x.numel() == 0) return {zero_(grad_w), bias_gradient(g, w_sizes[0])};
   kernels::conv_weight(g.device_type(), contiguous(g, format), contiguous(x, format), grad_w,
                        grad_b, geometry);
   return {grad_w, grad_b};
@@ -75,7 +76,7 @@ struct ConvRule {
       return;
     }
     if (wants_w) out[1] = convolve_weight(g, maybe_conj(x()), w_sizes, geometry);
-    if (wants_bias) out[2] = bias_gradient(g);
+    if (wants_bias) out[2] = bias_gradient(g, w_sizes[0]);
   }
 };
 
@@ -240,7 +241,9 @@ void check_channels(const Tensor& input, const Tensor& weight, const Tensor& bia
 
 // The sizes of a convolution's result.
 Dims conv_sizes(const Tensor& input, const Tensor& weight, const ConvGeometry& g) {
-  Dims sizes{input.sizes()[0], weight.sizes()[0]}, padded, kernel;
+  // Of no channels come none, as in PyTorch.
+  const int64_t channels = input.sizes()[1] == 0 ? 0 : weight.sizes()[0];
+  Dims sizes{input.sizes()[0], channels}, padded, kernel;
   bool fits = true;
   for (size_t d = 0; d < g.stride.size(); ++d) {
     padded.push_back(input.sizes()[d + 2] + 2 * g.padding[d]);

@@ -155,7 +155,7 @@ Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType
   if (target.is_cpu()) target.index = -1;
   const DType type = dtype.value_or(input.dtype());
   const MemoryFormat layout = format.value_or(MemoryFormat::preserve);
-  const bool layout_fits = layout == MemoryFormat::preserve || input.is_contiguous(layout);
+  const bool layout_fits = layout == MemoryFormat::preserve || suggest_format(input) == layout;
   if (!copy && target == input.device() && type == input.dtype() && layout_fits) return input;
   if (input.is_sparse()) [[unlikely]]
     return sparse_to(input, target, type);

@@ -6,6 +6,17 @@
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
+
+// The one op that takes a list of numbers or None.
+template <>
+struct detail::Argument<const std::optional<std::vector<double>>&> {
+  static constexpr Kind kind = Kind::reals;
+  static constexpr bool nullable = true;
+  static std::optional<std::vector<double>> get(const Value& v) {
+    return v.given ? std::optional(*v.reals) : std::nullopt;
+  }
+};
+
 namespace {
 
 // --- Places among boundaries ---------------------------------------------------------------------
@@ -315,46 +326,38 @@ Tensor even_edges(int64_t count, Range range, const Tensor& like) {
   return where(steps * 2 < count, rising, falling);
 }
 
-Tensor range_edges(const Tensor& input, int64_t bins, const std::vector<double>& given,
-                   bool is_given, int64_t dim) {
-  CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension {}",
-        bins, dim);
+Tensor range_edges(const Tensor& input, int64_t bins,
+                   const std::optional<std::vector<double>>& given) {
+  CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension 0",
+        bins);
   CHECK(bins < INT64_MAX, RuntimeError, "torch.histogram(): {} bins are too many", bins);
-  CHECK(!is_given || given.size() == 2, RuntimeError,
+  CHECK(!given || given->size() == 2, RuntimeError,
         "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {}",
-        given.size());
+        given->size());
   const Tensor x = reshape(detach(input), {-1});
-  const Range range = is_given ? Range{given[0], given[1]} : range_of(x, 0, 1, false);
+  const Range range = given ? Range{(*given)[0], (*given)[1]} : range_of(x, 0, 1, false);
   CHECK(std::isfinite(range.low) && std::isfinite(range.high), RuntimeError,
-        "torch.histogramdd: dimension {}'s range [{}, {}] is not finite", dim, range.low,
-        range.high);
+        "torch.histogramdd: dimension 0's range [{}, {}] is not finite", range.low, range.high);
   CHECK(range.low <= range.high, RuntimeError,
-        "torch.histogramdd: min should not exceed max, but got min {} max {} for dimension {}",
-        range.low, range.high, dim);
+        "torch.histogramdd: min should not exceed max, but got min {} max {} for dimension 0",
+        range.low, range.high);
   const DType wide = dtypes::Reduced.has(x.dtype()) ? DType::float32 : x.dtype();
   return to(even_edges(bins, widened(range), to(x, wide)), x.dtype());
 }
 
-Pair histogram_of_all(const Tensor& input, int64_t bins, const Tensor& weight, bool density) {
+Pair histogram_of_range(const Tensor& input, int64_t bins,
+                        const std::optional<std::vector<double>>& range, const Tensor& weight,
+                        bool density) {
   // The range of halves is not looked for.
-  const bool has_range = !dtypes::Reduced.has(input.dtype()) || input.numel() == 0;
+  const bool has_range = range || !dtypes::Reduced.has(input.dtype()) || input.numel() == 0;
   CHECK(is_floating(input.dtype()) && has_range, NotImplementedError,
         "\"histogramdd\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
-  return histogram_between(input, range_edges(input, bins, {}, false, 0), weight, density, true);
-}
-OP(histogram_of_all,
-   "histogram(input, bins=100, *, weight=None, density=False) -> (hist, bin_edges)",
-   "How many elements, or what weight of them, lie in each of `bins` equal parts of their range.")
-
-Pair histogram_of_range(const Tensor& input, int64_t bins, const std::vector<double>& range,
-                        const Tensor& weight, bool density) {
-  CHECK(is_floating(input.dtype()), NotImplementedError, "\"histogramdd\" not implemented for '{}'",
-        dtype_legacy_name(input.dtype()));
-  return histogram_between(input, range_edges(input, bins, range, true, 0), weight, density, true);
+  return histogram_between(input, range_edges(input, bins, range), weight, density, true);
 }
 OP(histogram_of_range,
-   "histogram(input, bins=100, *, range, weight=None, density=False) -> (hist, bin_edges)",
-   "How many elements, or what weight of them, lie in each of `bins` equal parts of a range.")
+   "histogram(input, bins=100, *, range=None, weight=None, density=False) -> (hist, bin_edges)",
+   "How many elements, or what weight of them, lie in each of `bins` equal parts of a range, which "
+   "is that of the elements unless given.")
 
 }  // namespace
 }  // namespace flambeau

@@ -331,13 +331,21 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reducti
 OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0)",
             "Half the squared difference over beta where it is below beta, else the absolute one.")
 
+// A loss in the dtype of the argument that decides on it, as some losses have it.
+Tensor in_dtype_of(const char* op, const Tensor& loss, const Tensor& argument) {
+  CHECK(argument.is_floating(), RuntimeError,
+        "{}: result type {} can't be cast to the desired output type {}", op,
+        dtype_legacy_name(loss.dtype()), dtype_legacy_name(argument.dtype()));
+  return to(loss, argument.dtype());
+}
+
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   CHECK(delta > 0, RuntimeError,
         "huber_loss does not support non-positive values for delta. Got {}", delta);
   const Tensor distance = distance_between("huber_loss", input, target);
-  return reduced(
-      where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta),
-      check_reduction(reduction));
+  const Tensor loss =
+      where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta);
+  return reduced(in_dtype_of("huber_loss", loss, input), check_reduction(reduction));
 }
 OP_FUNCTION(huber_loss, "huber_loss(input, target, reduction=1, delta=1.0)",
             "Half the squared difference where it is below delta, else linear in it.")
@@ -369,6 +377,11 @@ OP_FUNCTION(binary_cross_entropy, "binary_cross_entropy(input, target, weight=No
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const Tensor& weight, const Tensor& pos_weight,
                                         int64_t reduction) {
+  CHECK(input.is_floating(), NotImplementedError, "\"log_sigmoid_cpu\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
+  CHECK(target.dtype() != DType::bool_, NotImplementedError,
+        "binary_cross_entropy_with_logits: Subtraction, the `-` operator, with two bool tensors is "
+        "not supported; the target is one: target.to(input.dtype) is what the loss needs");
   Tensor loss;
   if (pos_weight.defined()) {
     // (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x)), with the logarithm written without overflow.
@@ -378,7 +391,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
     loss = bce_logits(input, target);
   }
   if (weight.defined()) loss = loss * weight;
-  return reduced(loss, check_reduction(reduction));
+  return reduced(in_dtype_of("binary_cross_entropy_with_logits", loss, target),
+                 check_reduction(reduction));
 }
 OP_FUNCTION(
     binary_cross_entropy_with_logits,

@@ -190,6 +190,13 @@ struct Image {
   int64_t outer, channels = 0, height = 0, width = 0;
 };
 
+// What was rearranged has memory of its own, and channels last where the input has them last.
+Tensor own_copy(const Tensor& rearranged, const Tensor& input) {
+  const MemoryFormat format = suggest_format(input);
+  const bool fresh = rearranged.storage() != input.storage();
+  return fresh && format == MemoryFormat::contiguous ? rearranged : clone(rearranged, format);
+}
+
 Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
   const Image image("pixel_shuffle", input);
   const int64_t f = upscale_factor;
@@ -201,8 +208,9 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
         image.channels, f * f);
   const int64_t c = image.channels / (f * f), h = image.height, w = image.width;
   const Tensor split = reshape(input, image.shape(input, {c, f, f, h, w}));
-  return reshape(permute(split, image.order({0, 3, 1, 4, 2})),
-                 image.shape(input, {c, h * f, w * f}));
+  const Tensor joined =
+      reshape(permute(split, image.order({0, 3, 1, 4, 2})), image.shape(input, {c, h * f, w * f}));
+  return own_copy(joined, input);
 }
 OP_FUNCTION(pixel_shuffle, "pixel_shuffle(input, upscale_factor)",
             "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).")
@@ -224,8 +232,9 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
         image.width, f);
   const int64_t c = image.channels, h = image.height / f, w = image.width / f;
   const Tensor split = reshape(input, image.shape(input, {c, h, f, w, f}));
-  return reshape(permute(split, image.order({0, 2, 4, 1, 3})),
-                 image.shape(input, {c * f * f, h, w}));
+  const Tensor joined =
+      reshape(permute(split, image.order({0, 2, 4, 1, 3})), image.shape(input, {c * f * f, h, w}));
+  return own_copy(joined, input);
 }
 OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
             "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).")
@@ -242,7 +251,7 @@ Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   Dims shape = input.sizes().dims();
   shape[1] = groups;
   shape.insert(shape.begin() + 2, channels / groups);
-  return reshape(transpose(reshape(input, shape), 1, 2), input.sizes());
+  return own_copy(reshape(transpose(reshape(input, shape), 1, 2), input.sizes()), input);
 }
 OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
             "Takes channels from each group in turn.")
@@ -325,7 +334,8 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
   for (int64_t i = 0; i < dims; ++i) {
     result = pad_dim(result, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode);
   }
-  return result;
+  const bool keeps_format = dims == input.dim() - 2 && mode != "circular";
+  return keeps_format ? own_copy(result, input) : result;
 }
 OP_FUNCTION(
     pad, "pad(input, pad, mode='constant', value=None)",

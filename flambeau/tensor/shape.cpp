@@ -151,14 +151,32 @@ int64_t storage_extent(IntSpan sizes, IntSpan strides) {
   return last + 1;
 }
 
+namespace {
+
+// Whether strides rise from the channels over the last dimension to the first, each at least what
+// lies inside it: also with gaps, and where sizes of one leave strides free. Where all but the
+// first size are one, they tell nothing.
+bool has_channels_inside(IntSpan sizes, IntSpan strides) {
+  const size_t rank = sizes.size();
+  if (strides[1] == 0) return false;
+  int64_t inside = 0;
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t d = i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
+    const bool untold = d == 0 && inside == strides[1];
+    if (sizes[d] == 0 || strides[d] < inside || untold) return false;
+    inside = strides[d] * sizes[d];
+  }
+  return true;
+}
+
+}  // namespace
+
 MemoryFormat suggest_format(const Tensor& tensor) {
-  if (is_channels_last_geometry(tensor.sizes(), tensor.strides()) && !tensor.is_contiguous()) {
-    return MemoryFormat::channels_last;
+  const int64_t rank = tensor.dim();
+  if ((rank != 4 && rank != 5) || !has_channels_inside(tensor.sizes(), tensor.strides())) {
+    return MemoryFormat::contiguous;
   }
-  if (is_channels_last_3d_geometry(tensor.sizes(), tensor.strides()) && !tensor.is_contiguous()) {
-    return MemoryFormat::channels_last_3d;
-  }
-  return MemoryFormat::contiguous;
+  return rank == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d;
 }
 
 Dims preserved_strides(const Tensor& tensor) {

@@ -182,7 +182,8 @@ def histogramdd(
 # --- Segments ------------------------------------------------------------------------------------
 
 _SEGMENT_REDUCTIONS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
-_SEGMENT_STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -float("inf"), "min": float("inf")}
+_SEGMENT_REDUCTIONS |= {"amax": "amax", "amin": "amin"}
+_SEGMENT_STARTS = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
 
 
 def _segment_lengths(data: Tensor, lengths: Any, offsets: Any, axis: int, unsafe: bool) -> Tensor:
@@ -204,6 +205,23 @@ def _segment_lengths(data: Tensor, lengths: Any, offsets: Any, axis: int, unsafe
                 "data.size(lengths.dim()-1) when !unsafe."
             )
     return lengths.to(_C.int64)
+
+
+def _segment_reduce_by(
+    reduce: str, data: Tensor, axis: int, segment: Tensor, start: Tensor
+) -> Tensor:
+    """What ``scatter_reduce`` gives, with the gradients of segments that hold NaN."""
+    if reduce in ("amax", "amin"):
+        from flambeau._segment_extremes import SegmentExtremes
+
+        return SegmentExtremes.apply(data, start, segment, axis, reduce)
+    unknown = data.detach().isnan()
+    if reduce == "prod" and data.requires_grad and bool(unknown.any()):
+        # The derivative in an element that is NaN is the product of the others.
+        known = _C.scatter_reduce(start, axis, segment, data.masked_fill(unknown, 1), reduce)
+        poison = _C.zeros_like(start).scatter_add(axis, segment, data.masked_fill(~unknown, 0))
+        return known * _C.where(poison == 0, 1, poison)
+    return _C.scatter_reduce(start, axis, segment, data, reduce)
 
 
 def segment_reduce(
@@ -239,10 +257,9 @@ def segment_reduce(
     # What lies behind the last segment, as only unsafe lengths leave it, goes into one more.
     count = sizes.size(-1)
     shape = [*data.shape[:axis], count + 1, *data.shape[axis + 1 :]]
-    start = _SEGMENT_STARTS[reduce] if initial is None else initial
-    result = _C.scatter_reduce(
-        data.new_full(shape, start), axis, segment, data, _SEGMENT_REDUCTIONS[reduce]
-    ).narrow(axis, 0, count)
+    kind = _SEGMENT_REDUCTIONS[reduce]
+    start = data.new_full(shape, _SEGMENT_STARTS[kind] if initial is None else initial)
+    result = _segment_reduce_by(kind, data, axis, segment, start).narrow(axis, 0, count)
     if reduce != "mean":
         return result.contiguous()
     counts = sizes.reshape(*sizes.shape, *trailing)

@@ -126,3 +126,13 @@ def test_cross_entropy_reads_half_precision_without_a_copy() -> None:
         loss = torch.nn.functional.cross_entropy(x @ w, torch.tensor([1, 2, 3, 4]))
     assert loss.dtype == torch.float32 and loss.grad_fn is not None
     assert [node.name() for node, _ in loss.grad_fn.next_functions] == ["MmBackward0"]
+
+
+def test_reflected_and_replicated_padding_is_exact_on_the_cpu() -> None:
+    x = torch.randn(2, 3, 4, 4, dtype=torch.bfloat16)
+    dtypes = {}
+    with torch.autocast("cpu", torch.bfloat16):
+        for mode in ("constant", "reflect", "replicate", "circular"):
+            dtypes[mode] = torch.nn.functional.pad(x, (1, 1, 1, 1), mode=mode).dtype
+    exact = {mode for mode, dtype in dtypes.items() if dtype == torch.float32}
+    assert exact == {"reflect", "replicate"}

@@ -155,3 +155,26 @@ def test_binary_cross_entropy_wants_targets_of_its_dtype() -> None:
             F.binary_cross_entropy(p, torch.ones(3, dtype=dtype))
     weighted = F.binary_cross_entropy(p, p, weight=torch.ones(3, dtype=torch.float64))
     assert weighted.dtype == torch.float32
+
+
+def test_losses_of_mixed_dtypes_have_the_dtype_of_one_argument() -> None:
+    x, y = torch.rand(3, dtype=torch.float64), torch.rand(3)
+    assert F.binary_cross_entropy_with_logits(x, y).dtype == torch.float32
+    assert F.binary_cross_entropy_with_logits(x, y, weight=x).dtype == torch.float32
+    assert F.huber_loss(x, y).dtype == torch.float64
+    assert F.huber_loss(y, x).dtype == torch.float32
+    assert F.soft_margin_loss(y, x).dtype == torch.float32
+    assert F.soft_margin_loss(y, torch.ones(3, dtype=torch.bool)).dtype == torch.float32
+
+
+def test_losses_refuse_dtypes_that_their_result_cannot_have() -> None:
+    x, whole = torch.rand(3), torch.ones(3, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type Long"):
+        F.binary_cross_entropy_with_logits(x, whole)
+    with pytest.raises(NotImplementedError, match="'Long'"):
+        F.binary_cross_entropy_with_logits(whole, x)
+    with pytest.raises(NotImplementedError, match="two bool tensors"):
+        F.binary_cross_entropy_with_logits(x, whole.bool())
+    for loss in (F.huber_loss, F.soft_margin_loss):
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            loss(whole, x)

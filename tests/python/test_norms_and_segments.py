@@ -73,3 +73,17 @@ def test_segments_that_do_not_fit_are_refused() -> None:
         torch.segment_reduce(x, "median", lengths=torch.tensor([3]))
     with pytest.raises(NotImplementedError, match="Long"):
         torch.segment_reduce(x.long(), "sum", lengths=torch.tensor([3]))
+
+
+@pytest.mark.parametrize(
+    ("reduce", "wanted"),
+    [
+        ("max", [0.5, 0.5, 1, 0, 0, 1]),
+        ("amin", [0.5, 0.5, 1, 0, 1, 0]),
+        ("prod", [2, 2, 3, float("nan"), 5, 4]),
+    ],
+)
+def test_elements_that_are_no_number_have_gradients(reduce: str, wanted: list[float]) -> None:
+    x = torch.tensor([2, 2, float("nan"), 3, 4, 5], requires_grad=True)
+    torch.segment_reduce(x, reduce, lengths=torch.tensor([2, 2, 2])).sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensor(wanted), equal_nan=True)

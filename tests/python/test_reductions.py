@@ -288,3 +288,20 @@ def test_histograms_of_nothing() -> None:
     assert hist == 0 and edges == ()
     with pytest.raises(RuntimeError, match="max must be larger than min"):
         torch.histc(torch.arange(4), bins=4, min=3, max=1)
+
+
+def test_a_histogram_takes_no_range_for_that_of_its_elements() -> None:
+    x = torch.tensor([1.0, 2.0, 4.0])
+    hist, edges = torch.histogram(x, 3, range=None)
+    assert hist.tolist() == [1, 1, 1] and edges.tolist() == [1, 2, 3, 4]
+    assert torch.histogram(x, bins=2, range=(0, 4)).hist.tolist() == [1, 2]
+
+
+def test_logarithms_of_sums_of_infinite_complex_numbers() -> None:
+    inf, nan = math.inf, math.nan
+    x = torch.tensor([complex(inf, 0), complex(inf, 1)])
+    torch.testing.assert_close(
+        torch.logcumsumexp(x, 0), torch.tensor([complex(inf, 0), complex(inf, math.pi / 4)])
+    )
+    y = torch.logcumsumexp(torch.tensor([complex(1, nan), complex(-inf, 0)]), 0)
+    assert bool(y.real.isnan().all()) and bool(y.imag.isnan().all())

@@ -102,8 +102,12 @@ inline double log_add_exp(double a, double b) {
 }
 
 inline std::complex<double> log_add_exp(std::complex<double> a, std::complex<double> b) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto unknown = [](std::complex<double> z) { return z != z; };
+  if (unknown(a) || unknown(b)) return {nan, nan};
   if (a.real() < b.real()) std::swap(a, b);
   if (std::isinf(b.real()) && b.real() < 0) return a;
+  if (std::isinf(b.real())) return std::log(std::exp(a) + std::exp(b));  // nothing to overflow
   return a + std::log(1.0 + std::exp(b - a));
 }
 

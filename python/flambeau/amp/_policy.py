@@ -28,8 +28,8 @@ _LOSSES = """
 _EXACT_ON_CPU = """
     adaptive_avg_pool3d avg_pool3d binary_cross_entropy cdist cholesky cholesky_inverse
     cholesky_solve grid_sampler grid_sampler_2d grid_sampler_3d inverse lu_solve max_pool3d
-    max_unpool2d max_unpool3d nanquantile orgqr ormqr pinverse polar prod quantile stft trace
-    view_as_complex
+    max_unpool2d max_unpool3d nanquantile orgqr ormqr pinverse polar prod quantile reflect_pad
+    replicate_pad stft trace view_as_complex
 """
 _EXACT_ON_CUDA = """
     __pow__ __rdiv__ __rpow__ __rtruediv__ acos asin cdist cosh cosine_similarity cumprod cumsum
@@ -82,6 +82,13 @@ def _eligible(tensor: Tensor, device: str) -> bool:
     return tensor.is_floating_point() and not double and tensor.device.type == device
 
 
+def _policy_name(name: str, args: Any, kwargs: Any) -> str:
+    """The name that an op's policy goes by: ways of padding have policies of their own."""
+    if name != "pad":
+        return name
+    return f"{args[2] if len(args) > 2 else kwargs.get('mode', 'constant')}_pad"
+
+
 def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -> tuple[Any, Any]:
     """The arguments of an op in the dtype that its policy asks for.
 
@@ -92,7 +99,9 @@ def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -
     """
     device = _first_device(args) or _first_device(tuple(kwargs.values()))
     low = enabled.get(device)
-    policy = POLICIES[device].get(name) if low is not None and device in POLICIES else None
+    policy = None
+    if low is not None and device in POLICIES:
+        policy = POLICIES[device].get(_policy_name(name, args, kwargs))
     if device is None or policy is None:
         return args, kwargs
     target = flambeau.float32

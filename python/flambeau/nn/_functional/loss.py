@@ -280,9 +280,14 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-target * input))."""
+    """log(1 + exp(-target * input)), in the dtype of the input."""
     reduction = effective_reduction(size_average, reduce, reduction)
-    return reduce_loss((-target * input).exp().log1p(), reduction)
+    if not input.is_floating_point():
+        raise RuntimeError(
+            f"soft_margin_loss: result type Float can't be cast to the desired output type "
+            f"{input.dtype}"
+        )
+    return reduce_loss((-input * target).exp().log1p(), reduction).to(input.dtype)
 
 
 def hinge_embedding_loss(

@@ -1,0 +1,84 @@
+"""Which layout results have, told by the strides of the inputs, also where sizes of one leave free
+strides that tell it."""
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+LAST = torch.channels_last
+
+
+def test_to_goes_by_the_strides_and_not_by_whether_elements_lie_in_order() -> None:
+    x = torch.randn(2, 1, 4, 4)
+    assert x.to(memory_format=LAST).stride() == (16, 1, 4, 1)
+    assert x.contiguous(memory_format=LAST).stride() == (16, 16, 4, 1)
+    assert torch.randn(2, 3, 1, 1).to(memory_format=LAST).stride() == (3, 1, 3, 3)
+    part = torch.randn(4, 6)[:, ::2]
+    assert part.to(memory_format=torch.contiguous_format) is part
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.max_pool2d(x, 2),
+        lambda x: F.avg_pool2d(x, 2),
+        lambda x: F.adaptive_avg_pool2d(x, 2),
+        lambda x: F.interpolate(x, scale_factor=2),
+        lambda x: F.conv2d(x, torch.randn(4, 1, 3, 3)),
+        lambda x: F.pixel_unshuffle(x, 2),
+        lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
+    ],
+)
+def test_one_channel_laid_out_last_stays_so(function) -> None:
+    result = function(torch.randn(2, 1, 4, 4).to(memory_format=LAST))
+    assert result.stride(1) == 1
+
+
+def test_the_values_of_one_channel_do_not_depend_on_its_layout() -> None:
+    x, weight = torch.randn(2, 1, 6, 6), torch.randn(4, 1, 3, 3)
+    last = x.to(memory_format=LAST)
+    for other in (weight, weight.to(memory_format=LAST)):
+        torch.testing.assert_close(F.conv2d(last, other), F.conv2d(x, weight))
+    torch.testing.assert_close(F.avg_pool2d(last, 2), F.avg_pool2d(x, 2))
+
+
+def test_batch_norm_gives_contiguous_results_and_gradients_laid_out_as_the_input() -> None:
+    x = torch.randn(2, 3, 1, 1).to(memory_format=LAST).requires_grad_()
+    y = F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True)
+    y.backward(torch.randn_like(y))
+    assert y.stride() == (3, 1, 1, 1)
+    assert x.grad is not None
+    assert x.grad.stride() == (3, 1, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.pixel_shuffle(x, 1),
+        lambda x: F.pixel_unshuffle(x, 1),
+        lambda x: F.channel_shuffle(x, 1),
+    ],
+)
+def test_shuffling_nothing_gives_a_copy(function) -> None:
+    x = torch.zeros(1, 4, 2, 2)
+    function(x).add_(1)
+    assert not bool(x.any())
+
+
+def test_reflecting_and_replicating_keep_channels_last() -> None:
+    x = torch.randn(2, 3, 4, 4)
+    for mode in ("reflect", "replicate"):
+        result = F.pad(x.to(memory_format=LAST), (1, 2, 1, 0), mode=mode)
+        assert result.is_contiguous(memory_format=LAST)
+        torch.testing.assert_close(result, F.pad(x, (1, 2, 1, 0), mode=mode))
+
+
+def test_a_convolution_of_no_channels_has_none() -> None:
+    conv = torch.nn.Conv1d(0, 8, 2, stride=2)
+    x = torch.randn(2, 0, 15, requires_grad=True)
+    y = conv(x)
+    y.sum().backward()
+    assert y.shape == (2, 0, 7)
+    assert conv.bias is not None and conv.bias.grad is not None
+    assert conv.bias.grad.tolist() == [0] * 8
