@@ -7,6 +7,7 @@ from flambeau import storage as _storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -41,26 +42,83 @@ def _device_missing(location: str) -> str | None:
     )
 
 
-def _moved(storage: Any, location: str) -> Any:
-    device = flambeau.device(location)
-    if device.type == "cpu":
-        return storage
-    reason = _device_missing(location)
-    if reason is not None:
-        raise RuntimeError(reason)
-    return storage.to(device=device)
+# Where storages lie: how a location is called in files, and how to get there. The first answer by
+# priority counts.
+_packages: list[tuple[int, Callable[[Any], str | None], Callable[[Any, str], Any]]] = []
+
+
+def register_package(
+    priority: int, tagger: Callable[[Any], str | None], deserializer: Callable[[Any, str], Any]
+) -> None:
+    """Teaches `save` and `load` a kind of location.
+
+    Args:
+        priority: whom to ask first, the lowest; the CPU's is 10, CUDA's 20.
+        tagger: the name to save for a storage, or None for those it does not know.
+        deserializer: given a storage on the CPU and a saved name, the storage where it belongs, or
+            None for names it does not know.
+    """
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda package: package[0])
+
+
+def _register_device(priority: int, kind: str) -> None:
+    def tag(storage: Any) -> str | None:
+        return str(storage.device) if storage.device.type == kind else None
+
+    def restore(storage: Any, location: str) -> Any:
+        if location.partition(":")[0] != kind:
+            return None
+        reason = _device_missing(location)
+        if reason is not None:
+            raise RuntimeError(reason)
+        return storage if kind == "cpu" else storage.to(device=flambeau.device(location))
+
+    register_package(priority, tag, restore)
+
+
+for _priority, _kind in ((10, "cpu"), (20, "cuda"), (22, "meta")):
+    _register_device(_priority, _kind)
+
+
+def _name_of(storage: Any) -> str:
+    return f"torch.storage.{type(storage).__name__}"
+
+
+def location_tag(storage: Any) -> str:
+    """The name that `save` writes for the place of a storage."""
+    for _, tagger, _ in _packages:
+        location = tagger(storage)
+        if location:
+            return location
+    raise RuntimeError(f"don't know how to determine data location of {_name_of(storage)}")
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """A storage, read to the CPU, at the place that a file names.
+
+    Programs call it from the function they give `load` as `map_location`, for instance
+    ``lambda storage, location: default_restore_location(storage, "cpu")``.
+    """
+    for _, _, deserializer in _packages:
+        result = deserializer(storage, location)
+        if result is not None:
+            return result
+    raise RuntimeError(
+        f"don't know how to restore data location of {_name_of(storage)} (tagged with {location})"
+    )
 
 
 def placed(storage: Any, location: str, map_location: Any) -> Any:
     """A storage, read to the CPU, on the device where it belongs."""
     if map_location is None:
-        return _moved(storage, location)
+        return default_restore_location(storage, location)
     if isinstance(map_location, dict):
-        return _moved(storage, str(map_location.get(location, location)))
+        return default_restore_location(storage, str(map_location.get(location, location)))
     if isinstance(map_location, (str, flambeau.device)):
-        return _moved(storage, str(map_location))
+        return default_restore_location(storage, str(map_location))
     result = map_location(storage, location)
-    return _moved(storage, location) if result is None else result
+    return default_restore_location(storage, location) if result is None else result
 
 
 def typed(untyped: Any, kind: Any) -> Any:

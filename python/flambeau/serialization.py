@@ -21,7 +21,15 @@ from flambeau import _tensor, _utils
 from flambeau import storage as _storage
 from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
 from flambeau._legacy_format import load_legacy, write_legacy
-from flambeau._storage_io import memory_of, placed, swap_bytes, typed
+from flambeau._storage_io import (
+    default_restore_location,
+    location_tag,
+    memory_of,
+    placed,
+    register_package,
+    swap_bytes,
+    typed,
+)
 from flambeau._weights_only_unpickler import (
     add_safe_globals,
     clear_safe_globals,
@@ -41,14 +49,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LoadEndianness",
+    "SourceChangeWarning",
     "add_safe_globals",
     "clear_safe_globals",
+    "default_restore_location",
     "get_crc32_options",
     "get_default_load_endianness",
     "get_default_mmap_options",
     "get_safe_globals",
     "get_unsafe_globals_in_checkpoint",
     "load",
+    "location_tag",
+    "register_package",
     "safe_globals",
     "save",
     "set_crc32_options",
@@ -57,6 +69,13 @@ __all__ = [
 ]
 
 DEFAULT_PROTOCOL = 2
+
+
+class SourceChangeWarning(Warning):
+    """For programs that filter it: PyTorch warns so when a pickled module's source has changed.
+    Flambeau keeps no sources in files and never warns.
+    """
+
 
 # What `map_location` may be.
 FILE_LIKE: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
@@ -148,7 +167,7 @@ class _Storages:
             untyped, count, kind = obj, obj.nbytes(), _storage.UntypedStorage
         else:
             return None
-        location = str(untyped.device)
+        location = location_tag(untyped)
         identity = (
             (location, untyped.data_ptr(), untyped.nbytes()) if untyped.nbytes() else (id(untyped),)
         )

@@ -217,3 +217,22 @@ def test_images_of_bytes_are_resampled_in_fixed_point() -> None:
     assert cubic[0, 0, 4].tolist() == [166, 176, 192, 204, 220, 230]
     linear = F.interpolate(x, (5, 6), mode="bilinear")
     assert linear[0, 0, 1].tolist() == [32, 42, 55, 69, 82, 92]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_weights_can_be_given_as_a_list_until_they_change(name: str) -> None:
+    layer = getattr(nn, name)(3, 4)
+    x = torch.randn(5, 2, 3)
+    own = layer(x)[0]
+    given = [torch.zeros_like(w).requires_grad_() for w in layer._flat_weights]
+    layer._flat_weights = given
+    out = layer(x)[0]
+    assert out.abs().max().item() == 0.0
+    out.sum().backward()
+    assert given[0].grad is not None and layer.weight_ih_l0.grad is None
+    layer.weight_ih_l0 = nn.Parameter(torch.ones_like(layer.weight_ih_l0))
+    assert layer._flat_weights[0] is layer.weight_ih_l0 and layer._flat_weights[1] is given[1]
+    layer.load_state_dict(getattr(nn, name)(3, 4).state_dict())
+    layer.float()
+    assert layer._flat_weights == list(layer.parameters())
+    assert own.shape == out.shape

@@ -34,7 +34,8 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 # What an optimizer may be given: tensors, named tensors, or groups of parameters.
-ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]"
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+StateDict: TypeAlias = dict[str, Any]
 params_t = _params_t = ParamsT
 
 

@@ -1,0 +1,63 @@
+"""Places of storages in files: names that programs register, and functions that put them back."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau import _storage_io, serialization
+
+
+def _saved(value: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return file
+
+
+def test_a_function_of_the_program_puts_storages_back_by_the_default_rule() -> None:
+    seen = []
+
+    def to_cpu(storage: Any, location: str) -> Any:
+        seen.append(location)
+        return serialization.default_restore_location(storage, "cpu")
+
+    assert torch.load(_saved(torch.arange(3)), map_location=to_cpu).tolist() == [0, 1, 2]
+    assert seen == ["cpu"]
+    assert serialization.location_tag(torch.ones(1).untyped_storage()) == "cpu"
+
+
+def test_unknown_places_are_named_in_the_error() -> None:
+    with pytest.raises(RuntimeError, match=r"don't know how to restore.*\(tagged with moon\)"):
+        torch.load(_saved(torch.ones(2)), map_location="moon")
+
+
+def test_registered_packages_tag_and_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_storage_io, "_packages", list(_storage_io._packages))
+    restored = []
+
+    def tag(storage: Any) -> str | None:
+        return "moon:1" if storage.nbytes() == 24 else None
+
+    def restore(storage: Any, location: str) -> Any:
+        if not location.startswith("moon"):
+            return None
+        restored.append(location)
+        return storage
+
+    serialization.register_package(5, tag, restore)
+    file = _saved([torch.arange(3), torch.arange(2)])
+    assert b"moon:1" in file.getvalue()
+    far, near = torch.load(file)
+    assert far.tolist() == [0, 1, 2] and near.tolist() == [0, 1]
+    assert restored == ["moon:1"]
+
+
+def test_parameter_types_can_be_joined_with_others() -> None:
+    from flambeau.optim.optimizer import ParamsT, StateDict
+
+    assert type(None) in (ParamsT | None).__args__
+    assert StateDict == dict[str, Any]
