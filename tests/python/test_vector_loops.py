@@ -224,3 +224,59 @@ def test_scatter_add_of_half_precision_rounds_once() -> None:
     places = torch.zeros(1, 256, dtype=torch.int64)
     small = torch.full((1, 256), 2.0**-9, dtype=torch.bfloat16)
     assert ones.scatter_add(1, places, small).tolist() == [[1.5, 1.0, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 67])
+def test_bfloat16_is_rounded_once_from_float(n: int) -> None:
+    """Two elements are computed together: at any length and from any address, NaN included."""
+    torch.manual_seed(n)
+    x = torch.randn(n + 1).to(torch.bfloat16)
+    x[n // 2] = float("nan")
+    x[-1] = float("inf")
+    for part in (x, x[1:], x[:n]):
+        wide = part.float()
+        for ours, exact in [
+            (part.relu(), wide.relu()),
+            (part * 3, wide * 3),
+            (part + part.flip(0), wide + wide.flip(0)),
+            (torch.lerp(part, part * 2, 0.3), torch.lerp(wide, wide * 2, 0.30078125)),
+        ]:
+            assert torch.equal(ours.view(torch.int16), exact.to(torch.bfloat16).view(torch.int16))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9])
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 300])
+def test_scans_of_rows_by_pieces(rows: int, n: int) -> None:
+    x = torch.randn(rows, n, dtype=torch.float64, requires_grad=True)
+    sums = x.cumsum(1)
+    exact = np.cumsum(x.detach().numpy(), 1)
+    np.testing.assert_allclose(sums.detach().numpy(), exact, rtol=1e-10, atol=1e-10)
+    sums.sum().backward()  # from the end
+    assert torch.equal(x.grad, torch.arange(n, 0, -1, dtype=torch.float64).expand(rows, n))
+    narrow = x.detach().float().to(torch.bfloat16)
+    wide = narrow.double().cumsum(1).float().to(torch.bfloat16)
+    assert torch.equal(narrow.cumsum(1), wide)
+
+
+def test_softmax_of_bfloat16_columns_in_narrow_blocks() -> None:
+    x = torch.randn(2000, 100).to(torch.bfloat16)
+    for function in (torch.softmax, torch.log_softmax):
+        exact = function(x.float(), 0)
+        assert torch.allclose(function(x, 0).float(), exact, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("k", [16, 33, 96])
+def test_half_matrix_times_vector(dtype: torch.dtype, k: int) -> None:
+    a, v = torch.randn(7, k).to(dtype), torch.randn(k, 2).to(dtype)[:, 1]
+    exact = (a.double() @ v.double()).to(dtype)
+    assert torch.allclose(a @ v, exact, rtol=2e-2, atol=1e-2)
+    assert torch.allclose(v @ a.t(), exact, rtol=2e-2, atol=1e-2)
+
+
+def test_greatest_common_divisors() -> None:
+    least = -(2**63)
+    a = [0, 0, 12, -12, 2**62, least, least, 7, 1071]
+    b = [0, 5, 0, 18, 2**61 * 3, 6, least, -7, 462]
+    got = torch.gcd(torch.tensor(a), torch.tensor(b)).tolist()
+    assert got == [0, 5, 12, 6, 2**61, 2, least, 7, 21]

@@ -415,28 +415,38 @@ void vector_product(const Part<T>& p) {
   packed_product(p);
 }
 
-// A register of half precision as floats.
-inline Vector<float> load_wide(const BFloat16* p) {
-#if FLAMBEAU_ISA_RANK >= 4
-  const auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return std::bit_cast<Vector<float>>(_mm512_maskz_cvtepu16_epi32(0xffff, bits) << 16);
-#else
-  const auto bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return std::bit_cast<Vector<float>>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-#endif
+// A register of half precision as two of floats, in an order of its own: bfloat16 is the upper half
+// of a float, so that even and odd elements part with one instruction each.
+struct Pair {
+  Vector<float> first, second;
+};
+inline Pair load_wide(const BFloat16* p) {
+  typedef uint32_t Bits __attribute__((vector_size(vector_bytes), aligned(2), may_alias));
+  const Bits bits = *reinterpret_cast<const Bits*>(p);
+  return {std::bit_cast<Vector<float>>(bits << 16),
+          std::bit_cast<Vector<float>>(bits & 0xffff0000u)};
 }
-inline Vector<float> load_wide(const Half* p) {
+inline Pair load_wide(const Half* p) {
 #if FLAMBEAU_ISA_RANK >= 4
-  const auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return _mm512_maskz_cvtph_ps(0xffff, bits);
+  const auto load = [](const Half* at) {
+    const auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+    return _mm512_maskz_cvtph_ps(0xffff, bits);
+  };
 #else
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const auto load = [](const Half* at) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  };
 #endif
+  return {load(p), load(p + lanes<float>)};
 }
 
 // A matrix of half precision as one of floats with contiguous rows.
 template <class T>
 void widen(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t col, float* to) {
+  if (col == 1 && row == cols) {  // one long row
+    cols *= rows;
+    rows = 1;
+  }
   for (int64_t i = 0; i < rows; ++i, from += row, to += cols) {
     if (col == 1) {
       for (int64_t j = 0; j < cols; ++j) to[j] = static_cast<float>(from[j]);
@@ -455,19 +465,27 @@ inline void finish_narrow(const Part<T>& p, int64_t i, int64_t j, float sum) {
   p.out[i * p.out_row + j * p.out_col] = static_cast<T>(value);
 }
 
-// Rows of half precision times a vector that has been widened.
+// Rows of half precision times a vector. The next rows are asked for while these are summed: rows
+// are too short for the processor to foresee them.
 template <int Rows, class T>
-void wide_dots(const Part<T>& p, int64_t i, const float* right) {
+void wide_dots(const Part<T>& p, int64_t i, const T* right) {
   Vector<float> acc[Rows] = {};
   const T* a = p.a + i * p.a_row;
   int64_t x = 0;
-  for (; x + lanes<float> <= p.k; x += lanes<float>) {
-    const Vector<float> b = load_all(right + x);
-    UNROLL for (int r = 0; r < Rows; ++r) acc[r] += load_wide(a + r * p.a_row + x) * b;
+  for (; x + 2 * lanes<float> <= p.k; x += 2 * lanes<float>) {
+    const Pair b = load_wide(right + x);
+    UNROLL for (int r = 0; r < Rows; ++r) {
+      __builtin_prefetch(a + (r + Rows) * p.a_row + x);
+      const Pair row = load_wide(a + r * p.a_row + x);
+      acc[r] += row.first * b.first;
+      acc[r] += row.second * b.second;
+    }
   }
   for (int r = 0; r < Rows; ++r) {
     float total = sum(acc[r]);
-    for (int64_t y = x; y < p.k; ++y) total += static_cast<float>(a[r * p.a_row + y]) * right[y];
+    for (int64_t y = x; y < p.k; ++y) {
+      total += static_cast<float>(a[r * p.a_row + y]) * static_cast<float>(right[y]);
+    }
     finish_narrow(p, i + r, 0, total);
   }
 }
@@ -477,11 +495,16 @@ template <class T>
 void narrow_product(const Part<T>& p) {
   if (p.m == 1 && p.n > 1) return narrow_product(transposed(p));
   if (p.n == 1 && p.a_col == 1 && p.k >= lanes<float>) {
-    const auto right = std::make_unique_for_overwrite<float[]>(p.k);
-    widen(p.b, p.k, 1, p.b_row, 1, right.get());
+    std::unique_ptr<T[]> copy;
+    const T* right = p.b;
+    if (p.b_row != 1) {
+      copy = std::make_unique_for_overwrite<T[]>(p.k);
+      for (int64_t x = 0; x < p.k; ++x) copy[x] = p.b[x * p.b_row];
+      right = copy.get();
+    }
     int64_t i = 0;
-    for (; i + 4 <= p.m; i += 4) wide_dots<4>(p, i, right.get());
-    for (; i < p.m; ++i) wide_dots<1>(p, i, right.get());
+    for (; i + 4 <= p.m; i += 4) wide_dots<4>(p, i, right);
+    for (; i < p.m; ++i) wide_dots<1>(p, i, right);
     return;
   }
   constexpr int64_t room = small_side * small_side;
@@ -490,6 +513,10 @@ void narrow_product(const Part<T>& p) {
   widen(p.a, p.m, p.k, p.a_row, p.a_col, a);
   widen(p.b, p.k, p.n, p.b_row, p.b_col, b);
   outer_product<float>({p.m, p.n, p.k, a, p.k, 1, b, p.n, 1, out, p.n, 1, nullptr, 0, 0, 1, 0});
+  if (p.out_col == 1 && p.out_row == p.n && !p.addend && p.alpha == 1) {
+    for (int64_t i = 0; i < p.m * p.n; ++i) p.out[i] = static_cast<T>(out[i]);
+    return;
+  }
   for (int64_t i = 0; i < p.m; ++i) {
     for (int64_t j = 0; j < p.n; ++j) finish_narrow(p, i, j, out[i * p.n + j]);
   }

@@ -62,13 +62,14 @@ inline void copy_lanes(const Lane* from, Lane* to) {
   LanesOf<Lane, N>::store(LanesOf<Lane, N>::load(from), to);
 }
 
-// Copies bytes, whether or not the two places overlap. A register at a time where glibc would take
-// the string instruction, which is ten times as slow if it writes a few bytes further into a page
-// than it reads.
+// Copies bytes, whether or not the two places overlap. A register at a time where glibc might take
+// the string instruction, which is slow to start, and ten times as slow if it writes a few bytes
+// further into a page than it reads.
 inline void copy_bytes(char* to, const char* from, int64_t n) {
   constexpr int64_t page = 4096, line = 64;
   const int64_t ahead = to - from;
-  if (n < page / 2 || static_cast<uint64_t>(ahead - 1) % page >= line - 1 || std::abs(ahead) < n) {
+  const bool safe_for_string = static_cast<uint64_t>(ahead - 1) % page >= line - 1;
+  if (n < register_bytes || (n > 4 * page && safe_for_string) || std::abs(ahead) < n) {
     std::memmove(to, from, n);
     return;
   }

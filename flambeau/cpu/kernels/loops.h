@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <tuple>
 #include <type_traits>
@@ -67,23 +68,56 @@ struct Repeated {
 template <class T>
 using ComputeTypeOf = ComputeType<std::remove_cvref_t<decltype(std::declval<T>()[0])>>;
 
-// Arrays, or values repeated. A formula with a rare case that keeps it from being vector code says
-// where (usual), and is computed without that case where it does not occur.
+// bfloat16 is computed two elements at a time, which are the halves of a word: loops over words are
+// all of one width, and need no instructions that sort lanes.
+typedef uint32_t TwoBFloats __attribute__((aligned(2), may_alias));
+template <class T>
+constexpr bool holds_bfloat16 =
+    std::is_same_v<std::remove_cvref_t<decltype(std::declval<T>()[0])>, BFloat16>;
+
+template <bool second>
+inline float one_of_two(const BFloat16* in, int64_t pair) {
+  const uint32_t bits = reinterpret_cast<const TwoBFloats*>(in)[pair];
+  return std::bit_cast<float>(second ? bits & 0xffff0000u : bits << 16);
+}
+template <bool second>
+inline float one_of_two(Repeated<BFloat16> in, int64_t) {
+  return static_cast<float>(in.value);
+}
+
+// Rounded as BFloat16 does, in the upper half of the word.
+inline uint32_t rounded_word(float value) {
+  const uint32_t word = std::bit_cast<uint32_t>(value);
+  return value != value ? 0x7fc00000u : word + 0x7fffu + ((word >> 16) & 1u);
+}
+
+// o[i] = f(in[i]...): arrays, or values repeated.
+template <class Out, class F, class... In>
+[[gnu::always_inline]] inline void formula_loop(Out* o, int64_t n, const F& f, In... in) {
+  if constexpr (std::is_same_v<Out, BFloat16> && (holds_bfloat16<In> && ...)) {
+    IVDEP for (int64_t pair = 0; pair < n / 2; ++pair) {
+      const uint32_t first = rounded_word(f(one_of_two<false>(in, pair)...));
+      const uint32_t second = rounded_word(f(one_of_two<true>(in, pair)...));
+      reinterpret_cast<TwoBFloats*>(o)[pair] = (first >> 16) | (second & 0xffff0000u);
+    }
+    if (n % 2 == 1) o[n - 1] = static_cast<Out>(f(static_cast<float>(in[n - 1])...));
+  } else {
+    IVDEP for (int64_t i = 0; i < n; ++i) {
+      o[i] = static_cast<Out>(f(static_cast<ComputeTypeOf<In>>(in[i])...));
+    }
+  }
+}
+
+// A formula with a rare case that keeps it from being vector code says where (usual), and is
+// computed without that case where it does not occur.
 template <class Out, class F, class... In>
 [[gnu::noinline]] void contiguous_loop(Out* o, int64_t n, F f, In... in) {
   if constexpr (requires { F::only_usual; }) {
     int rare = 0;
     for (int64_t i = 0; i < n; ++i) rare |= !F::usual(static_cast<ComputeTypeOf<In>>(in[i])...);
-    if (!rare) {
-      IVDEP for (int64_t i = 0; i < n; ++i) {
-        o[i] = static_cast<Out>(F::only_usual(static_cast<ComputeTypeOf<In>>(in[i])...));
-      }
-      return;
-    }
+    if (!rare) return formula_loop(o, n, F::only_usual, in...);
   }
-  IVDEP for (int64_t i = 0; i < n; ++i) {
-    o[i] = static_cast<Out>(f(static_cast<ComputeTypeOf<In>>(in[i])...));
-  }
+  formula_loop(o, n, f, in...);
 }
 
 // What an operand is from element i on, n elements, in float if it has half precision.

@@ -215,9 +215,17 @@ void lerp_kernel(const TensorIter& iter) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     // From the nearer end, so that weights 0 and 1 give the ends exactly.
-    ternary_loop<T>(iter, [](C a, C b, C w) {
+    const auto between = [](C a, C b, C w) {
       return math::abs(w) < 0.5 ? a + w * (b - a) : b - (b - a) * (C(1) - w);
-    });
+    };
+    if (repeats(iter, 3)) {
+      TensorIter ends = iter;
+      ends.count = 3;
+      const C weight = load<T>(iter.data[3]);
+      return binary_loop<T, T>(
+          ends, [=](C a, C b) { return between(a, b, weight); }, 1);
+    }
+    ternary_loop<T>(iter, between);
   });
 }
 KERNEL_FOR(lerp, lerp_kernel)

@@ -94,6 +94,28 @@ void copysign_kernel(const TensorIter& iter, const Scalar* params) {
 }
 KERNEL_FOR(copysign, copysign_kernel)
 
+// Divisions take most of Euclid's time: for the type that is used, by shifts and differences of odd
+// numbers. As unsigned numbers, which have the size of the least integer.
+inline int64_t binary_gcd(int64_t x, int64_t y) {
+  uint64_t a = x < 0 ? -static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+  uint64_t b = y < 0 ? -static_cast<uint64_t>(y) : static_cast<uint64_t>(y);
+  if (a == 0 || b == 0) return static_cast<int64_t>(a | b);
+  const int twos = __builtin_ctzll(a | b);
+  a >>= __builtin_ctzll(a);
+  for (b >>= __builtin_ctzll(b); a != b;) {
+    const uint64_t difference = a > b ? a - b : b - a;
+    b = a < b ? a : b;
+    a = difference >> __builtin_ctzll(difference);
+  }
+  return static_cast<int64_t>(a << twos);
+}
+
+void gcd_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::int64) return binary_loop<int64_t, int64_t>(iter, binary_gcd, 4);
+  binary_kernel<gcd_formula, dtypes::Integral, false>(iter, params);
+}
+KERNEL_FOR(gcd, gcd_kernel)
+
 }  // namespace
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

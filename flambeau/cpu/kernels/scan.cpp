@@ -26,19 +26,32 @@ inline T narrow(Carried value) {
 
 // Rows that are scanned together: each step of one waits for the step before, those of others need
 // not.
-constexpr int together = 4;
+constexpr int together = 8;
 
-// out[i] = f(out[i - 1], in[i]) along N rows of n elements that begin `row` apart.
+// out[i] = f(out[i - 1], in[i]) along N rows of n elements that begin `row` apart, from their ends
+// if `reverse`. By pieces, so that the conversions are vector code.
 template <int N, class T, class F>
-void scan_rows(const T* x, T* y, int64_t n, int64_t row, int64_t step, Carry<T> start, F f) {
+void scan_rows(const T* x, T* y, int64_t n, int64_t row, bool reverse, Carry<T> start, F f) {
   using A = Carry<T>;
-  A carried[N];
+  constexpr int64_t piece = 128;
+  A room[N][piece], carried[N];
   std::fill_n(carried, N, start);
-  for (int64_t i = 0; i < n; ++i, x += step, y += step) {
-#pragma GCC unroll 4
+  for (int64_t done = 0; done < n; done += piece) {
+    const int64_t count = std::min(piece, n - done), at = reverse ? n - done - count : done;
     for (int k = 0; k < N; ++k) {
-      carried[k] = f(carried[k], static_cast<A>(static_cast<ComputeType<T>>(x[k * row])));
-      y[k * row] = narrow<T>(carried[k]);
+      const T* from = x + k * row + at;
+      for (int64_t i = 0; i < count; ++i) {
+        room[k][i] = static_cast<A>(static_cast<ComputeType<T>>(from[i]));
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t next = reverse ? count - 1 - i : i;
+#pragma GCC unroll 8
+      for (int k = 0; k < N; ++k) room[k][next] = carried[k] = f(carried[k], room[k][next]);
+    }
+    for (int k = 0; k < N; ++k) {
+      T* to = y + k * row + at;
+      for (int64_t i = 0; i < count; ++i) to[i] = narrow<T>(room[k][i]);
     }
   }
 }
@@ -54,12 +67,11 @@ void scan(const Tensor& input, const Tensor& out, int64_t dim, bool reverse, Car
   for_each_slice(
       shape, 2,
       [&](int64_t at, int64_t rows) {
-        const int64_t n = shape.size, step = reverse ? -1 : 1;
-        at += index(0);
+        const int64_t n = shape.size;
         for (; rows >= together; rows -= together, at += together * n) {
-          scan_rows<together>(x + at, y + at, n, n, step, start, f);
+          scan_rows<together>(x + at, y + at, n, n, reverse, start, f);
         }
-        for (; rows > 0; --rows, at += n) scan_rows<1>(x + at, y + at, n, n, step, start, f);
+        for (; rows > 0; --rows, at += n) scan_rows<1>(x + at, y + at, n, n, reverse, start, f);
       },
       [&](int64_t at, int64_t n) {
         A carried[column_block];

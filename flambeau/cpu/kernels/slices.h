@@ -23,10 +23,11 @@ struct SliceShape {
 constexpr int64_t column_block = 512;
 
 // Calls rows(offset, n) for n rows where inner is one, else columns(offset, n) for n neighbouring
-// columns, at most column_block, over the whole tensor and in parallel. `cost` says how many plain
-// adds an element is worth.
+// columns, at most `width`, over the whole tensor and in parallel. `cost` says how many plain adds
+// an element is worth.
 template <class Rows, class Columns>
-void for_each_slice(const SliceShape& s, int cost, const Rows& rows, const Columns& columns) {
+void for_each_slice(const SliceShape& s, int cost, const Rows& rows, const Columns& columns,
+                    int64_t width = column_block) {
   if (s.outer == 0 || s.size == 0 || s.inner == 0) return;
   const int64_t grain = std::max<int64_t>(1, default_grain / cost / s.size);
   if (s.inner == 1) {
@@ -34,12 +35,12 @@ void for_each_slice(const SliceShape& s, int cost, const Rows& rows, const Colum
                  [&](int64_t first, int64_t last) { rows(first * s.size, last - first); });
     return;
   }
-  const int64_t blocks = (s.inner + column_block - 1) / column_block;
-  const int64_t block_grain = std::max<int64_t>(1, grain / std::min(column_block, s.inner));
+  const int64_t blocks = (s.inner + width - 1) / width;
+  const int64_t block_grain = std::max<int64_t>(1, grain / std::min(width, s.inner));
   parallel_for(0, s.outer * blocks, block_grain, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
-      const int64_t column = task % blocks * column_block;
-      columns(task / blocks * s.size * s.inner + column, std::min(column_block, s.inner - column));
+      const int64_t column = task % blocks * width;
+      columns(task / blocks * s.size * s.inner + column, std::min(width, s.inner - column));
     }
   });
 }

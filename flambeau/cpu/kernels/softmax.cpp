@@ -133,19 +133,24 @@ void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, Comput
   using C = ComputeType<T>;
   C room[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
+  const auto kept_row = [&](int64_t i) { return kept ? kept + i * kept_stride : room; };
   for (int64_t i = 0; i < size; ++i) {
-    const C* row = computed(x + i * stride, room, n);
+    const C* row = computed(x + i * stride, kept_row(i), n);
     IVDEP for (int64_t j = 0; j < n; ++j) most[j] = row[j] > most[j] ? row[j] : most[j];
   }
   for (int64_t i = 0; i < size; ++i) {
-    const C* row = computed(x + i * stride, room, n);
-    C* to = kept ? kept + i * kept_stride : room;
+    C* to = kept_row(i);
+    const C* row = kept && is_reduced_type<T> ? to : computed(x + i * stride, room, n);
     IVDEP for (int64_t j = 0; j < n; ++j) {
-      to[j] = exp_below(row[j] - most[j]);
-      total[j] += to[j];
+      const C power = exp_below(row[j] - most[j]);
+      to[j] = power;
+      total[j] += power;
     }
   }
 }
+
+// Elements of a block of columns that stay in the cache in float.
+constexpr int64_t kept_elements = 65536;
 
 // Where the exponentials of a block of columns are kept between the passes: in the output, or in
 // float beside it while they fit the cache.
@@ -157,7 +162,7 @@ class KeptExponentials {
     if constexpr (!is_reduced_type<T>) {
       data = out;
       row_stride = stride;
-    } else if (size * n <= 65536) {
+    } else if (size * n <= kept_elements) {
       room_.reset(new C[size * n]);
       data = room_.get();
       row_stride = n;
@@ -268,7 +273,10 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
         [&](int64_t at, int64_t n) {
           const auto columns = Log ? log_softmax_columns<T> : softmax_columns<T>;
           columns(x + at, y + at, shape.size, shape.inner, n);
-        });
+        },
+        // So many columns that what is kept fits, but lines of memory are read whole.
+        is_reduced_type<T> ? std::clamp<int64_t>(kept_elements / (shape.size + 1), 64, column_block)
+                           : column_block);
   });
 }
 KERNEL_FOR(softmax, softmax_kernel<false>)
