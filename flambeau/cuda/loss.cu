@@ -155,49 +155,66 @@ KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
 
 // --- Cross-entropy -------------------------------------------------------------------------------
 
-template <class T, int Lanes, int N>
+// What is wanted of a row: its class with the chance `chosen`, and every class with `each` more.
+template <class C>
+struct Smoothing {
+  C chosen, each;
+  Smoothing(double part, int64_t classes)
+      : chosen(static_cast<C>(1 - part)),
+        each(static_cast<C>(part / static_cast<double>(classes))) {}
+};
+
+template <class T, int Lanes>
 __global__ void __launch_bounds__(block_size)
-    cross_entropy_rows(const T* x, Targets targets, ComputeType<T>* losses, ComputeType<T>* lse,
-                       int64_t rows) {
+    cross_entropy_rows(const T* x, Targets targets, Smoothing<ComputeType<T>> wanted,
+                       ComputeType<T>* losses, ComputeType<T>* lse, int64_t rows) {
   using C = ComputeType<T>;
   const int64_t row = my_row(), classes = targets.classes;
   if (row >= rows) return;
   x += row * classes;
-  const ExpSum<C> all = exp_sum_of_row<Lanes, N>(x, classes);
+  ExpSum<C> mine = no_exp_sum<C>();
+  Single<C> sum{C(0)};
+  for_ragged_row<Lanes, row_width<T>>(x, 0, classes, [&](const auto& values, int64_t) {
+    mine.add(values);
+    for (const C value : values) sum.value += value;
+  });
+  const ExpSum<C> all = fold_row<Lanes>(mine, MergeExpSums<C>());
+  if (wanted.each > C(0)) sum = fold_row<Lanes>(sum, AddSingles<C>());
   if (threadIdx.x != 0) return;
   const int64_t chosen = targets[row];
   lse[row] = all.log_sum();
-  // The two large terms first: their difference is what the loss is mostly made of.
-  losses[row] = chosen < 0 ? C(0)
-                : math::isfinite(all.most)
-                    ? (all.most - static_cast<C>(x[chosen])) + math::log(all.sum)
-                    : all.log_sum() - static_cast<C>(x[chosen]);
-}
-
-template <class T, int N>
-void launch_rows(const Tensor& x, const Targets& targets, const Tensor& losses, const Tensor& lse) {
-  using C = ComputeType<T>;
-  const int64_t rows = x.sizes()[0];
-  if (targets.classes <= short_row) {
-    launch("cross_entropy", cross_entropy_rows<T, warp, N>, row_grid<warp>(rows), row_block<warp>(),
-           x.data<T>(), targets, losses.data<C>(), lse.data<C>(), rows);
-  } else {
-    launch("cross_entropy", cross_entropy_rows<T, block_size, N>, row_grid<block_size>(rows),
-           row_block<block_size>(), x.data<T>(), targets, losses.data<C>(), lse.data<C>(), rows);
+  if (chosen < 0) {
+    losses[row] = C(0);
+    return;
   }
+  // The two large terms first: their difference is what the loss is mostly made of.
+  C loss = math::isfinite(all.most) ? (all.most - static_cast<C>(x[chosen])) + math::log(all.sum)
+                                    : all.log_sum() - static_cast<C>(x[chosen]);
+  if (wanted.each > C(0)) {
+    loss = loss * wanted.chosen +
+           (all.log_sum() - sum.value / static_cast<C>(classes)) * (C(1) - wanted.chosen);
+  }
+  losses[row] = loss;
 }
 
 void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                          const Tensor& losses, const Tensor& lse) {
+                          double smoothing, const Tensor& losses, const Tensor& lse) {
   if (x.numel() == 0) return;
   const DeviceGuard guard(x.device().index);
-  const Targets targets(target, x.sizes()[1], ignore_index);
+  const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
+  const Targets targets(target, classes, ignore_index);
   dispatch<dtypes::Floating>("cross_entropy", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (rows_are_aligned<T>(targets.classes, {x.raw()})) {
-      launch_rows<T, row_width<T>>(x, targets, losses, lse);
+    using C = ComputeType<T>;
+    const auto run = [&](auto lanes) {
+      launch("cross_entropy", cross_entropy_rows<T, lanes()>, row_grid<lanes()>(rows),
+             row_block<lanes()>(), x.data<T>(), targets, Smoothing<C>(smoothing, classes),
+             losses.data<C>(), lse.data<C>(), rows);
+    };
+    if (classes <= short_row) {
+      run(std::integral_constant<int, warp>());
     } else {
-      launch_rows<T, 1>(x, targets, losses, lse);
+      run(std::integral_constant<int, block_size>());
     }
   });
 }
@@ -261,49 +278,60 @@ void mean_of_losses_kernel(const Tensor& losses, const Tensor& target, int64_t i
 }
 KERNEL_FOR(mean_of_losses, mean_of_losses_kernel)
 
-// A block takes a part of a row, N neighbours a thread.
+// Elements of a row that a block takes at a time.
+constexpr int64_t gradient_part = 4096;
+
+// N neighbours a thread; x and grad_x lie alike where vectors are asked for.
 template <class T, int N>
 __global__ void __launch_bounds__(block_size)
     cross_entropy_gradient(const ComputeType<T>* scale, bool one_scale, const ComputeType<T>* count,
-                           const T* x, const ComputeType<T>* lse, Targets targets, T* grad_x,
-                           unsigned parts) {
+                           const T* x, const ComputeType<T>* lse, Targets targets,
+                           Smoothing<ComputeType<T>> wanted, T* grad_x, int64_t parts,
+                           int64_t total) {
   using C = ComputeType<T>;
-  const int64_t row = blockIdx.x / parts, classes = targets.classes;
-  const int64_t i = (static_cast<int64_t>(blockIdx.x % parts) * block_size + threadIdx.x) * N;
-  if (i >= classes) return;
-  const int64_t chosen = targets[row];
-  const C factor = scale[one_scale ? 0 : row] / (count ? *count : C(1)), shift = lse[row];
-  x += row * classes;
-  grad_x += row * classes;
-  const auto words = *reinterpret_cast<const Vector<T, N>*>(x + i);
-  Vector<T, N> results;
+  const int64_t classes = targets.classes;
+  for (int64_t part = blockIdx.x; part < total; part += gridDim.x) {
+    const int64_t row = part / parts, begin = part % parts * gradient_part;
+    const int64_t end = min(begin + gradient_part, classes), chosen = targets[row];
+    const C factor = scale[one_scale ? 0 : row] / (count ? *count : C(1)), shift = lse[row];
+    T* out = grad_x + row * classes;
+    for_ragged_row<block_size, N>(
+        x + row * classes, begin, end, [&](const auto& values, int64_t i) {
+          constexpr int width = std::extent_v<std::remove_reference_t<decltype(values)>>;
+          Vector<T, width> results;
 #pragma unroll
-  for (int j = 0; j < N; ++j) {
-    const C chance = math::exp(static_cast<C>(words.values[j]) - shift);
-    const C value = (i + j == chosen ? chance - C(1) : chance) * factor;
-    results.values[j] = static_cast<T>(chosen < 0 ? C(0) : value);
+          for (int j = 0; j < width; ++j) {
+            const C hit = i + j == chosen ? wanted.chosen : C(0);
+            const C value = (math::exp(values[j] - shift) - hit - wanted.each) * factor;
+            results.values[j] = static_cast<T>(chosen < 0 ? C(0) : value);
+          }
+          *reinterpret_cast<Vector<T, width>*>(out + i) = results;
+        });
   }
-  *reinterpret_cast<Vector<T, N>*>(grad_x + i) = results;
 }
 
 void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, const Tensor& x,
                                    const Tensor& lse, const Tensor& target, int64_t ignore_index,
-                                   const Tensor& grad_x) {
+                                   double smoothing, const Tensor& grad_x) {
   if (x.numel() == 0) return;
   const DeviceGuard guard(x.device().index);
-  const Targets targets(target, x.sizes()[1], ignore_index);
+  const int64_t classes = x.sizes()[1], parts = (classes + gradient_part - 1) / gradient_part;
+  const int64_t total = x.sizes()[0] * parts;
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(total, INT32_MAX));
+  const Targets targets(target, classes, ignore_index);
   dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const auto run = [&](auto width) {
-      const unsigned parts = blocks_for(targets.classes, block_size * width());
-      launch("cross_entropy_backward", cross_entropy_gradient<T, width()>,
-             static_cast<unsigned>(x.sizes()[0] * parts), block_size, scale.data<C>(),
-             scale.numel() == 1, count.defined() ? count.data<C>() : nullptr, x.data<T>(),
-             lse.data<C>(), targets, grad_x.data<T>(), parts);
+      launch("cross_entropy_backward", cross_entropy_gradient<T, width()>, blocks, block_size,
+             scale.data<C>(), scale.numel() == 1, count.defined() ? count.data<C>() : nullptr,
+             x.data<T>(), lse.data<C>(), targets, Smoothing<C>(smoothing, classes),
+             grad_x.data<T>(), parts, total);
     };
     constexpr int wide = 16 / static_cast<int>(sizeof(T));
-    if (rows_are_aligned<T>(targets.classes, {x.raw(), grad_x.raw()})) {
+    const auto apart =
+        reinterpret_cast<uintptr_t>(x.raw()) - reinterpret_cast<uintptr_t>(grad_x.raw());
+    if (apart % 16 == 0) {
       run(std::integral_constant<int, wide>());
     } else {
       run(std::integral_constant<int, 1>());

@@ -110,6 +110,31 @@ __device__ void for_row(const T* x, int64_t size, const Body& body) {
   }
 }
 
+// The same for the elements from begin to end of a row that starts and ends anywhere: what lies
+// before the first and behind the last whole vector is taken one by one.
+template <int Lanes, int N, class T, class Body>
+__device__ void for_ragged_row(const T* x, int64_t begin, int64_t end, const Body& body) {
+  static_assert(N <= Lanes);
+  using C = ComputeType<T>;
+  constexpr uintptr_t bytes = sizeof(T) * N;
+  const uintptr_t over = reinterpret_cast<uintptr_t>(x + begin) % bytes;
+  const int64_t head = static_cast<int64_t>((bytes - over) % bytes / sizeof(T));
+  const int64_t first = min(begin + head, end), last = first + (end - first) / N * N;
+  const auto take_one = [&](int64_t i) {
+    const C one[1] = {static_cast<C>(x[i])};
+    body(one, i);
+  };
+  if (begin + threadIdx.x < first) take_one(begin + threadIdx.x);
+  for (int64_t i = first + threadIdx.x * N; i < last; i += Lanes * N) {
+    const auto words = *reinterpret_cast<const Vector<T, N>*>(x + i);
+    C values[N];
+#pragma unroll
+    for (int j = 0; j < N; ++j) values[j] = static_cast<C>(words.values[j]);
+    body(values, i);
+  }
+  if (last + threadIdx.x < end) take_one(last + threadIdx.x);
+}
+
 // The sum of exponentials of a row, folded over its lanes.
 template <int Lanes, int N, class T>
 __device__ ExpSum<ComputeType<T>> exp_sum_of_row(const T* x, int64_t size) {

@@ -87,17 +87,18 @@ SLOT(nll_loss_backward,
           int64_t ignore_index, const Tensor& total_weight, const Tensor& grad_input))
 
 // Cross-entropy of logits x: (N, C) against classes: (N). losses and lse (the logarithms of the
-// sums of exponentials) are (N), of the dtype of statistics; losses of ignored rows are 0.
+// sums of exponentials) are (N), of the dtype of statistics; losses of ignored rows are 0. Of the
+// chance that the class is wanted with, the part `smoothing` is spread over all classes.
 SLOT(cross_entropy, void(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                         const Tensor& losses, const Tensor& lse))
+                         double smoothing, const Tensor& losses, const Tensor& lse))
 // The mean of the losses of rows that are not ignored, and how many those are: one number each.
 SLOT(mean_of_losses, void(const Tensor& losses, const Tensor& target, int64_t ignore_index,
                           const Tensor& out, const Tensor& count))
-// grad_x = (softmax(x) - one_hot(target)) * scale / count, where scale is (N) or one value for all
-// rows; without a count nothing is divided.
+// grad_x = (softmax(x) - wanted) * scale / count, where wanted is one_hot(target), smoothed, and
+// scale is (N) or one value for all rows; without a count nothing is divided.
 SLOT(cross_entropy_backward,
      void(const Tensor& scale, const Tensor& count, const Tensor& x, const Tensor& lse,
-          const Tensor& target, int64_t ignore_index, const Tensor& grad_x))
+          const Tensor& target, int64_t ignore_index, double smoothing, const Tensor& grad_x))
 
 // Rows of weight by index; indices out of range raise IndexError.
 SLOT(embedding, void(const Tensor& weight, const Tensor& indices, const Tensor& out))

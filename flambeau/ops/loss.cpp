@@ -150,6 +150,7 @@ struct FusedRule {
   Saved x, target;
   Tensor lse, count;  // count: of rows that are not ignored; defined for the mean
   int64_t ignore_index;
+  double smoothing;
   bool wide;
 
   Tensor operator()(const Tensor& g) const {
@@ -159,21 +160,23 @@ struct FusedRule {
       if (count.defined()) scale = scale / count;
       const Tensor used = classes != ignore_index;
       const Tensor index = unsqueeze(masked_fill(classes, classes == ignore_index, int64_t{0}), 1);
-      const Tensor chosen = scatter(zeros_like(detach(logits)), 1, to(index, DType::int64), 1.0);
+      const double each = smoothing / static_cast<double>(logits.sizes()[1]);
+      const Tensor wanted = scatter(full_like(detach(logits), each), 1, to(index, DType::int64),
+                                    1.0 - smoothing + each);
       const Tensor row = unsqueeze(used * scale, 1);
-      return (softmax(logits, 1) - chosen) * row;
+      return (softmax(logits, 1) - wanted) * row;
     }
     const Tensor dense = contiguous(logits);
     Tensor out = empty_like(dense);
     kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), count, dense, lse,
-                                    classes, ignore_index, out);
+                                    classes, ignore_index, smoothing, out);
     return out;
   }
 };
 
 // wide: the result is of the dtype that it is computed in.
 Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction reduction,
-                           int64_t ignore_index, bool wide) {
+                           int64_t ignore_index, double smoothing, bool wide) {
   const DType dtype = stat_dtype(input.dtype());
   Tensor lse = make_tensor({input.sizes()[0]}, dtype, input.device()), count, out;
   const Tensor classes = contiguous(target);
@@ -181,8 +184,8 @@ Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction 
     const NoGrad off;
     Tensor losses = empty_like(lse);
     if (input.numel() != 0) {
-      kernels::cross_entropy(input.device_type(), contiguous(input), classes, ignore_index, losses,
-                             lse);
+      kernels::cross_entropy(input.device_type(), contiguous(input), classes, ignore_index,
+                             smoothing, losses, lse);
     }
     if (reduction == Reduction::mean) {
       out = make_tensor(Dims{}, dtype, input.device());
@@ -194,7 +197,7 @@ Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction 
     if (out.dtype() != input.dtype() && !wide) out = to(out, input.dtype());
   }
   if (Record r{"cross_entropy_loss", out, {input}}) {
-    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, ignore_index, wide});
+    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, ignore_index, smoothing, wide});
   }
   return out;
 }
@@ -256,8 +259,7 @@ static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, con
                                  int64_t reduction, int64_t ignore_index, double label_smoothing,
                                  bool wide) {
   const Reduction how = check_reduction(reduction);
-  const bool fused = logits.dim() == 2 && !weight.defined() && label_smoothing == 0 &&
-                     logits.sizes() != target.sizes();
+  const bool fused = logits.dim() == 2 && !weight.defined() && logits.sizes() != target.sizes();
   // The kernel of the fused form computes in single precision in any case.
   const Tensor input =
       wide && !fused && dtypes::Reduced.has(logits.dtype()) ? to(logits, DType::float32) : logits;
@@ -276,13 +278,13 @@ static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, con
   CHECK(input.is_floating(), NotImplementedError,
         "\"log_softmax_lastdim_kernel_impl\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
-  if (label_smoothing > 0) {
-    return smoothed_cross_entropy(input, target, weight, how, ignore_index, label_smoothing);
-  }
   if (fused) {
     check_target(input, target);
     common_device("cross_entropy_loss", {input, target});
-    return fused_cross_entropy(input, target, how, ignore_index, wide);
+    return fused_cross_entropy(input, target, how, ignore_index, label_smoothing, wide);
+  }
+  if (label_smoothing > 0) {
+    return smoothed_cross_entropy(input, target, weight, how, ignore_index, label_smoothing);
   }
   const Tensor log_probabilities = log_softmax(input, input.dim() == 1 ? 0 : 1);
   return nll_loss_nd(log_probabilities, target, weight, reduction, ignore_index);

@@ -253,6 +253,23 @@ def test_the_mean_of_cross_entropy_leaves_out_what_is_ignored(rows: int) -> None
     assert_gradients(loss, x)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("classes", [1, 7, 1000, 1025, 4096, 9001])
+def test_cross_entropy_of_rows_that_begin_anywhere(classes: int, smoothing: float) -> None:
+    many, target = torch.randn(12 * classes + 1) * 5, torch.randint(0, classes, (11,))
+    target[3] = -100
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(
+            x, target.to(x.device), label_smoothing=smoothing, reduction="none"
+        ) + F.cross_entropy(x, target.to(x.device), label_smoothing=smoothing)
+
+    for start in (0, 1, classes):
+        assert_gradients(loss, many[start : start + 11 * classes].view(11, classes))
+        part = many.cuda()[start : start + 11 * classes].view(11, classes)
+        assert_close(loss(part.cpu()), loss(part))
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_optimizers_reach_every_element_of_tensors_of_any_size(name: str) -> None:
     sizes = [1, 1000, 1024, 1025, 70_000] * 9 + [5_000_000]

@@ -104,6 +104,26 @@ def test_cross_entropy_of_images_and_of_one_sample() -> None:
     assert np.allclose(F.cross_entropy(t(X[1]), torch.tensor(2)).item(), PICKED[1])
 
 
+def test_smoothed_cross_entropy_is_that_against_smoothed_chances() -> None:
+    logits = torch.randn(6, 37, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([3, 36, -100, 0, 5, -100])
+    used = target >= 0
+    for smoothing in (0.1, 1.0):
+        chances = torch.full((6, 37), smoothing / 37, dtype=torch.float64)
+        chances[used, target[used]] += 1 - smoothing
+        each = -(chances * logits.log_softmax(1)).sum(1) * used
+        for reduction, want in (("none", each), ("sum", each.sum()), ("mean", each.sum() / 4)):
+            got = F.cross_entropy(logits, target, reduction=reduction, label_smoothing=smoothing)
+            torch.testing.assert_close(got, want)
+            ours, theirs = (
+                torch.autograd.grad(y.sum(), logits, retain_graph=True)[0] for y in (got, want)
+            )
+            torch.testing.assert_close(ours, theirs)
+        assert torch.autograd.gradgradcheck(
+            lambda x, s=smoothing: F.cross_entropy(x, target, label_smoothing=s), logits
+        )
+
+
 def test_gradient_of_cross_entropy() -> None:
     x = t(X).requires_grad_()
     F.cross_entropy(x, t(CLASSES)).backward()

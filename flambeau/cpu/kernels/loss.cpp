@@ -149,9 +149,25 @@ void log_sums_of_rows(const T* x, int64_t n, int64_t rows, ComputeType<T>* out) 
   }
 }
 
+// Several partial sums, so that compilers can vectorise.
+template <class T>
+double mean_of_row(const T* x, int64_t n) {
+  constexpr int lanes = 16;
+  double parts[lanes] = {};
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (int j = 0; j < lanes; ++j)
+      parts[j] += static_cast<double>(static_cast<ComputeType<T>>(x[i + j]));
+  }
+  for (; i < n; ++i) parts[0] += static_cast<double>(static_cast<ComputeType<T>>(x[i]));
+  double total = 0;
+  for (const double part : parts) total += part;
+  return total / static_cast<double>(n);
+}
+
 template <class T>
 void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                         const Tensor& losses, const Tensor& lse) {
+                         double smoothing, const Tensor& losses, const Tensor& lse) {
   using S = ComputeType<T>;
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const Targets targets(target, classes, ignore_index);
@@ -164,16 +180,19 @@ void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_i
           const T* logits = x.data<T>() + row * classes;
           const int64_t at = targets[row];
           const double sum = static_cast<double>(lse.data<S>()[row]);
-          losses.data<S>()[row] =
-              at < 0 ? S(0) : static_cast<S>(sum - static_cast<double>(static_cast<S>(logits[at])));
+          double loss = at < 0 ? 0.0 : sum - static_cast<double>(static_cast<S>(logits[at]));
+          if (at >= 0 && smoothing > 0)
+            loss = loss * (1 - smoothing) + (sum - mean_of_row(logits, classes)) * smoothing;
+          losses.data<S>()[row] = static_cast<S>(loss);
         }
       });
 }
 
 void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                          const Tensor& losses, const Tensor& lse) {
+                          double smoothing, const Tensor& losses, const Tensor& lse) {
   dispatch<dtypes::Floating>("cross_entropy", x.dtype(), [&](auto tag) {
-    cross_entropy_typed<typename decltype(tag)::type>(x, target, ignore_index, losses, lse);
+    cross_entropy_typed<typename decltype(tag)::type>(x, target, ignore_index, smoothing, losses,
+                                                      lse);
   });
 }
 KERNEL_FOR(cross_entropy, cross_entropy_kernel)
@@ -200,9 +219,11 @@ KERNEL_FOR(mean_of_losses, mean_of_losses_kernel)
 template <class T>
 void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, const Tensor& x,
                                   const Tensor& lse, const Tensor& target, int64_t ignore_index,
-                                  const Tensor& grad_x) {
+                                  double smoothing, const Tensor& grad_x) {
   using S = ComputeType<T>;
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
+  const auto each = static_cast<S>(smoothing / static_cast<double>(classes));
+  const auto wanted = static_cast<S>(1 - smoothing) + each;
   const Targets targets(target, classes, ignore_index);
   const int64_t scale_step = scale.numel() == 1 ? 0 : 1;
   const S divisor = count.defined() ? *count.data<S>() : S(1);
@@ -219,20 +240,21 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, cons
                      continue;
                    }
                    for (int64_t c = 0; c < classes; ++c) {
-                     out[c] = static_cast<T>(math::exp(static_cast<S>(logits[c]) - shift) * factor);
+                     const S chance = math::exp(static_cast<S>(logits[c]) - shift);
+                     out[c] = static_cast<T>((chance - each) * factor);
                    }
                    const S chance = math::exp(static_cast<S>(logits[at]) - shift);
-                   out[at] = static_cast<T>((chance - S(1)) * factor);
+                   out[at] = static_cast<T>((chance - wanted) * factor);
                  }
                });
 }
 
 void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, const Tensor& x,
                                    const Tensor& lse, const Tensor& target, int64_t ignore_index,
-                                   const Tensor& grad_x) {
+                                   double smoothing, const Tensor& grad_x) {
   dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
     cross_entropy_backward_typed<typename decltype(tag)::type>(scale, count, x, lse, target,
-                                                               ignore_index, grad_x);
+                                                               ignore_index, smoothing, grad_x);
   });
 }
 KERNEL_FOR(cross_entropy_backward, cross_entropy_backward_kernel)
