@@ -1,6 +1,7 @@
 // A stack of recurrent layers as one op, on devices with a kernel for it. The weights are joined in
 // the order in which the kernel wants them; the joining is differentiable, so this op has but one
-// tensor of weights.
+// tensor of weights. It is not kept for the backward pass, which joins them again: a copy of all
+// weights is large, and quickly made.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -60,7 +61,8 @@ std::vector<Tensor> take_apart(const Tensor& weights, const WeightLayout& layout
 struct FusedBackward {
   RnnStack stack;
   std::shared_ptr<RnnKept> kept;
-  Saved x, h, c, weights, y;
+  Saved x, h, c, y;
+  std::vector<Saved> params;
   WeightLayout layout;
   RunAgain again;
   bool wants_weights;
@@ -79,6 +81,12 @@ struct FusedBackward {
     kernels::rnn_stack_backward(x0.device_type(), stack, x0, h0, c0, w, output, grad_y,
                                 dense(in[1]), c0.defined() ? dense(in[2]) : Tensor(), *kept, to[0],
                                 to[1], to[2], to[3]);
+  }
+
+  [[nodiscard]] Tensor weights() const {
+    std::vector<Tensor> pieces;
+    for (const Saved& saved : params) pieces.push_back(saved());
+    return join(pieces, layout);
   }
 
   void twice(const Tensor& x0, const Tensor& h0, const Tensor& c0, const Tensor& w, const Grads& in,
@@ -135,10 +143,12 @@ std::optional<StackResults> run_fused_stack(RnnStack stack, const Tensor& x, con
   std::vector<Tensor> results{r.output, r.h};
   if (r.c.defined()) results.push_back(r.c);
   if (Record record{"rnn", results, {rows, h0, c0, weights}}) {
+    std::vector<Saved> saved;
+    for (const Tensor& p : params) saved.push_back(record.save(p));
     const bool wants_weights = record.wants(3);
     record.all(FusedBackward{stack, kept, record.save(rows), record.save(h0),
-                             c0.defined() ? record.save(c0) : Saved(), record.save(weights),
-                             record.save_output(r.output), layout, again, wants_weights});
+                             c0.defined() ? record.save(c0) : Saved(), record.save_output(r.output),
+                             std::move(saved), layout, again, wants_weights});
   }
   return r;
 }

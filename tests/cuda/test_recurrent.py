@@ -148,3 +148,21 @@ def test_dropout_is_seeded_and_off_in_evaluation() -> None:
     torch.testing.assert_close(
         model(x)[0].cpu(), copy.deepcopy(model).cpu()(x.cpu())[0], rtol=1e-4, atol=1e-4
     )
+
+
+def test_a_second_copy_of_the_weights_is_not_kept_until_the_backward_pass() -> None:
+    layer, x = nn.LSTM(512, 512, 2).cuda(), torch.randn(2, 1, 512, device="cuda")
+    weights = sum(p.numel() * p.element_size() for p in layer.parameters())
+    before = torch.cuda.memory_allocated()
+    output, _ = layer(x)
+    assert torch.cuda.memory_allocated() - before < weights / 4
+    output.sum().backward()
+
+
+def test_weights_written_to_before_the_backward_pass_are_noticed() -> None:
+    layer, x = nn.LSTM(8, 8).cuda(), torch.randn(2, 1, 8, device="cuda")
+    output, _ = layer(x)
+    with torch.no_grad():
+        layer.weight_hh_l0.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
