@@ -157,6 +157,21 @@ void dropout_kernel(const Tensor& x, double keep, const Tensor& out, const Tenso
 }
 KERNEL_FOR(dropout, dropout_kernel)
 
+template <class C>
+struct DropGradient {
+  C scale;
+  __device__ C operator()(C g, bool kept) const { return g * static_cast<C>(kept) * scale; }
+};
+
+void dropout_backward_kernel(const TensorIter& iter, double scale) {
+  dispatch<dtypes::Floating>("masked_scale", iter.dtypes[0], [&](auto tag) {
+    using T = Stored<typename decltype(tag)::type>;
+    using C = ComputeType<T>;
+    elementwise<T, T, bool>("dropout_backward", iter, DropGradient<C>{static_cast<C>(scale)});
+  });
+}
+KERNEL_FOR(dropout_backward, dropout_backward_kernel)
+
 // --- Poisson samples -----------------------------------------------------------------------------
 
 // Small rates multiply uniform numbers until the product falls below exp(-rate); large ones use

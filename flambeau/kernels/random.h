@@ -5,6 +5,7 @@
 #include "flambeau/kernels/slot.h"
 #include "flambeau/tensor/generator.h"
 #include "flambeau/tensor/tensor.h"
+#include "flambeau/tensor/tensor_iter.h"
 
 namespace flambeau {
 
@@ -31,6 +32,8 @@ SLOT(bernoulli_each, void(const Tensor& out, const Tensor& p, Generator& generat
 // tensors are dense and lie alike. Devices without it compose dropout of other draws.
 SLOT(dropout, void(const Tensor& x, double keep, const Tensor& out, const Tensor& mask,
                    Generator& generator))
+SLOT(dropout_backward,
+     void(const TensorIter& iter, double scale))  // out, g, mask: g * mask * scale
 SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
 SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional
 // Rows of `weights` (contiguous) give rows of indices in `out` (contiguous int64).

@@ -44,7 +44,8 @@ Tensor formula(const Tensor& q, Tensor k, Tensor v, Tensor mask, const Choices& 
     const int64_t heads = q.sizes()[q.dim() - 3];
     k = spread_heads(k, heads), v = spread_heads(v, heads);
   }
-  Tensor scores = matmul(q, transpose(k, -2, -1)) * o.scale;
+  const bool may_be_blind = mask.defined();  // causal rows see their first key at least
+  Tensor scores = matmul(q * o.scale, transpose(k, -2, -1));
   if (o.causal) {
     const Options bools{.dtype = DType::bool_, .device = q.device()};
     mask = tril(ones({q.size(-2), k.size(-2)}, bools), 0);
@@ -54,7 +55,9 @@ Tensor formula(const Tensor& q, Tensor k, Tensor v, Tensor mask, const Choices& 
     scores = mask.dtype() == DType::bool_ ? masked_fill(scores, logical_not(mask), never)
                                           : scores + mask;
   }
-  Tensor weights = scores.sizes().back() == 0 ? scores : safe_softmax(scores);
+  Tensor weights = scores.sizes().back() == 0 ? scores
+                   : may_be_blind             ? safe_softmax(scores)
+                                              : softmax(scores, -1);
   if (mask.defined() && weights.dtype() != q.dtype()) weights = to(weights, q.dtype());
   if (o.dropout > 0) weights = dropout(weights, o.dropout, true);
   return matmul(weights, v);

@@ -69,6 +69,18 @@ bool has_fused_dropout(const Tensor& input) {
   return input.is_floating() && kernels::dropout.filled(input.device_type());
 }
 
+// In one pass, unless it is to be differentiated again.
+Tensor drop_gradient(const Tensor& g, const Tensor& kept, double scale) {
+  if (grad_enabled() && g.requires_grad()) return g * kept * scale;
+  const DType dtype = g.dtype();
+  const Operand inputs[] = {g, kept};
+  Tensor out;
+  TensorIter iter;
+  iter.build({"native_dropout"}, &out, &dtype, 1, inputs, 2, dtype);
+  kernels::dropout_backward(g.device_type(), iter, scale);
+  return out;
+}
+
 // The result and the mask of what was kept; p is neither 0 nor 1.
 std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p) {
   Tensor result, mask;
@@ -83,7 +95,7 @@ std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p) {
   }
   if (Record r{"native_dropout", result, {input}}) {
     r.wrt(0, [kept = r.save(mask), scale = 1.0 / (1.0 - p)](const Tensor& g) {
-      return g * kept() * scale;
+      return drop_gradient(g, kept(), scale);
     });
   }
   return {result, mask};

@@ -253,6 +253,20 @@ def test_the_mean_of_cross_entropy_leaves_out_what_is_ignored(rows: int) -> None
     assert_gradients(loss, x)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_the_gradient_of_dropout_is_what_was_kept(dtype: str) -> None:
+    x = torch.randn(70, 33, device="cuda", dtype=getattr(torch, dtype), requires_grad=True)
+    y = F.dropout(x, 0.25)
+    weights = torch.randn(33, 70, device="cuda", dtype=x.dtype, requires_grad=True).t()
+    (grad,) = torch.autograd.grad(y, x, weights, create_graph=True)
+    (again,) = torch.autograd.grad(F.dropout(x, 0.25).sum(), x)
+    kept = (y != 0).to(x.dtype)
+    torch.testing.assert_close(grad, weights * kept / 0.75)
+    assert set(again.unique().tolist()) == {0.0, float(torch.tensor(1 / 0.75).to(x.dtype))}
+    (second,) = torch.autograd.grad(grad.sum(), weights)
+    torch.testing.assert_close(second, kept / 0.75)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("classes", [1, 7, 1000, 1025, 4096, 9001])
 def test_cross_entropy_of_rows_that_begin_anywhere(classes: int, smoothing: float) -> None:
