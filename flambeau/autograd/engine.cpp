@@ -159,8 +159,7 @@ class Pass {
     ready_.push(node);
   }
 
-  // Those on tensors, and, if the node itself runs, those on the node.
-  void run_hooks(Node& node, Grads& grads, bool runs) {
+  static void run_tensor_hooks(Node& node, Grads& grads) {
     if (node.variable) {
       const auto* meta = static_cast<AutogradMeta*>(node.variable->autograd.get());
       const auto hooks = meta->hooks;  // a hook may take itself off
@@ -172,10 +171,14 @@ class Pass {
         if (entry.input < grads.size()) apply_hook(entry.hook, grads[entry.input]);
       }
       for (const auto& entry : extras->retain_hooks) apply_hook(entry.hook, grads[entry.input]);
-      if (!runs) return;
-      const auto pre_hooks = extras->pre_hooks;
-      for (const auto& [key, hook] : pre_hooks) hook(grads);
     }
+  }
+
+  static void run_pre_hooks(Node& node, Grads& grads) {
+    const NodeExtras* extras = node.maybe_extras();
+    if (!extras || extras->pre_hooks.empty()) return;
+    const auto hooks = extras->pre_hooks;
+    for (const auto& [key, hook] : hooks) hook(grads);
   }
 
   // A hook is told, too, that there is no gradient.
@@ -198,8 +201,9 @@ class Pass {
           node.variable && options_.accumulate && (inputs_.empty() || is_target);
       // As PyTorch has it: hooks change what is asked for, unless the pass goes on from there.
       if (is_target && goes_on) capture(node, grads);
-      run_hooks(node, grads, goes_on || accumulates);
+      run_tensor_hooks(node, grads);
       if (is_target && !goes_on) capture(node, grads);
+      if (goes_on || options_.accumulate) run_pre_hooks(node, grads);
       if (accumulates) accumulate(node, grads[0]);
       if (goes_on) apply(node, grads, out);
     }
@@ -231,9 +235,10 @@ class Pass {
       report_anomaly(node);
       throw;
     }
-    if (keep_in) {
+    extras = node.maybe_extras();  // the rule may have run code that adds hooks to its own node
+    if (extras && !extras->post_hooks.empty()) {
       const auto hooks = extras->post_hooks;
-      for (const auto& [key, hook] : hooks) hook(out, in);
+      for (const auto& [key, hook] : hooks) hook(out, keep_in ? in : grads);
     }
     if (!options_.keep_graph) node.release();
     if (anomaly_mode.enabled && anomaly_mode.check_nan) check_nan(node, out);
@@ -362,7 +367,7 @@ Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from, size_t 
   }
   if (grad->pending) [[unlikely]]
     grad = resolve(grad);
-  if (grad.dtype() != meta.dtype) {
+  if (grad.dtype() != meta.dtype && !meta.any_dtype) {
     if (grad.is_complex() && !is_complex(meta.dtype)) grad = real(grad);
     grad = to(grad, meta.dtype);
   }

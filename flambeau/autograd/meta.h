@@ -1,6 +1,7 @@
 // What autograd hangs on a tensor: its gradient, or the node it came from, and its hooks.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "flambeau/autograd/node.h"
@@ -10,6 +11,8 @@ namespace flambeau {
 
 struct AutogradMeta final : AutogradBase {
   Tensor grad;
+  std::optional<DType> grad_dtype;  // of the gradient, where it is not the tensor's
+  bool any_grad_dtype = false;
   NodePtr grad_fn;
   uint32_t output = 0;  // which result of grad_fn
   // Of a view that sizes and strides do not describe (it changes the dtype): how to take it from
@@ -38,6 +41,9 @@ bool is_leaf(const Tensor& tensor);
 Edge gradient_edge(const Tensor& tensor);
 const Tensor& grad(const Tensor& tensor);
 void set_grad(const Tensor& tensor, Tensor grad);
+// The dtype of a leaf's gradient: the leaf's own unless another one was set; none: whatever comes.
+std::optional<DType> grad_dtype(const Tensor& tensor);
+void set_grad_dtype(const Tensor& leaf, std::optional<DType> dtype);
 void set_requires_grad(const Tensor& tensor, bool requires_grad);
 void retain_grad(const Tensor& tensor);
 

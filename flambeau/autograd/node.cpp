@@ -136,14 +136,41 @@ NodePtr accumulator(const Tensor& leaf) {
     // The leaf's data may have moved to another device or dtype since: what was recorded before
     // keeps the accumulator that takes gradients as they were then.
     const GradMeta& known = node->inputs[0];
-    if (known.dtype == leaf.dtype() && known.device == leaf.device()) return node;
+    const bool fits = known.any_dtype || known.dtype == meta.grad_dtype.value_or(leaf.dtype());
+    if (fits && known.device == leaf.device()) return node;
   }
   NodePtr node = make_intrusive<Node>("AccumulateGrad");
   node->variable = leaf.ptr();
   node->sequence_ = first_of_all;
   node->add_input(leaf);
+  node->inputs[0].dtype = meta.grad_dtype.value_or(leaf.dtype());
+  node->inputs[0].any_dtype = meta.any_grad_dtype;
   meta.accumulator = node.get();
   return node;
+}
+
+std::optional<DType> grad_dtype(const Tensor& tensor) {
+  const AutogradMeta* meta = maybe_meta(tensor);
+  if (meta && meta->any_grad_dtype) return std::nullopt;
+  return meta ? meta->grad_dtype.value_or(tensor.dtype()) : tensor.dtype();
+}
+
+void set_grad_dtype(const Tensor& leaf, std::optional<DType> dtype) {
+  CHECK(is_leaf(leaf), RuntimeError, "grad_dtype can only be set on leaf tensors.");
+  AutogradMeta& meta = autograd_meta(leaf);
+  CHECK(!dtype || !meta.grad.defined() || meta.grad.dtype() == *dtype, RuntimeError,
+        "Cannot set grad_dtype to '{}' because there is already a gradient with dtype '{}'. Please "
+        "clear the gradient (.grad = None) before changing grad_dtype, or ensure the new "
+        "grad_dtype matches the existing gradient's dtype.",
+        *dtype, meta.grad.dtype());
+  const std::lock_guard lock(accumulators);
+  meta.grad_dtype = dtype;
+  meta.any_grad_dtype = !dtype;
+  if (!meta.accumulator) return;
+  // Graphs that were recorded before bring their gradients to it as well.
+  GradMeta& known = meta.accumulator->inputs[0];
+  known.dtype = dtype.value_or(leaf.dtype());
+  known.any_dtype = !dtype;
 }
 
 }  // namespace flambeau

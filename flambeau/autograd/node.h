@@ -30,6 +30,7 @@ struct GradMeta {
   Dims sizes;
   DType dtype = DType::float32;
   Device device;
+  bool any_dtype = false;  // not cast; see set_grad_dtype
 };
 
 // Incoming gradients and the place for outgoing ones while a node runs.

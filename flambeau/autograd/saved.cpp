@@ -1,5 +1,6 @@
 #include "flambeau/autograd/saved.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "flambeau/autograd/grad_mode.h"
@@ -16,7 +17,15 @@ struct Saved::Packed {
   std::function<Tensor(const std::shared_ptr<void>&)> unpack;
   Edge history;
   bool requires_grad = false;
+  GradMeta shape;  // of what was packed
 };
+
+namespace {
+
+// Where find_saved collects what rules ask for.
+thread_local std::vector<Saved*>* asked_for = nullptr;
+
+}  // namespace
 
 Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_output) {
   if (!tensor.defined()) return;
@@ -35,30 +44,47 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
   }
   // Hooks are not for the numbers among operands, which Python has never seen as tensors.
   const bool is_number = tensor.dim() == 0 && !tensor.requires_grad() && !tensor->python;
+  // An output is kept without its history (which leads back here), but with its version counter.
+  tensor_ = is_output ? detach_alias(tensor) : tensor;
   if (saved_hooks && (is_output || !is_number)) [[unlikely]] {
-    packed_ = std::make_shared<Packed>();
-    packed_->unpack = saved_hooks->unpack;
-    packed_->requires_grad = !is_output && tensor.requires_grad();
-    if (packed_->requires_grad) packed_->history = gradient_edge(tensor);
-    // What the hook itself saves is not packed again. Inputs go to it as they are: it may treat
-    // parameters differently.
-    struct Restore {
-      const SavedHooks* hooks = std::exchange(saved_hooks, nullptr);
-      ~Restore() { saved_hooks = hooks; }
-    } restore;
-    packed_->value = restore.hooks->pack(is_output ? detach_alias(tensor) : tensor);
-    CHECK(tensor.version() == version_, RuntimeError,
-          "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
-          "pack hook can not be modified by in-place operations as this can lead to unexpected "
-          "side-effects.");
+    pack(*saved_hooks);
     return;
   }
   had_node_ = !is_output && tensor.requires_grad() && grad_fn(tensor);
-  // An output is kept without its history (which leads back here), but with its version counter.
-  tensor_ = is_output ? detach_alias(tensor) : tensor;
+}
+
+void Saved::pack(const SavedHooks& hooks) {
+  const Tensor tensor = std::exchange(tensor_, Tensor());
+  packed_ = std::make_shared<Packed>();
+  packed_->unpack = hooks.unpack;
+  packed_->shape = {tensor->sizes, tensor.dtype(), tensor.device()};
+  packed_->requires_grad = !is_output_ && tensor.requires_grad();
+  if (packed_->requires_grad) packed_->history = gradient_edge(tensor);
+  const uint32_t before = tensor.version();
+  // What the hook itself saves is not packed again. Inputs go to it as they are: it may treat
+  // parameters differently.
+  struct Restore {
+    const SavedHooks* hooks = std::exchange(saved_hooks, nullptr);
+    ~Restore() { saved_hooks = hooks; }
+  } restore;
+  packed_->value = hooks.pack(tensor);
+  CHECK(tensor.version() == before, RuntimeError,
+        "A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+        "pack hook cannot be modified by in-place operations as this can lead to unexpected "
+        "side-effects.");
+}
+
+Tensor Saved::without_data() const {
+  if (packed_) return make_tensor(packed_->shape.sizes, packed_->shape.dtype, DeviceType::meta);
+  if (!tensor_.defined()) return tensor_;
+  return make_strided(tensor_.sizes(), tensor_.strides(), tensor_.dtype(), DeviceType::meta);
 }
 
 Tensor Saved::operator()() const {
+  if (asked_for) [[unlikely]] {
+    asked_for->push_back(const_cast<Saved*>(this));  // part of a closure, which is not const
+    return without_data();
+  }
   if (packed_) {
     Tensor value = packed_->unpack(packed_->value);
     if (!is_output_ && !packed_->requires_grad) return value;
@@ -98,6 +124,39 @@ Tensor Saved::operator()() const {
     set_history(result, NodePtr(running_node), output_);
   }
   return result;
+}
+
+std::vector<Saved*> find_saved(Node& node) {
+  std::vector<Saved*> found;
+  const NoGrad off;
+  struct Restore {
+    std::vector<Saved*>* before;
+    ~Restore() { asked_for = before; }
+  } restore{std::exchange(asked_for, &found)};
+  Grads in, out;
+  for (const GradMeta& meta : node.inputs) {
+    in.push_back(make_tensor(meta.sizes, meta.dtype, DeviceType::meta));
+  }
+  try {
+    node.apply(in, out);
+  } catch (const Error&) {
+    // A rule that looks at values stops here; what it asked for before has been found.
+  }
+  std::vector<Saved*> distinct;
+  for (Saved* saved : found) {
+    if (std::find(distinct.begin(), distinct.end(), saved) == distinct.end()) {
+      distinct.push_back(saved);
+    }
+  }
+  return distinct;
+}
+
+Tensor read_saved(Node& node, const Saved& saved) {
+  struct Restore {
+    Node* before;
+    ~Restore() { running_node = before; }
+  } restore{std::exchange(running_node, &node)};
+  return saved();
 }
 
 }  // namespace flambeau

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "flambeau/autograd/node.h"
 #include "flambeau/tensor/tensor.h"
@@ -29,9 +30,16 @@ class Saved {
   // A custom function that asks for what it saved gets it, also after detach_().
   void allow_detached() { had_node_ = false; }
   [[nodiscard]] bool defined() const { return tensor_.defined() || packed_; }
+  [[nodiscard]] bool is_packed() const { return packed_ != nullptr; }
+  [[nodiscard]] bool is_output() const { return is_output_; }
+  [[nodiscard]] uint32_t output() const { return output_; }
+  [[nodiscard]] const Tensor& unchecked() const { return tensor_; }  // undefined once packed
+  // Hands this one tensor to hooks of its own, which the value comes back from.
+  void pack(const SavedHooks& hooks);
 
  private:
   struct Packed;
+  [[nodiscard]] Tensor without_data() const;
 
   Tensor tensor_;
   uint32_t version_ = 0;
@@ -40,5 +48,12 @@ class Saved {
   bool had_node_ = false;  // came from a step of the graph, which detach_() must not cut off
   std::shared_ptr<Packed> packed_;
 };
+
+// What the rules of a node have captured. Closures do not tell, so the rules are run on tensors
+// without data, and whatever they ask for is noted: what is found stays valid until the node
+// releases it. For those who look into a graph, such as programs that draw it.
+std::vector<Saved*> find_saved(Node& node);
+// The tensor, as the rules of `node` would see it.
+Tensor read_saved(Node& node, const Saved& saved);
 
 }  // namespace flambeau

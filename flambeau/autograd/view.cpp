@@ -25,26 +25,34 @@ std::string source_of(const Tensor& view) {
   return format("Output {} of {}", meta->output, meta->grad_fn->op_name());
 }
 
+// How messages call a view that was made in a mode: one made outside of it, of one made inside,
+// has a node.
+std::string made_in_mode(const Tensor& view) {
+  const AutogradMeta* meta = maybe_meta(view);
+  if (!meta || !meta->grad_fn) return "A view was";
+  return source_of(view) + " is a view of a view which was";
+}
+
 // Why a view of this origin cannot take part in a recorded write.
 void check_origin(const Tensor& view, const char* what) {
   switch (view->view_origin) {
     case ViewOrigin::normal: return;
     case ViewOrigin::no_grad:
       fail<RuntimeError>(
-          "A view was created in no_grad mode and {} modified inplace with grad mode enabled. "
+          "{} created in no_grad mode and {} modified inplace with grad mode enabled. "
           "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify "
           "your code by moving both the view and the inplace either both inside the no_grad block "
           "(if you don't want the inplace to be tracked) or both outside (if you want the inplace "
           "to be tracked).",
-          what);
+          made_in_mode(view), what);
     case ViewOrigin::inference:
       fail<RuntimeError>(
-          "A view was created in inference mode and {} modified inplace in normal mode. Given that "
+          "{} created in inference mode and {} modified inplace in normal mode. Given that "
           "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
           "by moving both the view and the inplace either both inside the inference_mode block (if "
           "you don't want the inplace to be tracked) or both outside (if you want the inplace to "
           "be tracked).",
-          what);
+          made_in_mode(view), what);
     case ViewOrigin::multiple_outputs:
       fail<RuntimeError>(
           "{} is a view and {} modified inplace. This view is the output of a function that "

@@ -21,6 +21,7 @@ HalfTensor: Any
 IntTensor: Any
 LongTensor: Any
 from flambeau._C import OutOfMemoryError as OutOfMemoryError
+from flambeau._C import SavedTensor as SavedTensor
 from flambeau.jit import ScriptModule as ScriptModule
 ShortTensor: Any
 from flambeau._C import Size as Size

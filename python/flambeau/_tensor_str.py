@@ -9,6 +9,7 @@ lines.
 from __future__ import annotations
 
 import contextlib
+import sys
 from math import inf, isfinite
 
 import flambeau
@@ -249,7 +250,18 @@ def _is_default_dtype(dtype: Any) -> bool:
     return dtype == default
 
 
+def _tangent(tensor: Tensor) -> Tensor | None:
+    """The tangent of a tensor in forward mode, which is loaded only where a program uses it."""
+    forward_ad = sys.modules.get("flambeau.autograd.forward_ad")
+    if forward_ad is None or not forward_ad._levels or not tensor.requires_grad:
+        return None
+    return forward_ad.unpack_dual(tensor).tangent
+
+
 def _grad_suffix(tensor: Tensor) -> str | None:
+    tangent = _tangent(tensor)
+    if tangent is not None:
+        return f"tangent={tangent.detach()}"
     try:
         grad_fn = tensor.grad_fn
     except RuntimeError:

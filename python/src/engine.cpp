@@ -212,22 +212,7 @@ PyObject* push_saved_hooks(PyObject*, PyObject* args) {
     PyErr_SetString(PyExc_RuntimeError, hooks_disabled.c_str());
     return nullptr;
   }
-  auto hooks = std::make_unique<SavedHooks>();
-  hooks->pack = [hook = hold(pack)](const Tensor& tensor) -> std::shared_ptr<void> {
-    const GilAcquire gil;
-    Object argument = check(wrap(tensor));
-    Object packed = check(PyObject_CallOneArg(held(hook), argument.get()));
-    return hold(packed.get());
-  };
-  hooks->unpack = [hook = hold(unpack)](const std::shared_ptr<void>& packed) -> Tensor {
-    const GilAcquire gil;
-    Object value = check(PyObject_CallOneArg(held(hook), held(packed)));
-    CHECK(is_tensor(value.get()), TypeError,
-          "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
-          Py_TYPE(value.get())->tp_name);
-    return tensor_of(value.get());
-  };
-  hooks_stack.push_back(std::move(hooks));
+  hooks_stack.push_back(std::make_unique<SavedHooks>(hooks_from(pack, unpack)));
   saved_hooks = hooks_stack.back().get();
   Py_RETURN_NONE;
 }

@@ -46,19 +46,34 @@ int context_clear(PyObject* self) {
   return 0;
 }
 
+void check_not_freed(const Context& context) {
+  CHECK(!context.freed, RuntimeError,
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        "after they have already been freed). Saved intermediate values of the graph are freed "
+        "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+        "backward through the graph a second time or if you need to access saved tensors after "
+        "calling backward.");
+}
+// The same as objects on which hooks can be put.
+PyObject* get_raw_saved_tensors(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    const Context* context = as_context(self);
+    check_not_freed(*context);
+    const size_t count = context->saved ? context->saved->size() : 0;
+    Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    for (size_t i = 0; i < count; ++i) {
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
+                       check(wrap_saved(nullptr, {&(*context->saved)[i]}, self)).release());
+    }
+    return tuple.release();
+  });
+}
 PyObject* get_saved_tensors(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const Context* context = as_context(self);
     // A copy: hooks that unpack may run a backward pass, which frees what is saved.
     const std::vector<Saved> saved = context->saved ? *context->saved : std::vector<Saved>();
-    CHECK(!context->freed, RuntimeError,
-          "Trying to backward through the graph a second time (or directly access saved tensors "
-          "after they have already "
-          "been freed). Saved intermediate values of the graph are freed when you call .backward() "
-          "or autograd.grad(). "
-          "Specify retain_graph=True if you need to backward through the graph a second time or if "
-          "you need to access "
-          "saved tensors after calling backward.");
+    check_not_freed(*context);
     Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(saved.size())));
     for (size_t i = 0; i < saved.size(); ++i) {
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), check(wrap(saved[i]())).release());
@@ -211,7 +226,7 @@ struct Outputs {
       // Returned as it came: the caller gets a view of it with this function's history.
       result = make_alias(output);
       mark_view(result, output, ViewOrigin::custom_function);
-    } else if (output->view_base) {
+    } else if (output->view_base && grad_enabled()) {
       result->view_origin = ViewOrigin::custom_function;
     }
     if (records) {
@@ -390,6 +405,8 @@ NodePtr node_of_context(PyObject* object) {
   return NodePtr(as_context(object)->node);
 }
 
+bool context_keeps_saved(PyObject* context) { return as_context(context)->saved != nullptr; }
+
 bool add_functions(PyObject* module) {
   static PyMethodDef methods[] = {
       {"apply", apply, METH_VARARGS | METH_CLASS, "Runs forward and records backward."},
@@ -400,6 +417,7 @@ bool add_functions(PyObject* module) {
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef attributes[] = {
       {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given.", nullptr},
+      {"_raw_saved_tensors", get_raw_saved_tensors, nullptr, nullptr, nullptr},
       {"saved_variables", get_saved_tensors, nullptr, nullptr, nullptr},
       {"needs_input_grad", get_needs_input_grad, nullptr,
        "For each input, whether it needs a gradient.", nullptr},

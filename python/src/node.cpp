@@ -92,6 +92,17 @@ PyObject* node_repr(PyObject* self) {
   const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
   return PyUnicode_FromFormat("<%s object at %p>", dot ? dot + 1 : Py_TYPE(self)->tp_name, self);
 }
+// What is saved has no entry among the attributes of the type.
+PyObject* node_getattr(PyObject* self, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text ||
+      (std::strncmp(text, "_saved_", 7) != 0 && std::strncmp(text, "_raw_saved_", 11) != 0))
+    return nullptr;
+  PyErr_Clear();
+  return guarded([&] { return node_saved_attribute(node_of(self), text); });
+}
 void node_dealloc(PyObject* self) {
   auto* object = reinterpret_cast<PyNode*>(self);
   if (object->node) object->node->python = nullptr;
@@ -322,6 +333,7 @@ bool add_nodes(PyObject* module) {
       {"register_prehook", node_register_prehook, METH_O,
        "Calls hook(grad_outputs) before this node runs."},
       {"_sequence_nr", node_sequence, METH_NOARGS, nullptr},
+      {"__dir__", node_dir, METH_NOARGS, nullptr},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef attributes[] = {
       {"next_functions", node_next_functions, nullptr, "The nodes this one's gradients go to.",
@@ -332,6 +344,7 @@ bool add_nodes(PyObject* module) {
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(node_repr)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
                          {Py_tp_call, reinterpret_cast<void*>(node_call)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, attributes},
@@ -358,7 +371,7 @@ bool add_nodes(PyObject* module) {
   handle_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&handle_spec));
   return node_type && handle_type &&
          PyModule_AddObjectRef(module, "_Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
-         add_methods(tensor_methods);
+         add_saved(module) && add_methods(tensor_methods);
 }
 
 }  // namespace flambeau::python

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "flambeau/autograd/node.h"
+#include "flambeau/autograd/saved.h"
 #include "python/src/binding.h"
 
 namespace flambeau::python {
@@ -28,6 +29,15 @@ std::shared_ptr<void> hold(PyObject* object);
 inline PyObject* held(const std::shared_ptr<void>& holder) {
   return static_cast<PyObject*>(holder.get());
 }
+
+// What nodes have saved (saved.cpp): by name, the names, and as objects that hooks can be put on.
+PyObject* node_saved_attribute(const NodePtr& node, const std::string& attribute);
+PyObject* node_dir(PyObject* self, PyObject*);
+PyObject* wrap_saved(const NodePtr& node, std::vector<Saved*> parts, PyObject* context = nullptr);
+bool context_keeps_saved(PyObject* context);  // what a custom function saved has not been freed
+// Two Python callables as hooks on saved tensors.
+SavedHooks hooks_from(PyObject* pack, PyObject* unpack);
+bool add_saved(PyObject* module);
 
 PyObject* grads_tuple(const Grads& grads);
 // Reads back what a hook returned in place of gradients.

@@ -151,9 +151,7 @@ bool any_override(const Call& call) {
   return false;
 }
 
-// out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient.
-void check_no_gradients(const Family& family, const Call& call) {
-  if (!grad_enabled() || family.has(OpDef::gives_truth)) return;
+bool any_wants_gradient(const Call& call) {
   const auto wants = [](PyObject* object) {
     return is_tensor(object) && tensor_of(object).requires_grad();
   };
@@ -166,10 +164,19 @@ void check_no_gradients(const Family& family, const Call& call) {
       any |= wants(PySequence_Fast_GET_ITEM(object, k));
     }
   }
-  CHECK(!any, RuntimeError,
+  return any;
+}
+
+// out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient.
+void check_may_write(const Family& family, const Call& call, PyObject* out) {
+  const bool records = grad_enabled() && !family.has(OpDef::gives_truth);
+  CHECK(!records || !any_wants_gradient(call), RuntimeError,
         "{}(): functions with out=... arguments don't support automatic differentiation, but one "
-        "of the "
-        "arguments requires grad.",
+        "of the arguments requires grad.",
+        family.name);
+  CHECK(!is_tensor(out) || !tensor_of(out)->inference || inference_mode(), RuntimeError,
+        "{}(): Inplace update to inference tensor outside InferenceMode is not allowed. You can "
+        "make a clone to get a normal tensor before doing inplace update.",
         family.name);
 }
 
@@ -267,7 +274,7 @@ PyObject* call_family(const Family& family, const Call& call) {
   Frame frame;
   Result result;
   if (out && out != Py_None && !family.inplace_by_copy) {
-    check_no_gradients(family, call);
+    check_may_write(family, call, out);
     if (!family.out_forms.empty()) {
       CHECK(is_tensor(out), TypeError, "{}(): argument 'out' must be Tensor, not {}", family.name,
             type_name(out));

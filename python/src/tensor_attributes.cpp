@@ -133,9 +133,12 @@ SETTER(grad, {
         Py_TYPE(value)->tp_name);
   CHECK(value != self, RuntimeError, "can't assign Variable as its own grad");
   const Tensor& grad = tensor_of(value);
-  CHECK(grad.dtype() == tensor.dtype(), RuntimeError,
-        "assigned grad has data of a different type: expected {}, got {}", tensor.dtype(),
-        grad.dtype());
+  const std::optional<DType> wanted = grad_dtype(tensor);
+  CHECK(!wanted || grad.dtype() == *wanted, RuntimeError,
+        "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The "
+        "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
+        "the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype.",
+        grad.dtype(), *wanted);
   CHECK(grad.device().type == tensor.device().type, RuntimeError,
         "assigned grad has data located on a different device: expected {}, got {}",
         tensor.device(), grad.device());
@@ -143,6 +146,16 @@ SETTER(grad, {
         "assigned grad has data of a different size: expected {}, got {}", tensor.sizes(),
         grad.sizes());
   set_grad(tensor, grad);
+})
+GETTER(grad_dtype, {
+  const std::optional<DType> dtype = grad_dtype(tensor);
+  return dtype ? wrap_dtype(*dtype) : Py_NewRef(Py_None);
+})
+SETTER(grad_dtype, {
+  CHECK(value && (value == Py_None || is_dtype(value)), RuntimeError,
+        "grad_dtype must be a torch.dtype or None, but got {}",
+        value ? Py_TYPE(value)->tp_name : "nothing");
+  set_grad_dtype(tensor, value == Py_None ? std::nullopt : std::optional(dtype_of_object(value)));
 })
 SETTER(data, {
   CHECK(value, RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!");
@@ -153,9 +166,11 @@ SETTER(data, {
         "data set to a tensor that requires gradients must be floating point or complex dtype");
   CHECK(source.device().type == tensor.device().type || !source.device().is_meta(), RuntimeError,
         "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
-        "incompatible "
-        "tensor type: {} and {}",
+        "incompatible tensor type: {} and {}",
         tensor.device(), source.device());
+  CHECK(source.is_sparse() == tensor.is_sparse(), RuntimeError,
+        "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+        "incompatible tensor type: only one of them is sparse");
   TensorImpl& impl = *tensor.impl();
   impl.storage = source.storage();
   impl.pending = source->pending;
@@ -199,6 +214,8 @@ PyGetSetDef tensor_attributes[] = {
     READ_ONLY("is_leaf", get_is_leaf, "Whether no recorded op made this tensor."),
     SETTABLE("grad", get_grad, set_grad, "The gradient that backward() has accumulated."),
     READ_ONLY("grad_fn", get_grad_fn, "The node of the graph that made this tensor."),
+    SETTABLE("grad_dtype", get_grad_dtype, set_grad_dtype,
+             "The dtype that the gradient of this leaf has; None lets it have any."),
     SETTABLE("data", get_data, set_data, "The values, outside of what autograd watches."),
     READ_ONLY("ndim", get_ndim, "The number of dimensions."),
     READ_ONLY("itemsize", get_itemsize, "Bytes an element."),

@@ -10,10 +10,12 @@ import warnings
 
 import flambeau
 from flambeau import _C
+from flambeau._C import SavedTensor as SavedTensor
 
 from . import anomaly_mode, function, grad_mode, graph, variable
+from ._batch_state import batch_state, refuse_in_batch
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .function import Function
+from .function import Function, NestedIOFunction
 from .grad_mode import (
     _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
 )
@@ -250,6 +252,27 @@ def _grad_of_batch(
     return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows))
 
 
+def _is_batch(gradients: tuple[Any, ...]) -> bool:
+    """Whether vmap gives a gradient of each sample to outputs that all samples share."""
+    from flambeau.func._batched import Batched
+
+    return any(isinstance(gradient, Batched) for gradient in gradients)
+
+
+def _whole_batch(gradients: tuple[Any, ...], is_grads_batched: bool) -> tuple[Any, ...]:
+    if is_grads_batched:
+        refuse_in_batch("a batch of gradients")
+    from flambeau.func._batched import whole
+
+    return tuple(None if gradient is None else whole(gradient) for gradient in gradients)
+
+
+def _as_samples(results: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    from flambeau.func._batched import wrap
+
+    return tuple(None if result is None else wrap(result) for result in results)
+
+
 def grad(
     outputs: Targets,
     inputs: Targets | Mapping[str, Tensor],
@@ -303,7 +326,11 @@ def grad(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
     sources = _as_tuple(outputs)
-    gradients = _make_grads(sources, _gradients_tuple(grad_outputs, len(sources)), is_grads_batched)
+    given = _gradients_tuple(grad_outputs, len(sources))
+    of_vmap = batch_state.size is not None and _is_batch(given)
+    if of_vmap:
+        given, is_grads_batched = _whole_batch(given, is_grads_batched), True
+    gradients = _make_grads(sources, given, is_grads_batched)
     if retain_graph is None:
         retain_graph = create_graph
     unused_ok = materialize_grads if allow_unused is None else allow_unused or materialize_grads
@@ -313,6 +340,8 @@ def grad(
         result = _C._engine_run_backward(
             sources, gradients, retain_graph, create_graph, wanted, unused_ok, False
         )
+    if of_vmap:
+        result = _as_samples(result)
     if materialize_grads:
         result = tuple(
             flambeau.zeros_like(tensor, requires_grad=create_graph) if found is None else found

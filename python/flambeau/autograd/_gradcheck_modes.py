@@ -43,11 +43,12 @@ def _along(
     from flambeau.autograd import forward_ad
 
     with forward_ad.dual_level():
-        moving = forward_ad.make_dual(inputs[place], direction)
-        parts = [
-            forward_ad.unpack_dual(output)
-            for output in as_tuple(func(*_with(inputs, place, moving)))
-        ]
+        duals = list(inputs)
+        for other in _places(inputs):  # all have a tangent, that of the ones at rest is zero
+            still = flambeau.zeros_like(inputs[other].detach())
+            tangent = direction if other == place else still
+            duals[other] = forward_ad.make_dual(inputs[other].detach(), tangent)
+        parts = [forward_ad.unpack_dual(output) for output in as_tuple(func(*duals))]
         return [
             (flambeau.zeros_like(part.primal) if part.tangent is None else part.tangent).detach()
             for part in parts

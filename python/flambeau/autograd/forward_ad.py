@@ -38,8 +38,24 @@ class _Start(NamedTuple):
     differentiable: bool  # whether what is computed has to lead back to what was given
 
 
-# For each level that was entered, the starts of its graph.
-_levels: list[list[_Start]] = []
+class _Level(list[_Start]):
+    """A level: the starts of its graph. Recording is on inside of it, whatever it was before;
+    where it was off, nothing that leaves the level has a history.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tracked = flambeau.is_grad_enabled()
+        self.pushing = False  # whether products with tangents are being computed
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether what is computed has to lead back to what any start was made of."""
+        return any(start.differentiable for start in self)
+
+
+# The levels that were entered.
+_levels: list[_Level] = []
 _current_level = -1
 
 
@@ -48,7 +64,8 @@ def enter_dual_level() -> int:
     global _current_level
     if _levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _levels.append([])
+    _levels.append(_Level())
+    flambeau._C._set_grad_enabled(True)
     _current_level = len(_levels) - 1
     return _current_level
 
@@ -61,7 +78,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "Trying to exit a forward AD level that was not the last one that was created. This is "
             "not supported."
         )
-    _levels.pop()
+    flambeau._C._set_grad_enabled(_levels.pop().tracked)
     _current_level = len(_levels) - 1
 
 
@@ -77,7 +94,17 @@ class _Begin(flambeau.autograd.Function):
         return grad
 
 
-def _inside(level: int | None, name: str) -> list[_Start]:
+class _Cut(_Begin):
+    """The identity, which tangents do not pass: those before it have been taken into account by a
+    custom function's own rule.
+    """
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor | None:  # type: ignore[override]
+        return None if any(level.pushing for level in _levels) else grad
+
+
+def _inside(level: int | None, name: str) -> _Level:
     if level is None:
         level = _current_level
     if not 0 <= level < len(_levels):
@@ -113,14 +140,22 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Setting a forward grad that itself has a forward gradient at the same level is not "
             "supported."
         )
-    differentiable = tensor.requires_grad or tangent.requires_grad
+    differentiable = starts.tracked and (tensor.requires_grad or tangent.requires_grad)
+    return _begin(starts, tensor, tangent, _Begin, differentiable)
+
+
+def _begin(
+    level: _Level, tensor: Tensor, tangent: Tensor, first: type[_Begin], differentiable: bool
+) -> Tensor:
     with flambeau.enable_grad():
-        if tensor.requires_grad:
-            leaf = tensor.view_as(tensor)
-        else:
+        if not tensor.requires_grad:
             leaf = tensor.detach().requires_grad_()
+        elif first is _Cut:
+            leaf = _Cut.apply(tensor)
+        else:
+            leaf = tensor.view_as(tensor)
         dual = _Begin.apply(leaf)
-    starts.append(_Start(leaf, tangent, dual, dual.grad_fn, differentiable))
+    level.append(_Start(leaf, tangent, dual, dual.grad_fn, differentiable))
     return dual
 
 
@@ -131,16 +166,22 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     starts = _inside(level, "unpack")
     for start in starts:
         if start.dual is tensor and start.node is tensor.grad_fn:
-            return UnpackedDualTensor(tensor.detach(), start.tangent)
+            has_history = start.differentiable and start.leaf.grad_fn is not None
+            primal = start.leaf.view_as(start.leaf) if has_history else tensor.detach()
+            return UnpackedDualTensor(primal, start.tangent)
     if not tensor.requires_grad or not starts:
         return UnpackedDualTensor(tensor, None)
     leaves, tangents = [start.leaf for start in starts], [start.tangent for start in starts]
-    differentiable = any(start.differentiable for start in starts)
+    differentiable = starts.differentiable
     with flambeau.enable_grad():
         weight = flambeau.zeros_like(tensor).requires_grad_()
-        rows = flambeau.autograd.grad(
-            tensor, leaves, weight, create_graph=True, retain_graph=True, allow_unused=True
-        )
+        starts.pushing = True
+        try:
+            rows = flambeau.autograd.grad(
+                tensor, leaves, weight, create_graph=True, retain_graph=True, allow_unused=True
+            )
+        finally:
+            starts.pushing = False
         pairs = [(row, t) for row, t in zip(rows, tangents) if row is not None]
         if not pairs:
             return UnpackedDualTensor(tensor, None)
@@ -156,6 +197,54 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if product is None:
         product = flambeau.zeros_like(tensor)
     return UnpackedDualTensor(tensor if differentiable else tensor.detach(), product)
+
+
+def push_tangents(function: Any, args: tuple[Any, ...], result: Any) -> Any:
+    """The results of a custom function with the tangents that its `jvp` computes; without any
+    where no argument has one.
+    """
+    if not _levels or not _levels[-1]:
+        return result
+    outputs = result if isinstance(result, tuple) else (result,)
+    nodes = [output.grad_fn for output in outputs if isinstance(output, flambeau.Tensor)]
+    context = next((n for n in nodes if getattr(n, "_forward_cls", None) is function), None)
+    tangents = [
+        unpack_dual(arg).tangent
+        if isinstance(arg, flambeau.Tensor) and (arg.is_floating_point() or arg.is_complex())
+        else None
+        for arg in args
+    ]
+    if context is None or all(tangent is None for tangent in tangents):
+        return result
+    if getattr(context, "materialize_grads", True):
+        tangents = [
+            flambeau.zeros_like(arg)
+            if tangent is None and isinstance(arg, flambeau.Tensor)
+            else tangent
+            for arg, tangent in zip(args, tangents)
+        ]
+    with flambeau.set_grad_enabled(_levels[-1].differentiable):
+        pushed = context.apply_jvp(*tangents)
+    pushed = pushed if isinstance(pushed, tuple) else (pushed,)
+    if len(pushed) != len(outputs):
+        raise RuntimeError(
+            f"{function.__name__}.jvp: expected a tangent for each of the {len(outputs)} outputs "
+            f"of forward, got {len(pushed)}"
+        )
+    duals = tuple(map(_with_tangent, outputs, pushed))
+    return duals if isinstance(result, tuple) else duals[0]
+
+
+def _with_tangent(output: Any, tangent: Any) -> Any:
+    if tangent is None or not isinstance(output, flambeau.Tensor):
+        return output
+    if output.shape != tangent.shape:
+        raise RuntimeError(
+            "A custom Function's forward mode gradient has a different size than its output: "
+            f"{list(tangent.shape)} and {list(output.shape)}"
+        )
+    level = _levels[-1]
+    return _begin(level, output, tangent, _Cut, level.differentiable)
 
 
 class dual_level:

@@ -15,7 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau.autograd._batch_state import refuse_in_batch
+from flambeau.autograd._batch_state import batch_state
 
 __all__ = [
     "BackwardCFunction",
@@ -23,6 +23,7 @@ __all__ = [
     "FunctionCtx",
     "FunctionMeta",
     "InplaceFunction",
+    "NestedIOFunction",
     "once_differentiable",
 ]
 
@@ -111,7 +112,25 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):  # type: ignore[misc]
         return backward(self, *grads)
 
     def apply_jvp(self, *tangents: Any) -> Any:
-        return self._forward_cls.jvp(self, *tangents)
+        """The tangents of the outputs, from those of the inputs."""
+        return self._forward_cls.jvp(_ForwardContext(self), *tangents)
+
+
+class _ForwardContext:
+    """What jvp sees of the context: everything, but the tensors of save_for_forward in the place
+    of those that were saved for backward.
+    """
+
+    def __init__(self, context: BackwardCFunction) -> None:
+        object.__setattr__(self, "_context", context)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "saved_tensors" and hasattr(self._context, "saved_for_forward"):
+            return self._context.saved_for_forward
+        return getattr(self._context, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._context, name, value)
 
 
 class FunctionMeta(type):
@@ -225,12 +244,20 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):  # type: 
         """Calls forward and records it, if any argument requires a gradient, as one node of the
         graph.
         """
-        refuse_in_batch("a custom function")
         if cls._has_setup_context:
             args = _bind(cls.forward, 0, args, kwargs)
         elif kwargs:
             args = _bind(cls.forward, 1, args, kwargs)
-        return super().apply(*args)
+        if batch_state.size is not None:
+            from flambeau.func._function_rule import apply_to_batch
+
+            return apply_to_batch(cls, args)
+        result = super().apply(*args)
+        if cls.jvp is not Function.jvp:
+            from flambeau.autograd.forward_ad import push_tangents
+
+            result = push_tangents(cls, args, result)
+        return result
 
 
 class InplaceFunction(Function):
@@ -239,6 +266,21 @@ class InplaceFunction(Function):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """A Function of the old kind, whose `forward_extended` and `backward_extended` take and give
+    nested tuples of tensors.
+
+    Its forward is a method of an instance, which no Function has any more: it is here for its
+    name, and says so when it is called.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method: call `apply` on the class."
+        )
 
 
 class _DelayedError(Function):

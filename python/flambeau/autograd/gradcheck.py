@@ -385,6 +385,13 @@ def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
         try:
             gradients = flambeau.autograd.grad(guarded, tensors, zeros, allow_unused=True)
         except RuntimeError as error:
+            warnings.warn(
+                "Backwards compatibility: New undefined gradient support checking feature is "
+                "enabled by default, but it may break existing callers of this function. If this "
+                'is true for you, you can call this function with "check_undefined_grad=False" to '
+                "disable the feature",
+                stacklevel=2,
+            )
             raise GradcheckError(
                 "Expected backward function to handle undefined output grads."
             ) from error

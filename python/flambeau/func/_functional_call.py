@@ -122,12 +122,14 @@ def stack_module_state(
     if any(type(m) is not type(models[0]) for m in models):
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
 
-    def stacked(tensors: tuple[Tensor, ...]) -> Tensor:
+    def stacked(name: str, tensors: tuple[Tensor, ...]) -> Tensor:
         wants = tensors[0].requires_grad
+        if any(tensor.requires_grad != wants for tensor in tensors):
+            raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
         return flambeau.stack([t.detach() for t in tensors]).requires_grad_(wants)
 
     tables = []
     for listing in ("named_parameters", "named_buffers"):
         states = [dict(getattr(m, listing)()) for m in models]
-        tables.append({name: stacked(tuple(s[name] for s in states)) for name in states[0]})
+        tables.append({name: stacked(name, tuple(s[name] for s in states)) for name in states[0]})
     return tables[0], tables[1]

@@ -6,6 +6,7 @@ import functools
 
 import flambeau
 from flambeau import Tensor
+from flambeau.func._batched import Batched
 from flambeau.func._levels import (
     flat_tensors,
     gradients,
@@ -15,7 +16,7 @@ from flambeau.func._levels import (
     selected,
     unflatten,
 )
-from flambeau.utils._pytree import tree_flatten
+from flambeau.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +26,37 @@ if TYPE_CHECKING:
 __all__ = ["grad", "grad_and_value", "jvp", "linearize", "vjp"]
 
 
+_VJP, _JVP = "vjp(f, *primals)", "jvp(f, primals, tangents)"
+
+
 def _split_aux(name: str, output: Any, has_aux: bool) -> tuple[Any, Any]:
-    """What a function returned, and what it returned besides."""
+    """What a function returned, and the tensors that it returned besides."""
     if not has_aux:
         return output, None
     if not (isinstance(output, tuple) and len(output) == 2):
         raise RuntimeError(
-            f"{name}(f)(*args): output of function f should be a tuple: (output, aux) if has_aux "
-            "is True"
+            f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True"
         )
+    for leaf in tree_leaves(output[1]):
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
     return output
+
+
+def flat_outputs(output: Any, name: str) -> tuple[list[Tensor], Any]:
+    """The tensors that a function returned, of which there must be some."""
+    flat, spec = tree_flatten(output)
+    if not flat or flat == [None]:
+        raise RuntimeError(
+            f"{name}: Expected f to be a function that has non-empty output (got output = {flat})"
+        )
+    for item in flat:
+        if not isinstance(item, Tensor):
+            raise RuntimeError(
+                f"{name}: expected f(*primals) to return only tensors, got unsupported type "
+                f"{type(item)}"
+            )
+    return flat, spec
 
 
 def _check_scalar(output: Any) -> None:
@@ -68,9 +90,9 @@ def grad_and_value(
         leaves: list[Tensor] = []
         tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
-            inputs = own_inputs(selected(args, argnums, "grad"), leaves)
+            inputs = own_inputs(selected(args, argnums), leaves)
             output = func(*replaced(args, argnums, inputs), **kwargs)
-            output, aux = _split_aux("grad_and_value", output, has_aux)
+            output, aux = _split_aux("grad_and_value(f)(*args)", output, has_aux)
             _check_scalar(output)
             flat, spec = tree_flatten(inputs)
             wanted = [t for t in flat if isinstance(t, Tensor) and t.requires_grad]
@@ -107,13 +129,11 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     tracked = flambeau.is_grad_enabled()
     with flambeau.enable_grad():
         inputs = own_inputs(primals, leaves)
-        output, aux = _split_aux("vjp", func(*inputs), has_aux)
+        output, aux = _split_aux(_VJP, func(*inputs), has_aux)
         flat_inputs, input_spec = flat_tensors(
             inputs, "vjp(f, *primals): Expected primals to be Tensors"
         )
-        flat_output, output_spec = flat_tensors(
-            output, "vjp(f, *primals): Expected f(*primals) to return Tensors"
-        )
+        flat_output, output_spec = flat_outputs(output, _VJP)
         shown, aux = released((output, aux), leaves, tracked)
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
@@ -152,13 +172,11 @@ class _Linear:
             self.inputs, self.input_spec = flat_tensors(
                 inputs, f"{name}(f, primals, tangents): Expected primals to be Tensors"
             )
-            self.result = func(*inputs)
+            self.result = func(*tree_map_only(Tensor, _writable, inputs))
 
-    def use_output(self, output: Any, name: str) -> None:
+    def use_output(self, output: Any) -> None:
         """Sets what is differentiated."""
-        self.outputs, self.output_spec = flat_tensors(
-            output, f"{name}(f, primals, tangents): Expected f(*primals) to return Tensors"
-        )
+        self.outputs, self.output_spec = flat_outputs(output, _JVP)
         with flambeau.enable_grad():
             self.weights = [flambeau.zeros_like(t).requires_grad_() for t in self.outputs]
             self.wanted = [t for t in self.inputs if t.requires_grad]
@@ -171,6 +189,13 @@ class _Linear:
         with flambeau.enable_grad():
             products = gradients(self.rows, self.weights, chosen)
             return released(products, self.leaves + self.weights, tracked)
+
+
+def _writable(tensor: Tensor) -> Tensor:
+    """The same values and memory; a function may write into its arguments, but not into leaves."""
+    from flambeau.autograd.forward_ad import _Begin
+
+    return tensor if isinstance(tensor, Batched) else _Begin.apply(tensor)
 
 
 def _check_differentiable(values: list[Any], role: str) -> None:
@@ -219,13 +244,12 @@ def jvp(
     has_aux: bool = False,
 ) -> Any:
     """The value of a function, and the product of its Jacobian with a vector, the tangents."""
-    name = "jvp(f, primals, tangents)"
-    flat_tangents = _check_tangents(primals, tangents, name)
+    flat_tangents = _check_tangents(primals, tangents, _JVP)
     linear = _Linear(func, primals, "jvp")
-    output, aux = _split_aux("jvp", linear.result, has_aux)
-    linear.use_output(output, "jvp")
+    output, aux = _split_aux(_JVP, linear.result, has_aux)
+    linear.use_output(output)
     if strict and not all(t.requires_grad for t in linear.outputs):
-        raise RuntimeError(f"{name}, strict=True: an output does not depend on the primals")
+        raise RuntimeError(f"{_JVP}, strict=True: an output does not depend on the primals")
     product = unflatten(linear.product(flat_tangents), linear.output_spec)
     shown, aux = released((output, aux), linear.leaves, flambeau.is_grad_enabled())
     return (shown, product, aux) if has_aux else (shown, product)
@@ -234,7 +258,7 @@ def jvp(
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     """The value of a function, and the function that gives products of its Jacobian there."""
     linear = _Linear(func, primals, "linearize")
-    linear.use_output(linear.result, "linearize")
+    linear.use_output(linear.result)
 
     def jvp_fn(*tangents: Any) -> Any:
         flat = _check_tangents(primals, tangents, "linearize")

@@ -6,7 +6,7 @@ import functools
 
 import flambeau
 from flambeau import Tensor
-from flambeau.func._grad import _Linear, _split_aux
+from flambeau.func._grad import _JVP, _VJP, _Linear, _split_aux, flat_outputs
 from flambeau.func._levels import (
     flat_tensors,
     gradients,
@@ -65,25 +65,25 @@ def jacrev(
         has_aux: whether func returns a pair, whose second part is passed on as it is.
         chunk_size: accepted for compatibility: rows are computed one by one.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         leaves: list[Tensor] = []
         tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
-            inputs = own_inputs(selected(args, argnums, "jacrev"), leaves)
+            inputs = own_inputs(selected(args, argnums), leaves)
             output = func(*replaced(args, argnums, inputs), **kwargs)
-            output, aux = _split_aux("jacrev", output, has_aux)
+            output, aux = _split_aux(_VJP, output, has_aux)
             flat_inputs, input_spec = flat_tensors(
                 inputs, "jacrev: Expected all inputs to be Tensors"
             )
-            flat_outputs, output_spec = flat_tensors(
-                output, "jacrev: Expected f(*args) to return Tensors"
-            )
+            results, output_spec = flat_outputs(output, _VJP)
             _check_real("jacrev", "inputs", flat_inputs)
-            _check_real("jacrev", "outputs", flat_outputs)
+            _check_real("jacrev", "outputs", results)
             blocks = []
-            for one in flat_outputs:
+            for one in results:
                 rows = [gradients([one], flat_inputs, [unit]) for unit in _unit_vectors(one)]
                 columns = [
                     flambeau.stack(column).reshape(one.shape + given.shape)
@@ -111,19 +111,19 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        chosen = selected(args, argnums, "jacfwd")
+        chosen = selected(args, argnums)
         aux = None
 
         def of_chosen(*values: Any) -> Any:
             nonlocal aux
             given = values[0] if isinstance(argnums, int) else values
             output = func(*replaced(args, argnums, given), **kwargs)
-            output, aux = _split_aux("jacfwd", output, has_aux)
+            output, aux = _split_aux(_JVP, output, has_aux)
             return output
 
         linear = _Linear(of_chosen, (chosen,) if isinstance(argnums, int) else chosen, "jacfwd")
         _check_real("jacfwd", "inputs", linear.inputs)
-        linear.use_output(linear.result, "jacfwd")
+        linear.use_output(linear.result)
         _check_real("jacfwd", "outputs", linear.outputs)
         columns = _columns(linear)
         one_input = linear.input_spec.child(0) if isinstance(argnums, int) else linear.input_spec

@@ -115,18 +115,21 @@ def unflatten(flat: Iterable[Any], spec: Any) -> Any:
     return tree_unflatten(list(flat), spec)
 
 
-def selected(args: tuple[Any, ...], argnums: Any, name: str) -> Any:
+def selected(args: tuple[Any, ...], argnums: Any) -> Any:
     """The arguments with these numbers: one, or a tuple of them."""
     if isinstance(argnums, bool) or not isinstance(argnums, (int, tuple)):
-        raise RuntimeError(f"argnum must be int or tuple, got: {type(argnums)}")
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     numbers = (argnums,) if isinstance(argnums, int) else argnums
     if not numbers:
-        raise RuntimeError(f"{name}: argnums must be non-empty")
+        raise RuntimeError("argnums must be non-empty")
+    for number in numbers:
+        if not isinstance(number, int):
+            raise RuntimeError(f"argnum must be int, got: {type(number)}")
     for number in numbers:
         if not -len(args) <= number < len(args):
             raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
     if len({number % len(args) for number in numbers}) < len(numbers):
-        raise RuntimeError(f"{name}: argnums elements must be unique, got {argnums}")
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
     chosen = tuple(args[number] for number in numbers)
     return chosen[0] if isinstance(argnums, int) else chosen
 

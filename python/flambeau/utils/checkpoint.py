@@ -20,6 +20,7 @@ from flambeau import _C
 from flambeau.autograd import Function
 from flambeau.autograd._batch_state import refuse_in_batch
 from flambeau.autograd.graph import saved_tensors_hooks
+from flambeau.utils._checkpoint_saving import saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +28,24 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flambeau import Tensor
+    from flambeau.utils._selective_checkpoint import (
+        SAC_IGNORED_OPS,
+        CheckpointPolicy,
+        SelectiveCheckpointContext,
+        create_selective_checkpoint_contexts,
+    )
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "DefaultDeviceType",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
@@ -294,6 +305,7 @@ class _Frame:
         self.metadata: list[dict[str, Any]] = []
         self.saved_at: list[str] = []
         self.passes_done: set[int] = set()
+        self.is_complete = False  # the first run has ended
 
     def save_arguments(self, args: tuple[Any, ...]) -> None:
         self.is_tensor = [isinstance(arg, flambeau.Tensor) for arg in args]
@@ -307,6 +319,8 @@ class _Frame:
         return [next(tensors) if is_tensor else next(others) for is_tensor in self.is_tensor]
 
     def pack(self, tensor: Tensor) -> _Placeholder:
+        if saving.noted is not None:
+            saving.noted.append(tensor)
         placeholder = _Placeholder()
         self.placeholders.append(weakref.ref(placeholder))
         if self.check_metadata:
@@ -341,6 +355,8 @@ class _Frame:
             index = count
             count += 1
             if index >= len(self.placeholders):
+                if not self.is_complete:  # a derivative inside of the function asks early
+                    return tensor.detach()
                 raise CheckpointError(
                     "torch.utils.checkpoint: trying to save more tensors during recomputation than "
                     "during "
@@ -357,13 +373,17 @@ class _Frame:
             # runs.
             return tensor.detach()
 
-        with (
-            contextlib.suppress(_StopRecomputation),
-            saved_tensors_hooks(pack_again, lambda tensor: tensor),
-            flambeau.enable_grad(),
-        ):
-            self.recompute(*arguments)
-        if count != len(self.placeholders):
+        before, saving.record = saving.record, pack_again
+        try:
+            with (
+                contextlib.suppress(_StopRecomputation),
+                saved_tensors_hooks(pack_again, lambda tensor: tensor),
+                flambeau.enable_grad(),
+            ):
+                self.recompute(*arguments)
+        finally:
+            saving.record = before
+        if count != len(self.placeholders) and (self.is_complete or count < len(self.placeholders)):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the "
                 f"original forward and recomputation.\nNumber of tensors saved during forward: "
@@ -445,7 +465,9 @@ def _checkpoint_without_reentrant(
     )
     frame.save_arguments((*args, *kwargs.values()))
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        return fn(*args, **kwargs)
+        result = fn(*args, **kwargs)
+    frame.is_complete = True
+    return result
 
 
 # The entry points ---------------------------------------------------------------------------------
@@ -565,3 +587,12 @@ def checkpoint_sequential(
             preserve_rng_state=preserve,
         )
     return segment(last, len(functions))(input)
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: most checkpoints are not selective.
+    if name in __all__:
+        from flambeau.utils import _selective_checkpoint
+
+        return getattr(_selective_checkpoint, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
