@@ -85,13 +85,18 @@ Tensor merged_sum(const Tensor& a, const Tensor& b, const Tensor& x, const Tenso
 
 Tensor sum_of_coo(const Tensor& a, const Tensor& b, const Scalar& alpha, DType dtype) {
   const SparseParts &one = parts_of(a), &two = parts_of(b);
+  const Tensor x = to(one.values, dtype);
+  Tensor y = to(two.values, dtype);
+  if (!(alpha.is_integral() && alpha.to_int() == 1)) y = y * alpha;
+  if (one.indices.size(0) != two.indices.size(0)) {
+    // What stores nothing has no dimensions that could disagree.
+    if (stored_count(a) == 0) return make_coo(two.indices, y, b.sizes(), two.coalesced);
+    if (stored_count(b) == 0) return make_coo(one.indices, x, a.sizes(), one.coalesced);
+  }
   CHECK(one.indices.size(0) == two.indices.size(0), RuntimeError,
         "add: expected 'self' and 'other' to have same number of sparse dimensions, but got {} and "
         "{}",
         one.indices.size(0), two.indices.size(0));
-  const Tensor x = to(one.values, dtype);
-  Tensor y = to(two.values, dtype);
-  if (!(alpha.is_integral() && alpha.to_int() == 1)) y = y * alpha;
   const bool coalesced = one.coalesced && two.coalesced;
   if (a.device().is_cpu() && dtype != DType::bool_ && x.is_contiguous() && y.is_contiguous()) {
     return merged_sum(a, b, x, y);
@@ -131,6 +136,10 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
   CHECK(a.is_tensor() && (!is_sparse_operand(a) || is_sparse_operand(b)), RuntimeError,
         "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
   const Tensor &x = a.tensor(), &y = b.tensor();
+  CHECK(x.is_sparse() || x.sizes() == y.sizes(), RuntimeError,
+        "{}: expected 'self' and 'other' to have same size, but self has size {} while other has "
+        "size {}: there is no broadcasting of dense with sparse tensors in sums",
+        op, x.sizes(), y.sizes());
   CHECK(x.sizes() == y.sizes(), RuntimeError,
         "{}: expected sizes of 'self' and 'other' to match, but {} != {}", op, x.sizes(),
         y.sizes());
@@ -172,7 +181,9 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
 // At the places that both store.
 Tensor product_of_coo(const Tensor& a, const Tensor& b) {
   CHECK(a.sizes() == b.sizes(), RuntimeError,
-        "mul: expected 'self' and 'other' to have same sizes, but {} != {}", a.sizes(), b.sizes());
+        "mul: expects sparse inputs with equal dimensionality, number of sparse dimensions, and "
+        "shape of sparse dimensions, but got sizes {} and {}",
+        a.sizes(), b.sizes());
   const Tensor x = coalesce(a), y = coalesce(b);
   Tensor kept;
   {
@@ -189,7 +200,44 @@ Tensor product_of_coo(const Tensor& a, const Tensor& b) {
   return sparse_coo(indices, values, a.sizes(), coalesced);
 }
 
-Tensor product_with_dense(const Tensor& sparse, const Tensor& dense) {
+// A tensor by coordinates with what it stores repeated along dimensions that are new or of size 1.
+Tensor sparse_broadcast_to(const Tensor& input, IntSpan size) {
+  const int64_t added = static_cast<int64_t>(size.size()) - input.dim();
+  const int64_t indexed = added + sparse_dim(input), count = stored_count(input);
+  CHECK(added >= 0 && broadcast_shapes(input.sizes(), size) == size.dims(), RuntimeError,
+        "_sparse_broadcast_to: a tensor of size {} cannot be broadcast to size {}", input.sizes(),
+        size);
+  const auto repeats = [&](int64_t d) { return d < added || input.sizes()[d - added] != size[d]; };
+  int64_t copies = 1;
+  for (int64_t d = 0; d < indexed; ++d) copies *= repeats(d) ? size[d] : 1;
+  const Tensor& indices = parts_of(input).indices;
+  const Tensor each = arange(int64_t{0}, count * copies, int64_t{1}, options_of(indices));
+  const Tensor place = div_floor(each, std::max<int64_t>(copies, 1));
+  Tensor copy = each - place * copies;
+  std::vector<Tensor> rows(static_cast<size_t>(indexed));
+  for (int64_t d = indexed; d-- > 0;) {
+    if (!repeats(d)) {
+      rows[d] = index_select(select(indices, 0, d - added), 0, place);
+      continue;
+    }
+    const Tensor next = div_floor(copy, std::max<int64_t>(size[d], 1));
+    rows[d] = copy - next * size[d];
+    copy = next;
+  }
+  Dims shape{count};
+  shape.append(size.begin() + indexed, size.end());
+  const Tensor values = index_select(expand(sparse_values(input), shape), 0, place);
+  const bool coalesced = copies == 1 && added == 0 && parts_of(input).coalesced;
+  return sparse_coo(stack(rows, 0), values, size, coalesced);
+}
+OP_FUNCTION(sparse_broadcast_to, "_sparse_broadcast_to(input, size)",
+            "A tensor by coordinates, repeated along dimensions of size 1 and new ones.",
+            takes_sparse)
+
+Tensor product_with_dense(const Tensor& narrow, const Tensor& dense) {
+  const Dims shape = broadcast_shapes(narrow.sizes(), dense.sizes());
+  const bool fits = !is_coo(narrow) || narrow.sizes() == shape;
+  const Tensor sparse = fits ? narrow : coalesce(sparse_broadcast_to(narrow, shape));
   const Tensor wide = expand(dense, sparse.sizes());
   const Tensor& stored = parts_of(sparse).values;
   const Tensor factors = reshape(values_at(wide, stored_coordinates(sparse)), stored.sizes());
@@ -243,8 +291,9 @@ Tensor sparse_product(const Operand& a, const Operand& b) {
 
 Tensor sparse_quotient(const char* op, const Operand& a, const Operand& b) {
   CHECK(is_sparse_operand(a) && is_number(b), RuntimeError,
-        "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {} for "
+        "Sparse {}division requires a scalar or zero-dim dense tensor divisor (got shape {} for "
         "divisor)",
+        std::string_view(op) == "div_floor" ? "floor " : "",
         b.is_tensor() ? b.tensor().sizes() : IntSpan());
   const Tensor& x = a.tensor();
   const std::string_view name = op;
@@ -386,10 +435,10 @@ Tensor copy_sparse_(const Tensor& self, const Tensor& source) {
   return delivered("copy_", clone_sparse(copied), self);
 }
 
-// Other parts, and with them another size, for a tensor by coordinates.
+// Other parts, and with them another size, for a sparse tensor.
 Tensor become_sparse_(const Tensor& self, const Tensor& source) {
-  CHECK(is_coo(self) && is_coo(source), RuntimeError,
-        "_sparse_become_: expected tensors by coordinates, but got {} and {}",
+  CHECK(self.is_sparse() && self.layout() == source.layout(), RuntimeError,
+        "_sparse_become_: expected sparse tensors of one layout, but got {} and {}",
         layout_word(self.layout()), layout_word(source.layout()));
   check_inplace("copy_", self, source.requires_grad());
   return delivered("copy_", clone_sparse(sparse_to(source, self.device(), self.dtype())), self);

@@ -79,7 +79,11 @@ _SPARSE = "sparse_{}_tensor".format
 _HOMES.update(
     dict.fromkeys(map(_SPARSE, "coo csr csc bsr bsc compressed".split()), "sparse._construct")
 )
-_HOMES.update(dict.fromkeys(("dsmm", "hspmm", "smm", "spmm", "sspaddmm"), "sparse"))
+_SPARSE_PRODUCTS = "dsmm hsmm hspmm saddmm smm spmm sspaddmm".split()
+_HOMES.update(dict.fromkeys(_SPARSE_PRODUCTS, "sparse"))
+_HOMES["_validate_sparse_coo_tensor_args"] = "sparse._construct"
+_HOMES["_validate_sparse_compressed_tensor_args"] = "sparse._construct"
+_HOMES["_sparse_broadcast_to"] = "_C"
 _HOMES["lobpcg"] = "_lobpcg"
 _HOMES.update(Event="_streams", Stream="_streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")

@@ -49,11 +49,15 @@ dsmm = _function("mm", "The product of a sparse and a dense matrix.")
 spmm = _function("spmm", "The product of a sparse and a dense matrix.")
 smm = _function("smm", "The product of a sparse and a dense matrix, as a sparse one.")
 hspmm = _function("hspmm", "The product of a sparse and a dense matrix, with sparse rows.")
+hsmm = hspmm
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta times a sparse matrix plus alpha times the product of a sparse and a dense one."""
     return _operations.added_product(input, mat1, mat2, beta, alpha, True)._coalesced_(False)
+
+
+saddmm = sspaddmm
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
@@ -90,6 +94,8 @@ def sampled_addmm(
 
 def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = None) -> Any:
     """A sparse matrix with the rows of ``diagonals`` along diagonals at ``offsets``."""
+    if len(shape) != 2:
+        raise RuntimeError(f"Output shape must be 2d, but got shape: {list(shape)}")
     if diagonals.dim() == 1:
         diagonals = diagonals.unsqueeze(0)
     if offsets.dim() == 0:
@@ -154,6 +160,8 @@ def __getattr__(name: str) -> Any:
     dtype = tensor_type(name).dtype
 
     def make(*args: Any) -> Any:
+        if not args:
+            return _coo_tensor(_ops.empty((1, 0)), _ops.empty(0), (0,), dtype=dtype)
         if len(args) == 1 or all(isinstance(arg, int) for arg in args):
             return _coo_tensor(size=args[0] if len(args) == 1 else args, dtype=dtype)
         return _coo_tensor(*args, dtype=dtype)

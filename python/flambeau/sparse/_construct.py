@@ -212,6 +212,20 @@ def sparse_compressed_tensor(
     return result.requires_grad_() if requires_grad else result
 
 
+def _validate_sparse_coo_tensor_args(
+    indices: Any, values: Any, size: Any, is_coalesced: bool | None = None
+) -> None:
+    """Raises unless a tensor by coordinates can be made of these parts."""
+    sparse_coo_tensor(indices, values, size, is_coalesced=is_coalesced)
+
+
+def _validate_sparse_compressed_tensor_args(
+    compressed_indices: Any, plain_indices: Any, values: Any, size: Any, layout: Any
+) -> None:
+    """Raises unless a compressed tensor can be made of these parts."""
+    sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=layout)
+
+
 def _compressed_maker(layout: Any, starts: str, plain: str) -> Any:
     def make(*args: Any, **kwargs: Any) -> Any:
         for given, general in ((starts, "compressed_indices"), (plain, "plain_indices")):
@@ -259,6 +273,12 @@ def to_sparse(
     if isinstance(sparse_dim, type(_C.strided)):
         sparse_dim, layout = None, sparse_dim
     if layout is None or layout is _C.sparse_coo:
+        if blocksize is not None:
+            _block_of(blocksize, "")
+            raise RuntimeError(
+                "dense_to_sparse: conversion to Sparse with blocksize argument given is not "
+                "supported"
+            )
         if self.layout is _C.strided:
             return _dense_to_coo(self, sparse_dim)
         if sparse_dim is not None and sparse_dim != self.sparse_dim():
@@ -360,7 +380,7 @@ def _block_of(blocksize: Any, kind: str) -> tuple[int, int]:
         return blocksize, blocksize
     if len(blocksize) != 2:
         raise RuntimeError(
-            f"dense_to_sparse_{kind}: blocksize needs to be a tuple of size 2, but got "
+            f"dense_to_sparse{'_' if kind else ''}{kind}: blocksize needs to be a tuple of size 2, but got "
             f"{len(blocksize)}"
         )
     return blocksize[0], blocksize[1]
@@ -386,6 +406,26 @@ def to_sparse_bsc(self: Any, blocksize: Any, dense_dim: int | None = None) -> An
     return to_sparse(self, layout=_C.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
 
+def _blocks_at(self: Any, mask: Any) -> Any:
+    """The blocks of a tensor at the places of those that another stores."""
+    starts, plain, blocks, size = parts(mask)
+    batch = starts.dim() - 1
+    height, width = blocks.shape[batch + 1 : batch + 3]
+    rows, columns = size[batch] // height, size[batch + 1] // width
+    grid = self.to_dense().reshape(-1, rows, height, columns, width, *size[batch + 2 :])
+    by_rows = mask.layout in _BY_ROWS
+    stored = []
+    for image, start, place in zip(
+        grid.transpose(2, 3),
+        starts.reshape(-1, starts.shape[-1]),
+        plain.reshape(-1, plain.shape[-1]),
+    ):
+        outer = _ops.repeat_interleave((start[1:] - start[:-1]).long())
+        stored.append(image[outer, place.long()] if by_rows else image[place.long(), outer])
+    values = _ops.stack(stored).reshape(blocks.shape) if stored else blocks.to(self.dtype)
+    return _ops._sparse_compressed(starts, plain, values, size, mask.layout)
+
+
 def sparse_mask(self: Any, mask: Any) -> Any:
     """The elements of a tensor at the places of a sparse one."""
     if self.shape != mask.shape:
@@ -395,6 +435,8 @@ def sparse_mask(self: Any, mask: Any) -> Any:
         )
     if mask.layout is _C.strided:
         raise RuntimeError("sparse_mask(): mask must be sparse, but got layout torch.strided")
+    if mask.layout in _BLOCKED:
+        return _blocks_at(self, mask)
     places = _ops._sparse_to_coo(mask.detach())
     values = _ops._sparse_values_at(self, places._indices())
     result = _ops._sparse_coo(places._indices(), values, self.shape, places.is_coalesced())

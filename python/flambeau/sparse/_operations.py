@@ -18,6 +18,7 @@ from flambeau.sparse._table import (
     coo,
     indices_of,
     is_sparse,
+    refuse,
     run,
     takes,
     values_of,
@@ -166,7 +167,12 @@ def _hspmm(a: Any, b: Any) -> Any:
 
 @takes("mv", compressed=True)
 def _mv(a: Any, vector: Any) -> Any:
-    if a.dim() == 2 and vector.dim() == 1 and a.shape[1] != vector.shape[0]:
+    if a.dim() != 2 or vector.dim() != 1:
+        raise RuntimeError(
+            f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {a.dim()} and "
+            f"Tensor Dim: {vector.dim()}"
+        )
+    if a.shape[1] != vector.shape[0]:
         raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
     return product(a, vector.unsqueeze(1), False).squeeze(1)
 
@@ -281,13 +287,24 @@ def _any(x: Any) -> Any:
 
 
 @takes("norm", "linalg_vector_norm", "linalg_norm")
-def _norm(x: Any, p: Any = None, *args: Any, **kwargs: Any) -> Any:
-    if args or kwargs.get("dim") is not None:
+def _norm(
+    x: Any, p: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if dtype is not None:
+        if p in (None, "fro"):
+            raise ValueError("dtype argument is not supported in frobenius norm")
+        raise RuntimeError("norm_sparse currently does not support 'dtype' argument")
+    if keepdim:
+        raise RuntimeError("norm_sparse currently does not support keepdim=True")
+    dims = [dim] if isinstance(dim, int) else list(dim or ())
+    if dims and {wrapped_dim(d, x.dim()) for d in dims} != set(range(x.dim())):
         raise RuntimeError(
             "norm_sparse currently only supports full reductions, so 'dim' must either be empty or "
             "contain all dimensions of the input"
         )
-    return values_of(x.coalesce()).norm(2 if p is None else p, **kwargs)
+    if p == "nuc":
+        return refuse("_linalg_svd", (x,), {})
+    return values_of(x.coalesce()).norm(2 if p is None else p)
 
 
 def _softmax_values(x: Any, dim: int, logarithm: bool) -> Any:

@@ -90,11 +90,19 @@ def _transpose_(x: Any, dim0: int = 0, dim1: int = 1) -> Any:
 def _permute(x: Any, *order_: Any, dims: Any = None) -> Any:
     dims = order_ if dims is None else (dims,)
     order = list(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else list(dims)
+    if len(order) != x.dim():
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            f"length of the desired ordering of dimensions i.e. input.dim() = {x.dim()} is not "
+            f"equal to len(dims) = {len(order)}"
+        )
     order = [wrapped_dim(d, x.dim()) for d in order]
     indexed = x.sparse_dim()
-    if sorted(order) != list(range(x.dim())) or sorted(order[:indexed]) != list(range(indexed)):
+    if len(set(order)) != len(order):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    if sorted(order[:indexed]) != list(range(indexed)):
         raise RuntimeError(
-            "permute: expected each dimension once, and no sparse one in the place of a dense one, "
+            "permute: expected no sparse dimension in the place of a dense one, "
             f"but got {order} for {indexed} sparse and {x.dense_dim()} dense dimensions"
         )
     values = values_of(x).permute(0, *[d - indexed + 1 for d in order[indexed:]])
@@ -185,7 +193,8 @@ def _index_select(x: Any, dim: int, index: Any) -> Any:
 
 @takes("narrow_copy")
 def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
-    dim = wrapped_dim(dim, x.dim())
+    if not 0 <= dim < x.dim():
+        raise RuntimeError(f"Dimension {dim} out of range. Expecting 0 <= dim < {x.dim()}.")
     start += x.shape[dim] if start < 0 else 0
     if not (start >= 0 and length >= 0 and start + length <= x.shape[dim]):
         raise RuntimeError(
@@ -206,17 +215,20 @@ def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
 
 @takes("cat", "concat", "concatenate")
 def _cat(tensors: Any, dim: int = 0) -> Any:
-    if not all(is_coo(x) for x in tensors):
-        raise RuntimeError("Concatenating sparse tensors, but a dense tensor was found among them.")
     first = tensors[0]
+    for position, x in enumerate(tensors):
+        if not is_coo(x):
+            raise RuntimeError(
+                f"Concatenating sparse tensors, but a dense tensor was found at position {position}."
+            )
     dim, indexed = wrapped_dim(dim, first.dim()), first.sparse_dim()
-    for x in tensors:
+    for position, x in enumerate(tensors):
         if x.sparse_dim() != indexed or any(
             x.shape[d] != first.shape[d] for d in range(first.dim()) if d != dim
         ):
             raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {dim}. Expected size "
-                f"{list(first.shape)} but got size {list(x.shape)}"
+                f"All tensors must have the same shape: {list(first.shape)} (except in the "
+                f"concatenating dimension), but found shape: {list(x.shape)} at position {position}."
             )
     size = list(first.shape)
     size[dim] = sum(x.shape[dim] for x in tensors)
@@ -277,12 +289,14 @@ def _stack(tensors: Any, dim: int = 0) -> Any:
 
 @takes("zeros_like", "empty_like", compressed=True)
 def _zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
-    if kwargs.get("memory_format") not in (None, _C.preserve_format):
-        raise RuntimeError("memory format option is only supported by strided tensors")
     layout = kwargs.get("layout") or x.layout
     options = {"dtype": dtype or x.dtype, "device": device or x.device}
+    given = kwargs.get("memory_format")
     if layout is _C.strided:
-        return _ops.zeros(x.shape, **options)
+        given = None if given is _C.preserve_format else given
+        return _ops.empty(x.shape, memory_format=given, **options).zero_()
+    if given not in (None, _C.preserve_format):
+        raise RuntimeError("memory format option is only supported by strided tensors")
     indexed = x.dim() - x.dense_dim()
     if layout in (_C.sparse_bsr, _C.sparse_bsc) or (layout is x.layout and indexed > 2):
         result = x.detach().to(**options).clone().zero_()
@@ -354,3 +368,44 @@ def _sparse_resize_and_clear_(x: Any, size: Any, sparse_dim: int, dense_dim: int
     indices = x._indices().new_empty((sparse_dim, 0))
     values = x._values().new_empty((0, *tuple(size)[sparse_dim:]))
     return _ops._sparse_become_(x, coo(indices, values, size))
+
+
+@takes("resize_", compressed=True)
+def _resize_(x: Any, *size: Any, memory_format: Any = None) -> Any:
+    """Another size for a compressed matrix: rows that are new store nothing, and what stood in rows
+    that are gone goes to the last."""
+    if x.is_sparse:
+        return refuse("resize_", (x,), {})
+    size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    if len(size) != 2 or x.dim() != 2 or x.layout not in (_C.sparse_csr, _C.sparse_csc):
+        raise RuntimeError(
+            "torch.resize_: Only sparse CSR and CSC matrices are supported, but got size "
+            f"{list(size)} for a tensor of size {list(x.shape)}"
+        )
+    starts, plain, values, old = _construct.parts(x)
+    along = 0 if x.layout is _C.sparse_csr else 1
+    if size[1 - along] < old[1 - along]:
+        raise RuntimeError(
+            "torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not "
+            f"supported. The original number of columns is {old[1 - along]} while the requested "
+            f"new number of columns is {size[1 - along]}."
+        )
+    moved = starts.new_full((size[along] + 1,), plain.numel())
+    kept = min(size[along], old[along])
+    moved[:kept] = starts[:kept]
+    return _ops._sparse_become_(x, _ops._sparse_compressed(moved, plain, values, size, x.layout))
+
+
+@takes("zeros.out", "empty.out", compressed=True)
+def _zeros_out(*size: Any, out: Any, dtype: Any = None, layout: Any = None, **kwargs: Any) -> Any:
+    """Nothing stored in a tensor that is given."""
+    if dtype not in (None, out.dtype) or layout not in (None, out.layout):
+        raise RuntimeError(
+            f"zeros: dtype {dtype or out.dtype} and layout {layout or out.layout} do not match "
+            f"those of the out parameter ({out.dtype}, {out.layout})"
+        )
+    shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    empty = _construct.empty_coo(shape, out.dtype, out.device)
+    if not out.is_sparse:
+        empty = empty.to_sparse(layout=out.layout)
+    return _ops._sparse_become_(out, empty).requires_grad_(bool(kwargs.get("requires_grad")))

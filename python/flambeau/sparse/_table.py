@@ -57,9 +57,17 @@ def refuse(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
 
 def _into(out: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an op, written into `out`."""
+    function = TABLE.get(name + ".out")
+    if function is not None:
+        return function(*args, out=out, **kwargs)
     if not any(is_sparse(x) for x in args):
         return refuse(name, (*args, out), kwargs)  # out alone is sparse
     result = getattr(_ops, name)(*args, **kwargs).detach()
+    if is_sparse(out) and not _C.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(
+            f"{name}: result type {result.dtype} can't be cast to the desired output type "
+            f"{out.dtype}"
+        )
     if not is_sparse(out) and not is_sparse(result) and out.shape != result.shape:
         out.resize_(result.shape)
     if is_coo(out) and is_coo(result):

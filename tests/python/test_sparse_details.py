@@ -1,0 +1,137 @@
+"""Details of sparse tensors that PyTorch's own tests ask for: sizes, broadcasting, parts and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+
+MATRIX = torch.tensor([[1.0, 0, 2], [0, 3, 0]])
+
+
+def test_a_product_with_a_dense_tensor_broadcasts_the_sparse_one() -> None:
+    dense = torch.arange(12.0).reshape(2, 2, 3)
+    for result in (dense * MATRIX.to_sparse(), MATRIX.to_sparse() * dense):
+        assert result.layout is torch.sparse_coo and result.is_coalesced()
+        assert torch.equal(result.to_dense(), dense * MATRIX)
+    rows = torch.sparse_coo_tensor([[1]], torch.ones(1, 3), (2, 3))
+    product = torch.ones(4, 2, 3) * rows
+    assert product.dense_dim() == 1
+    assert torch.equal(product.to_dense(), rows.to_dense().expand(4, 2, 3))
+
+
+def test_gradients_go_through_a_broadcast() -> None:
+    x = MATRIX.to_sparse().requires_grad_()
+    (torch.arange(12.0).reshape(2, 2, 3) * x).to_dense().sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad.to_dense(), torch.tensor([[6.0, 0, 10], [0, 14, 0]]))
+
+
+def test_broadcasting_repeats_what_is_stored() -> None:
+    column = torch.tensor([[2.0], [0.0]]).to_sparse()
+    wide = torch._sparse_broadcast_to(column, (3, 2, 2))
+    assert torch.equal(wide.to_dense(), column.to_dense().expand(3, 2, 2))
+    with pytest.raises(RuntimeError, match="cannot be broadcast|must match"):
+        torch._sparse_broadcast_to(column, (3, 2))
+
+
+def test_zeros_that_store_nothing_can_be_added_whatever_their_dimensions() -> None:
+    rows = torch.sparse_coo_tensor([[0, 1]], torch.ones(2, 2), (3, 2))
+    nothing = torch.zeros(3, 2, layout=torch.sparse_coo)
+    assert (nothing + rows).dense_dim() == 1
+    assert torch.equal((rows - nothing).to_dense(), rows.to_dense())
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+def test_zeros_and_empty_write_into_sparse_outputs(layout: Any) -> None:
+    for make in (torch.zeros, torch.empty):
+        out = torch.eye(2).to_sparse(layout=layout)
+        assert make(3, 4, out=out) is out
+        assert out.shape == (3, 4) and out._nnz() == 0 and out.layout is layout
+    with pytest.raises(RuntimeError, match="do not match"):
+        torch.zeros(3, dtype=torch.int64, out=torch.eye(2).to_sparse(layout=layout))
+
+
+def test_compressed_matrices_are_resized_in_place() -> None:
+    x = torch.eye(3).to_sparse_csr()
+    assert x.resize_(5, 4) is x
+    assert x.crow_indices().tolist() == [0, 1, 2, 3, 3, 3] and x.shape == (5, 4)
+    y = torch.eye(3).to_sparse_csc().resize_((3, 2))
+    assert y.ccol_indices().tolist() == [0, 1, 3]
+    with pytest.raises(RuntimeError, match="smaller value"):
+        x.resize_(5, 3)
+    with pytest.raises(RuntimeError, match="Only sparse CSR"):
+        x.resize_(5)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_bsr, torch.sparse_bsc])
+def test_masks_of_blocks_choose_blocks(layout: Any) -> None:
+    full = torch.arange(1.0, 25).reshape(4, 6)
+    mask = torch.block_diag(torch.ones(2, 3), torch.ones(2, 3))
+    mask[0, 5] = 1
+    blocks = mask.to_sparse(layout=layout, blocksize=(2, 3))
+    result = full.sparse_mask(blocks)
+    places = blocks.to_dense().reshape(2, 2, 2, 3).amax((1, 3), keepdim=True)
+    chosen = full.reshape(2, 2, 2, 3) * places
+    assert result.layout is layout and result.values().shape == blocks.values().shape
+    assert torch.equal(result.to_dense(), chosen.reshape(4, 6))
+
+
+def test_dense_tensors_like_sparse_ones_take_a_memory_format() -> None:
+    x = torch.ones(2, 3, 4, 4).to_sparse()
+    y = torch.zeros_like(x, layout=torch.strided, memory_format=torch.channels_last)
+    assert y.stride() == (48, 1, 12, 3)
+
+
+def test_parts_are_validated() -> None:
+    torch._validate_sparse_coo_tensor_args(torch.tensor([[0, 2]]), torch.ones(2), (3,))
+    with pytest.raises(RuntimeError, match="found index 5"):
+        torch._validate_sparse_coo_tensor_args(torch.tensor([[0, 5]]), torch.ones(2), (3,))
+    starts, plain = torch.tensor([0, 1]), torch.tensor([5])
+    with pytest.raises(RuntimeError, match="found index 5"):
+        torch._validate_sparse_compressed_tensor_args(
+            starts, plain, torch.ones(1), (1, 3), torch.sparse_csr
+        )
+
+
+def test_old_names_of_products() -> None:
+    sparse, dense = MATRIX.to_sparse(), torch.ones(3, 2)
+    assert torch.equal(torch.hsmm(sparse, dense).to_dense(), MATRIX @ dense)
+    total = torch.saddmm(torch.eye(2).to_sparse(), sparse, dense)
+    assert torch.equal(total.to_dense(), torch.eye(2) + MATRIX @ dense)
+
+
+S = MATRIX.to_sparse()
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "call"),
+    [
+        (RuntimeError, "does not match the length", lambda: S.permute(1)),
+        (RuntimeError, "duplicate dims", lambda: S.permute(0, 0)),
+        (RuntimeError, "two tensor dim should be 2 and 1", lambda: S.mv(torch.ones(3, 1))),
+        (RuntimeError, "All tensors must have the same shape", lambda: torch.cat([S, S.t()])),
+        (RuntimeError, "found at position 1", lambda: torch.cat([S, MATRIX])),
+        (RuntimeError, "out of range", lambda: S.narrow_copy(10, 0, 1)),
+        (RuntimeError, "keepdim=True", lambda: S.norm(keepdim=True)),
+        (RuntimeError, "full reductions", lambda: S.norm(dim=0)),
+        (ValueError, "frobenius", lambda: S.norm(dtype=torch.float64)),
+        (RuntimeError, "'dtype' argument", lambda: S.norm(p=0, dtype=torch.float64)),
+        (RuntimeError, "Output shape must be 2d",
+         lambda: torch.sparse.spdiags(torch.ones(1, 2), torch.tensor([0]), (2, 2, 2))),
+        (RuntimeError, "but got 1", lambda: MATRIX.to_sparse(blocksize=(1,))),
+        (RuntimeError, "blocksize argument given", lambda: MATRIX.to_sparse(blocksize=(1, 1))),
+        (RuntimeError, "Sparse floor division", lambda: S // S),
+        (RuntimeError, "to have same size", lambda: torch.ones(3, 3) + S),
+        (RuntimeError, "can't be cast", lambda: torch.asin(S, out=S.long())),
+    ],
+)  # fmt: skip
+def test_errors_say_what_pytorch_says(error: Any, match: str, call: Any) -> None:
+    with pytest.raises(error, match=match):
+        call()
+
+
+def test_a_norm_over_all_dimensions_is_a_norm() -> None:
+    assert float(S.norm(dim=(0, 1))) == pytest.approx(float(MATRIX.norm()))
