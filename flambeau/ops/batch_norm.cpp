@@ -141,7 +141,7 @@ void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& b
     // Half precision goes with parameters of its own type or of float.
     const bool fits = other->dtype() == input.dtype() ||
                       (dtypes::Reduced.has(input.dtype()) && other->dtype() == DType::float32);
-    CHECK(fits, RuntimeError,
+    CHECK(fits || input.numel() == 0, RuntimeError,
           "mixed dtype (CPU): all inputs must share same datatype. (batch_norm: input {}, "
           "parameter {})",
           input.dtype(), other->dtype());

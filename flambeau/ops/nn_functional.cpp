@@ -326,9 +326,9 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
         pad.size(), input.dim());
   for (int64_t d = input.dim() - dims - 1; d < input.dim() && mode != "circular"; ++d) {
     CHECK(input->sizes[d] > 0, RuntimeError,
-          "pad: expected a tensor with possibly 0 batch size and other non-zero dimensions for "
-          "input, but got: {}",
-          input.sizes());
+          "Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+          "dimensions for input, but got: {}",
+          dims + 1, dims + 2, input.sizes());
   }
   Tensor result = input;
   for (int64_t i = 0; i < dims; ++i) {

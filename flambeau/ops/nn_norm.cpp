@@ -146,7 +146,7 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
   const bool is_double = to_real(input.dtype()) == DType::float64;
   const double smallest = is_double ? std::numeric_limits<double>::epsilon()
                                     : static_cast<double>(std::numeric_limits<float>::epsilon());
-  const Tensor rows = contiguous(input);
+  const Tensor rows = contiguous(input, suggest_format(input));
   const Tensor x = dtypes::Reduced.has(input.dtype()) ? to(rows, DType::float32) : rows;
   const Dims last = last_dims(static_cast<int64_t>(normalized_shape.size()));
   Tensor result = x * rsqrt(mean(x * x, IntSpan(last), true) + eps.value_or(smallest));
@@ -185,16 +185,16 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   }
   const int64_t samples = input.sizes()[0];
   const int64_t width = input.numel() / std::max<int64_t>(samples * num_groups, 1);
-  const Tensor groups = reshape(input, {samples, num_groups, width});
+  // Beside wider parameters half precision is rounded once, at the end.
+  const bool widens = weight.defined() && weight.dtype() != input.dtype();
+  const Tensor groups =
+      reshape(widens ? to(input, weight.dtype()) : input, {samples, num_groups, width});
   Tensor out = reshape(normalize_rows("native_group_norm", groups, 1, {}, {}, eps), input.sizes());
   Dims shape(input.dim() - 1, 1);
   shape[0] = channels;
   if (weight.defined()) out = out * reshape(weight, shape);
   if (bias.defined()) out = out + reshape(bias, shape);
-  if (!input.is_contiguous() && input.is_contiguous(MemoryFormat::channels_last)) {
-    out = contiguous(out, MemoryFormat::channels_last);
-  }
-  return out.dtype() == input.dtype() ? out : to(out, input.dtype());
+  return to(out, {}, input.dtype(), false, false, suggest_format(input));
 }
 OP_FUNCTION(group_norm,
             "group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",

@@ -85,6 +85,7 @@ _HOMES["_validate_sparse_coo_tensor_args"] = "sparse._construct"
 _HOMES["_validate_sparse_compressed_tensor_args"] = "sparse._construct"
 _HOMES["_sparse_broadcast_to"] = "_C"
 _HOMES["lobpcg"] = "_lobpcg"
+_HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_matmul_names"))
 _HOMES.update(Event="_streams", Stream="_streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES["GradScaler"] = "amp"

@@ -131,6 +131,7 @@ from flambeau._C import baddbmm as baddbmm
 from flambeau._C import baddbmm_ as baddbmm_
 from flambeau._C import bartlett_window as bartlett_window
 from flambeau._C import batch_norm as batch_norm
+from flambeau._norms import batch_norm_update_stats as batch_norm_update_stats
 from flambeau._C import bernoulli as bernoulli
 from flambeau._C import bernoulli_ as bernoulli_
 from flambeau._C import bfloat16 as bfloat16
@@ -421,6 +422,7 @@ from flambeau._C import hinge_embedding_loss as hinge_embedding_loss
 from flambeau._C import histc as histc
 from flambeau._C import histogram as histogram
 from flambeau._statistics import histogramdd as histogramdd
+from flambeau.sparse import hspmm as hsmm
 from flambeau._C import hsplit as hsplit
 from flambeau.sparse import hspmm as hspmm
 from flambeau._C import hstack as hstack
@@ -766,6 +768,7 @@ from flambeau._C import rrelu_ as rrelu_
 from flambeau._C import rsqrt as rsqrt
 from flambeau._C import rsqrt_ as rsqrt_
 from flambeau._C import rsub as rsub
+from flambeau.sparse import sspaddmm as saddmm
 from flambeau import safetensors as safetensors
 from flambeau.serialization import save as save
 from flambeau._C import scalar_tensor as scalar_tensor

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 __all__ = [
+    "batch_norm_update_stats",
     "native_batch_norm",
     "native_group_norm",
     "native_layer_norm",
@@ -91,3 +92,18 @@ def native_batch_norm(
         for target, value in zip(out, found, strict=True):
             target.resize_(value.shape).copy_(value)
     return found if out is None else (out[0], out[1], out[2])
+
+
+def batch_norm_update_stats(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float
+) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of each channel; running ones, where given, move towards them."""
+    dims = [d for d in range(input.dim()) if d != 1]
+    var, mean = _C.var_mean(input.detach(), dims, correction=0)
+    if running_mean is not None:
+        running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+    if running_var is not None:
+        count = input.numel() // max(input.size(1), 1)
+        unbiased = var * (count / max(count - 1, 1))
+        running_var.lerp_(unbiased.to(running_var.dtype), momentum)
+    return mean, var

@@ -124,6 +124,14 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         "torch.linalg.multi_dot instead, which accepts a list of two or more tensors.",
         stacklevel=2,
     )
+    for place, matrix in enumerate(matrices):
+        if matrix.dim() != 2:
+            raise RuntimeError(f"Tensor dimension is {matrix.dim()}, expected 2 instead.")
+        if place and matrices[place - 1].size(1) != matrix.size(0):
+            raise RuntimeError(
+                f"multi_dot(): tensors {place - 1} and {place} with shapes "
+                f"{list(matrices[place - 1].shape)} and {list(matrix.shape)} cannot be multiplied"
+            )
     sizes = [matrix.size(0) for matrix in matrices] + [matrices[-1].size(1)]
     count = len(matrices)
     # best[i, j]: the work of multiplying matrices i..j, and where its last product is.

@@ -32,6 +32,7 @@ GETTER(nbytes, {
         "nbytes is not defined for sparse tensors: add those of the indices and of the values");
   return PyLong_FromLongLong(tensor.numel() * static_cast<int64_t>(tensor.item_size()));
 })
+GETTER(cdata, return PyLong_FromVoidPtr(tensor.impl());)
 GETTER(version, return PyLong_FromUnsignedLong(tensor.version());)
 GETTER(is_cuda, return PyBool_FromLong(tensor.device().is_cuda());)
 GETTER(is_cpu, return PyBool_FromLong(tensor.device().is_cpu());)
@@ -239,6 +240,7 @@ PyGetSetDef tensor_attributes[] = {
     READ_ONLY("output_nr", get_output_nr, nullptr),
     READ_ONLY("retains_grad", get_retains_grad, nullptr),
     READ_ONLY("_version", get_version, "How often the data has been overwritten."),
+    READ_ONLY("_cdata", get_cdata, "Where the tensor itself is, apart from its data."),
     READ_ONLY("_base", get_base, "The tensor that this is a view of."),
     SETTABLE("_backward_hooks", get_backward_hooks, set_backward_hooks, nullptr),
     SETTABLE("_grad", get_grad, set_grad, nullptr),

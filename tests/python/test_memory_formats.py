@@ -82,3 +82,23 @@ def test_a_convolution_of_no_channels_has_none() -> None:
     assert y.shape == (2, 0, 7)
     assert conv.bias is not None and conv.bias.grad is not None
     assert conv.bias.grad.tolist() == [0] * 8
+
+
+def test_norms_keep_channels_last() -> None:
+    x = torch.randn(2, 6, 4, 5).to(memory_format=LAST)
+    assert F.rms_norm(x, [5], torch.ones(5)).is_contiguous(memory_format=LAST)
+    assert F.group_norm(x, 3).is_contiguous(memory_format=LAST)
+    deep = torch.randn(2, 6, 3, 4, 5).to(memory_format=torch.channels_last_3d)
+    assert F.group_norm(deep, 3).is_contiguous(memory_format=torch.channels_last_3d)
+    torch.testing.assert_close(F.group_norm(deep, 3), F.group_norm(deep.contiguous(), 3))
+
+
+def test_group_norm_rounds_half_precision_once_beside_wider_parameters() -> None:
+    x = torch.randn(2, 6, 8, 8).bfloat16()
+    weight, exact = (torch.ones(6, requires_grad=True) for _ in range(2))
+    bias = torch.zeros(6)
+    half = F.group_norm(x, 3, weight, bias)
+    half.backward(x)
+    F.group_norm(x.float(), 3, exact, bias).backward(x.float())
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(weight.grad, exact.grad)

@@ -76,3 +76,30 @@ def test_windows_are_symmetric_or_periodic() -> None:
         assert getattr(windows, name)(0, **options).shape == (0,)
         with pytest.raises(ValueError, match="non-negative window length"):
             getattr(windows, name)(-1, **options)
+
+
+def test_names_with_an_underscore_that_programs_use() -> None:
+    left, right = torch.ones(2, 3).to(torch.int8) * 100, torch.ones(3, 2).to(torch.int8) * 100
+    assert torch._int_mm(left, right).tolist() == [[30000, 30000]] * 2
+    with pytest.raises(RuntimeError, match="int8 or uint8"):
+        torch._int_mm(left.float(), right)
+    x, bias = torch.randn(2, 3), torch.randn(2)
+    for use_gelu, function in ((False, torch.relu), (True, torch.nn.functional.gelu)):
+        result = torch._addmm_activation(bias, x, x.t(), use_gelu=use_gelu)
+        torch.testing.assert_close(result, function(torch.addmm(bias, x, x.t())))
+    assert torch._VF.relu(torch.tensor([-1.0])).tolist() == [0]
+    y = torch.ones(2)
+    before = y._cdata
+    torch.utils.swap_tensors(y, torch.zeros(2))
+    assert y._cdata != before
+
+
+def test_running_statistics_alone() -> None:
+    x, mean, var = torch.randn(8, 3, 2), torch.zeros(3), torch.ones(3)
+    norm = torch.nn.BatchNorm1d(3)
+    norm(x)
+    batch_mean, batch_var = torch.batch_norm_update_stats(x, mean, var, 0.1)
+    torch.testing.assert_close(mean, norm.running_mean)
+    torch.testing.assert_close(var, norm.running_var)
+    torch.testing.assert_close(batch_mean, x.mean((0, 2)))
+    torch.testing.assert_close(batch_var, x.var((0, 2), correction=0))

@@ -198,3 +198,13 @@ def test_losses_refuse_dtypes_that_their_result_cannot_have() -> None:
     for loss in (F.huber_loss, F.soft_margin_loss):
         with pytest.raises(RuntimeError, match="can't be cast"):
             loss(whole, x)
+
+
+@pytest.mark.parametrize("loss", [F.multi_margin_loss, F.multilabel_margin_loss])
+def test_margins_between_no_classes_are_refused(loss: Any) -> None:
+    for shape in ((0,), (4, 0)):
+        with pytest.raises(RuntimeError, match="Expected non-empty vector or matrix"):
+            loss(torch.rand(shape), torch.ones(shape, dtype=torch.int64))
+    assert loss(
+        torch.rand(0, 4), torch.ones((0, 4) if "label" in loss.__name__ else 0).long()
+    ).isnan()

@@ -357,3 +357,13 @@ def test_storages_of_shared_modules_say_so() -> None:
     assert not module.weight.storage().is_shared()
     module.share_memory()
     assert module.weight.storage().is_shared() and module.weight.untyped_storage().is_shared()
+
+
+def test_a_buffer_does_not_take_the_place_of_a_plain_attribute() -> None:
+    module = nn.Module()
+    module.scale = 5
+    with pytest.raises(KeyError, match="already exists"):
+        module.scale = nn.Buffer(torch.ones(1))
+    module.weight = nn.Parameter(torch.ones(1))
+    module.weight = nn.Buffer(torch.zeros(1))
+    assert [name for name, _ in module.named_buffers()] == ["weight"]

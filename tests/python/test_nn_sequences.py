@@ -236,3 +236,11 @@ def test_weights_can_be_given_as_a_list_until_they_change(name: str) -> None:
     layer.float()
     assert layer._flat_weights == list(layer.parameters())
     assert own.shape == out.shape
+
+
+def test_attention_of_an_empty_batch_is_empty() -> None:
+    x = torch.rand(3, 0, 8)
+    seen, weights = nn.MultiheadAttention(8, 2)(x, x, x)
+    assert seen.shape == (3, 0, 8) and weights.shape == (0, 3, 3)
+    assert nn.TransformerEncoderLayer(8, 2, 16)(x).shape == (3, 0, 8)
+    assert nn.TransformerDecoderLayer(8, 2, 16)(x, torch.rand(5, 0, 8)).shape == (3, 0, 8)

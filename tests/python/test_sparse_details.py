@@ -1,4 +1,4 @@
-"""Details of sparse tensors that PyTorch's own tests ask for: sizes, broadcasting, parts and errors."""
+"""Details of sparse tensors: sizes, broadcasting, parts and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_broadcasting_repeats_what_is_stored() -> None:
     column = torch.tensor([[2.0], [0.0]]).to_sparse()
     wide = torch._sparse_broadcast_to(column, (3, 2, 2))
     assert torch.equal(wide.to_dense(), column.to_dense().expand(3, 2, 2))
-    with pytest.raises(RuntimeError, match="cannot be broadcast|must match"):
+    with pytest.raises(RuntimeError, match=r"cannot be broadcast|must match"):
         torch._sparse_broadcast_to(column, (3, 2))
 
 

@@ -274,7 +274,7 @@ def to_sparse(
         sparse_dim, layout = None, sparse_dim
     if layout is None or layout is _C.sparse_coo:
         if blocksize is not None:
-            _block_of(blocksize, "")
+            _block_of(blocksize, "dense_to_sparse")
             raise RuntimeError(
                 "dense_to_sparse: conversion to Sparse with blocksize argument given is not "
                 "supported"
@@ -350,7 +350,7 @@ def _to_blocks(self: Any, blocksize: Any, layout: Any, dense_dim: int) -> Any:
             f"dense_to_sparse: conversion from Strided to Sparse{kind.capitalize()} without "
             "blocksize argument given is not supported"
         )
-    height, width = _block_of(blocksize, kind)
+    height, width = _block_of(blocksize, f"dense_to_sparse_{kind}")
     dense = self.to_dense()
     first = dense.dim() - dense_dim - 2
     if first < 0:
@@ -375,13 +375,12 @@ def _to_blocks(self: Any, blocksize: Any, layout: Any, dense_dim: int) -> Any:
     return _batch_of(matrices, batch)
 
 
-def _block_of(blocksize: Any, kind: str) -> tuple[int, int]:
+def _block_of(blocksize: Any, name: str) -> tuple[int, int]:
     if isinstance(blocksize, int):
         return blocksize, blocksize
     if len(blocksize) != 2:
         raise RuntimeError(
-            f"dense_to_sparse{'_' if kind else ''}{kind}: blocksize needs to be a tuple of size 2, but got "
-            f"{len(blocksize)}"
+            f"{name}: blocksize needs to be a tuple of size 2, but got {len(blocksize)}"
         )
     return blocksize[0], blocksize[1]
 

@@ -216,19 +216,19 @@ def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
 @takes("cat", "concat", "concatenate")
 def _cat(tensors: Any, dim: int = 0) -> Any:
     first = tensors[0]
-    for position, x in enumerate(tensors):
+    for at, x in enumerate(tensors):
         if not is_coo(x):
             raise RuntimeError(
-                f"Concatenating sparse tensors, but a dense tensor was found at position {position}."
+                f"Concatenating sparse tensors, but a dense tensor was found at position {at}."
             )
     dim, indexed = wrapped_dim(dim, first.dim()), first.sparse_dim()
-    for position, x in enumerate(tensors):
+    for at, x in enumerate(tensors):
         if x.sparse_dim() != indexed or any(
             x.shape[d] != first.shape[d] for d in range(first.dim()) if d != dim
         ):
             raise RuntimeError(
                 f"All tensors must have the same shape: {list(first.shape)} (except in the "
-                f"concatenating dimension), but found shape: {list(x.shape)} at position {position}."
+                f"concatenating dimension), but found shape: {list(x.shape)} at position {at}."
             )
     size = list(first.shape)
     size[dim] = sum(x.shape[dim] for x in tensors)

@@ -180,13 +180,14 @@ def multi_head_attention_forward(
             raise AssertionError("bias cannot be added to static key or value.")
         k, v = _C.cat([k, bias_k.repeat(1, bsz, 1)]), _C.cat([v, bias_v.repeat(1, bsz, 1)])
         attn_mask, key_padding_mask = _one_more_key(attn_mask), _one_more_key(key_padding_mask)
-    q, k, v = _split_heads(q, k, v, bsz * num_heads, static_k, static_v)
+    q, k, v = _split_heads(q, k, v, num_heads, static_k, static_v)
     if add_zero_attn:
         k, v = (_C.cat([x, x.new_zeros((x.size(0), 1, x.size(2)))], dim=1) for x in (k, v))
         attn_mask, key_padding_mask = _one_more_key(attn_mask), _one_more_key(key_padding_mask)
     if key_padding_mask is not None:
         attn_mask = _with_padding(attn_mask, key_padding_mask, bsz, num_heads, k.size(1))
-    seen, weights = _attend(q, k, v, attn_mask, dropout_p * training, is_causal, bsz, need_weights)
+    split, dropout_p = (bsz, num_heads), dropout_p * training
+    seen, weights = _attend(q, k, v, attn_mask, dropout_p, is_causal, split, need_weights)
     output = _C.linear(seen, out_proj_weight, out_proj_bias)
     if weights is not None and average_attn_weights:
         weights = weights.mean(dim=1)
@@ -226,12 +227,16 @@ def _prepared_masks(
 
 
 def _split_heads(
-    q: Tensor, k: Tensor, v: Tensor, heads: int, static_k: Tensor | None, static_v: Tensor | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    num_heads: int,
+    static_k: Tensor | None,
+    static_v: Tensor | None,
 ) -> list[Tensor]:
     """(steps, batch, width) as (batch * heads, steps, width of a head)."""
     bsz, width = q.shape[1:]
-    num_heads = heads // bsz
-    head_dim = width // num_heads
+    heads, head_dim = bsz * num_heads, width // num_heads
     if head_dim * num_heads != width:
         raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
     q, k, v = (x.reshape(x.size(0), heads, head_dim).transpose(0, 1) for x in (q, k, v))
@@ -296,13 +301,13 @@ def _attend(
     mask: Tensor | None,
     dropout_p: float,
     is_causal: bool,
-    bsz: int,
+    split: tuple[int, int],
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """What heads (bsz * heads, steps, width) see, side by side as (steps, bsz, width); and, if
+    """What heads (bsz * num_heads, steps, width) see, side by side as (steps, bsz, width); and, if
     asked for, with which weights."""
-    heads, queries, width = q.shape
-    num_heads, keys = heads // bsz, k.size(1)
+    bsz, num_heads = split
+    queries, width, keys = q.size(1), q.size(2), k.size(1)
     if need_weights:
         scaled = q * math.sqrt(1.0 / width)
         scores = (
@@ -317,6 +322,6 @@ def _attend(
         return seen, weights.view(bsz, num_heads, queries, keys)
     if mask is not None:
         mask = mask.unsqueeze(0) if mask.size(0) == 1 else mask.view(bsz, num_heads, -1, keys)
-    q, k, v = (x.unflatten(0, (bsz, num_heads)) for x in (q, k, v))
+    q, k, v = (x.unflatten(0, split) for x in (q, k, v))
     seen = _C.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal)
     return seen.permute(2, 0, 1, 3).reshape(queries, bsz, num_heads * width), None

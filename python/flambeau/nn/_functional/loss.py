@@ -319,6 +319,15 @@ def multilabel_soft_margin_loss(
     return reduce_loss(loss.sum(dim=-1) / input.size(-1), reduction)
 
 
+def _check_scores(input: Tensor) -> None:
+    """Raises unless there are classes to have scores, of one row or of a batch of them."""
+    if input.dim() > 2 or (input.dim() and input.size(-1) == 0):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input.shape)}"
+        )
+
+
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -336,6 +345,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
+    _check_scores(input)
     batch = input.reshape(-1, input.size(-1) if input.dim() else 1)
     index = target.reshape(-1, 1)
     if target.dim() > 1 or index.size(0) != batch.size(0):
@@ -447,7 +457,8 @@ def multilabel_margin_loss(
     """
     reduction = effective_reduction(size_average, reduce, reduction)
     get_enum(reduction)  # raises for a name that is none
-    if input.dim() > 2 or target.size() != input.size():
+    _check_scores(input)
+    if target.size() != input.size():
         raise RuntimeError(
             f"inconsistent target size: {list(target.size())} for input of size: "
             f"{list(input.size())}"

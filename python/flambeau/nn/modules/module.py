@@ -258,7 +258,8 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
                 self.register_parameter(name, value)
                 return
             if isinstance(value, Buffer):
-                if "_buffers" in members:
+                # An attribute that is neither is in the way: registering says so.
+                if "_buffers" in members and name not in members:
                     self._forget(name, keep="_buffers")
                 _register_buffer(self, name, value)
                 return

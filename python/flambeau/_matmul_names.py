@@ -1,0 +1,44 @@
+"""Products of matrices by names that programs find under `torch` although they begin with `_`."""
+
+from __future__ import annotations
+
+from flambeau import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+
+
+def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of matrices of bytes, in int32."""
+    for name, matrix in (("self", input), ("mat2", mat2)):
+        if matrix.dim() != 2:
+            raise RuntimeError(f"_int_mm: expected {name} to be 2-D, but got {matrix.dim()}-D")
+        if matrix.dtype not in (_C.int8, _C.uint8):
+            raise RuntimeError(
+                f"_int_mm: Expected {name} dtype to be int8 or uint8 but got {matrix.dtype}"
+            )
+    if out is not None and out.dtype != _C.int32:
+        raise RuntimeError(f"_int_mm: Expected result dtype to be int32 but got {out.dtype}")
+    result = _C.mm(input.to(_C.int32), mat2.to(_C.int32))
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def _addmm_activation(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    use_gelu: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """relu, or gelu, of addmm."""
+    total = _C.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+    from flambeau.nn.functional import gelu
+
+    result = gelu(total) if use_gelu else _C.relu(total)
+    return result if out is None else out.resize_(result.shape).copy_(result)
