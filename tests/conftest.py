@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out of the quick tier")
+    config.addinivalue_line("markers", "large: takes minutes under a sanitizer of the device")
     if config.getoption("--device") != "cpu":
         import flambeau
 

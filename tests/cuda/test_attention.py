@@ -117,6 +117,7 @@ def test_it_can_be_differentiated_twice() -> None:
     assert second.shape == k.shape and bool(second.isfinite().all())
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("sizes", [(1100, 1100), (1536, 700), (1024, 2000)], ids=str)
 def test_causal_attention_in_single_precision_leaves_out_what_is_not_seen(
     sizes: tuple[int, int],
