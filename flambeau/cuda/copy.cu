@@ -48,10 +48,12 @@ struct Same {
 // Stores the value as an element of the dtype.
 template <class From>
 __device__ void store_as(DType to, char* at, ComputeType<From> value) {
-#define ROW(name, type, legacy)                                          \
-  if (to == DType::name) {                                               \
-    *reinterpret_cast<Stored<type>*>(at) = convert<Stored<type>>(value); \
-    return;                                                              \
+#define ROW(name, type, legacy)                                            \
+  if constexpr (!is_stored(DType::name)) {                                 \
+    if (to == DType::name) {                                               \
+      *reinterpret_cast<Stored<type>*>(at) = convert<Stored<type>>(value); \
+      return;                                                              \
+    }                                                                      \
   }
   FLAMBEAU_DTYPES(ROW)
 #undef ROW
@@ -106,6 +108,47 @@ void copy_kernel(const TensorIter& iter) {
   });
 }
 KERNEL_FOR(copy, copy_kernel)
+
+// Note [Stored dtypes]. The formats of float8 differ in numbers only.
+struct Encode {
+  Float8Format format;
+  __device__ uint8_t operator()(float x) const { return float8::encode(format, x); }
+};
+struct Decode {
+  Float8Format format;
+  __device__ float operator()(uint8_t code) const { return float8::decode(format, code); }
+};
+using Complex = DeviceComplex<float>;
+struct Halve {
+  __device__ ComplexHalf operator()(Complex x) const { return ComplexHalf(x); }
+};
+struct Widen {
+  __device__ Complex operator()(ComplexHalf x) const { return x.to<Complex>(); }
+};
+
+Float8Format format_of(DType dtype) {
+  Float8Format format{};
+  dispatch<dtypes::Float8>("copy_", dtype, [&](auto tag) { format = decltype(tag)::type::kind; });
+  return format;
+}
+
+void convert_stored_kernel(const TensorIter& iter) {
+  const bool encodes = is_stored(iter.dtypes[0]);
+  const DType stored = iter.dtypes[encodes ? 0 : 1], other = iter.dtypes[encodes ? 1 : 0];
+  if (stored == DType::complex32) {
+    return encodes ? elementwise<ComplexHalf, Complex>("copy_", iter, Halve{})
+                   : elementwise<Complex, ComplexHalf>("copy_", iter, Widen{});
+  }
+  dispatch<dtypes::Reduced | DType::float32>("copy_", other, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (encodes) {
+      elementwise<uint8_t, T>("copy_", iter, Encode{format_of(stored)});
+    } else {
+      elementwise<T, uint8_t>("copy_", iter, Decode{format_of(stored)});
+    }
+  });
+}
+KERNEL_FOR(convert_stored, convert_stored_kernel)
 
 }  // namespace
 }  // namespace flambeau::cuda

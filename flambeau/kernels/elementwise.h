@@ -23,10 +23,11 @@ namespace kernels {
 #include "flambeau/kernels/no_rows.h"
 
 // Elementwise kernels that are no rows because their operands differ in dtype or count.
-SLOT(copy, void(const TensorIter& iter))   // out, in: any two dtypes
-SLOT(where, void(const TensorIter& iter))  // out, condition (bool), a, b
-SLOT(clamp, void(const TensorIter& iter))  // out, x, low, high
-SLOT(abs, void(const TensorIter& iter))    // complex in, real out
+SLOT(copy, void(const TensorIter& iter))            // out, in: any two dtypes
+SLOT(convert_stored, void(const TensorIter& iter))  // see Note [Stored dtypes]
+SLOT(where, void(const TensorIter& iter))           // out, condition (bool), a, b
+SLOT(clamp, void(const TensorIter& iter))           // out, x, low, high
+SLOT(abs, void(const TensorIter& iter))             // complex in, real out
 SLOT(bitwise_not, void(const TensorIter& iter))
 SLOT(add_scaled, void(const TensorIter& iter, const Scalar& alpha))  // a + alpha * b
 SLOT(pow, void(const TensorIter& iter))                              // a ** b

@@ -54,6 +54,7 @@ OP_VIEW(positive, "positive(input)", "input itself.")
 
 Tensor sgn(const Tensor& input) {
   if (!input.is_complex()) return sign(input);
+  if (is_stored(input.dtype())) return to(sgn(to(input, widened(input.dtype()))), input.dtype());
   Tensor out;
   {
     const NoGrad off;

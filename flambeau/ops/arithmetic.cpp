@@ -35,6 +35,11 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
   const bool in_place = out.defined();
   const Device device = common_device(op, {a, b});
   const DType dtype = result_type(a, b);
+  if (dtype == DType::complex32) [[unlikely]] {
+    const Tensor sum = scaled_sum(op, cast_operand(a, DType::complex64, device),
+                                  cast_operand(b, DType::complex64, device), alpha, subtracts, {});
+    return in_place ? copy_(out, sum) : to(sum, dtype);
+  }
   check_alpha(op, dtype, alpha);
   check_number_fits(op, alpha, dtype);
   const Scalar factor = subtracts ? -alpha : alpha;
@@ -375,6 +380,8 @@ OP_METHOD(float_power_, "float_power_(self, exponent)",
 // --- Absolute value and rounding -----------------------------------------------------------------
 
 Tensor abs(const Tensor& input) {
+  if (is_stored(input.dtype()) && is_signed(input.dtype())) [[unlikely]]
+    return to(abs(to(input, widened(input.dtype()))), to_real(input.dtype()));
   compute_dtype("abs", dtypes::Numeric, input.dtype());
   const DType dtype = to_real(input.dtype());
   Tensor out;

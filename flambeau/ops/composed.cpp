@@ -17,7 +17,7 @@ namespace {
 
 void check_parts(const Tensor& one, const Tensor& two) {
   const auto part = [](const Tensor& x) {
-    return x.dtype() == DType::float32 || x.dtype() == DType::float64;
+    return dtypes::Floating.has(x.dtype()) && x.dtype() != DType::bfloat16;
   };
   CHECK(part(one) && part(two), NotImplementedError,
         "Expected both inputs to be Half, Float or Double tensors but got {} and {}",

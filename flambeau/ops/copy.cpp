@@ -21,6 +21,21 @@ Tensor broadcast_alias(const Tensor& from, IntSpan sizes) {
   return make_alias(from, sizes, strides, from.offset());
 }
 
+// Note [Stored dtypes]
+// float8 and complex32 hold numbers for which there is no arithmetic: kernels either move elements
+// without regard to what they mean (dispatch_size), and so move these, or range over a set of
+// dtypes that has them not, and refuse them in PyTorch's words. One kernel converts them: float8
+// from and to floating types up to float32, complex32 from and to complex64; all other copies go
+// by way of these. The few rows that PyTorch computes for them say so (DTypeSet::widens_*) and are
+// computed in the wider type.
+
+// Whether one conversion leads from one dtype to the other.
+bool converts_at_once(DType to, DType from) {
+  if (to == from || (!is_stored(to) && !is_stored(from))) return true;
+  const DType stored = is_stored(to) ? to : from, other = is_stored(to) ? from : to;
+  return other == widened(stored) || (dtypes::Float8.has(stored) && dtypes::Reduced.has(other));
+}
+
 // The copy itself, on the devices of both: within one device a kernel; across devices the bytes of
 // a dense tensor of the right dtype and layout.
 void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false) {
@@ -34,13 +49,20 @@ void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false
       const NoGrad off;
       return copy_values(to, expand(from, to.sizes()), non_blocking);
     }
+    if (!converts_at_once(to.dtype(), from.dtype())) [[unlikely]] {
+      const DType stage = is_stored(from.dtype()) ? widened(from.dtype()) : widened(to.dtype());
+      const Tensor staged = make_tensor(from.sizes(), stage, from.device());
+      copy_values(staged, from);
+      return copy_values(to, staged);
+    }
     TensorIter iter;
     Tensor out = to;
     const DType dtype = to.dtype();
     const Tensor source = from.sizes() == to.sizes() ? from : broadcast_alias(from, to.sizes());
     const Operand inputs[] = {source};
     iter.build({"copy_", false, false}, &out, &dtype, 1, inputs, 1, dtype);
-    kernels::copy(iter.device.type, iter);
+    const bool converts = from.dtype() != dtype && (is_stored(dtype) || is_stored(from.dtype()));
+    (converts ? kernels::convert_stored : kernels::copy)(iter.device.type, iter);
     return;
   }
   const NoGrad off;
@@ -225,6 +247,7 @@ CONVERSION(short, int16)
 CONVERSION(char, int8)
 CONVERSION(byte, uint8)
 CONVERSION(bool, bool_)
+CONVERSION(chalf, complex32)
 CONVERSION(cfloat, complex64)
 CONVERSION(cdouble, complex128)
 #undef CONVERSION
@@ -302,7 +325,7 @@ Scalar item(const Tensor& input) {
     at = buffer;
   }
   Scalar value;
-  dispatch<dtypes::All>("item", input.dtype(), [&](auto tag) {
+  dispatch<dtypes::AllStored>("item", input.dtype(), [&](auto tag) {
     value = Scalar(*static_cast<const typename decltype(tag)::type*>(at));
   });
   return value;

@@ -14,8 +14,8 @@ DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype) {
     return default_dtype();
   }
   if (dtype == DType::bool_ && dtypes.marked(DTypeSet::counts_bools)) return DType::int64;
-  CHECK(!dtypes.marked(DTypeSet::type_error), TypeError, "{} does not support {} inputs.", op,
-        is_complex(dtype) ? "complex" : dtype_name(dtype));
+  CHECK(!dtypes.marked(DTypeSet::type_error) || dtypes::Float8.has(dtype), TypeError,
+        "{} does not support {} inputs.", op, is_complex(dtype) ? "complex" : dtype_name(dtype));
   fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
 }
 
@@ -147,6 +147,40 @@ void check_out_dtype(const UnaryRow& row, DType result, const Tensor& out) {
         row.name, dtype_legacy_name(out.dtype()), dtype_legacy_name(result));
 }
 
+// Whether the row computes the dtype, which it has no kernel for, in a wider one.
+bool widens(DTypeSet dtypes, DType dtype) {
+  return (dtypes.marked(DTypeSet::widens_float8) && dtypes::Float8.has(dtype)) ||
+         (dtypes.marked(DTypeSet::widens_complex32) && dtype == DType::complex32);
+}
+
+// What was computed in a wider dtype, in the dtype of the operands, or in the tensor it is for.
+Tensor narrowed(const char* op, OutDType kind, const Tensor& wide, DType dtype, const Tensor& out,
+                bool in_place) {
+  Tensor result = kind == OutDType::boolean ? wide : to(wide, dtype);
+  if (!out.defined()) return result;
+  check_result_cast(op, result.dtype(), out.dtype());
+  if (in_place) return copy_(out, result);
+  deliver(op, result, out, false);
+  return result;
+}
+
+Tensor unary_widened(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
+                     const Tensor& out) {
+  const Tensor wide = unary_op(row, to(input, widened(input.dtype())), params, n_params);
+  return narrowed(row.name, row.out, wide, input.dtype(), out, out.is_same(input));
+}
+
+Tensor binary_widened(const BinaryRow& row, const Operand& a, const Operand& b, DType dtype,
+                      const Tensor& out) {
+  const auto wide = [&](const Operand& x) {
+    return x.is_tensor() ? to(x.tensor(), widened(dtype)) : Tensor();
+  };
+  const Tensor x = wide(a), y = wide(b);
+  const Tensor result = binary_op(row, x.defined() ? Operand(x) : a, y.defined() ? Operand(y) : b);
+  const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
+  return narrowed(row.name, row.out, result, dtype, out, in_place);
+}
+
 }  // namespace
 
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
@@ -157,9 +191,11 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   if (row.slot == &kernels::conj_physical && !input.is_complex() && !out.defined()) return input;
   const bool in_place = out.defined() && out.is_same(input);
   if (in_place) check_inplace(row.name, out);
-  const DType dtype = row.dtypes.has(input.dtype())
-                          ? input.dtype()
-                          : other_dtype(row.name, row.dtypes, row.out, input.dtype(), out);
+  DType dtype = input.dtype();
+  if (!row.dtypes.has(dtype)) {
+    if (widens(row.dtypes, dtype)) return unary_widened(row, input, params, n_params, out);
+    dtype = other_dtype(row.name, row.dtypes, row.out, dtype, out);
+  }
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
   if (out.defined() && !in_place) check_out_dtype(row, result_dtype, out);
   Scalar held[2];
@@ -242,6 +278,18 @@ static void check_operand(const Operand& operand) {
   grad_fn(operand.tensor());
 }
 
+// An operand in the dtype of the computation, which `cast` holds where it is another tensor.
+// History is kept on the original: the engine casts gradients back.
+static Operand converted(const Operand& operand, DType dtype, Device device, Tensor& cast) {
+  if (!operand.is_tensor()) return operand;
+  const Tensor& tensor = operand.tensor();
+  if (tensor.device() == device && tensor.dtype() == dtype) return operand;
+  if (!(tensor.device() == device)) return Operand(item(tensor));  // zero-dim, on the CPU
+  const NoGrad off;
+  cast = to(tensor, dtype);
+  return Operand(cast);
+}
+
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
   if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
@@ -256,22 +304,15 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   if (row.dtypes.marked(DTypeSet::no_bool_operand)) check_no_bool_operand(a, b);
   const Device device = common_device(row.name, {a, b});
   const DType common = result_type(a, b);
-  const DType dtype =
-      row.dtypes.has(common) ? common : other_dtype(row.name, row.dtypes, row.out, common, out);
+  DType dtype = common;
+  if (!row.dtypes.has(common)) {
+    if (widens(row.dtypes, common)) return binary_widened(row, a, b, common, out);
+    dtype = other_dtype(row.name, row.dtypes, row.out, common, out);
+  }
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
-  // Operands in the dtype of the computation. History is kept on the originals: the engine casts
-  // gradients back.
   Tensor cast_a, cast_b;
-  const auto ready = [&](const Operand& operand, Tensor& cast) -> Operand {
-    if (!operand.is_tensor()) return operand;
-    const Tensor& tensor = operand.tensor();
-    if (tensor.device() == device && tensor.dtype() == dtype) return operand;
-    if (!(tensor.device() == device)) return Operand(item(tensor));  // zero-dim, on the CPU
-    const NoGrad off;
-    cast = to(tensor, dtype);
-    return Operand(cast);
-  };
-  const Operand inputs[] = {ready(a, cast_a), ready(b, cast_b)};
+  const Operand inputs[] = {converted(a, dtype, device, cast_a),
+                            converted(b, dtype, device, cast_b)};
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && (!result.defined() || cast_a.defined() || cast_b.defined())) {
     check_overlaps(row.name, out, {a, b});

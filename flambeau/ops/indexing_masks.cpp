@@ -197,6 +197,7 @@ Tensor positions(const Tensor& input, bool flat) {
   CHECK(!input.device().is_meta(), NotImplementedError,
         "nonzero: the shape of the result depends on the data, which a meta tensor does not have");
   const NoGrad off;
+  if (input.dtype() == DType::complex32) return positions(to(input, DType::complex64), flat);
   Tensor out;
   kernels::nonzero(input.device_type(), contiguous(input), flat, out);
   return out;

@@ -26,7 +26,8 @@ std::string_view cpp_type_name(DType dtype) {
     case DType::uint16: return "short unsigned int";
     case DType::uint32: return "unsigned int";
     case DType::uint64: return "long unsigned int";
-    default: return "bool";
+    case DType::bool_: return "bool";
+    default: return dtype_legacy_name(dtype);
   }
 }
 

@@ -84,6 +84,9 @@ Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<
           "to the specified dtype ({})",
           dtype_legacy_name(input.dtype()), dtype_legacy_name(*dtype));
   }
+  if (!dtype && input.dtype() == DType::complex32) {
+    return to(linalg_vector_norm(to(input, DType::complex64), ord, dim, keepdim), DType::float16);
+  }
   const double p = ord.to_double();
   const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
   const DimSet dims = DimSet::of(dim, x.dim());

@@ -29,8 +29,8 @@ std::string_view cpp_name(DType dtype) {
     case DType::float64: return "double";
     case DType::complex64: return "c10::complex<float>";
     case DType::complex128: return "c10::complex<double>";
+    default: return dtype_legacy_name(dtype);
   }
-  return "";
 }
 
 namespace {

@@ -8,6 +8,8 @@ namespace {
 
 // Of a uint8 tensor, any and all are uint8 too: before there was bool, masks were.
 Tensor truth(const ReduceSlot& slot, const Tensor& input, DimSet dims, bool keepdim) {
+  if (is_stored(input.dtype()))
+    return truth(slot, to(input, widened(input.dtype())), dims, keepdim);
   Tensor out = reduce_with(slot, input, dims, keepdim, DType::bool_);
   return input.dtype() == DType::uint8 ? to(out, DType::uint8) : out;
 }
@@ -63,6 +65,7 @@ OP(all_along, "all(input, dim=None, keepdim=False)",
    "Whether no element along the given dimensions is zero.")
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
+  if (input.dtype() == DType::complex32) return count_nonzero(to(input, DType::complex64), dim);
   return reduce_with(kernels::count_nonzero, input, DimSet::of(dim, input.dim()), false,
                      DType::int64);
 }

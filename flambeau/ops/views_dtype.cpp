@@ -37,11 +37,11 @@ OP_VIEW(view_as_real, "view_as_real(input)",
 
 Tensor view_as_complex(const Tensor& input) {
   CHECK(!input.is_complex(), TypeError, "view_as_complex is not supported for complex tensors");
-  CHECK(
-      input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
-      "view_as_complex is only supported for float and double tensors, but got a tensor of scalar "
-      "type: {}",
-      dtype_legacy_name(input.dtype()));
+  CHECK(dtypes::Floating.has(input.dtype()) && input.dtype() != DType::bfloat16,
+        NotImplementedError,
+        "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+        "scalar type: {}",
+        dtype_legacy_name(input.dtype()));
   CHECK(input.dim() > 0, RuntimeError,
         "view_as_complex: Input tensor must have one or more dimensions");
   Dims sizes = input->sizes, strides = input->strides;

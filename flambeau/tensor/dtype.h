@@ -10,9 +10,19 @@
 #include <type_traits>
 
 #include "flambeau/base/check.h"
+#include "flambeau/tensor/float8.h"
 #include "flambeau/tensor/half.h"
 
 namespace flambeau {
+
+// The dtypes that nothing computes in: see Note [Stored dtypes].
+#define FLAMBEAU_STORED_DTYPES(ROW)                                                         \
+  ROW(complex32, ::flambeau::ComplexHalf, "ComplexHalf")                                    \
+  ROW(float8_e4m3fn, ::flambeau::Float8<::flambeau::float8::e4m3fn>, "Float8_e4m3fn")       \
+  ROW(float8_e5m2, ::flambeau::Float8<::flambeau::float8::e5m2>, "Float8_e5m2")             \
+  ROW(float8_e4m3fnuz, ::flambeau::Float8<::flambeau::float8::e4m3fnuz>, "Float8_e4m3fnuz") \
+  ROW(float8_e5m2fnuz, ::flambeau::Float8<::flambeau::float8::e5m2fnuz>, "Float8_e5m2fnuz") \
+  ROW(float8_e8m0fnu, ::flambeau::Float8<::flambeau::float8::e8m0fnu>, "Float8_e8m0fnu")
 
 //          Python name, C++ type, the name in "torch.FloatTensor", storage in files
 #define FLAMBEAU_DTYPES(ROW)                             \
@@ -30,7 +40,8 @@ namespace flambeau {
   ROW(bfloat16, ::flambeau::BFloat16, "BFloat16")        \
   ROW(uint16, uint16_t, "UInt16")                        \
   ROW(uint32, uint32_t, "UInt32")                        \
-  ROW(uint64, uint64_t, "UInt64")
+  ROW(uint64, uint64_t, "UInt64")                        \
+  FLAMBEAU_STORED_DTYPES(ROW)
 
 enum class DType : uint8_t {
 #define ROW(name, type, legacy) name,
@@ -50,6 +61,8 @@ struct DTypeSet {
     type_error = 1u << 26,        // raises TypeError for the rest, not NotImplementedError
     no_bool_operand = 1u << 27,   // whatever the other operand makes of it
     bounds = 1u << 28,            // its numbers are a lower and an upper bound
+    widens_float8 = 1u << 29,     // computes float8 in float32
+    widens_complex32 = 1u << 30,  // computes complex32 in complex64
   };
   uint32_t bits = 0;
   constexpr DTypeSet() = default;
@@ -79,13 +92,25 @@ constexpr DTypeSet Numeric = Real | Complex;
 constexpr DTypeSet IntegralBool = Integral | Bool;
 constexpr DTypeSet All = Numeric | Bool;
 
+// See Note [Stored dtypes].
+constexpr DTypeSet Float8 = DType::float8_e4m3fn | DType::float8_e5m2 |
+                            DTypeSet(DType::float8_e4m3fnuz) | DType::float8_e5m2fnuz |
+                            DType::float8_e8m0fnu;
+constexpr DTypeSet Stored = Float8 | DType::complex32;
+constexpr DTypeSet AllStored = All | Stored;
+
 // Sets of rows that say what becomes of other dtypes.
 constexpr DTypeSet OnlyFloating = Floating | DTypeSet(DTypeSet::refuses_integers);
 constexpr DTypeSet OnlyFloatingComplex = FloatingComplex | DTypeSet(DTypeSet::refuses_integers);
 constexpr DTypeSet CountingNumeric = Numeric | DTypeSet(DTypeSet::counts_bools);
 constexpr DTypeSet Ordered = RealBool | DTypeSet(DTypeSet::type_error);
 constexpr DTypeSet BoundedReal = Real | DTypeSet(DTypeSet::bounds);
-constexpr DTypeSet Subtractable = Numeric | DTypeSet(DTypeSet::no_bool_operand);
+constexpr DTypeSet WidensComplex = DTypeSet(DTypeSet::widens_complex32);
+constexpr DTypeSet Widens = WidensComplex | DTypeSet(DTypeSet::widens_float8);
+constexpr DTypeSet Subtractable = Numeric | DTypeSet(DTypeSet::no_bool_operand) | WidensComplex;
+constexpr DTypeSet Negatable = Numeric | WidensComplex;
+constexpr DTypeSet Addable = All | WidensComplex;
+constexpr DTypeSet Anything = All | Widens;
 }  // namespace dtypes
 
 size_t item_size(DType dtype);
@@ -93,21 +118,25 @@ std::string_view dtype_name(DType dtype);         // "float32"
 std::string_view dtype_legacy_name(DType dtype);  // "Float", as in torch.FloatTensor
 inline std::string to_text(DType dtype) { return "torch." + std::string(dtype_name(dtype)); }
 
-constexpr bool is_floating(DType dtype) { return dtypes::Floating.has(dtype); }
-constexpr bool is_complex(DType dtype) { return dtypes::Complex.has(dtype); }
-constexpr bool is_differentiable(DType dtype) { return dtypes::FloatingComplex.has(dtype); }
+constexpr bool is_floating(DType dtype) { return (dtypes::Floating | dtypes::Float8).has(dtype); }
+constexpr bool is_complex(DType dtype) { return (dtypes::Complex | DType::complex32).has(dtype); }
+constexpr bool is_stored(DType dtype) { return dtypes::Stored.has(dtype); }
+constexpr bool is_differentiable(DType dtype) {
+  return (dtypes::FloatingComplex | dtypes::Stored).has(dtype);
+}
 constexpr bool is_integral(DType dtype, bool with_bool = false) {
   return dtypes::Integral.has(dtype) || (with_bool && dtype == DType::bool_);
 }
 constexpr bool is_signed(DType dtype) {
-  return dtypes::Signed.has(dtype) || is_differentiable(dtype);
+  return dtypes::Signed.has(dtype) || (is_differentiable(dtype) && dtype != DType::float8_e8m0fnu);
 }
 
 DType promote_types(DType a, DType b);
 bool can_cast(DType from, DType to);  // by category: no complex to real, no float to int, ...
 DType to_real(DType dtype);           // complex64 -> float32, others themselves
-DType to_complex(DType dtype);        // float32 -> complex64, others themselves
-DType default_dtype();                // float32 unless set
+DType to_complex(DType dtype);        // float32 -> complex64, complex types themselves
+DType widened(DType dtype);  // float8 -> float32, complex32 -> complex64, others themselves
+DType default_dtype();       // float32 unless set
 void set_default_dtype(DType dtype);
 inline DType default_complex_dtype() { return to_complex(default_dtype()); }
 
@@ -136,6 +165,10 @@ template <>
 struct ComputeTypeOf<BFloat16> {
   using type = float;
 };
+template <const Float8Format& format>
+struct ComputeTypeOf<Float8<format>> {
+  using type = float;
+};
 template <class T>
 using ComputeType = typename ComputeTypeOf<T>::type;
 
@@ -145,6 +178,10 @@ template <class T>
 constexpr bool is_complex_type<std::complex<T>> = true;
 template <class T>
 constexpr bool is_reduced_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T>
+constexpr bool is_float8_type = false;
+template <const Float8Format& format>
+constexpr bool is_float8_type<Float8<format>> = true;
 template <class T>
 constexpr bool is_floating_type = std::is_floating_point_v<T> || is_reduced_type<T>;
 

@@ -24,6 +24,17 @@ bool real_fits(double value) {
   return !(std::abs(value) > most) || std::isinf(value);
 }
 
+// Only where there is a code for what overflows has infinity a place, and only where there is a
+// sign has a negative number one.
+template <class T>
+bool float8_fits(double value) {
+  constexpr const Float8Format& format = T::kind;
+  constexpr float most = float8::decode(format, format.largest);
+  constexpr bool has_infinity = format.has_negative_zero && format.overflow > format.largest;
+  if (std::isinf(value)) return has_infinity;
+  return !(std::abs(value) > most) && (format.has_sign || !(value < 0));
+}
+
 }  // namespace
 
 DType Scalar::natural_dtype() const {
@@ -39,7 +50,7 @@ DType Scalar::natural_dtype() const {
 
 bool Scalar::fits(DType dtype) const {
   bool result = true;
-  dispatch<dtypes::All>("fits", dtype, [&](auto tag) {
+  dispatch<dtypes::AllStored>("fits", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, bool>) {
       result = true;
@@ -48,8 +59,12 @@ bool Scalar::fits(DType dtype) const {
     } else if constexpr (is_complex_type<T>) {
       using Part = typename T::value_type;
       result = real_fits<Part>(to_double()) && real_fits<Part>(imaginary_);
+    } else if constexpr (std::is_same_v<T, ComplexHalf>) {
+      result = real_fits<Half>(to_double()) && real_fits<Half>(imaginary_);
     } else if (is_complex() && imaginary_ != 0) {
       result = false;
+    } else if constexpr (is_float8_type<T>) {
+      result = float8_fits<T>(to_double());
     } else if constexpr (is_floating_type<T>) {
       result = real_fits<T>(to_double());
     } else if (is_integral()) {

@@ -29,6 +29,9 @@ class Scalar {
       : tag_(Tag::complex), floating_(value.real()), imaginary_(value.imag()) {}
   Scalar(Half value) : Scalar(static_cast<float>(value)) {}      // NOLINT
   Scalar(BFloat16 value) : Scalar(static_cast<float>(value)) {}  // NOLINT
+  template <const Float8Format& format>
+  Scalar(Float8<format> value) : Scalar(static_cast<float>(value)) {}     // NOLINT
+  Scalar(ComplexHalf value) : Scalar(value.to<std::complex<float>>()) {}  // NOLINT
 
   [[nodiscard]] Tag tag() const { return tag_; }
   [[nodiscard]] bool is_boolean() const { return tag_ == Tag::boolean; }
@@ -43,6 +46,8 @@ class Scalar {
   [[nodiscard]] T to() const {
     if constexpr (is_complex_type<T>) {
       return is_complex() ? T(floating_, imaginary_) : T(to<typename T::value_type>());
+    } else if constexpr (std::is_same_v<T, ComplexHalf>) {
+      return T(to<std::complex<float>>());
     } else if constexpr (std::is_same_v<T, bool>) {
       return is_floating()  ? floating_ != 0
              : is_complex() ? floating_ != 0 || imaginary_ != 0
@@ -53,7 +58,7 @@ class Scalar {
       const double value = is_floating() || is_complex()   ? floating_
                            : tag_ == Tag::unsigned_integer ? static_cast<uint64_t>(integer_)
                                                            : static_cast<double>(integer_);
-      if constexpr (is_reduced_type<T>) {
+      if constexpr (is_reduced_type<T> || is_float8_type<T>) {
         return T(static_cast<float>(value));
       } else {
         return static_cast<T>(value);

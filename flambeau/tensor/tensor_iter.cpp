@@ -149,7 +149,7 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
     is_number[at] = !inputs[k].is_tensor();
     if (is_number[at]) {
       dtypes[at] = number_dtype;
-      dispatch<dtypes::All>(config.op, number_dtype, [&](auto tag) {
+      dispatch<dtypes::AllStored>(config.op, number_dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T value = inputs[k].scalar().to<T>();
         std::memcpy(numbers[at], &value, sizeof value);

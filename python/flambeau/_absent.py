@@ -103,7 +103,7 @@ class AbsentDType:
 
     def __init__(self, name: str, itemsize: int) -> None:
         self.name, self.itemsize = name, itemsize
-        self.is_floating_point, self.is_complex = name.startswith("float"), name == "complex32"
+        self.is_floating_point, self.is_complex = name.startswith("float"), "complex" in name
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -113,12 +113,11 @@ class AbsentDType:
 
 
 _DTYPES = dict.fromkeys(
-    """float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2
-    qint8 quint8 quint4x2 quint2x4 int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4 uint5
-    uint6 uint7 bits8""".split(),
+    """float4_e2m1fn_x2 qint8 quint8 quint4x2 quint2x4 int1 int2 int3 int4 int5 int6 int7 uint1
+    uint2 uint3 uint4 uint5 uint6 uint7 bits8""".split(),
     1,
 )
-_DTYPES.update(bits16=2, complex32=4, chalf=4, qint32=4)
+_DTYPES.update(bits16=2, bcomplex32=4, qint32=4)
 _made_dtypes: dict[str, AbsentDType] = {}
 
 
@@ -126,5 +125,4 @@ def dtype(name: str) -> AbsentDType | None:
     """The dtype of a name that Flambeau does not have, None if PyTorch has it neither."""
     if name not in _DTYPES:
         return None
-    name = {"chalf": "complex32"}.get(name, name)
     return _made_dtypes.setdefault(name, AbsentDType(name, _DTYPES[name]))

@@ -36,24 +36,15 @@ __all__ = [
 ]
 
 
-# The dtypes of eight bits, whose limits libraries ask for though no tensor has them.
-_EIGHT_BITS = {
-    "torch.float8_e4m3fn": (8, 448.0, -448.0, 2.0**-3, 2.0**-6, 1.0),
-    "torch.float8_e4m3fnuz": (8, 240.0, -240.0, 2.0**-3, 2.0**-7, 1.0),
-    "torch.float8_e5m2": (8, 57344.0, -57344.0, 2.0**-2, 2.0**-14, 1.0),
-    "torch.float8_e5m2fnuz": (8, 57344.0, -57344.0, 2.0**-2, 2.0**-15, 1.0),
-}
-
-
 class finfo:
     """The limits of a floating-point dtype, the default one by default."""
 
     def __init__(self, type: Any = None) -> None:
         dtype = _C.get_default_dtype() if type is None else type
-        facts: Any = _EIGHT_BITS.get(str(dtype)) or _C._float_facts(dtype)
+        facts = _C._float_facts(dtype)
         self.bits, self.max, self.min, self.eps, self.tiny, self.resolution = facts
         self.smallest_normal = self.tiny
-        self.dtype = str(dtype).removeprefix("torch.")
+        self.dtype = str(dtype.to_real()).removeprefix("torch.")
 
     def __repr__(self) -> str:
         def short(value: float) -> str:

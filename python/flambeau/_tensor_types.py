@@ -30,6 +30,10 @@ _NAMES = {
     "UInt64Tensor": flambeau.uint64,
 }
 _BY_DTYPE = {dtype: name for name, dtype in _NAMES.items()}
+# Names of types that nobody can construct tensors with.
+_BY_DTYPE[flambeau.complex32] = "ComplexHalfTensor"
+for _kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"):
+    _BY_DTYPE[getattr(flambeau, f"float8_{_kind}")] = f"Float8_{_kind}Tensor"
 
 
 class tensortype(type):

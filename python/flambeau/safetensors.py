@@ -39,6 +39,11 @@ _DTYPES = {
     "U8": flambeau.uint8,
     "BOOL": flambeau.bool,
     "C64": flambeau.complex64,
+    "F8_E4M3": flambeau.float8_e4m3fn,
+    "F8_E5M2": flambeau.float8_e5m2,
+    "F8_E4M3FNUZ": flambeau.float8_e4m3fnuz,
+    "F8_E5M2FNUZ": flambeau.float8_e5m2fnuz,
+    "F8_E8M0": flambeau.float8_e8m0fnu,
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 

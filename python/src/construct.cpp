@@ -201,7 +201,7 @@ Tensor from_sequence(PyObject* data, std::optional<DType> dtype) {
     }
   }
   Tensor out = make_tensor(shape, type, Device());
-  dispatch<dtypes::All>("tensor", type, [&](auto tag) {
+  dispatch<dtypes::AllStored>("tensor", type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* to = out.data<T>();
     for (const Scalar& scalar : reader.scalars()) {
@@ -346,7 +346,7 @@ Tensor shared_view(PyObject* object, std::optional<DType> dtype) {
 PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
   if (depth == tensor.dim()) {
     Scalar scalar;
-    dispatch<dtypes::All>("tolist", tensor.dtype(), [&](auto tag) {
+    dispatch<dtypes::AllStored>("tolist", tensor.dtype(), [&](auto tag) {
       scalar = Scalar(*reinterpret_cast<const typename decltype(tag)::type*>(at));
     });
     return wrap_scalar(scalar);

@@ -52,6 +52,12 @@ DLDataType type_of(DType dtype) {
     code = 6;
   } else if (dtype == DType::bfloat16) {
     code = 4;
+  } else if (dtypes::Float8.has(dtype)) {
+    code = dtype == DType::float8_e4m3fn     ? 10
+           : dtype == DType::float8_e4m3fnuz ? 11
+           : dtype == DType::float8_e5m2     ? 12
+           : dtype == DType::float8_e5m2fnuz ? 13
+                                             : 14;
   } else if (is_floating(dtype)) {
     code = 2;
   } else if (is_complex(dtype)) {

@@ -92,6 +92,16 @@ PyObject* float_facts(PyObject*, PyObject* object) {
           "'torch.finfo'");
     double largest = 0, eps = 0, tiny = 0;
     const int bits = static_cast<int>(item_size(dtype)) * 8;
+    if (dtypes::Float8.has(dtype)) {
+      dispatch<dtypes::Float8>("finfo", dtype, [&](auto tag) {
+        constexpr const Float8Format& format = decltype(tag)::type::kind;
+        largest = float8::decode(format, format.largest);
+        eps = std::ldexp(1.0, -format.mantissa);
+        tiny = std::ldexp(1.0, format.has_sign ? 1 - format.bias : -format.bias);
+      });
+      const double least = dtype == DType::float8_e8m0fnu ? tiny : -largest;
+      return Py_BuildValue("(iddddd)", bits, largest, least, eps, tiny, 1.0);
+    }
     switch (dtype) {
       case DType::float16:
         largest = 65504.0;

@@ -144,9 +144,9 @@ bool add_enums(PyObject* module) {
     if (PyModule_AddObjectRef(module, name.c_str(), dtypes_made[i]) < 0) return false;
   }
   const std::pair<const char*, DType> aliases[] = {
-      {"float", DType::float32},    {"double", DType::float64},    {"half", DType::float16},
-      {"long", DType::int64},       {"int", DType::int32},         {"short", DType::int16},
-      {"cfloat", DType::complex64}, {"cdouble", DType::complex128}};
+      {"float", DType::float32},   {"double", DType::float64},   {"half", DType::float16},
+      {"long", DType::int64},      {"int", DType::int32},        {"short", DType::int16},
+      {"chalf", DType::complex32}, {"cfloat", DType::complex64}, {"cdouble", DType::complex128}};
   for (const auto& [name, dtype] : aliases) {
     if (PyModule_AddObjectRef(module, name, dtypes_made[static_cast<int>(dtype)]) < 0) return false;
   }

@@ -6,15 +6,15 @@ import pytest
 from compare import Comparison
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-          "float64", "complex64", "complex128")  # fmt: skip
+          "float64", "complex32", "complex64", "complex128")  # fmt: skip
 OPS = ("add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum",
        "eq", "lt", "bitwise_and", "logical_and", "atan2", "where", "cat", "stack", "true_divide",
        "copysign", "float_power", "hypot", "lerp", "clamp_min", "mm", "isclose",
        "xlogy")  # fmt: skip
 SCALARS = ("True", "2", "1.5", "1j", "2**40")
 
-# PyTorch has dtypes of its own for float16 and bfloat16 with complex numbers; Flambeau has none and
-# makes complex64, so those pairs are left out.
+# PyTorch has a dtype of its own for bfloat16 with complex numbers; Flambeau has none and makes
+# complex64, so those pairs are left out.
 # Each statement fills a dictionary: the key names the operands, the value the dtype or the error.
 TABLE = """
 def outcome(function):
@@ -32,7 +32,7 @@ def call(name, x, y):
     return getattr(torch, name)(x, y)
 DTYPES = {dtypes}
 def odd(one, two):
-    return 'float16' in one + two and 'complex' in one + two
+    return 'bfloat16' in one + two and 'complex' in one + two
 def make(kind, dtype):
     return torch.ones((2, 2) if kind == 'tensor' else (), dtype=getattr(torch, dtype))
 """
@@ -61,7 +61,7 @@ def test_tensor_with_python_number(op: str, exact: Comparison) -> None:
             "table = {' '.join((k, a, side)): outcome(lambda: call(OP, *((make(k, a), S)"
             " if side == 'right' else (S, make(k, a)))))"
             " for k in ('tensor', 'zero-dim') for a in DTYPES for side in ('left', 'right')"
-            f" if 'float16' not in a or {scalar != '1j'}}}"
+            f" if 'bfloat16' not in a or {scalar != '1j'}}}"
             .replace("OP", repr(op)).replace("S)", f"{scalar})").replace("(S,", f"({scalar},"),
         )  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_operators(symbol: str, exact: Comparison) -> None:
             f"table = {{k + a: (outcome(lambda: make(k, a) {symbol} {scalar}),"
             f" outcome(lambda: {scalar} {symbol} make(k, a)))"
             f" for k in ('tensor', 'zero-dim') for a in DTYPES"
-            f" if 'float16' not in a or {scalar != '1j'}}}",
+            f" if 'bfloat16' not in a or {scalar != '1j'}}}",
         )
 
 
@@ -84,9 +84,10 @@ def test_inplace(op: str, exact: Comparison) -> None:
     check(
         exact,
         f"table = {{' '.join((a, m, b)): outcome(lambda: make('tensor', a).{op}(make(m, b)))"
-        " for m in ('tensor', 'zero-dim') for a in DTYPES for b in DTYPES if not odd(a, b)}",
+        " for m in ('tensor', 'zero-dim') for a in DTYPES for b in DTYPES if not odd(a, b)"
+        f" and not ({op == 'pow_'} and 'complex' in b)}}",
         f"scalars = {{a + str(s): outcome(lambda: make('tensor', a).{op}(s))"
-        " for a in DTYPES for s in (True, 2, 1.5, 1j) if s != 1j or 'float16' not in a}",
+        " for a in DTYPES for s in (True, 2, 1.5, 1j) if s != 1j or 'bfloat16' not in a}",
     )
 
 
@@ -95,7 +96,9 @@ def test_out(exact: Comparison) -> None:
         exact,
         "table = {' '.join((op, a, b)): outcome(lambda: getattr(torch, op)(make('tensor', a),"
         " make('tensor', a), out=torch.empty(2, 2, dtype=getattr(torch, b))))"
-        " for op in ('add', 'mul', 'div', 'eq', 'maximum', 'mm') for a in DTYPES for b in DTYPES}",
+        " for op in ('add', 'mul', 'div', 'eq', 'maximum', 'mm') for a in DTYPES for b in DTYPES"
+        # Of two mistakes, a dtype without division and one that does not fit, either may be told.
+        " if op != 'div' or a != 'complex32'}",
     )
 
 
@@ -112,7 +115,9 @@ def test_unary(exact: Comparison) -> None:
     check(
         exact,
         f"table = {{op + k + a: outcome(lambda: getattr(torch, op)(make(k, a)))"
-        f" for op in {UNARY} for k in ('tensor', 'zero-dim') for a in DTYPES}}",
+        f" for op in {UNARY} for k in ('tensor', 'zero-dim') for a in DTYPES"
+        # Angles of complex32 are had here.
+        " if op != 'angle' or a != 'complex32'}",
     )
 
 
@@ -142,7 +147,7 @@ def test_functions_of_dtypes(exact: Comparison) -> None:
         " for a in DTYPES for b in DTYPES if not odd(a, b)}",
         "scalars = {k + a + str(s): str(torch.result_type(make(k, a), s))"
         " for k in ('tensor', 'zero-dim') for a in DTYPES for s in (True, 1, 1.5, 1j)"
-        " if s != 1j or 'float16' not in a}",
+        " if s != 1j or 'bfloat16' not in a}",
         "infos = {a: (torch.finfo(getattr(torch, a)).eps, torch.finfo(getattr(torch, a)).max,"
         " torch.finfo(getattr(torch, a)).tiny, torch.finfo(getattr(torch, a)).bits,"
         " str(torch.finfo(getattr(torch, a)))) for a in DTYPES if 'float' in a}",

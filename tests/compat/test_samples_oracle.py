@@ -19,9 +19,6 @@ INTEGERS = r" (bool|u?int\d+) "
 
 # Reason -> op -> what is found in "name(call) dtype layout" of the samples it explains.
 EXPLAINED: dict[str, dict[str, str]] = {
-    "PyTorch has a complex32, Flambeau has none": dict.fromkeys(
-        ("complex", "polar", "view_as_complex", "view_as_complex_copy"), " float16 "
-    ),
     "PyTorch looks at the dtype of some arguments only where there is an element": dict.fromkeys(
         "addmm addmv addbmm grid_sampler_3d scaled_dot_product_attention".split(), EMPTY
     ),

@@ -30,6 +30,7 @@ TOLERANCES = {
     "float16": (2e-3, 1e-3),
     "bfloat16": (1.6e-2, 1e-2),
     "float32": (2e-6, 2e-6),
+    "complex32": (2e-3, 1e-3),
     "complex64": (4e-6, 4e-6),
     "float64": (1e-12, 1e-12),
     "complex128": (1e-12, 1e-12),

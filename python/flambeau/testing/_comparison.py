@@ -26,6 +26,7 @@ _DTYPE_PRECISIONS = {
     flambeau.bfloat16: (0.016, 1e-5),
     flambeau.float32: (1.3e-6, 1e-5),
     flambeau.float64: (1e-7, 1e-7),
+    flambeau.complex32: (0.001, 1e-5),
     flambeau.complex64: (1.3e-6, 1e-5),
     flambeau.complex128: (1e-7, 1e-7),
 }

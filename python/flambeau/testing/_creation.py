@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
-_REAL_OF = {flambeau.complex64: flambeau.float32, flambeau.complex128: flambeau.float64}
-
 
 def _bounds(dtype: Any) -> tuple[float, float, float, float]:
     """The default low and high for `dtype`, and the lowest and highest it allows (the last
@@ -23,7 +21,7 @@ def _bounds(dtype: Any) -> tuple[float, float, float, float]:
     if dtype == flambeau.bool:
         return 0, 2, 0, 2
     if dtype.is_floating_point or dtype.is_complex:
-        info = flambeau.finfo(_REAL_OF.get(dtype, dtype))
+        info = flambeau.finfo(dtype)
         return -9, 9, info.min, info.max
     limits = flambeau.iinfo(dtype)
     # int64 and uint64 cannot be asked for more than a signed 64-bit bound.

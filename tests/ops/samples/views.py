@@ -512,6 +512,16 @@ op(
     grad=False,
 )
 op(
+    "chalf",
+    call(t(2, 3)),
+    call(t()),
+    call(t(0, 2)),
+    result="complex32",
+    ref=lambda x: x,
+    forms="method-only",
+    grad=False,
+)
+op(
     "cfloat",
     call(t(2, 3)),
     call(t()),

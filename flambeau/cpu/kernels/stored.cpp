@@ -1,0 +1,50 @@
+// Conversions of the dtypes that are only stored: Note [Stored dtypes].
+#include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/kernels/elementwise.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+const Float8Format& format_of(DType dtype) {
+  const Float8Format* format = nullptr;
+  dispatch<dtypes::Float8>("copy_", dtype, [&](auto tag) { format = &decltype(tag)::type::kind; });
+  return *format;
+}
+
+// The formats differ in numbers only, so that one loop serves them all.
+void convert_float8(const TensorIter& iter, const Float8Format& format, bool encodes) {
+  constexpr DTypeSet floats = dtypes::Reduced | DType::float32;
+  if (encodes) {
+    dispatch<floats>("copy_", iter.dtypes[1], [&](auto tag) {
+      unary_loop<uint8_t, typename decltype(tag)::type>(
+          iter, [format](float x) { return float8::encode(format, x); }, 4);
+    });
+    return;
+  }
+  float values[256];
+  for (int code = 0; code < 256; ++code) {
+    values[code] = float8::decode(format, static_cast<uint8_t>(code));
+  }
+  dispatch<floats>("copy_", iter.dtypes[0], [&](auto tag) {
+    unary_loop<typename decltype(tag)::type, uint8_t>(
+        iter, [&values](uint8_t code) { return values[code]; }, 1);
+  });
+}
+
+void convert_stored_kernel(const TensorIter& iter) {
+  const bool encodes = is_stored(iter.dtypes[0]);
+  const DType stored = iter.dtypes[encodes ? 0 : 1];
+  if (stored != DType::complex32) return convert_float8(iter, format_of(stored), encodes);
+  using Wide = std::complex<float>;
+  if (encodes) {
+    unary_loop<ComplexHalf, Wide>(
+        iter, [](Wide x) { return ComplexHalf(x); }, 2);
+  } else {
+    unary_loop<Wide, ComplexHalf>(
+        iter, [](ComplexHalf x) { return x.to<Wide>(); }, 2);
+  }
+}
+KERNEL_FOR(convert_stored, convert_stored_kernel)
+
+}  // namespace
+}  // namespace flambeau::cpu::ISA_NAMESPACE
