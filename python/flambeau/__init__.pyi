@@ -71,6 +71,7 @@ from flambeau._C import adjoint as adjoint
 from flambeau._C import affine_grid_generator as affine_grid_generator
 from flambeau._C import alias as alias
 from flambeau._C import alias_copy as alias_copy
+from flambeau._named import align_tensors as align_tensors
 from flambeau._C import all as all
 from flambeau._C import allclose as allclose
 from flambeau._C import alpha_dropout as alpha_dropout
@@ -172,6 +173,7 @@ from flambeau._C import celu as celu
 from flambeau._C import celu_ as celu_
 from flambeau._C import cfloat as cfloat
 from flambeau.functional import chain_matmul as chain_matmul
+from flambeau._C import chalf as chalf
 from flambeau._C import channel_shuffle as channel_shuffle
 from flambeau._C import channels_last as channels_last
 from flambeau._C import channels_last_3d as channels_last_3d
@@ -198,6 +200,7 @@ from flambeau._settings import compiled_with_cxx11_abi as compiled_with_cxx11_ab
 from flambeau import compiler as compiler
 from flambeau._C import complex as complex
 from flambeau._C import complex128 as complex128
+from flambeau._C import complex32 as complex32
 from flambeau._C import complex64 as complex64
 from flambeau._C import concat as concat
 from flambeau._C import concatenate as concatenate
@@ -345,6 +348,11 @@ from flambeau._C import float as float
 from flambeau._C import float16 as float16
 from flambeau._C import float32 as float32
 from flambeau._C import float64 as float64
+from flambeau._C import float8_e4m3fn as float8_e4m3fn
+from flambeau._C import float8_e4m3fnuz as float8_e4m3fnuz
+from flambeau._C import float8_e5m2 as float8_e5m2
+from flambeau._C import float8_e5m2fnuz as float8_e5m2fnuz
+from flambeau._C import float8_e8m0fnu as float8_e8m0fnu
 from flambeau._C import float_power as float_power
 from flambeau._C import float_power_ as float_power_
 from flambeau._C import floor as floor

@@ -320,7 +320,8 @@ def _describe_sparse(tensor: Tensor, prefix: str) -> str:
 
 def _describe(tensor: Tensor, contents: str | None) -> str:
     kind = type(tensor)
-    plain = kind is flambeau.Tensor or kind is flambeau.nn.Parameter
+    named = tensor.has_names()
+    plain = kind is flambeau.Tensor or kind is flambeau.nn.Parameter or named
     prefix = "tensor(" if plain else f"{kind.__name__}("
     indent = len(prefix)
     if tensor.layout is not flambeau.strided:
@@ -346,6 +347,8 @@ def _describe(tensor: Tensor, contents: str | None) -> str:
     grad = _grad_suffix(tensor)
     if grad is not None:
         suffixes.append(grad)
+    if named:
+        suffixes.append(f"names={tensor.names}")
     described = _add_suffixes(prefix + text, suffixes, indent)
     if not plain and isinstance(tensor, flambeau.nn.Parameter):
         return f"Parameter({described})"

@@ -355,6 +355,30 @@ Object interned_names(PyObject* kwnames) {
   return names;
 }
 
+// A call with names=, which only functions that make tensors have (flambeau/_named.py).
+bool has_names(PyObject* kwnames) {
+  static PyObject* const names = PyUnicode_InternFromString("names");
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    if (PyTuple_GET_ITEM(kwnames, k) == names) return true;
+  }
+  return false;
+}
+[[gnu::cold]] PyObject* call_named(PyObject* factory, PyObject* const* args, Py_ssize_t nargs,
+                                   PyObject* kwnames) {
+  Object module = check(PyImport_ImportModule("flambeau._named"));
+  Object create = check(PyObject_GetAttrString(module.get(), "create"));
+  Object tuple = check(PyTuple_New(nargs));
+  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
+  Object kwargs = check(PyDict_New());
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
+    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]) < 0)
+      throw PythonError();
+  }
+  return check(PyObject_CallFunctionObjArgs(create.get(), factory, tuple.get(), kwargs.get(),
+                                            nullptr))
+      .release();
+}
+
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     const Object names = interned_names(kwnames);
@@ -363,6 +387,8 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     const Call call{args, PyVectorcall_NARGS(nargsf), kwnames, family.name.c_str()};
     if (modes_active() || any_override(call)) [[unlikely]]
       return call_override(self, args, call.nargs, kwnames);
+    if (kwnames && has_names(kwnames)) [[unlikely]]
+      return call_named(self, args, call.nargs, kwnames);
     if (profiling()) [[unlikely]]
       return call_profiled(family, call);
     if (family.older && call.nargs > family.older->tensors) [[unlikely]] {
