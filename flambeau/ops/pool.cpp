@@ -30,12 +30,25 @@ int64_t pooled_size(int64_t in, const Window& w, size_t d) {
   return out;
 }
 
+// Drops the places of a window that lie in the padding for every output: a window may be far larger
+// than its input.
+void leave_padding_out(PoolDim& dim) {
+  const int64_t before = dim.padding - (dim.out - 1) * dim.stride;  // of the last output's window
+  if (before > 0) {
+    const int64_t places = std::min((before + dim.step - 1) / dim.step, dim.kernel - 1);
+    dim.kernel -= places;
+    dim.padding -= places * dim.step;
+  }
+  dim.kernel = std::min(dim.kernel, std::max<int64_t>(dim.in + dim.padding - 1, 0) / dim.step + 1);
+}
+
 PoolDim window_dim(int64_t in, const Window& w, size_t d, bool count_padding) {
   PoolDim dim;
   dim.in = in;
   dim.out = pooled_size(in, w, d);
   dim.step = w.dilation[d];
   dim.kernel = w.kernel[d], dim.stride = w.stride[d], dim.padding = w.padding[d];
+  if (dim.out > 0 && !count_padding) leave_padding_out(dim);
   dim.start.clear(), dim.end.clear(), dim.extent.clear();
   for (int64_t i = 0; i < dim.out; ++i) {
     int64_t start = i * w.stride[d] - w.padding[d];

@@ -251,6 +251,9 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
   for (int k = 0; k < outputs; ++k) {
     is_number[k] = false;
     Tensor& out = outs[k];
+    CHECK(!out.defined() || out.device() == device, RuntimeError,
+          "{}: Expected out tensor to have device {}, but got {} instead", config.op, device,
+          out.device());
     bool resized = false;
     if (out.defined() && !(out.sizes() == common)) {
       bool resizes = config.resize_outputs;

@@ -61,3 +61,11 @@ def test_windows_of_another_number_of_dimensions(kernel_size: tuple[int, ...]) -
     for options in ({"kernel_size": kernel_size}, {"kernel_size": 1, "stride": kernel_size}):
         with pytest.raises(RuntimeError, match="exactly 2 elements in"):
             F.max_unpool2d(x, torch.zeros(x.shape, dtype=torch.int64), **options)
+
+
+def test_windows_far_larger_than_the_input_take_no_time() -> None:
+    x = torch.tensor([[1.0, 4.0, 2.0]])
+    huge = 2**40
+    assert F.max_pool1d(x, huge, ceil_mode=True).tolist() == [[4.0]]
+    values, places = F.max_pool1d(x, huge, 1, huge // 2, return_indices=True)
+    assert values.tolist() == [[4.0] * 4] and places.tolist() == [[1] * 4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -97,6 +98,14 @@ def test_out_stands_on_the_device_of_the_inputs(name: str) -> None:
     calls = {**CASTING, **EXACT, "mul": lambda out: torch.mul(X, X, out=out)}
     with pytest.raises(RuntimeError, match="Expected out tensor to have device cpu"):
         calls[name](torch.empty(2, 3, device="meta"))
+
+
+@pytest.mark.parametrize("name", ["sin", "abs", "special.bessel_j1", "isnan"])
+def test_out_stands_on_the_device_of_inputs_without_dimensions(name: str) -> None:
+    function = operator.attrgetter(name)(torch)
+    dtype = torch.bool if name == "isnan" else torch.float32
+    with pytest.raises(RuntimeError, match="device"):
+        function(torch.tensor(3.0), out=torch.empty(1, dtype=dtype, device="meta"))
 
 
 @pytest.mark.parametrize("name", [*CASTING, *EXACT])

@@ -126,6 +126,7 @@ S = MATRIX.to_sparse()
         (RuntimeError, "Sparse floor division", lambda: S // S),
         (RuntimeError, "to have same size", lambda: torch.ones(3, 3) + S),
         (RuntimeError, "can't be cast", lambda: torch.asin(S, out=S.long())),
+        (TypeError, "'out' must be Tensor, not int", lambda: torch.atan(S, out=3)),
     ],
 )  # fmt: skip
 def test_errors_say_what_pytorch_says(error: Any, match: str, call: Any) -> None:

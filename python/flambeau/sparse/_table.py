@@ -57,6 +57,8 @@ def refuse(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
 
 def _into(out: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an op, written into `out`."""
+    if not isinstance(out, _C.Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     function = TABLE.get(name + ".out")
     if function is not None:
         return function(*args, out=out, **kwargs)
