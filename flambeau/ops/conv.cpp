@@ -17,7 +17,7 @@ Tensor maybe_conj(const Tensor& x) { return x.is_complex() ? conj_physical(x) : 
 
 Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& bias, IntSpan y_sizes,
                 const ConvGeometry& geometry);
-Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes,
+Tensor convolve_input(const Tensor& g, const Tensor& w, const Tensor& bias, IntSpan x_sizes,
                       const ConvGeometry& geometry);
 Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes,
                        const ConvGeometry& geometry);
@@ -70,7 +70,7 @@ struct ConvRule {
   void operator()(Grads& in, Grads& out) const {
     const Tensor& g = in[0];
     if (!g.defined()) return;
-    if (wants_x) out[0] = convolve_input(g, maybe_conj(w()), x_sizes, geometry);
+    if (wants_x) out[0] = convolve_input(g, maybe_conj(w()), {}, x_sizes, geometry);
     if (wants_w && wants_bias && !grad_enabled() && !g.is_complex()) {
       std::tie(out[1], out[2]) = weight_and_bias_gradients(g, x(), w_sizes, geometry);
       return;
@@ -103,7 +103,7 @@ Tensor convolve(const Tensor& x, const Tensor& w, const Tensor& bias, IntSpan y_
   return y;
 }
 
-Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes,
+Tensor convolve_input(const Tensor& g, const Tensor& w, const Tensor& bias, IntSpan x_sizes,
                       const ConvGeometry& geometry) {
   const MemoryFormat format = common_format(g, w);
   Tensor x = empty_in(x_sizes, format, g);
@@ -114,14 +114,20 @@ Tensor convolve_input(const Tensor& g, const Tensor& w, IntSpan x_sizes,
     } else if (x.numel() != 0) {
       zero_(x);
     }
+    if (bias.defined()) {
+      Dims shape(x.dim() - 1, 1);
+      shape[0] = x_sizes[1];
+      x = add(x, reshape(bias, shape));
+    }
   }
-  if (Record r{"convolution_input", x, {g, w}}) {
+  if (Record r{"convolution", x, {g, w, bias}}) {
     r.wrt(0, [w = r.save_for(0, w), y_sizes = g.sizes().dims(), geometry](const Tensor& gx) {
       return convolve(gx, maybe_conj(w()), {}, y_sizes, geometry);
     });
     r.wrt(1, [g = r.save_for(1, g), w_sizes = w.sizes().dims(), geometry](const Tensor& gx) {
       return convolve_weight(maybe_conj(g()), gx, w_sizes, geometry);
     });
+    r.wrt(2, [channels = x_sizes[1]](const Tensor& gx) { return bias_gradient(gx, channels); });
   }
   return x;
 }
@@ -144,7 +150,7 @@ Tensor convolve_weight(const Tensor& g, const Tensor& x, IntSpan w_sizes,
       return convolve(maybe_conj(x()), gw, {}, y_sizes, geometry);
     });
     r.wrt(1, [g = r.save_for(1, g), x_sizes = x.sizes().dims(), geometry](const Tensor& gw) {
-      return convolve_input(maybe_conj(g()), gw, x_sizes, geometry);
+      return convolve_input(maybe_conj(g()), gw, {}, x_sizes, geometry);
     });
   }
   return w;
@@ -384,12 +390,7 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
       "but got bias of size {} instead",
       weight.sizes(), channels, bias.sizes());
   const Dims sizes = transposed_sizes(x, weight, geometry, extra);
-  Tensor y = convolve_input(x, weight, sizes, geometry);
-  if (bias.defined()) {
-    Dims shape(rank + 1, 1);
-    shape[0] = channels;
-    y = add(y, reshape(bias, shape));
-  }
+  const Tensor y = convolve_input(x, weight, bias, sizes, geometry);
   return batched ? y : squeeze(y, int64_t{0});
 }
 

@@ -102,3 +102,11 @@ def test_a_pooled_nan_is_nan():
     x = torch.zeros(1, 1, 2, 4)
     x[0, 0, 1, 2] = float("nan")
     assert F.max_pool2d(x, 2).isnan().tolist() == [[[[False, True]]]]
+
+
+def test_a_transposed_convolution_is_one_node():
+    layer = torch.nn.ConvTranspose2d(2, 3, 3)
+    y = layer(torch.ones(1, 2, 4, 4))
+    assert y.grad_fn is not None
+    assert y.grad_fn.name() == "ConvolutionBackward0" and y._version == 0
+    assert len(y.grad_fn.next_functions) == 3
