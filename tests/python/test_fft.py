@@ -107,3 +107,20 @@ def test_windows_equal_scipys() -> None:
                 assert np.allclose(got.tolist(), want, atol=1e-12), (name, size, sym)
     with pytest.raises(ValueError, match="requires non-negative window length, got M=-1"):
         ours.hann(-1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 6, 8, 12, 16, 30, 64, 128, 250])
+@pytest.mark.parametrize("count", [1, 3, 17, 130, 300])
+def test_many_lines_of_any_length_and_spacing(n: int, count: int) -> None:
+    """Lines are turned several at a time: as rows, as columns, and as parts of longer rows."""
+    rng = np.random.default_rng(n)
+    values = rng.normal(size=(2, count, n + 1)) + 1j * rng.normal(size=(2, count, n + 1))
+    x = torch.from_numpy(values)
+    for lines, exact in [(x[..., :n], values[..., :n]), (x.transpose(1, 2), values.swapaxes(1, 2))]:
+        close = {"rtol": 1e-9, "atol": 1e-9}
+        np.testing.assert_allclose(torch.fft.fft(lines).numpy(), np.fft.fft(exact), **close)
+        real = torch.fft.rfft(lines.real)
+        np.testing.assert_allclose(real.numpy(), np.fft.rfft(exact.real), **close)
+        size = lines.shape[-1]
+        back = torch.fft.irfft(real, n=size).numpy()
+        np.testing.assert_allclose(back, np.fft.irfft(np.fft.rfft(exact.real), n=size), **close)

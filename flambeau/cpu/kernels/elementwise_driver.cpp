@@ -53,15 +53,16 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
           continue;
         }
       }
-      T square[side][side];
-      for (int64_t column = 0; column < width; ++column) {
+      const auto move = [&](int64_t row, int64_t column) {
+        rows[row * to_step + column] = columns[column * from_step + row];
+      };
+      if (width >= height) {  // the longer loop inside
         for (int64_t row = 0; row < height; ++row) {
-          square[row][column] = columns[column * from_step + row];
+          for (int64_t column = 0; column < width; ++column) move(row, column);
         }
-      }
-      for (int64_t row = 0; row < height; ++row) {
+      } else {
         for (int64_t column = 0; column < width; ++column) {
-          rows[row * to_step + column] = square[row][column];
+          for (int64_t row = 0; row < height; ++row) move(row, column);
         }
       }
     }

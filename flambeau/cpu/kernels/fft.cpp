@@ -18,41 +18,50 @@ struct LineOffsets {
 
   LineOffsets(const Tensor& t, int64_t dim) : step(t.strides()[dim]) {
     for (int64_t d = 0; d < t.dim(); ++d) {
-      if (d == dim) continue;
-      sizes.push_back(t.sizes()[d]);
-      strides.push_back(t.strides()[d]);
+      const int64_t size = t.sizes()[d], stride = t.strides()[d];
+      if (d == dim || size == 1) continue;
+      if (!sizes.empty() && strides.back() == size * stride) {  // goes on where the last one ends
+        sizes.back() *= size;
+        strides.back() = stride;
+      } else {
+        sizes.push_back(size);
+        strides.push_back(stride);
+      }
     }
   }
   [[nodiscard]] int64_t operator[](int64_t line) const {
     int64_t offset = 0;
-    for (size_t d = sizes.size(); d-- > 0;) {
+    for (size_t d = sizes.size(); d-- > 1;) {
       offset += line % sizes[d] * strides[d];
       line /= sizes[d];
     }
-    return offset;
+    return sizes.empty() ? offset : offset + line * strides[0];
   }
 };
 
 // A few lines of a tensor.
 struct Block {
-  static constexpr int64_t most = 16;
+  static constexpr int64_t most = 128;
   int64_t offsets[most];
   int64_t lines, step;
-  bool adjacent = true;  // neighbours in memory
+  int64_t pitch = 1;   // from line to line
+  bool evenly = true;  // at that distance, all of them
 
   Block(const LineOffsets& all, int64_t first, int64_t count) : lines(count), step(all.step) {
-    for (int64_t l = 0; l < count; ++l) {
-      offsets[l] = all[first + l];
-      adjacent = adjacent && offsets[l] == offsets[0] + l;
-    }
+    for (int64_t l = 0; l < count; ++l) offsets[l] = all[first + l];
+    if (count > 1) pitch = offsets[1] - offsets[0];
+    for (int64_t l = 2; l < count; ++l) evenly &= offsets[l] - offsets[l - 1] == pitch;
   }
+  // Whether the lines are neighbours in memory, or rows of a matrix.
+  [[nodiscard]] bool adjacent() const { return evenly && pitch == 1; }
+  [[nodiscard]] bool rows_of_matrix() const { return evenly && step == 1 && lines > 1; }
 };
 
 // Calls body(row, line, offset) for all elements, in the order of memory.
 template <class Body>
 inline void for_elements(const Block& b, int64_t rows, const Body& body) {
   const int64_t lines = b.lines, step = b.step;
-  if (b.adjacent && lines > 1) {
+  if (b.adjacent() && lines > 1) {
     const int64_t start = b.offsets[0];
     for (int64_t i = 0; i < rows; ++i) {
       IVDEP for (int64_t l = 0; l < lines; ++l) body(i * lines + l, start + i * step + l);
@@ -87,28 +96,74 @@ inline void for_pairs(const Block& b, int64_t rows, const Body& body) {
                [&](int64_t at, int64_t offset) { body(at, offset, offset + b.step); });
 }
 
+// Pairs of numbers, `pitch` numbers from line to line: turned inside registers on the way.
 template <class T>
-void load_complex(const std::complex<T>* in, const Block& b, int64_t rows, T* re, T* im) {
-  const T* x = reinterpret_cast<const T*>(in);
-  for_elements(b, rows, [=](int64_t to, int64_t from) {
-    re[to] = x[2 * from];
-    im[to] = x[2 * from + 1];
+void load_turned(const T* first, int64_t pitch, int64_t lines, int64_t rows, const Lines<T>& x) {
+  constexpr auto pair = static_cast<int64_t>(2 * sizeof(T));
+  T *room = x.room(), *re = x.re, *im = x.im;
+  char* from = const_cast<char*>(reinterpret_cast<const char*>(first));
+  copy_turned(pair, {reinterpret_cast<char*>(room), lines * pair}, {from, pitch * pair / 2}, lines,
+              rows, false);
+  IVDEP for (int64_t i = 0; i < rows * lines; ++i) re[i] = room[2 * i], im[i] = room[2 * i + 1];
+}
+template <class T>
+void store_turned(T* first, int64_t pitch, int64_t lines, int64_t rows, const Lines<T>& x,
+                  T scale) {
+  constexpr auto pair = static_cast<int64_t>(2 * sizeof(T));
+  T* room = x.room();
+  const T *re = x.re, *im = x.im;
+  IVDEP for (int64_t i = 0; i < rows * lines; ++i) {
+    room[2 * i] = re[i] * scale, room[2 * i + 1] = im[i] * scale;
+  }
+  copy_turned(pair, {reinterpret_cast<char*>(first), pitch * pair / 2},
+              {reinterpret_cast<char*>(room), lines * pair}, rows, lines, false);
+}
+
+template <class T>
+void load_complex(const std::complex<T>* in, const Block& b, int64_t rows, const Lines<T>& x) {
+  const T* from = reinterpret_cast<const T*>(in);
+  if (b.rows_of_matrix()) {
+    return load_turned(from + 2 * b.offsets[0], 2 * b.pitch, b.lines, rows, x);
+  }
+  for_elements(b, rows, [re = x.re, im = x.im, from](int64_t at, int64_t offset) {
+    re[at] = from[2 * offset];
+    im[at] = from[2 * offset + 1];
   });
 }
 template <class T>
-void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const T* re, const T* im,
-                   T scale) {
-  T* y = reinterpret_cast<T*>(out);
-  for_elements(b, rows, [=](int64_t from, int64_t to) {
-    y[2 * to] = re[from] * scale;
-    y[2 * to + 1] = im[from] * scale;
+void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
+  T* to = reinterpret_cast<T*>(out);
+  if (b.rows_of_matrix()) {
+    return store_turned(to + 2 * b.offsets[0], 2 * b.pitch, b.lines, rows, x, scale);
+  }
+  for_elements(b, rows, [re = x.re, im = x.im, to, scale](int64_t at, int64_t offset) {
+    to[2 * offset] = re[at] * scale;
+    to[2 * offset + 1] = im[at] * scale;
   });
 }
 
-// As many lines at once as fill a vector register, fewer where the buffers would leave the cache.
+// Pairs of real numbers as complex ones.
+template <class T>
+void load_pairs(const T* in, const Block& b, int64_t rows, const Lines<T>& x) {
+  if (b.rows_of_matrix()) return load_turned(in + b.offsets[0], b.pitch, b.lines, rows, x);
+  for_pairs(b, rows, [in, re = x.re, im = x.im](int64_t at, int64_t even, int64_t odd) {
+    re[at] = in[even], im[at] = in[odd];
+  });
+}
+template <class T>
+void store_pairs(T* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
+  if (b.rows_of_matrix()) return store_turned(out + b.offsets[0], b.pitch, b.lines, rows, x, scale);
+  for_pairs(b, rows, [out, re = x.re, im = x.im, scale](int64_t at, int64_t even, int64_t odd) {
+    out[even] = re[at] * scale, out[odd] = im[at] * scale;
+  });
+}
+
+// As many lines at once as fill a vector register, more where they are short, fewer where the
+// buffers would leave the cache.
 template <class T>
 int64_t lines_at_once(int64_t rows) {
-  int64_t lines = 64 / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t lanes = 64 / static_cast<int64_t>(sizeof(T)), near = 1024;  // numbers at hand
+  int64_t lines = std::min(Block::most, lanes * std::max<int64_t>(near / (rows * lanes), 1));
   while (lines > 1 && 4 * rows * lines * static_cast<int64_t>(sizeof(T)) > (1 << 20)) lines /= 2;
   return lines;
 }
@@ -136,15 +191,14 @@ void complex_transform(const Tensor& input, const Tensor& out, int64_t dim, bool
   const int64_t n = input.sizes()[dim], count = input.numel() / n;
   const auto plan = plan_for<Plan<T>>(n);
   const LineOffsets from(input, dim), to(out, dim);
-  for_blocks<T>(
-      count, plan->rows(), from.step == 1 && plan->prefers_single_lines(),
-      [&](int64_t first, int64_t lines, Lines<T>& x) {
-        load_complex(input.data<std::complex<T>>(), Block(from, first, lines), n, x.re, x.im);
-        if (inverse) x.swap_parts();
-        plan->run(x, lines);
-        if (inverse) x.swap_parts();
-        store_complex(out.data<std::complex<T>>(), Block(to, first, lines), n, x.re, x.im, scale);
-      });
+  for_blocks<T>(count, plan->rows(), from.step == 1 && plan->prefers_single_lines(),
+                [&](int64_t first, int64_t lines, Lines<T>& x) {
+                  load_complex(input.data<std::complex<T>>(), Block(from, first, lines), n, x);
+                  if (inverse) x.swap_parts();
+                  plan->run(x, lines);
+                  if (inverse) x.swap_parts();
+                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), n, x, scale);
+                });
 }
 
 // The transform of n real numbers: of n / 2 pairs, or for odd n of n complex numbers.
@@ -208,28 +262,24 @@ void real_transform(const Tensor& input, const Tensor& out, int64_t dim, T scale
   const auto real_plan = plan_for<RealPlan<T>>(n);
   const Plan<T>* plan = real_plan->plan.get();
   const LineOffsets from(input, dim), to(out, dim);
-  for_blocks<T>(count, plan->rows() + 1, from.step == 1 && plan->prefers_single_lines(),
-                [&](int64_t first, int64_t lines, Lines<T>& x) {
-                  const T* in = input.data<T>();
-                  const Block source(from, first, lines);
-                  if (even) {
-                    for_pairs(source, half,
-                              [in, re = x.re, im = x.im](int64_t at, int64_t even_at, int64_t odd) {
-                                re[at] = in[even_at], im[at] = in[odd];
-                              });
-                    plan->run(x, lines);
-                    unpack_real(x, half, lines, *real_plan);
-                    x.swap_buffers();
-                  } else {
-                    for_elements(source, n, [re = x.re, in](int64_t at, int64_t offset) {
-                      re[at] = in[offset];
-                    });
-                    std::fill_n(x.im, n * lines, T(0));
-                    plan->run(x, lines);
-                  }
-                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), half + 1,
-                                x.re, x.im, scale);
-                });
+  for_blocks<T>(
+      count, plan->rows() + 1, from.step == 1 && plan->prefers_single_lines(),
+      [&](int64_t first, int64_t lines, Lines<T>& x) {
+        const T* in = input.data<T>();
+        const Block source(from, first, lines);
+        if (even) {
+          load_pairs(in, source, half, x);
+          plan->run(x, lines);
+          unpack_real(x, half, lines, *real_plan);
+          x.swap_buffers();
+        } else {
+          for_elements(source, n,
+                       [re = x.re, in](int64_t at, int64_t offset) { re[at] = in[offset]; });
+          std::fill_n(x.im, n * lines, T(0));
+          plan->run(x, lines);
+        }
+        store_complex(out.data<std::complex<T>>(), Block(to, first, lines), half + 1, x, scale);
+      });
 }
 
 // The way back of unpack_real: z[k] = (X[k] + conj X[h - k]) + i w**-k (X[k] - conj X[h - k]).
@@ -260,7 +310,7 @@ void transform_to_real(const Tensor& input, const Tensor& out, int64_t dim, T sc
   for_blocks<T>(count, plan->rows() + 1, to.step == 1 && plan->prefers_single_lines(),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
                   load_complex(input.data<std::complex<T>>(), Block(from, first, lines), half + 1,
-                               x.re, x.im);
+                               x);
                   const Block target(to, first, lines);
                   T* y = out.data<T>();
                   if (even) {
@@ -269,10 +319,7 @@ void transform_to_real(const Tensor& input, const Tensor& out, int64_t dim, T sc
                     x.swap_parts();
                     plan->run(x, lines);
                     x.swap_parts();
-                    const T *re = x.re, *im = x.im;
-                    for_pairs(target, half, [=](int64_t at, int64_t even_at, int64_t odd) {
-                      y[even_at] = re[at] * scale, y[odd] = im[at] * scale;
-                    });
+                    store_pairs(y, target, half, x, scale);
                     return;
                   }
                   std::fill_n(x.im, lines, T(0));

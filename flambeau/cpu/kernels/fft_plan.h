@@ -239,6 +239,8 @@ template <class T>
 struct Lines {
   T *re, *im, *spare_re, *spare_im;
 
+  // Of both spare parts together, which lie one after the other.
+  [[nodiscard]] T* room() const { return std::min(spare_re, spare_im); }
   void swap_buffers() { std::swap(re, spare_re), std::swap(im, spare_im); }
   void swap_parts() { std::swap(re, im), std::swap(spare_re, spare_im); }
 };
@@ -275,7 +277,7 @@ class Plan {
   [[nodiscard]] int64_t rows() const { return inner_ ? inner_->size() : n_; }
 
   // Whether a line alone makes vector code, so that gathering several is not worth it.
-  [[nodiscard]] bool prefers_single_lines() const { return n_ >= 64 && n_ % 8 == 0 && !inner_; }
+  [[nodiscard]] bool prefers_single_lines() const { return n_ >= 256 && n_ % 8 == 0 && !inner_; }
 
   // Forward, on `lines` lines; the result is in the current buffer afterwards.
   void run(Lines<T>& x, int64_t lines) const {

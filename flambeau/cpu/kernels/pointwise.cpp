@@ -265,6 +265,30 @@ void nan_to_num_kernel(const TensorIter& iter, double nan, double posinf, double
 }
 KERNEL_FOR(nan_to_num, nan_to_num_kernel)
 
+// math::gelu with shorter polynomials, within 1e-5: half precision keeps three digits. Their even
+// and odd terms are summed apart, so that fewer steps wait for each other.
+inline float short_gelu(float x) {
+  const float size = math::abs(x), t = size < 6.0f ? size : 6.0f, square = t * t;
+  float odd = -1.83474867e-06f;
+  odd = odd * square - 0.000930518087f;
+  odd = odd * square - 0.0539600179f;
+  odd = odd * square - 1.15125096f;
+  float even = 6.15972531e-05f;
+  even = even * square + 0.00850786734f;
+  even = even * square - 0.458464473f;
+  even = even * square - 0.999995291f;
+  const float q = odd * t + even, shifted = q + math::integer_shift;
+  const float r = q - (shifted - math::integer_shift);
+  float p = 0.00956993178f;
+  p = p * r + 0.0559177287f;
+  p = p * r + 0.240247473f;
+  p = p * r + 0.69312185f;
+  p = p * r + 0.999999285f;
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) << 23;
+  const float share = std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent);
+  return (x > 0.0f ? x : x * 0.0f) - t * (size < 6.0f ? share : 0.0f);
+}
+
 void gelu_kernel(const TensorIter& iter, bool tanh_form) {
   dispatch<dtypes::Floating>("gelu", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -273,8 +297,14 @@ void gelu_kernel(const TensorIter& iter, bool tanh_form) {
       unary_loop<T, T>(
           iter, [](C x) { return math::gelu_tanh(x); }, 8);
     } else {
-      unary_loop<T, T>(
-          iter, [](C x) { return math::gelu(x); }, 8);
+      const auto formula = [](C x) {
+        if constexpr (is_reduced_type<T>) {
+          return short_gelu(x);
+        } else {
+          return math::gelu(x);
+        }
+      };
+      unary_loop<T, T>(iter, formula, 8);
     }
   });
 }
