@@ -49,6 +49,10 @@ OP_FUNCTION(complex, "complex(real, imag)", "Complex numbers from their real and
 
 Tensor polar(const Tensor& abs, const Tensor& angle) {
   check_parts(abs, angle);
+  if (abs.dtype() == DType::float16) {
+    const Tensor size = to(abs, DType::float32), turn = to(angle, DType::float32);
+    return to(complex(size * cos(turn), size * sin(turn)), DType::complex32);
+  }
   return complex(abs * cos(angle), abs * sin(angle));
 }
 OP_FUNCTION(polar, "polar(abs, angle)", "Complex numbers from their absolute values and angles.")

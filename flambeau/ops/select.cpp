@@ -215,6 +215,11 @@ Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tenso
 
 Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
                const Scalar& value) {
+  const auto is_half = [](const Tensor& x) { return x.dtype() == DType::complex32; };
+  if (is_half(input) && is_half(tensor1) && is_half(tensor2)) [[unlikely]] {
+    const auto wide = [](const Tensor& x) { return to(x, DType::complex64); };
+    return to(addcmul(wide(input), wide(tensor1), wide(tensor2), value), DType::complex32);
+  }
   Tensor x, a, b;
   Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcmul", out, {x, a, b}}) {

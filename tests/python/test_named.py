@@ -28,6 +28,7 @@ def test_names_are_given_changed_and_taken_away(x: Tensor) -> None:
         assert factory(2, 3, names=("N", None)).names == ("N", None)
     assert torch.full((2, 3), 1.0, names=["N", "C"]).names == ("N", "C")
     assert type(torch.zeros(2, names=None)) is torch.Tensor
+    assert torch.tensor([[1.0]], names=("N", "C")).names == ("N", "C")
     assert x.rename(None).names == (None,) * 3 and type(x.rename(None)) is torch.Tensor
     assert x.rename("...", "W").names == ("N", "C", "W")
     assert x.rename(N="batch").names == ("batch", "C", "H")
@@ -90,6 +91,9 @@ def test_dimensions_are_put_in_order(x: Tensor) -> None:
         (lambda x: x.unsqueeze(1), ("N", None, "C", "H")),
         (lambda x: x.expand(5, 2, 3, 4), (None, "N", "C", "H")),
         (lambda x: x.diagonal(), ("H", None)),
+        (lambda x: x.diagonal(outdim="D", dim1="C", dim2="H"), ("N", "D")),
+        (lambda x: x[:1].expand(5, 3, 4), ("N", "C", "H")),
+        (lambda x: x.index_fill_("C", torch.tensor([0]), 1.0), ("N", "C", "H")),
         (lambda x: x @ named(4, 5, names="HO"), ("N", "C", "O")),
         (lambda x: x @ torch.ones(4, 5), ("N", "C", None)),
         (lambda x: x[0] @ named(4, names="W"), ("C",)),
