@@ -56,7 +56,7 @@ grep -hE '^E  .*(CUDA error|cuBLAS|cuDNN)' "$OUT/ops_cuda.txt" | cut -c1-200 | s
 sanitize() {  # tool, name of the log, arguments of pytest
   local tool=$1 log="$OUT/sanitizer_$1_$2.log" code
   shift 2
-  FLAMBEAU_NO_CUDA_MEMORY_CACHING=1 timeout "${SANITIZE_SECONDS:-540}" \
+  FLAMBEAU_LAUNCH_GRAPHS=0 FLAMBEAU_NO_CUDA_MEMORY_CACHING=1 timeout "${SANITIZE_SECONDS:-540}" \
     "$SANITIZER" --tool "$tool" --show-backtrace device --kernel-name-exclude kernel_substring=cudnn \
     --error-exitcode 9 "$PYTHON" -m pytest -q -p no:cacheprovider -m "not large" "$@" >"$log" 2>&1
   code=$?

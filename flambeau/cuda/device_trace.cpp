@@ -2,6 +2,10 @@
 
 #include "flambeau/base/check.h"
 
+namespace flambeau::cuda {
+constinit std::atomic<bool> tracing{false};
+}
+
 #if __has_include(<cupti_activity.h>)
 
 #include <cupti_activity.h>
@@ -182,10 +186,15 @@ void start_trace() {
     collected().calls.clear();
   }
   for (const CUpti_ActivityKind kind : traced) check_cupti(cupti().enable(kind), "begin a trace");
+  tracing = true;
 }
 
 std::vector<DeviceSpan> stop_trace() {
-  check(cudaDeviceSynchronize(), "profiler");
+  tracing = false;
+  for (int device = 0; device < device_count(); ++device) {
+    const DeviceGuard guard(device);
+    check(cudaDeviceSynchronize(), "profiler");
+  }
   for (const CUpti_ActivityKind kind : traced) check_cupti(cupti().disable(kind), "end a trace");
   check_cupti(cupti().flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "hand over a trace");
   Collected& all = collected();

@@ -2,15 +2,19 @@
 // library for tracing. It is loaded when the first trace begins.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "flambeau/tensor/accelerator.h"
 
 namespace flambeau::cuda {
 
+// Whether a trace is being taken.
+extern constinit std::atomic<bool> tracing;
+
 // RuntimeError says what is missing where CUPTI was not found.
 void start_trace();
-// Waits for the current device first; of others it tells what has ended.
+// Waits for all devices first.
 std::vector<DeviceSpan> stop_trace();
 
 }  // namespace flambeau::cuda

@@ -1,37 +1,142 @@
 // Starting kernels. The runtime library finds a kernel by its address on the host in every launch;
 // here every thread remembers the driver's handles of the kernels it started, and calls the driver.
 #include <cuda.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/device_trace.h"
+#include "flambeau/cuda/driver_function.h"
 #include "flambeau/cuda/launch.cuh"
 #include "flambeau/cuda/stream.h"
 
 namespace flambeau::cuda {
 namespace {
 
-using DriverLaunch = CUresult (*)(const CUlaunchConfig*, CUfunction, void**, void**);
+// The driver's functions; null where it has no such.
+struct Driver {
+  CUresult (*launch)(const CUlaunchConfig*, CUfunction, void**, void**) = nullptr;
+  CUresult (*set_node)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
+  CUresult (*launch_graph)(CUgraphExec, CUstream) = nullptr;
 
-// Null where the driver has no such function.
-DriverLaunch find_driver_launch() {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult answer{};
-  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuLaunchKernelEx", &found, 12000,
-                                                             cudaEnableDefault, &answer);
-  if (error != cudaSuccess) cudaGetLastError();
-  const bool there = error == cudaSuccess && answer == cudaDriverEntryPointSuccess;
-  return there ? reinterpret_cast<DriverLaunch>(found) : nullptr;
+  Driver() {
+    find_driver_function("cuLaunchKernelEx", 12000, launch);
+    find_driver_function("cuGraphExecKernelNodeSetParams", 12000, set_node);
+    find_driver_function("cuGraphLaunch", 12000, launch_graph);
+  }
+};
+
+const Driver& driver() {
+  static const Driver found;
+  return found;
 }
+
+// How a kernel is to be started.
+struct Launch {
+  const void* kernel;
+  cudaFunction_t handle;
+  dim3 grid, block;
+  size_t shared_bytes;
+  void** arguments;
+};
+
+// --- Small kernels -------------------------------------------------------------------------------
+
+// Note [Kernels as graphs]
+// A graph of one kernel, given new arguments, costs the host half of what a launch does
+// (benchmarks/launch.cu), and a program with many small kernels is bound by that. So kernels of few
+// blocks are started as graphs after some launches, one graph a kernel and thread. Launches of one
+// graph wait for each other, as they do in one stream: only those on the default stream are graphs,
+// which besides is never captured. While a trace is taken launches are plain, so that kernels are
+// found under what asked for them. FLAMBEAU_LAUNCH_GRAPHS=0 makes all launches plain, for tools
+// that show graphs as a whole.
+const bool uses_graphs = [] {
+  const char* value = std::getenv("FLAMBEAU_LAUNCH_GRAPHS");
+  return !value || std::strcmp(value, "0") != 0;
+}();
+constexpr unsigned few_blocks = 512;
+constexpr int launches_before_graph = 16, launches_after_failure = 1 << 20;
+
+class KernelGraph {
+ public:
+  explicit KernelGraph(const Launch& launch) {
+    const OutsideCapture outside;
+    cudaKernelNodeParams node{};
+    node.func = const_cast<void*>(launch.kernel);
+    node.gridDim = launch.grid;
+    node.blockDim = launch.block;
+    node.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
+    node.kernelParams = launch.arguments;
+    const bool made = cudaGraphCreate(&graph_, 0) == cudaSuccess &&
+                      cudaGraphAddKernelNode(&node_, graph_, nullptr, 0, &node) == cudaSuccess &&
+                      cudaGraphInstantiate(&executable_, graph_, 0) == cudaSuccess;
+    if (!made) {
+      executable_ = nullptr;
+      cudaGetLastError();
+    }
+  }
+  ~KernelGraph() {
+    if (getpid() != process_) return;  // a forked process has nothing of the driver's
+    if (executable_) cudaGraphExecDestroy(executable_);  // after what is under way has ended
+    if (graph_) cudaGraphDestroy(graph_);
+  }
+  KernelGraph(const KernelGraph&) = delete;
+  KernelGraph& operator=(const KernelGraph&) = delete;
+
+  // False if the driver would not.
+  bool start(const Launch& launch, cudaStream_t stream) {
+    CUDA_KERNEL_NODE_PARAMS node{};
+    node.func = launch.handle;
+    node.gridDimX = launch.grid.x, node.gridDimY = launch.grid.y, node.gridDimZ = launch.grid.z;
+    node.blockDimX = launch.block.x, node.blockDimY = launch.block.y;
+    node.blockDimZ = launch.block.z;
+    node.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
+    node.kernelParams = launch.arguments;
+    return executable_ && driver().set_node(executable_, node_, &node) == CUDA_SUCCESS &&
+           driver().launch_graph(executable_, stream) == CUDA_SUCCESS;
+  }
+
+ private:
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphNode_t node_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+  pid_t process_ = getpid();
+};
+
+bool may_be_graph(const Launch& launch, cudaStream_t stream) {
+  return uses_graphs && !stream &&
+         uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z <= few_blocks &&
+         !launch_blocking && !tracing.load(std::memory_order_relaxed) && driver().set_node &&
+         driver().launch_graph;
+}
+
+// --- All kernels ---------------------------------------------------------------------------------
 
 struct Known {
   const void* kernel = nullptr;
   int device = -1;
   cudaFunction_t handle = nullptr;
-  size_t shared_bytes = 0;  // of dynamic shared memory that it may have
+  size_t shared_bytes = 0;                     // of dynamic shared memory that it may have
+  int plain_launches = launches_before_graph;  // until there is to be a graph
+  std::unique_ptr<KernelGraph> graph{};
 };
 constexpr size_t known_count = 512;
 thread_local std::unique_ptr<Known[]> known;
+
+bool start_as_graph(Known& entry, const Launch& launch, cudaStream_t stream) {
+  if (entry.plain_launches > 0) {
+    --entry.plain_launches;
+    return false;
+  }
+  if (!entry.graph) entry.graph = std::make_unique<KernelGraph>(launch);
+  if (entry.graph->start(launch, stream)) return true;
+  entry.graph.reset();
+  entry.plain_launches = launches_after_failure;
+  return false;
+}
 
 // More than the usual has to be asked for.
 constexpr size_t usual_shared_bytes = 48 << 10;
@@ -43,32 +148,33 @@ void allow_shared_bytes(const void* kernel, size_t bytes) {
 
 // False if the driver would not: then the runtime library is asked, which knows more ways and tells
 // what is wrong.
-bool launch_by_handle(const void* kernel, int device, dim3 grid, dim3 block, size_t shared_bytes,
-                      void** arguments, cudaStream_t stream) {
-  static const DriverLaunch launch = find_driver_launch();
-  if (!launch) return false;
+bool launch_by_handle(Launch launch, int device, cudaStream_t stream) {
+  if (!driver().launch) return false;
   if (!known) {
     known = std::make_unique<Known[]>(known_count);
     cudaSetDevice(device);  // a thread's first call: the driver wants a context
   }
-  Known& entry = known[(reinterpret_cast<uintptr_t>(kernel) >> 4) % known_count];
-  if (entry.kernel != kernel || entry.device != device) {
+  Known& entry = known[(reinterpret_cast<uintptr_t>(launch.kernel) >> 4) % known_count];
+  if (entry.kernel != launch.kernel || entry.device != device) {
     const OutsideCapture outside;  // the kernel's code may have to be loaded
     cudaFunction_t handle = nullptr;
-    if (cudaGetFuncBySymbol(&handle, kernel) != cudaSuccess) {
+    if (cudaGetFuncBySymbol(&handle, launch.kernel) != cudaSuccess) {
       cudaGetLastError();
       return false;
     }
-    entry = {kernel, device, handle, usual_shared_bytes};
+    entry = {launch.kernel, device, handle, usual_shared_bytes};
   }
-  if (shared_bytes > entry.shared_bytes) {
-    allow_shared_bytes(kernel, shared_bytes);
-    entry.shared_bytes = shared_bytes;
+  if (launch.shared_bytes > entry.shared_bytes) {
+    allow_shared_bytes(launch.kernel, launch.shared_bytes);
+    entry.shared_bytes = launch.shared_bytes;
   }
+  launch.handle = entry.handle;
+  if (may_be_graph(launch, stream) && start_as_graph(entry, launch, stream)) return true;
+  const auto& [kernel, handle, grid, block, shared_bytes, arguments] = launch;
   const CUlaunchConfig config{
       grid.x, grid.y,  grid.z, block.x, block.y, block.z, static_cast<unsigned>(shared_bytes),
       stream, nullptr, 0};
-  return launch(&config, entry.handle, arguments, nullptr) == CUDA_SUCCESS;
+  return driver().launch(&config, handle, arguments, nullptr) == CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -77,7 +183,7 @@ void start_kernel(const char* op, const void* kernel, dim3 grid, dim3 block, siz
                   void** arguments) {
   const int device = current_device();
   const cudaStream_t stream = current_handle(device);
-  if (!launch_by_handle(kernel, device, grid, block, shared_bytes, arguments, stream))
+  if (!launch_by_handle({kernel, nullptr, grid, block, shared_bytes, arguments}, device, stream))
       [[unlikely]] {
     if (shared_bytes > usual_shared_bytes) allow_shared_bytes(kernel, shared_bytes);
     check(cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream), op);

@@ -8,6 +8,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/driver_function.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -40,13 +41,8 @@ struct VirtualMemory {
  private:
   template <class F>
   static bool find(const char* name, F& function) {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult answer{};
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion(name, &found, 10020, cudaEnableDefault, &answer);
-    if (error != cudaSuccess) cudaGetLastError();
-    function = reinterpret_cast<F>(found);
-    return error == cudaSuccess && answer == cudaDriverEntryPointSuccess && found;
+    find_driver_function(name, 10020, function);
+    return function;
   }
 };
 

@@ -396,3 +396,58 @@ def test_waiting_for_every_launch_gives_the_same_numbers() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "at once"
+
+
+def many_small_launches(stream: torch.cuda.Stream) -> None:
+    """Kernels that are started often, each time with other sizes, numbers and memory."""
+    with torch.cuda.stream(stream):
+        results = [
+            torch.full((i % 50 + 1,), float(i), device="cuda") * 2 + i for i in range(200)
+        ]  # nothing is waited for so far
+        totals = [x.sum() for x in results]
+    stream.synchronize()
+    for i, (result, total) in enumerate(zip(results, totals, strict=True)):
+        assert result.tolist() == [3.0 * i] * (i % 50 + 1)
+        assert total.item() == 3.0 * i * (i % 50 + 1)
+
+
+def test_kernels_that_are_started_often_take_the_arguments_of_each_launch() -> None:
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.default_stream()):
+        many_small_launches(stream)
+
+
+def test_threads_start_the_same_kernels_side_by_side() -> None:
+    failures: list[BaseException] = []
+
+    def work(stream: torch.cuda.Stream) -> None:
+        try:
+            many_small_launches(stream)
+        except BaseException as failure:
+            failures.append(failure)
+
+    default = torch.cuda.default_stream()
+    threads = [
+        threading.Thread(target=work, args=(stream,))
+        for stream in (default, default, torch.cuda.Stream(), default)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_kernels_started_often_can_be_captured_and_take_turns_with_copies() -> None:
+    x, y = torch.zeros(100, device="cuda"), torch.zeros(100, device="cuda")
+    for i in range(50):
+        x.add_(1)
+        y.copy_(x)
+        assert i % 20 or y[7].item() == i + 1
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1)
+    for _ in range(3):
+        graph.replay()
+        x.add_(1)
+    assert x.tolist() == [56.0] * 100
+    assert y.tolist() == [50.0] * 100
