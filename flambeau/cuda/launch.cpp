@@ -19,12 +19,19 @@ namespace {
 // The driver's functions; null where it has no such.
 struct Driver {
   CUresult (*launch)(const CUlaunchConfig*, CUfunction, void**, void**) = nullptr;
-  CUresult (*set_node)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
+  CUresult (*new_graph)(CUgraph*, unsigned) = nullptr;
+  CUresult (*add_kernel)(CUgraphNode*, CUgraph, const CUgraphNode*, size_t,
+                         const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
+  CUresult (*instantiate)(CUgraphExec*, CUgraph, unsigned long long) = nullptr;
+  CUresult (*set_kernel)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
   CUresult (*launch_graph)(CUgraphExec, CUstream) = nullptr;
 
   Driver() {
     find_driver_function("cuLaunchKernelEx", 12000, launch);
-    find_driver_function("cuGraphExecKernelNodeSetParams", 12000, set_node);
+    find_driver_function("cuGraphCreate", 12000, new_graph);
+    find_driver_function("cuGraphAddKernelNode", 12000, add_kernel);
+    find_driver_function("cuGraphInstantiateWithFlags", 12000, instantiate);
+    find_driver_function("cuGraphExecKernelNodeSetParams", 12000, set_kernel);
     find_driver_function("cuGraphLaunch", 12000, launch_graph);
   }
 };
@@ -60,23 +67,26 @@ const bool uses_graphs = [] {
 constexpr unsigned few_blocks = 512;
 constexpr int launches_before_graph = 16, launches_after_failure = 1 << 20;
 
+CUDA_KERNEL_NODE_PARAMS as_node(const Launch& launch) {
+  CUDA_KERNEL_NODE_PARAMS node{};
+  node.func = launch.handle;
+  node.gridDimX = launch.grid.x, node.gridDimY = launch.grid.y, node.gridDimZ = launch.grid.z;
+  node.blockDimX = launch.block.x, node.blockDimY = launch.block.y;
+  node.blockDimZ = launch.block.z;
+  node.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
+  node.kernelParams = launch.arguments;
+  return node;
+}
+
 class KernelGraph {
  public:
   explicit KernelGraph(const Launch& launch) {
     const OutsideCapture outside;
-    cudaKernelNodeParams node{};
-    node.func = const_cast<void*>(launch.kernel);
-    node.gridDim = launch.grid;
-    node.blockDim = launch.block;
-    node.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
-    node.kernelParams = launch.arguments;
-    const bool made = cudaGraphCreate(&graph_, 0) == cudaSuccess &&
-                      cudaGraphAddKernelNode(&node_, graph_, nullptr, 0, &node) == cudaSuccess &&
-                      cudaGraphInstantiate(&executable_, graph_, 0) == cudaSuccess;
-    if (!made) {
-      executable_ = nullptr;
-      cudaGetLastError();
-    }
+    const CUDA_KERNEL_NODE_PARAMS node = as_node(launch);
+    const bool made = driver().new_graph(&graph_, 0) == CUDA_SUCCESS &&
+                      driver().add_kernel(&node_, graph_, nullptr, 0, &node) == CUDA_SUCCESS &&
+                      driver().instantiate(&executable_, graph_, 0) == CUDA_SUCCESS;
+    if (!made) executable_ = nullptr;
   }
   ~KernelGraph() {
     if (getpid() != process_) return;  // a forked process has nothing of the driver's
@@ -88,29 +98,24 @@ class KernelGraph {
 
   // False if the driver would not.
   bool start(const Launch& launch, cudaStream_t stream) {
-    CUDA_KERNEL_NODE_PARAMS node{};
-    node.func = launch.handle;
-    node.gridDimX = launch.grid.x, node.gridDimY = launch.grid.y, node.gridDimZ = launch.grid.z;
-    node.blockDimX = launch.block.x, node.blockDimY = launch.block.y;
-    node.blockDimZ = launch.block.z;
-    node.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
-    node.kernelParams = launch.arguments;
-    return executable_ && driver().set_node(executable_, node_, &node) == CUDA_SUCCESS &&
+    const CUDA_KERNEL_NODE_PARAMS node = as_node(launch);
+    return executable_ && driver().set_kernel(executable_, node_, &node) == CUDA_SUCCESS &&
            driver().launch_graph(executable_, stream) == CUDA_SUCCESS;
   }
 
  private:
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphNode_t node_ = nullptr;
-  cudaGraphExec_t executable_ = nullptr;
+  CUgraph graph_ = nullptr;
+  CUgraphNode node_ = nullptr;
+  CUgraphExec executable_ = nullptr;
   pid_t process_ = getpid();
 };
 
 bool may_be_graph(const Launch& launch, cudaStream_t stream) {
-  return uses_graphs && !stream &&
+  static const bool has_all = driver().new_graph && driver().add_kernel && driver().instantiate &&
+                              driver().set_kernel && driver().launch_graph;
+  return uses_graphs && has_all && !stream && !launch_blocking &&
          uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z <= few_blocks &&
-         !launch_blocking && !tracing.load(std::memory_order_relaxed) && driver().set_node &&
-         driver().launch_graph;
+         !tracing.load(std::memory_order_relaxed);
 }
 
 // --- All kernels ---------------------------------------------------------------------------------
@@ -181,6 +186,7 @@ bool launch_by_handle(Launch launch, int device, cudaStream_t stream) {
 
 void start_kernel(const char* op, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                   void** arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // of no elements
   const int device = current_device();
   const cudaStream_t stream = current_handle(device);
   if (!launch_by_handle({kernel, nullptr, grid, block, shared_bytes, arguments}, device, stream))
