@@ -100,6 +100,38 @@ class _nn:
         return parse_to(args, kwargs)
 
 
+class _autograd:
+    """Functions and types of PyTorch's core about the graph."""
+
+    SavedTensor = _C.SavedTensor
+
+    @staticmethod
+    def _saved_tensors_hooks_is_enabled() -> bool:
+        """Whether hooks on saved tensors are allowed here."""
+        return _C._saved_tensors_hooks_get_disabled_error_message() is None
+
+    _saved_tensors_hooks_enable = staticmethod(_C._saved_tensors_hooks_enable)
+    _saved_tensors_hooks_disable = staticmethod(_C._saved_tensors_hooks_disable)
+    _push_saved_tensors_default_hooks = staticmethod(_C._push_saved_tensors_default_hooks)
+    _pop_saved_tensors_default_hooks = staticmethod(_C._pop_saved_tensors_default_hooks)
+
+    @staticmethod
+    def _unsafe_set_version_counter(tensors: Any, versions: Any) -> None:
+        """Sets how often tensors have been written to, as if nobody had seen the writes."""
+        if not isinstance(tensors, (tuple, list)):
+            tensors, versions = (tensors,), (versions,)
+        for tensor, version in zip(tensors, versions):
+            if version < 0:
+                raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
+            _C._set_version(tensor, version)
+
+
+class _functions:
+    """Types of nodes."""
+
+    AccumulateGrad = _C._AccumulateGrad
+
+
 _TensorMeta = type(_C.Tensor)
 
 _SWITCHES = frozenset(

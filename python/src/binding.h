@@ -141,6 +141,10 @@ PyObject* wrap_as(PyTypeObject* type, Tensor tensor);  // a fresh object of a su
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs);  // torch.Tensor(...)
 bool add_tensor_type(PyObject* module);
 
+// What the garbage collector should know of the hooks on a tensor.
+int visit_hooks(const Tensor& tensor, visitproc visit, void* arg);
+void clear_hooks(const Tensor& tensor);
+
 // The object of a node of the graph; None for none.
 PyObject* wrap_node(const IntrusivePtr<class flambeau::Node>& node);
 

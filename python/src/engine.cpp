@@ -141,6 +141,9 @@ PyObject* queue(PyObject*, PyObject* callable) {
   });
 }
 PyObject* task_id(PyObject*, PyObject*) { return PyLong_FromLongLong(current_pass()); }
+PyObject* current_node(PyObject*, PyObject*) {
+  return guarded([] { return wrap_node(NodePtr(running_node)); });
+}
 PyObject* will_execute(PyObject*, PyObject* object) {
   const NodePtr node = node_of(object);
   return PyBool_FromLong(node && pass_will_run(*node));
@@ -294,6 +297,7 @@ PyMethodDef functions[] = {
     {"_engine_run_backward", run, METH_VARARGS, nullptr},
     {"_queue_callback", queue, METH_O, nullptr},
     {"_current_graph_task_id", task_id, METH_NOARGS, nullptr},
+    {"_current_autograd_node", current_node, METH_NOARGS, nullptr},
     {"_will_engine_execute_node", will_execute, METH_O, nullptr},
     {"_is_checkpoint_valid", is_checkpoint_valid, METH_NOARGS, nullptr},
     {"_increment_version", increment_version, METH_O, nullptr},

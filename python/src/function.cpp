@@ -260,6 +260,12 @@ struct Outputs {
     return output;
   }
 
+  // A class that answers for ops itself makes the alias of an argument that is returned.
+  [[nodiscard]] bool is_aliased_by_class(PyObject* item) const {
+    return !records && has_override(item) && is_argument(tensor_of(item)) &&
+           !holds(dirty, tensor_of(item));
+  }
+
   [[nodiscard]] bool is_argument(const Tensor& tensor) const {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
       PyObject* item = PyTuple_GET_ITEM(args, i);
@@ -341,29 +347,33 @@ void adopt(const NodePtr& node, PyObject* context, std::vector<int> edge_of_argu
   });
 }
 
+// Gives the node an edge for each tensor among the arguments; which of them want a gradient.
+Object connect(PyObject* args, Node& node, std::vector<int>& edge_of_argument) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(args);
+  Object needs = check(PyTuple_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(args, i);
+    const bool wants = is_tensor(item) && tensor_of(item).requires_grad();
+    PyTuple_SET_ITEM(needs.get(), i, Py_NewRef(wants ? Py_True : Py_False));
+    edge_of_argument.push_back(is_tensor(item) ? static_cast<int>(node.edges.size()) : -1);
+    if (!is_tensor(item)) continue;
+    const Tensor& tensor = tensor_of(item);
+    if (tensor.device().is_cuda()) node.stream = current_stream_id(tensor.device());
+    node.edges.emplace_back(grad_enabled() ? gradient_edge(tensor) : Edge{});
+  }
+  return needs;
+}
+
 PyObject* apply(PyObject* cls, PyObject* args) {
   return guarded([&]() -> PyObject* {
     Object maker = check(PyObject_GetAttrString(cls, "_backward_cls"));
     Object context = check(PyObject_CallNoArgs(maker.get()));
     CHECK(PyType_IsSubtype(Py_TYPE(context.get()), context_type), TypeError,
           "apply: _backward_cls must derive from _FunctionBase");
-    const Py_ssize_t n = PyTuple_GET_SIZE(args);
-    Object needs = check(PyTuple_New(n));
-    std::vector<int> edge_of_argument;
     NodePtr node = make_intrusive<Node>("custom_function");
-    bool any = false;
-    for (Py_ssize_t i = 0; i < n; ++i) {
-      PyObject* item = PyTuple_GET_ITEM(args, i);
-      const bool wants = is_tensor(item) && tensor_of(item).requires_grad();
-      any |= wants;
-      PyTuple_SET_ITEM(needs.get(), i, Py_NewRef(wants ? Py_True : Py_False));
-      edge_of_argument.push_back(is_tensor(item) ? static_cast<int>(node->edges.size()) : -1);
-      if (is_tensor(item) && tensor_of(item).device().is_cuda()) {
-        node->stream = current_stream_id(tensor_of(item).device());
-      }
-      if (is_tensor(item))
-        node->edges.emplace_back(grad_enabled() ? gradient_edge(tensor_of(item)) : Edge{});
-    }
+    std::vector<int> edge_of_argument;
+    Object needs = connect(args, *node, edge_of_argument);
+    const bool any = PySequence_Contains(needs.get(), Py_True) == 1;
     const bool records = any && grad_enabled();
     as_context(context.get())->needs_input_grad = needs.release();
     Object output = run_forward(cls, context.get(), args);
@@ -388,6 +398,11 @@ PyObject* apply(PyObject* cls, PyObject* args) {
       if (!is_tensor(item)) {
         if (records) node->inputs.emplace_back(GradMeta{});
         PyTuple_SET_ITEM(wrapped.get(), i, Py_NewRef(item));
+        continue;
+      }
+      if (outputs.is_aliased_by_class(item)) {
+        PyTuple_SET_ITEM(wrapped.get(), i,
+                         check(PyObject_CallMethod(item, "view_as", "O", item)).release());
         continue;
       }
       results.push_back(outputs.finish(tensor_of(item)));

@@ -158,29 +158,87 @@ std::string callable_name(PyObject* callable) {
   return name && PyUnicode_Check(name.get()) ? text_of(name.get()) : "hook";
 }
 
-TensorHook tensor_hook(PyObject* callable) {
-  return [hook = hold(callable)](const Tensor& grad) -> Tensor {
+// Note [Hooks and the garbage collector]
+// A hook that mentions its own tensor makes a ring: tensor, node, hook, tensor. Hooks are functors
+// of these types, so that the collector, which comes by the tensor's object, can be shown the
+// callables behind them; but only where nobody else holds the tensor or the node, because then the
+// ring is all there is.
+struct TensorCallable {
+  std::shared_ptr<void> callable;
+
+  Tensor operator()(const Tensor& grad) const {
     const GilAcquire gil;
     Object argument = check(wrap(grad));
-    Object result = check(PyObject_CallOneArg(held(hook), argument.get()));
+    Object result = check(PyObject_CallOneArg(held(callable), argument.get()));
     if (result.get() == Py_None) return {};
     CHECK(is_tensor(result.get()), TypeError, "expected Variable, but hook returned '{}'",
           Py_TYPE(result.get())->tp_name);
     const Tensor& changed = tensor_of(result.get());
     CHECK(grad.defined(), RuntimeError,
           "hook '{}': can't replace an empty gradient with a non-empty value",
-          callable_name(held(hook)));
+          callable_name(held(callable)));
     CHECK(changed.sizes() == grad.sizes(), RuntimeError,
-          "hook '{}' has changed the size of value: {} to {}", callable_name(held(hook)),
+          "hook '{}' has changed the size of value: {} to {}", callable_name(held(callable)),
           grad.sizes(), changed.sizes());
     return changed;
+  }
+};
+
+struct PostCallable {
+  std::shared_ptr<void> callable;
+
+  void operator()(Grads& out, const Grads& in) const {
+    const GilAcquire gil;
+    Object outgoing = check(grads_tuple(out)), incoming = check(grads_tuple(in));
+    Object result = check(
+        PyObject_CallFunctionObjArgs(held(callable), outgoing.get(), incoming.get(), nullptr));
+    replace_grads(result.get(), out, "backward hook");
+  }
+};
+
+struct PreCallable {
+  std::shared_ptr<void> callable;
+
+  void operator()(Grads& in) const {
+    const GilAcquire gil;
+    Object incoming = check(grads_tuple(in));
+    Object result = check(PyObject_CallOneArg(held(callable), incoming.get()));
+    replace_grads(result.get(), in, "backward pre hook");
+  }
+};
+
+// Calls `visit` with the Python callable of each hook that has one which nobody else holds.
+template <class Visit>
+int each_callable(const AutogradMeta& meta, Visit&& visit) {
+  const auto show = [&](const auto* hook) {
+    return hook && hook->callable.use_count() == 1 ? visit(held(hook->callable)) : 0;
   };
+  for (const auto& [key, hook] : meta.hooks) {
+    if (const int stop = show(hook.template target<TensorCallable>())) return stop;
+  }
+  const NodeExtras* extras =
+      meta.grad_fn && meta.grad_fn->use_count() == 1 ? meta.grad_fn->maybe_extras() : nullptr;
+  if (!extras) return 0;
+  for (const auto& entry : extras->tensor_hooks) {
+    if (const int stop = show(entry.hook.template target<TensorCallable>())) return stop;
+  }
+  for (const auto& [key, hook] : extras->pre_hooks) {
+    if (const int stop = show(hook.template target<PreCallable>())) return stop;
+  }
+  for (const auto& [key, hook] : extras->post_hooks) {
+    if (const int stop = show(hook.template target<PostCallable>())) return stop;
+  }
+  return 0;
 }
 
 PyObject* tensor_register_hook(PyObject* object, PyObject* callable) {
   return guarded([&]() -> PyObject* {
     const Tensor& self = tensor_of(object);
-    const uint64_t key = add_hook(self, tensor_hook(callable));
+    const uint64_t key = add_hook(self, TensorCallable{hold(callable)});
+    // A tensor with a dictionary, even an empty one, is known to the collector.
+    PyObject*& dict = as_object(object)->dict;
+    if (!dict) dict = check(PyDict_New()).release();
+    if (!PyObject_GC_IsTracked(object)) PyObject_GC_Track(object);
     NodePtr node = grad_fn(self);
     return make_handle(key, node, node ? Tensor() : self);
   });
@@ -247,6 +305,29 @@ PyObject* wrap_node(const NodePtr& node) {
   return reinterpret_cast<PyObject*>(object);
 }
 
+int visit_hooks(const Tensor& tensor, visitproc visit, void* arg) {
+  const AutogradMeta* meta = tensor.defined() ? maybe_meta(tensor) : nullptr;
+  if (!meta || tensor.impl()->use_count() != 1) return 0;
+  return each_callable(*meta, [&](PyObject* callable) { return visit(callable, arg); });
+}
+
+void clear_hooks(const Tensor& tensor) {
+  AutogradMeta* meta = tensor.defined() ? maybe_meta(tensor) : nullptr;
+  if (!meta || tensor.impl()->use_count() != 1) return;
+  std::vector<Object> dying;  // after the lists have been emptied
+  each_callable(*meta, [&](PyObject* callable) {
+    dying.push_back(Object::borrow(callable));
+    return 0;
+  });
+  meta->hooks.clear();
+  if (!meta->grad_fn || meta->grad_fn->use_count() != 1) return;
+  if (NodeExtras* extras = meta->grad_fn->maybe_extras()) {
+    extras->tensor_hooks.clear();
+    extras->pre_hooks.clear();
+    extras->post_hooks.clear();
+  }
+}
+
 PyObject* node_name(PyObject* self, PyObject*) {
   const NodePtr node = node_of(self);
   return PyUnicode_FromString(node ? node->name().c_str() : Py_TYPE(self)->tp_name);
@@ -272,14 +353,7 @@ PyObject* node_register_hook(PyObject* self, PyObject* callable) {
     const NodePtr node = node_of(self);
     CHECK(node, RuntimeError, "register_hook: this node is gone");
     const uint64_t key = next_hook_key();
-    node->extras().post_hooks.emplace_back(key, [hook = hold(callable)](Grads& out,
-                                                                        const Grads& in) {
-      const GilAcquire gil;
-      Object outgoing = check(grads_tuple(out)), incoming = check(grads_tuple(in));
-      Object result =
-          check(PyObject_CallFunctionObjArgs(held(hook), outgoing.get(), incoming.get(), nullptr));
-      replace_grads(result.get(), out, "backward hook");
-    });
+    node->extras().post_hooks.emplace_back(key, PostCallable{hold(callable)});
     return make_handle(key, node, {});
   });
 }
@@ -289,12 +363,7 @@ PyObject* node_register_prehook(PyObject* self, PyObject* callable) {
     const NodePtr node = node_of(self);
     CHECK(node, RuntimeError, "register_prehook: this node is gone");
     const uint64_t key = next_hook_key();
-    node->extras().pre_hooks.emplace_back(key, [hook = hold(callable)](Grads& in) {
-      const GilAcquire gil;
-      Object incoming = check(grads_tuple(in));
-      Object result = check(PyObject_CallOneArg(held(hook), incoming.get()));
-      replace_grads(result.get(), in, "backward pre hook");
-    });
+    node->extras().pre_hooks.emplace_back(key, PreCallable{hold(callable)});
     return make_handle(key, node, {});
   });
 }
@@ -369,7 +438,10 @@ bool add_nodes(PyObject* module) {
       "torch._C._HookHandle", sizeof(Handle), 0,
       static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION), handle_slots};
   handle_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&handle_spec));
-  return node_type && handle_type &&
+  const Object accumulate(
+      guarded([] { return Py_NewRef(type_named("torch::autograd::AccumulateGrad")); }));
+  return node_type && handle_type && accumulate &&
+         PyModule_AddObjectRef(module, "_AccumulateGrad", accumulate.get()) == 0 &&
          PyModule_AddObjectRef(module, "_Node", reinterpret_cast<PyObject*>(node_type)) == 0 &&
          add_saved(module) && add_methods(tensor_methods);
 }

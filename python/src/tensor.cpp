@@ -127,11 +127,12 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(as_object(self)->dict);
   Py_VISIT(as_object(self)->backward_hooks);
   Py_VISIT(Py_TYPE(self));
-  return 0;
+  return visit_hooks(tensor_of(self), visit, arg);
 }
 int tensor_clear(PyObject* self) {
   Py_CLEAR(as_object(self)->dict);
   Py_CLEAR(as_object(self)->backward_hooks);
+  clear_hooks(tensor_of(self));
   return 0;
 }
 

@@ -69,6 +69,27 @@ def test_a_jvp_gives_a_tangent_for_each_output() -> None:
             Two.apply(dual)
 
 
+def test_a_jvp_of_a_function_that_writes_into_its_argument() -> None:
+    class Double(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return 2 * grad
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
+            assert ctx.saved_tensors == ()  # nothing was saved for forward mode
+            return tangent.mul_(2)
+
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: Double.apply(x.clone()), x, check_forward_ad=True)
+
+
 def test_forward_mode_works_where_recording_is_off() -> None:
     weight = torch.tensor([3.0], requires_grad=True)
     with torch.no_grad(), forward_ad.dual_level():

@@ -253,6 +253,13 @@ def test_arguments_that_bags_refuse() -> None:
         )
 
 
+def test_bags_take_their_table_first_as_they_once_did() -> None:
+    table, indices, offsets = tensor(6, 3), torch.tensor([0, 1, 2]), torch.tensor([0, 2])
+    with pytest.warns(UserWarning, match="Argument order"):
+        older = F.embedding_bag(table, indices, offsets)
+    assert torch.equal(older, F.embedding_bag(indices, table, offsets))
+
+
 def test_dropout2d_says_that_it_reads_three_dimensions_as_a_batch() -> None:
     with pytest.warns(UserWarning, match="assuming that channel-wise 1D dropout behavior is"):
         nn.Dropout2d()(torch.ones(1, 2, 2))

@@ -196,25 +196,33 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         )[0]
     if product is None:
         product = flambeau.zeros_like(tensor)
+    elif any(_share_memory(product, tangent) for tangent in tangents):
+        product = product.clone()  # whoever writes into it means this tensor's
     return UnpackedDualTensor(tensor if differentiable else tensor.detach(), product)
 
 
-def push_tangents(function: Any, args: tuple[Any, ...], result: Any) -> Any:
-    """The results of a custom function with the tangents that its `jvp` computes; without any
-    where no argument has one.
-    """
+def tangents_of(args: tuple[Any, ...]) -> list[Any]:
+    """The tangent of each argument of a function; None where it has none."""
     if not _levels or not _levels[-1]:
-        return result
-    outputs = result if isinstance(result, tuple) else (result,)
-    nodes = [output.grad_fn for output in outputs if isinstance(output, flambeau.Tensor)]
-    context = next((n for n in nodes if getattr(n, "_forward_cls", None) is function), None)
-    tangents = [
+        return []
+    return [
         unpack_dual(arg).tangent
         if isinstance(arg, flambeau.Tensor) and (arg.is_floating_point() or arg.is_complex())
         else None
         for arg in args
     ]
-    if context is None or all(tangent is None for tangent in tangents):
+
+
+def push_tangents(function: Any, args: tuple[Any, ...], tangents: list[Any], result: Any) -> Any:
+    """The results of a custom function with the tangents that its `jvp` computes; without any
+    where no argument has one.
+    """
+    if all(tangent is None for tangent in tangents):
+        return result
+    outputs = result if isinstance(result, tuple) else (result,)
+    nodes = [output.grad_fn for output in outputs if isinstance(output, flambeau.Tensor)]
+    context = next((n for n in nodes if getattr(n, "_forward_cls", None) is function), None)
+    if context is None:
         return result
     if getattr(context, "materialize_grads", True):
         tangents = [
@@ -245,6 +253,12 @@ def _with_tangent(output: Any, tangent: Any) -> Any:
         )
     level = _levels[-1]
     return _begin(level, output, tangent, _Cut, level.differentiable)
+
+
+def _share_memory(one: Tensor, two: Tensor) -> bool:
+    if one.layout is not flambeau.strided or two.layout is not flambeau.strided:
+        return one is two
+    return one.untyped_storage().data_ptr() == two.untyped_storage().data_ptr()
 
 
 class dual_level:

@@ -125,8 +125,8 @@ class _ForwardContext:
         object.__setattr__(self, "_context", context)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "saved_tensors" and hasattr(self._context, "saved_for_forward"):
-            return self._context.saved_for_forward
+        if name == "saved_tensors":
+            return getattr(self._context, "saved_for_forward", ())
         return getattr(self._context, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -252,12 +252,12 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):  # type: 
             from flambeau.func._function_rule import apply_to_batch
 
             return apply_to_batch(cls, args)
-        result = super().apply(*args)
-        if cls.jvp is not Function.jvp:
-            from flambeau.autograd.forward_ad import push_tangents
+        if cls.jvp is Function.jvp:
+            return super().apply(*args)
+        from flambeau.autograd.forward_ad import push_tangents, tangents_of
 
-            result = push_tangents(cls, args, result)
-        return result
+        tangents = tangents_of(args)  # before forward, which may write into its arguments
+        return push_tangents(cls, args, tangents, super().apply(*args))
 
 
 class InplaceFunction(Function):

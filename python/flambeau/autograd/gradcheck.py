@@ -108,12 +108,13 @@ def _slopes(func: Callable[[], Any], move: Callable[[float], None], eps: float) 
     above = _values(func())
     move(0.0)
     for one, two in zip(above, below):
-        if one.shape != two.shape or one.dtype != two.dtype:
-            raise RuntimeError(
-                "Expected `func` to return outputs of the same shape and dtype when called with "
-                f"inputs that differ by eps, but got {one.shape} of {one.dtype} and {two.shape} of "
-                f"{two.dtype}."
-            )
+        for what in ("shape", "dtype"):
+            if getattr(one, what) != getattr(two, what):
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs are "
+                    f"perturbed on a small scale, but got: {getattr(one, what)} and "
+                    f"{getattr(two, what)}."
+                )
     return [(one - two) / (2 * eps) for one, two in zip(above, below)]
 
 

@@ -409,7 +409,7 @@ class _Frame:
 
     def _hint(self) -> str:
         if self.debug:
-            return ""
+            return "\n\nYou are seeing this error because you passed `debug=True` to checkpoint."
         return (
             "\n\nTip: To see a more detailed error message, either pass `debug=True` to "
             "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block with "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import flambeau
 from flambeau import _C
 
@@ -10,6 +12,12 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 __all__ = ["embedding", "embedding_bag"]
+
+
+_OLDER_ORDER = (
+    "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, "
+    "input, ...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`."
+)
 
 
 def embedding(
@@ -56,6 +64,9 @@ def embedding_bag(
 
     A matrix of indices has a bag a row; in a vector bag i starts at ``offsets[i]``.
     """
+    if weight.dtype is flambeau.int64 and input.is_floating_point():
+        warnings.warn(_OLDER_ORDER, stacklevel=2)
+        weight, input = input, weight
     if per_sample_weights is not None and input.size() != per_sample_weights.size():
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then "
