@@ -280,3 +280,18 @@ def test_greatest_common_divisors() -> None:
     b = [0, 5, 0, 18, 2**61 * 3, 6, least, -7, 462]
     got = torch.gcd(torch.tensor(a), torch.tensor(b)).tolist()
     assert got == [0, 5, 12, 6, 2**61, 2, least, 7, 21]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "float64", "complex128"])
+def test_where_takes_whole_elements(dtype: str) -> None:
+    """Any byte but zero is true, also in a bool that was a view of other bytes."""
+    kind = getattr(torch, dtype)
+    for n in (1, 15, 64, 131):
+        a, b = torch.arange(n).to(kind), (torch.arange(n) + 100).to(kind)
+        mask = torch.tensor([0, 1, 2, 128, 255], dtype=torch.uint8)[torch.arange(n) % 5]
+        for condition in (mask != 0, mask.view(torch.bool)):
+            want = [y if i % 5 == 0 else x for i, (x, y) in enumerate(zip(a.tolist(), b.tolist()))]
+            assert torch.where(condition, a, b).tolist() == want
+            assert b.masked_fill(condition, 7).tolist() == [
+                y if i % 5 == 0 else 7 for i, y in enumerate(b.tolist())
+            ]

@@ -99,8 +99,18 @@ KERNEL_FOR(copy, copy_kernel)
 void where_kernel(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    elementwise_loop<T, bool, T, T>(
-        iter, [](bool condition, T a, T b) { return condition ? a : b; }, 1);
+    // By bits, which becomes vector code where a choice does not.
+    elementwise_loop<T, uint8_t, T, T>(
+        iter,
+        [](uint8_t condition, T a, T b) {
+          if constexpr (std::is_integral_v<T>) {
+            const T taken = static_cast<T>(-static_cast<T>(condition != 0));
+            return static_cast<T>(b ^ ((a ^ b) & taken));
+          } else {
+            return condition ? a : b;
+          }
+        },
+        1);
   });
 }
 KERNEL_FOR(where, where_kernel)
