@@ -1,12 +1,15 @@
 // New tensors: empty, zeros, ones, full, ranges, and their *_like and new_* forms.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/creation.h"
+#include "flambeau/kernels/math_mode.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/known_contents.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
@@ -16,11 +19,30 @@ namespace flambeau {
 namespace {
 
 // A sparse tensor of which nothing is stored.
-Tensor empty_coo(IntSpan size, const Options& options) {
+Tensor empty_sparse(const char* op, IntSpan size, const Options& options) {
   const Device device = options.device_or_default();
-  const int64_t rank = static_cast<int64_t>(size.size());
-  const Tensor values = make_tensor({0}, options.dtype_or(default_dtype()), device);
-  Tensor tensor = make_coo(make_tensor({rank, 0}, DType::int64, device), values, size, false);
+  const DType dtype = options.dtype_or(default_dtype());
+  const auto rank = static_cast<int64_t>(size.size());
+  Tensor tensor;
+  if (options.layout == Layout::sparse_coo) {
+    tensor = make_coo(make_tensor({rank, 0}, DType::int64, device), make_tensor({0}, dtype, device),
+                      size, false);
+  } else {
+    const bool by_rows = options.layout == Layout::sparse_csr;
+    CHECK(rank >= 2, RuntimeError,
+          "torch.empty: Only batched sparse compressed (non-block) tensors are supported, but got "
+          "size {}",
+          size);
+    CHECK(by_rows || options.layout == Layout::sparse_csc, RuntimeError,
+          "{}_sparse_compressed expected sparse compressed (non-block) tensor layout but got {}",
+          op, layout_word(options.layout));
+    Dims starts = size.first(rank - 2).dims(), none = starts;
+    starts.push_back(size[by_rows ? rank - 2 : rank - 1] + 1);
+    none.push_back(0);
+    tensor = make_compressed(
+        options.layout, filled(make_tensor(starts, DType::int64, device), int64_t{0}),
+        make_tensor(none, DType::int64, device), make_tensor(none, dtype, device), size);
+  }
   if (options.requires_grad) set_requires_grad(tensor, true);
   return tensor;
 }
@@ -70,23 +92,36 @@ Options options_of(const Tensor& tensor) {
 }
 
 Tensor empty(IntSpan size, const Options& options) {
-  if (options.layout == Layout::sparse_coo) [[unlikely]]
-    return empty_coo(size, options);
+  if (options.layout != Layout::strided) [[unlikely]]
+    return empty_sparse("empty", size, options);
   return finish(make_tensor(size, options.dtype_or(default_dtype()), options.device_or_default()),
                 options);
 }
+
+Tensor known_contents(const Tensor& fresh) {
+  if (!math_mode.deterministic || !math_mode.fills_uninitialized || fresh.is_sparse()) return fresh;
+  const NoGrad off;
+  if (is_differentiable(fresh.dtype())) {
+    return filled(fresh, std::numeric_limits<double>::quiet_NaN());
+  }
+  if (fresh.dtype() == DType::bool_) return filled(fresh, true);
+  const size_t bits = 8 * item_size(fresh.dtype()) - (dtypes::Signed.has(fresh.dtype()) ? 1 : 0);
+  return filled(fresh, UINT64_MAX >> (64 - bits));
+}
+
 namespace {
 Tensor empty_op(IntSpan size, std::optional<MemoryFormat> format, const Options& options) {
-  if (!format || *format == MemoryFormat::contiguous) return empty(size, options);
+  if (!format || *format == MemoryFormat::contiguous) return known_contents(empty(size, options));
   checked_numel(size);
-  return finish(make_strided(size, format_strides(size, *format), options.dtype_or(default_dtype()),
-                             options.device_or_default()),
-                options);
+  return known_contents(
+      finish(make_strided(size, format_strides(size, *format), options.dtype_or(default_dtype()),
+                          options.device_or_default()),
+             options));
 }
 Tensor empty_strided(IntSpan size, IntSpan stride, const Options& options) {
-  return finish(
+  return known_contents(finish(
       make_strided(size, stride, options.dtype_or(default_dtype()), options.device_or_default()),
-      options);
+      options));
 }
 }  // namespace
 OP_FUNCTION(empty_op, "empty(*size, *, memory_format=None, **options)",
@@ -95,8 +130,8 @@ OP_FUNCTION(empty_strided, "empty_strided(size, stride, **options)",
             "A tensor of the given size and strides with undefined contents.")
 
 Tensor zeros(IntSpan size, const Options& options) {
-  if (options.layout == Layout::sparse_coo) [[unlikely]]
-    return empty_coo(size, options);
+  if (options.layout != Layout::strided) [[unlikely]]
+    return empty_sparse("zeros", size, options);
   return full(size, 0, [&] {
     Options o = options;
     o.dtype = o.dtype_or(default_dtype());
@@ -153,7 +188,7 @@ namespace {
 
 Tensor empty_like_op(const Tensor& input, std::optional<MemoryFormat> format,
                      const Options& options) {
-  return empty_as(input, options, format);
+  return known_contents(empty_as(input, options, format));
 }
 Tensor zeros_like_op(const Tensor& input, std::optional<MemoryFormat> format,
                      const Options& options) {
@@ -169,7 +204,7 @@ Tensor full_like_op(const Tensor& input, const Scalar& value, std::optional<Memo
   return filled(empty_as(input, options, format), value);
 }
 Tensor new_empty(const Tensor& self, IntSpan size, const Options& options) {
-  return empty(size, like(self, options));
+  return known_contents(empty(size, like(self, options)));
 }
 Tensor new_zeros(const Tensor& self, IntSpan size, const Options& options) {
   return zeros(size, like(self, options));

@@ -76,7 +76,18 @@ OP_INPLACE(rrelu,
 Tensor xlogy_number(const Scalar& input, const Tensor& other) {
   return xlogy(Operand(input), other);
 }
+Tensor xlogy_number_into(const Scalar& input, const Tensor& other, const Tensor& out) {
+  const Tensor result = xlogy(Operand(input), other);
+  CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
+        "xlogy: result type {} can't be cast to the desired output type {}",
+        dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
+  if (!(out.sizes() == result.sizes())) {
+    resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
+  }
+  return copy_(out, result);
+}
 OP_FUNCTION(xlogy_number, "xlogy(self, other)", "A number times the logarithm of other.")
+OP_OUT(xlogy_number_into, "xlogy(self, other, *, out)")
 
 // --- one_hot, distances --------------------------------------------------------------------------
 
@@ -335,7 +346,8 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
     result = pad_dim(result, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode);
   }
   const bool keeps_format = dims == input.dim() - 2 && mode != "circular";
-  return keeps_format ? own_copy(result, input) : result;
+  if (!keeps_format) return result.storage() == input.storage() ? clone(result) : result;
+  return own_copy(result, input);
 }
 OP_FUNCTION(
     pad, "pad(input, pad, mode='constant', value=None)",

@@ -5,6 +5,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/kernels/creation.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/known_contents.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -101,7 +102,8 @@ Tensor empty_permuted(IntSpan size, IntSpan physical_layout, const Options& opti
     step *= std::max<int64_t>(size[dim], 1);
   }
   const DType dtype = options.dtype_or(default_dtype());
-  return finished(make_strided(size, strides, dtype, options.device_or_default()), options);
+  const Tensor fresh = make_strided(size, strides, dtype, options.device_or_default());
+  return finished(known_contents(fresh), options);
 }
 OP_FUNCTION(empty_permuted, "empty_permuted(size, physical_layout, **options)",
             "A tensor of arbitrary values whose dimensions lie in memory in the given order, the "

@@ -140,6 +140,10 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
         "{}: expected 'self' and 'other' to have same size, but self has size {} while other has "
         "size {}: there is no broadcasting of dense with sparse tensors in sums",
         op, x.sizes(), y.sizes());
+  CHECK(is_coo(x) || x.sizes() == y.sizes(), RuntimeError,
+        "torch.{}: Expected input tensors to have the same shape, but got tensor `self` with shape "
+        "{} and tensor `other` with shape {}",
+        op, x.sizes(), y.sizes());
   CHECK(x.sizes() == y.sizes(), RuntimeError,
         "{}: expected sizes of 'self' and 'other' to match, but {} != {}", op, x.sizes(),
         y.sizes());
@@ -185,19 +189,30 @@ Tensor product_of_coo(const Tensor& a, const Tensor& b) {
         "shape of sparse dimensions, but got sizes {} and {}",
         a.sizes(), b.sizes());
   const Tensor x = coalesce(a), y = coalesce(b);
-  Tensor kept;
+  const Tensor mine = coordinate_numbers(parts_of(x).indices, a.sizes());
+  const Tensor marks =
+      make_coo(parts_of(y).indices, ones(IntSpan{stored_count(y)}, options_of(mine)),
+               a.sizes().first(sparse_dim(y)), true);
+  const Tensor kept = squeeze(nonzero(values_at(marks, parts_of(x).indices)), IntSpan{1});
+  const Tensor indices = index_select(parts_of(x).indices, 1, kept);
+  const Tensor values = index_select(parts_of(x).values, 0, kept) * values_at(y, indices);
+  return make_coo(indices, values, a.sizes(), parts_of(a).coalesced && parts_of(b).coalesced);
+}
+
+Tensor product_of_sparse(const Tensor& a, const Tensor& b) {
+  Tensor out;
   {
     const NoGrad off;
-    const Tensor mine = coordinate_numbers(parts_of(x).indices, a.sizes());
-    const Tensor marks =
-        make_coo(parts_of(y).indices, ones(IntSpan{stored_count(y)}, options_of(mine)),
-                 a.sizes().first(sparse_dim(y)), true);
-    kept = squeeze(nonzero(values_at(marks, parts_of(x).indices)), IntSpan{1});
+    out = product_of_coo(to_coo(a), to_coo(b));
+    if (!is_coo(a)) out = recompressed(out, a.layout());
   }
-  const Tensor indices = index_select(parts_of(x).indices, 1, kept);
-  const Tensor values = index_select(sparse_values(x), 0, kept) * values_at(y, indices);
-  const bool coalesced = parts_of(a).coalesced && parts_of(b).coalesced;
-  return sparse_coo(indices, values, a.sizes(), coalesced);
+  // The gradient of a factor has the places of the other: it may be stored where that factor is
+  // not.
+  if (Record r{"mul", out, {a, b}}) {
+    r.wrt(0, [other = r.save_for(0, b)](const Tensor& g) { return mul_conj(g, other()); });
+    r.wrt(1, [other = r.save_for(1, a)](const Tensor& g) { return mul_conj(g, other()); });
+  }
+  return out;
 }
 
 // A tensor by coordinates with what it stores repeated along dimensions that are new or of size 1.
@@ -284,9 +299,7 @@ Tensor sparse_product(const Operand& a, const Operand& b) {
   if (!tensor.is_sparse()) return product_with_dense(sparse, tensor);
   if (tensor.dim() == 0) return sparse_product(sparse, to_dense(tensor));
   if (sparse.dim() == 0) return sparse_product(to_dense(sparse), tensor);
-  if (is_coo(sparse) && is_coo(tensor)) return product_of_coo(a.tensor(), b.tensor());
-  const Tensor out = product_of_coo(to_coo(a.tensor()), to_coo(b.tensor()));
-  return is_coo(a.tensor()) ? out : recompressed(out, a.tensor().layout());
+  return product_of_sparse(a.tensor(), b.tensor());
 }
 
 Tensor sparse_quotient(const char* op, const Operand& a, const Operand& b) {

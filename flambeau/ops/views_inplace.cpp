@@ -1,5 +1,6 @@
 // Tensors that change their own geometry: transpose_ and the like, resize_, set_, detach_.
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/known_contents.h"
 #include "flambeau/ops/views.h"
 
 namespace flambeau {
@@ -91,7 +92,15 @@ Tensor as_strided_(const Tensor& self, IntSpan size, IntSpan stride,
 // Gives self another size and strides; what kept it for backward learns of a change.
 void resize_to(const char* op, const Tensor& self, IntSpan sizes, IntSpan strides) {
   const bool changes = !(self.sizes() == sizes && self.strides() == strides);
+  const auto stored = [&] {
+    const size_t bytes = self.is_sparse() ? 0 : self.storage()->bytes();
+    return static_cast<int64_t>(bytes / item_size(self.dtype()));
+  };
+  const int64_t before = stored();
   resize_tensor(self, sizes, strides);
+  if (const int64_t added = stored() - before; added > 0) {
+    known_contents(make_over(self.storage(), {added}, {1}, before, self.dtype()));
+  }
   if (changes) self.bump_version(op);
 }
 

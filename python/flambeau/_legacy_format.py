@@ -75,7 +75,7 @@ def load_legacy(
         result = next_pickle(**pickle_args)
         order = "little" if info.get("little_endian", True) else "big"
         for key in next_pickle():
-            reader.read_storage(file, key, order)
+            reader.read_storage(file, _text(key), order)
         return result
 
     return guarded(load) if weights_only else load()
@@ -102,7 +102,7 @@ class _LegacyReader:
         if what != "storage":
             raise RuntimeError(f"Unknown saved id type: {saved_id[0]}")
         _, kind, key, location, count, view = saved_id
-        kind = storage_class(kind)
+        kind, key = storage_class(kind), _text(key)
         if key not in self.loaded:
             # Memory is taken only for bytes that the file can have.
             self.left -= count * kind.dtype.itemsize

@@ -270,8 +270,23 @@ def segment_reduce(
 # --- Integrals and derivatives -------------------------------------------------------------------
 
 
+def _check_points(op: str, y: Any, x: Any, dx: Any) -> None:
+    """Raises unless points are a tensor, or steps a number, and not both are given."""
+    if not isinstance(y, _C.Tensor):
+        raise TypeError(f"{op}(): argument 'y' (position 1) must be Tensor, not {type(y).__name__}")
+    both = x is not None and dx is not None
+    fits = x is None or isinstance(x, _C.Tensor)
+    if both or not fits or not isinstance(dx, (int, float, complex, _C.Tensor, type(None))):
+        raise TypeError(
+            f"{op}() received an invalid combination of arguments: expected (Tensor y, Tensor x, "
+            f"*, int dim) or (Tensor y, *, Number dx, int dim), got x of type {type(x).__name__} "
+            f"and dx of type {type(dx).__name__}"
+        )
+
+
 def _steps(op: str, y: Tensor, x: Any, dx: Any, dim: int) -> Any:
     """The distances of neighbouring sample points: a number, or a tensor that fits y."""
+    dx = 1 if dx is None else dx
     if y.dtype == _C.bool:
         raise NotImplementedError(f"{op}: received a bool input for `y`, but bool is not supported")
     if x is None:
@@ -310,8 +325,10 @@ def _checked_dim(y: Tensor, dim: int) -> int:
     return dim % y.dim()
 
 
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
-    """The integral of ``y`` along ``dim`` by the trapezoidal rule, from points or their steps."""
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The integral of ``y`` along ``dim`` by the trapezoidal rule, from points or their steps,
+    which are 1 unless given."""
+    _check_points("trapezoid", y, x, dx)
     dim = _checked_dim(y, dim)
     if y.size(dim) == 0:
         return y.new_zeros([n for d, n in enumerate(y.shape) if d != dim])
@@ -321,15 +338,16 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     return (steps * _pair_sums(y, dim)).sum(dim) / 2.0
 
 
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """Another name of trapezoid."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
 def cumulative_trapezoid(
-    y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1
+    y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
 ) -> Tensor:
     """The integrals of ``y`` from the first point to each other one, by the trapezoidal rule."""
+    _check_points("cumulative_trapezoid", y, x, dx)
     dim = _checked_dim(y, dim)
     steps = _steps("cumulative_trapezoid", y, x, dx, dim)
     if y.size(dim) == 0:

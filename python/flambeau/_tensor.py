@@ -495,6 +495,8 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
     }
 
 
+_SPARSE_METHODS = "resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ smm sspaddmm"
+
 _METHODS: tuple[Callable[..., Any], ...] = (
     __repr__,
     __format__,
@@ -508,7 +510,7 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     to_sparse_coo,
     *map(_to_sparse, "to_sparse to_sparse_csr to_sparse_csc sparse_mask".split()),
     *map(_to_sparse, ("to_sparse_bsr", "to_sparse_bsc")),
-    *map(_of_sparse, ("sparse_resize_", "sparse_resize_and_clear_", "smm", "sspaddmm")),
+    *map(_of_sparse, _SPARSE_METHODS.split()),
     *map(_from_function, "cholesky eig lstsq lu qr solve symeig stft istft".split()),
     is_same_size,
     is_set_to,

@@ -158,6 +158,10 @@ _REFUSED = (
 )
 
 
+# Modules of which nothing is loaded, whatever the program says is safe.
+_NEVER_SAFE = ("sys", "os", "posix", "nt")
+
+
 class Unpickler(pickle.Unpickler):
     """Finds PyTorch's names in this package, and storages by their ids."""
 
@@ -172,11 +176,17 @@ class Unpickler(pickle.Unpickler):
         return self._persistent_load(saved_id)
 
     def find_class(self, module: str, name: str) -> Any:
+        module = "builtins" if self._safe is not None and module == "__builtin__" else module
         full = f"{module}.{name}"
         if self._safe is None:
             if module in ("torch", "torch.storage") and hasattr(_storage, name):
                 return getattr(_storage, name)
             return super().find_class(replace_root(module, "torch", _PACKAGE), name)
+        if module in _NEVER_SAFE:
+            raise pickle.UnpicklingError(
+                f"Weights only load failed. Trying to load unsupported GLOBAL {full} whose module "
+                f"{module} is blocked."
+            )
         ours = f"{replace_root(module, 'torch', _PACKAGE)}.{name}"
         for table, key in (
             (self._safe, full),

@@ -263,7 +263,8 @@ PyObject* set_math_mode(PyObject*, PyObject* args) {
                               : which == "deterministic"  ? &math_mode.deterministic
                               : which == "deterministic_warn_only"
                                   ? &math_mode.deterministic_warn_only
-                                  : nullptr;
+                              : which == "fills_uninitialized" ? &math_mode.fills_uninitialized
+                                                               : nullptr;
     CHECK(mode, ValueError, "there is no math mode '{}'", which);
     mode->store(value != 0);
     return none();

@@ -102,3 +102,10 @@ def test_group_norm_rounds_half_precision_once_beside_wider_parameters() -> None
     F.group_norm(x.float(), 3, exact, bias).backward(x.float())
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(weight.grad, exact.grad)
+
+
+def test_padding_by_nothing_gives_a_copy() -> None:
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        x = torch.zeros(1, 1, 2, 2)
+        F.pad(x, (0, 0, 0, 0), mode=mode).add_(1)
+        assert not bool(x.any())

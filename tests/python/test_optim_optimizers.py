@@ -399,3 +399,15 @@ def test_loading_adds_no_options_that_an_optimizer_has_not() -> None:
     optimizer.load_state_dict(optimizer.state_dict())
     optimizer.load_state_dict(optimizer.state_dict())
     assert optimizer.state_dict()["param_groups"] == groups
+
+
+def test_lbfgs_takes_a_gradient_that_is_zero() -> None:
+    optimizer = torch.optim.LBFGS([torch.nn.Parameter(torch.ones(2))], tolerance_grad=-1)
+    assert float(optimizer.step(lambda: torch.tensor(3.0))) == 3
+
+
+def test_adafactor_refuses_complex_parameters() -> None:
+    parameter = torch.nn.Parameter(torch.ones(2, 3, dtype=torch.complex64))
+    parameter.grad = torch.ones_like(parameter)
+    with pytest.raises(RuntimeError, match="complex parameters"):
+        torch.optim.Adafactor([parameter]).step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Callable
@@ -128,3 +129,17 @@ def test_copies_of_pieces_go_into_a_list_of_outputs() -> None:
         torch.split_copy(torch.arange(6.0), 2, out=pieces[:1])
     with pytest.raises(TypeError, match="out"):
         torch.split(torch.arange(6.0), 2, out=pieces)
+
+
+def test_numbers_stand_first_beside_an_output() -> None:
+    out = torch.empty(0)
+    torch.xlogy(2.0, torch.tensor([1.0, math.e]), out=out)
+    torch.testing.assert_close(out, torch.tensor([0.0, 2.0]))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.xlogy(2.0, torch.ones(2), out=torch.empty(2, dtype=torch.int64))
+
+
+def test_norms_in_a_complex_dtype_are_real() -> None:
+    out = torch.empty(0, dtype=torch.float64)
+    torch.linalg.norm(torch.ones(4, dtype=torch.complex64), dtype=torch.complex128, out=out)
+    assert float(out) == 2

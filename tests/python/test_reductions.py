@@ -305,3 +305,14 @@ def test_logarithms_of_sums_of_infinite_complex_numbers() -> None:
     )
     y = torch.logcumsumexp(torch.tensor([complex(1, nan), complex(-inf, 0)]), 0)
     assert bool(y.real.isnan().all()) and bool(y.imag.isnan().all())
+
+
+def test_integrals_take_points_or_steps() -> None:
+    y = torch.tensor([1.0, 3.0])
+    assert float(torch.trapezoid(y)) == 2 and float(torch.trapezoid(y, dx=2)) == 4
+    for function in (torch.trapezoid, torch.cumulative_trapezoid):
+        for arguments in ({"x": y, "dx": 2}, {"dx": "wide"}, {"x": 3}):
+            with pytest.raises(TypeError, match="invalid combination"):
+                function(y, **arguments)
+        with pytest.raises(TypeError, match="must be Tensor, not list"):
+            function([1, 2])

@@ -124,3 +124,11 @@ def test_the_environment_says_who_may_trust_files(tmp_path, monkeypatch) -> None
     monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         torch.load(path, weights_only=False)
+
+
+def test_keys_of_storages_are_text_in_any_encoding() -> None:
+    buffer = io.BytesIO()
+    torch.save({"x": torch.arange(3)}, buffer, _use_new_zipfile_serialization=False)
+    buffer.seek(0)
+    loaded = torch.load(buffer, weights_only=False, encoding="bytes")
+    assert next(iter(loaded.values())).tolist() == [0, 1, 2]

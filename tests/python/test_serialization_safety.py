@@ -267,3 +267,17 @@ def test_damaged_files_take_little_memory_and_raise_one_kind_of_error(kind):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert 0 <= int(done.stdout) < 150
+
+
+def test_some_modules_are_never_safe() -> None:
+    buffer = io.BytesIO()
+    torch.save(os.getpid, buffer)
+    with torch.serialization.safe_globals([os.getpid]):
+        buffer.seek(0)
+        with pytest.raises(pickle.UnpicklingError, match="is blocked"):
+            torch.load(buffer, weights_only=True)
+    buffer = io.BytesIO()
+    torch.save(print, buffer)
+    buffer.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match=r"GLOBAL builtins\.print"):
+        torch.load(buffer, weights_only=True)

@@ -136,3 +136,68 @@ def test_errors_say_what_pytorch_says(error: Any, match: str, call: Any) -> None
 
 def test_a_norm_over_all_dimensions_is_a_norm() -> None:
     assert float(S.norm(dim=(0, 1))) == pytest.approx(float(MATRIX.norm()))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_a_factor_has_a_gradient_where_the_other_is_stored(layout: Any) -> None:
+    x, y = (
+        torch.tensor(rows, dtype=torch.float32).to_sparse(layout=layout).requires_grad_()
+        for rows in ([[1, 0], [0, 2]], [[3, 4], [0, 0]])
+    )
+    (x * y).backward(torch.tensor([[5.0, 6], [7, 8]]).to_sparse(layout=layout))
+    assert x.grad is not None and y.grad is not None and x.grad.layout is layout
+    assert x.grad.to_dense().tolist() == [[15, 24], [0, 0]]
+    assert y.grad.to_dense().tolist() == [[5, 0], [0, 16]]
+
+
+def test_compressed_tensors_that_store_nothing() -> None:
+    for make in (torch.empty, torch.zeros):
+        rows = make((2, 3), layout=torch.sparse_csr)
+        assert rows.crow_indices().tolist() == [0, 0, 0] and rows._nnz() == 0
+        columns = make((4, 2, 3), layout=torch.sparse_csc)
+        assert columns.ccol_indices().shape == (4, 4) and columns.shape == (4, 2, 3)
+    with pytest.raises(RuntimeError, match="Only batched sparse compressed"):
+        torch.empty(2, layout=torch.sparse_csr)
+    with pytest.raises(RuntimeError, match="non-block"):
+        torch.empty(2, 2, layout=torch.sparse_bsr)
+
+
+def test_batches_of_compressed_matrices_are_taken_apart() -> None:
+    x = torch.arange(1.0, 17).reshape(2, 2, 2, 2)
+    for layout in (torch.sparse_csr, torch.sparse_bsc):
+        blocks = {"blocksize": (1, 2)} if layout is torch.sparse_bsc else {}
+        one = x.to_sparse(layout=layout, **blocks)[1, 0]
+        assert one.layout is layout and torch.equal(one.to_dense(), x[1, 0])
+    row = torch.select_copy(MATRIX.to_sparse_csr(), 0, 1)
+    assert row.layout is torch.sparse_coo and row.to_dense().tolist() == [0, 3, 0]
+    with pytest.raises(IndexError):
+        MATRIX.to_sparse_csr().select(0, 5)
+
+
+def test_samples_of_a_batch_of_products() -> None:
+    a, b = torch.randn(2, 2, 3), torch.randn(2, 3, 2)
+    places = torch.ones(2, 2, 2).to_sparse_csr()
+    result = torch.sparse.sampled_addmm(places, a, b, beta=2.0)
+    torch.testing.assert_close(result.to_dense(), 2 + a @ b)
+
+
+def test_sizes_and_places_of_another_tensor() -> None:
+    for layout in (torch.sparse_coo, torch.sparse_csr):
+        x = torch.zeros(3, 3).to_sparse(layout=layout)
+        assert x.resize_as_sparse_(torch.eye(2).to_sparse(layout=layout)).shape == (2, 2)
+    with pytest.raises(RuntimeError, match="same layout"):
+        x.resize_as_sparse_(torch.eye(2).to_sparse())
+
+
+def test_indices_change_their_form() -> None:
+    starts, columns = torch.tensor([0, 1, 3]), torch.tensor([0, 0, 1])
+    both = torch._convert_indices_from_csr_to_coo(starts, columns)
+    assert both.tolist() == [[0, 1, 1], [0, 0, 1]]
+    again = torch._convert_indices_from_coo_to_csr(both[0], 2, out_int32=True)
+    assert again.tolist() == [0, 1, 3] and again.dtype == torch.int32
+
+
+def test_indices_of_nothing_keep_their_dtype() -> None:
+    none = torch.tensor([], dtype=torch.int32)
+    x = torch.sparse_csr_tensor(torch.tensor([0], dtype=torch.int32), none, none.float(), (0, 2))
+    assert x.col_indices().dtype == torch.int32

@@ -52,6 +52,8 @@ class Adafactor(PlainOptimizer):
         super().__init__(params, defaults)
 
     def _start(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        if param.is_complex():
+            raise RuntimeError("Adafactor does not support complex parameters")
         state = {"step": new_step(param, group)}
         if param.dim() > 1:
             rows, columns = list(param.shape), list(param.shape)

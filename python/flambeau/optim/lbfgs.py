@@ -112,7 +112,8 @@ class LBFGS(Optimizer):
             direction = state["d"]
             lr = _get_value(group["lr"])
             if state["n_iter"] == 1:
-                distance = min(1.0, 1.0 / float(gradient.abs().sum())) * lr
+                total = float(gradient.abs().sum())
+                distance = lr / max(total, 1.0)
             else:
                 distance = lr
             state["t"] = distance  # the next step asks for it, even if there is nowhere to go

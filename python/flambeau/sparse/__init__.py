@@ -84,11 +84,29 @@ def sampled_addmm(
     input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None
 ) -> Any:
     """beta times input plus alpha times mat1 @ mat2 at the places that input stores."""
+    if input.dim() > 2:
+        return _sampled_batches(input, mat1, mat2, beta, alpha, out)
     places = input.to_sparse_csr()
     rows, columns = places.crow_indices().long(), places.col_indices().long()
     dots = _ops._csr_sampled_dot(rows, columns, mat1, mat2.t())
     result = _ops._sparse_with_values(places, places.values() * beta + dots * alpha)
     result = result if input.layout is _C.sparse_csr else result.to_sparse()
+    return result if out is None else out.copy_(result)
+
+
+def _sampled_batches(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, out: Any) -> Any:
+    """sampled_addmm of each matrix of a batch."""
+    starts, plain = input.crow_indices(), input.col_indices()
+    rank = starts.dim() - 1
+    three = (starts, plain, input.values(), mat1, mat2)
+    flat = [x.reshape(-1, *x.shape[rank:]) for x in three]
+    size = input.shape[rank:]
+    rows = []
+    for start, place, values, left, right in zip(*flat):
+        matrix = _ops._sparse_compressed(start, place, values, size, input.layout)
+        rows.append(sampled_addmm(matrix, left, right, beta=beta, alpha=alpha).values())
+    values = _ops.stack(rows).reshape(input.values().shape)
+    result = _ops._sparse_with_values(input, values)
     return result if out is None else out.copy_(result)
 
 

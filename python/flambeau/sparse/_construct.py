@@ -39,7 +39,7 @@ def _values_of(values: Any, dtype: Any, device: Any) -> Any:
 def _index_of(index: Any, device: Any) -> Any:
     if not isinstance(index, _C.Tensor):
         index = _ops.tensor(index)
-    if index.numel() == 0 or index.dtype != _C.int32:
+    if index.dtype != _C.int32:
         index = index.long()
     return index.detach().to(device=device)
 
@@ -242,6 +242,22 @@ sparse_csr_tensor = _compressed_maker(_C.sparse_csr, "crow_indices", "col_indice
 sparse_csc_tensor = _compressed_maker(_C.sparse_csc, "ccol_indices", "row_indices")
 sparse_bsr_tensor = _compressed_maker(_C.sparse_bsr, "crow_indices", "col_indices")
 sparse_bsc_tensor = _compressed_maker(_C.sparse_bsc, "ccol_indices", "row_indices")
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Any, col_indices: Any, *, out_int32: bool = False, transpose: bool = False
+) -> Any:
+    """The coordinates of the elements of a compressed matrix, a column for each."""
+    rows = _ops._csr_rows(crow_indices.long(), col_indices.shape[-1])
+    pair = [rows, col_indices.long()]
+    return _ops.stack(pair[::-1] if transpose else pair).to(_C.int32 if out_int32 else _C.int64)
+
+
+def _convert_indices_from_coo_to_csr(input: Any, size: int, *, out_int32: bool = False) -> Any:
+    """Where the elements of each row begin, of the ascending rows of all elements."""
+    edges = _ops.arange(size + 1, device=input.device)
+    starts = _ops.searchsorted(input.long(), edges)
+    return starts.to(_C.int32 if out_int32 else _C.int64)
 
 
 def _dense_to_coo(self: Any, sparse_dim: int | None) -> Any:

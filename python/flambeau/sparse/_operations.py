@@ -60,7 +60,13 @@ def _in_place(name: str) -> Callable[..., Any]:
             raise RuntimeError("In-place abs is not supported for complex tensors.")
         if x.is_sparse and not x.is_coalesced():
             raise RuntimeError(f"{name}_ requires coalesced input")
-        return x.copy_(TABLE[name](x, *args, **kwargs))
+        result = TABLE[name](x, *args, **kwargs)
+        if not _C.can_cast(result.dtype, x.dtype):
+            raise RuntimeError(
+                f"{name}_: result type {_word(result)} can't be cast to the desired output type "
+                f"{_word(x)}"
+            )
+        return x.copy_(result)
 
     return function
 

@@ -9,6 +9,7 @@ from flambeau.sparse import _construct
 from flambeau.sparse._table import (
     coo,
     indices_of,
+    is_compressed,
     is_coo,
     refuse,
     takes,
@@ -124,7 +125,6 @@ def _unsqueeze(x: Any, dim: int) -> Any:
     return coo(indices, values_of(x), size)
 
 
-@takes("select")
 def select(x: Any, dim: int, index: int) -> Any:
     """One of the slices along a dimension."""
     dim = wrapped_dim(dim, x.dim())
@@ -147,7 +147,35 @@ def select(x: Any, dim: int, index: int) -> Any:
     return coo(indices_of(x)[kept][:, here], values_of(x)[here], size)
 
 
-@takes("__getitem__")
+@takes("select", compressed=True)
+def _select_any(x: Any, dim: int, index: int) -> Any:
+    """One of the slices along a dimension: of a batch of matrices a smaller batch, of a matrix a
+    row or a column by coordinates."""
+    if x.is_sparse:
+        return select(x, dim, index)
+    starts, plain, _, size = _construct.parts(x)
+    batch, dim = starts.dim() - 1, wrapped_dim(dim, x.dim())
+    if not -size[dim] <= index < size[dim]:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(size)} at dimension "
+            f"{dim}"
+        )
+    if dim < batch:
+        inner = [part.select(dim, index) for part in (starts, plain, x.values())]
+        return _ops._sparse_compressed(*inner, (*size[:dim], *size[dim + 1 :]), x.layout)
+    if batch:
+        raise RuntimeError(
+            f"select(): selecting rows or columns is not supported for batches of {x.layout}"
+        )
+    return select(_ops._sparse_to_coo(x), dim, index)
+
+
+@takes("select_copy", compressed=True)
+def _select_copy(x: Any, dim: int, index: int) -> Any:
+    return _select_any(x, dim, index)
+
+
+@takes("__getitem__", compressed=True)
 def _getitem(x: Any, key: Any) -> Any:
     keys = key if isinstance(key, tuple) else (key,)
     dim = 0
@@ -157,9 +185,9 @@ def _getitem(x: Any, key: Any) -> Any:
                 raise IndexError(
                     f"index {item} is out of bounds for dimension {dim} with size {x.shape[dim]}"
                 )
-            x = select(x, dim, item) if is_coo(x) else x[item]
-        elif item is None:
-            x = _unsqueeze(x, dim)
+            x = x.select(dim, item)
+        elif item is None and not is_compressed(x):
+            x = x.unsqueeze(dim)
             dim += 1
         elif item == slice(None) and len(keys) > 1:
             dim += 1
@@ -356,6 +384,20 @@ def _sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
     if not x._nnz():
         return _sparse_resize_and_clear_(x, size, sparse_dim, dense_dim)
     return _ops._sparse_become_(x, coo(x._indices(), x._values(), size, x.is_coalesced()))
+
+
+@takes("resize_as_sparse_", compressed=True)
+def _resize_as_sparse_(x: Any, other: Any) -> Any:
+    """The size and the places of another tensor; values that are new are zero."""
+    if x.layout is not other.layout:
+        raise RuntimeError(
+            f"resize_as_sparse_: self and other must have the same layout, but got {x.layout} and "
+            f"{other.layout}"
+        )
+    if x.is_sparse:
+        return _sparse_resize_(x, other.shape, other.sparse_dim(), other.dense_dim())
+    values = _ops.zeros_like(other._values(), dtype=x.dtype)
+    return _ops._sparse_become_(x, with_values(other.detach(), values))
 
 
 @takes("resize_as_")

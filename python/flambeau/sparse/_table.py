@@ -37,6 +37,11 @@ def is_coo(value: Any) -> bool:
     return isinstance(value, _C.Tensor) and value.is_sparse
 
 
+def is_compressed(value: Any) -> bool:
+    """Whether it is a tensor by compressed rows or columns."""
+    return is_sparse(value) and not value.is_sparse
+
+
 def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(tree, (list, tuple)):
         return type(tree)(_map(item, change) for item in tree)
