@@ -15,9 +15,12 @@ class Unbatchable(BaseException):
 
 
 class BatchState(threading.local):
-    """The number of samples, None outside of a batch."""
+    """The number of samples, None outside of a batch, and what vmap says of random numbers; samples
+    that draw their own are not computed at once.
+    """
 
     size: int | None = None
+    randomness: str = "error"
 
 
 batch_state = BatchState()

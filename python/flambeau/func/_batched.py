@@ -31,11 +31,11 @@ def batch_size() -> int | None:
 
 
 @contextlib.contextmanager
-def batching(size: int) -> Iterator[None]:
+def batching(size: int, randomness: str = "error") -> Iterator[None]:
     """Computes a batch of this size inside."""
     if _state.size is not None:
         raise Unbatchable("a batch inside a batch")
-    _state.size = size
+    _state.size, _state.randomness = size, randomness
     try:
         yield
     finally:

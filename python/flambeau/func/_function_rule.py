@@ -26,8 +26,7 @@ def apply_to_batch(function: type[Function], args: tuple[Any, ...]) -> Any:
             "and an overriden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
             "overriden vmap staticmethod to avoid ambiguity."
         )
-    # Samples that draw random numbers of their own are not computed together.
-    info = VmapInfo(batch_state.size, "error")
+    info = VmapInfo(batch_state.size, batch_state.randomness)
     in_dims = tree_map(lambda leaf: 0 if isinstance(leaf, Batched) else None, args)
     size, batch_state.size = batch_state.size, None  # the rule computes with whole tensors
     try:
@@ -55,10 +54,10 @@ def _dims_of(out_dims: Any, spec: Any, function: type[Function]) -> list[int | N
     if out_dims is None or isinstance(out_dims, int):
         return [out_dims] * spec.num_leaves
     flat, own_spec = tree_flatten(out_dims, is_leaf=lambda value: value is None)
-    if len(flat) != spec.num_leaves:
+    if own_spec != spec:
         raise RuntimeError(
             f"The autograd.Function's vmap staticmethod of {function.__name__} returned an "
-            f"incompatible (output, out_dims) tuple: expected out_dims {own_spec} to be a prefix "
-            f"of the structure of the output, {spec}."
+            f"incompatible (output, out_dims) tuple: expected out_dims {own_spec} to be a number "
+            f"or to have the structure of the output, {spec}."
         )
     return flat

@@ -144,7 +144,7 @@ def _run_together(
     if randomness == "same":
         flambeau.set_rng_state(start)
     try:
-        with batching(len(chunk)):
+        with batching(len(chunk), randomness):
             outputs = together(chunk)
             flat, spec = tree_flatten(outputs)
             rows = [_whole_result(leaf, len(chunk)) for leaf in flat]
