@@ -72,13 +72,16 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
 
 class Driver {
  public:
-  explicit Driver(const ElementwiseLoop& loop)
+  Driver(const ElementwiseLoop& loop, bool beyond_cache)
       : loop_(loop),
-        longest_(buffer_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)) {}
+        longest_((beyond_cache ? 1024 : buffer_bytes) /
+                 *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)),
+        beyond_cache_(beyond_cache) {}
 
   void run(char** data, const Block& block) const {
     const bool number = second_is_number(block.steps);
     if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
+      if (block.m == 1 && is_new(data)) return run_past_cache(data, block, number);
       // Once only: the output may be one of the inputs.
       if (block.n < short_row && block.m > 1 && join_rows(data, block)) return;
       return loop_.dense(loop_.formula, data, block, number);
@@ -102,6 +105,31 @@ class Driver {
     return true;
   }
   bool second_is_number(const int64_t* steps) const { return loop_.inputs == 2 && steps[2] == 0; }
+
+  // Whether the output is large and no input: its lines are not in a cache, and need not get there.
+  bool is_new(char* const* data) const {
+    return beyond_cache_ &&
+           std::find(data + 1, data + 1 + loop_.inputs, data[0]) == data + 1 + loop_.inputs;
+  }
+  // A row in pieces, whose results go from a buffer to memory without reading its lines before.
+  void run_past_cache(char* const* data, const Block& row, bool second_is_number) const {
+    alignas(64) char buffer[buffer_bytes];
+    char* at[most_inputs + 1];
+    std::copy_n(data, loop_.inputs + 1, at);
+    char* to = data[0];
+    at[0] = buffer;
+    // The first piece ends at a line of memory, and so do all others.
+    const auto past_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % 64);
+    int64_t count = std::min(row.n, longest_ - past_line / loop_.sizes[0]);
+    for (int64_t left = row.n; left > 0; count = std::min(left, longest_)) {
+      loop_.dense(loop_.formula, at, {count, 1, row.steps, row.row_steps}, second_is_number);
+      copy_past_cache(to, buffer, count * loop_.sizes[0]);
+      to += count * loop_.sizes[0];
+      for (int k = 1; k <= loop_.inputs; ++k) at[k] += count * row.steps[k];
+      left -= count;
+    }
+    _mm_sfence();
+  }
 
   void run_rows(char** data, const Block& block) const {
     char* at[most_inputs + 1];
@@ -219,6 +247,7 @@ class Driver {
 
   const ElementwiseLoop& loop_;
   const int64_t longest_;  // elements that every buffer has room for
+  const bool beyond_cache_;
 };
 
 }  // namespace
@@ -233,7 +262,7 @@ void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, bo
 }
 
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
-  const Driver driver(loop);
+  const Driver driver(loop, cost == 1 && iter.numel * loop.sizes[0] >= cached_bytes);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
 }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/kernels/vector_math.h"
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -131,6 +132,58 @@ C row_exp_sum(const C* x, int64_t n, C most, C* out) {
     if constexpr (Keep) std::copy_n(v, std::min<int64_t>(one<C>, n - i), out + i);
   }
   return n < four<C> ? fold_sum<one<C>>(lane) : fold_sum<four<C>>(lane);
+}
+
+// The same by registers of floats. The next row, which is likely to be the next to be asked for, is
+// on its way from memory meanwhile.
+template <bool Keep>
+float row_exp_sum(const float* x, int64_t n, float most, float* out) {
+  constexpr int width = float_lanes, registers = 4;
+  Floats total[registers] = {};
+  int64_t i = 0;
+  for (; i + registers * width <= n; i += registers * width) {
+#pragma GCC unroll 4
+    for (int k = 0; k < registers; ++k) {
+      const int64_t at = i + k * width;
+      __builtin_prefetch(x + n + at);
+      const Floats power = exp_below(load_floats(x + at) - most);
+      total[k] += power;
+      if constexpr (Keep) store_floats(power, out + at);
+    }
+  }
+  for (; i < n; i += width) {
+    float lanes[width];
+    load_lanes(x, i, n, lanes);
+    const Floats power = exp_below(load_floats(lanes) - most);
+    total[0] += power;
+    store_floats(power, lanes);
+    if constexpr (Keep) std::copy_n(lanes, std::min<int64_t>(width, n - i), out + i);
+  }
+  float lanes[width];
+  store_floats((total[0] + total[1]) + (total[2] + total[3]), lanes);
+  return fold_sum<width>(lanes);
+}
+
+// out[i] = f(x[i]) over a row of floats by registers, and past the cache if nobody will read it
+// soon.
+template <class F>
+void transform_row(const float* x, float* out, int64_t n, bool beyond_cache, F f) {
+  constexpr int width = float_lanes;
+  int64_t i = 0;
+  const auto some = [&](int64_t count) {
+    float lanes[width] = {};
+    std::copy_n(x + i, count, lanes);
+    store_floats(f(load_floats(lanes)), lanes);
+    std::copy_n(lanes, count, out + i);
+    i += count;
+  };
+  if (beyond_cache) {
+    some(std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % 64 / sizeof(float)));
+    for (; i + width <= n; i += width) stream_floats(f(load_floats(x + i)), out + i);
+  } else {
+    for (; i + width <= n; i += width) store_floats(f(load_floats(x + i)), out + i);
+  }
+  if (i < n) some(n - i);
 }
 
 // At most as many rows as a register has lanes, each of at least a register of elements and at most

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -36,12 +37,12 @@ struct LanesOf {
     std::memcpy(static_cast<void*>(to), &lanes, sizeof lanes);
   }
 
-  // Past the cache, which is worth it for whole lines only.
+  // Past the cache, which is worth it for whole lines only, at once or one half after the other.
   static void stream(Register lanes, Lane* to) {
 #if FLAMBEAU_ISA_RANK >= 4
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(lanes));
 #else
-    store(lanes, to);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(lanes));
 #endif
   }
 
@@ -78,6 +79,23 @@ inline void copy_bytes(char* to, const char* from, int64_t n) {
   copy_lanes<register_bytes>(from + n - register_bytes, to + n - register_bytes);
 }
 
+// What a tensor may have and still be in a cache when it is read next.
+constexpr int64_t cached_bytes = int64_t{1} << 24;
+
+// Copies bytes that nobody will read soon past the cache: the lines at `to` are not read before
+// they are written. Other threads see them after a fence.
+inline void copy_past_cache(char* to, const char* from, int64_t n) {
+  int64_t i = std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(to) % 64);
+  std::memcpy(to, from, i);
+  for (; i + 64 <= n; i += 64) {
+    for (int64_t j = i; j < i + 64; j += 32) {
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + j),
+                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + j)));
+    }
+  }
+  std::memcpy(to + i, from + i, n - i);
+}
+
 // Elements of which a square of registers is turned inside them; others GCC has no good code for.
 template <class T>
 constexpr bool turns_in_registers = sizeof(T) == 4 || sizeof(T) == 8 ||
@@ -104,7 +122,8 @@ inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to
 #pragma GCC unroll 32
     for (int i = 0; i < N; ++i) rows[i] = sorted[i];
   }
-  const bool whole_lines = (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0;
+  const bool whole_lines =
+      register_bytes == 64 && (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0;
   if (beyond_cache && whole_lines) {
 #pragma GCC unroll 32
     for (int i = 0; i < N; ++i) Lanes::stream(rows[i], to + i * to_step);

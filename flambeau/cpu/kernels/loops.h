@@ -12,6 +12,7 @@
 
 #include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/vector_math.h"
 #include "flambeau/tensor/dtype.h"
 #include "flambeau/tensor/tensor_iter.h"
 
@@ -108,26 +109,71 @@ template <class Out, class F, class... In>
   }
 }
 
+// The register of floats that begins at element i of an array, or of a value repeated.
+inline Floats floats_at(const float* in, int64_t i) { return load_floats(in + i); }
+inline Floats floats_at(Repeated<float> in, int64_t) { return all_lanes(in.value); }
+
+// Whether an operand is the array at `place`.
+inline bool is_at(const float* in, const float* place) { return in == place; }
+inline bool is_at(Repeated<float>, const float*) { return false; }
+
+// Formulas that take registers of floats.
+template <class F, class... In>
+concept TakesRegisters = std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
+
+// Arrays, or values repeated, a register at a time. What is too large for the caches goes past
+// them, unless it replaces an input.
+template <class F, class... In>
+void register_loop(float* o, int64_t n, const F& f, In... in) {
+  int64_t i = 0;
+  const auto some = [&](int64_t count) {
+    float room[sizeof...(In) + 1][float_lanes] = {};
+    float* next = room[0];
+    const auto moved = [&](auto operand) {
+      float* mine = next += float_lanes;
+      for (int64_t j = 0; j < count; ++j) mine[j] = operand[i + j];
+      return load_floats(mine);
+    };
+    store_floats(f(moved(in)...), room[0]);
+    std::copy_n(room[0], count, o + i);
+    i += count;
+  };
+  const bool beyond_cache = n * static_cast<int64_t>(sizeof(float)) >= cached_bytes / 2;
+  if (beyond_cache && !(is_at(in, o) || ...)) {
+    some(-reinterpret_cast<uintptr_t>(o) % 64 / sizeof(float));
+    for (; i + float_lanes <= n; i += float_lanes) stream_floats(f(floats_at(in, i)...), o + i);
+    _mm_sfence();
+  } else {
+    for (; i + float_lanes <= n; i += float_lanes) store_floats(f(floats_at(in, i)...), o + i);
+  }
+  if (i < n) some(n - i);
+}
+
 // A formula with a rare case that keeps it from being vector code says where (usual), and is
 // computed without that case where it does not occur.
 template <class Out, class F, class... In>
 [[gnu::noinline]] void contiguous_loop(Out* o, int64_t n, F f, In... in) {
-  if constexpr (requires { F::only_usual; }) {
-    int rare = 0;
-    for (int64_t i = 0; i < n; ++i) rare |= !F::usual(static_cast<ComputeTypeOf<In>>(in[i])...);
-    if (!rare) return formula_loop(o, n, F::only_usual, in...);
+  if constexpr (TakesRegisters<F, In...>) {
+    register_loop(o, n, f, in...);
+  } else {
+    if constexpr (requires { F::only_usual; }) {
+      int rare = 0;
+      for (int64_t i = 0; i < n; ++i) rare |= !F::usual(static_cast<ComputeTypeOf<In>>(in[i])...);
+      if (!rare) return formula_loop(o, n, F::only_usual, in...);
+    }
+    formula_loop(o, n, f, in...);
   }
-  formula_loop(o, n, f, in...);
 }
 
-// What an operand is from element i on, n elements, in float if it has half precision.
+// What an operand is from element i on, n elements, in float if it is stored in less.
 template <class T>
-const T* in_float(const T* in, int64_t i, int64_t, float*) {
-  return in + i;
-}
-inline const float* in_float(const Half* in, int64_t i, int64_t n, float* room) {
-  load_row(in + i, room, n);
-  return room;
+const ComputeType<T>* in_float(const T* in, int64_t i, int64_t n, float* room) {
+  if constexpr (is_reduced_type<T>) {
+    load_row(in + i, room, n);
+    return room;
+  } else {
+    return in + i;
+  }
 }
 template <class T>
 Repeated<ComputeType<T>> in_float(Repeated<T> in, int64_t, int64_t, float*) {
@@ -135,7 +181,7 @@ Repeated<ComputeType<T>> in_float(Repeated<T> in, int64_t, int64_t, float*) {
 }
 
 template <class Out, class F, class... In>
-void half_loop(Out* o, int64_t n, F f, In... in) {
+void loop_in_float(Out* o, int64_t n, F f, In... in) {
   constexpr int64_t piece = 256;
   float room[sizeof...(In)][piece];
   for (int64_t i = 0; i < n; i += piece) {
@@ -145,7 +191,7 @@ void half_loop(Out* o, int64_t n, F f, In... in) {
       float* mine = std::exchange(next, next + piece);
       return in_float(operand, i, count, mine);
     };
-    if constexpr (std::is_same_v<Out, Half>) {
+    if constexpr (is_reduced_type<Out>) {
       float result[piece];
       contiguous_loop(result, count, f, at(in)...);
       store_row(result, o + i, count);
@@ -158,11 +204,12 @@ void half_loop(Out* o, int64_t n, F f, In... in) {
 // The loop over arrays of any type.
 template <class Out, class F, class... In>
 void dense_loop(Out* o, int64_t n, F f, In... in) {
-  constexpr bool half =
-      (std::is_same_v<Out, Half> || ... ||
-       std::is_same_v<std::remove_cvref_t<decltype(std::declval<In>()[0])>, Half>);
-  if constexpr (half) {
-    half_loop(o, n, f, in...);
+  constexpr auto by_float = []<class T>(std::type_identity<T>) {
+    return std::is_same_v<T, Half> || (is_reduced_type<T> && TakesRegisters<F, In...>);
+  };
+  if constexpr ((by_float(std::type_identity<Out>()) || ... ||
+                 by_float(std::type_identity<std::remove_cvref_t<decltype(in[0])>>()))) {
+    loop_in_float(o, n, f, in...);
   } else {
     contiguous_loop(o, n, f, in...);
   }

@@ -227,6 +227,7 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, cons
   const Targets targets(target, classes, ignore_index);
   const int64_t scale_step = scale.numel() == 1 ? 0 : 1;
   const S divisor = count.defined() ? *count.data<S>() : S(1);
+  const bool beyond_cache = grad_x.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
   parallel_for(0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
                [&](int64_t first, int64_t last) {
                  for (int64_t row = first; row < last; ++row) {
@@ -239,13 +240,20 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, cons
                      std::fill_n(out, classes, T());
                      continue;
                    }
-                   for (int64_t c = 0; c < classes; ++c) {
-                     const S chance = math::exp(static_cast<S>(logits[c]) - shift);
-                     out[c] = static_cast<T>((chance - each) * factor);
+                   if constexpr (std::is_same_v<T, float>) {
+                     transform_row(logits, out, classes, beyond_cache, [=](Floats v) {
+                       return (exp_below(v - shift) - each) * factor;
+                     });
+                   } else {
+                     for (int64_t c = 0; c < classes; ++c) {
+                       const S chance = math::exp(static_cast<S>(logits[c]) - shift);
+                       out[c] = static_cast<T>((chance - each) * factor);
+                     }
                    }
                    const S chance = math::exp(static_cast<S>(logits[at]) - shift);
                    out[at] = static_cast<T>((chance - wanted) * factor);
                  }
+                 if (beyond_cache) _mm_sfence();
                });
 }
 

@@ -49,9 +49,6 @@ void copy_row(char* to, const char* from, const int64_t* steps, int64_t n) {
   }
 }
 
-// What a tensor may have and still be in a cache when it is read next.
-constexpr int64_t cached_bytes = int64_t{1} << 24;
-
 void copy_same(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -275,47 +272,44 @@ void nan_to_num_kernel(const TensorIter& iter, double nan, double posinf, double
 }
 KERNEL_FOR(nan_to_num, nan_to_num_kernel)
 
-// math::gelu with shorter polynomials, within 1e-5: half precision keeps three digits. Their even
-// and odd terms are summed apart, so that fewer steps wait for each other.
-inline float short_gelu(float x) {
-  const float size = math::abs(x), t = size < 6.0f ? size : 6.0f, square = t * t;
-  float odd = -1.83474867e-06f;
-  odd = odd * square - 0.000930518087f;
-  odd = odd * square - 0.0539600179f;
-  odd = odd * square - 1.15125096f;
-  float even = 6.15972531e-05f;
-  even = even * square + 0.00850786734f;
-  even = even * square - 0.458464473f;
-  even = even * square - 0.999995291f;
-  const float q = odd * t + even, shifted = q + math::integer_shift;
-  const float r = q - (shifted - math::integer_shift);
-  float p = 0.00956993178f;
-  p = p * r + 0.0559177287f;
-  p = p * r + 0.240247473f;
-  p = p * r + 0.69312185f;
-  p = p * r + 0.999999285f;
-  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) << 23;
-  const float share = std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent);
-  return (x > 0.0f ? x : x * 0.0f) - t * (size < 6.0f ? share : 0.0f);
-}
+template <bool Tanh, class C>
+struct Gelu {
+  C operator()(C x) const { return Tanh ? math::gelu_tanh(x) : math::gelu(x); }
+};
+template <bool Tanh, class C>
+struct GeluGradient {
+  C operator()(C g, C x) const {
+    return g * (Tanh ? math::gelu_tanh_slope(x) : math::gelu_slope(x));
+  }
+};
+#if FLAMBEAU_ISA_RANK >= 4
+// In single precision by registers and a table, found from the formulas in double precision.
+template <bool Tanh>
+struct Gelu<Tanh, float> {
+  static const FallingShare& table() {
+    static const FallingShare share([](double t) { return 1 - Gelu<Tanh, double>()(t) / t; });
+    return share;
+  }
+  Floats operator()(Floats x) const { return x * share.rest(x); }
+  FallingShare share = table();
+};
+template <bool Tanh>
+struct GeluGradient<Tanh, float> {
+  static const FallingShare& table() {
+    static const FallingShare share([](double t) { return GeluGradient<Tanh, double>()(1, -t); });
+    return share;
+  }
+  Floats operator()(Floats g, Floats x) const { return g * share.rest(x); }
+  FallingShare share = table();
+};
+#endif
 
 void gelu_kernel(const TensorIter& iter, bool tanh_form) {
   dispatch<dtypes::Floating>("gelu", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    if (tanh_form) {
-      unary_loop<T, T>(
-          iter, [](C x) { return math::gelu_tanh(x); }, 8);
-    } else {
-      const auto formula = [](C x) {
-        if constexpr (is_reduced_type<T>) {
-          return short_gelu(x);
-        } else {
-          return math::gelu(x);
-        }
-      };
-      unary_loop<T, T>(iter, formula, 8);
-    }
+    tanh_form ? unary_loop<T, T>(iter, Gelu<true, C>(), 8)
+              : unary_loop<T, T>(iter, Gelu<false, C>(), 8);
   });
 }
 KERNEL_FOR(gelu, gelu_kernel)
@@ -324,13 +318,8 @@ void gelu_backward_kernel(const TensorIter& iter, bool tanh_form) {
   dispatch<dtypes::Floating>("gelu_backward", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    if (tanh_form) {
-      binary_loop<T, T>(
-          iter, [](C g, C x) { return g * math::gelu_tanh_slope(x); }, 12);
-    } else {
-      binary_loop<T, T>(
-          iter, [](C g, C x) { return g * math::gelu_slope(x); }, 12);
-    }
+    tanh_form ? binary_loop<T, T>(iter, GeluGradient<true, C>(), 12)
+              : binary_loop<T, T>(iter, GeluGradient<false, C>(), 12);
   });
 }
 KERNEL_FOR(gelu_backward, gelu_backward_kernel)

@@ -5,6 +5,8 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
+struct real_silu_gradient_formula;
+
 // Formulas that call the C library for huge quotients, without that call.
 template <class Formula>
 struct WithoutCall;
@@ -35,6 +37,11 @@ namespace {
 template <class Formula, class C>
 struct Plain {
   auto operator()(C a, C b) const { return Formula::at(a, b); }
+  // By registers where arithmetic is the bound.
+  Floats operator()(Floats a, Floats b) const requires std::is_same_v<C, float> &&
+      std::is_same_v<Formula, real_silu_gradient_formula> {
+    return Formula::at(a, b);
+  }
 };
 template <class Formula, class C>
 struct Division {

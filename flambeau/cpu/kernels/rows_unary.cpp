@@ -4,10 +4,28 @@
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
+
+struct sigmoid_formula;
+struct silu_formula;
+
 namespace {
 
 // Transcendental functions are worth a second thread earlier than additions are.
 constexpr int unary_cost = 4;
+
+// Formulas that are computed by registers where they are bound by arithmetic.
+template <class Formula, class C>
+concept OfRegisters = std::is_same_v<C, float> &&
+    (std::is_same_v<Formula, sigmoid_formula> || std::is_same_v<Formula, silu_formula>);
+
+template <class Formula, class C>
+struct Plain {
+  C p, q;
+  auto operator()(C x) const { return Formula::at(x, p, q); }
+  Floats operator()(Floats x) const requires OfRegisters<Formula, C> {
+    return Formula::at(x, all_lanes(p), all_lanes(q));
+  }
+};
 
 template <class Formula, DTypeSet Set, bool Predicate>
 void unary_kernel(const TensorIter& iter, const Scalar* params) {
@@ -17,8 +35,7 @@ void unary_kernel(const TensorIter& iter, const Scalar* params) {
     using Out = std::conditional_t<Predicate, bool, T>;
     const C p = params ? params[0].to<C>() : C(0);
     const C q = Formula::two && params ? params[1].to<C>() : C(0);
-    unary_loop<Out, T>(
-        iter, [p, q](C x) { return Formula::at(x, p, q); }, unary_cost);
+    unary_loop<Out, T>(iter, Plain<Formula, C>{p, q}, unary_cost);
   });
 }
 

@@ -12,16 +12,27 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
+// With `beyond_cache` nobody will read the result soon.
 template <bool Log, class C>
-void softmax_row(const C* x, C* out, int64_t n) {
+void softmax_row(const C* x, C* out, int64_t n, bool beyond_cache) {
   const C most = row_max(x, n);
-  const C total = row_exp_sum<!Log>(x, n, most, out);
-  if constexpr (Log) {
-    const C log_total = std::log(total);
-    IVDEP for (int64_t i = 0; i < n; ++i) out[i] = x[i] - most - log_total;
+  if constexpr (std::is_same_v<C, float>) {
+    constexpr int64_t row_in_cache = 4096;
+    float room[row_in_cache];
+    beyond_cache &= n <= row_in_cache;
+    float* powers = beyond_cache ? room : out;
+    const float total = row_exp_sum<!Log>(x, n, most, powers);
+    if constexpr (Log) {
+      const float log_total = std::log(total);
+      transform_row(x, out, n, beyond_cache, [=](Floats v) { return v - most - log_total; });
+    } else {
+      const float scale = 1.0f / total;
+      transform_row(powers, out, n, beyond_cache, [=](Floats v) { return v * scale; });
+    }
   } else {
-    const C scale = C(1) / total;
-    IVDEP for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+    const C total = row_exp_sum<!Log>(x, n, most, out);
+    const C last = Log ? std::log(total) : C(1) / total;
+    IVDEP for (int64_t i = 0; i < n; ++i) out[i] = Log ? x[i] - most - last : out[i] * last;
   }
 }
 
@@ -87,7 +98,7 @@ void softmax_middle_rows(const T* x, T* out, int64_t rows, int64_t n) {
 }
 
 template <bool Log, class T>
-void softmax_rows(const T* x, T* out, int64_t rows, int64_t n) {
+void softmax_rows(const T* x, T* out, int64_t rows, int64_t n, bool beyond_cache) {
   using C = ComputeType<T>;
   int64_t i = 0;
   if (n > short_row && n <= middle_row && rows > 1) {
@@ -105,11 +116,12 @@ void softmax_rows(const T* x, T* out, int64_t rows, int64_t n) {
     const std::unique_ptr<C[]> row(i < rows ? new C[n] : nullptr);
     for (; i < rows; ++i) {
       load_row(x + i * n, row.get(), n);
-      softmax_row<Log>(row.get(), row.get(), n);
+      softmax_row<Log>(row.get(), row.get(), n, false);
       store_row(row.get(), out + i * n, n);
     }
   } else {
-    for (; i < rows; ++i) softmax_row<Log>(x + i * n, out + i * n, n);
+    for (; i < rows; ++i) softmax_row<Log>(x + i * n, out + i * n, n, beyond_cache);
+    if (beyond_cache) _mm_sfence();
   }
 }
 
@@ -267,9 +279,12 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
     using T = typename decltype(tag)::type;
     const T* x = input.data<T>();
     T* y = out.data<T>();
+    const bool beyond_cache = out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
     for_each_slice(
         shape, 8,
-        [&](int64_t at, int64_t rows) { softmax_rows<Log>(x + at, y + at, rows, shape.size); },
+        [&](int64_t at, int64_t rows) {
+          softmax_rows<Log>(x + at, y + at, rows, shape.size, beyond_cache);
+        },
         [&](int64_t at, int64_t n) {
           const auto columns = Log ? log_softmax_columns<T> : softmax_columns<T>;
           columns(x + at, y + at, shape.size, shape.inner, n);

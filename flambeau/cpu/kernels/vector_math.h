@@ -1,0 +1,140 @@
+// Functions of a whole register of floats, for formulas whose plain loops are bound by arithmetic:
+// with a table of as many numbers as a register has lanes, which one instruction looks up in all
+// lanes, a polynomial of degree three is enough for the exponential, and of degree five for gelu.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/kernels/math.h"
+
+namespace flambeau {
+
+namespace cpu::ISA_NAMESPACE {
+
+constexpr int float_lanes = register_bytes / sizeof(float);
+typedef float Floats __attribute__((vector_size(register_bytes)));
+typedef int32_t Ints __attribute__((vector_size(register_bytes)));
+
+inline Floats load_floats(const float* from) {
+  Floats lanes;
+  std::memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+inline void store_floats(Floats lanes, float* to) { std::memcpy(to, &lanes, sizeof lanes); }
+// Past the cache, to the begin of a line of memory or of half of one.
+inline void stream_floats(Floats lanes, float* to) {
+  const auto bits = std::bit_cast<LanesOf<float, float_lanes>::Register>(lanes);
+  LanesOf<float, float_lanes>::stream(bits, to);
+}
+inline Floats all_lanes(float x) { return Floats{} + x; }
+// Within the bounds; NaN stays.
+inline Floats clamped(Floats x, float low, float high) {
+  return smaller_or_second(all_lanes(high), larger_or_second(all_lanes(low), x));
+}
+
+// The powers 2**(j / lanes) as bits, from which j is taken off where n / lanes, shifted up to be an
+// exponent, leaves it: so the sum of both is the bits of 2**(n / lanes).
+constexpr int lane_bits = std::countr_zero(static_cast<unsigned>(float_lanes));
+constexpr Ints powers_of_two = [] {
+  constexpr float sixteenths[] = {1.0f,        1.04427378f, 1.09050773f, 1.13878863f,
+                                  1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
+                                  1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
+                                  1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f};
+  std::array<int32_t, float_lanes> bits{};
+  for (int j = 0; j < float_lanes; ++j) {
+    bits[j] = std::bit_cast<int32_t>(sixteenths[j * 16 / float_lanes]) - (j << (23 - lane_bits));
+  }
+  return std::bit_cast<Ints>(bits);
+}();
+
+// e**x as a power 2**(n / lanes) times e**r. Right to two units in the last place down to -20, to
+// five at -87; from -88 on zero, from 88.7 on infinity. For -88.03 <= x <= 88.73.
+inline Floats exp_between(Floats x) {
+  constexpr auto step = static_cast<float>(std::numbers::ln2 / float_lanes);
+  constexpr auto steps = static_cast<float>(float_lanes / std::numbers::ln2);
+  const Floats shifted = x * steps + math::integer_shift;
+  const Floats r = x - (shifted - math::integer_shift) * step;
+  const Ints n = std::bit_cast<Ints>(shifted);
+  const Ints bits = __builtin_shuffle(powers_of_two, n) + (n << (23 - lane_bits));
+  const Floats power = std::bit_cast<Floats>(bits);
+  return power * (((r * (1.0f / 6) + 0.5f) * r + 1.0f) * r + 1.0f);
+}
+// e**x for x <= 0, as softmax asks for it: zero from -88 on, NaN for NaN.
+inline Floats exp_below(Floats x) { return exp_between(larger_or_second(all_lanes(-88.03f), x)); }
+
+}  // namespace cpu::ISA_NAMESPACE
+
+namespace math {
+// In the place of the scalar function, in formulas that are computed by registers.
+inline cpu::ISA_NAMESPACE::Floats sigmoid(cpu::ISA_NAMESPACE::Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  return 1.0f / (1.0f + exp_between(clamped(-x, -88.03f, 88.73f)));
+}
+}  // namespace math
+
+namespace cpu::ISA_NAMESPACE {
+
+#if FLAMBEAU_ISA_RANK >= 4
+// A function that falls from one half to zero, as 1 - gelu(t) / t does, and with what it has beyond
+// one the share of the other side: f(-t) = 1 - f(t). By polynomials on fifteen pieces, found
+// from its values in double precision; beyond them it is zero.
+class FallingShare {
+ public:
+  template <class F>
+  explicit FallingShare(F f) {
+    for (int n = 0; n + 1 < float_lanes; ++n) {
+      const auto polynomial = near(f, n * static_cast<double>(width));
+      for (int k = 0; k < terms; ++k) coefficients_[k][n] = static_cast<float>(polynomial[k]);
+    }
+  }
+  // 1 - f(x)
+  [[nodiscard]] Floats rest(Floats x) const {
+    const Floats size = std::bit_cast<Floats>(std::bit_cast<Ints>(x) & 0x7fffffff);
+    const Floats t = smaller_or_second(all_lanes((float_lanes - 1) * width), size);
+    const Floats shifted = t * (1 / width) + math::integer_shift;
+    const Floats r = t - (shifted - math::integer_shift) * width;
+    const Ints piece = std::bit_cast<Ints>(shifted);
+    Floats share = __builtin_shuffle(coefficients_[terms - 1], piece);
+#pragma GCC unroll 8
+    for (int k = terms - 2; k >= 0; --k) {
+      share = share * r + __builtin_shuffle(coefficients_[k], piece);
+    }
+    return std::bit_cast<Ints>(x) < 0 ? share : 1.0f - share;
+  }
+
+ private:
+  static constexpr float width = 0.40625f;  // of a piece, such that multiples are exact
+  static constexpr int terms = 6;
+
+  // The polynomial of t - middle through the values at Chebyshev's points: by divided differences.
+  template <class F>
+  static std::array<double, terms> near(F f, double middle) {
+    double at[terms], difference[terms];
+    for (int k = 0; k < terms; ++k) {
+      at[k] = width / 2 * std::cos(std::numbers::pi * (k + 0.5) / terms);
+      difference[k] = f(middle + at[k]);
+    }
+    for (int order = 1; order < terms; ++order) {
+      for (int k = terms - 1; k >= order; --k) {
+        difference[k] = (difference[k] - difference[k - 1]) / (at[k] - at[k - order]);
+      }
+    }
+    std::array<double, terms> result{};
+    for (int k = terms - 1; k >= 0; --k) {
+      for (int j = terms - 1; j > 0; --j) result[j] = result[j - 1] - result[j] * at[k];
+      result[0] = difference[k] - result[0] * at[k];
+    }
+    return result;
+  }
+
+  Floats coefficients_[terms] = {};
+};
+#endif
+
+}  // namespace cpu::ISA_NAMESPACE
+}  // namespace flambeau
