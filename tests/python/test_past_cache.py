@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import flambeau as torch
 import pytest
+
+import flambeau as torch
 from flambeau import Tensor
 from flambeau.nn import functional
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "flambeau/base/parallel.h"
+#include "flambeau/cpu/kernels/exp_rows.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/matmul.h"
@@ -48,35 +49,6 @@ void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_
   kernels::gemm(DeviceType::cpu, p);
 }
 
-template <class T>
-T row_max(const T* x, int64_t n, T most) {
-  constexpr int lanes = 64 / sizeof(T);
-  T lane[lanes];
-  std::fill_n(lane, lanes, most);
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (int l = 0; l < lanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  }
-  for (int l = 0; l < lanes; ++l) most = lane[l] > most ? lane[l] : most;
-  for (; i < n; ++i) most = x[i] > most ? x[i] : most;
-  return most;
-}
-
-// exp(x - shift) in place; their sum.
-template <class T>
-T row_exp(T* x, int64_t n, T shift) {
-  constexpr int lanes = 64 / sizeof(T);
-  T lane[lanes] = {}, total = 0;
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (int l = 0; l < lanes; ++l) x[i + l] = math::exp(x[i + l] - shift);
-    for (int l = 0; l < lanes; ++l) lane[l] += x[i + l];
-  }
-  for (const T part : lane) total += part;
-  for (; i < n; ++i) total += x[i] = math::exp(x[i] - shift);
-  return total;
-}
-
 // Where queries may look: a mask of bools, or numbers to add, and whether only backwards.
 template <class T>
 struct Sight {
@@ -115,6 +87,24 @@ struct Forward {
   Tensor q, k, v, out, lse;
   Sight<T> sight;
 
+  // Few keys, all of them in one block: the exponentials of several rows of scores together, and
+  // their largest elements and sums. False where rows are too long, too short, or may see nothing.
+  bool weigh_at_once(int64_t b, int64_t h, int64_t first, int64_t rows, int64_t n, T* scores,
+                     std::vector<T>& most, std::vector<T>& total) const {
+    constexpr int width = one<T>;
+    if (n < width || n > middle_row || sight.mask.defined()) return false;
+    for (int64_t i = 0; i < rows; i += width) {
+      const int64_t some = std::min<int64_t>(width, rows - i);
+      T* group = scores + i * n;
+      for (int64_t r = 0; r < some; ++r) sight.apply(group + r * n, b, h, first + i + r, 0, n);
+      T largest[width][width], sums[width][width];
+      exp_sums_of_rows<true>(group, group, n, some, largest, sums);
+      std::copy_n(largest[0], some, most.data() + i);
+      std::copy_n(sums[0], some, total.data() + i);
+    }
+    return true;
+  }
+
   void block(int64_t b, int64_t h, int64_t first, int64_t rows, T* scores) const {
     constexpr T lowest = -std::numeric_limits<T>::infinity();
     const int64_t kv = h * p.kv_heads / p.heads;
@@ -126,14 +116,19 @@ struct Forward {
       const int64_t n = std::min(key_block, end - j);
       gemm<T>(rows, n, p.width, query.at(first), query.row, 1, key.at(j), 1, key.row, scores, n,
               false, p.scale);
+      if (j == 0 && n == end && weigh_at_once(b, h, first, rows, n, scores, most, total)) {
+        gemm<T>(rows, p.value_width, n, scores, n, 1, value.at(0), value.row, 1, to.at(first),
+                to.row, false);
+        break;
+      }
       for (int64_t i = 0; i < rows; ++i) {
         T* row = scores + i * n;
         sight.apply(row, b, h, first + i, j, n);
-        const T before = most[i], now = row_max(row, n, before);
+        const T before = most[i], now = std::max(before, row_max(row, n));
         // A row that has seen nothing yet stays empty: exp(-inf - -inf) is no number.
         const T shift = now == lowest ? T(0) : now;
         const T factor = j == 0 ? T(0) : std::exp(before - shift);
-        total[i] = total[i] * factor + row_exp(row, n, shift);
+        total[i] = total[i] * factor + row_exp_sum<true>(row, n, shift, row);
         most[i] = now;
         if (j > 0 && factor != T(1)) {
           T* sum = to.at(first + i);
@@ -209,9 +204,17 @@ struct Backward {
             std::fill_n(w, n, T(0)), std::fill_n(s, n, T(0));
             continue;
           }
-          IVDEP for (int64_t c = 0; c < n; ++c) {
-            w[c] = math::exp(w[c] - log);
-            s[c] = w[c] * (s[c] - mean) * scale;
+          int64_t c = 0;
+          if constexpr (std::is_same_v<T, float>) {
+            for (; c + float_lanes <= n; c += float_lanes) {
+              const Floats weight = exp_below(load_floats(w + c) - log);
+              store_floats(weight, w + c);
+              store_floats(weight * (load_floats(s + c) - mean) * scale, s + c);
+            }
+          }
+          IVDEP for (int64_t d = c; d < n; ++d) {
+            w[d] = math::exp(w[d] - log);
+            s[d] = w[d] * (s[d] - mean) * scale;
           }
         }
         gemm<T>(n, p.value_width, rows, weights, 1, n, g.at(i), g.row, 1, to_v.at(j), to_v.row,

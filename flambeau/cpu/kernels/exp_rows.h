@@ -211,7 +211,11 @@ void exp_sums_of_rows(const C* x, C* out, int64_t n, int64_t rows, C (&most)[one
     C lane[width] = {}, v[width];
     for (int64_t i = 0; i < n; i += width) {
       load_lanes(x + row * n, i, n, v);
-      for (int j = 0; j < width; ++j) v[j] = exp_below(v[j] - most[0][row]);
+      if constexpr (std::is_same_v<C, float>) {
+        store_floats(exp_below(load_floats(v) - most[0][row]), v);
+      } else {
+        for (int j = 0; j < width; ++j) v[j] = exp_below(v[j] - most[0][row]);
+      }
       OneRegister<C>::add(lane, v, lane);
       if constexpr (Keep) {
         C* to = out + row * n + i;

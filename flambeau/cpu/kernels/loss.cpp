@@ -115,6 +115,43 @@ C log_sum_exp(const C* row, int64_t n) {
   return most + math::log(row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr)));
 }
 
+// Of long rows of floats in one pass, by the largest of the first elements instead of all: where no
+// element is far above that, the sum is as good.
+float log_sum_exp(const float* row, int64_t n) {
+  constexpr int width = float_lanes, registers = 4;
+  constexpr int64_t first = 8 * width;
+  constexpr float far = 30.0f;
+  const float guess = row_max(row, std::min(n, first));
+  Floats total[registers] = {}, most[registers] = {};
+  for (Floats& each : most) each += guess;
+  int64_t i = 0;
+  for (; i + registers * width <= n; i += registers * width) {
+#pragma GCC unroll 4
+    for (int k = 0; k < registers; ++k) {
+      const Floats x = load_floats(row + i + k * width);
+      most[k] = larger_or_second(x, most[k]);
+      total[k] += exp_below(x - guess);
+    }
+  }
+  float lanes[2][width];
+  for (; i < n; i += width) {
+    load_lanes(row, i, n, lanes[0]);
+    const Floats x = load_floats(lanes[0]);
+    most[0] = larger_or_second(x, most[0]);
+    total[0] += exp_below(x - guess);
+  }
+  store_floats(
+      larger_or_second(larger_or_second(most[0], most[1]), larger_or_second(most[2], most[3])),
+      lanes[0]);
+  store_floats((total[0] + total[1]) + (total[2] + total[3]), lanes[1]);
+  // Infinities, too, are far.
+  if (!(*std::max_element(lanes[0], lanes[0] + width) - guess < far)) {
+    return log_sum_exp<float>(row, n);
+  }
+  const double sum = fold_sum<width>(lanes[1]);
+  return static_cast<float>(static_cast<double>(guess) + std::log(sum));
+}
+
 // log_sum_exp of each row; rows of middle length several at a time.
 template <class T>
 void log_sums_of_rows(const T* x, int64_t n, int64_t rows, ComputeType<T>* out) {
