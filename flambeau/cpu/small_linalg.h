@@ -118,4 +118,120 @@ int small_potrf(int n, T* a, int ld) {
   return 0;
 }
 
+// The same for many matrices: each takes a lane of vectors, so that a step is done for all of them
+// at once. Element (i, j) of all matrices is the vector at j * n + i.
+constexpr int lane_bytes = 16;  // what every x86-64 has instructions for
+template <class T>
+constexpr int matrix_lanes = lane_bytes / sizeof(T);
+template <class T>
+struct LanesOf;
+template <>
+struct LanesOf<float> {
+  typedef float type __attribute__((vector_size(lane_bytes)));
+};
+template <>
+struct LanesOf<double> {
+  typedef double type __attribute__((vector_size(lane_bytes)));
+};
+template <class T>
+using Lanes = typename LanesOf<T>::type;
+
+// In the lanes whose place is `other`: exchanges two rows of all columns.
+template <class T>
+void exchange_in_lanes(int n, Lanes<T>* a, int row, int other, const Lanes<T>& place) {
+  const auto here = place == static_cast<T>(other);
+  for (int j = 0; j < n; ++j) {
+    Lanes<T>&x = a[j * n + row], &y = a[j * n + other];
+    const Lanes<T> one = x, two = y;
+    x = here ? two : one;
+    y = here ? one : two;
+  }
+}
+
+// small_getrf of square matrices in lanes. `places` are the rows of the pivots, from zero; `beside`
+// (or null) has its rows exchanged alike.
+template <class T>
+void lanes_getrf(int n, Lanes<T>* a, Lanes<T>* places, int* info, Lanes<T>* beside) {
+  const Lanes<T> zero = {}, one = zero + T(1);
+  std::fill_n(info, matrix_lanes<T>, 0);
+  for (int k = 0; k < n; ++k) {
+    Lanes<T>* column = a + k * n;
+    Lanes<T> best = column[k] < zero ? -column[k] : column[k], place = zero + static_cast<T>(k);
+    for (int i = k + 1; i < n; ++i) {
+      const Lanes<T> size = column[i] < zero ? -column[i] : column[i];
+      const auto larger = size > best;
+      best = larger ? size : best;
+      place = larger ? zero + static_cast<T>(i) : place;
+    }
+    places[k] = place;
+    for (int i = k + 1; i < n; ++i) {
+      exchange_in_lanes<T>(n, a, k, i, place);
+      if (beside) exchange_in_lanes<T>(n, beside, k, i, place);
+    }
+    for (int l = 0; l < matrix_lanes<T>; ++l) {
+      if (best[l] == T(0) && info[l] == 0) info[l] = k + 1;
+    }
+    // Below a pivot of zero there are only zeros: nothing is taken away.
+    const Lanes<T> scale = one / (column[k] == zero ? one : column[k]);
+    for (int i = k + 1; i < n; ++i) column[i] *= scale;
+    for (int j = k + 1; j < n; ++j) {
+      const Lanes<T> factor = a[j * n + k];
+      for (int i = k + 1; i < n; ++i) a[j * n + i] -= column[i] * factor;
+    }
+  }
+}
+
+// x becomes the solution of L U x = b for n columns, rows exchanged already.
+template <class T>
+void lanes_substitute(int n, const Lanes<T>* lu, Lanes<T>* x) {
+  for (int j = 0; j < n; ++j, x += n) {
+    for (int k = 0; k < n; ++k) {
+      for (int i = k + 1; i < n; ++i) x[i] -= lu[k * n + i] * x[k];
+    }
+    for (int k = n - 1; k >= 0; --k) {
+      x[k] /= lu[k * n + k];
+      for (int i = 0; i < k; ++i) x[i] -= lu[k * n + i] * x[k];
+    }
+  }
+}
+
+// As many matrices as there are lanes, of `size` elements each, into lanes and back.
+template <class T>
+void into_lanes(const T* data, int size, Lanes<T>* lanes) {
+  for (int l = 0; l < matrix_lanes<T>; ++l) {
+    T* lane = reinterpret_cast<T*>(lanes) + l;
+    for (int e = 0; e < size; ++e) lane[e * matrix_lanes<T>] = *data++;
+  }
+}
+template <class T>
+void out_of_lanes(const Lanes<T>* lanes, int size, T* data) {
+  for (int l = 0; l < matrix_lanes<T>; ++l) {
+    const T* lane = reinterpret_cast<const T*>(lanes) + l;
+    for (int e = 0; e < size; ++e) *data++ = lane[e * matrix_lanes<T>];
+  }
+}
+
+// LU factors of matrices of n x n in their places, and pivots and info of each.
+template <class T>
+void lanes_lu(int n, T* data, int* pivots, int* info) {
+  Lanes<T> a[small_size * small_size], places[small_size];
+  into_lanes<T>(data, n * n, a);
+  lanes_getrf<T>(n, a, places, info, nullptr);
+  out_of_lanes<T>(a, n * n, data);
+  for (int l = 0; l < matrix_lanes<T>; ++l) {
+    for (int k = 0; k < n; ++k) *pivots++ = static_cast<int>(places[k][l]) + 1;
+  }
+}
+
+// Inverses of matrices of n x n in their places. The singular ones become anything.
+template <class T>
+void lanes_inverse(int n, T* data, int* info) {
+  Lanes<T> a[small_size * small_size], inverse[small_size * small_size], places[small_size];
+  into_lanes<T>(data, n * n, a);
+  for (int e = 0; e < n * n; ++e) inverse[e] = Lanes<T>{} + T(e % (n + 1) == 0);
+  lanes_getrf<T>(n, a, places, info, inverse);
+  lanes_substitute<T>(n, a, inverse);
+  out_of_lanes<T>(inverse, n * n, data);
+}
+
 }  // namespace flambeau::cpu

@@ -296,3 +296,24 @@ def test_low_rank_factors_of_sparse_matrices() -> None:
 def test_orders_of_matrix_norms_are_real() -> None:
     with pytest.raises(RuntimeError, match="Expected a non-complex scalar"):
         torch.linalg.matrix_norm(torch.eye(2), ord=1 + 2j)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 12])
+def test_batches_of_small_matrices_equal_single_ones(n: int, dtype: Any) -> None:
+    """Batches go several matrices at a time, with the same pivots; one of them is singular."""
+    a = random(11, n, n, dtype=dtype)
+    factors, pivots = L.lu_factor(a)
+    for one, lu, exchanged in zip(a, factors, pivots, strict=True):
+        alone = L.lu_factor(one)
+        close(lu, alone.LU)
+        assert exchanged.tolist() == alone.pivots.tolist()
+    close(L.inv(a), torch.stack([L.inv(one) for one in a]))
+    close(L.det(a), torch.stack([L.det(one) for one in a]))
+    a[2] = 0
+    inverses, info = L.inv_ex(a)
+    assert info.tolist() == [0, 0, 1] + [0] * 8
+    close(inverses[3], L.inv(a[3]))
+    assert L.det(a)[2] == 0
+    with pytest.raises(RuntimeError, match="singular"):
+        L.inv(a)
