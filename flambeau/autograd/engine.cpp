@@ -235,10 +235,13 @@ class Pass {
       report_anomaly(node);
       throw;
     }
-    extras = node.maybe_extras();  // the rule may have run code that adds hooks to its own node
+    // The rule may have run code that adds hooks to its own node, for which nothing was kept.
+    extras = node.maybe_extras();
     if (extras && !extras->post_hooks.empty()) {
+      Grads unknown;
+      unknown.resize(grads.size());
       const auto hooks = extras->post_hooks;
-      for (const auto& [key, hook] : hooks) hook(out, keep_in ? in : grads);
+      for (const auto& [key, hook] : hooks) hook(out, keep_in ? in : unknown);
     }
     if (!options_.keep_graph) node.release();
     if (anomaly_mode.enabled && anomaly_mode.check_nan) check_nan(node, out);

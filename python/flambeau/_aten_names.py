@@ -52,7 +52,8 @@ _TENSOR = {
     *("remainder", "bitwise_and", "bitwise_or", "bitwise_xor", "floor_divide_"),
 }
 _FIXED = {"transpose": "int", "select": "int", "where": "self", "var": "correction"}
-_FIXED |= {"std": "correction", **dict.fromkeys(_TENSOR, "Tensor")}
+_FIXED |= dict.fromkeys(("std", "var_mean", "std_mean"), "correction")
+_FIXED |= {**dict.fromkeys(_TENSOR, "Tensor")}
 
 
 class _Standing(OpOverload):

@@ -150,12 +150,16 @@ PyObject* saved_new(PyTypeObject*, PyObject*, PyObject*) {
 }
 
 PyObject* saved_register_hooks(PyObject* self, PyObject* args) {
-  PyObject *pack = nullptr, *unpack = nullptr;
-  if (!PyArg_ParseTuple(args, "OO:register_hooks", &pack, &unpack)) return nullptr;
   return guarded([&]() -> PyObject* {
+    CHECK(PyTuple_GET_SIZE(args) == 2, TypeError,
+          "register_hooks(): incompatible function arguments: expected two callables, got {} "
+          "arguments",
+          PyTuple_GET_SIZE(args));
+    PyObject *pack = PyTuple_GET_ITEM(args, 0), *unpack = PyTuple_GET_ITEM(args, 1);
     CHECK(PyCallable_Check(pack) && PyCallable_Check(unpack), TypeError,
-          "register_hooks(): expected two callables, got {} and {}", Py_TYPE(pack)->tp_name,
-          Py_TYPE(unpack)->tp_name);
+          "register_hooks(): incompatible function arguments: expected two callables, got {} and "
+          "{}",
+          Py_TYPE(pack)->tp_name, Py_TYPE(unpack)->tp_name);
     const auto* object = reinterpret_cast<SavedObject*>(self);
     const bool is_live =
         object->context ? context_keeps_saved(object->context) : !object->node->released();

@@ -122,6 +122,28 @@ def test_what_is_kept_must_not_be_written_into() -> None:
         selective(function, x, policy=[aten.sin.default]).sum().backward()
 
 
+def test_what_follows_something_kept_may_write_into_it() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().mul_(2).cos().exp()
+
+    x = torch.zeros(3, requires_grad=True)  # twice nothing stays nothing
+    out = selective(function, x, policy=[aten.sin.default], allow_cache_entry_mutation=True)
+    expected = torch.autograd.grad(function(x).sum(), x)[0]
+    assert torch.equal(torch.autograd.grad(out.sum(), x)[0], expected)
+
+
+def test_several_results_are_kept_together() -> None:
+    x = torch.randn(6, requires_grad=True)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        var, mean = torch.var_mean(x.sin())
+        return (var * mean).exp()
+
+    out = selective(function, x, policy=[aten.var_mean.correction])
+    expected = torch.autograd.grad(function(x), x)[0]
+    assert torch.equal(torch.autograd.grad(out, x)[0], expected)
+
+
 def test_only_one_pass_is_allowed() -> None:
     out = selective(torch.sin, torch.randn(3, requires_grad=True), policy=[aten.sin.default]).exp()
     out.sum().backward(retain_graph=True)

@@ -18,6 +18,7 @@ import flambeau
 from flambeau import _C, Tensor
 from flambeau._aten_names import operator_of
 from flambeau._ops import OpOverload
+from flambeau.autograd.forward_ad import _Begin
 from flambeau.overrides import TorchFunctionMode
 from flambeau.utils._checkpoint_saving import noting_saved, record_saved
 from flambeau.utils._pytree import tree_leaves, tree_map_only
@@ -117,7 +118,7 @@ class _Kept:
         def as_it_was(tensor: Tensor) -> Tensor:
             wants_gradient, device = next(facts)
             tensor = tensor.to(device).detach().requires_grad_(wants_gradient)
-            return tensor.view_as(tensor)
+            return _Begin.apply(tensor)  # no leaf: what follows may write into it
 
         output = tree_map_only(Tensor, as_it_was, self.output)
         for where, index, view in self.sources:
