@@ -72,7 +72,8 @@ Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<
   CHECK(is_differentiable(input.dtype()), NotImplementedError,
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         dtype_legacy_name(input.dtype()));
-  CHECK(!ord.is_complex(), RuntimeError, "linalg.vector_norm: Expected ord to be real");
+  CHECK(!ord.is_complex(), RuntimeError,
+        "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
   if (dtype) {
     CHECK(is_differentiable(*dtype), RuntimeError,
           "linalg.vector_norm: dtype should be floating point or complex. Got {}", *dtype);

@@ -102,7 +102,7 @@ PyObject* into_out(const Family& family, const Overload& overload, Result& resul
     CHECK(is_tensor(item), TypeError,
           "{}(): argument 'out' must be tuple of Tensors, but element {} is {}", family.name, i,
           type_name(item));
-    write_out(family, tensor_of(item), result.tensors[i]);
+    write_out(family, tensor_of(item), result.tensors[i], i > 0);
     result.tensors[i] = tensor_of(item);
   }
   if (result.form == Result::Form::list) Py_RETURN_NONE;  // as PyTorch does for split_copy

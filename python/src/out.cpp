@@ -23,7 +23,7 @@ void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
 }
 
-void write_out(const Family& family, const Tensor& out, const Tensor& result) {
+void write_out(const Family& family, const Tensor& out, const Tensor& result, bool is_place) {
   const std::string& op = family.name;
   const bool fits = can_cast(result.dtype(), out.dtype());
   CHECK(fits || !op.ends_with("stack"), TypeError,
@@ -31,7 +31,9 @@ void write_out(const Family& family, const Tensor& out, const Tensor& result) {
         dtype_legacy_name(out.dtype()));
   CHECK(fits, RuntimeError, "{}(): result type {} can't be cast to the desired output type {}", op,
         dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
-  CHECK(family.has(OpDef::casts_out) || out.dtype() == result.dtype(), RuntimeError,
+  // Places are int64 even where what stands there may be cast.
+  const bool casts = family.has(OpDef::casts_out) && !(is_place && result.dtype() == DType::int64);
+  CHECK(casts || out.dtype() == result.dtype(), RuntimeError,
         "{}(): Expected out tensor to have dtype {}, but got {} instead", op,
         dtype_name(result.dtype()), dtype_name(out.dtype()));
   CHECK(out.device() == result.device(), RuntimeError,

@@ -5,8 +5,9 @@
 
 namespace flambeau::python {
 
-// Puts a fresh result into a tensor given by out=.
-void write_out(const Family& family, const Tensor& out, const Tensor& result);
+// Puts a fresh result into a tensor given by out=. One behind the first may tell places.
+void write_out(const Family& family, const Tensor& out, const Tensor& result,
+               bool is_place = false);
 
 // For ops that write into out= themselves: raises unless all tensors of the call are where it is.
 void check_out_device(const Family& family, const Call& call, const Tensor& out);

@@ -143,3 +143,17 @@ def test_norms_in_a_complex_dtype_are_real() -> None:
     out = torch.empty(0, dtype=torch.float64)
     torch.linalg.norm(torch.ones(4, dtype=torch.complex64), dtype=torch.complex128, out=out)
     assert float(out) == 2
+
+
+def test_places_go_into_int64_only() -> None:
+    values, narrow = torch.empty(0), torch.empty(0, dtype=torch.int32)
+    for function in (torch.max, torch.min, torch.sort, torch.topk):
+        with pytest.raises(RuntimeError, match="dtype int64, but got int32"):
+            function(X, 1, out=(values, narrow))
+
+
+def test_activations_write_into_an_output() -> None:
+    for name in ("logsigmoid", "softshrink"):
+        function, out = getattr(torch.nn.functional, name), torch.empty(0)
+        assert function(X, out=out) is out
+        assert torch.equal(out, function(X))

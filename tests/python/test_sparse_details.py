@@ -201,3 +201,9 @@ def test_indices_of_nothing_keep_their_dtype() -> None:
     none = torch.tensor([], dtype=torch.int32)
     x = torch.sparse_csr_tensor(torch.tensor([0], dtype=torch.int32), none, none.float(), (0, 2))
     assert x.col_indices().dtype == torch.int32
+
+
+def test_dense_dimensions_grow_as_those_of_a_dense_tensor() -> None:
+    x = torch.sparse_coo_tensor([[0]], torch.arange(6.0).reshape(1, 2, 3), (1, 2, 3))
+    x.sparse_resize_((1, 2, 4), 1, 2)
+    assert x.to_dense()[0].tolist() == [[0, 1, 2, 3], [4, 5, 0, 0]]

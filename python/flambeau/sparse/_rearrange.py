@@ -377,9 +377,10 @@ def _sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
             f"{sparse_dim}, dense_dim {dense_dim}"
         )
     if size[sparse_dim:] != tuple(x.shape[x.sparse_dim() :]) and x._nnz():
-        old = x._values()
+        # Numbers keep their places in memory, as in resize_ of a dense tensor.
+        old = x._values().reshape(-1)
         values = old.new_zeros(x._nnz(), *size[sparse_dim:])
-        values[tuple(slice(n) for n in old.shape)] = old
+        values.view(-1)[: old.numel()] = old
         return _ops._sparse_become_(x, coo(x._indices(), values, size, x.is_coalesced()))
     if not x._nnz():
         return _sparse_resize_and_clear_(x, size, sparse_dim, dense_dim)

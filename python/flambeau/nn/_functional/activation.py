@@ -126,11 +126,11 @@ def rrelu(
     return _C.rrelu(input, lower, upper, training)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Each element moved towards zero by ``lambd``, and no further."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return _C.softshrink(input, lambd)
+    return _C.softshrink(input, lambd, out=out)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
@@ -161,9 +161,9 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _C.mish(input)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(x)), without overflow; laid out row by row."""
-    return _C.log_sigmoid(input.contiguous())
+    return _C.log_sigmoid(input.contiguous(), out=out)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
