@@ -1,5 +1,6 @@
 // QR factors, singular values, eigenvalues and least squares, through LAPACK.
 #include "flambeau/cpu/lapack.h"
+#include "flambeau/cpu/small_linalg.h"
 
 namespace flambeau::cpu {
 namespace {
@@ -11,8 +12,12 @@ void qr_factor(const Tensor& a, const Tensor& tau) {
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a);
     const int64_t k = std::min(m.rows, m.cols);
+    const bool small = std::max(m.rows, m.cols) <= small_size;
     for_batch(m.count, cube(m.cols), [&](int64_t first, int64_t last) {
       T* factors = tau.data<T>();
+      first = take_in_lanes<T>(small, first, last,
+                               [&](auto i) { lanes_geqrf(m.rows, m.cols, m[i], factors + i * k); });
+      if (first == last) return;
       std::vector<T> work = workspace<T>([&](T* space, int length) {
         return geqrf<T>(m.rows, m.cols, m[first], m.ld, factors, space, length);
       });
@@ -28,8 +33,13 @@ void householder_product(const Tensor& a, const Tensor& tau) {
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a);
     const int k = static_cast<int>(tau.size(-1));
+    const bool small = m.rows <= small_size;
     for_batch(m.count, cube(m.cols), [&](int64_t first, int64_t last) {
       const T* factors = tau.data<T>();
+      first = take_in_lanes<T>(small, first, last, [&](auto i) {
+        lanes_ungqr(m.rows, m.cols, k, m[i], factors + i * k);
+      });
+      if (first == last) return;
       std::vector<T> work = workspace<T>([&](T* space, int length) {
         return ungqr<T>(m.rows, m.cols, k, m[first], m.ld, factors, space, length);
       });

@@ -5,19 +5,6 @@
 namespace flambeau::cpu {
 namespace {
 
-// Calls in_lanes(i) for as many matrices at a time as there are lanes, where they are square and
-// small and have real numbers, and single(i) for the others.
-template <class T, class InLanes, class Single>
-void for_small(const Matrices<T>& m, int64_t first, int64_t last, const InLanes& in_lanes,
-               const Single& single) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (m.rows == m.cols && m.rows <= small_size) {
-      for (; first + matrix_lanes<T> <= last; first += matrix_lanes<T>) in_lanes(first);
-    }
-  }
-  for (; first < last; ++first) single(first);
-}
-
 void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   dispatch<lapack_dtypes>("lu_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -25,16 +12,14 @@ void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
     const int64_t n_pivots = std::min(m.rows, m.cols);
     const bool small = std::max(m.rows, m.cols) <= small_size;
     for_batch(m.count, cube(m.cols), [&](int64_t first, int64_t last) {
-      const auto in_lanes = [&](int64_t i) {
-        if constexpr (std::is_floating_point_v<T>) {
-          lanes_lu(m.rows, m[i], pivots.data<int>() + i * n_pivots, info.data<int>() + i);
-        }
-      };
-      for_small(m, first, last, in_lanes, [&](int64_t i) {
+      first = take_in_lanes<T>(small && m.rows == m.cols, first, last, [&](auto i) {
+        lanes_lu(m.rows, m[i], pivots.data<int>() + i * n_pivots, info.data<int>() + i);
+      });
+      for (int64_t i = first; i < last; ++i) {
         int* exchanged = pivots.data<int>() + i * n_pivots;
         info.data<int>()[i] = small ? small_getrf(m.rows, m.cols, m[i], m.ld, exchanged)
                                     : getrf<T>(m.rows, m.cols, m[i], m.ld, exchanged);
-      });
+      }
     });
   });
 }
@@ -111,13 +96,11 @@ void matrix_inverse(const Tensor& a, const Tensor& info) {
     const Matrices<T> m(a);
     for_batch(m.count, 2 * cube(m.rows), [&](int64_t first, int64_t last) {
       if (m.rows <= small_size) {
-        const auto in_lanes = [&](int64_t i) {
-          if constexpr (std::is_floating_point_v<T>) {
-            lanes_inverse(m.rows, m[i], info.data<int>() + i);
-          }
-        };
-        for_small(m, first, last, in_lanes,
-                  [&](int64_t i) { info.data<int>()[i] = small_inverse(m.rows, m[i], m.ld); });
+        first = take_in_lanes<T>(
+            true, first, last, [&](auto i) { lanes_inverse(m.rows, m[i], info.data<int>() + i); });
+        for (int64_t i = first; i < last; ++i) {
+          info.data<int>()[i] = small_inverse(m.rows, m[i], m.ld);
+        }
         return;
       }
       std::vector<int> pivots(std::max(m.rows, 1));

@@ -1,5 +1,6 @@
 // Factors of matrices so small that a call of LAPACK costs more than the arithmetic. The same
-// pivots, results and error codes as getrf, getri, getrs and potrf; matrices lie column by column.
+// pivots, results and error codes as getrf, getri, getrs, potrf, geqrf and ungqr; matrices lie
+// column by column.
 #pragma once
 
 #include <algorithm>
@@ -211,6 +212,16 @@ void out_of_lanes(const Lanes<T>* lanes, int size, T* data) {
   }
 }
 
+// Of matrices [first, last), if they are small and have real numbers: calls in_lanes(i) for as many
+// at a time as there are lanes, i the first of them, and returns the first that is left over.
+template <class T, class InLanes>
+int64_t take_in_lanes(bool small, int64_t first, int64_t last, const InLanes& in_lanes) {
+  if constexpr (std::is_floating_point_v<T>) {
+    for (; small && first + matrix_lanes<T> <= last; first += matrix_lanes<T>) in_lanes(first);
+  }
+  return first;
+}
+
 // LU factors of matrices of n x n in their places, and pivots and info of each.
 template <class T>
 void lanes_lu(int n, T* data, int* pivots, int* info) {
@@ -232,6 +243,71 @@ void lanes_inverse(int n, T* data, int* info) {
   lanes_getrf<T>(n, a, places, info, inverse);
   lanes_substitute<T>(n, a, inverse);
   out_of_lanes<T>(inverse, n * n, data);
+}
+
+// I - tau v v' times columns of m rows, where v has a one in row k and `below` in those beneath it.
+template <class T>
+void reflect_in_lanes(int m, int k, const Lanes<T>* below, const Lanes<T>& tau, Lanes<T>* columns,
+                      int count) {
+  for (int j = 0; j < count; ++j, columns += m) {
+    Lanes<T> along = columns[k];
+    for (int i = k + 1; i < m; ++i) along += below[i] * columns[i];
+    along *= tau;
+    columns[k] -= along;
+    for (int i = k + 1; i < m; ++i) columns[i] -= below[i] * along;
+  }
+}
+
+// geqrf of m x n matrices in their places: R above, the reflections below the diagonal and in tau.
+// Lengths are taken of columns divided by their largest element, so that no square overflows.
+template <class T>
+void lanes_geqrf(int m, int n, T* data, T* taus) {
+  const Lanes<T> zero = {}, one = zero + T(1);
+  const auto size = [&](const Lanes<T>& x) { return x < zero ? -x : x; };
+  Lanes<T> a[small_size * small_size], tau[small_size];
+  into_lanes<T>(data, m * n, a);
+  const int reflections = std::min(m, n);
+  for (int k = 0; k < reflections; ++k) {
+    Lanes<T>*column = a + k * m, largest = zero, squares = zero, length;
+    for (int i = k + 1; i < m; ++i) {
+      largest = size(column[i]) > largest ? size(column[i]) : largest;
+    }
+    const auto flat = largest == zero;  // nothing below the diagonal: no reflection
+    const Lanes<T> first = column[k];
+    largest = size(first) > largest ? size(first) : largest;
+    const Lanes<T> unit = largest == zero ? one : largest;
+    for (int i = k; i < m; ++i) squares += (column[i] / unit) * (column[i] / unit);
+    for (int l = 0; l < matrix_lanes<T>; ++l) length[l] = std::sqrt(squares[l]);
+    length *= unit;
+    const Lanes<T> end = flat ? first : (first < zero ? length : -length);
+    tau[k] = flat ? zero : (end - first) / end;
+    const Lanes<T> divisor = flat ? one : first - end;
+    for (int i = k + 1; i < m; ++i) column[i] /= divisor;
+    reflect_in_lanes<T>(m, k, column, tau[k], column + m, n - k - 1);
+    column[k] = end;
+  }
+  out_of_lanes<T>(a, m * n, data);
+  out_of_lanes<T>(tau, reflections, taus);
+}
+
+// ungqr: the first n columns of the product of `reflections` reflections, in their places.
+template <class T>
+void lanes_ungqr(int m, int n, int reflections, T* data, const T* taus) {
+  const Lanes<T> zero = {}, one = zero + T(1);
+  Lanes<T> a[small_size * small_size], tau[small_size];
+  into_lanes<T>(data, m * n, a);
+  into_lanes<T>(taus, reflections, tau);
+  for (int j = reflections; j < n; ++j) {
+    for (int i = 0; i < m; ++i) a[j * m + i] = i == j ? one : zero;
+  }
+  for (int k = reflections - 1; k >= 0; --k) {
+    Lanes<T>* column = a + k * m;
+    reflect_in_lanes<T>(m, k, column, tau[k], column + m, n - k - 1);
+    for (int i = 0; i < k; ++i) column[i] = zero;
+    column[k] = one - tau[k];
+    for (int i = k + 1; i < m; ++i) column[i] *= -tau[k];
+  }
+  out_of_lanes<T>(a, m * n, data);
 }
 
 }  // namespace flambeau::cpu

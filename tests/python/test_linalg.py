@@ -317,3 +317,19 @@ def test_batches_of_small_matrices_equal_single_ones(n: int, dtype: Any) -> None
     assert L.det(a)[2] == 0
     with pytest.raises(RuntimeError, match="singular"):
         L.inv(a)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 2), (2, 5), (12, 12), (12, 7)])
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_batches_of_small_qr_equal_single_ones(shape: tuple[int, int], mode: str) -> None:
+    a = random(7, *shape)
+    a[1] = 0
+    a[2] *= 1e200  # whose squares overflow
+    a[3] *= 1e-200
+    a[4] = torch.ones(shape, dtype=a.dtype).triu()  # nothing to reflect
+    q, r = L.qr(a, mode=mode)
+    singles = [L.qr(one, mode=mode) for one in a]
+    for i, single in enumerate(singles):
+        torch.testing.assert_close(r[i], single.R, rtol=1e-12, atol=float(a[i].abs().max()) * 1e-12)
+        if mode != "r":
+            torch.testing.assert_close(q[i], single.Q, rtol=1e-12, atol=1e-12)
