@@ -58,11 +58,13 @@ def test_compressed_matrices_are_resized_in_place() -> None:
     x = torch.eye(3).to_sparse_csr()
     assert x.resize_(5, 4) is x
     assert x.crow_indices().tolist() == [0, 1, 2, 3, 3, 3] and x.shape == (5, 4)
+    full = torch.ones(2, 3).to_sparse_csr().resize_(1, 4)
+    assert full._nnz() == 4 and full.crow_indices().tolist() == [0, 4]
     y = torch.eye(3).to_sparse_csc().resize_((3, 2))
     assert y.ccol_indices().tolist() == [0, 1, 3]
     with pytest.raises(RuntimeError, match="smaller value"):
         x.resize_(5, 3)
-    with pytest.raises(RuntimeError, match="Only sparse CSR"):
+    with pytest.raises(RuntimeError, match="Only batched sparse CSR"):
         x.resize_(5)
 
 

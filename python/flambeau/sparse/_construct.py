@@ -332,6 +332,8 @@ def _compressed_batches(self: Any, layout: Any, dense_dim: int) -> Any:
 
 def _batch_of(matrices: list[Any], batch: Any) -> Any:
     """Compressed matrices as one tensor with the dimensions of ``batch`` in front."""
+    if not matrices:
+        raise RuntimeError("to_sparse: Expected product of batch dimensions to be non-zero.")
     if len({x._nnz() for x in matrices}) != 1:
         raise RuntimeError("Expect the same number of specified elements per batch.")
     starts, plain = zip(*(parts(x)[:2] for x in matrices))

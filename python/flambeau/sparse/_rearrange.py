@@ -416,14 +416,14 @@ def _sparse_resize_and_clear_(x: Any, size: Any, sparse_dim: int, dense_dim: int
 @takes("resize_", compressed=True)
 def _resize_(x: Any, *size: Any, memory_format: Any = None) -> Any:
     """Another size for a compressed matrix: rows that are new store nothing, and what stood in rows
-    that are gone goes to the last."""
+    that are gone goes to the last, as far as there is room."""
     if x.is_sparse:
         return refuse("resize_", (x,), {})
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     if len(size) != 2 or x.dim() != 2 or x.layout not in (_C.sparse_csr, _C.sparse_csc):
         raise RuntimeError(
-            "torch.resize_: Only sparse CSR and CSC matrices are supported, but got size "
-            f"{list(size)} for a tensor of size {list(x.shape)}"
+            "torch.resize_: Only batched sparse CSR matrices are supported, here single ones and "
+            f"those of CSC, but got size {list(size)} for {x.layout} of size {list(x.shape)}"
         )
     starts, plain, values, old = _construct.parts(x)
     along = 0 if x.layout is _C.sparse_csr else 1
@@ -433,9 +433,10 @@ def _resize_(x: Any, *size: Any, memory_format: Any = None) -> Any:
             f"supported. The original number of columns is {old[1 - along]} while the requested "
             f"new number of columns is {size[1 - along]}."
         )
-    moved = starts.new_full((size[along] + 1,), plain.numel())
-    kept = min(size[along], old[along])
-    moved[:kept] = starts[:kept]
+    count, kept = min(plain.numel(), size[0] * size[1]), min(size[along], old[along])
+    moved = starts.new_full((size[along] + 1,), count)
+    moved[:kept] = starts[:kept].clamp(max=count)
+    plain, values = plain[:count], values[:count]
     return _ops._sparse_become_(x, _ops._sparse_compressed(moved, plain, values, size, x.layout))
 
 
