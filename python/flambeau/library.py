@@ -130,8 +130,26 @@ class Library:
         self._defined.clear()
 
 
-def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> Any:
-    """Defines an operator "namespace::name" with a schema "(Tensor x) -> Tensor"."""
+def define(
+    qualname: str | Library,
+    schema: str,
+    alias_analysis: str = "",
+    *,
+    lib: Library | None = None,
+    tags: Any = (),
+) -> Any:
+    """Defines an operator "namespace::name" with a schema "(Tensor x) -> Tensor".
+
+    Given a library and "name(Tensor x) -> Tensor", as it once was, it decorates the kernel.
+    """
+    if isinstance(qualname, Library):
+        home, name = qualname, qualname.define(schema, alias_analysis, tags=tags)
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            home.impl(name, function)
+            return function
+
+        return register
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be a str, got {qualname}")
     namespace, _, name = qualname.partition("::")
@@ -202,7 +220,15 @@ def register_fake(
     return register if func is None else register(func)
 
 
-impl_abstract = register_fake
+def impl_abstract(
+    qualname: Any,
+    func: Callable[..., Any] | None = None,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+) -> Any:
+    """The older name of register_fake."""
+    return register_fake(qualname, func, lib=lib)
 
 
 def register_autograd(

@@ -208,3 +208,13 @@ def test_gradients_under_no_grad_are_constants() -> None:
 def test_jvp_takes_tensors(primals, tangents, match) -> None:
     with pytest.raises(RuntimeError, match=match):
         func.jvp(torch.sin, primals, tangents)
+
+
+def test_functorch_tells_of_the_newer_names() -> None:
+    from flambeau.func import _functorch as functorch
+
+    with pytest.warns(FutureWarning, match=r"Please use `torch\.func\.grad` instead"):
+        derivative = functorch.grad(torch.sin)
+    assert derivative(torch.tensor(0.0)).item() == 1.0
+    with pytest.warns(FutureWarning, match=r"Please use `torch\.vmap` instead"):
+        functorch.vmap(torch.sin)

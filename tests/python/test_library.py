@@ -173,3 +173,15 @@ def test_operators_can_be_copied():
     again = copy.copy(torch.ops.aten.sin)
     assert torch.equal(again(torch.ones(2)), torch.ones(2).sin())
     assert str(again.default) == "aten.sin.default"
+
+
+def test_operators_are_defined_as_they_once_were():
+    library = Library("flambeau_older", "FRAGMENT")
+
+    @torch.library.define(library, "twice(Tensor x) -> Tensor")
+    def twice(x):
+        return x * 2
+
+    torch.library.impl_abstract("flambeau_older::twice", func=lambda x: torch.empty_like(x))
+    assert torch.equal(torch.ops.flambeau_older.twice(torch.ones(2)), torch.full((2,), 2.0))
+    assert torch.ops.flambeau_older.twice(torch.empty(3, device="meta")).shape == (3,)

@@ -6,23 +6,15 @@ A module becomes a function of its parameters (and buffers), which are handed ou
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import functools
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
 from flambeau import Tensor, nn
-from flambeau.func import (
-    functional_call,
-    functionalize,
-    grad,
-    grad_and_value,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    vjp,
-    vmap,
-)
+from flambeau import func as _func
+from flambeau.func import functional_call, functionalize
 
 __all__ = [
     "FunctionalModule",
@@ -42,6 +34,32 @@ __all__ = [
 ]
 
 __version__ = flambeau.__version__
+
+
+def _older_name(function: Callable[..., Any], newer: str) -> Callable[..., Any]:
+    """The function, which tells whoever calls it by this module's name about the newer one."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(
+            f"`functorch.{function.__name__}` is deprecated as of PyTorch 2.0, which has functorch "
+            f"built in. Please use `torch.{newer}` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+vmap = _older_name(_func.vmap, "vmap")
+grad = _older_name(_func.grad, "func.grad")
+grad_and_value = _older_name(_func.grad_and_value, "func.grad_and_value")
+hessian = _older_name(_func.hessian, "func.hessian")
+jacfwd = _older_name(_func.jacfwd, "func.jacfwd")
+jacrev = _older_name(_func.jacrev, "func.jacrev")
+jvp = _older_name(_func.jvp, "func.jvp")
+vjp = _older_name(_func.vjp, "func.vjp")
 
 
 class FunctionalModuleWithBuffers(nn.Module):
