@@ -173,8 +173,8 @@ void ctc_loss_kernel(const Tensor& x, const Tensor& targets, const CtcLengths& l
   const BatchOnDevice on_device(x, targets, lengths, log_alpha);
   dispatch<ctc_dtypes>("ctc_loss", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch("ctc_loss", forward_kernel<T>, static_cast<unsigned>(losses.numel()), block_size,
-           x.data<T>(), on_device.batch, losses.data<T>(), log_alpha.data<T>());
+    launch("ctc_loss", forward_kernel<T>, blocks_for(losses.numel(), 1), block_size, x.data<T>(),
+           on_device.batch, losses.data<T>(), log_alpha.data<T>());
   });
 }
 KERNEL_FOR(ctc_loss, ctc_loss_kernel)
@@ -193,7 +193,7 @@ void ctc_loss_backward_kernel(const Tensor& grad, const Tensor& x, const Tensor&
     const int64_t states = log_alpha.numel();
     const Workspace betas(2 * b.samples * b.width * sizeof(T), device);
     const Workspace chances(states * sizeof(T), device);
-    launch(op, backward_kernel<T>, static_cast<unsigned>(b.samples), block_size, x.data<T>(), b,
+    launch(op, backward_kernel<T>, blocks_for(b.samples, 1), block_size, x.data<T>(), b,
            losses.data<T>(), log_alpha.data<T>(), betas.get<T>(), chances.get<T>());
     launch(op, spread_kernel<T>, blocks_for(x.numel(), block_size), block_size, x.data<T>(), b,
            losses.data<T>(), grad.data<T>(), grad_x.data<T>(), x.numel(), zero_infinity);

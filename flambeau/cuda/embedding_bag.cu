@@ -74,8 +74,8 @@ void embedding_bag_kernel(const Tensor& weight, const Tensor& indices, const Ten
                        padding_idx,
                        mode,
                        fault_of(device)};
-    launch("embedding_bag", bag_kernel<T>, static_cast<unsigned>(bounds.numel() - 1), block_size,
-           bags, out.data<T>(), bag_of.data<int64_t>(), bag_size.data<int64_t>(),
+    launch("embedding_bag", bag_kernel<T>, blocks_for(bounds.numel() - 1, 1), block_size, bags,
+           out.data<T>(), bag_of.data<int64_t>(), bag_size.data<int64_t>(),
            chosen.defined() ? chosen.data<int64_t>() : nullptr);
   });
 }

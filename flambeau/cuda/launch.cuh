@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "flambeau/base/check.h"
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/stream.h"
 
@@ -11,8 +12,11 @@ namespace flambeau::cuda {
 
 constexpr int block_size = 256;
 
+// A grid's first dimension; more blocks than it may have are an error, not fewer blocks.
 inline unsigned blocks_for(int64_t items, int64_t per_block) {
-  return static_cast<unsigned>((items + per_block - 1) / per_block);
+  const int64_t blocks = (items + per_block - 1) / per_block;
+  CHECK(blocks <= INT32_MAX, RuntimeError, "CUDA: {} blocks are too many for one kernel", blocks);
+  return static_cast<unsigned>(blocks);
 }
 
 // `arguments` point to the kernel's arguments (launch.cpp).

@@ -129,8 +129,8 @@ void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool her
   for_matrix_type("linalg.ldl_solve", ld.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const MatrixBatch<T> a(ld), x(b);
-    launch("linalg.ldl_solve", ldl_solve_columns<T>, static_cast<unsigned>(x.count * x.cols),
-           block_size, a.data, pivots.data<int>(), x.data, a.rows, x.cols, hermitian);
+    launch("linalg.ldl_solve", ldl_solve_columns<T>, blocks_for(x.count * x.cols, 1), block_size,
+           a.data, pivots.data<int>(), x.data, a.rows, x.cols, hermitian);
   });
 }
 KERNEL_FOR(ldl_solve, ldl_solve)

@@ -150,7 +150,7 @@ void determinant(const Tensor& lu, const Tensor& pivots, const Tensor& out) {
     using T = typename decltype(tag)::type;
     const MatrixBatch<T> m(lu);
     if (m.count == 0) return;
-    launch("det", determinant_kernel<T>, static_cast<unsigned>(m.count), warp_lanes,
+    launch("det", determinant_kernel<T>, blocks_for(m.count, 1), warp_lanes,
            static_cast<const T*>(m.data), static_cast<const int*>(pivots.raw()),
            static_cast<T*>(out.raw()), m.rows);
   });
@@ -164,7 +164,7 @@ void log_determinant(const Tensor& lu, const Tensor& pivots, const Tensor& sign,
     using T = typename decltype(tag)::type;
     const MatrixBatch<T> m(lu);
     if (m.count == 0) return;
-    launch("slogdet", log_determinant_kernel<T>, static_cast<unsigned>(m.count), warp_lanes,
+    launch("slogdet", log_determinant_kernel<T>, blocks_for(m.count, 1), warp_lanes,
            static_cast<const T*>(m.data), static_cast<const int*>(pivots.raw()),
            static_cast<T*>(sign.raw()), static_cast<RealType<T>*>(logabs.raw()), m.rows);
   });

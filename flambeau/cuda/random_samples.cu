@@ -288,8 +288,8 @@ void multinomial_kernel(const Tensor& out, const Tensor& weights, Generator& gen
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const Workspace sums(weights.numel() * sizeof(C), device);
-    launch("multinomial", running_weights<T>, static_cast<unsigned>(rows), block_size,
-           weights.data<T>(), sums.get<C>(), size);
+    launch("multinomial", running_weights<T>, blocks_for(rows, 1), block_size, weights.data<T>(),
+           sums.get<C>(), size);
     launch("multinomial", weighted_indices<C>, blocks_for(out.numel(), block_size), block_size,
            sums.get<const C>(), out.data<int64_t>(), rows, size, samples,
            claim_words(generator, 4));

@@ -180,14 +180,14 @@ void scan(const char* name, const Tensor& input, int64_t dim, bool reverse, cons
   lines.chunks = std::min(wanted, std::max<int64_t>(rounds / 2, 1));
   lines.chunk = (rounds + lines.chunks - 1) / lines.chunks * round;
   lines.chunks = (s.size + lines.chunk - 1) / lines.chunk;
-  const auto blocks = static_cast<unsigned>(lines.slices * lines.chunks);
+  const unsigned blocks = blocks_for(lines.slices * lines.chunks, 1);
   if (lines.chunks == 1) {
     launch(name, scan_chunks<Op>, blocks, block_size, op, lines, nullptr);
     return;
   }
   const Workspace totals(blocks * sizeof(Acc), device);
   launch(name, chunk_totals<Op>, blocks, block_size, op, lines, totals.get<Acc>());
-  launch(name, scan_totals<Op>, static_cast<unsigned>(lines.slices), block_size, op, lines.chunks,
+  launch(name, scan_totals<Op>, blocks_for(lines.slices, 1), block_size, op, lines.chunks,
          totals.get<Acc>());
   launch(name, scan_chunks<Op>, blocks, block_size, op, lines, totals.get<const Acc>());
 }

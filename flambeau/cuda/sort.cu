@@ -221,8 +221,8 @@ void select_slices(const Tensor& x, T* values, int64_t* indices, int64_t size, i
   const int64_t slices = x.numel() / size;
   const Workspace places(slices * k * sizeof(uint32_t), device);
   const Tensor chosen = make_tensor({slices, k}, x.dtype(), x.device());
-  launch("topk", select_kernel<T>, static_cast<unsigned>(slices), block_size, x.data<T>(),
-         chosen.data<T>(), places.get<uint32_t>(), size, k, descending);
+  launch("topk", select_kernel<T>, blocks_for(slices, 1), block_size, x.data<T>(), chosen.data<T>(),
+         places.get<uint32_t>(), size, k, descending);
   sort_slices<T>("topk", chosen, values, indices, k, k, descending);
   launch("topk", reorder_kernel, blocks_for(slices * k, block_size), block_size,
          places.get<const uint32_t>(), indices, slices * k, k);
@@ -296,7 +296,7 @@ void select_one(const char* op, const Tensor& input, const Tensor& values, const
   const DenseResult found(dim_last(values, dim)), where(dim_last(indices, dim));
   dispatch<dtypes::RealBool>(op, input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(op, kth_kernel<T>, static_cast<unsigned>(x.numel() / size), block_size, x.data<T>(),
+    launch(op, kth_kernel<T>, blocks_for(x.numel() / size, 1), block_size, x.data<T>(),
            found.work().data<T>(), where.work().data<int64_t>(), size, wanted);
   });
   found.finish(op);
