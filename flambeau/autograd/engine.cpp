@@ -76,6 +76,7 @@ class Pass {
       Pass* outer;
       ~Restore() { current = outer; }
     } restore{outer};
+    if (roots.size() == 1) sole_root_ = roots[0].node.get();
     discover(roots);
     if (!inputs_.empty()) find_needed(roots);
     for (size_t i = 0; i < roots.size(); ++i) {
@@ -144,7 +145,7 @@ class Pass {
 
   void deliver(const Edge& edge, Tensor grad, const Node* from, size_t index) {
     State& state = states_[edge.node.get()];
-    if (!state.needed || !grad.defined()) return;
+    if (!grad.defined() || !(state.needed || edge.node.get() == sole_root_)) return;
     if (state.grads.size() < edge.node->inputs.size()) {
       state.grads.resize(edge.node->inputs.size());
     }
@@ -206,6 +207,8 @@ class Pass {
       if (goes_on || options_.accumulate) run_pre_hooks(node, grads);
       if (accumulates) accumulate(node, grads[0]);
       if (goes_on) apply(node, grads, out);
+    } else if (&node == sole_root_) {  // where a pass begins, hooks are told in any case
+      run_tensor_hooks(node, grads);
     }
     for (size_t i = 0; i < node.edges.size(); ++i) {
       const Edge& edge = node.edges[i];
@@ -346,6 +349,7 @@ class Pass {
   std::unordered_map<const Node*, State> states_;
   std::unordered_map<const Node*, bool> targets_;
   std::vector<Node*> order_;
+  const Node* sole_root_ = nullptr;  // of a pass that begins at one tensor
   std::priority_queue<Node*, std::vector<Node*>, Later> ready_;
   std::vector<Tensor> captured_;
   StreamFollower streams_;

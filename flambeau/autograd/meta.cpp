@@ -13,6 +13,17 @@ AutogradMeta& autograd_meta(const Tensor& tensor) {
   return *static_cast<AutogradMeta*>(tensor->autograd.get());
 }
 
+namespace {
+
+// A view that was made before its base had a history, and has not been read since, counts as the
+// leaf that it was.
+bool counts_as_leaf(const Tensor& tensor) {
+  const AutogradMeta* meta = maybe_meta(tensor);
+  return !tensor.requires_grad() || !meta || !meta->grad_fn;
+}
+
+}  // namespace
+
 bool is_leaf(const Tensor& tensor) { return !tensor.requires_grad() || !grad_fn(tensor); }
 
 Edge gradient_edge(const Tensor& tensor) {
@@ -38,7 +49,7 @@ void set_requires_grad(const Tensor& tensor, bool requires_grad) {
         tensor.dtype());
   CHECK(!(requires_grad && tensor->inference && !inference_mode()), RuntimeError,
         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
-  if (!is_leaf(tensor)) {
+  if (!counts_as_leaf(tensor)) {
     CHECK(
         requires_grad, RuntimeError,
         "you can only change requires_grad flags of leaf variables. If you want to use a computed "
@@ -64,8 +75,8 @@ Tensor detach_alias(const Tensor& tensor) { return make_alias(tensor); }
 void retain_grad(const Tensor& tensor) {
   CHECK(tensor.requires_grad(), RuntimeError,
         "can't retain_grad on Tensor that has requires_grad=False");
+  if (counts_as_leaf(tensor)) return;  // a leaf keeps its gradient anyway
   const NodePtr node = grad_fn(tensor);
-  if (!node) return;  // a leaf keeps its gradient anyway
   AutogradMeta& meta = autograd_meta(tensor);
   if (meta.retained_at == node) return;
   if (meta.retained_at) remove_node_hook(*meta.retained_at, meta.retain_key);
@@ -74,7 +85,9 @@ void retain_grad(const Tensor& tensor) {
   node->extras().retain_hooks.push_back(
       {meta.retain_key, meta.output, [&meta](const Tensor& incoming) {
          if (!incoming.defined()) return Tensor();
-         meta.grad = meta.grad.defined() ? meta.grad + incoming : clone(incoming);
+         const auto layout =
+             incoming.is_sparse() ? MemoryFormat::preserve : MemoryFormat::contiguous;
+         meta.grad = meta.grad.defined() ? meta.grad + incoming : clone(incoming, layout);
          return Tensor();
        }});
 }

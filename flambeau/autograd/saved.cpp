@@ -10,6 +10,20 @@
 namespace flambeau {
 
 thread_local const SavedHooks* saved_hooks = nullptr;
+thread_local const WrittenView* written_view = nullptr;
+
+namespace {
+
+// Gives an output that was kept without its history that of the running node again.
+void restore_history(const Tensor& result, uint32_t output) {
+  if (written_view && written_view->node == running_node) {
+    set_history(result, written_view->history.node, written_view->history.input);
+  } else {
+    set_history(result, NodePtr(running_node), output);
+  }
+}
+
+}  // namespace
 
 // A tensor that pack hooks took away, and how to get it back with its history.
 struct Saved::Packed {
@@ -90,7 +104,7 @@ Tensor Saved::operator()() const {
     if (!is_output_ && !packed_->requires_grad) return value;
     Tensor result = detach_alias(value);
     if (is_output_) {
-      set_history(result, NodePtr(running_node), output_);
+      restore_history(result, output_);
     } else {  // for a leaf this leads to the node that accumulates into it
       set_history(result, packed_->history.node, packed_->history.input);
     }
@@ -120,9 +134,7 @@ Tensor Saved::operator()() const {
         "is not supported, please use out-of-place `.detach()` instead");
   if (!is_output_) return tensor_;
   Tensor result = detach_alias(tensor_);
-  if (running_node && !running_node->released()) {
-    set_history(result, NodePtr(running_node), output_);
-  }
+  if (running_node && !running_node->released()) restore_history(result, output_);
   return result;
 }
 

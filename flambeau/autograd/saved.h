@@ -19,6 +19,14 @@ struct SavedHooks {
 // The innermost hooks of this thread; null where there are none.
 extern thread_local const SavedHooks* saved_hooks;
 
+// While the gradient of a write into a view is taken: the node of the write, and where the history
+// of the view begins since, which is that of the written base.
+struct WrittenView {
+  const Node* node;
+  Edge history;
+};
+extern thread_local const WrittenView* written_view;
+
 class Saved {
  public:
   Saved() = default;

@@ -8,6 +8,7 @@
 // its grad_fn is out of date, and takes itself from the base anew when somebody asks.
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
+#include "flambeau/autograd/saved.h"
 #include "flambeau/base/check.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
@@ -68,6 +69,27 @@ void check_origin(const Tensor& view, const char* what) {
           "by cloning the output of the custom Function.",
           source_of(view), what);
   }
+}
+
+// Runs the node of a write into a view within that of its base, which is running. What the write
+// has kept of its result belongs to the view's history, which comes from the base since.
+template <class Window>
+void apply_in_view(Node& node, const Window& window_on, const Tensor& like_base, Grads& in,
+                   Grads& out) {
+  // A custom function gets back what it saved as the output that it was.
+  const bool custom = node.maybe_extras() && node.maybe_extras()->python_owner;
+  const bool differentiable = grad_enabled() && !custom;
+  WrittenView written{&node, {}};
+  if (differentiable) {
+    const Tensor base = detach_alias(like_base);
+    set_history(base, NodePtr(running_node), 0);
+    written.history = gradient_edge(window_on(base));
+  }
+  struct Restore {
+    const WrittenView* outer;
+    ~Restore() { written_view = outer; }
+  } restore{std::exchange(written_view, differentiable ? &written : nullptr)};
+  node.apply(in, out);
 }
 
 // Where the memory of a view's window ends, in bytes of the storage of its base.
@@ -199,26 +221,28 @@ void rebase_history(const Tensor& tensor, const NodePtr& node) {
   window->offset = tensor->offset - base->offset;
   std::function<Tensor(const Tensor&)> replay;
   if (const AutogradMeta* meta = maybe_meta(tensor)) replay = meta->replay;
-  through->set_whole_rule([window, replay, node, sizes = base->sizes, strides = base->strides](
-                              Grads& in, Grads& out) {
-    if (!in[0].defined()) return;
-    Tensor whole = make_strided(sizes, strides, in[0].dtype(), in[0].device());
-    copy_(whole, in[0]);
-    const Tensor slice = replay
-                             ? replay(whole)
-                             : as_strided(whole, window.sizes(), window.strides(), window.offset());
-    Grads inner_in, inner_out;
-    inner_in.push_back(clone(slice));
-    node->apply(inner_in, inner_out);
-    if (inner_out[0].defined()) {
-      copy_(slice, inner_out[0]);
-    } else {
-      zero_(slice);
-    }
-    if (out.size() != inner_out.size()) out.resize(inner_out.size());
-    out[0] = whole;
-    for (size_t i = 1; i < inner_out.size(); ++i) out[i] = std::move(inner_out[i]);
-  });
+  through->set_whole_rule(
+      [window, replay, node, sizes = base->sizes, strides = base->strides](Grads& in, Grads& out) {
+        if (!in[0].defined()) return;
+        Tensor whole = make_strided(sizes, strides, in[0].dtype(), in[0].device());
+        copy_(whole, in[0]);
+        const auto window_on = [&](const Tensor& base) {
+          return replay ? replay(base)
+                        : as_strided(base, window.sizes(), window.strides(), window.offset());
+        };
+        const Tensor slice = window_on(whole);
+        Grads inner_in, inner_out;
+        inner_in.push_back(clone(slice));
+        apply_in_view(*node, window_on, whole, inner_in, inner_out);
+        if (inner_out[0].defined()) {
+          copy_(slice, inner_out[0]);
+        } else {
+          zero_(slice);
+        }
+        if (out.size() != inner_out.size()) out.resize(inner_out.size());
+        out[0] = whole;
+        for (size_t i = 1; i < inner_out.size(); ++i) out[i] = std::move(inner_out[i]);
+      });
   // The inner node runs within ours, and must produce its gradient for the window always.
   if (!node->edges[0]) node->edges[0].node = make_intrusive<Node>("window");
   set_history(base, through, 0);

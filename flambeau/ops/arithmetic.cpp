@@ -262,6 +262,22 @@ Tensor pow_gradient_base(const Tensor& g, const Tensor& base, const Tensor& expo
   return where(exponent == 0, 0.0, mul_conj(g, exponent * pow(base, exponent - 1)));
 }
 
+// The same for an exponent that is a number, which keeps all of its digits.
+Tensor pow_gradient_base(const Tensor& g, const Tensor& base, const Scalar& exponent) {
+  const Scalar lower = exponent.is_complex()    ? Scalar(exponent.to<std::complex<double>>() - 1.0)
+                       : exponent.is_floating() ? Scalar(exponent.to<double>() - 1)
+                                                : Scalar(exponent.to<int64_t>() - 1);
+  return mul_conj(g, pow(base, lower) * exponent);
+}
+
+// Whether single precision would round an exponent, and so take odd ones for even.
+bool needs_double_exponent(const Scalar& exponent, DType dtype) {
+  if (dtype != DType::float32 && !dtypes::Reduced.has(dtype)) return false;
+  if (exponent.is_complex()) return false;
+  const auto value = exponent.to<double>();
+  return std::abs(value) > 0x1p24 && std::isfinite(value) && value != static_cast<float>(value);
+}
+
 Tensor pow_gradient_exponent(const Tensor& g, const Tensor& base, const Tensor& exponent,
                              const Tensor& y) {
   const Tensor zero_to_positive =
@@ -303,6 +319,9 @@ Tensor pow(const Operand& a, const Operand& b) {
     if (b.scalar() == Scalar(0)) return ones_instead(a.tensor(), dtype);
     if (b.scalar() == Scalar(1)) return clone(to(a.tensor(), dtype));
     check_exponent(b.scalar(), dtype);
+    if (needs_double_exponent(b.scalar(), dtype)) {
+      return to(pow(to(a.tensor(), DType::float64), b), dtype);
+    }
   }
   if (a.is_tensor() && !b.is_tensor() && is_differentiable(dtype)) {
     // The squares and roots that programs are full of; their derivatives are simpler too.
@@ -319,7 +338,14 @@ Tensor pow(const Operand& a, const Operand& b) {
   iter.build({"pow"}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::pow(device.type, iter);
   if (Record r{!a.is_tensor() ? "pow.2" : b.is_tensor() ? "pow.1" : "pow", out, {x, e}}) {
-    const Saved exponent = r.save(e), base = r.save(x);
+    const Saved base = r.save(x);
+    if (!b.is_tensor()) {
+      r.wrt(0, [base, number = b.scalar()](const Tensor& g) {
+        return pow_gradient_base(g, base(), number);
+      });
+      return out;
+    }
+    const Saved exponent = r.save(e);
     r.wrt(0,
           [base, exponent](const Tensor& g) { return pow_gradient_base(g, base(), exponent()); });
     r.wrt(1, [base, exponent, y = r.wants(1) ? r.save_output(out) : Saved()](const Tensor& g) {

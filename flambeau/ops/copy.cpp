@@ -113,15 +113,17 @@ Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
   // What lies in the memory that was written had its history before the write.
   const bool within = source->version && source->version == self->version;
   if (!within) self.bump_version("copy_");
+  bool recorded = false;
   if (records) {
     if (Record r = Record::in_place("copy_backwards", self, {source})) {
       r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
       r.wrt(1, [device = source.device()](const Tensor& g) { return to(g, device); });
+      recorded = true;
     }
   }
   if (within) {
     self.bump_version("copy_");
-    if (self->view_base) self->view_version = self.version();
+    if (recorded && self->view_base) self->view_version = self.version();
   }
   return self;
 }
@@ -295,7 +297,10 @@ Tensor fill_(const Tensor& self, const Operand& value) {
     return fill_with(self, value.tensor());
   }
   check_inplace("fill_", self);
-  check_number_fits("fill_", value.scalar(), self.dtype());
+  // As in PyTorch, a single number of half precision may become infinite.
+  const bool overflows = self.numel() == 1 && dtypes::Reduced.has(self.dtype()) &&
+                         self.device().is_cpu() && !value.scalar().is_complex();
+  if (!overflows) check_number_fits("fill_", value.scalar(), self.dtype());
   TensorIter iter;
   Tensor out = self;
   const DType dtype = self.dtype();

@@ -272,8 +272,9 @@ void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tenso
 
 }  // namespace
 
-// Whatever is wrong with an operand's history is told before anything is written.
-static void check_operand(const Operand& operand) {
+// Whatever is wrong with a history, the operand's too, is told before anything is written.
+static void check_write(const char* op, const Tensor& self, const Operand& operand) {
+  check_inplace(op, self, operand.requires_grad());
   if (!grad_enabled() || !operand.is_tensor() || !operand.tensor()->view_base) return;
   grad_fn(operand.tensor());
 }
@@ -290,6 +291,15 @@ static Operand converted(const Operand& operand, DType dtype, Device device, Ten
   return Operand(cast);
 }
 
+static void check_operand_dtypes(const BinaryRow& row, const Operand& a, const Operand& b) {
+  if (row.dtypes.marked(DTypeSet::no_bool_operand)) check_no_bool_operand(a, b);
+  if (row.dtypes.marked(DTypeSet::one_dtype)) {
+    CHECK(a.tensor().dtype() == b.tensor().dtype(), RuntimeError,
+          "{} is not yet implemented for tensors with different dtypes: {} and {}.", row.name,
+          a.tensor().dtype(), b.tensor().dtype());
+  }
+}
+
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
   if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
@@ -298,10 +308,9 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
       [[unlikely]]
     return sparse_binary(row.name, a, b, out);
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
-  if (in_place) check_operand(b);
   // An op without a derivative leaves the history of what it overwrites alone.
-  if (in_place && row.gradient_a) check_inplace(row.name, out, b.requires_grad());
-  if (row.dtypes.marked(DTypeSet::no_bool_operand)) check_no_bool_operand(a, b);
+  if (in_place && row.gradient_a) check_write(row.name, out, b);
+  check_operand_dtypes(row, a, b);
   const Device device = common_device(row.name, {a, b});
   const DType common = result_type(a, b);
   DType dtype = common;
@@ -349,6 +358,10 @@ Tensor mul_conj(const Tensor& g, const Tensor& x) {
 }
 Tensor div_conj(const Tensor& g, const Tensor& x) {
   return g / (x.is_complex() ? conj_physical(x) : x);
+}
+Tensor inverse_square_sum(const Tensor& a, const Tensor& b) {
+  const Tensor sum = a * a + b * b;
+  return masked_fill(reciprocal(sum), sum == 0, 0);
 }
 
 }  // namespace flambeau

@@ -62,5 +62,7 @@ DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype);
 // Helpers of gradients.
 Tensor mul_conj(const Tensor& g, const Tensor& x);  // g * conj(x)
 Tensor div_conj(const Tensor& g, const Tensor& x);  // g / conj(x)
+// 1 / (a^2 + b^2), and zero at the origin, where the angle of (a, b) has no derivative.
+Tensor inverse_square_sum(const Tensor& a, const Tensor& b);
 
 }  // namespace flambeau

@@ -80,7 +80,7 @@ Tensor from_columns(const Tensor& columns, const WindowShape& shape) {
 Tensor im2col(const Tensor& input, IntSpan kernel_size, IntSpan dilation, IntSpan padding,
               IntSpan stride) {
   const int64_t rank = input.dim();
-  CHECK(rank >= 3 || (rank > 0 && input.numel() == 0), IndexError,
+  CHECK(rank >= 3 || (rank == 2 && input.size(1) == 0), IndexError,
         "im2col: expected a 3D or 4D tensor, got shape {}: Dimension out of range", input.sizes());
   CHECK(rank == 3 || rank == 4, RuntimeError,
         "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "

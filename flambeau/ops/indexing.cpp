@@ -111,10 +111,13 @@ class Indexing {
     CHECK(static_cast<int64_t>(places.shape.size()) <= max_dims, RuntimeError,
           "index: a tensor can have at most {} dimensions", max_dims);
     const bool none = checked_numel(places.shape) == 0;
+    if (brackets) check_not_empty();
     check(places.shape);
     places.window = make_alias(self_, places.shape, window_strides, self_.offset());
-    places.offsets =
-        make_alias(none ? no_offsets(brackets) : offsets(rules), places.shape, offset_strides, 0);
+    // As in PyTorch, indices that lead nowhere are not looked at.
+    const Tensor at_places =
+        none ? make_tensor(common_, DType::int64, self_.device()) : offsets(rules);
+    places.offsets = make_alias(at_places, places.shape, offset_strides, 0);
     return places;
   }
 
@@ -183,15 +186,12 @@ class Indexing {
           shapes);
   }
 
-  // For a result without elements: as in PyTorch, indices that lead nowhere are not looked at.
-  // Only brackets ask that there is something to index.
-  Tensor no_offsets(bool brackets) const {
-    const bool looks = brackets && checked_numel(common_) > 0;
+  // Brackets ask that there is something to index.
+  void check_not_empty() const {
     for (const Axis& axis : axes_) {
-      CHECK(!looks || !axis.index.defined() || axis.size > 0, IndexError,
+      CHECK(!axis.index.defined() || axis.size > 0 || checked_numel(common_) == 0, IndexError,
             "index is out of bounds for dimension {} with size 0", axis.dim);
     }
-    return make_tensor(common_, DType::int64, self_.device());
   }
 
   Tensor offsets(const IndexedDim& rules) const {
@@ -447,12 +447,14 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   CHECK(input.dim() > 0 || vector.numel() == 1, RuntimeError,
         "index_select(): Index to scalar can have only 1 value, got {} value(s)", vector.numel());
   const Tensor source = with_dims(input);
-  CHECK(source.size(dim) > 0 || vector.numel() == 0, RuntimeError,
+  const bool nowhere = source.size(dim) == 0 && vector.numel() > 0;
+  CHECK(!nowhere || source.dim() > 1, IndexError, "index_select(): index out of range in self");
+  CHECK(!nowhere, RuntimeError,
         "index_select(): dimension {} of self, of shape {}, has nothing to select from", dim,
         input.sizes());
   Places places = places_along(source, dim, vector, {.runtime_error = dim == 1});
   if (checked_numel(places.shape) == 0) {  // its indices are looked at all the same
-    places_along(zeros(source.size(dim), options_of(vector)), 0, vector, {});
+    places_along(zeros(source.size(dim), options_of(vector)), 0, vector, {.runtime_error = true});
   }
   Tensor out =
       read("index_select", places, make_tensor(places.shape, input.dtype(), input.device()));
@@ -479,9 +481,10 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
     const NoGrad off;
     if (!(alpha == Scalar(1))) values = to(values * alpha, self.dtype());
   }
-  const Tensor target = with_dims(self);
-  write("index_add_", places_along(target, dim, vector, {.runtime_error = self.dim() > 1}), values,
-        WriteMode::add);
+  const IndexedDim rules{.runtime_error = self.dim() > 1};
+  if (self.dim() <= 1 || self.numel() > 0) {  // else it does not matter which slices are named
+    write("index_add_", places_along(with_dims(self), dim, vector, rules), values, WriteMode::add);
+  }
   self.bump_version("index_add_");
   if (Record r = Record::in_place("index_add", self, {source})) {
     r.wrt(0, [](const Tensor& g) { return g; });

@@ -31,7 +31,7 @@ Tensor norm_gradient(const Tensor& g, const Tensor& x, const Tensor& norm, doubl
   if (p == 1) return g * direction(x);
   if (p == 2) {
     const Tensor zero = norm == 0.0;
-    return x * masked_fill(g / masked_fill(norm, zero, 1.0), zero, 0.0);
+    return masked_fill(g / masked_fill(norm, zero, 1.0), zero, 0.0) * x;
   }
   if (std::isinf(p)) {
     const Tensor size = abs(x);

@@ -49,7 +49,7 @@ namespace {
 Tensor fill_diagonal_(const Tensor& self, const Operand& fill_value, bool wrap) {
   CHECK(self.dim() >= 2, RuntimeError,
         "fill_diagonal_: dimensions must larger than 1, got shape {}", self.sizes());
-  check_inplace("fill_diagonal_", self, fill_value.requires_grad());
+  if (!self->view_base) check_inplace("fill_diagonal_", self, fill_value.requires_grad());
   if (self.dim() > 2) {
     int64_t step = 0;
     for (int64_t d = 0; d < self.dim(); ++d) {

@@ -97,6 +97,7 @@ Tensor as_strided(const Tensor& input, IntSpan size, IntSpan stride,
   Tensor out =
       make_over(input.storage(), size, stride, offset.value_or(input.offset()), input.dtype());
   out->inference = input->inference;
+  out->pending = input->pending;
   if (!input->inference) out->version = input.shared_version();
   mark_view(out, input);
   if (Record r{"as_strided", out, {input}}) {
@@ -113,7 +114,6 @@ OP_VIEW(as_strided, "as_strided(input, size, stride, storage_offset=None)",
 
 Tensor view(const Tensor& input, IntSpan size) {
   const Dims sizes = infer_size(size, input.numel());
-  if (input.is_contiguous()) return reshaped("view", input, sizes, contiguous_strides(sizes));
   const std::optional<Dims> strides = view_strides(input.sizes(), input.strides(), sizes);
   CHECK(strides, RuntimeError,
         "view size is not compatible with input tensor's size and stride (at least one dimension "
@@ -125,7 +125,6 @@ Tensor view(const Tensor& input, IntSpan size) {
 
 Tensor reshape(const Tensor& input, IntSpan size) {
   const Dims sizes = infer_size(size, input.numel());
-  if (input.is_contiguous()) return reshaped("view", input, sizes, contiguous_strides(sizes));
   if (const std::optional<Dims> strides = view_strides(input.sizes(), input.strides(), sizes)) {
     return reshaped("view", input, sizes, *strides);
   }

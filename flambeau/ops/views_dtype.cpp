@@ -51,11 +51,11 @@ Tensor view_as_complex(const Tensor& input) {
         "Tensor must have a last dimension with stride 1, got strides {}", strides);
   sizes.pop_back();
   strides.pop_back();
-  for (int64_t& stride : strides) {
-    CHECK(stride % 2 == 0, RuntimeError,
+  for (size_t d = 0; d < strides.size(); ++d) {
+    CHECK(strides[d] % 2 == 0 || sizes[d] == 1, RuntimeError,
           "Tensor must have a stride divisible by 2 for all but last dimension, got strides {}",
           input.strides());
-    stride /= 2;
+    strides[d] /= 2;
   }
   CHECK(input.offset() % 2 == 0, RuntimeError,
         "Tensor must have a storage_offset divisible by 2, got {}", input.offset());

@@ -63,6 +63,7 @@ struct DTypeSet {
     bounds = 1u << 28,            // its numbers are a lower and an upper bound
     widens_float8 = 1u << 29,     // computes float8 in float32
     widens_complex32 = 1u << 30,  // computes complex32 in complex64
+    one_dtype = 1u << 31,         // its operands must have the same
   };
   uint32_t bits = 0;
   constexpr DTypeSet() = default;
@@ -111,6 +112,7 @@ constexpr DTypeSet Subtractable = Numeric | DTypeSet(DTypeSet::no_bool_operand) 
 constexpr DTypeSet Negatable = Numeric | WidensComplex;
 constexpr DTypeSet Addable = All | WidensComplex;
 constexpr DTypeSet Anything = All | Widens;
+constexpr DTypeSet UnmixedRealBool = RealBool | DTypeSet(DTypeSet::one_dtype);
 }  // namespace dtypes
 
 size_t item_size(DType dtype);

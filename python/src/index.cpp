@@ -51,15 +51,15 @@ int64_t slice_part(PyObject* part, int64_t otherwise, const char* what) {
   return value;
 }
 
-// A slice of everything is taken only where it is the whole key.
-Tensor apply_slice(const Tensor& tensor, int64_t dim, PyObject* object, bool alone) {
+// A slice of everything is the tensor itself, unless a view of it is asked for.
+Tensor apply_slice(const Tensor& tensor, int64_t dim, PyObject* object, bool makes_view) {
   auto* key = reinterpret_cast<PySliceObject*>(object);
   const int64_t step = slice_part(key->step, 1, "step");
   CHECK(step != 0, ValueError, "slice step cannot be zero");
   CHECK(step > 0, ValueError, "step must be greater than zero");
   const int64_t start = slice_part(key->start, 0, "start");
   const int64_t stop = slice_part(key->stop, INT64_MAX, "stop");
-  if (!alone && start == 0 && step == 1 && dim < tensor.dim() && stop >= tensor->sizes[dim]) {
+  if (!makes_view && start == 0 && step == 1 && dim < tensor.dim() && stop >= tensor->sizes[dim]) {
     return tensor;
   }
   return slice(tensor, dim, start, stop, step);
@@ -110,7 +110,10 @@ int64_t index_from(PyObject* key) {
   return number;
 }
 
-Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
+// What is read through a slice alone is a view; what is written through one of everything is self.
+enum class Purpose { read, write };
+
+Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n, Purpose purpose) {
   int64_t used = 0, ellipses = 0;
   for (Py_ssize_t i = 0; i < n; ++i) {
     used += uses(items[i]);
@@ -127,7 +130,7 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n) {
     const int64_t source = from;
     from += key == Py_Ellipsis ? self.dim() - used : uses(key);
     if (PySlice_Check(key)) {
-      result.view = apply_slice(result.view, dim++, key, n == 1);
+      result.view = apply_slice(result.view, dim++, key, n == 1 && purpose == Purpose::read);
     } else if (key == Py_None) {
       result.view = unsqueeze(result.view, dim++);
     } else if (key == Py_Ellipsis) {
@@ -172,16 +175,18 @@ bool stands_for_tuple(PyObject* key) {
   return false;
 }
 
-Applied apply_key(const Tensor& self, PyObject* key) {
+Applied apply_key(const Tensor& self, PyObject* key, Purpose purpose) {
   if (stands_for_tuple(key)) {
     const Object items = check(PyList_AsTuple(key));  // reading a number may change the list
-    return apply_key(self, items.get());
+    return apply_key(self, items.get(), purpose);
   }
-  if (PyTuple_Check(key)) return apply_key(self, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
-  return apply_key(self, &key, 1);
+  if (PyTuple_Check(key)) {
+    return apply_key(self, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key), purpose);
+  }
+  return apply_key(self, &key, 1, purpose);
 }
 
-// Masks are compared with what they pick from before a number is converted.
+// Where there are masks only, they are compared with what they pick from before anything else.
 void check_masks(const Applied& applied) {
   int64_t dim = 0;
   for (const Tensor& index : applied.indices) {
@@ -210,7 +215,7 @@ Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) 
   if (scalar_from(value, number)) {
     // Where a mask is filled, any number is a truth value.
     if (masked && target.dtype() == DType::bool_) number = Scalar(!(number == Scalar(0)));
-    return fill_(empty({}, options), number);
+    return full({}, number, options);
   }
   if (PySequence_Check(value) && !PyUnicode_Check(value)) {
     Object data = check(tensor_from_data(value, target.dtype(), target.device()));
@@ -272,7 +277,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
             "index {} is out of bounds for dimension 0 with size {}", index, size);
       return wrap(select(tensor, 0, index));
     }
-    Applied applied = apply_key(tensor, key);
+    Applied applied = apply_key(tensor, key, Purpose::read);
     if (applied.any_index) {
       const GilRelease release(applied.view.numel() >= gil_threshold);
       applied.view = index(resolve(applied.view), applied.indices);
@@ -301,8 +306,8 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     const Tensor& tensor = tensor_of(self);
     CHECK(!tensor.is_sparse(), TypeError, "Cannot assign to a sparse tensor");
     if (key == Py_False) return 0;
-    Applied applied =
-        key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false} : apply_key(tensor, key);
+    Applied applied = key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false}
+                                     : apply_key(tensor, key, Purpose::write);
     Scalar number;
     if (!applied.any_index && !is_tensor(value) && scalar_from(value, number)) {
       if (applied.view->pending) [[unlikely]] {
@@ -315,7 +320,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     const bool masked = std::ranges::all_of(applied.indices, [](const Tensor& index) {
       return !index.defined() || index.dtype() == DType::bool_;
     });
-    if (!is_tensor(value)) check_masks(applied);
+    if (masked && !is_tensor(value)) check_masks(applied);
     const Tensor source = value_tensor(tensor, value, masked);
     const GilRelease release(applied.view.numel() >= gil_threshold);
     if (applied.any_index) {

@@ -46,7 +46,7 @@ GETTER(base, return tensor->view_base ? wrap(Tensor(tensor->view_base)) : Py_New
 GETTER(grad, {
   Tensor found = grad(tensor);
   const AutogradMeta* meta = maybe_meta(tensor);
-  if (!found.defined() && grad_fn(tensor) && !(meta && meta->retained_at)) [[unlikely]] {
+  if (!found.defined() && meta && meta->grad_fn && !meta->retained_at) [[unlikely]] {
     warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
         "attribute won't be populated during autograd.backward(). If you want it to be, call "

@@ -29,19 +29,23 @@ BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in sha
 REFUSED_THERE = {
     "does not support automatic differentiation for outputs":
         "a derivative that PyTorch lacks may be had here",
-    "not yet implemented for tensors with different dtypes":
-        "heaviside promotes its operands as others do",
     "A leaf node was passed to _will_engine_execute_node":
         "hooks on several gradients, of leaves among them, work in autograd.grad() as well",
     "Autograd not support dtype":
         "PyTorch lets integers that a gradient's owner was written into require grad",
     "please report a bug to PyTorch": "PyTorch finds itself wrong",
+    "index_fill_(): Converting complex Scalar to non-complex type":
+        "a complex number is a truth value, too, where it is written by one index",
+    "stack expects a non-empty TensorList":
+        "a function of nothing has a Jacobian of no elements; PyTorch stacks one row an output",
+    "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)":
+        "a real number filled into complex ones takes the real part of their gradient",
 }  # fmt: skip
-# The same, only where a statement differentiates.
-NOT_DIFFERENTIATED_THERE = {
-    TOUCHED: "our gradient needs less than PyTorch saves, so that a write harms nothing",
-    "with a bool tensor": "PyTorch's derivative of a power cannot take a bool exponent",
-}  # fmt: skip
+# Ops whose gradient PyTorch computes from more than it needs: the result of a power (the base and
+# the exponent suffice), the input of a running extreme or of a sign (the indices, or nothing), the
+# divisor of a rounded quotient (its gradient is zero), both sides of index_add and index_reduce.
+SAVES_MORE_THERE = r"pow|\*\*|cumm(ax|in)|rounding_mode|//|sgn|sign|index_(add|reduce)"
+SINGLE_PLACE = "refer to a single memory location"
 # What both refuse, after PyTorch has done something of it.
 HALF_DONE_THERE = {
     "ZeroDivisionError": "PyTorch has divided some elements when it finds the divisor zero",
@@ -74,6 +78,11 @@ class Case:
                 if "values" in variables.get(found[1], ()):
                     yield variables[found[1]]
 
+    def around(self, number: int, name: str) -> list[tuple[Any, Any]]:
+        """What a variable was before and after a statement: here, then there."""
+        before, after = self.before(number), self.before(number + 1)
+        return [(one.get(name) or {}, two.get(name) or {}) for one, two in zip(before, after)]
+
     def origin(self, name: str) -> Iterator[int]:
         """The statement that a variable comes from."""
         for number, statement in enumerate(self.statements):
@@ -104,6 +113,12 @@ def _nearly_equal(values: list[float], limit: float) -> bool:
     return any(0 < high - low <= limit * max(1.0, abs(low)) for low, high in pairwise(order))
 
 
+def _zero_to_zero(ours: Any, theirs: Any) -> bool:
+    """Whether a complex power is one here where it is NaN there."""
+    pairs = zip(ours.get("values", ()), theirs.get("values", ()))
+    return any(one == [1, 0] and math.isnan(other[0]) for one, other in pairs)
+
+
 def _reads_what_it_writes(statement: str, variables: Any) -> bool:
     """Whether an operand lies in the memory of what is written, in another window."""
     written = re.search(r"out=(\w+)", statement)
@@ -129,12 +144,22 @@ def refused_there(case: Case) -> Iterator[Reason]:
         for words, why in REFUSED_THERE.items():
             if words in text:
                 yield number, why
-        for words, why in NOT_DIFFERENTIATED_THERE.items():
-            if words in text and _differentiates(statement):
-                yield number, why
+        saves_more = any(re.search(SAVES_MORE_THERE, s) for s in case.statements[:number])
+        if TOUCHED in text and _differentiates(statement) and saves_more:
+            yield number, "our gradient needs less than PyTorch saves; a write harms nothing"
+        if "has been modified inplace" in text and re.search(
+            r"dtype=torch\.(u?int|bool)", statement
+        ):
+            yield number, "what is computed in integers needs no history, a stale one neither"
+        if "with a bool tensor" in text and _differentiates(statement):
+            yield number, "PyTorch's derivative of a power cannot take a bool exponent"
         target = re.search(r"out=(\w+)", statement)
-        if target and statement.count(target[1]) > 1:
-            yield number, "PyTorch has resized what it reads when it comes to read it"
+        if target and "tensors expected, but got 0D" in text and statement.count(target[1]) > 1:
+            yield number, "PyTorch's dot has resized what it reads when it comes to read it"
+        if target and SINGLE_PLACE in text:
+            yield number, "a result is computed here before it is written over what it came from"
+        if "returned an invalid gradient" in text and any(".data = " in s for s in case.statements):
+            yield number, "PyTorch asks a tensor for its shape of then; its data were exchanged"
         if "a second time" in text and any("inputs=[" in s for s in case.statements[:number]):
             yield number, "a pass to an inner tensor ends before the step that made it"
         grads = (case.variables.get("grads") or {}).get("items", ())
@@ -151,6 +176,12 @@ def refused_here(case: Case) -> Iterator[Reason]:
             continue
         if TOUCHED in text and any(f"saved by {name}" in text for name in ("Mv", "Mm", "Bmm")):
             yield number, "a product keeps its operands, where PyTorch may have kept a folded copy"
+        if SINGLE_PLACE in text and "out=" in statement:
+            yield number, "PyTorch sorts, and searches, into the memory that it still reads"
+        if "expected scalar type" in text and "@" in statement:
+            operands = [*case.operand(number, r"(\w+) @"), *case.operand(number, r"@ (\w+)")]
+            if any(0 in x["shape"] for x in operands):
+                yield number, "PyTorch multiplies nothing of any two dtypes"
         if "more than one element" in text and re.search(r"tri[ul]_\(|out=", statement):
             yield number, "PyTorch lets some ops write into an expanded tensor"
         if "derivative for aten::floor_divide_ is not implemented" in text:
@@ -179,8 +210,12 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
             yield number, "two things are wrong, and either may be seen first"
         if "setStorage" in text and own_kind == "IndexError":
             yield number, "an index into a dimension of size 0 is out of range, whatever else is"
-        if re.search(r"out=(\w+)", statement):
-            yield number, "PyTorch may have resized what it finds that it cannot write to"
+        target = re.search(r"out=(\w+)", statement)
+        if target:
+            (old, new), (their_old, their_new) = case.around(number, target[1])
+            kept = old.get("shape") == new.get("shape")
+            if kept and their_old.get("shape") != their_new.get("shape"):
+                yield number, "PyTorch has resized what it finds that it cannot write to"
 
 
 def of_statements(case: Case) -> Iterator[Reason]:
@@ -212,6 +247,15 @@ def of_statements(case: Case) -> Iterator[Reason]:
             for x in case.operand(number, r"layer_norm\((\w+)"):
                 if x["shape"][-1:] == [2]:
                     yield number, "of two normalised elements the gradient is but rounding"
+        if re.search(r"\b(var|std)_mean\(", statement):
+            for x in case.operand(number, r"_mean\((\w+)"):
+                if any(map(math.isinf, _flat(x["values"]))):
+                    yield number, "PyTorch's running mean of infinities is NaN"
+        if re.search(r"pow|\*\*", statement):
+            for name in {*re.findall(r"\bv\d+\b", statement)}:
+                (_, ours), (_, theirs) = case.around(number, name)
+                if "complex" in theirs.get("dtype", "") and _zero_to_zero(ours, theirs):
+                    yield number, "0 to the power of 0 is 1, also of complex numbers"
         if "median(" in statement:
             for x in case.operand(number, r"(\w+)\.median"):
                 if _overlaps_itself(x):
@@ -224,6 +268,19 @@ def of_statements(case: Case) -> Iterator[Reason]:
             for x in case.operand(number, r"(\w+)\.(?:select|slice)_scatter"):
                 if x["offset"]:
                     yield number, "PyTorch copies the memory before a window as well"
+                if _overlaps_itself(x):
+                    yield number, "PyTorch's copy of what overlaps itself overlaps itself"
+
+
+def of_memory(case: Case) -> Iterator[Reason]:
+    """Statements that write where others read, or where a gradient was promised a place."""
+    for number, statement in enumerate(case.statements):
+        if number in case.errors:
+            continue
+        target = re.search(r"out=(\w+)", statement)
+        for old, new in case.around(number, target[1]) if target else ():
+            if new.get("requires_grad") and new["is_leaf"] and old.get("shape") != new["shape"]:
+                yield number, "a leaf was given another shape after its gradient was promised one"
         given = re.search(r"(\w+)\.backward\(gradient=(\w+)", statement)
         if given:
             memory = case.variables.get(given[2], {}).get("memory")
@@ -267,7 +324,7 @@ def of_variables(case: Case) -> Iterator[Reason]:
                 yield number, "a second derivative at a kink, as of a norm at zero, may be NaN"
 
 
-RULES = (refused_there, refused_here, refused_by_both, of_statements, of_variables)
+RULES = (refused_there, refused_here, refused_by_both, of_statements, of_memory, of_variables)
 
 
 def explanation(case: Case) -> Reason | None:
