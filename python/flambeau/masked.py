@@ -6,9 +6,10 @@ product, minus infinity in a maximum. Where every element is left out, that valu
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
@@ -93,9 +94,60 @@ def _counts(input: Any, dims: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
     return marks.sum(dims, keepdim) if dims else marks
 
 
+# --- Sparse tensors ------------------------------------------------------------------------------
+
+_SPARSE = (torch.sparse_coo, torch.sparse_csr)
+
+
+def _takes_sparse(*layouts: Any) -> Callable[[Any], Any]:
+    """Lets a reduction of dense tensors take sparse ones; the result has the input's layout, and
+    stores what at least one element took part in."""
+
+    def wrap(reduce: Any) -> Any:
+        @functools.wraps(reduce)
+        def reduced(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
+                    mask: Any = None) -> Any:  # fmt: skip
+            if input.layout is torch.strided:
+                return reduce(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+            name = reduce.__name__
+            if input.layout not in layouts:
+                raise ValueError(f"masked {name} does not take a {input.layout} tensor")
+            if mask is None and name != "sum":
+                short = str(input.layout).removeprefix("torch.")
+                raise ValueError(f"masked {name} expects explicit mask for {short} tensor input")
+            if input.layout is torch.sparse_csr and not keepdim:
+                raise RuntimeError(
+                    "reduction operations on CSR tensors with keepdim=False is unsupported"
+                )
+            if mask is None:
+                mask = _places(input)
+            mask = mask.to_dense().broadcast_to(input.shape)
+            dims = _dims(dim, input.dim())
+            result = reduce(input.to_dense(), dims, keepdim=keepdim, dtype=dtype, mask=mask)
+            if result.dim() == 0:
+                return result.to_sparse()
+            kept = mask.to(torch.int64).sum(dims, keepdim) > 0
+            return result.sparse_mask(kept.to_sparse(layout=input.layout))
+
+        return reduced
+
+    return wrap
+
+
+def _places(input: Any) -> Any:
+    """True where a sparse tensor stores something."""
+    if input.is_sparse:
+        together = input.detach().coalesce()
+        marks = torch.ones_like(together.values(), dtype=torch.bool)
+        return torch.sparse_coo_tensor(together.indices(), marks, input.shape)
+    marks = torch.ones_like(input.detach().values(), dtype=torch.bool)
+    return torch.sparse_csr_tensor(input.crow_indices(), input.col_indices(), marks, input.shape)
+
+
 # --- Reductions ----------------------------------------------------------------------------------
 
 
+@_takes_sparse(*_SPARSE)
 def sum(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
         mask: Any = None) -> Any:  # fmt: skip
     """The sum of the elements over dim."""
@@ -104,6 +156,7 @@ def sum(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None
     return torch.sum(values, _dims(dim, input.dim()), keepdim, dtype=dtype)
 
 
+@_takes_sparse(*_SPARSE)
 def prod(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
          mask: Any = None) -> Any:  # fmt: skip
     """The product of the elements over dim."""
@@ -126,6 +179,7 @@ def prod(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = Non
     return result
 
 
+@_takes_sparse(*_SPARSE)
 def amax(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
          mask: Any = None) -> Any:  # fmt: skip
     """The largest element over dim."""
@@ -135,6 +189,7 @@ def amax(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = Non
     )
 
 
+@_takes_sparse(*_SPARSE)
 def amin(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
          mask: Any = None) -> Any:  # fmt: skip
     """The smallest element over dim."""
@@ -159,6 +214,7 @@ def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
     return found.to(values.dtype)
 
 
+@_takes_sparse(torch.sparse_csr)
 def mean(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = None,
          mask: Any = None) -> Any:  # fmt: skip
     """The mean of the elements over dim; NaN where there is none."""

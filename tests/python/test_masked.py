@@ -77,3 +77,28 @@ def test_logarithms_of_sums_of_complex_exponentials_do_not_overflow() -> None:
     small = (x.detach() / 1000).requires_grad_()
     assert torch.autograd.gradcheck(lambda y: torch.logcumsumexp(y, 0), (small,))
     assert torch.autograd.gradcheck(lambda y: torch.logsumexp(y, 0), (small,))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin"])
+def test_sparse_tensors_are_reduced_to_sparse_ones(name: str, layout: Any) -> None:
+    dense = torch.tensor([[1.0, 0, 2], [0, 0, 0], [4, 5, 0]])
+    mask = torch.tensor([[True, True, False], [False, False, False], [True, False, True]])
+    function = getattr(torch.masked, name)
+    wanted = function(dense, 1, keepdim=True, mask=mask)
+    for given in (mask, mask.to_sparse(layout=layout)):
+        result = function(dense.to_sparse(layout=layout), 1, keepdim=True, mask=given)
+        assert result.layout is layout and result.shape == (3, 1) and result._nnz() == 2
+        kept = result.to_dense()[[0, 2]]
+        assert torch.equal(kept, wanted[[0, 2]])
+
+
+def test_sparse_tensors_need_masks_and_layouts_that_reductions_know() -> None:
+    x = torch.tensor([[1.0, 0], [2, 3]]).to_sparse()
+    assert torch.masked.sum(x).to_dense() == 6 and torch.masked.sum(x).layout is torch.sparse_coo
+    with pytest.raises(ValueError, match="expects explicit mask"):
+        torch.masked.amax(x, 0)
+    with pytest.raises(ValueError, match="does not take"):
+        torch.masked.mean(x, 0)
+    with pytest.raises(RuntimeError, match="keepdim=False"):
+        torch.masked.sum(x.to_sparse_csr(), 0)
