@@ -167,7 +167,7 @@ struct Smoothing {
 template <class T, int Lanes>
 __global__ void __launch_bounds__(block_size)
     cross_entropy_rows(const T* x, Targets targets, Smoothing<ComputeType<T>> wanted,
-                       ComputeType<T>* losses, ComputeType<T>* lse, int64_t rows) {
+                       ComputeType<T>* losses, ComputeType<T>* log_sums, int64_t rows) {
   using C = ComputeType<T>;
   const int64_t row = my_row(), classes = targets.classes;
   if (row >= rows) return;
@@ -182,7 +182,8 @@ __global__ void __launch_bounds__(block_size)
   if (wanted.each > C(0)) sum = fold_row<Lanes>(sum, AddSingles<C>());
   if (threadIdx.x != 0) return;
   const int64_t chosen = targets[row];
-  lse[row] = all.log_sum();
+  log_sums[2 * row] = all.most;
+  log_sums[2 * row + 1] = math::isfinite(all.most) ? math::log(all.sum) : C(0);
   if (chosen < 0) {
     losses[row] = C(0);
     return;
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(block_size)
 }
 
 void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                          double smoothing, const Tensor& losses, const Tensor& lse) {
+                          double smoothing, const Tensor& losses, const Tensor& log_sums) {
   if (x.numel() == 0) return;
   const DeviceGuard guard(x.device().index);
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
@@ -209,7 +210,7 @@ void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_
     const auto run = [&](auto lanes) {
       launch("cross_entropy", cross_entropy_rows<T, lanes()>, row_grid<lanes()>(rows),
              row_block<lanes()>(), x.data<T>(), targets, Smoothing<C>(smoothing, classes),
-             losses.data<C>(), lse.data<C>(), rows);
+             losses.data<C>(), log_sums.data<C>(), rows);
     };
     if (classes <= short_row) {
       run(std::integral_constant<int, warp>());
@@ -285,7 +286,7 @@ constexpr int64_t gradient_part = 4096;
 template <class T, int N>
 __global__ void __launch_bounds__(block_size)
     cross_entropy_gradient(const ComputeType<T>* scale, bool one_scale, const ComputeType<T>* count,
-                           const T* x, const ComputeType<T>* lse, Targets targets,
+                           const T* x, const ComputeType<T>* log_sums, Targets targets,
                            Smoothing<ComputeType<T>> wanted, T* grad_x, int64_t parts,
                            int64_t total) {
   using C = ComputeType<T>;
@@ -293,7 +294,8 @@ __global__ void __launch_bounds__(block_size)
   for (int64_t part = blockIdx.x; part < total; part += gridDim.x) {
     const int64_t row = part / parts, begin = part % parts * gradient_part;
     const int64_t end = min(begin + gradient_part, classes), chosen = targets[row];
-    const C factor = scale[one_scale ? 0 : row] / (count ? *count : C(1)), shift = lse[row];
+    const C factor = scale[one_scale ? 0 : row] / (count ? *count : C(1));
+    const C most = log_sums[2 * row], rest = log_sums[2 * row + 1];
     T* out = grad_x + row * classes;
     for_ragged_row<block_size, N>(
         x + row * classes, begin, end, [&](const auto& values, int64_t i) {
@@ -302,7 +304,7 @@ __global__ void __launch_bounds__(block_size)
 #pragma unroll
           for (int j = 0; j < width; ++j) {
             const C hit = i + j == chosen ? wanted.chosen : C(0);
-            const C value = (math::exp(values[j] - shift) - hit - wanted.each) * factor;
+            const C value = (math::exp((values[j] - most) - rest) - hit - wanted.each) * factor;
             results.values[j] = static_cast<T>(chosen < 0 ? C(0) : value);
           }
           *reinterpret_cast<Vector<T, width>*>(out + i) = results;
@@ -311,8 +313,8 @@ __global__ void __launch_bounds__(block_size)
 }
 
 void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, const Tensor& x,
-                                   const Tensor& lse, const Tensor& target, int64_t ignore_index,
-                                   double smoothing, const Tensor& grad_x) {
+                                   const Tensor& log_sums, const Tensor& target,
+                                   int64_t ignore_index, double smoothing, const Tensor& grad_x) {
   if (x.numel() == 0) return;
   const DeviceGuard guard(x.device().index);
   const int64_t classes = x.sizes()[1], parts = (classes + gradient_part - 1) / gradient_part;
@@ -325,7 +327,7 @@ void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, con
     const auto run = [&](auto width) {
       launch("cross_entropy_backward", cross_entropy_gradient<T, width()>, blocks, block_size,
              scale.data<C>(), scale.numel() == 1, count.defined() ? count.data<C>() : nullptr,
-             x.data<T>(), lse.data<C>(), targets, Smoothing<C>(smoothing, classes),
+             x.data<T>(), log_sums.data<C>(), targets, Smoothing<C>(smoothing, classes),
              grad_x.data<T>(), parts, total);
     };
     constexpr int wide = 16 / static_cast<int>(sizeof(T));

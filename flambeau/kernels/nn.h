@@ -86,18 +86,18 @@ SLOT(nll_loss_backward,
      void(const Tensor& grad, const Tensor& target, const Tensor& weight, Reduction reduction,
           int64_t ignore_index, const Tensor& total_weight, const Tensor& grad_input))
 
-// Cross-entropy of logits x: (N, C) against classes: (N). losses and lse (the logarithms of the
-// sums of exponentials) are (N), of the dtype of statistics; losses of ignored rows are 0. Of the
-// chance that the class is wanted with, the part `smoothing` is spread over all classes.
+// Cross-entropy of logits x: (N, C) against classes: (N). losses (N) are 0 in ignored rows;
+// log_sums (N, 2) gets each row's greatest logit and log(sum(exp(x - it))). Of the chance that the
+// class is wanted with, the part `smoothing` is spread over all classes.
 SLOT(cross_entropy, void(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                         double smoothing, const Tensor& losses, const Tensor& lse))
+                         double smoothing, const Tensor& losses, const Tensor& log_sums))
 // The mean of the losses of rows that are not ignored, and how many those are: one number each.
 SLOT(mean_of_losses, void(const Tensor& losses, const Tensor& target, int64_t ignore_index,
                           const Tensor& out, const Tensor& count))
 // grad_x = (softmax(x) - wanted) * scale / count, where wanted is one_hot(target), smoothed, and
 // scale is (N) or one value for all rows; without a count nothing is divided.
 SLOT(cross_entropy_backward,
-     void(const Tensor& scale, const Tensor& count, const Tensor& x, const Tensor& lse,
+     void(const Tensor& scale, const Tensor& count, const Tensor& x, const Tensor& log_sums,
           const Tensor& target, int64_t ignore_index, double smoothing, const Tensor& grad_x))
 
 // Rows of weight by index; indices out of range raise IndexError.

@@ -148,14 +148,15 @@ DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::
 // Logits (N, C) against classes (N), unweighted: one pass each way.
 struct FusedRule {
   Saved x, target;
-  Tensor lse, count;  // count: of rows that are not ignored; defined for the mean
+  Tensor log_sums, count;  // count: of rows that are not ignored; defined for the mean
   int64_t ignore_index;
   double smoothing;
   bool wide;
 
   Tensor operator()(const Tensor& g) const {
-    const Tensor logits = grad_enabled() && wide ? to(x(), lse.dtype()) : x(), classes = target();
-    Tensor scale = to(g, lse.dtype());
+    const Tensor logits = grad_enabled() && wide ? to(x(), log_sums.dtype()) : x(),
+                 classes = target();
+    Tensor scale = to(g, log_sums.dtype());
     if (grad_enabled()) {  // in operations that can be differentiated again
       if (count.defined()) scale = scale / count;
       const Tensor used = classes != ignore_index;
@@ -168,7 +169,7 @@ struct FusedRule {
     }
     const Tensor dense = contiguous(logits);
     Tensor out = empty_like(dense);
-    kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), count, dense, lse,
+    kernels::cross_entropy_backward(dense.device_type(), contiguous(scale), count, dense, log_sums,
                                     classes, ignore_index, smoothing, out);
     return out;
   }
@@ -178,14 +179,15 @@ struct FusedRule {
 Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction reduction,
                            int64_t ignore_index, double smoothing, bool wide) {
   const DType dtype = stat_dtype(input.dtype());
-  Tensor lse = make_tensor({input.sizes()[0]}, dtype, input.device()), count, out;
+  const int64_t rows = input.sizes()[0];
+  Tensor log_sums = make_tensor({rows, 2}, dtype, input.device()), count, out;
   const Tensor classes = contiguous(target);
   {
     const NoGrad off;
-    Tensor losses = empty_like(lse);
+    Tensor losses = make_tensor({rows}, dtype, input.device());
     if (input.numel() != 0) {
       kernels::cross_entropy(input.device_type(), contiguous(input), classes, ignore_index,
-                             smoothing, losses, lse);
+                             smoothing, losses, log_sums);
     }
     if (reduction == Reduction::mean) {
       out = make_tensor(Dims{}, dtype, input.device());
@@ -197,7 +199,8 @@ Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction 
     if (out.dtype() != input.dtype() && !wide) out = to(out, input.dtype());
   }
   if (Record r{"cross_entropy_loss", out, {input}}) {
-    r.wrt(0, FusedRule{r.save(input), r.save(classes), lse, count, ignore_index, smoothing, wide});
+    r.wrt(0, FusedRule{r.save(input), r.save(classes), log_sums, count, ignore_index, smoothing,
+                       wide});
   }
   return out;
 }

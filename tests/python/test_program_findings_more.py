@@ -332,3 +332,51 @@ def test_nothing_can_be_divided_by_zero() -> None:
     assert (nothing // 0).shape == (nothing % torch.tensor(0)).shape == (1, 0)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         torch.ones(1, dtype=torch.int32) // 0
+
+
+def test_small_losses_of_large_logits_are_not_rounded_away() -> None:
+    logits = torch.tensor([[80.0, 93.0], [-8.0, 8.1]], requires_grad=True)
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor([1, 1]), reduction="none")
+    exact = torch.nn.functional.cross_entropy(
+        logits.detach().double(), torch.tensor([1, 1]), reduction="none"
+    )
+    assert torch.allclose(loss.double(), exact, rtol=0.2, atol=0)
+    loss.sum().backward()
+    assert logits.grad is not None
+    assert torch.allclose(logits.grad.sum(1), torch.zeros(2), atol=1e-7)
+    assert (logits.grad[:, 1] < 0).all()
+
+
+def test_assertions_are_traced() -> None:
+    class Checked(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch._assert(x.shape[0] == 2, "two rows, please")
+            return x * 2
+
+    traced = torch.fx.symbolic_trace(Checked())
+    assert traced(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(AssertionError, match="two rows"):
+        traced(torch.ones(3))
+
+
+def test_row_numbers_of_sparse_matrices_and_back() -> None:
+    begins = torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2]), 4)
+    assert begins.tolist() == [0, 2, 2, 3, 3]
+    columns = torch.tensor([1, 2, 0])
+    back = torch._convert_indices_from_csr_to_coo(begins, columns, out_int32=True)
+    assert back.tolist() == [[0, 0, 2], [1, 2, 0]] and back.dtype == torch.int32
+    pairs = torch._convert_indices_from_csr_to_coo(
+        torch.tensor([[0, 2, 3], [0, 1, 3]]), torch.tensor([[1, 2, 0], [0, 1, 1]]), transpose=True
+    )
+    assert pairs.tolist() == [[0, 0, 0, 1, 1, 1], [1, 2, 0, 0, 1, 1], [0, 0, 1, 0, 1, 1]]
+
+
+def test_the_environment_is_asked_by_commands() -> None:
+    from flambeau.utils import collect_env
+
+    assert collect_env.run("echo a; exit 3") == (3, "a", "")
+    assert collect_env.run(["echo", "x"]) == (0, "x", "")
+    answers = {"gcc --version": (0, "gcc (Some 1.2) 12.3\nmore", ""), "nvidia-smi -L": (9, "", "")}
+    run = answers.__getitem__
+    assert collect_env.get_gcc_version(run) == "(Some 1.2) 12.3"  # type: ignore[arg-type]
+    assert collect_env.get_gpu_info(run) is None  # type: ignore[arg-type]

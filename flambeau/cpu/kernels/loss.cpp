@@ -108,16 +108,27 @@ KERNEL_FOR(nll_loss_backward, nll_loss_backward_kernel)
 
 // --- Cross-entropy -------------------------------------------------------------------------------
 
+// What the logarithm of a row's sum of exponentials is the sum of. Kept apart, since small losses
+// of large logits would be rounded away in it.
 template <class C>
-C log_sum_exp(const C* row, int64_t n) {
+struct LogSum {
+  C most, rest;
+  LogSum() = default;
+  // total: of exp(x - most)
+  LogSum(C top, C total) : most(top), rest(math::isfinite(top) ? math::log(total) : C(0)) {}
+  [[nodiscard]] C log_probability(C x) const { return (x - most) - rest; }
+};
+
+template <class C>
+LogSum<C> log_sum_exp(const C* row, int64_t n) {
   const C most = row_max(row, n);
-  if (!math::isfinite(most)) return most;
-  return most + math::log(row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr)));
+  if (!math::isfinite(most)) return {most, C(1)};
+  return {most, row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr))};
 }
 
 // Of long rows of floats in one pass, by the largest of the first elements instead of all: where no
 // element is far above that, the sum is as good.
-float log_sum_exp(const float* row, int64_t n) {
+LogSum<float> log_sum_exp(const float* row, int64_t n) {
   constexpr int width = float_lanes, registers = 4;
   constexpr int64_t first = 8 * width;
   constexpr float far = 30.0f;
@@ -145,16 +156,18 @@ float log_sum_exp(const float* row, int64_t n) {
       lanes[0]);
   store_floats((total[0] + total[1]) + (total[2] + total[3]), lanes[1]);
   // Infinities, too, are far.
-  if (!(*std::max_element(lanes[0], lanes[0] + width) - guess < far)) {
-    return log_sum_exp<float>(row, n);
-  }
+  const float top = *std::max_element(lanes[0], lanes[0] + width);
+  if (!(top - guess < far)) return log_sum_exp<float>(row, n);
   const double sum = fold_sum<width>(lanes[1]);
-  return static_cast<float>(static_cast<double>(guess) + std::log(sum));
+  LogSum<float> found;
+  found.most = top;
+  found.rest = static_cast<float>(std::max(std::log(sum) - static_cast<double>(top - guess), 0.0));
+  return found;
 }
 
 // log_sum_exp of each row; rows of middle length several at a time.
 template <class T>
-void log_sums_of_rows(const T* x, int64_t n, int64_t rows, ComputeType<T>* out) {
+void log_sums_of_rows(const T* x, int64_t n, int64_t rows, LogSum<ComputeType<T>>* out) {
   using C = ComputeType<T>;
   constexpr int width = one<C>;
   if (n < width || n > middle_row) {
@@ -179,10 +192,7 @@ void log_sums_of_rows(const T* x, int64_t n, int64_t rows, ComputeType<T>* out) 
     } else {
       exp_sums_of_rows<false>(x + i * n, static_cast<C*>(nullptr), n, some, most, total);
     }
-    for (int64_t j = 0; j < some; ++j) {
-      const C top = most[0][j];
-      out[i + j] = math::isfinite(top) ? top + math::log(total[0][j]) : top;
-    }
+    for (int64_t j = 0; j < some; ++j) out[i + j] = LogSum<C>(most[0][j], total[0][j]);
   }
 }
 
@@ -204,32 +214,34 @@ double mean_of_row(const T* x, int64_t n) {
 
 template <class T>
 void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                         double smoothing, const Tensor& losses, const Tensor& lse) {
+                         double smoothing, const Tensor& losses, const Tensor& log_sums) {
   using S = ComputeType<T>;
+  auto* const sums = reinterpret_cast<LogSum<S>*>(log_sums.data<S>());
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const Targets targets(target, classes, ignore_index);
   parallel_for(
       0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
       [&](int64_t first, int64_t last) {
-        log_sums_of_rows(x.data<T>() + first * classes, classes, last - first,
-                         lse.data<S>() + first);
+        log_sums_of_rows(x.data<T>() + first * classes, classes, last - first, sums + first);
         for (int64_t row = first; row < last; ++row) {
           const T* logits = x.data<T>() + row * classes;
           const int64_t at = targets[row];
-          const double sum = static_cast<double>(lse.data<S>()[row]);
-          double loss = at < 0 ? 0.0 : sum - static_cast<double>(static_cast<S>(logits[at]));
-          if (at >= 0 && smoothing > 0)
-            loss = loss * (1 - smoothing) + (sum - mean_of_row(logits, classes)) * smoothing;
-          losses.data<S>()[row] = static_cast<S>(loss);
+          S loss = at < 0 ? S(0) : -sums[row].log_probability(static_cast<S>(logits[at]));
+          if (at >= 0 && smoothing > 0) {
+            const double apart = static_cast<double>(sums[row].most) - mean_of_row(logits, classes);
+            loss = static_cast<S>(static_cast<double>(loss) * (1 - smoothing) +
+                                  (apart + static_cast<double>(sums[row].rest)) * smoothing);
+          }
+          losses.data<S>()[row] = loss;
         }
       });
 }
 
 void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_index,
-                          double smoothing, const Tensor& losses, const Tensor& lse) {
+                          double smoothing, const Tensor& losses, const Tensor& log_sums) {
   dispatch<dtypes::Floating>("cross_entropy", x.dtype(), [&](auto tag) {
     cross_entropy_typed<typename decltype(tag)::type>(x, target, ignore_index, smoothing, losses,
-                                                      lse);
+                                                      log_sums);
   });
 }
 KERNEL_FOR(cross_entropy, cross_entropy_kernel)
@@ -255,9 +267,10 @@ KERNEL_FOR(mean_of_losses, mean_of_losses_kernel)
 
 template <class T>
 void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, const Tensor& x,
-                                  const Tensor& lse, const Tensor& target, int64_t ignore_index,
-                                  double smoothing, const Tensor& grad_x) {
+                                  const Tensor& log_sums, const Tensor& target,
+                                  int64_t ignore_index, double smoothing, const Tensor& grad_x) {
   using S = ComputeType<T>;
+  const auto* const sums = reinterpret_cast<const LogSum<S>*>(log_sums.data<S>());
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const auto each = static_cast<S>(smoothing / static_cast<double>(classes));
   const auto wanted = static_cast<S>(1 - smoothing) + each;
@@ -272,22 +285,22 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, cons
                    T* out = grad_x.data<T>() + row * classes;
                    const int64_t at = targets[row];
                    const S factor = at < 0 ? S(0) : scale.data<S>()[row * scale_step] / divisor;
-                   const S shift = lse.data<S>()[row];
+                   const LogSum<S> sum = sums[row];
                    if (at < 0) {
                      std::fill_n(out, classes, T());
                      continue;
                    }
                    if constexpr (std::is_same_v<T, float>) {
                      transform_row(logits, out, classes, beyond_cache, [=](Floats v) {
-                       return (exp_below(v - shift) - each) * factor;
+                       return (exp_below((v - sum.most) - sum.rest) - each) * factor;
                      });
                    } else {
                      for (int64_t c = 0; c < classes; ++c) {
-                       const S chance = math::exp(static_cast<S>(logits[c]) - shift);
+                       const S chance = math::exp(sum.log_probability(static_cast<S>(logits[c])));
                        out[c] = static_cast<T>((chance - each) * factor);
                      }
                    }
-                   const S chance = math::exp(static_cast<S>(logits[at]) - shift);
+                   const S chance = math::exp(sum.log_probability(static_cast<S>(logits[at])));
                    out[at] = static_cast<T>((chance - wanted) * factor);
                  }
                  if (beyond_cache) _mm_sfence();
@@ -295,10 +308,10 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, cons
 }
 
 void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, const Tensor& x,
-                                   const Tensor& lse, const Tensor& target, int64_t ignore_index,
-                                   double smoothing, const Tensor& grad_x) {
+                                   const Tensor& log_sums, const Tensor& target,
+                                   int64_t ignore_index, double smoothing, const Tensor& grad_x) {
   dispatch<dtypes::Floating>("cross_entropy_backward", x.dtype(), [&](auto tag) {
-    cross_entropy_backward_typed<typename decltype(tag)::type>(scale, count, x, lse, target,
+    cross_entropy_backward_typed<typename decltype(tag)::type>(scale, count, x, log_sums, target,
                                                                ignore_index, smoothing, grad_x);
   });
 }
