@@ -1,251 +1,297 @@
-"""Counts floating-point operations of a program: `with FlopCounterMode() as counter: ...`.
+"""Counts the floating-point operations of matrix products, convolutions and attention, forward and
+backward, by module and by op.
 
-Products and convolutions count, by the modules that ask for them; everything else is small beside
-them. What backward will compute is counted when it computes it: a hook on the node of a product
-adds one product for each factor that wants a gradient.
+A function mode sees every call of a program. What a call multiplies is told as calls of a few ops
+(`_flop_calls.py`), each of which has a formula; the products of the backward pass
+are counted when it reaches the call's node.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
-from math import prod
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
-from flambeau.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
-from flambeau.utils._python_dispatch import TorchDispatchMode
-from flambeau.utils._pytree import tree_map_only
+from flambeau.overrides import TorchFunctionMode
+from flambeau.utils import _flop_calls
+from flambeau.utils._flop_calls import Call, Products
+from flambeau.utils._pytree import tree_map
+from flambeau.utils.module_tracker import ModuleTracker
 
-__all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
+__all__ = ["FlopCounterMode", "register_flop_formula"]
 
-_ATTENTION = ("_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu")
-
-# Formulas of the program's own: by operator, a function of the shapes of its arguments.
-flop_registry: dict[Any, Any] = {}
+# The formula of each op: from the shapes of its arguments, and `out_shape`, to a number.
+flop_registry: dict[Any, Callable[..., int]] = {}
 
 
-def _formula(formula: Any, get_raw: bool) -> Any:
-    """The formula as a function of the arguments themselves."""
-    if get_raw:
-        return formula
-
-    def of_shapes(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
-        args, kwargs, out = tree_map_only(Tensor, lambda t: t.shape, (args, kwargs, out_val))
-        return formula(*args, out_shape=out, **kwargs)
-
-    return of_shapes
+def _shape(value: Any) -> Any:
+    return value.shape if isinstance(value, flambeau.Tensor) else value
 
 
-def register_flop_formula(targets: Any, get_raw: bool = False) -> Any:
-    """Decorates a formula for some operators: a function of the shapes of their arguments and, by
-    keyword, `out_shape`; with `get_raw` of the arguments themselves and `out_val`.
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[..., Any]:
+    """Decorates the formula of one op or several, such as `torch.ops.aten.mm`.
+
+    Args:
+        targets: the op, or a list of them.
+        get_raw: whether the formula takes the arguments themselves and `out_val`; otherwise it
+            takes shapes in their place, and `out_shape`.
     """
 
-    def register(formula: Any) -> Any:
-        for target in targets if isinstance(targets, (list, tuple)) else (targets,):
+    def register(formula: Callable[..., int]) -> Callable[..., int]:
+        found = formula if get_raw else _of_shapes(formula)
+        for target in targets if isinstance(targets, Iterable) else [targets]:
             if target in flop_registry:
                 raise RuntimeError(f"duplicate registrations for {target}")
-            flop_registry[target] = _formula(formula, get_raw)
+            flop_registry[target] = found
         return formula
 
     return register
 
 
-class _Count:
-    """What one call costs: itself, and, under another name, what backward will compute for it."""
+def _of_shapes(formula: Callable[..., int]) -> Callable[..., int]:
+    def raw(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
+        args, kwargs, out = tree_map(_shape, (args, kwargs, out_val))
+        return formula(*args, out_shape=out, **kwargs)
 
-    def __init__(self, flops: int, backward: str = "", backward_flops: float = 0) -> None:
-        self.flops, self.backward, self.backward_flops = flops, backward, backward_flops
-
-
-def _wanted(*tensors: Any) -> int:
-    return sum(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors)
+    return raw
 
 
-def _of_product(called: str, args: tuple[Any, ...], out: Tensor, backward: str) -> _Count:
-    left, right = args[1:3] if called in ("addmm", "baddbmm") else args[:2]
-    flops = 2 * out.numel() * left.shape[-1]
-    return _Count(flops, backward, flops * _wanted(left, right))
+aten: Any = flambeau.ops.aten
 
 
-def _of_convolution(called: str, args: tuple[Any, ...], out: Tensor) -> _Count:
-    input, weight = args[:2]
-    places = input if "transpose" in called else out
-    flops = 2 * places.numel() * prod(weight.shape[1:])
-    return _Count(flops, "convolution_backward", flops * _wanted(input, weight))
+@register_flop_formula(aten.mm)
+def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """Operations of (m, k) @ (k, n)."""
+    m, k = a_shape
+    return 2 * m * k * b_shape[1]
 
 
-def _of_attention(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Count:
-    query, key, value = (*args, *kwargs.values())[:3]
-    pairs = prod(query.shape[:-1]) * key.shape[-2]
-    flops = 2 * pairs * (query.shape[-1] + value.shape[-1])
-    wants = _wanted(query, key, value) > 0
-    return _Count(flops, f"{name}_backward", 2.5 * flops if wants else 0)
+@register_flop_formula(aten.addmm)
+def addmm_flop(
+    self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any
+) -> int:
+    """Operations of a product to which something is added; the additions do not count."""
+    return mm_flop(a_shape, b_shape)
 
 
-def _of_sum(args: tuple[Any, ...]) -> _Count:
-    """An einsum of two tensors is a product."""
-    equation, *tensors = args
-    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-        tensors = list(tensors[0])
-    if len(tensors) != 2 or not isinstance(equation, str) or "." in equation:
-        return _Count(0)
-    letters = equation.replace(" ", "").split("->")[0].split(",")
-    sizes: dict[str, int] = {}
-    for names, tensor in zip(letters, tensors):
-        sizes.update(zip(names, tensor.shape))
-    flops = 2 * prod(sizes.values())
-    return _Count(flops, "bmm", flops * _wanted(*tensors))
+@register_flop_formula(aten.bmm)
+def bmm_flop(a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """Operations of (b, m, k) @ (b, k, n)."""
+    b, m, k = a_shape
+    return 2 * b * m * k * b_shape[-1]
 
 
-def _count(name: str, called: str, args: Any, kwargs: dict[str, Any], out: Any) -> _Count:
-    if called == "einsum":
-        return _of_sum(args)
-    if name in ("mm", "addmm", "bmm", "baddbmm"):
-        return _of_product(called, args, out, "bmm" if "bmm" in name else "mm")
-    if name == "convolution":
-        return _of_convolution(called, args, out)
-    if name in _ATTENTION:
-        return _of_attention(name, args, kwargs)
-    return _Count(0)
+@register_flop_formula(aten.baddbmm)
+def baddbmm_flop(
+    self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any
+) -> int:
+    """Operations of a batch of products to which something is added."""
+    return bmm_flop(a_shape, b_shape)
 
 
-class _Counting(TorchDispatchMode):
-    """Shows every operator to a counter."""
+def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool = False) -> int:
+    """Operations of a convolution: each place of the output, or of a transposed one's input, takes
+    the whole filter."""
+    places = 1
+    for size in (x_shape if transposed else out_shape)[2:]:
+        places *= size
+    taps = 2
+    for size in w_shape:
+        taps *= size
+    return x_shape[0] * places * taps
+
+
+@register_flop_formula([aten.convolution, aten._convolution])
+def conv_flop(
+    x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any,
+    transposed: bool, *args: Any, out_shape: Any = None, **kwargs: Any,
+) -> int:  # fmt: skip
+    """Operations of a convolution."""
+    return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
+
+
+@register_flop_formula(aten.convolution_backward)
+def conv_backward_flop(
+    grad_out_shape: Any, x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any,
+    _dilation: Any, transposed: bool, _output_padding: Any, groups: int, output_mask: Any,
+    out_shape: Any = None,
+) -> int:  # fmt: skip
+    """Operations of a convolution's gradients. The gradient of the weight counts, as PyTorch
+    counts it, as if every group were convolved with every other."""
+    once = conv_flop_count(x_shape, w_shape, grad_out_shape, transposed)
+    return once * (bool(output_mask[0]) + groups * bool(output_mask[1]))
+
+
+def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
+    """Operations of attention: the scores, and the sums of values."""
+    *batch, s_q, d_q = query_shape
+    s_k, d_v = key_shape[-2], value_shape[-1]
+    heads = 1
+    for size in batch:
+        heads *= size
+    return 2 * heads * s_q * s_k * (d_q + d_v)
+
+
+_FUSED = (
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+)
+
+
+@register_flop_formula([getattr(aten, name) for name in _FUSED])
+def sdpa_flop(
+    query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None,
+    **kwargs: Any,
+) -> int:  # fmt: skip
+    """Operations of attention in one op."""
+    return sdpa_flop_count(query_shape, key_shape, value_shape)
+
+
+@register_flop_formula([getattr(aten, f"{name}_backward") for name in _FUSED])
+def sdpa_backward_flop(
+    grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any, *args: Any,
+    out_shape: Any = None, **kwargs: Any,
+) -> int:  # fmt: skip
+    """Operations of attention's gradients: the scores again, and four products."""
+    *batch, s_q, d_q = query_shape
+    s_k, d_v = key_shape[-2], value_shape[-1]
+    heads = 1
+    for size in batch:
+        heads *= size
+    return 2 * heads * s_q * s_k * (3 * d_q + 2 * d_v)
+
+
+class _Watcher(TorchFunctionMode):
+    """Shows every call of a program to the counter."""
 
     def __init__(self, counter: FlopCounterMode) -> None:
         super().__init__()
         self.counter = counter
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        self.counter._see(func, args, kwargs or {}, out)
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        body = getattr(func, "__wrapped__", None)
+        name = getattr(func, "__name__", "")
+        products = _flop_calls.products_of(name)
+        if products is None and body is not None:
+            with self:  # a function in Python: what it calls is counted
+                return body(*args, **kwargs)
+        out = func(*args, **kwargs)
+        if name != "__get__":
+            self.counter._saw(name, products, args, kwargs, out)
         return out
 
 
 class FlopCounterMode:
-    """Counts the floating-point operations of what runs inside of it.
+    """A context that counts the operations of what runs inside it, backward passes included.
 
     Args:
-        mods: ignored; modules are found by themselves.
-        depth: how deep the table goes into modules; None for all of them.
-        display: whether the table is printed at the end.
-        custom_mapping: formulas for further operators; see register_flop_formula.
+        mods: not needed any more: all modules are followed.
+        depth: down to which level of modules the table goes.
+        display: whether to print the table at the end.
+        custom_mapping: formulas of further ops, or other ones; a formula with an attribute
+            `_get_raw` that is true takes the arguments and `out_val` in place of shapes.
     """
 
     def __init__(
         self,
         mods: Any = None,
-        depth: int | None = 2,
+        depth: int = 2,
         display: bool = True,
-        custom_mapping: dict[Any, Any] | None = None,
+        custom_mapping: dict[Any, Callable[..., int]] | None = None,
     ) -> None:
         if mods is not None:
+            import warnings
+
             warnings.warn(
                 "mods argument is not needed anymore, you can stop passing it", stacklevel=2
             )
-        self.depth, self.display = depth, display
+        self.depth = depth
+        self.display = display
+        self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         own = {
-            op: _formula(f, getattr(f, "_get_raw", False))
-            for op, f in (custom_mapping or {}).items()
+            op: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
+            for op, formula in (custom_mapping or {}).items()
         }
-        self._own_formulas = own
-        self.flop_counts: dict[str, dict[Any, int]] = {}
-        self._names: dict[int, str] = {}
-        self._inside: list[str] = []
-        self._hooks: list[Any] = []
-
-    # Where the program is
-    def _enter_module(self, module: Any, *args: Any) -> None:
-        if not self._inside or id(module) not in self._names:
-            kind = type(module).__name__
-            for name, part in module.named_modules():
-                self._names[id(part)] = f"{kind}.{name}" if name else kind
-        self._inside.append(self._names[id(module)])
-
-    def _leave_module(self, *args: Any) -> None:
-        if self._inside:
-            self._inside.pop()
-
-    # What it computes
-    def _add(self, operator: Any, flops: float, modules: tuple[str, ...]) -> None:
-        for name in {"Global", *modules}:
-            self.flop_counts.setdefault(name, defaultdict(int))[operator] += int(flops)
-
-    def _see(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
-        packet, modules = func.overloadpacket, tuple(self._inside)
-        formula = self._own_formulas.get(packet) or flop_registry.get(packet)
-        if formula is not None:
-            self._add(packet, formula(*args, **kwargs, out_val=out), modules)
-            return
-        called = getattr(getattr(func, "_function", None), "__name__", packet.__name__)
-        count = _count(packet.__name__, called, args, kwargs, out)
-        aten = flambeau.ops.aten
-        if count.flops:
-            self._add(aten.bmm if called == "einsum" else packet, count.flops, modules)
-        if count.backward_flops and isinstance(out, Tensor) and out.grad_fn is not None:
-
-            def when_it_runs(gradients: Any) -> None:
-                if self._hooks:  # inside of the mode
-                    self._add(getattr(aten, count.backward), count.backward_flops, modules)
-
-            out.grad_fn.register_prehook(when_it_runs)
-
-    # What it found
-    def get_total_flops(self) -> int:
-        """The sum over everything."""
-        return sum(self.flop_counts.get("Global", {}).values())
-
-    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """By the name of each module, the counts by operator; all together under "Global"."""
-        return {name: dict(counts) for name, counts in self.flop_counts.items()}
-
-    def get_table(self, depth: int | None = None) -> str:
-        """The counts as text."""
-        depth = self.depth if depth is None else depth
-        total = max(self.get_total_flops(), 1)
-        rows = [("Module", "FLOP", "% Total")]
-        for name in sorted(self.flop_counts, key=lambda name: (name != "Global", name)):
-            level = 0 if name == "Global" else name.count(".") + 1
-            if depth is not None and level > depth:
-                continue
-            counts = self.flop_counts[name]
-            rows.append(_row(" " * level + name, sum(counts.values()), total))
-            for operator, flops in counts.items():
-                rows.append(_row(f"{' ' * level} - {operator}", flops, total))
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+        self.flop_registry = {**flop_registry, **own}
+        # Ops beside those of products_of, which are told apart by the names of functions.
+        self._named = {str(op).rpartition(".")[2]: op for op in self.flop_registry}
+        self.mod_tracker = ModuleTracker()
+        self._mode: _Watcher | None = None
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts.clear()
-        self._inside.clear()
-        self._hooks = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
-        ]
-        self._mode = _Counting(self)
+        self.mod_tracker.__enter__()
+        self._mode = _Watcher(self)
         self._mode.__enter__()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
-        self._mode.__exit__(*exception)
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+    def __exit__(self, *args: Any) -> None:
+        assert self._mode is not None
+        self._mode.__exit__(*args)
+        self._mode = None
+        self.mod_tracker.__exit__(*args)
         if self.display:
-            print(self.get_table())
+            print(self.get_table(self.depth))
+
+    def _saw(self, name: str, products: Products | None, args: Any, kwargs: Any, out: Any) -> None:
+        parents = frozenset(self.mod_tracker.parents)
+        if products is None:
+            op = self._named.get(name)
+            if op is not None:
+                self._add(parents, op, self.flop_registry[op](*args, **kwargs, out_val=out))
+            return
+        forward, backward = products(out, *args, **kwargs)
+        self._count(parents, forward)
+        first = next((t for t in _flop_calls.tensors_in(out) if t.grad_fn is not None), None)
+        if first is not None and backward:
+            first.grad_fn.register_prehook(lambda grads: self._count(parents, backward))
+
+    def _count(self, parents: Iterable[str], calls: list[Call]) -> None:
+        if self._mode is None:
+            return  # a backward pass after the context
+        for call in calls:
+            op = getattr(aten, call.op)
+            self._add(parents, op, self.flop_registry[op](*call.args, out_val=call.out))
+
+    def _add(self, parents: Iterable[str], op: Any, count: int) -> None:
+        for parent in parents:
+            self.flop_counts[parent][op] += count
+
+    def get_total_flops(self) -> int:
+        """All operations counted."""
+        return sum(self.flop_counts["Global"].values()) if self.flop_counts else 0
+
+    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
+        """For each module, "Global" for everything, the operations of each op."""
+        return {name: dict(counts) for name, counts in self.flop_counts.items()}
+
+    def get_table(self, depth: int | None = None) -> str:
+        """The counts as a table, modules down to a depth."""
+        depth = self.depth if depth is None else depth
+        total = self.get_total_flops()
+        names = sorted(n for n in self.flop_counts if n != "Global" and n.count(".") + 1 <= depth)
+        # A line of its own for everything says nothing new if there is one module at the top.
+        tops = [n for n in names if "." not in n]
+        if len(tops) != 1 or sum(self.flop_counts[tops[0]].values()) != total:
+            names = ["Global", *names]
+        suffix = next((i for i in (3, 2, 1) if total >= 1000**i * 10), 0)
+        rows = [("Module", "FLOP", "% Total")]
+        for name in names:
+            counts = self.flop_counts[name]
+            rows.append(_row(name, sum(counts.values()), total, suffix))
+            rows += [_row(f"- {op}", n, total, suffix) for op, n in counts.items()]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        widths[1:] = max(widths[1], 6), max(widths[2], 9)  # room left of the titles of numbers
+        rows.insert(1, ("-" * widths[0], "-" * widths[1], "-" * widths[2]))
+        lines = (f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows)
+        return "\n".join(lines)
 
 
-def _row(name: str, flops: int, total: int) -> tuple[str, str, str]:
-    for unit, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if flops >= unit:
-            return name, f"{flops / unit:.3f}{letter}", f"{100 * flops / total:.2f}%"
-    return name, str(flops), f"{100 * flops / total:.2f}%"
+def _row(name: str, count: int, total: int, suffix: int) -> tuple[str, str, str]:
+    unit = ("", "K", "M", "B")[suffix]
+    number = f"{count / 1000**suffix:.3f}{unit}" if suffix else str(count)
+    return name, number, f"{count / total:.2%}" if total else "0%"

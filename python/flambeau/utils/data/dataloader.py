@@ -16,6 +16,10 @@ from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialS
 
 __all__ = ["DataLoader", "get_worker_info"]
 
+# What programs call the types of a DataLoader's arguments.
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
+
 _FIXED_ATTRIBUTES = (
     "batch_size",
     "batch_sampler",
