@@ -84,15 +84,10 @@ _SPARSE = "sparse_{}_tensor".format
 _HOMES.update(
     dict.fromkeys(map(_SPARSE, "coo csr csc bsr bsc compressed".split()), "sparse._construct")
 )
+_INDICES = ("_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo")
+_HOMES.update(dict.fromkeys(_INDICES, "sparse._indices"))
 _SPARSE_PRODUCTS = "dsmm hsmm hspmm saddmm smm spmm sspaddmm".split()
 _HOMES.update(dict.fromkeys(_SPARSE_PRODUCTS, "sparse"))
-_HOMES["_validate_sparse_coo_tensor_args"] = "sparse._construct"
-_HOMES["_validate_sparse_compressed_tensor_args"] = "sparse._construct"
-_CONVERSIONS = ("csr_to_coo", "coo_to_csr")
-_HOMES.update(
-    dict.fromkeys(map("_convert_indices_from_{}".format, _CONVERSIONS), "sparse._construct")
-)
-_HOMES["_sparse_broadcast_to"] = "_C"
 _HOMES["lobpcg"] = "_lobpcg"
 _HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_matmul_names"))
 _HOMES.update(Event="_streams", Stream="_streams", jagged="nested")

@@ -230,6 +230,11 @@ def compiled_with_cxx11_abi() -> bool:
     return True
 
 
-def _assert(condition: Any, message: str) -> None:
-    """Raises AssertionError unless `condition` holds."""
+def _assert(condition: Any, message: str) -> Any:
+    """Raises AssertionError unless `condition` holds; tracing makes it a part of the graph."""
+    from flambeau import Tensor
+    from flambeau.overrides import handle_torch_function, has_torch_function
+
+    if type(condition) is not Tensor and has_torch_function((condition,)):
+        return handle_torch_function(_assert, (condition,), condition, message)
     assert condition, message

@@ -35,7 +35,7 @@ class Beta(ExponentialFamily):
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(Beta, _instance)
+        new = self._get_checked_instance(Beta, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new._dirichlet = self._dirichlet.expand(batch_shape)
         return self._finish(new, batch_shape)

@@ -42,7 +42,7 @@ class Categorical(Distribution):
         super().__init__(batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(Categorical, _instance)
+        new = self._get_checked_instance(Categorical, _instance)
         batch_shape = flambeau.Size(batch_shape)
         for name in ("probs", "logits", "_param"):
             if name in self.__dict__:

@@ -19,7 +19,7 @@ class Chi2(Gamma):
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._new_of(Chi2, _instance))
+        return super().expand(batch_shape, self._get_checked_instance(Chi2, _instance))
 
     @property
     def df(self) -> Any:

@@ -57,7 +57,7 @@ class ContinuousBernoulli(OddsParameter, ExponentialFamily):
         super().__init__(batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(ContinuousBernoulli, _instance)
+        new = self._get_checked_instance(ContinuousBernoulli, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new._lims = self._lims
         for name in ("probs", "logits", "_param"):

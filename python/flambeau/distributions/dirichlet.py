@@ -27,7 +27,7 @@ class Dirichlet(ExponentialFamily):
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(Dirichlet, _instance)
+        new = self._get_checked_instance(Dirichlet, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new.concentration = self.concentration.expand(batch_shape + self.event_shape)
         return self._finish(new, batch_shape)

@@ -86,7 +86,7 @@ class Distribution:
         )
         if owner is None:
             raise NotImplementedError(f"{type(self).__name__} does not implement expand")
-        new = self._new_of(owner, _instance)
+        new = self._get_checked_instance(owner, _instance)
         batch_shape = flambeau.Size(batch_shape)
         for name in owner._batch_parameters:
             if name in self.__dict__:
@@ -100,11 +100,11 @@ class Distribution:
         new._validate_args = self._validate_args
         return new
 
-    def _new_of(self, owner: type, _instance: Any) -> Any:
-        """The object that `expand` of the class `owner` fills; subclasses pass their own."""
-        if _instance is None and type(self).__init__ is not owner.__init__:  # type: ignore[misc]
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """The object that `expand` of the class `cls` fills; subclasses pass their own."""
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
             raise NotImplementedError(
-                f"Subclass {type(self).__name__} of {owner.__name__} that defines a custom "
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom "
                 "__init__ method must also define a custom .expand() method."
             )
         return type(self).__new__(type(self)) if _instance is None else _instance

@@ -29,7 +29,7 @@ class FisherSnedecor(Distribution):
         super().__init__(flambeau.Size() if plain else self.df1.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(FisherSnedecor, _instance)
+        new = self._get_checked_instance(FisherSnedecor, _instance)
         batch_shape = flambeau.Size(batch_shape)
         for name in ("df1", "df2", "_gamma1", "_gamma2"):
             setattr(new, name, getattr(self, name).expand(batch_shape))

@@ -27,7 +27,7 @@ class HalfNormal(Half, TransformedDistribution):
         super().__init__(base, AbsTransform(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._new_of(HalfNormal, _instance))
+        return super().expand(batch_shape, self._get_checked_instance(HalfNormal, _instance))
 
     @property
     def mean(self) -> Tensor:

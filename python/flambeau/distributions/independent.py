@@ -39,7 +39,7 @@ class Independent(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(Independent, _instance)
+        new = self._get_checked_instance(Independent, _instance)
         batch_shape = flambeau.Size(batch_shape)
         inner = self.event_shape[: self.reinterpreted_batch_ndims]
         new.base_dist = self.base_dist.expand(batch_shape + inner)

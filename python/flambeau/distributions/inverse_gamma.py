@@ -27,7 +27,7 @@ class InverseGamma(TransformedDistribution):
         super().__init__(base, inverse, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._new_of(InverseGamma, _instance))
+        return super().expand(batch_shape, self._get_checked_instance(InverseGamma, _instance))
 
     @property
     def concentration(self) -> Tensor:

@@ -45,7 +45,7 @@ class LKJCholesky(Distribution):
         super().__init__(batch_shape, flambeau.Size((dim, dim)), validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(LKJCholesky, _instance)
+        new = self._get_checked_instance(LKJCholesky, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new.dim = self.dim
         new.concentration = self.concentration.expand(batch_shape)

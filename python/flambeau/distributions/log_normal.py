@@ -25,7 +25,7 @@ class LogNormal(TransformedDistribution):
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._new_of(LogNormal, _instance))
+        return super().expand(batch_shape, self._get_checked_instance(LogNormal, _instance))
 
     @property
     def loc(self) -> Tensor:

@@ -27,7 +27,7 @@ class LogisticNormal(TransformedDistribution):
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._new_of(LogisticNormal, _instance))
+        return super().expand(batch_shape, self._get_checked_instance(LogisticNormal, _instance))
 
     @property
     def loc(self) -> Tensor:

@@ -75,7 +75,7 @@ class LowRankMultivariateNormal(Distribution):
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(LowRankMultivariateNormal, _instance)
+        new = self._get_checked_instance(LowRankMultivariateNormal, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new.loc = self.loc.expand(batch_shape + self.event_shape)
         new.cov_diag = self.cov_diag.expand(batch_shape + self.event_shape)

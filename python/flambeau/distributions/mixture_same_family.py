@@ -58,7 +58,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(MixtureSameFamily, _instance)
+        new = self._get_checked_instance(MixtureSameFamily, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new._component_distribution = self._component_distribution.expand(
             batch_shape + (self._num_component,)

@@ -37,7 +37,7 @@ class Multinomial(Distribution):
         super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(Multinomial, _instance)
+        new = self._get_checked_instance(Multinomial, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new.total_count = self.total_count
         new._categorical = self._categorical.expand(batch_shape)

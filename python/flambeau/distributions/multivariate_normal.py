@@ -72,7 +72,7 @@ class MultivariateNormal(TriangularFactor, Distribution):
             self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(MultivariateNormal, _instance)
+        new = self._get_checked_instance(MultivariateNormal, _instance)
         batch_shape = flambeau.Size(batch_shape)
         matrix_shape = batch_shape + self.event_shape + self.event_shape
         new.loc = self.loc.expand(batch_shape + self.event_shape)

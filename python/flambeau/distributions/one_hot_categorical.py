@@ -28,7 +28,7 @@ class OneHotCategorical(Distribution):
         super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(OneHotCategorical, _instance)
+        new = self._get_checked_instance(OneHotCategorical, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new._categorical = self._categorical.expand(batch_shape)
         return self._finish(new, batch_shape)

@@ -41,7 +41,7 @@ class LogitRelaxedBernoulli(OddsParameter, Distribution):
         super().__init__(batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(LogitRelaxedBernoulli, _instance)
+        new = self._get_checked_instance(LogitRelaxedBernoulli, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new.temperature = self.temperature
         for name in ("probs", "logits", "_param"):
@@ -86,4 +86,4 @@ class RelaxedBernoulli(Relaxed, TransformedDistribution):
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._new_of(RelaxedBernoulli, _instance))
+        return super().expand(batch_shape, self._get_checked_instance(RelaxedBernoulli, _instance))

@@ -38,7 +38,7 @@ class ExpRelaxedCategorical(Distribution):
         super().__init__(self._categorical.batch_shape, event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(ExpRelaxedCategorical, _instance)
+        new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
         batch_shape = flambeau.Size(batch_shape)
         new.temperature = self.temperature
         new._categorical = self._categorical.expand(batch_shape)
@@ -100,4 +100,6 @@ class RelaxedOneHotCategorical(Relaxed, TransformedDistribution):
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._new_of(RelaxedOneHotCategorical, _instance))
+        return super().expand(
+            batch_shape, self._get_checked_instance(RelaxedOneHotCategorical, _instance)
+        )

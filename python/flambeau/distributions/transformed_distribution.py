@@ -56,7 +56,7 @@ class TransformedDistribution(Distribution):
         super().__init__(forward_shape[:cut], forward_shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(TransformedDistribution, _instance)
+        new = self._get_checked_instance(TransformedDistribution, _instance)
         batch_shape = flambeau.Size(batch_shape)
         shape = batch_shape + self.event_shape
         for t in reversed(self.transforms):

@@ -23,6 +23,9 @@ from flambeau.distributions._transform import (
     Transform,
     identity_transform,
 )
+from flambeau.distributions._transform import (
+    _InverseTransform as _InverseTransform,  # programs ask for inverses by this name
+)
 from flambeau.distributions._vector_transforms import (
     CatTransform,
     CorrCholeskyTransform,

@@ -92,7 +92,7 @@ class Wishart(TriangularFactor, ExponentialFamily):
         self._dist_chi2 = Chi2(df=self.df.unsqueeze(-1) - steps)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._new_of(Wishart, _instance)
+        new = self._get_checked_instance(Wishart, _instance)
         batch_shape = flambeau.Size(batch_shape)
         for name in ("covariance_matrix", "scale_tril", "precision_matrix"):
             if name in self.__dict__:
