@@ -6,6 +6,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/check.h"
+#include "flambeau/ops/ops.h"
 
 namespace flambeau {
 
@@ -88,10 +89,14 @@ void Saved::pack(const SavedHooks& hooks) {
         "side-effects.");
 }
 
+// What rules are shown while they are only asked what they have saved: the tensor, but zeros where
+// hooks hold it or somebody has written to it since. Nothing else would do: rules hold other
+// tensors besides, which kernels read together with these.
 Tensor Saved::without_data() const {
-  if (packed_) return make_tensor(packed_->shape.sizes, packed_->shape.dtype, DeviceType::meta);
-  if (!tensor_.defined()) return tensor_;
-  return make_strided(tensor_.sizes(), tensor_.strides(), tensor_.dtype(), DeviceType::meta);
+  if (!packed_ && (!tensor_.defined() || tensor_.version() == version_)) return tensor_;
+  const GradMeta shape =
+      packed_ ? packed_->shape : GradMeta{tensor_->sizes, tensor_.dtype(), tensor_.device()};
+  return zero_(make_tensor(shape.sizes, shape.dtype, shape.device));
 }
 
 Tensor Saved::operator()() const {
@@ -147,12 +152,12 @@ std::vector<Saved*> find_saved(Node& node) {
   } restore{std::exchange(asked_for, &found)};
   Grads in, out;
   for (const GradMeta& meta : node.inputs) {
-    in.push_back(make_tensor(meta.sizes, meta.dtype, DeviceType::meta));
+    in.push_back(zero_(make_tensor(meta.sizes, meta.dtype, meta.device)));
   }
   try {
     node.apply(in, out);
   } catch (const Error&) {
-    // A rule that looks at values stops here; what it asked for before has been found.
+    // A rule that does not like zeros stops here; what it asked for before has been found.
   }
   std::vector<Saved*> distinct;
   for (Saved* saved : found) {

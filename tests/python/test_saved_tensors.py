@@ -59,7 +59,7 @@ def test_unknown_names_are_attribute_errors() -> None:
         node._saved_weight  # noqa: B018
 
 
-def test_looking_runs_no_hooks_and_computes_nothing() -> None:
+def test_looking_runs_no_hooks() -> None:
     unpacked = []
 
     def unpack(value: torch.Tensor) -> torch.Tensor:
@@ -188,3 +188,53 @@ def test_the_dtype_of_a_leafs_gradient_can_be_chosen() -> None:
         (x * 2).grad_dtype = torch.float64
     with pytest.raises(RuntimeError, match="dtype or None"):
         x.grad_dtype = 3
+
+
+def look_at_all(node: torch.autograd.graph.Node | None) -> int:
+    """Reads everything that a graph has saved."""
+    count, seen, waiting = 0, set(), [node]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for name in dir(node):
+            if name.startswith(("_saved_", "_raw_saved_")):
+                getattr(node, name)
+                count += 1
+        waiting.extend(source for source, _ in node.next_functions)
+    return count
+
+
+@pytest.mark.parametrize("kind", ["lstm", "convolution", "attention"])
+def test_looking_changes_nothing(kind: str) -> None:
+    def build() -> tuple[list[torch.Tensor], torch.Tensor]:
+        torch.manual_seed(0)
+        if kind == "lstm":
+            layer, x = torch.nn.LSTM(4, 6, 2, dropout=0.3), torch.randn(5, 3, 4)
+            return list(layer.parameters()), layer(x)[0].sum()
+        if kind == "convolution":
+            layer = torch.nn.Sequential(
+                torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.MaxPool2d(2)
+            )
+            return list(layer.parameters()), layer(torch.randn(2, 3, 8, 8)).sum()
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32)
+        return list(layer.parameters()), layer(torch.randn(5, 3, 16)).sum()
+
+    params, out = build()
+    expected = torch.autograd.grad(out, params)
+    params, out = build()
+    state = torch.get_rng_state()
+    assert look_at_all(out.grad_fn) > 5
+    assert torch.equal(state, torch.get_rng_state())
+    for one, two in zip(expected, torch.autograd.grad(out, params)):
+        assert torch.equal(one, two)
+
+
+def test_looking_at_what_was_overwritten_is_safe() -> None:
+    indices = torch.tensor([1, 0])
+    node = leaf(1.0, 2.0).gather(0, indices).grad_fn
+    indices.fill_(1 << 40)
+    assert "_saved_index" in dir(node)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        node._saved_index  # noqa: B018
