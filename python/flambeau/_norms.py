@@ -98,6 +98,11 @@ def batch_norm_update_stats(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> tuple[Tensor, Tensor]:
     """The mean and the variance of each channel; running ones, where given, move towards them."""
+    if input.numel() == 0:
+        raise RuntimeError(
+            "input tensor must have at least one element, but got input_sizes = "
+            f"{list(input.shape)}"
+        )
     dims = [d for d in range(input.dim()) if d != 1]
     var, mean = _C.var_mean(input.detach(), dims, correction=0)
     if running_mean is not None:

@@ -103,3 +103,5 @@ def test_running_statistics_alone() -> None:
     torch.testing.assert_close(var, norm.running_var)
     torch.testing.assert_close(batch_mean, x.mean((0, 2)))
     torch.testing.assert_close(batch_var, x.var((0, 2), correction=0))
+    with pytest.raises(RuntimeError, match="at least one element"):
+        torch.batch_norm_update_stats(torch.rand(0, 1), None, None, 0.1)
