@@ -14,7 +14,7 @@ precompile(flambeau flambeau/autograd/record.h flambeau/ops/op.h flambeau/ops/op
 #
 # -O2 with the vectoriser of -O3 compiles in three quarters of its time, and plain loops run as fast.
 # Units that keep arrays of lanes in registers need their short loops unrolled: those have -O3.
-set(unrolled_kernels gemm_small loss norm reduce_* softmax)
+set(unrolled_kernels attention gemm_small loss norm reduce_* softmax)
 list(TRANSFORM unrolled_kernels REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/\\1.cpp")
 file(GLOB unrolled_kernels CONFIGURE_DEPENDS ${unrolled_kernels})
 set_source_files_properties(${unrolled_kernels} PROPERTIES COMPILE_OPTIONS -O3)

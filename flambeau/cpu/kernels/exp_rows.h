@@ -73,6 +73,16 @@ struct OneRegister {
     const Register larger = larger_or_second(load(a), load(b));
     std::memcpy(out, &larger, sizeof larger);
   }
+  static Register exp_below(Register x) {
+    if constexpr (std::is_same_v<C, float>) {
+      return ISA_NAMESPACE::exp_below(x);
+    } else {
+      C lanes[one<C>];
+      std::memcpy(lanes, &x, sizeof x);
+      for (C& lane : lanes) lane = ISA_NAMESPACE::exp_below(lane);
+      return load(lanes);
+    }
+  }
   static void add(const C* a, const C* b, C* out) {
     const Register sum = load(a) + load(b);
     std::memcpy(out, &sum, sizeof sum);
@@ -197,32 +207,37 @@ void exp_sums_of_rows(const C* x, C* out, int64_t n, int64_t rows, C (&most)[one
   constexpr int width = one<C>;
   std::fill_n(&most[0][0], width * width, C(0));
   std::fill_n(&total[0][0], width * width, C(0));
+  using Lanes = OneRegister<C>;
+  C rest[width];
   for (int64_t row = 0; row < rows; ++row) {
-    C lane[width], v[width];
-    load_lanes(x + row * n, 0, n, lane);
-    for (int64_t i = width; i < n; i += width) {
-      load_lanes(x + row * n, i, n, v);
-      OneRegister<C>::take_larger(v, lane, lane);
+    const C* from = x + row * n;
+    auto largest = Lanes::load(from);
+    int64_t i = width;
+    for (; i + width <= n; i += width) largest = larger_or_second(Lanes::load(from + i), largest);
+    if (i < n) {
+      load_lanes(from, i, n, rest);
+      largest = larger_or_second(Lanes::load(rest), largest);
     }
-    copy_lanes<width>(lane, most[row]);
+    std::memcpy(most[row], &largest, sizeof largest);
   }
-  fold_rows<width>(most, OneRegister<C>::take_larger);
+  fold_rows<width>(most, Lanes::take_larger);
   for (int64_t row = 0; row < rows; ++row) {
-    C lane[width] = {}, v[width];
-    for (int64_t i = 0; i < n; i += width) {
-      load_lanes(x + row * n, i, n, v);
-      if constexpr (std::is_same_v<C, float>) {
-        store_floats(exp_below(load_floats(v) - most[0][row]), v);
-      } else {
-        for (int j = 0; j < width; ++j) v[j] = exp_below(v[j] - most[0][row]);
-      }
-      OneRegister<C>::add(lane, v, lane);
-      if constexpr (Keep) {
-        C* to = out + row * n + i;
-        i + width <= n ? copy_lanes<width>(v, to) : void(std::copy_n(v, n - i, to));
-      }
+    const C *from = x + row * n, top = most[0][row];
+    typename Lanes::Register sum{};
+    int64_t i = 0;
+    for (; i + width <= n; i += width) {
+      const auto powers = Lanes::exp_below(Lanes::load(from + i) - top);
+      sum += powers;
+      if constexpr (Keep) std::memcpy(out + row * n + i, &powers, sizeof powers);
     }
-    copy_lanes<width>(lane, total[row]);
+    if (i < n) {
+      load_lanes(from, i, n, rest);
+      const auto powers = Lanes::exp_below(Lanes::load(rest) - top);
+      sum += powers;
+      std::memcpy(rest, &powers, sizeof powers);
+      if constexpr (Keep) std::copy_n(rest, n - i, out + row * n + i);
+    }
+    std::memcpy(total[row], &sum, sizeof sum);
   }
   fold_rows<width>(total, OneRegister<C>::add);
 }
