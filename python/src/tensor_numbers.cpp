@@ -1,9 +1,12 @@
 // The number protocol of tensors: operators, in place too, comparison, conversion to numbers.
+#include <atomic>
 #include <cstring>
 
+#include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/current_op.h"
 #include "flambeau/base/profiler.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "python/src/interop.h"
@@ -222,10 +225,20 @@ PyObject* nb_int(PyObject* self) {
     return PyNumber_Long(number.get());
   });
 }
+// As PyTorch says where a number leaves the graph by float() or complex(), the first time.
+void warn_of_lost_history(const Tensor& tensor) {
+  static std::atomic<bool> told{false};
+  if (!tensor.requires_grad() || !grad_enabled()) return;
+  warn_once(told,
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+            "behavior.\nConsider using tensor.detach() first.");
+}
+
 PyObject* nb_float(PyObject* self) {
   return guarded([&]() -> PyObject* {
     if (overridden(self)) [[unlikely]]
       return call_override_of("__float__", &self, 1);
+    warn_of_lost_history(tensor_of(self));
     const Scalar value = number_of(self, "Scalar");
     CHECK(!value.is_complex() || value.to<std::complex<double>>().imag() == 0, RuntimeError,
           "value cannot be converted to type double without overflow");
@@ -270,6 +283,7 @@ void* slot(F* function) {
 
 PyObject* tensor_complex(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
+    warn_of_lost_history(tensor_of(self));
     const auto value = number_of(self, "Scalar").to<std::complex<double>>();
     return PyComplex_FromDoubles(value.real(), value.imag());
   });

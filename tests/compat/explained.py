@@ -43,8 +43,9 @@ REFUSED_THERE = {
 }  # fmt: skip
 # Ops whose gradient PyTorch computes from more than it needs: the result of a power (the base and
 # the exponent suffice), the input of a running extreme or of a sign (the indices, or nothing), the
-# divisor of a rounded quotient (its gradient is zero), both sides of index_add and index_reduce.
-SAVES_MORE_THERE = r"pow|\*\*|cumm(ax|in)|rounding_mode|//|sgn|sign|index_(add|reduce)"
+# divisor of a rounded quotient (its gradient is zero), both sides of index_add and index_reduce,
+# the input of gather (its shape suffices).
+SAVES_MORE_THERE = r"pow|\*\*|cumm(ax|in)|rounding_mode|//|sgn|sign|index_(add|reduce)|\.gather"
 SINGLE_PLACE = "refer to a single memory location"
 # What both refuse, after PyTorch has done something of it.
 HALF_DONE_THERE = {
@@ -103,8 +104,13 @@ def _overlaps_itself(variable: Any) -> bool:
     """Whether a tensor has more elements than places in memory."""
     if "stride" not in variable or 0 in variable["shape"]:
         return False
+    return math.prod(variable["shape"]) > _places(variable)
+
+
+def _places(variable: Any) -> int:
+    """How many places in memory a tensor that has elements reaches over."""
     steps = zip(variable["shape"], variable["stride"])
-    return math.prod(variable["shape"]) > 1 + sum((n - 1) * step for n, step in steps)
+    return 1 + sum((n - 1) * step for n, step in steps)
 
 
 def _nearly_equal(values: list[float], limit: float) -> bool:
@@ -122,7 +128,7 @@ def _zero_to_zero(ours: Any, theirs: Any) -> bool:
 def _reads_what_it_writes(statement: str, variables: Any) -> bool:
     """Whether an operand lies in the memory of what is written, in another window."""
     written = re.search(r"out=(\w+)", statement)
-    in_place = re.match(r"(?:with .*: )?(\w+)\.\w+_\(", statement)
+    in_place = re.match(r"(?:with .*: )?(\w+)(\.\w+_\(| [-+*/%&|@<>]+= )", statement)
     name = (written or in_place or [" ", " "])[1]
     target = variables.get(name, {})
     if not target.get("memory"):
@@ -223,10 +229,14 @@ def of_statements(case: Case) -> Iterator[Reason]:
     for number, statement in enumerate(case.statements):
         if number in case.errors:
             continue
-        if "argsort(" in statement:
-            for x in case.operand(number, r"(\w+)\.argsort"):
+        if re.search(r"arg(sort|max|min)\(", statement):
+            for x in case.operand(number, r"(\w+)\.arg(?:sort|max|min)"):
                 if _nearly_equal(_flat(x["values"]), 1e-3):
                     yield number, "numbers that differ by rounding may come in any order"
+        if ".stride()" in statement:
+            for x in case.operand(number, r"(\w+)\.stride\(\)"):
+                if 0 in x["shape"]:
+                    yield number, "what nothing is stepped by means nothing"
         if "copysign" in statement:
             for x in case.operand(number, r", (\w+)\)"):
                 if any(map(math.isnan, _flat(x["values"]))):
@@ -266,10 +276,8 @@ def of_statements(case: Case) -> Iterator[Reason]:
                     yield number, "what memory that a tensor grows by holds is undefined"
         if "_scatter(" in statement:
             for x in case.operand(number, r"(\w+)\.(?:select|slice)_scatter"):
-                if x["offset"]:
-                    yield number, "PyTorch copies the memory before a window as well"
-                if _overlaps_itself(x):
-                    yield number, "PyTorch's copy of what overlaps itself overlaps itself"
+                if x["offset"] or _places(x) != math.prod(x["shape"]):
+                    yield number, "PyTorch copies memory as it lies, what is not seen of it too"
 
 
 def of_memory(case: Case) -> Iterator[Reason]:

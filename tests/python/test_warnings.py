@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -132,3 +134,21 @@ def test_names_that_have_better_ones() -> None:
         torch.set_warn_always(False)
     with pytest.warns(UserWarning, match="torch.chain_matmul is deprecated"):
         torch.chain_matmul(torch.eye(2), torch.eye(2))
+
+
+FLOATS = """
+import math, warnings, flambeau as torch
+x = torch.tensor(1.5, requires_grad=True)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    int(x), bool(x), x.item(), x.tolist(), float(x.detach())
+    with torch.no_grad():
+        float(x)
+    assert not told
+    math.sqrt(x * 2), float(x), complex(x)
+assert len(told) == 1 and "requires_grad=True to a scalar" in str(told[0].message), told
+"""
+
+
+def test_a_number_that_leaves_the_graph_is_told_of_once() -> None:
+    subprocess.run([sys.executable, "-c", FLOATS], check=True)
