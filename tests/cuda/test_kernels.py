@@ -140,3 +140,27 @@ def test_more_rows_than_a_grid_has_blocks_are_refused_not_left_out() -> None:
     x = torch.empty(2**31 + 5, 1, dtype=torch.uint8, device="cuda")
     with pytest.raises(RuntimeError, match="too many for one kernel"):
         x.kthvalue(1)
+
+
+# --- Dtypes that are only stored ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"))
+@pytest.mark.parametrize("wide", (torch.float16, torch.bfloat16))
+def test_float8_is_converted_as_on_the_cpu(name: str, wide: torch.dtype) -> None:
+    dtype = getattr(torch, f"float8_{name}")
+    x = torch.arange(65536).to(torch.int16).view(wide).view(256, 256)
+    for values in (x, x.t()):
+        assert_same(values.to(dtype).view(torch.uint8), values.cuda().to(dtype).view(torch.uint8))
+    codes = torch.arange(256).to(torch.uint8).view(dtype)
+    for other in (torch.float32, wide, torch.float64):
+        known = ~codes.to(other).isnan()
+        assert_same(codes.to(other)[known], codes.cuda().to(other).cpu()[known])
+
+
+def test_complex32_is_converted_as_on_the_cpu() -> None:
+    x = torch.randn(100, 100, dtype=torch.complex64)
+    c = x.cuda().chalf()
+    assert_same(torch.view_as_real(x.chalf()), torch.view_as_real(c))
+    assert_same(x.chalf().cfloat(), c.cfloat())
+    assert_same((x.chalf() + x.chalf()).cfloat(), (c + c).cfloat())
