@@ -380,3 +380,10 @@ def test_the_environment_is_asked_by_commands() -> None:
     run = answers.__getitem__
     assert collect_env.get_gcc_version(run) == "(Some 1.2) 12.3"  # type: ignore[arg-type]
     assert collect_env.get_gpu_info(run) is None  # type: ignore[arg-type]
+
+
+def test_no_module_is_split_over_processes() -> None:
+    split = torch.distributed.fsdp.FSDPModule
+    assert not isinstance(torch.nn.Linear(1, 1), split)
+    with pytest.raises(NotImplementedError, match="does not split"):
+        split()

@@ -182,6 +182,10 @@ def supports_complex(reduceOp: Any) -> bool:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "fsdp":  # libraries ask whether modules are split, without importing it
+        from flambeau._absent import absent_module
+
+        return globals().setdefault(name, absent_module(f"{__name__}.{name}"))
     raise AttributeError(
         f"module '{__name__}' has no attribute '{name}': Flambeau runs in one process"
     )
