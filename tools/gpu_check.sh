@@ -60,7 +60,7 @@ sanitize() {  # tool, name of the log, arguments of pytest
     "$SANITIZER" --tool "$tool" --show-backtrace device --kernel-name-exclude kernel_substring=cudnn \
     --error-exitcode 9 "$PYTHON" -m pytest -q -p no:cacheprovider -m "not large" "$@" >"$log" 2>&1
   code=$?
-  echo "$(basename "$log"): exit $code, $(grep -c '^========= .*\(Invalid\|hazard\|Race\)' "$log") findings; $(grep -E '[0-9]+ (passed|failed)|no tests ran' "$log" | tail -n 1 | cut -c1-100)"
+  echo "$(basename "$log"): exit $code, $(grep -c '^========= .*\(Invalid\|Race reported\)' "$log") findings; $(grep -E '[0-9]+ (passed|failed)|no tests ran' "$log" | tail -n 1 | cut -c1-100)"
 }
 slices() {  # lines of arguments of sanitize
   local tool file question slice
