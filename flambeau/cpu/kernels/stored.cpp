@@ -11,14 +11,26 @@ const Float8Format& format_of(DType dtype) {
   return *format;
 }
 
-// The formats differ in numbers only, so that one loop serves them all.
+// Encodes rows of T. Which kind of format it is stands outside the loop, which is vector code then.
+template <class T>
+void encode_rows(const TensorIter& iter, const Float8Format& format) {
+  const auto as = [&](auto has_sign) {
+    const auto formula = [format](float x) {
+      Float8Format known = format;
+      known.has_sign = decltype(has_sign)::value;
+      return float8::encode(known, x);
+    };
+    unary_loop<uint8_t, T>(iter, formula, 4);
+  };
+  format.has_sign ? as(std::true_type()) : as(std::false_type());
+}
+
+// The formats differ in numbers only, so that one loop serves those of a kind.
 void convert_float8(const TensorIter& iter, const Float8Format& format, bool encodes) {
   constexpr DTypeSet floats = dtypes::Reduced | DType::float32;
   if (encodes) {
-    dispatch<floats>("copy_", iter.dtypes[1], [&](auto tag) {
-      unary_loop<uint8_t, typename decltype(tag)::type>(
-          iter, [format](float x) { return float8::encode(format, x); }, 4);
-    });
+    dispatch<floats>("copy_", iter.dtypes[1],
+                     [&](auto tag) { encode_rows<typename decltype(tag)::type>(iter, format); });
     return;
   }
   float values[256];
