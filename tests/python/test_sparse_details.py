@@ -81,6 +81,13 @@ def test_masks_of_blocks_choose_blocks(layout: Any) -> None:
     assert torch.equal(result.to_dense(), chosen.reshape(4, 6))
 
 
+def test_masks_of_blocks_may_store_none() -> None:
+    nothing = torch.zeros(2, 4).to_sparse_bsr((1, 2))
+    assert torch.ones(2, 4).sparse_mask(nothing)._nnz() == 0
+    thin = torch.zeros(2, 0).to_sparse_bsr((1, 2))
+    assert torch.ones(2, 0).sparse_mask(thin).shape == (2, 0)
+
+
 def test_dense_tensors_like_sparse_ones_take_a_memory_format() -> None:
     x = torch.ones(2, 3, 4, 4).to_sparse()
     y = torch.zeros_like(x, layout=torch.strided, memory_format=torch.channels_last)

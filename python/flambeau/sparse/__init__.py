@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -99,7 +100,8 @@ def _sampled_batches(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, ou
     starts, plain = input.crow_indices(), input.col_indices()
     rank = starts.dim() - 1
     three = (starts, plain, input.values(), mat1, mat2)
-    flat = [x.reshape(-1, *x.shape[rank:]) for x in three]
+    count = math.prod(starts.shape[:rank])
+    flat = [x.reshape(count, *x.shape[rank:]) for x in three]
     size = input.shape[rank:]
     rows = []
     for start, place, values, left, right in zip(*flat):

@@ -244,22 +244,6 @@ sparse_bsr_tensor = _compressed_maker(_C.sparse_bsr, "crow_indices", "col_indice
 sparse_bsc_tensor = _compressed_maker(_C.sparse_bsc, "ccol_indices", "row_indices")
 
 
-def _convert_indices_from_csr_to_coo(
-    crow_indices: Any, col_indices: Any, *, out_int32: bool = False, transpose: bool = False
-) -> Any:
-    """The coordinates of the elements of a compressed matrix, a column for each."""
-    rows = _ops._csr_rows(crow_indices.long(), col_indices.shape[-1])
-    pair = [rows, col_indices.long()]
-    return _ops.stack(pair[::-1] if transpose else pair).to(_C.int32 if out_int32 else _C.int64)
-
-
-def _convert_indices_from_coo_to_csr(input: Any, size: int, *, out_int32: bool = False) -> Any:
-    """Where the elements of each row begin, of the ascending rows of all elements."""
-    edges = _ops.arange(size + 1, device=input.device)
-    starts = _ops.searchsorted(input.long(), edges)
-    return starts.to(_C.int32 if out_int32 else _C.int64)
-
-
 def _dense_to_coo(self: Any, sparse_dim: int | None) -> Any:
     indexed = self.dim() if sparse_dim is None else sparse_dim
     if not 0 <= indexed <= self.dim():
@@ -428,14 +412,15 @@ def _blocks_at(self: Any, mask: Any) -> Any:
     starts, plain, blocks, size = parts(mask)
     batch = starts.dim() - 1
     height, width = blocks.shape[batch + 1 : batch + 3]
+    count = math.prod(size[:batch])
     rows, columns = size[batch] // height, size[batch + 1] // width
-    grid = self.to_dense().reshape(-1, rows, height, columns, width, *size[batch + 2 :])
+    grid = self.to_dense().reshape(count, rows, height, columns, width, *size[batch + 2 :])
     by_rows = mask.layout in _BY_ROWS
     stored = []
     for image, start, place in zip(
         grid.transpose(2, 3),
-        starts.reshape(-1, starts.shape[-1]),
-        plain.reshape(-1, plain.shape[-1]),
+        starts.reshape(count, -1),
+        plain.reshape(count, plain.shape[-1]),
     ):
         outer = _ops.repeat_interleave((start[1:] - start[:-1]).long())
         stored.append(image[outer, place.long()] if by_rows else image[place.long(), outer])

@@ -165,7 +165,8 @@ def _select_any(x: Any, dim: int, index: int) -> Any:
         return _ops._sparse_compressed(*inner, (*size[:dim], *size[dim + 1 :]), x.layout)
     if batch:
         raise RuntimeError(
-            f"select(): selecting rows or columns is not supported for batches of {x.layout}"
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed "
+            "tensors."
         )
     return select(_ops._sparse_to_coo(x), dim, index)
 
