@@ -76,7 +76,7 @@ inline void copy_bytes(char* to, const char* from, int64_t n) {
   }
   int64_t i = 0;
   for (; i + register_bytes <= n; i += register_bytes) copy_lanes<register_bytes>(from + i, to + i);
-  copy_lanes<register_bytes>(from + n - register_bytes, to + n - register_bytes);
+  if (i < n) copy_lanes<register_bytes>(from + n - register_bytes, to + n - register_bytes);
 }
 
 // What a tensor may have and still be in a cache when it is read next.
