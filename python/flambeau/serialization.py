@@ -84,6 +84,8 @@ MAP_LOCATION: TypeAlias = (
 )
 _PACKAGE = __name__.partition(".")[0]
 _PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
+# Types that no module has a name for; a file makes them of their only value.
+_TYPES_WITHOUT_NAME: dict[type, Any] = {type(value): value for value in (None, NotImplemented, ...)}
 
 
 # Names in files -----------------------------------------------------------------------------------
@@ -107,6 +109,8 @@ class _Pickler(_PythonPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, type):
+            if obj in _TYPES_WITHOUT_NAME:
+                return type, (_TYPES_WITHOUT_NAME[obj],)
             # By name in PyTorch's module, not as plain pickles write classes of the core.
             return obj.__qualname__
         if isinstance(obj, flambeau.dtype):

@@ -61,3 +61,8 @@ def test_parameter_types_can_be_joined_with_others() -> None:
 
     assert type(None) in (ParamsT | None).__args__
     assert StateDict == dict[str, Any]
+
+
+def test_types_without_a_name_are_saved() -> None:
+    types = [type(None), type(NotImplemented), type(...), int]
+    assert torch.load(_saved(types), weights_only=False) == types
