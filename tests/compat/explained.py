@@ -157,6 +157,13 @@ def refused_there(case: Case) -> Iterator[Reason]:
             r"dtype=torch\.(u?int|bool)", statement
         ):
             yield number, "what is computed in integers needs no history, a stale one neither"
+        if "cannot be converted to type" in text:
+            values = [
+                x["values"] for x in case.operand(number, r"= (\w+)") if "complex" in x["dtype"]
+            ]
+            parts = [[abs(value[1]) for value in each] for each in values]
+            if len(parts) == 2 and not any(parts[0]) and 0 < max(parts[1]) < 1e-5:
+                yield number, "whether a complex number is real may depend on its last bit"
         if "with a bool tensor" in text and _differentiates(statement):
             yield number, "PyTorch's derivative of a power cannot take a bool exponent"
         target = re.search(r"out=(\w+)", statement)
