@@ -92,7 +92,7 @@ void Saved::pack(const SavedHooks& hooks) {
 // What rules are shown while they are only asked what they have saved: the tensor, but zeros where
 // hooks hold it or somebody has written to it since. Nothing else would do: rules hold other
 // tensors besides, which kernels read together with these.
-Tensor Saved::without_data() const {
+Tensor Saved::stand_in() const {
   if (!packed_ && (!tensor_.defined() || tensor_.version() == version_)) return tensor_;
   const GradMeta shape =
       packed_ ? packed_->shape : GradMeta{tensor_->sizes, tensor_.dtype(), tensor_.device()};
@@ -102,7 +102,7 @@ Tensor Saved::without_data() const {
 Tensor Saved::operator()() const {
   if (asked_for) [[unlikely]] {
     asked_for->push_back(const_cast<Saved*>(this));  // part of a closure, which is not const
-    return without_data();
+    return stand_in();
   }
   if (packed_) {
     Tensor value = packed_->unpack(packed_->value);

@@ -47,7 +47,7 @@ class Saved {
 
  private:
   struct Packed;
-  [[nodiscard]] Tensor without_data() const;
+  [[nodiscard]] Tensor stand_in() const;
 
   Tensor tensor_;
   uint32_t version_ = 0;
@@ -57,9 +57,9 @@ class Saved {
   std::shared_ptr<Packed> packed_;
 };
 
-// What the rules of a node have captured. Closures do not tell, so the rules are run on tensors
-// without data, and whatever they ask for is noted: what is found stays valid until the node
-// releases it. For those who look into a graph, such as programs that draw it.
+// What the rules of a node have captured. Closures do not tell, so the rules are run on gradients
+// of zero, and whatever they ask for is noted: what is found stays valid until the node releases it.
+// Looking costs one backward pass of the node. For those who look into a graph, such as programs that draw it.
 std::vector<Saved*> find_saved(Node& node);
 // The tensor, as the rules of `node` would see it.
 Tensor read_saved(Node& node, const Saved& saved);
