@@ -58,8 +58,9 @@ class Saved {
 };
 
 // What the rules of a node have captured. Closures do not tell, so the rules are run on gradients
-// of zero, and whatever they ask for is noted: what is found stays valid until the node releases it.
-// Looking costs one backward pass of the node. For those who look into a graph, such as programs that draw it.
+// of zero, and whatever they ask for is noted: what is found stays valid until the node releases
+// it. Looking costs one backward pass of the node; it is for those who look into a graph, such as
+// programs that draw it.
 std::vector<Saved*> find_saved(Node& node);
 // The tensor, as the rules of `node` would see it.
 Tensor read_saved(Node& node, const Saved& saved);

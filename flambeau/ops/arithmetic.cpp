@@ -338,14 +338,13 @@ Tensor pow(const Operand& a, const Operand& b) {
   iter.build({"pow"}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::pow(device.type, iter);
   if (Record r{!a.is_tensor() ? "pow.2" : b.is_tensor() ? "pow.1" : "pow", out, {x, e}}) {
-    const Saved base = r.save(x);
+    const Saved exponent = b.is_tensor() ? r.save(e) : Saved(), base = r.save(x);
     if (!b.is_tensor()) {
       r.wrt(0, [base, number = b.scalar()](const Tensor& g) {
         return pow_gradient_base(g, base(), number);
       });
       return out;
     }
-    const Saved exponent = r.save(e);
     r.wrt(0,
           [base, exponent](const Tensor& g) { return pow_gradient_base(g, base(), exponent()); });
     r.wrt(1, [base, exponent, y = r.wants(1) ? r.save_output(out) : Saved()](const Tensor& g) {

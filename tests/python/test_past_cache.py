@@ -74,9 +74,12 @@ def test_functions_by_registers_are_exact_to_some_units(
     assert ((x.grad - exact.grad).abs() / size).max() < 2e-7
 
 
-def test_functions_by_registers_at_their_ends() -> None:
+@pytest.mark.parametrize("function", [functional.gelu, tanh_gelu, functional.silu, torch.sigmoid])
+def test_functions_by_registers_at_their_ends(function: Callable[[Tensor], Tensor]) -> None:
     inf = math.inf
-    ends = torch.tensor([inf, -inf, math.nan, 1e30, -1e30, 88.71, -88.71, 0.0])
-    for function in (functional.gelu, functional.silu, torch.sigmoid):
-        expected = function(ends.double()).float()
-        torch.testing.assert_close(function(ends), expected, equal_nan=True, rtol=1e-6, atol=1e-30)
+    ends = torch.tensor([inf, -inf, math.nan, 1e30, -1e30, 88.71, -88.71, 0.0], requires_grad=True)
+    exact = ends.detach().double().requires_grad_()
+    results = function(ends), function(exact)
+    gradients = torch.autograd.grad((results[0].sum(), results[1].sum()), (ends, exact))
+    for found, expected in (results, gradients):
+        torch.testing.assert_close(found, expected.float(), equal_nan=True, rtol=1e-6, atol=1e-30)

@@ -299,7 +299,8 @@ struct GeluGradient<Tanh, float> {
     static const FallingShare share([](double t) { return GeluGradient<Tanh, double>()(1, -t); });
     return share;
   }
-  Floats operator()(Floats g, Floats x) const { return g * share.rest(x); }
+  // Infinity times a density of zero is not a number, in the formulas and so here.
+  Floats operator()(Floats g, Floats x) const { return g * (share.rest(x) + x * 0.0f); }
   FallingShare share = table();
 };
 #endif
