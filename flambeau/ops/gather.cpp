@@ -86,7 +86,7 @@ void check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
         "{}: Expected all tensors to be on the same device, but found at least two devices, {} and "
         "{}!",
         op, self.device(), src.tensor().device());
-  } else {
+  } else if (index.numel() > 0) {
     check_number_fits(op, src.scalar(), self.dtype());
   }
   if (index.numel() == 0) return;

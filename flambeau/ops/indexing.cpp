@@ -509,6 +509,7 @@ namespace {
 Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
   check_inplace("index_copy_", self, source.requires_grad());
   dim = wrap_dim(dim, self.dim());
+  check_no_internal_overlap("index_copy_", self);
   CHECK(index.dtype() == DType::int64, RuntimeError,
         "index_copy_(): Expected a long tensor for index, but got {}",
         dtype_legacy_name(index.dtype()));
@@ -522,7 +523,6 @@ Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const T
         "index_copy_(): Number of indices ({}) should be equal to source.size(dim) ({})",
         vector.numel(), slices_of(source, dim));
   if (source.dim() > 0 && self.dim() > 0) check_slices("index_copy_", self, dim, source);
-  check_no_internal_overlap("index_copy_", self);
   check_no_overlap("index_copy_", self, source);
   const Tensor target = with_dims(self);
   write("index_copy_", places_along(target, dim, vector, {}), apart_from(self, source),
@@ -552,13 +552,13 @@ namespace {
 Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value) {
   check_inplace("index_fill_", self, value.requires_grad());
   warn_if_expanded("index_fill_", self);
-  dim = wrap_dim(dim, self.dim());
-  CHECK(index.dtype() == DType::int64, IndexError,
-        "index_fill_(): Expected dtype int64 for index, got {}", index.dtype());
   CHECK(!value.is_tensor() || value.tensor().dim() == 0, RuntimeError,
         "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} "
         "dimension(s).",
         value.tensor().dim());
+  dim = wrap_dim(dim, self.dim());
+  CHECK(index.dtype() == DType::int64, IndexError,
+        "index_fill_(): Expected dtype int64 for index, got {}", index.dtype());
   const Tensor vector = vector_index("index_fill_", index, self);
   const Tensor target = with_dims(self);
   const bool complex =

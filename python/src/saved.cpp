@@ -76,7 +76,7 @@ class Names {
       for (size_t i = 0; i < node_.edges.size(); ++i) {
         const Edge& other = node_.edges[i];
         if (other.node != edge.node || other.input != edge.input) continue;
-        const std::string name = of_edge(i);
+        std::string name = of_edge(i);
         if (!used_.contains(name)) return name;
       }
     }

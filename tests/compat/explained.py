@@ -34,6 +34,9 @@ REFUSED_THERE = {
     "Autograd not support dtype":
         "PyTorch lets integers that a gradient's owner was written into require grad",
     "please report a bug to PyTorch": "PyTorch finds itself wrong",
+    "ScatterBackward0 returned an invalid gradient":
+        "what is scattered nowhere has a gradient of zeros",
+    "ZeroTensors are immutable": "gradients add up, also to one that PyTorch knows to be zero",
     "index_fill_(): Converting complex Scalar to non-complex type":
         "a complex number is a truth value, too, where it is written by one index",
     "stack expects a non-empty TensorList":
@@ -151,12 +154,15 @@ def refused_there(case: Case) -> Iterator[Reason]:
             if words in text:
                 yield number, why
         saves_more = any(re.search(SAVES_MORE_THERE, s) for s in case.statements[:number])
-        if TOUCHED in text and _differentiates(statement) and saves_more:
+        stale = TOUCHED in text or "has been detached in-place" in text
+        if stale and _differentiates(statement) and saves_more:
             yield number, "our gradient needs less than PyTorch saves; a write harms nothing"
         if "has been modified inplace" in text and re.search(
-            r"dtype=torch\.(u?int|bool)", statement
+            r"dtype=torch\.(u?int|bool)|\.isclose\(", statement
         ):
-            yield number, "what is computed in integers needs no history, a stale one neither"
+            yield number, "what has no gradient needs no history, a stale one neither"
+        if "view size is not compatible" in text and "kron(" in statement:
+            yield number, "a Kronecker product can be taken of operands in any layout"
         if "cannot be converted to type" in text:
             values = [
                 x["values"] for x in case.operand(number, r"= (\w+)") if "complex" in x["dtype"]
@@ -173,7 +179,7 @@ def refused_there(case: Case) -> Iterator[Reason]:
             yield number, "a result is computed here before it is written over what it came from"
         if "returned an invalid gradient" in text and any(".data = " in s for s in case.statements):
             yield number, "PyTorch asks a tensor for its shape of then; its data were exchanged"
-        if "a second time" in text and any("inputs=[" in s for s in case.statements[:number]):
+        if "a second time" in text and any("inputs=" in s for s in case.statements[:number]):
             yield number, "a pass to an inner tensor ends before the step that made it"
         grads = (case.variables.get("grads") or {}).get("items", ())
         zeros = all(not any(_flat(g["values"])) for g in grads if g)
@@ -189,6 +195,8 @@ def refused_here(case: Case) -> Iterator[Reason]:
             continue
         if TOUCHED in text and any(f"saved by {name}" in text for name in ("Mv", "Mm", "Bmm")):
             yield number, "a product keeps its operands, where PyTorch may have kept a folded copy"
+        if "with size 0" in text and re.search(r"\] = -?[\d.]+$", statement):
+            yield number, "an index into a dimension of size 0 is out of range, whatever else is"
         if SINGLE_PLACE in text and "out=" in statement:
             yield number, "PyTorch sorts, and searches, into the memory that it still reads"
         if "expected scalar type" in text and "@" in statement:
@@ -260,6 +268,10 @@ def of_statements(case: Case) -> Iterator[Reason]:
             for x in case.operand(number, r"(\w+)\.log_softmax"):
                 if x["dtype"] == "bfloat16":
                     yield number, "PyTorch's log_softmax rounds what is close to zero to zero"
+        if ".sinc(" in statement:
+            for x in case.operand(number, r"(\w+)\.sinc"):
+                if x["dtype"] == "float32" and any(abs(v) < 0.2 for v in _flat(x["values"])):
+                    yield number, "digits of sinc's slope near zero cancel out in either formula"
         if "layer_norm" in statement:
             for x in case.operand(number, r"layer_norm\((\w+)"):
                 if x["shape"][-1:] == [2]:

@@ -131,3 +131,13 @@ def test_index_select_of_a_dimension_without_elements() -> None:
         torch.index_select(torch.empty(0, 3), 0, torch.tensor([0]))
     none = torch.index_select(torch.empty(0, 3), 0, torch.tensor([], dtype=torch.int64))
     assert none.shape == (0, 3)
+
+
+def test_copying_slices_into_expanded_memory_is_refused_before_anything_else() -> None:
+    with pytest.raises(RuntimeError, match="more than one element"):
+        torch.zeros(2, 3).expand(2, 2, 3).index_copy_(0, torch.tensor([0, 1]), torch.zeros(2, 3))
+
+
+def test_a_number_that_is_scattered_nowhere_needs_no_room() -> None:
+    nowhere = torch.zeros(0, dtype=torch.int64)
+    assert torch.ones(2, dtype=torch.int64).scatter_(0, nowhere, -float("inf")).tolist() == [1, 1]

@@ -37,10 +37,22 @@ inline Floats clamped(Floats x, float low, float high) {
   return smaller_or_second(all_lanes(high), larger_or_second(all_lanes(low), x));
 }
 
+// In each lane the element of a table that the last bits of an index tell.
+template <class Lanes>
+inline Lanes chosen(Lanes table, Ints index) {
+#ifdef __clang__  // which has no such function; clang-tidy reads this
+  Lanes result{};
+  for (int j = 0; j < float_lanes; ++j) result[j] = table[index[j] & (float_lanes - 1)];
+  return result;
+#else
+  return __builtin_shuffle(table, index);
+#endif
+}
+
 // The powers 2**(j / lanes) as bits, from which j is taken off where n / lanes, shifted up to be an
 // exponent, leaves it: so the sum of both is the bits of 2**(n / lanes).
 constexpr int lane_bits = std::countr_zero(static_cast<unsigned>(float_lanes));
-constexpr Ints powers_of_two = [] {
+constexpr auto powers_of_two = [] {
   constexpr float sixteenths[] = {1.0f,        1.04427378f, 1.09050773f, 1.13878863f,
                                   1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
                                   1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
@@ -49,7 +61,7 @@ constexpr Ints powers_of_two = [] {
   for (int j = 0; j < float_lanes; ++j) {
     bits[j] = std::bit_cast<int32_t>(sixteenths[j * 16 / float_lanes]) - (j << (23 - lane_bits));
   }
-  return std::bit_cast<Ints>(bits);
+  return bits;
 }();
 
 // e**x as a power 2**(n / lanes) times e**r. Right to two units in the last place down to -20, to
@@ -60,7 +72,7 @@ inline Floats exp_between(Floats x) {
   const Floats shifted = x * steps + math::integer_shift;
   const Floats r = x - (shifted - math::integer_shift) * step;
   const Ints n = std::bit_cast<Ints>(shifted);
-  const Ints bits = __builtin_shuffle(powers_of_two, n) + (n << (23 - lane_bits));
+  const Ints bits = chosen(std::bit_cast<Ints>(powers_of_two), n) + (n << (23 - lane_bits));
   const Floats power = std::bit_cast<Floats>(bits);
   return power * (((r * (1.0f / 6) + 0.5f) * r + 1.0f) * r + 1.0f);
 }
@@ -99,10 +111,10 @@ class FallingShare {
     const Floats shifted = t * (1 / width) + math::integer_shift;
     const Floats r = t - (shifted - math::integer_shift) * width;
     const Ints piece = std::bit_cast<Ints>(shifted);
-    Floats share = __builtin_shuffle(coefficients_[terms - 1], piece);
+    Floats share = chosen(coefficients_[terms - 1], piece);
 #pragma GCC unroll 8
     for (int k = terms - 2; k >= 0; --k) {
-      share = share * r + __builtin_shuffle(coefficients_[k], piece);
+      share = share * r + chosen(coefficients_[k], piece);
     }
     return std::bit_cast<Ints>(x) < 0 ? share : 1.0f - share;
   }
