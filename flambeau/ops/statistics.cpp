@@ -243,11 +243,17 @@ Tensor renorm(const Tensor& input, const Scalar& p, int64_t dim, const Scalar& m
   for (int64_t d = 0; d < input.dim(); ++d) {
     if (d != dim) others.push_back(d);
   }
-  const bool reduced = dtypes::Reduced.has(input.dtype());
-  const Tensor norm = linalg_vector_norm(input, p, IntSpan(others), true,
-                                         reduced ? std::optional(DType::float32) : std::nullopt);
+  const auto norm_of = [&](const Tensor& x) {
+    const bool reduced = dtypes::Reduced.has(x.dtype());
+    return linalg_vector_norm(x, p, IntSpan(others), true,
+                              reduced ? std::optional(DType::float32) : std::nullopt);
+  };
   const double bound = maxnorm.to_double();
-  const Tensor factor = where(norm > bound, bound / (norm + 1e-7), 1.0);
+  Tensor norm = norm_of(detach(input));
+  const Tensor exceeds = norm > bound;
+  // Slices that stay as they are have no part in the gradient of norms, which may be NaN.
+  if (grad_enabled() && input.requires_grad()) norm = norm_of(where(exceeds, input, 0.0));
+  const Tensor factor = where(exceeds, bound / (norm + 1e-7), 1.0);
   return contiguous(input) * to(factor, to_real(input.dtype()));
 }
 OP_INPLACE(renorm, "renorm(input, p, dim, maxnorm)",

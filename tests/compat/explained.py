@@ -36,6 +36,10 @@ REFUSED_THERE = {
     "please report a bug to PyTorch": "PyTorch finds itself wrong",
     "ScatterBackward0 returned an invalid gradient":
         "what is scattered nowhere has a gradient of zeros",
+    "ScatterAddBackward0 returned an invalid gradient":
+        "what is scattered nowhere has a gradient of zeros",
+    "derivative for set_ is not implemented":
+        "a view keeps the history that it had when its base was set to other memory",
     "ZeroTensors are immutable": "gradients add up, also to one that PyTorch knows to be zero",
     "index_fill_(): Converting complex Scalar to non-complex type":
         "a complex number is a truth value, too, where it is written by one index",
@@ -179,6 +183,12 @@ def refused_there(case: Case) -> Iterator[Reason]:
             yield number, "a result is computed here before it is written over what it came from"
         if "returned an invalid gradient" in text and any(".data = " in s for s in case.statements):
             yield number, "PyTorch asks a tensor for its shape of then; its data were exchanged"
+        if "a second time" in text and saves_more:
+            yield number, "our gradient needs less than PyTorch saves, and can be asked for again"
+        if "setStorage" in text and any(".set_(" in s for s in case.statements[:number]):
+            yield number, "PyTorch asks a tensor for its shape of then; its memory was exchanged"
+        if "select(): index 0 out of range" in text and "vmap(" in statement:
+            yield number, "a function can be mapped over no samples at all"
         if "a second time" in text and any("inputs=" in s for s in case.statements[:number]):
             yield number, "a pass to an inner tensor ends before the step that made it"
         grads = (case.variables.get("grads") or {}).get("items", ())
@@ -268,6 +278,21 @@ def of_statements(case: Case) -> Iterator[Reason]:
             for x in case.operand(number, r"(\w+)\.log_softmax"):
                 if x["dtype"] == "bfloat16":
                     yield number, "PyTorch's log_softmax rounds what is close to zero to zero"
+        if "atan2(" in statement:
+            pairs = [case.operand(number, p) for p in (r"atan2\((\w+)", r"atan2\(\w+, (\w+)\)")]
+            for a, b in zip(*pairs, strict=False):
+                if a["values"] == b["values"]:
+                    yield number, "both gradients of an angle that stays the same cancel out"
+        if ".log1p(" in statement:
+            for x in case.operand(number, r"(\w+)\.log1p"):
+                if "complex" not in x["dtype"] and any(
+                    0 <= v + 1 < 1e-4 for v in _flat(x["values"])
+                ):
+                    yield number, "the logarithm of what is left of one tells of its last bits"
+        if ".reciprocal(" in statement:
+            for x in case.operand(number, r"(\w+)(?: \+ 1j)?\)?\.reciprocal"):
+                if "complex" in x["dtype"] and not all(map(math.isfinite, _flat(x["values"]))):
+                    yield number, "what is one over a complex infinity or NaN is unspecified"
         if ".sinc(" in statement:
             for x in case.operand(number, r"(\w+)\.sinc"):
                 if x["dtype"] == "float32" and any(abs(v) < 0.2 for v in _flat(x["values"])):
@@ -304,6 +329,9 @@ def of_memory(case: Case) -> Iterator[Reason]:
     for number, statement in enumerate(case.statements):
         if number in case.errors:
             continue
+        products = any(re.search(r"@|matmul\(", s) for s in case.statements[:number])
+        if products and re.search(r"\.data\.\w+_\(", statement):
+            yield number, "PyTorch may keep a folded copy of what it multiplies"
         target = re.search(r"out=(\w+)", statement)
         for old, new in case.around(number, target[1]) if target else ():
             if new.get("requires_grad") and new["is_leaf"] and old.get("shape") != new["shape"]:
