@@ -42,6 +42,13 @@ thread_local std::vector<Saved*>* asked_for = nullptr;
 
 }  // namespace
 
+// Whether a tensor comes from a step of the graph, told without making a view's history anew.
+static bool is_computed(const Tensor& tensor) {
+  const AutogradMeta* meta = maybe_meta(tensor);
+  if (meta && meta->grad_fn) return true;
+  return tensor->view_base && Tensor(tensor->view_base).requires_grad();
+}
+
 Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_output) {
   if (!tensor.defined()) return;
   CHECK(!(tensor->inference && grad_enabled() && !inference_mode()), RuntimeError,
@@ -65,7 +72,7 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
     pack(*saved_hooks);
     return;
   }
-  had_node_ = !is_output && tensor.requires_grad() && grad_fn(tensor);
+  had_node_ = !is_output && tensor.requires_grad() && is_computed(tensor);
 }
 
 void Saved::pack(const SavedHooks& hooks) {
@@ -134,7 +141,7 @@ Tensor Saved::operator()() const {
         now, version_, running_node ? running_node->name() : std::string("an op"),
         writer ? writer : "an in-place operation");
   }
-  CHECK(!had_node_ || grad_fn(tensor_), RuntimeError,
+  CHECK(!had_node_ || is_computed(tensor_), RuntimeError,
         "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This "
         "is not supported, please use out-of-place `.detach()` instead");
   if (!is_output_) return tensor_;

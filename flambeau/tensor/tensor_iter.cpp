@@ -255,6 +255,7 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
           "{}: Expected out tensor to have device {}, but got {} instead", config.op, device,
           out.device());
     bool resized = false;
+    if (out.defined() && config.check_overlap) check_no_internal_overlap(config.op, out);
     if (out.defined() && !(out.sizes() == common)) {
       bool resizes = config.resize_outputs;
       for (int j = 0; j < n_inputs; ++j) {
@@ -274,7 +275,6 @@ void TensorIter::set_dims(const Config& config, Tensor* outs, const DType* out_d
         out = make_strided(common, new_strides(common, inputs, n_inputs), out_dtypes[k], device);
       }
     } else if (config.check_overlap && !resized) {
-      check_no_internal_overlap(config.op, out);
       for (int j = 0; j < n_inputs; ++j) {
         if (inputs[j].is_tensor()) check_no_partial_overlap(config.op, out, inputs[j].tensor());
       }

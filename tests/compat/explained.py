@@ -179,6 +179,10 @@ def refused_there(case: Case) -> Iterator[Reason]:
         target = re.search(r"out=(\w+)", statement)
         if target and "tensors expected, but got 0D" in text and statement.count(target[1]) > 1:
             yield number, "PyTorch's dot has resized what it reads when it comes to read it"
+        if target and "more than one element" in text:
+            shapes = {tuple(x.get("shape") or ()) for x in case.around(number, target[1])[0]}
+            if len(shapes) == 2:
+                yield number, "expanded memory of another shape is resized before it is written to"
         if target and SINGLE_PLACE in text:
             yield number, "a result is computed here before it is written over what it came from"
         if "returned an invalid gradient" in text and any(".data = " in s for s in case.statements):
@@ -207,6 +211,12 @@ def refused_here(case: Case) -> Iterator[Reason]:
             yield number, "a product keeps its operands, where PyTorch may have kept a folded copy"
         if "with size 0" in text and re.search(r"\] = -?[\d.]+$", statement):
             yield number, "an index into a dimension of size 0 is out of range, whatever else is"
+        if "without overflow" in text and "full_like(" in statement:
+            for x in case.operand(number, r"full_like\((\w+)"):
+                if x["dtype"] in HALVES and not x["shape"]:
+                    yield number, "PyTorch does not check a number that fills a single half"
+        if "once_differentiable" in text and "for g in grads" in statement:
+            yield number, "PyTorch may give gradients that are zero no history"
         if SINGLE_PLACE in text and "out=" in statement:
             yield number, "PyTorch sorts, and searches, into the memory that it still reads"
         if "expected scalar type" in text and "@" in statement:
@@ -237,7 +247,8 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
             yield number, "PyTorch has written some elements when it finds an index out of range"
         if "Dimension out of range" in text and "scatter" in own_text:
             yield number, "PyTorch looks for dimensions before it has compared their number"
-        if kind == "IndexError" and "leaf Variable" in own_text:
+        stale = "has been modified inplace" in text and own_kind == "IndexError"
+        if stale or (kind == "IndexError" and "leaf Variable" in own_text):
             yield number, "two things are wrong, and either may be seen first"
         if "setStorage" in text and own_kind == "IndexError":
             yield number, "an index into a dimension of size 0 is out of range, whatever else is"
@@ -249,79 +260,71 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
                 yield number, "PyTorch has resized what it finds that it cannot write to"
 
 
+def _halves(x: Any) -> bool:
+    return x["dtype"] in HALVES
+
+
+def _has(test: Callable[[float], bool], dtype: str = "") -> Callable[[Any], bool]:
+    """Whether an element of a tensor, of a dtype of that name, passes a test."""
+    return lambda x: dtype in x["dtype"] and any(map(test, _flat(x["values"])))
+
+
+# What a statement may give, or how it may round, by what an operand holds: where it stands in the
+# statement, what is asked of it, and why.
+BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (r"(\w+)\.arg(?:sort|max|min)", lambda x: _nearly_equal(_flat(x["values"]), 1e-3),
+        "numbers that differ by rounding may come in any order"),
+    (r"(\w+)\.stride\(\)", lambda x: 0 in x["shape"], "what nothing is stepped by means nothing"),
+    (r"copysign.*, (\w+)\)", _has(math.isnan), "the sign of a number that is none is unspecified"),
+    (r"(\w+)\.logcumsumexp", _halves,
+        "PyTorch's gradient of logcumsumexp is far off in half precision"),
+    (r"(\w+)(?:\.to\(torch\.\w+\))?\.prod\(", _halves,
+        "PyTorch rounds a product to half precision at each step"),
+    (r"(\w+)\.log_softmax", lambda x: x["dtype"] == "bfloat16",
+        "PyTorch's log_softmax rounds what is close to zero to zero"),
+    (r"(\w+)\.(?:cos|sin|tan)\(", _has(lambda v: abs(v) > 1e3, "float32"),
+        "which angle a large number is tells of its last bits"),
+    (r"(\w+)\.log1p\(", _has(lambda v: 0 <= v + 1 < 1e-4, "float"),
+        "the logarithm of what is left of one tells of its last bits"),
+    (r"(\w+)(?: \+ 1j)?\)?\.reciprocal", _has(lambda v: not math.isfinite(v), "complex"),
+        "what is one over a complex infinity or NaN is unspecified"),
+    (r"(\w+)\.sinc\(", _has(lambda v: abs(v) < 0.2, "float32"),
+        "digits of sinc's slope near zero cancel out in either formula"),
+    (r"layer_norm\((\w+)", lambda x: x["shape"][-1:] == [2],
+        "of two normalised elements the gradient is but rounding"),
+    (r"\b(?:var|std)_mean\((\w+)", _has(math.isinf), "PyTorch's running mean of infinities is NaN"),
+    (r"(\w+)\.median\(", lambda x: _overlaps_itself(x),
+        "PyTorch's median sorts in the memory that expanded rows share"),
+    (r"(\w+)\.resize_\(", lambda x: _overlaps_itself(x),
+        "what memory that a tensor grows by holds is undefined"),
+    (r"(\w+)\.(?:select|slice)_scatter\(",
+        lambda x: x["offset"] or _places(x) != math.prod(x["shape"]),
+        "PyTorch copies memory as it lies, what is not seen of it too"),
+)  # fmt: skip
+
+
 def of_statements(case: Case) -> Iterator[Reason]:
     """Statements that may give anything, or another rounding, by what they are given."""
     for number, statement in enumerate(case.statements):
         if number in case.errors:
             continue
-        if re.search(r"arg(sort|max|min)\(", statement):
-            for x in case.operand(number, r"(\w+)\.arg(?:sort|max|min)"):
-                if _nearly_equal(_flat(x["values"]), 1e-3):
-                    yield number, "numbers that differ by rounding may come in any order"
-        if ".stride()" in statement:
-            for x in case.operand(number, r"(\w+)\.stride\(\)"):
-                if 0 in x["shape"]:
-                    yield number, "what nothing is stepped by means nothing"
-        if "copysign" in statement:
-            for x in case.operand(number, r", (\w+)\)"):
-                if any(map(math.isnan, _flat(x["values"]))):
-                    yield number, "the sign of a number that is none is unspecified"
-        if "logcumsumexp" in statement:
-            for x in case.operand(number, r"(\w+)\.logcumsumexp"):
-                if x["dtype"] in HALVES:
-                    yield number, "PyTorch's gradient of logcumsumexp is far off in half precision"
-        if ".prod(" in statement:
-            for x in case.operand(number, r"(\w+)(?:\.to\(torch\.\w+\))?\.prod\("):
-                if x["dtype"] in HALVES:
-                    yield number, "PyTorch rounds a product to half precision at each step"
-        if "log_softmax" in statement:
-            for x in case.operand(number, r"(\w+)\.log_softmax"):
-                if x["dtype"] == "bfloat16":
-                    yield number, "PyTorch's log_softmax rounds what is close to zero to zero"
+        for pattern, holds, why in BY_OPERAND:
+            if any(map(holds, case.operand(number, pattern))):
+                yield number, why
+        if "lerp" in statement and re.search(r"\.to\(torch\.(u?int\d+|bool)\)\)$", statement):
+            yield number, "PyTorch takes a weight of integers from one in their dtype"
+        if "addcmul" in statement and "inf" in statement:
+            yield number, "what complex products make of infinities is unspecified"
         if "atan2(" in statement:
             pairs = [case.operand(number, p) for p in (r"atan2\((\w+)", r"atan2\(\w+, (\w+)\)")]
             for a, b in zip(*pairs, strict=False):
                 if a["values"] == b["values"]:
                     yield number, "both gradients of an angle that stays the same cancel out"
-        if ".log1p(" in statement:
-            for x in case.operand(number, r"(\w+)\.log1p"):
-                if "complex" not in x["dtype"] and any(
-                    0 <= v + 1 < 1e-4 for v in _flat(x["values"])
-                ):
-                    yield number, "the logarithm of what is left of one tells of its last bits"
-        if ".reciprocal(" in statement:
-            for x in case.operand(number, r"(\w+)(?: \+ 1j)?\)?\.reciprocal"):
-                if "complex" in x["dtype"] and not all(map(math.isfinite, _flat(x["values"]))):
-                    yield number, "what is one over a complex infinity or NaN is unspecified"
-        if ".sinc(" in statement:
-            for x in case.operand(number, r"(\w+)\.sinc"):
-                if x["dtype"] == "float32" and any(abs(v) < 0.2 for v in _flat(x["values"])):
-                    yield number, "digits of sinc's slope near zero cancel out in either formula"
-        if "layer_norm" in statement:
-            for x in case.operand(number, r"layer_norm\((\w+)"):
-                if x["shape"][-1:] == [2]:
-                    yield number, "of two normalised elements the gradient is but rounding"
-        if re.search(r"\b(var|std)_mean\(", statement):
-            for x in case.operand(number, r"_mean\((\w+)"):
-                if any(map(math.isinf, _flat(x["values"]))):
-                    yield number, "PyTorch's running mean of infinities is NaN"
         if re.search(r"pow|\*\*", statement):
             for name in {*re.findall(r"\bv\d+\b", statement)}:
                 (_, ours), (_, theirs) = case.around(number, name)
                 if "complex" in theirs.get("dtype", "") and _zero_to_zero(ours, theirs):
                     yield number, "0 to the power of 0 is 1, also of complex numbers"
-        if "median(" in statement:
-            for x in case.operand(number, r"(\w+)\.median"):
-                if _overlaps_itself(x):
-                    yield number, "PyTorch's median sorts in the memory that expanded rows share"
-        if ".resize_(" in statement:
-            for x in case.operand(number, r"(\w+)\.resize_"):
-                if _overlaps_itself(x):
-                    yield number, "what memory that a tensor grows by holds is undefined"
-        if "_scatter(" in statement:
-            for x in case.operand(number, r"(\w+)\.(?:select|slice)_scatter"):
-                if x["offset"] or _places(x) != math.prod(x["shape"]):
-                    yield number, "PyTorch copies memory as it lies, what is not seen of it too"
 
 
 def of_memory(case: Case) -> Iterator[Reason]:

@@ -316,3 +316,11 @@ def test_integrals_take_points_or_steps() -> None:
                 function(y, **arguments)
         with pytest.raises(TypeError, match="must be Tensor, not list"):
             function([1, 2])
+
+
+def test_slices_within_bounds_keep_their_gradient_whatever_their_norm() -> None:
+    x = torch.tensor([[1.0, float("nan")], [2.0, 3.0], [0.1, 0.2]], requires_grad=True)
+    torch.renorm(x, 2, 0, 1.0).sum().backward()
+    assert x.grad is not None
+    assert x.grad[0].tolist() == [1, 1] and x.grad[2].tolist() == [1, 1]
+    assert bool(x.grad[1].isfinite().all())
