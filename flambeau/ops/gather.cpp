@@ -254,6 +254,8 @@ Tensor long_index(const char* op, const Tensor& index) {
   return index;
 }
 
+Tensor put_(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate);
+
 Tensor take(const Tensor& input, const Tensor& index) {
   long_index("take", index);
   CHECK(input.numel() > 0 || index.numel() == 0, IndexError,
@@ -264,8 +266,9 @@ Tensor take(const Tensor& input, const Tensor& index) {
     out = read_at("take", reshape(input, -1), {index});
   }
   if (Record r{"take", out, {input}}) {
-    r.wrt(0, [shape = input->sizes, numel = input.numel(), saved = r.save(index)](const Tensor& g) {
-      return reshape(index_put_(zeros(numel, options_of(g)), {saved()}, g, true), shape);
+    r.wrt(0, [shape = input->sizes, strides = preserved_strides(input),
+              saved = r.save(index)](const Tensor& g) {
+      return put_(zero_(make_strided(shape, strides, g.dtype(), g.device())), saved(), g, true);
     });
   }
   return out;

@@ -262,7 +262,9 @@ static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, con
                                  int64_t reduction, int64_t ignore_index, double label_smoothing,
                                  bool wide) {
   const Reduction how = check_reduction(reduction);
-  const bool fused = logits.dim() == 2 && !weight.defined() && logits.sizes() != target.sizes();
+  // Of no classes there is nothing for the kernel, but targets to refuse.
+  const bool fused = logits.dim() == 2 && logits.sizes()[1] > 0 && !weight.defined() &&
+                     logits.sizes() != target.sizes();
   // The kernel of the fused form computes in single precision in any case.
   const Tensor input =
       wide && !fused && dtypes::Reduced.has(logits.dtype()) ? to(logits, DType::float32) : logits;

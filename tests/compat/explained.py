@@ -51,8 +51,10 @@ REFUSED_THERE = {
 # Ops whose gradient PyTorch computes from more than it needs: the result of a power (the base and
 # the exponent suffice), the input of a running extreme or of a sign (the indices, or nothing), the
 # divisor of a rounded quotient (its gradient is zero), both sides of index_add and index_reduce,
-# the input of gather (its shape suffices).
-SAVES_MORE_THERE = r"pow|\*\*|cumm(ax|in)|rounding_mode|//|sgn|sign|index_(add|reduce)|\.gather"
+# the input of gather (its shape suffices), and of a product of one number.
+SAVES_MORE_THERE = (
+    r"prod\(|pow|\*\*|cumm(ax|in)|rounding_mode|//|sgn|sign|index_(add|reduce)|\.gather"
+)
 SINGLE_PLACE = "refer to a single memory location"
 # What both refuse, after PyTorch has done something of it.
 HALF_DONE_THERE = {

@@ -141,3 +141,10 @@ def test_copying_slices_into_expanded_memory_is_refused_before_anything_else() -
 def test_a_number_that_is_scattered_nowhere_needs_no_room() -> None:
     nowhere = torch.zeros(0, dtype=torch.int64)
     assert torch.ones(2, dtype=torch.int64).scatter_(0, nowhere, -float("inf")).tolist() == [1, 1]
+
+
+def test_the_gradient_of_take_lies_as_its_input_does() -> None:
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    x.movedim(0, -1).take(torch.tensor([2, 2, 0])).sum().backward()
+    assert x.grad is not None and x.grad.stride() == x.stride()
+    assert x.grad.sum() == 3

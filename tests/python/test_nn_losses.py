@@ -208,3 +208,15 @@ def test_margins_between_no_classes_are_refused(loss: Any) -> None:
     assert loss(
         torch.rand(0, 4), torch.ones((0, 4) if "label" in loss.__name__ else 0).long()
     ).isnan()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_no_class_can_be_right_where_there_are_none(reduction: str, smoothing: float) -> None:
+    x, options = torch.zeros(2, 0), {"reduction": reduction, "label_smoothing": smoothing}
+    with pytest.raises(IndexError, match="out of bounds"):
+        F.cross_entropy(x, torch.tensor([1, 0]), **options)
+    nothing = F.cross_entropy(x, torch.tensor([-100, -100]), reduction=reduction)
+    torch.testing.assert_close(
+        nothing, F.nll_loss(x, torch.tensor([-100, -100]), reduction=reduction), equal_nan=True
+    )
