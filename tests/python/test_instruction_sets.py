@@ -59,6 +59,22 @@ def test_only_the_kernels_asked_for_are_loaded(library: Path) -> None:
     assert done.stdout.split() == [isa], done.stderr
 
 
+@pytest.mark.parametrize("library", KERNELS, ids=lambda path: path.stem)
+def test_loops_and_factors_are_right_in_every_set(library: Path) -> None:
+    here = Path(__file__).parent
+    files = ["test_past_cache.py", "test_vector_loops.py", "test_fft.py", "test_linalg.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *(str(here / name) for name in files)],
+        env={**os.environ, "FLAMBEAU_ISA": library.stem.rpartition("_")[2]},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
 def test_there_is_a_library_of_kernels() -> None:
     assert KERNELS
 

@@ -188,7 +188,7 @@ void transform_row(const float* x, float* out, int64_t n, bool beyond_cache, F f
     i += count;
   };
   if (beyond_cache) {
-    some(std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % 64 / sizeof(float)));
+    some(std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % sizeof(Floats) / sizeof(float)));
     for (; i + width <= n; i += width) stream_floats(f(load_floats(x + i)), out + i);
   } else {
     for (; i + width <= n; i += width) store_floats(f(load_floats(x + i)), out + i);

@@ -140,7 +140,7 @@ void register_loop(float* o, int64_t n, const F& f, In... in) {
   };
   const bool beyond_cache = n * static_cast<int64_t>(sizeof(float)) >= cached_bytes / 2;
   if (beyond_cache && !(is_at(in, o) || ...)) {
-    some(-reinterpret_cast<uintptr_t>(o) % 64 / sizeof(float));
+    some(-reinterpret_cast<uintptr_t>(o) % sizeof(Floats) / sizeof(float));
     for (; i + float_lanes <= n; i += float_lanes) stream_floats(f(floats_at(in, i)...), o + i);
     _mm_sfence();
   } else {
