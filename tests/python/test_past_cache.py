@@ -77,7 +77,7 @@ def test_functions_by_registers_are_exact_to_some_units(
 @pytest.mark.parametrize("function", [functional.gelu, tanh_gelu, functional.silu, torch.sigmoid])
 def test_functions_by_registers_at_their_ends(function: Callable[[Tensor], Tensor]) -> None:
     inf = math.inf
-    ends = torch.tensor([inf, -inf, math.nan, 1e30, -1e30, 88.71, -88.71, 0.0], requires_grad=True)
+    ends = torch.tensor([inf, -inf, math.nan, 1e12, -1e12, 88.71, -88.71, 0.0], requires_grad=True)
     exact = ends.detach().double().requires_grad_()
     results = function(ends), function(exact)
     gradients = torch.autograd.grad((results[0].sum(), results[1].sum()), (ends, exact))
