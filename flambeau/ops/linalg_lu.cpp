@@ -146,6 +146,11 @@ Triple lu_unpack(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool 
         "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
         "Note: this function is intended to be used with the output produced by "
         "torch.linalg.lu_factor");
+  Dims wanted = lu.sizes().first(lu.dim() - 2).dims();
+  wanted.push_back(std::min(lu.size(-2), lu.size(-1)));
+  CHECK(!unpack_pivots || pivots.sizes() == wanted, ValueError,
+        "torch.lu_unpack: Expected LU_pivots to have shape {} but got {} instead.", IntSpan(wanted),
+        pivots.sizes());
   const Tensor none = empty({0}, options_of(lu));
   Triple parts{none, none, none};
   if (unpack_pivots) std::get<0>(parts) = permutation_matrix(pivots, lu.size(-2), lu.dtype());

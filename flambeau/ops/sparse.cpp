@@ -14,7 +14,8 @@ using Pair = std::tuple<Tensor, Tensor>;
 Pair group_by_index(const Tensor& index, int64_t groups) {
   CHECK(index.dim() == 1 && index.dtype() == DType::int64, RuntimeError,
         "_group_by_index: expected a vector of int64, got {} of {}", index.sizes(), index.dtype());
-  CHECK(groups >= 0, RuntimeError, "_group_by_index: groups must not be negative, got {}", groups);
+  CHECK(groups >= 0 && groups < INT64_MAX, RuntimeError,
+        "_group_by_index: {} is no number of groups that there can be", groups);
   const Tensor dense = contiguous(index);
   Tensor starts = make_tensor({groups + 1}, DType::int64, index.device());
   Tensor order = make_tensor(index.sizes(), DType::int64, index.device());

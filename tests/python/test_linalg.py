@@ -333,3 +333,10 @@ def test_batches_of_small_qr_equal_single_ones(shape: tuple[int, int], mode: str
         torch.testing.assert_close(r[i], single.R, rtol=1e-12, atol=float(a[i].abs().max()) * 1e-12)
         if mode != "r":
             torch.testing.assert_close(q[i], single.Q, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (2, 3)])
+def test_pivots_of_another_shape_than_the_factors_are_refused(shape: tuple[int, ...]) -> None:
+    pivots = torch.ones(shape, dtype=torch.int32)
+    with pytest.raises(ValueError, match=r"LU_pivots to have shape \[3\]"):
+        torch.lu_unpack(torch.eye(3), pivots)
