@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 
+def _delivered(result: Tensor, out: Tensor | None) -> Tensor:
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
 def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of matrices of bytes, in int32."""
     for name, matrix in (("self", input), ("mat2", mat2)):
@@ -23,7 +27,7 @@ def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is not None and out.dtype != _C.int32:
         raise RuntimeError(f"_int_mm: Expected result dtype to be int32 but got {out.dtype}")
     result = _C.mm(input.to(_C.int32), mat2.to(_C.int32))
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return _delivered(result, out)
 
 
 def _addmm_activation(
@@ -41,4 +45,4 @@ def _addmm_activation(
     from flambeau.nn.functional import gelu
 
     result = gelu(total) if use_gelu else _C.relu(total)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return _delivered(result, out)

@@ -511,33 +511,14 @@ op(
     forms="method-only",
     grad=False,
 )
-op(
-    "chalf",
-    call(t(2, 3)),
-    call(t()),
-    call(t(0, 2)),
-    result="complex32",
-    ref=lambda x: x,
-    forms="method-only",
-    grad=False,
-)
-op(
-    "cfloat",
-    call(t(2, 3)),
-    call(t()),
-    call(t(0, 2)),
-    result="complex64",
-    ref=lambda x: x,
-    forms="method-only",
-    grad=False,
-)
-op(
-    "cdouble",
-    call(t(2, 3)),
-    call(t()),
-    call(t(0, 2)),
-    result="complex128",
-    ref=lambda x: x,
-    forms="method-only",
-    grad=False,
-)
+for name, dtype in (("chalf", "complex32"), ("cfloat", "complex64"), ("cdouble", "complex128")):
+    op(
+        name,
+        call(t(2, 3)),
+        call(t()),
+        call(t(0, 2)),
+        result=dtype,
+        ref=lambda x: x,
+        forms="method-only",
+        grad=False,
+    )
