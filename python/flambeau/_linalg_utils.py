@@ -5,9 +5,11 @@ PyTorch keeps the removed ones as functions that say what to use instead; so doe
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NoReturn
 
 from flambeau import linalg
+from flambeau._out import delivered
 
 __all__ = ["cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig"]
 
@@ -15,17 +17,23 @@ _ops: Any = linalg
 
 
 def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """The factors L and U in one matrix and the pivots; with ``get_infos`` also what failed."""
+    """The factors L and U in one matrix and the pivots; with ``get_infos`` also what failed.
+
+    A singular matrix has factors too: unlike ``linalg.lu_factor``, this one does not refuse it.
+    """
+    warnings.warn(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and "
+        "will be removed in a future PyTorch release.",
+        stacklevel=2,
+    )
     if out is not None:
         if not isinstance(out, (tuple, list)):
             raise TypeError(f"argument 'out' must be tuple of Tensors, not {type(out).__name__}")
         if len(out) != 2 + get_infos:
             raise TypeError(f"expected tuple of {2 + get_infos} elements but got {len(out)}")
-    result = _ops.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
+    result = _ops.lu_factor_ex(A, pivot=pivot)
     if out is not None:
-        for target, value in zip(out, result):
-            target.resize_(value.shape).copy_(value)
-        return tuple(out)
+        return tuple(delivered(value, target) for target, value in zip(out, result))
     return tuple(result) if get_infos else tuple(result)[:2]
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from flambeau import _C
+from flambeau._out import delivered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from flambeau import Tensor
-
-
-def _delivered(result: Tensor, out: Tensor | None) -> Tensor:
-    return result if out is None else out.resize_(result.shape).copy_(result)
 
 
 def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -27,7 +24,7 @@ def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is not None and out.dtype != _C.int32:
         raise RuntimeError(f"_int_mm: Expected result dtype to be int32 but got {out.dtype}")
     result = _C.mm(input.to(_C.int32), mat2.to(_C.int32))
-    return _delivered(result, out)
+    return delivered(result, out)
 
 
 def _addmm_activation(
@@ -45,4 +42,4 @@ def _addmm_activation(
     from flambeau.nn.functional import gelu
 
     result = gelu(total) if use_gelu else _C.relu(total)
-    return _delivered(result, out)
+    return delivered(result, out)

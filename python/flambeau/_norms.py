@@ -4,6 +4,7 @@ they used."""
 from __future__ import annotations
 
 from flambeau import _C
+from flambeau._out import delivered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ def native_batch_norm(
     else:
         mean, rstd = input.new_empty(0), input.new_empty(0)
     found = result, mean, rstd
-    if out is not None:
-        for target, value in zip(out, found, strict=True):
-            target.resize_(value.shape).copy_(value)
-    return found if out is None else (out[0], out[1], out[2])
+    if out is None:
+        return found
+    first, second, third = (delivered(*pair) for pair in zip(found, out, strict=True))
+    return first, second, third
 
 
 def batch_norm_update_stats(

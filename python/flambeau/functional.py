@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from flambeau import _C
+from flambeau._out import delivered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,31 +125,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         "torch.linalg.multi_dot instead, which accepts a list of two or more tensors.",
         stacklevel=2,
     )
-    for place, matrix in enumerate(matrices):
+    for matrix in matrices:
         if matrix.dim() != 2:
             raise RuntimeError(f"Tensor dimension is {matrix.dim()}, expected 2 instead.")
-        if place and matrices[place - 1].size(1) != matrix.size(0):
-            raise RuntimeError(
-                f"multi_dot(): tensors {place - 1} and {place} with shapes "
-                f"{list(matrices[place - 1].shape)} and {list(matrix.shape)} cannot be multiplied"
-            )
-    sizes = [matrix.size(0) for matrix in matrices] + [matrices[-1].size(1)]
-    count = len(matrices)
-    # best[i, j]: the work of multiplying matrices i..j, and where its last product is.
-    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(count)}
-    for length in range(1, count):
-        for i in range(count - length):
-            j = i + length
-            best[i, j] = min(
-                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                for k in range(i, j)
-            )
-
-    def multiply(i: int, j: int) -> Tensor:
-        if i == j:
-            return matrices[i]
-        split = best[i, j][1]
-        return _C.mm(multiply(i, split), multiply(split + 1, j))
-
-    result = multiply(0, count - 1)
-    return result if out is None else out.resize_(result.size()).copy_(result)
+    if len(matrices) == 1:
+        return delivered(matrices[0], out)
+    return _C.linalg_multi_dot(matrices) if out is None else _C.linalg_multi_dot(matrices, out=out)

@@ -224,9 +224,13 @@ def test_ex_forms_say_which_matrix_failed() -> None:
 
 def test_old_names() -> None:
     a = random(3, 3)
-    lu, pivots = a.lu()
+    with pytest.warns(UserWarning, match="torch.lu is deprecated in favor of torch.linalg.lu_fac"):
+        lu, pivots = a.lu()
+        assert len(torch.lu(a, get_infos=True)) == 3
+        assert torch.lu(SINGULAR)[0].shape == SINGULAR.shape
+        out = torch.lu(a, out=(a.new_empty(0), pivots.new_empty(0)))
+    assert out[0].equal(lu) and out[1].equal(pivots)
     close(torch.lu_solve(a, lu, pivots), torch.eye(3, dtype=a.dtype))
-    assert len(torch.lu(a, get_infos=True)) == 3
     assert L.vander(torch.tensor(2.0), N=3).tolist() == [[1, 2, 4]]
     u, s, v = torch.svd(a)
     close(u @ torch.diag(s) @ v.mH, a)

@@ -149,6 +149,14 @@ def test_schedules_survive_a_checkpoint(make: Any) -> None:
     assert first.param_groups[0]["lr"] == pytest.approx(second.param_groups[0]["lr"])
 
 
+def test_a_step_put_in_the_place_of_the_optimizer_s_is_told() -> None:
+    optimizer = sgd()
+    scheduler = schedules.StepLR(optimizer, 1)
+    optimizer.step = lambda: None  # type: ignore[method-assign]
+    with pytest.warns(UserWarning, match=r"overridden.*how-to-adjust-learning-rate"):
+        scheduler.step()
+
+
 def test_the_order_of_steps_is_watched() -> None:
     scheduler = schedules.StepLR(sgd(), 1)
     with pytest.warns(UserWarning, match=r"`lr_scheduler.step\(\)` before `optimizer.step\(\)`"):

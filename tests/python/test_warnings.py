@@ -134,6 +134,9 @@ def test_names_that_have_better_ones() -> None:
         torch.set_warn_always(False)
     with pytest.warns(UserWarning, match="torch.chain_matmul is deprecated"):
         torch.chain_matmul(torch.eye(2), torch.eye(2))
+    refused = pytest.raises(RuntimeError, match="tensors 0 and 1 with shapes")
+    with pytest.warns(UserWarning, match="torch.chain_matmul is deprecated"), refused:
+        torch.chain_matmul(torch.eye(2), torch.eye(3))
 
 
 FLOATS = """

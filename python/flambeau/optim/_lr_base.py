@@ -157,7 +157,8 @@ class LRScheduler:
             warnings.warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
                 "initialization. Please, make sure to call `optimizer.step()` before "
-                "`lr_scheduler.step()`.",
+                "`lr_scheduler.step()`. See more details at "
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 stacklevel=3,
             )
         elif not getattr(self.optimizer, "_opt_called", False):

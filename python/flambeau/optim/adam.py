@@ -18,6 +18,13 @@ from flambeau.optim.optimizer import (
 __all__ = ["Adam", "adam"]
 
 
+def _check_number(name: str, value: Any, plain: bool) -> None:
+    if plain and isinstance(value, Tensor):
+        raise ValueError(
+            f"{name} as a Tensor is not supported for capturable=False and foreach=True"
+        )
+
+
 class Adam(Optimizer):
     """Adam (Kingma and Ba, 2014): steps scaled by running moments of the gradient.
 
@@ -41,11 +48,12 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        if isinstance(lr, Tensor) and foreach and not capturable:
-            raise ValueError(
-                "lr as a Tensor is not supported for capturable=False and foreach=True"
-            )
+        plain = bool(foreach and not capturable)
+        _check_number("lr", lr, plain)
         _check_common(lr, weight_decay, eps, betas)
+        if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
+            raise ValueError("betas must be either both floats or both Tensors")
+        _check_number("betas[0]", betas[0], plain)
         _check_fused(foreach, fused, differentiable)
         defaults = {
             "lr": lr,

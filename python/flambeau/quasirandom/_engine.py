@@ -7,6 +7,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._C import _sobol_engine_draw
+from flambeau._out import delivered
 from flambeau.quasirandom._directions import BITS, DIMENSIONS, directions
 
 __all__ = ["SobolEngine"]
@@ -62,10 +63,7 @@ class SobolEngine:
         if first:
             result = flambeau.cat((self._first_point.to(dtype), result), dim=-2)
         self.num_generated += n
-        if out is None:
-            return result
-        out.resize_(result.shape).copy_(result)
-        return out
+        return delivered(result, out)
 
     def draw_base2(
         self, m: int, out: Tensor | None = None, dtype: flambeau.dtype | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor
+from flambeau._out import delivered
 
 __all__ = ["_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo"]
 
@@ -17,7 +18,7 @@ def _convert_indices_from_coo_to_csr(
     dtype = flambeau.int32 if out_int32 else flambeau.int64
     rows = flambeau.arange(size + 1, dtype=input.dtype, device=input.device)
     begins = flambeau.searchsorted(input.contiguous(), rows).to(dtype)
-    return begins if out is None else out.resize_(begins.shape).copy_(begins)
+    return delivered(begins, out)
 
 
 def _convert_indices_from_csr_to_coo(
@@ -41,4 +42,4 @@ def _convert_indices_from_csr_to_coo(
         count, each = size, each // max(count, 1)
         parts.insert(0, each % max(count, 1))
     found = flambeau.stack(parts)
-    return found if out is None else out.resize_(found.shape).copy_(found)
+    return delivered(found, out)
