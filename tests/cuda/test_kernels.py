@@ -150,6 +150,7 @@ def test_more_rows_than_a_grid_has_blocks_are_refused_not_left_out() -> None:
 def test_float8_is_converted_as_on_the_cpu(name: str, wide: torch.dtype) -> None:
     dtype = getattr(torch, f"float8_{name}")
     x = torch.arange(65536).to(torch.int16).view(wide).view(256, 256)
+    x = x.masked_fill(x.isnan(), math.nan)  # the GPU drops a NaN's sign as it widens a half
     for values in (x, x.t()):
         assert_same(values.to(dtype).view(torch.uint8), values.cuda().to(dtype).view(torch.uint8))
     codes = torch.arange(256).to(torch.uint8).view(dtype)
