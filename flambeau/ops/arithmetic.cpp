@@ -301,6 +301,22 @@ void check_exponent(const Scalar& exponent, DType dtype) {
   if (is_integral(dtype) || dtypes::Reduced.has(dtype)) check_number_fits("pow", exponent, dtype);
 }
 
+// Gives the value of x ** exponent its history.
+Tensor recorded_power(Tensor out, const Tensor& x, const Scalar& exponent) {
+  if (Record r{"pow", out, {x}}) {
+    r.wrt(0, [base = r.save(x), exponent](const Tensor& g) {
+      return pow_gradient_base(g, base(), exponent);
+    });
+  }
+  return out;
+}
+
+// A power whose exponent has more digits than the dtype of the base.
+Tensor power_in_double(const Tensor& x, const Scalar& exponent) {
+  const NoGrad off;
+  return to(pow(to(x, DType::float64), exponent), x.dtype());
+}
+
 // x ** 0, with a derivative of zero.
 Tensor ones_instead(const Tensor& x, DType dtype) {
   Tensor out = ones_like(x, dtype);
@@ -317,10 +333,13 @@ Tensor pow(const Operand& a, const Operand& b) {
   const DType dtype = result_type(a, b);
   if (!b.is_tensor()) {
     if (b.scalar() == Scalar(0)) return ones_instead(a.tensor(), dtype);
-    if (b.scalar() == Scalar(1)) return clone(to(a.tensor(), dtype));
+    const Tensor base = to(a.tensor(), dtype);
+    if (b.scalar() == Scalar(1)) {
+      return recorded_power(clone(detach_alias(base)), base, b.scalar());
+    }
     check_exponent(b.scalar(), dtype);
     if (needs_double_exponent(b.scalar(), dtype)) {
-      return to(pow(to(a.tensor(), DType::float64), b), dtype);
+      return recorded_power(power_in_double(base, b.scalar()), base, b.scalar());
     }
   }
   if (a.is_tensor() && !b.is_tensor() && is_differentiable(dtype)) {
@@ -337,14 +356,9 @@ Tensor pow(const Operand& a, const Operand& b) {
   const Operand inputs[] = {x, e};
   iter.build({"pow"}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::pow(device.type, iter);
-  if (Record r{!a.is_tensor() ? "pow.2" : b.is_tensor() ? "pow.1" : "pow", out, {x, e}}) {
-    const Saved exponent = b.is_tensor() ? r.save(e) : Saved(), base = r.save(x);
-    if (!b.is_tensor()) {
-      r.wrt(0, [base, number = b.scalar()](const Tensor& g) {
-        return pow_gradient_base(g, base(), number);
-      });
-      return out;
-    }
+  if (!b.is_tensor()) return recorded_power(std::move(out), x, b.scalar());
+  if (Record r{a.is_tensor() ? "pow.1" : "pow.2", out, {x, e}}) {
+    const Saved exponent = r.save(e), base = r.save(x);
     r.wrt(0,
           [base, exponent](const Tensor& g) { return pow_gradient_base(g, base(), exponent()); });
     r.wrt(1, [base, exponent, y = r.wants(1) ? r.save_output(out) : Saved()](const Tensor& g) {

@@ -110,7 +110,9 @@ void reduce_into(const Tensor& self, int64_t dim, const Tensor& index, const Ten
                  Reduce reduce, bool include_self) {
   const NoGrad off;
   const Tensor window = make_alias(self);
-  if (!include_self) scatter_(window, dim, index, neutral(reduce, self.dtype()));
+  if (!include_self && index.numel() > 0) {
+    scatter_(window, dim, index, neutral(reduce, self.dtype()));
+  }
   const WriteMode modes[] = {WriteMode::add, WriteMode::multiply, WriteMode::add,
                              WriteMode::maximum, WriteMode::minimum};
   write_scattered("scatter_reduce", window, dim, index, src, modes[static_cast<int>(reduce)]);
@@ -132,8 +134,9 @@ Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, con
   check_inplace("scatter_reduce_", self, src.requires_grad());
   check_no_overlap("scatter_reduce_", self, src);
   const bool extreme = kind == Reduce::amax || kind == Reduce::amin;
+  const bool compares = extreme && index.numel() > 0;  // of nothing there is an extreme anywhere
   compute_dtype("scatter_reduce",
-                extreme                ? dtypes::RealBool
+                compares               ? dtypes::RealBool
                 : kind == Reduce::mean ? dtypes::Numeric
                                        : dtypes::All,
                 self.dtype());
@@ -176,7 +179,9 @@ Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
         reduce);
   // Whole slices are combined by other kernels than single elements.
   const bool in_slices = self.dim() > 1 && include_self;
-  CHECK(in_slices || dtypes::Real.has(self.dtype()), NotImplementedError,
+  const bool compares = (reduce == "amax" || reduce == "amin") && index.numel() > 0;
+  const DTypeSet accepted = !in_slices ? dtypes::Real : compares ? dtypes::RealBool : dtypes::All;
+  CHECK(accepted.has(self.dtype()), NotImplementedError,
         "\"index_reduce\" not implemented for '{}'", dtype_legacy_name(self.dtype()));
   dim = wrap_dim(dim, self.dim());
   const Tensor vector = index_of_slices("index_reduce_", self, dim, index, source);

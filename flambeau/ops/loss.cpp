@@ -280,6 +280,7 @@ static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, con
     return cross_entropy_of_probabilities(input, target, weight, how, label_smoothing);
   }
   wrap_dim(input.dim() == 1 ? 0 : 1, input.dim());
+  if (input.numel() == 0) check_target(input, target);  // a softmax of nothing has any dtype
   CHECK(input.is_floating(), NotImplementedError,
         "\"log_softmax_lastdim_kernel_impl\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));

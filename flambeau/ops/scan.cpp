@@ -125,6 +125,7 @@ static bool is_done(const Tensor& self, int64_t dim) {
   return self.dtype() == DType::bool_ && (self.dim() == 0 || self.numel() == 0);
 }
 static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  check_inplace("cumprod_", self);
   if (!dtype && is_done(self, dim)) return self;
   CHECK(dtype.value_or(self.dtype()) == self.dtype(), RuntimeError,
         "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
@@ -134,11 +135,11 @@ static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dty
   return copy_(self, cumprod(clone(self), dim, self.dtype()));
 }
 static Tensor cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  check_inplace("cumsum_", self);
   if (!dtype && is_done(self, dim)) return self;
   CHECK(dtype.value_or(self.dtype()) == self.dtype(), RuntimeError,
         "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
         self.dtype(), *dtype);
-  check_inplace("cumsum_", self);
   check_no_internal_overlap("cumsum_", self);
   return copy_(self, cumsum(clone(self), dim, self.dtype()));
 }

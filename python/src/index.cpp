@@ -97,8 +97,6 @@ void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
     }
   }
   if (index.dim() == 0) return apply_bool(result, dim, item(index).to<bool>());
-  CHECK(mask || is_integral(index.dtype()), IndexError,
-        "tensors used as indices must be long, int, byte or bool tensors, got {}", index.dtype());
   add_index(result, dim, index);
   dim += mask ? index.dim() : 1;
 }
@@ -114,13 +112,9 @@ int64_t index_from(PyObject* key) {
 enum class Purpose { read, write };
 
 Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n, Purpose purpose) {
-  int64_t used = 0, ellipses = 0;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    used += uses(items[i]);
-    ellipses += items[i] == Py_Ellipsis;
-  }
+  int64_t used = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) used += uses(items[i]);
   CHECK(used <= self.dim(), IndexError, "too many indices for tensor of dimension {}", self.dim());
-  CHECK(ellipses <= 1, IndexError, "an index can only have a single ellipsis ('...')");
   Applied result{self, {}, false};
   int64_t dim = 0;   // of result.view
   int64_t from = 0;  // of self
@@ -141,7 +135,8 @@ Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n, Purp
       apply_tensor(result, dim, tensor_of(key));
     } else if (PyLong_CheckExact(key) || int_from(key, number)) {
       if (PyLong_CheckExact(key)) number = index_from(key);
-      const int64_t size = self->sizes[source];
+      // Past a second ellipsis there are no dimensions left.
+      const int64_t size = source < self.dim() ? self->sizes[source] : 0;
       CHECK(number >= -size && number < size, IndexError,
             "index {} is out of bounds for dimension {} with size {}", number, source, size);
       result.view = select(result.view, dim, number);
@@ -186,20 +181,16 @@ Applied apply_key(const Tensor& self, PyObject* key, Purpose purpose) {
   return apply_key(self, &key, 1, purpose);
 }
 
-// Where there are masks only, they are compared with what they pick from before anything else.
-void check_masks(const Applied& applied) {
-  int64_t dim = 0;
-  for (const Tensor& index : applied.indices) {
-    if (!index.defined() || !is_mask(index)) {
-      ++dim;
-      continue;
-    }
-    for (int64_t d = 0; d < index.dim(); ++d, ++dim) {
-      CHECK(dim < applied.view.dim() && index->sizes[d] == applied.view->sizes[dim], IndexError,
-            "The shape of the mask {} at index {} does not match the shape of the indexed tensor "
-            "{} at index {}",
-            index.sizes(), d, applied.view.sizes(), dim);
-    }
+// A mask that comes first is compared with what it picks from before anything else.
+void check_first_mask(const Applied& applied) {
+  const auto found = std::ranges::find_if(applied.indices, &Tensor::defined);
+  if (found == applied.indices.end() || !is_mask(*found)) return;
+  int64_t dim = found - applied.indices.begin();
+  for (int64_t d = 0; d < found->dim(); ++d, ++dim) {
+    CHECK(dim < applied.view.dim() && (*found)->sizes[d] == applied.view->sizes[dim], IndexError,
+          "The shape of the mask {} at index {} does not match the shape of the indexed tensor "
+          "{} at index {}",
+          found->sizes(), d, applied.view.sizes(), dim);
   }
 }
 
@@ -320,7 +311,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     const bool masked = std::ranges::all_of(applied.indices, [](const Tensor& index) {
       return !index.defined() || index.dtype() == DType::bool_;
     });
-    if (masked && !is_tensor(value)) check_masks(applied);
+    if (!is_tensor(value)) check_first_mask(applied);
     const Tensor source = value_tensor(tensor, value, masked);
     const GilRelease release(applied.view.numel() >= gil_threshold);
     if (applied.any_index) {

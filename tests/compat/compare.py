@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from explained import Case, explanation
+from explained import INTEGERS, Case, explanation
 
 WORKER = Path(__file__).with_name("worker.py")
 RECORDED = Path(__file__).with_name("recorded.json.gz")
@@ -137,9 +137,9 @@ class Comparison:
 
     def _widest(self, text: str) -> float:
         """The tolerance of the least precise dtype that a program uses, whose errors reach the
-        others. Integers become float32 without its being named."""
-        names = set(re.findall(r"torch\.((?:b?float|complex|u?int)\d+)", text))
-        if any("int" in name for name in names):
+        others. Integers and bools become float32 without its being named."""
+        names = set(re.findall(r"torch\.((?:b?float|complex|u?int)\d+|bool)", text))
+        if names & {*INTEGERS}:
             names.add("float32")
         return max((self.tolerances.get(name, 0.0) for name in names), default=0.0)
 

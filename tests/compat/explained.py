@@ -22,6 +22,8 @@ RUNTIME = {"RuntimeError", "NotImplementedError"}
 TOUCHED = "modified by an inplace operation"
 # What follows the name of a variable that is written to.
 WRITTEN = r"(\.\w+_\(|\[[^\n]*\] *\S?= | [-+*/%&|@<>]+= )"
+# A change of a variable's shape in place.
+RESHAPED = r"{}\.(t|transpose|swapdims|swapaxes|squeeze|unsqueeze|as_strided)_\("
 # A pass that is refused with these words has not begun.
 BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in shape", "inference")
 
@@ -250,7 +252,8 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
         if "Dimension out of range" in text and "scatter" in own_text:
             yield number, "PyTorch looks for dimensions before it has compared their number"
         stale = "has been modified inplace" in text and own_kind == "IndexError"
-        if stale or (kind == "IndexError" and "leaf Variable" in own_text):
+        unwritable = "leaf Variable" in own_text or "inference tensor" in own_text
+        if stale or (kind == "IndexError" and unwritable):
             yield number, "two things are wrong, and either may be seen first"
         if "setStorage" in text and own_kind == "IndexError":
             yield number, "an index into a dimension of size 0 is out of range, whatever else is"
@@ -315,8 +318,15 @@ def of_statements(case: Case) -> Iterator[Reason]:
                 yield number, why
         if "lerp" in statement and re.search(r"\.to\(torch\.(u?int\d+|bool)\)\)$", statement):
             yield number, "PyTorch takes a weight of integers from one in their dtype"
-        if "addcmul" in statement and "inf" in statement:
-            yield number, "what complex products make of infinities is unspecified"
+        if "1j" in statement or "complex" in statement or "addcmul" in statement:
+            operands = case.operand(number, r"(?:= |\()(\w+)")
+            if "inf" in statement or any(map(_has(math.isinf), operands)):
+                yield number, "what complex products make of infinities is unspecified"
+        if re.search(r"\*\* False|pow_?\((\w+, )?False\)", statement):
+            yield number, "PyTorch's derivative of x ** False is 0 / x, NaN at zero"
+        kept = re.match(r"(\w+)\.retain_grad\(\)", statement)
+        if kept and any(re.match(RESHAPED.format(kept[1]), s) for s in case.statements[number:]):
+            yield number, "PyTorch keeps the gradient of what was there before a change of shape"
         if "atan2(" in statement:
             pairs = [case.operand(number, p) for p in (r"atan2\((\w+)", r"atan2\(\w+, (\w+)\)")]
             for a, b in zip(*pairs, strict=False):
@@ -344,8 +354,10 @@ def of_memory(case: Case) -> Iterator[Reason]:
         given = re.search(r"(\w+)\.backward\(gradient=(\w+)", statement)
         if given:
             memory = case.variables.get(given[2], {}).get("memory")
-            holders = [v for v in case.variables.values() if v.get("memory") == memory]
-            if len(holders) > 1 or given[1] == given[2]:
+            tensors = [v for v in case.variables.values() if "memory" in v]
+            tensors += [v["grad"] for v in tensors if v["grad"]]
+            holders = [v for v in tensors if v["memory"] == memory]
+            if (memory and len(holders) > 1) or given[1] == given[2]:
                 yield number, "PyTorch takes over the memory of a gradient that is passed in"
         if _reads_what_it_writes(statement, case.variables):
             yield number, "in which order values are read that a write overtakes is unspecified"

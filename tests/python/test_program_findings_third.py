@@ -1,0 +1,96 @@
+"""Single rules that a third lot of random programs, compared with PyTorch, has brought to light."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import flambeau as torch
+
+# Powers
+
+
+@pytest.mark.parametrize("exponent", [1e300, 1e39])
+def test_the_gradient_of_a_power_beyond_the_dtype_is_computed_in_it(exponent: float) -> None:
+    x = torch.tensor([-0.5, 1.0, 2.0], requires_grad=True)
+    y = x**exponent
+    assert y.tolist() == [0.0, 1.0, math.inf] and type(y.grad_fn).__name__ == "PowBackward0"
+    (g,) = torch.autograd.grad(y.sum(), x)
+    assert g.dtype == torch.float32 and g.isnan().tolist() == [True, False, False]
+    (g,) = torch.autograd.grad((x.double() ** exponent).sum(), x)
+    assert g[0] == 0  # double precision holds the exponent
+    assert (torch.tensor([-1.0]) ** 16777217).item() == -1  # an odd one
+
+
+@pytest.mark.parametrize("exponent", [1, 1.0, True])
+def test_the_gradient_of_a_first_power_has_a_history(exponent: float) -> None:
+    x = torch.tensor([-0.5, 0.0, 2.0], requires_grad=True)
+    y = x**exponent
+    assert type(y.grad_fn).__name__ == "PowBackward0"
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    assert g.requires_grad and g.tolist() == [1.0] * 3
+    (second,) = torch.autograd.grad(g.sum(), x)
+    assert second.tolist() == [0.0] * 3
+
+
+# Which of two errors is told
+
+
+def test_a_leaf_is_looked_at_before_all_but_the_first_mask() -> None:
+    leaf = torch.zeros(2, 3, requires_grad=True)
+    fitting, other = torch.zeros(2, dtype=torch.bool), torch.zeros(9, dtype=torch.bool)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        leaf[fitting, other] = 1
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        leaf[torch.tensor([0.5])] = 1
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        leaf[other] = torch.tensor(1.0)
+    with pytest.raises(IndexError, match="The shape of the mask"):
+        leaf[other, fitting] = 1
+    for scan in (leaf.cumsum_, leaf.cumprod_):
+        with pytest.raises(RuntimeError, match="leaf Variable"):
+            scan(9)
+
+
+def test_cross_entropy_of_nothing_is_counted_before_its_dtype_is_refused() -> None:
+    for dtype in (torch.int64, torch.bool, torch.complex64):
+        with pytest.raises(ValueError, match="batch_size"):
+            torch.nn.functional.cross_entropy(
+                torch.zeros(5, 0, dtype=dtype), torch.zeros(0, dtype=torch.int64)
+            )
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            torch.nn.functional.cross_entropy(
+                torch.zeros(5, 3, dtype=dtype), torch.zeros(0, dtype=torch.int64)
+            )
+
+
+# Indices
+
+
+def test_every_ellipsis_skips_the_dimensions_that_no_index_names() -> None:
+    x = torch.arange(24).reshape(2, 3, 4)
+    assert x[..., ...].tolist() == x.tolist()
+    assert x[..., 0, ...].tolist() == x[..., 0].tolist()
+    assert x[1, ..., ...].tolist() == x[1].tolist()
+    for key in ((..., ..., 0), (..., ..., None), (..., ..., torch.tensor([0]))):
+        with pytest.raises(IndexError):
+            x[key]
+    x[..., ...] = 7
+    assert (x == 7).all()
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_the_extreme_of_no_complex_numbers_changes_nothing(reduce: str) -> None:
+    x, none = torch.full((3,), 1 + 2j), torch.zeros(0, dtype=torch.int64)
+    source = torch.zeros(0, dtype=torch.complex64)
+    for include_self in (True, False):
+        out = x.scatter_reduce(0, none, source, reduce, include_self=include_self)
+        assert out.tolist() == [1 + 2j] * 3
+    with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+        x.scatter_reduce(0, torch.tensor([0]), x, reduce)
+    rows = torch.zeros(0, 3, dtype=torch.complex64)
+    with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+        rows.index_reduce(1, torch.tensor([0, 1, 2]), rows, reduce)
+    kept = x.reshape(1, 3).index_reduce(1, none, source.reshape(1, 0), reduce)
+    assert kept.tolist() == [[1 + 2j] * 3]
