@@ -88,6 +88,9 @@ Tensor empty_in(IntSpan sizes, MemoryFormat format, DType dtype, Device device) 
   return make_strided(sizes, format_strides(sizes, format), dtype, device);
 }
 
+// Of all poolings of volumes only max_pool3d keeps channels last, as in PyTorch.
+Tensor channels_first(const Tensor& x, size_t rank) { return rank == 3 ? contiguous(x) : x; }
+
 // --- Maxima --------------------------------------------------------------------------------------
 
 // Shared by the passes of one pooling.
@@ -336,7 +339,7 @@ Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan ker
   const Batched batch(input, rank);
   PoolGeometry geometry = window_geometry(batch.x, rank, window, count_include_pad);
   geometry.divisor = static_cast<double>(divisor_override.value_or(0));
-  return batch.back(avg_pool(op, batch.x, geometry, rank));
+  return batch.back(avg_pool(op, channels_first(batch.x, rank), geometry, rank));
 }
 
 Tensor avg_pool1d(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,
@@ -401,35 +404,36 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
   return mean(input, IntSpan(last), true, {});
 }
 
-#define ADAPTIVE_POOL(rank)                                                                  \
-  Tensor adaptive_avg_pool##rank##d(const Tensor& input, IntSpan output_size) {              \
-    constexpr const char* op = "adaptive_avg_pool" #rank "d";                                \
-    Dims sizes;                                                                              \
-    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
-    const bool one_each = sizes == Dims(rank, 1);                                            \
-    if (one_each && input.is_complex()) return mean_of_planes(input, rank);                  \
-    compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                  \
-    if (one_each && input.is_contiguous()) return mean_of_planes(input, rank);               \
-    const Batched batch(input, rank);                                                        \
-    return batch.back(avg_pool(op, batch.x, geometry, rank));                                \
-  }                                                                                          \
-  std::tuple<Tensor, Tensor> adaptive_max_pool##rank##d(const Tensor& input,                 \
-                                                        IntSpan output_size) {               \
-    constexpr const char* op = "adaptive_max_pool" #rank "d";                                \
-    Dims sizes;                                                                              \
-    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);    \
-    compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                  \
-    const Batched batch(input, rank);                                                        \
-    CHECK(batch.x.sizes()[1] > 0, RuntimeError,                                              \
-          "{}(): Expected input to have non-zero size for non-batch dimensions, but input "  \
-          "has sizes {} with dimension {} being empty",                                      \
-          op, input.sizes(), input.dim() - rank - 1);                                        \
-    const auto [out, indices] = max_pool(op, batch.x, geometry, rank, true);                 \
-    return {batch.back(out), batch.back(indices)};                                           \
-  }                                                                                          \
-  OP_FUNCTION(adaptive_avg_pool##rank##d, "adaptive_avg_pool" #rank "d(input, output_size)", \
-              "Averages of windows chosen so that the output has the given size.")           \
-  OP_FUNCTION(adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)", \
+#define ADAPTIVE_POOL(rank)                                                                        \
+  Tensor adaptive_avg_pool##rank##d(const Tensor& input, IntSpan output_size) {                    \
+    constexpr const char* op = "adaptive_avg_pool" #rank "d";                                      \
+    Dims sizes;                                                                                    \
+    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);          \
+    const bool one_each = sizes == Dims(rank, 1);                                                  \
+    if (one_each && input.is_complex()) return mean_of_planes(input, rank);                        \
+    compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                        \
+    if (one_each && input.is_contiguous()) return mean_of_planes(input, rank);                     \
+    const Batched batch(input, rank);                                                              \
+    return batch.back(                                                                             \
+        avg_pool(op, one_each ? batch.x : channels_first(batch.x, rank), geometry, rank));         \
+  }                                                                                                \
+  std::tuple<Tensor, Tensor> adaptive_max_pool##rank##d(const Tensor& input,                       \
+                                                        IntSpan output_size) {                     \
+    constexpr const char* op = "adaptive_max_pool" #rank "d";                                      \
+    Dims sizes;                                                                                    \
+    const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);          \
+    compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                        \
+    const Batched batch(input, rank);                                                              \
+    CHECK(batch.x.sizes()[1] > 0, RuntimeError,                                                    \
+          "{}(): Expected input to have non-zero size for non-batch dimensions, but input "        \
+          "has sizes {} with dimension {} being empty",                                            \
+          op, input.sizes(), input.dim() - rank - 1);                                              \
+    const auto [out, indices] = max_pool(op, channels_first(batch.x, rank), geometry, rank, true); \
+    return {batch.back(out), batch.back(indices)};                                                 \
+  }                                                                                                \
+  OP_FUNCTION(adaptive_avg_pool##rank##d, "adaptive_avg_pool" #rank "d(input, output_size)",       \
+              "Averages of windows chosen so that the output has the given size.")                 \
+  OP_FUNCTION(adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)",       \
               "Maxima of windows chosen so that the output has the given size, and their places.")
 ADAPTIVE_POOL(1)
 ADAPTIVE_POOL(2)

@@ -35,6 +35,17 @@ def test_one_channel_laid_out_last_stays_so(function) -> None:
     assert result.stride(1) == 1
 
 
+def test_of_the_poolings_of_volumes_only_maxima_keep_channels_last() -> None:
+    x = torch.randn(2, 3, 4, 5, 6, dtype=torch.float64)
+    last = x.to(memory_format=torch.channels_last_3d).requires_grad_()
+    assert F.max_pool3d(last, 2).stride() == (36, 1, 18, 9, 3)
+    assert F.adaptive_avg_pool3d(last, 1).stride() == (3, 1, 3, 3, 3)
+    for pool in (F.avg_pool3d, F.adaptive_avg_pool3d, F.adaptive_max_pool3d):
+        result = pool(last, 2)
+        assert result.is_contiguous() and result.equal(pool(x, 2))
+        assert torch.autograd.gradcheck(lambda x, pool=pool: pool(x, 2), last)
+
+
 def test_the_values_of_one_channel_do_not_depend_on_its_layout() -> None:
     x, weight = torch.randn(2, 1, 6, 6), torch.randn(4, 1, 3, 3)
     last = x.to(memory_format=LAST)
