@@ -209,6 +209,33 @@ def test_cross_entropy_of_long_rows() -> None:
             np.testing.assert_allclose(got, wanted, 1e-5 if dtype == torch.float32 else 1e-2)
 
 
+@pytest.mark.parametrize("level", [0.0, 1000.0, -1000.0])
+def test_cross_entropy_where_a_late_logit_is_above_all_others(level: float) -> None:
+    """Sums are of exponentials relative to one of the first logits, wherever the largest is."""
+    for above in (3.0, 12.0, 18.0, 25.0, 80.0, math.inf):
+        x = torch.randn(3, 1030) + level
+        x[:, 700] = level + above
+        target = torch.tensor([700, 700, 3])
+        x.requires_grad_()
+        got = torch.nn.functional.cross_entropy(x, target, reduction="none")
+        assert not (got < 0).any()
+        logs = torch.log_softmax(x.detach().double(), 1)
+        wanted = -logs.gather(1, target[:, None])[:, 0]
+        np.testing.assert_allclose(got.detach().double(), wanted, 1e-6, 1e-6)
+        (slopes,) = torch.autograd.grad(got.sum(), x)
+        exact = logs.exp().scatter_add(1, target[:, None], -torch.ones(3, 1, dtype=torch.float64))
+        np.testing.assert_allclose(slopes, exact, 1e-5, 1e-6)
+
+
+def test_gradient_of_cross_entropy_at_every_target() -> None:
+    classes = 71
+    x = torch.randn(classes, classes, requires_grad=True)
+    target = torch.arange(classes)
+    torch.nn.functional.cross_entropy(x, target, reduction="sum").backward()
+    exact = torch.softmax(x.detach(), 1) - torch.eye(classes)
+    np.testing.assert_allclose(x.grad, exact, 1e-5, 1e-6)
+
+
 def test_columns_gathered_in_several_cuts() -> None:
     for rows, columns in [(3000, 50), (1300, 129), (70000, 3), (400, 1024)]:
         x = torch.randn(rows, columns, dtype=torch.float64)

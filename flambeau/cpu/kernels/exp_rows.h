@@ -174,8 +174,8 @@ float row_exp_sum(const float* x, int64_t n, float most, float* out) {
   return fold_sum<width>(lanes);
 }
 
-// out[i] = f(x[i]) over a row of floats by registers, and past the cache if nobody will read it
-// soon.
+// out[i] = f(x[i], i) over a row of floats by registers, whose first element is number i, and past
+// the cache if nobody will read it soon.
 template <class F>
 void transform_row(const float* x, float* out, int64_t n, bool beyond_cache, F f) {
   constexpr int width = float_lanes;
@@ -183,15 +183,15 @@ void transform_row(const float* x, float* out, int64_t n, bool beyond_cache, F f
   const auto some = [&](int64_t count) {
     float lanes[width] = {};
     std::copy_n(x + i, count, lanes);
-    store_floats(f(load_floats(lanes)), lanes);
+    store_floats(f(load_floats(lanes), i), lanes);
     std::copy_n(lanes, count, out + i);
     i += count;
   };
   if (beyond_cache) {
     some(std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % sizeof(Floats) / sizeof(float)));
-    for (; i + width <= n; i += width) stream_floats(f(load_floats(x + i)), out + i);
+    for (; i + width <= n; i += width) stream_floats(f(load_floats(x + i), i), out + i);
   } else {
-    for (; i + width <= n; i += width) store_floats(f(load_floats(x + i)), out + i);
+    for (; i + width <= n; i += width) store_floats(f(load_floats(x + i), i), out + i);
   }
   if (i < n) some(n - i);
 }

@@ -114,8 +114,8 @@ template <class C>
 struct LogSum {
   C most, rest;
   LogSum() = default;
-  // total: of exp(x - most)
-  LogSum(C top, C total) : most(top), rest(math::isfinite(top) ? math::log(total) : C(0)) {}
+  // total: of exp(x - most). Beside an infinite logit no probability is a number.
+  LogSum(C top, C total) : most(top), rest(math::isfinite(top) ? math::log(total) : top - top) {}
   [[nodiscard]] C log_probability(C x) const { return (x - most) - rest; }
 };
 
@@ -130,38 +130,29 @@ LogSum<C> log_sum_exp(const C* row, int64_t n) {
 // element is far above that, the sum is as good.
 LogSum<float> log_sum_exp(const float* row, int64_t n) {
   constexpr int width = float_lanes, registers = 4;
-  constexpr int64_t first = 8 * width;
-  constexpr float far = 30.0f;
-  const float guess = row_max(row, std::min(n, first));
-  Floats total[registers] = {}, most[registers] = {};
-  for (Floats& each : most) each += guess;
+  constexpr double far = 1e3;
+  const float guess = row_max(row, std::min<int64_t>(n, 8 * width));
+  Floats total[registers] = {};
   int64_t i = 0;
   for (; i + registers * width <= n; i += registers * width) {
 #pragma GCC unroll 4
     for (int k = 0; k < registers; ++k) {
-      const Floats x = load_floats(row + i + k * width);
-      most[k] = larger_or_second(x, most[k]);
-      total[k] += exp_below(x - guess);
+      total[k] += exp_below(load_floats(row + i + k * width) - guess);
     }
   }
-  float lanes[2][width];
+  float lanes[width];
   for (; i < n; i += width) {
-    load_lanes(row, i, n, lanes[0]);
-    const Floats x = load_floats(lanes[0]);
-    most[0] = larger_or_second(x, most[0]);
-    total[0] += exp_below(x - guess);
+    load_lanes(row, i, n, lanes);
+    total[0] += exp_below(load_floats(lanes) - guess);
   }
-  store_floats(
-      larger_or_second(larger_or_second(most[0], most[1]), larger_or_second(most[2], most[3])),
-      lanes[0]);
-  store_floats((total[0] + total[1]) + (total[2] + total[3]), lanes[1]);
-  // Infinities, too, are far.
-  const float top = *std::max_element(lanes[0], lanes[0] + width);
-  if (!(top - guess < far)) return log_sum_exp<float>(row, n);
-  const double sum = fold_sum<width>(lanes[1]);
+  store_floats((total[0] + total[1]) + (total[2] + total[3]), lanes);
+  const double sum = fold_sum<width>(lanes);
+  // Nor are infinities below that.
+  if (!(sum < far * static_cast<double>(n))) return log_sum_exp<float>(row, n);
+  const double log = static_cast<double>(guess) + std::log(sum);
   LogSum<float> found;
-  found.most = top;
-  found.rest = static_cast<float>(std::max(std::log(sum) - static_cast<double>(top - guess), 0.0));
+  found.most = static_cast<float>(log);
+  found.rest = static_cast<float>(log - static_cast<double>(found.most));
   return found;
 }
 
@@ -219,14 +210,19 @@ void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_i
   auto* const sums = reinterpret_cast<LogSum<S>*>(log_sums.data<S>());
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const Targets targets(target, classes, ignore_index);
+  constexpr int64_t together = 4 * one<S>;
   parallel_for(
       0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
       [&](int64_t first, int64_t last) {
-        log_sums_of_rows(x.data<T>() + first * classes, classes, last - first, sums + first);
         for (int64_t row = first; row < last; ++row) {
           const T* logits = x.data<T>() + row * classes;
+          // A few rows ahead, so that the logits of targets are still in a cache.
+          if ((row - first) % together == 0) {
+            log_sums_of_rows(logits, classes, std::min(together, last - row), sums + row);
+          }
           const int64_t at = targets[row];
           S loss = at < 0 ? S(0) : -sums[row].log_probability(static_cast<S>(logits[at]));
+          if (loss < S(0)) loss = S(0);  // a probability that was rounded to more than one
           if (at >= 0 && smoothing > 0) {
             const double apart = static_cast<double>(sums[row].most) - mean_of_row(logits, classes);
             loss = static_cast<S>(static_cast<double>(loss) * (1 - smoothing) +
@@ -284,24 +280,31 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, cons
                    const T* logits = x.data<T>() + row * classes;
                    T* out = grad_x.data<T>() + row * classes;
                    const int64_t at = targets[row];
-                   const S factor = at < 0 ? S(0) : scale.data<S>()[row * scale_step] / divisor;
-                   const LogSum<S> sum = sums[row];
                    if (at < 0) {
                      std::fill_n(out, classes, T());
                      continue;
                    }
+                   const S factor = scale.data<S>()[row * scale_step] / divisor;
+                   const LogSum<S> sum = sums[row];
+                   const S chance = math::exp(sum.log_probability(static_cast<S>(logits[at])));
+                   const S of_target = (chance - wanted) * factor;
                    if constexpr (std::is_same_v<T, float>) {
-                     transform_row(logits, out, classes, beyond_cache, [=](Floats v) {
-                       return (exp_below((v - sum.most) - sum.rest) - each) * factor;
+                     transform_row(logits, out, classes, beyond_cache, [=](Floats v, int64_t i) {
+                       Floats slope = (exp_below((v - sum.most) - sum.rest) - each) * factor;
+                       // Here, since what has gone past the cache would come back from memory for
+                       // it.
+                       if (static_cast<uint64_t>(at - i) < float_lanes) [[unlikely]] {
+                         slope[at - i] = of_target;
+                       }
+                       return slope;
                      });
                    } else {
                      for (int64_t c = 0; c < classes; ++c) {
-                       const S chance = math::exp(sum.log_probability(static_cast<S>(logits[c])));
-                       out[c] = static_cast<T>((chance - each) * factor);
+                       const S other = math::exp(sum.log_probability(static_cast<S>(logits[c])));
+                       out[c] = static_cast<T>((other - each) * factor);
                      }
+                     out[at] = static_cast<T>(of_target);
                    }
-                   const S chance = math::exp(sum.log_probability(static_cast<S>(logits[at])));
-                   out[at] = static_cast<T>((chance - wanted) * factor);
                  }
                  if (beyond_cache) _mm_sfence();
                });

@@ -24,10 +24,11 @@ void softmax_row(const C* x, C* out, int64_t n, bool beyond_cache) {
     const float total = row_exp_sum<!Log>(x, n, most, powers);
     if constexpr (Log) {
       const float log_total = std::log(total);
-      transform_row(x, out, n, beyond_cache, [=](Floats v) { return v - most - log_total; });
+      transform_row(x, out, n, beyond_cache,
+                    [=](Floats v, int64_t) { return v - most - log_total; });
     } else {
       const float scale = 1.0f / total;
-      transform_row(powers, out, n, beyond_cache, [=](Floats v) { return v * scale; });
+      transform_row(powers, out, n, beyond_cache, [=](Floats v, int64_t) { return v * scale; });
     }
   } else {
     const C total = row_exp_sum<!Log>(x, n, most, out);
