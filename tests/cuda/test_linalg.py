@@ -157,12 +157,27 @@ def test_ldl_factors_solve_indefinite_systems(n: int, dtype: torch.dtype) -> Non
     torch.linalg.ldl_solve(factors, torch.full_like(pivots, -10_000), b.cuda())
 
 
-def test_hermitian_ldl_factors_solve_and_are_refused_where_there_are_none() -> None:
-    a = torch.randn(9, 9, dtype=torch.complex128)
+@pytest.mark.parametrize("dtype", [torch.complex128, torch.complex64], ids=str)
+@pytest.mark.parametrize("n", [1, 2, 9, 70, 300])
+def test_hermitian_ldl_factors_are_those_of_the_cpu(n: int, dtype: torch.dtype) -> None:
+    a = torch.randn(3, n, n, dtype=dtype)
     a = a + a.mH
-    b = torch.randn(9, 3, dtype=torch.complex128)
-    factors, pivots = torch.linalg.ldl_factor(a, hermitian=True)
-    x = torch.linalg.ldl_solve(factors.cuda(), pivots.cuda(), b.cuda(), hermitian=True).cpu()
-    torch.testing.assert_close(a @ x, b)
-    with pytest.raises(NotImplementedError, match="hermitian=True are not supported on CUDA"):
-        torch.linalg.ldl_factor(a.cuda(), hermitian=True)
+    a.diagonal(dim1=-2, dim2=-1).mul_(0.1)
+    b = torch.randn(3, n, 2, dtype=dtype)
+    wanted, wanted_pivots = torch.linalg.ldl_factor(a, hermitian=True)
+    factors, pivots, info = torch.linalg.ldl_factor_ex(a.cuda(), hermitian=True)
+    assert not info.any() and (n < 9 or (pivots < 0).any())
+    tolerance = 2e-2 if dtype == torch.complex64 else 1e-8
+    if dtype == torch.complex128:  # rounding chooses other pivots in single precision
+        assert torch.equal(pivots.cpu(), wanted_pivots)
+        assert (factors.cpu().tril() - wanted.tril()).norm() / wanted.tril().norm() < tolerance
+    for ld, rows in ((factors, pivots), (wanted.cuda(), wanted_pivots.cuda())):
+        x = torch.linalg.ldl_solve(ld, rows, b.cuda(), hermitian=True).cpu()
+        assert (a @ x - b).norm() / b.norm() < tolerance
+
+
+def test_a_hermitian_matrix_without_pivots_is_told_of() -> None:
+    a = torch.eye(5, dtype=torch.complex64)
+    a[3, 3] = 0
+    info = torch.linalg.ldl_factor_ex(a.cuda(), hermitian=True).info
+    assert info.item() == torch.linalg.ldl_factor_ex(a, hermitian=True).info.item() == 4
