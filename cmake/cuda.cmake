@@ -41,6 +41,16 @@ if(NOT FLAMBEAU_CUDNN_INCLUDE_DIR)
   message(STATUS "No cuDNN headers found: building the CUDA library without convolutions")
   list(FILTER cuda_sources EXCLUDE REGEX "/(cudnn|conv)[^/]*\\.(cpp|cu)$")
 endif()
+# cuRAND's device functions are headers alone.
+find_path(FLAMBEAU_CURAND_INCLUDE_DIR curand_kernel.h
+  HINTS ${CUDAToolkit_INCLUDE_DIRS} "${cudnn_package}/../cu13/include")
+if(FLAMBEAU_CURAND_INCLUDE_DIR)
+  set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cuda/random_poisson.cu" PROPERTIES
+    INCLUDE_DIRECTORIES "${FLAMBEAU_CURAND_INCLUDE_DIR}")
+else()
+  message(STATUS "No cuRAND headers found: building the CUDA library without Poisson samples")
+  list(FILTER cuda_sources EXCLUDE REGEX "/random_poisson\\.cu$")
+endif()
 
 add_library(flambeau_cuda SHARED ${cuda_sources})
 set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cuda/driver_tools.cpp" PROPERTIES

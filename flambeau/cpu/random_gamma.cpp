@@ -21,6 +21,7 @@ constexpr DTypeSet sampled = DTypeSet{} | DType::float32 | DType::float64;
 
 // The generator's numbers as samples are made of them.
 struct CpuSource {
+  using Real = double;
   CpuGenerator& generator;
 
   double uniform() { return next_unit_double(generator); }

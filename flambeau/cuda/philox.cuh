@@ -9,11 +9,17 @@
 
 namespace flambeau::cuda {
 
+__device__ inline uint64_t seed_of(const PhiloxState& state) {
+  return state.of_replay ? __ldg(state.of_replay) : state.seed;
+}
+// In words of every thread's stream.
+__device__ inline uint64_t start_of(const PhiloxState& state) {
+  return state.offset + (state.of_replay ? __ldg(state.of_replay + 1) : 0);
+}
+
 // Four words of the stream of `thread`, `block` blocks after the state's position.
 __device__ inline uint4 philox(const PhiloxState& state, uint64_t thread, uint64_t block) {
-  const uint64_t seed = state.of_replay ? __ldg(state.of_replay) : state.seed;
-  const uint64_t start = state.offset + (state.of_replay ? __ldg(state.of_replay + 1) : 0);
-  const uint64_t position = start / 4 + block;
+  const uint64_t seed = seed_of(state), position = start_of(state) / 4 + block;
   uint4 counter{static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32),
                 static_cast<uint32_t>(thread), static_cast<uint32_t>(thread >> 32)};
   uint32_t key_x = static_cast<uint32_t>(seed), key_y = static_cast<uint32_t>(seed >> 32);
@@ -63,15 +69,18 @@ __device__ inline double2 normal_pair(uint4 words) {
   return {pair.x * radius, pair.y * radius};
 }
 
-// The stream of one element, a number of (0, 1] at a time.
-struct Draws {
+__device__ inline uint32_t word_of(const uint4& words, uint64_t j) {
+  return j == 0 ? words.x : j == 1 ? words.y : j == 2 ? words.z : words.w;
+}
+
+// The stream of one thread, word after word.
+struct WordStream {
   PhiloxState state;
-  uint64_t element, next = 0;
+  uint64_t thread, taken = 0;
   uint4 words{};
-  __device__ double operator()() {
-    if (next % 2 == 0) words = philox(state, element, next / 2);
-    const bool first = next++ % 2 == 0;
-    return first ? uniform_double(words.x, words.y) : uniform_double(words.z, words.w);
+  __device__ uint32_t operator()() {
+    if (taken % 4 == 0) words = philox(state, thread, taken / 4);
+    return word_of(words, taken++ % 4);
   }
 };
 

@@ -1,10 +1,9 @@
 // CUDA kernels of gamma, Dirichlet and binomial samples, whose parameters are tensors, of the
-// derivatives of the first two, and of Sobol sequences. Every element has a stream of its own, so
-// that rejections of one do not move the numbers of another; they are not PyTorch's.
+// derivatives of the first two, and of Sobol sequences. The numbers are PyTorch's: of a gamma
+// sample those of a stream of its own, of binomial ones those of a stream that four samples share.
 #include <cmath>
 
-#include "flambeau/cuda/allocator.h"
-#include "flambeau/cuda/philox.cuh"
+#include "flambeau/cuda/random.cuh"
 #include "flambeau/cuda/rows_of.cuh"
 #include "flambeau/kernels/implicit_gradients.h"
 #include "flambeau/kernels/random.h"
@@ -15,17 +14,21 @@ namespace {
 
 constexpr DTypeSet sampled = DTypeSet{} | DType::float32 | DType::float64;
 
-// Far more words than a sample takes: streams of later calls do not overlap.
-PhiloxState claim_streams(Generator& generator) {
-  return static_cast<PhiloxGenerator&>(generator).claim(4096);
-}
-
-struct DeviceSource {
-  Draws draws;
-  __device__ double uniform() { return 1.0 - draws(); }
-  __device__ double normal() {
-    const double radius = sqrt(-2.0 * log(draws())), turns = 2.0 * draws();
-    return radius * cospi(turns);
+// Single precision numbers, whatever the samples are computed in: two normal ones are made at once.
+template <class C>
+struct GammaSource {
+  using Real = C;
+  WordStream words;
+  float twin = 0;
+  bool has_twin = false;
+  __device__ C uniform() { return uniform_float(words()); }
+  __device__ C normal() {
+    has_twin = !has_twin;
+    if (!has_twin) return twin;
+    const uint32_t first = words();
+    const float2 pair = normal_pair(first, words());
+    twin = pair.y;
+    return pair.x;
   }
 };
 
@@ -51,62 +54,45 @@ struct GammaBody {
   const T* shapes;
   PhiloxState state;
   __device__ void operator()(int64_t i) const {
-    DeviceSource source{{state, static_cast<uint64_t>(i)}};
+    GammaSource<T> source{{state, static_cast<uint64_t>(i)}};
     out[i] = sampling::at_least_tiny<T>(sampling::gamma(source, shapes[i]));
   }
 };
 
+template <class T>
+void draw_gamma(const char* op, const Tensor& out, const Tensor& shape, Generator& generator) {
+  for_each_element(op, out,
+                   GammaBody<T>{out.data<T>(), shape.data<T>(), claim_words(generator, 10)});
+}
+
 void standard_gamma_kernel(const Tensor& out, const Tensor& shape, Generator& generator) {
   dispatch<sampled>("gamma_cuda", out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for_each_element("_standard_gamma", out,
-                     GammaBody<T>{out.data<T>(), shape.data<T>(), claim_streams(generator)});
+    draw_gamma<typename decltype(tag)::type>("_standard_gamma", out, shape, generator);
   });
 }
 KERNEL_FOR(standard_gamma, standard_gamma_kernel)
 
-// Doubles, until they have been divided by their sum: of tiny concentrations all samples of a row
-// may vanish in float.
+// Divides rows by their sums. None is zero: no sample is.
 template <class T>
-struct WideGammaBody {
-  double* out;
-  const T* shapes;
-  PhiloxState state;
-  __device__ void operator()(int64_t i) const {
-    DeviceSource source{{state, static_cast<uint64_t>(i)}};
-    out[i] =
-        sampling::at_least_tiny<double>(sampling::gamma(source, static_cast<double>(shapes[i])));
-  }
-};
-
-template <class T>
-__global__ void __launch_bounds__(block_size)
-    share_rows(const double* samples, T* out, int64_t rows, int64_t size) {
+__global__ void __launch_bounds__(block_size) share_rows(T* out, int64_t rows, int64_t size) {
   const int64_t row = my_row();
   if (row >= rows) return;
-  samples += row * size;
   out += row * size;
   Single<double> mine{0};
-  for (int64_t i = threadIdx.x; i < size; i += warp) mine.value += samples[i];
-  const double sum = fold_row<warp>(mine, AddSingles<double>()).value;
-  for (int64_t i = threadIdx.x; i < size; i += warp) {
-    out[i] = sampling::share_of<T>(samples[i], sum);
-  }
+  for (int64_t i = threadIdx.x; i < size; i += warp) mine.value += static_cast<double>(out[i]);
+  const T sum = static_cast<T>(fold_row<warp>(mine, AddSingles<double>()).value);
+  for (int64_t i = threadIdx.x; i < size; i += warp) out[i] = sampling::share_of<T>(out[i], sum);
 }
 
 void dirichlet_kernel(const Tensor& out, const Tensor& concentration, Generator& generator) {
   if (out.numel() == 0) return;
-  const int device = out.device().index;
-  const DeviceGuard guard(device);
+  const DeviceGuard guard(out.device().index);
   const int64_t size = out.dim() == 0 ? 1 : out.size(-1), rows = out.numel() / size;
-  const Workspace samples(out.numel() * sizeof(double), device);
   dispatch<sampled>("dirichlet", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_element(
-        "_sample_dirichlet", out,
-        WideGammaBody<T>{samples.get<double>(), concentration.data<T>(), claim_streams(generator)});
+    draw_gamma<T>("_sample_dirichlet", out, concentration, generator);
     launch("_sample_dirichlet", share_rows<T>, row_grid<warp>(rows), row_block<warp>(),
-           samples.get<double>(), out.data<T>(), rows, size);
+           out.data<T>(), rows, size);
   });
 }
 KERNEL_FOR(dirichlet, dirichlet_kernel)
@@ -154,25 +140,37 @@ KERNEL_FOR(dirichlet_grad, dirichlet_grad_kernel)
 
 // --- Binomial samples ----------------------------------------------------------------------------
 
-template <class T>
-struct BinomialBody {
-  T* out;
-  const T *counts, *probs;
-  PhiloxState state;
-  __device__ void operator()(int64_t i) const {
-    DeviceSource source{{state, static_cast<uint64_t>(i)}};
-    out[i] = static_cast<T>(
-        sampling::binomial(source, static_cast<double>(counts[i]), static_cast<double>(probs[i])));
-  }
+// The lowest 24 bits of a word are a number of [0, 1).
+template <class C>
+struct BinomialSource {
+  using Real = C;
+  WordStream words;
+  __device__ C uniform() { return static_cast<float>(words() & 0xffffffu) * 0x1p-24f; }
 };
+
+// A thread draws for four elements, one block of threads apart, from one stream.
+constexpr int binomial_threads = 128, binomial_each = 4;
+
+template <class T>
+__global__ void __launch_bounds__(binomial_threads)
+    binomial_samples(T* out, const T* counts, const T* probs, int64_t numel, PhiloxState state) {
+  BinomialSource<T> source{
+      {state, static_cast<uint64_t>(blockIdx.x) * binomial_threads + threadIdx.x}};
+  int64_t i = static_cast<int64_t>(blockIdx.x) * binomial_threads * binomial_each + threadIdx.x;
+  for (int j = 0; j < binomial_each && i < numel; ++j, i += binomial_threads) {
+    out[i] = sampling::binomial(source, counts[i], probs[i]);
+  }
+}
 
 void binomial_kernel(const Tensor& out, const Tensor& count, const Tensor& prob,
                      Generator& generator) {
+  if (out.numel() == 0) return;
+  const DeviceGuard guard(out.device().index);
   dispatch<sampled>("binomial_cuda", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_element(
-        "binomial", out,
-        BinomialBody<T>{out.data<T>(), count.data<T>(), prob.data<T>(), claim_streams(generator)});
+    launch("binomial", binomial_samples<T>,
+           blocks_for(out.numel(), binomial_threads * binomial_each), binomial_threads,
+           out.data<T>(), count.data<T>(), prob.data<T>(), out.numel(), claim_words(generator, 42));
   });
 }
 KERNEL_FOR(binomial, binomial_kernel)

@@ -1,41 +1,17 @@
 // CUDA kernels of random draws that depend on an input or on one another: coins of given bias,
-// dropout, Poisson samples, samples from a table of weights, permutations. Words of the generator
-// are dealt out to elements as PyTorch deals them, except for Poisson samples.
+// dropout, samples from a table of weights, permutations. Words of the generator are dealt out to
+// elements as PyTorch deals them.
 #include <cmath>
 
 #include "flambeau/cuda/allocator.h"
-#include "flambeau/cuda/generator.h"
-#include "flambeau/cuda/loops.cuh"
-#include "flambeau/cuda/philox.cuh"
 #include "flambeau/cuda/radix_sort.h"
+#include "flambeau/cuda/random.cuh"
 #include "flambeau/kernels/random.h"
 
 namespace flambeau::cuda {
 namespace {
 
-// The next `words` words of every thread's stream.
-PhiloxState claim_words(Generator& generator, uint64_t words) {
-  return static_cast<PhiloxGenerator&>(generator).claim(words);
-}
-
-__device__ inline uint32_t word_of(const uint4& words, int j) {
-  return j == 0 ? words.x : j == 1 ? words.y : j == 2 ? words.z : words.w;
-}
-
 constexpr DTypeSet drawable = dtypes::Signed | DType::uint8 | dtypes::Floating | DType::bool_;
-
-// Calls launch_piece(piece) for an iteration over out and an input, in the order of memory of out.
-template <class Launch>
-void for_pairs(const char* op, const Tensor& out, const Tensor& input, const Launch& launch_piece) {
-  if (out.numel() == 0) return;
-  const DeviceGuard guard(out.device().index);
-  Tensor target = out;
-  const DType dtype = out.dtype();
-  const Operand inputs[] = {input};
-  TensorIter iter;
-  iter.build({op}, &target, &dtype, 1, inputs, 1, dtype);
-  for_each_piece(iter, launch_piece);
-}
 
 // --- Coins ---------------------------------------------------------------------------------------
 
@@ -47,7 +23,7 @@ __global__ void __launch_bounds__(block_size)
   if (i >= s.numel) return;
   char* at[2];
   s.place(i, at);
-  const float u = uniform_float(word_of(philox(state, i / 4, 0), static_cast<int>(i % 4)));
+  const float u = uniform_float(word_of(philox(state, i / 4, 0), i % 4));
   const auto p = static_cast<ComputeType<P>>(*reinterpret_cast<const P*>(at[1]));
   *reinterpret_cast<T*>(at[0]) = static_cast<T>(static_cast<ComputeType<T>>(u <= p ? 1 : 0));
 }
@@ -172,56 +148,6 @@ void dropout_backward_kernel(const TensorIter& iter, double scale) {
 }
 KERNEL_FOR(dropout_backward, dropout_backward_kernel)
 
-// --- Poisson samples -----------------------------------------------------------------------------
-
-// Small rates multiply uniform numbers until the product falls below exp(-rate); large ones use
-// Hoermann's transformed rejection with squeeze (PTRS, 1993).
-__device__ double next_poisson(Draws& draws, double rate) {
-  if (!(rate > 0)) return 0;
-  if (rate < 10) {
-    const double limit = exp(-rate);
-    double count = 0;
-    for (double product = draws(); product > limit; product *= draws()) count += 1;
-    return count;
-  }
-  const double log_rate = log(rate), b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
-  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), squeeze = 0.9277 - 3.6224 / (b - 2);
-  for (;;) {
-    const double u = draws() - 0.5, v = draws(), distance = 0.5 - fabs(u);
-    const double k = floor((2 * a / distance + b) * u + rate + 0.43);
-    if (distance >= 0.07 && v <= squeeze) return k;
-    if (k < 0 || (distance < 0.013 && v > distance)) continue;
-    if (log(v) + log(inverse_alpha) - log(a / (distance * distance) + b) <=
-        -rate + k * log_rate - lgamma(k + 1))
-      return k;
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(block_size)
-    poisson_samples(const __grid_constant__ Strided<2> s, PhiloxState state) {
-  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
-  if (i >= s.numel) return;
-  char* at[2];
-  s.place(i, at);
-  Draws draws{state, i};
-  const auto rate = static_cast<double>(static_cast<ComputeType<T>>(*reinterpret_cast<T*>(at[1])));
-  *reinterpret_cast<T*>(at[0]) =
-      static_cast<T>(static_cast<ComputeType<T>>(next_poisson(draws, rate)));
-}
-
-void poisson_kernel(const Tensor& out, const Tensor& rate, Generator& generator) {
-  dispatch<dtypes::Floating>("poisson_cuda", out.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for_pairs("poisson", out, rate, [&](const TensorIter& piece) {
-      // Far more words than a sample takes: streams of later calls do not overlap.
-      launch("poisson", poisson_samples<T>, blocks_for(piece.numel, block_size), block_size,
-             Strided<2>(piece), claim_words(generator, 4096));
-    });
-  });
-}
-KERNEL_FOR(poisson, poisson_kernel)
-
 // --- Indices by weight ---------------------------------------------------------------------------
 
 // The running sums of a row of weights, over their total. A block has a row.
@@ -339,7 +265,7 @@ __global__ void __launch_bounds__(block_size)
   while (i + count < n && (keys[i + count] & mask) == (keys[i] & mask)) ++count;
   uint64_t drawn = 0;
   for (int64_t j = count - 1; j > 0; --j, ++drawn) {
-    const uint32_t word = word_of(philox(state, i, drawn / 4), static_cast<int>(drawn % 4));
+    const uint32_t word = word_of(philox(state, i, drawn / 4), drawn % 4);
     const int64_t k = word % static_cast<uint32_t>(j + 1);
     const uint32_t there = places[i + j];
     places[i + j] = places[i + k];

@@ -1,5 +1,6 @@
-// Samples of gamma and binomial distributions, in double. A Source gives uniform() numbers of
-// [0, 1) and normal() ones; what is drawn in which order is part of what a seed means.
+// Samples of gamma and binomial distributions. A Source gives uniform() numbers and normal() ones
+// of its type Real, in which the sample is computed: what is drawn in which order, and how it is
+// rounded, is part of what a seed means. Uniform numbers are of [0, 1) or of (0, 1].
 #pragma once
 
 #include <cmath>
@@ -13,27 +14,28 @@ namespace flambeau::sampling {
 // below one is sampled with one more, and the sample scaled down by a power of a uniform number.
 // What is made of the shape alone is rounded to T, and the third to a float: so are PyTorch's.
 template <class T, class Source>
-FLAMBEAU_DEVICE double gamma(Source& source, T shape) {
-  double scale = 1.0;
+FLAMBEAU_DEVICE typename Source::Real gamma(Source& source, T shape) {
+  using Real = typename Source::Real;
+  Real scale = 1;
   if (shape < 1) {
-    if (shape == 0) return 0.0;
-    scale = std::pow(1.0 - source.uniform(), static_cast<double>(1 / shape));
+    if (shape == 0) return 0;
+    scale = std::pow(1 - source.uniform(), static_cast<Real>(1 / shape));
     shape += 1;
   }
-  const double d = static_cast<double>(shape - static_cast<T>(1.0f / 3.0f));
-  const double c = 1.0 / std::sqrt(9.0 * d);
-  if (!std::isfinite(c)) return std::numeric_limits<double>::quiet_NaN();
+  const Real d = static_cast<Real>(shape - static_cast<T>(1.0f / 3.0f));
+  const Real c = 1 / std::sqrt(9 * d);
+  if (!std::isfinite(c)) return std::numeric_limits<Real>::quiet_NaN();
   for (;;) {
-    double x = 0, y = 0;
+    Real x = 0, y = 0;
     do {
       x = source.normal();
-      y = 1.0 + c * x;
+      y = 1 + c * x;
     } while (y <= 0);
-    const double v = y * y * y;
-    const double u = 1.0 - source.uniform();
-    const double square = x * x;
-    if (u < 1.0 - 0.0331 * square * square) return scale * d * v;
-    if (std::log(u) < 0.5 * square + d * (1.0 - v + std::log(v))) return scale * d * v;
+    const Real v = y * y * y;
+    const Real u = 1 - source.uniform();
+    const Real square = x * x;
+    if (u < 1 - Real(0.0331) * square * square) return scale * d * v;
+    if (std::log(u) < Real(0.5) * square + d * (1 - v + std::log(v))) return scale * d * v;
   }
 }
 
@@ -56,13 +58,13 @@ FLAMBEAU_DEVICE T share_of(double sample, double sum) {
 }
 
 // The successes that fit into `count` trials when the trials up to each are geometric.
-template <class Source>
-FLAMBEAU_DEVICE double count_successes(Source& source, double count, double p) {
-  double successes = 0;
-  double trials = 0;
-  const double log_failure = std::log1p(-p);
+template <class Source, class Real = typename Source::Real>
+FLAMBEAU_DEVICE Real count_successes(Source& source, Real count, Real p) {
+  Real successes = 0;
+  Real trials = 0;
+  const Real log_failure = std::log1p(-p);
   for (;;) {
-    const double u = source.uniform();
+    const Real u = source.uniform();
     trials += std::ceil(std::log(u) / log_failure);
     if (!(trials <= count)) return successes;
     successes += 1;
@@ -70,53 +72,54 @@ FLAMBEAU_DEVICE double count_successes(Source& source, double count, double p) {
 }
 
 // log(k!) less Stirling's formula.
-FLAMBEAU_DEVICE inline double stirling_rest(double k) {
-  constexpr double table[] = {0.0810614667953272, 0.0413406959554093, 0.0276779256849983,
-                              0.0207906721037651, 0.0166446911898212, 0.0138761288230707,
-                              0.0118967099458917, 0.0104112652619720, 0.0092554621827127,
-                              0.0083305634333631};
+template <class Real>
+FLAMBEAU_DEVICE Real stirling_rest(Real k) {
+  constexpr Real table[] = {0.0810614667953272, 0.0413406959554093, 0.0276779256849983,
+                            0.0207906721037651, 0.0166446911898212, 0.0138761288230707,
+                            0.0118967099458917, 0.0104112652619720, 0.0092554621827127,
+                            0.0083305634333631};
   if (k <= 9) return table[static_cast<int>(k)];
-  const double square = (k + 1) * (k + 1);
+  const Real square = (k + 1) * (k + 1);
   return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1);
 }
 
 // Hoermann's transformed rejection (BTRS, "The generation of binomial random variates", 1993), for
 // p <= 1/2 and count * p >= 10.
-template <class Source>
-FLAMBEAU_DEVICE double reject_binomial(Source& source, double count, double p) {
-  const double deviation = std::sqrt(count * p * (1 - p));
-  const double b = 1.15 + 2.53 * deviation;
-  const double a = -0.0873 + 0.0248 * b + 0.01 * p;
-  const double c = count * p + 0.5;
-  const double squeeze = 0.92 - 4.2 / b;
-  const double odds = p / (1 - p);
-  const double alpha = (2.83 + 5.1 / b) * deviation;
-  const double m = std::floor((count + 1) * p);
+template <class Source, class Real = typename Source::Real>
+FLAMBEAU_DEVICE Real reject_binomial(Source& source, Real count, Real p) {
+  const Real deviation = std::sqrt(count * p * (1 - p));
+  const Real b = 1.15 + 2.53 * deviation;
+  const Real a = -0.0873 + 0.0248 * b + 0.01 * p;
+  const Real c = count * p + 0.5;
+  const Real squeeze = 0.92 - 4.2 / b;
+  const Real odds = p / (1 - p);
+  const Real alpha = (2.83 + 5.1 / b) * deviation;
+  const Real m = std::floor((count + 1) * p);
   for (;;) {
-    const double u = source.uniform() - 0.5;
-    double v = source.uniform();
-    const double us = 0.5 - std::abs(u);
-    const double k = std::floor((2 * a / us + b) * u + c);
+    const Real u = source.uniform() - 0.5;
+    Real v = source.uniform();
+    const Real us = 0.5 - std::abs(u);
+    const Real k = std::floor((2 * a / us + b) * u + c);
     if (us >= 0.07 && v <= squeeze) return k;
     if (k < 0 || k > count) continue;
     v = std::log(v * alpha / (a / (us * us) + b));
-    const double bound = (m + 0.5) * std::log((m + 1) / (odds * (count - m + 1))) +
-                         (count + 1) * std::log((count - m + 1) / (count - k + 1)) +
-                         (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_rest(m) +
-                         stirling_rest(count - m) - stirling_rest(k) - stirling_rest(count - k);
+    const Real bound = (m + 0.5) * std::log((m + 1) / (odds * (count - m + 1))) +
+                       (count + 1) * std::log((count - m + 1) / (count - k + 1)) +
+                       (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_rest(m) +
+                       stirling_rest(count - m) - stirling_rest(k) - stirling_rest(count - k);
     if (v <= bound) return k;
   }
 }
 
-template <class Source>
-FLAMBEAU_DEVICE double binomial(Source& source, double count, double p) {
-  if (std::isnan(count) || std::isnan(p)) return std::numeric_limits<double>::quiet_NaN();
+template <class Source, class Real = typename Source::Real>
+FLAMBEAU_DEVICE Real binomial(Source& source, Real count, Real p) {
+  if (std::isnan(count) || std::isnan(p)) return std::numeric_limits<Real>::quiet_NaN();
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
   const bool turned = p > 0.5;  // failures are counted where they are fewer
-  const double rare = turned ? 1 - p : p;
-  const double found = count * rare >= 10 ? reject_binomial(source, count, rare)
-                                          : count_successes(source, count, rare);
+  const Real rare = turned ? 1 - p : p;
+  const Real found = count * rare >= 10 ? reject_binomial(source, count, rare)
+                                        : count_successes(source, count, rare);
   return turned ? count - found : found;
 }
 

@@ -54,9 +54,14 @@ Tensor rrelu(const Tensor& input, const Scalar& lower, const Scalar& upper, bool
         "Lower bound should be less than or equal to the upper bound, got {} and {}", low, high);
   compute_dtype("rrelu", dtypes::OnlyFloating, input.dtype());
   if (!training) return leaky_relu(contiguous(input), (low + high) / 2);
-  // A slope is drawn for each element that is not positive, in their order.
+  // A slope is drawn for each element, on the CPU for each that is not positive, in their order.
   Tensor slopes;
-  {
+  if (input.device_type() != DeviceType::cpu) {
+    const NoGrad off;
+    const Tensor drawn = empty_like(input);
+    draw_uniform(drawn, low, high, generator);
+    slopes = where(input <= 0, drawn, ones_like(input));
+  } else {
     const NoGrad off;
     const Tensor negative = input <= 0;
     const int64_t count = item(sum(negative)).to_int();
