@@ -251,6 +251,7 @@ struct Outputs {
   [[nodiscard]] Tensor finish_dirty(const Tensor& output) const {
     output.bump_version("a custom Function");
     if (!records) return output;
+    set_grad(output, Tensor());  // it was that of other values
     node->add_input(output);
     if (output->view_base) {
       rebase_history(output, node);

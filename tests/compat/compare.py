@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ TOLERANCES = {
     "bfloat16": 8e-2,
 }
 
+# How often PyTorch is run with other last bits, to see what rounding can do.
+SHAKEN_RUNS = 4
+
 
 class Worker:
     """A process that runs programs under one library; it is started anew when it dies."""
@@ -44,7 +47,7 @@ class Worker:
         self.command = [interpreter, str(WORKER), module]
         self.process: subprocess.Popen[str] | None = None
 
-    def run(self, statements: list[str]) -> dict[str, Any]:
+    def run(self, statements: list[str], shaken: int = 0) -> dict[str, Any]:
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -52,7 +55,7 @@ class Worker:
             )  # fmt: skip
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
-            self.process.stdin.write(json.dumps(statements) + "\n")
+            self.process.stdin.write(json.dumps([statements, shaken]) + "\n")
             self.process.stdin.flush()
             reply = self.process.stdout.readline()
         except BrokenPipeError:
@@ -83,7 +86,8 @@ class Recording:
         if live is None:
             self.answers = json.loads(gzip.decompress(RECORDED.read_bytes()))
 
-    def run(self, statements: list[str]) -> dict[str, Any]:
+    def run(self, statements: list[str], shaken: int = 0) -> dict[str, Any]:
+        assert not shaken, "only single ops are recorded"
         key = hashlib.sha1("\n".join(statements).encode()).hexdigest()[:16]
         if self.live is not None:
             self.answers[key] = self.live.run(statements)
@@ -100,7 +104,10 @@ class Recording:
 class Comparison:
     """Both libraries, side by side."""
 
-    def __init__(self, theirs: Worker | Recording, tolerances: dict[str, float]) -> None:
+    def __init__(
+        self, theirs: Worker | Recording, tolerances: dict[str, float], shakes: bool = True
+    ) -> None:
+        self.shakes = shakes  # whether rounding may do what it does in PyTorch's own runs
         self.ours = Worker(sys.executable, "flambeau")
         self.theirs = theirs
         self.tolerances = tolerances
@@ -122,6 +129,11 @@ class Comparison:
         if "crash" in ours:
             return [f"Flambeau died with status {ours['crash']}"]
         found = [*self._errors(statements, ours, theirs), *self._variables(ours, theirs)]
+        if found and self.shakes:
+            shaken = [self.theirs.run(statements, k) for k in range(1, 1 + SHAKEN_RUNS)]
+            runs = [run["variables"] for run in shaken if "variables" in run]
+            errors = self._errors(statements, ours, theirs)
+            found = [*errors, *self._variables(ours, theirs, runs)]
         if not found:
             return []
         reason = explanation(Case(statements, ours, theirs, lambda n: self._before(statements, n)))
@@ -151,23 +163,27 @@ class Comparison:
             if not _alike(got and got[0], want and want[0]):
                 yield f"`{statements[number]}` raises {got} instead of {want}"
 
-    def _variables(self, ours: Any, theirs: Any) -> Iterator[str]:
+    def _variables(self, ours: Any, theirs: Any, runs: Sequence[Any] = ()) -> Iterator[str]:
+        """Variables that differ, beyond what PyTorch's own do in runs with other last bits."""
         for name, want in theirs["variables"].items():
             got = ours["variables"].get(name)
+            shaken = _inside(runs, name)
             if name == "seen":  # by hooks: how often one of no elements comes by says nothing
-                got, want = _with_elements(got), _with_elements(want)
-            text = self._described(got, want)
+                got, want, *shaken = map(_with_elements, (got, want, *shaken))
+            text = self._described(got, want, shaken)
             if text is not None:
                 yield f"{name}: {text}"
 
-    def _described(self, got: Any, want: Any, inside: bool = False) -> str | None:
+    def _described(
+        self, got: Any, want: Any, runs: Sequence[Any] = (), inside: bool = False
+    ) -> str | None:
         """How two descriptions made by the worker differ."""
         if got is None or want is None:
             if inside and 0 in (got or want or {}).get("shape", ()):
                 return None  # nor whether there is one
             return None if got is want else f"{_short(got)} instead of {_short(want)}"
         if "python" in want:
-            return self._python(got, want)
+            return self._python(got, want, runs)
         for key in ("dtype", "shape", "requires_grad", "is_leaf"):
             # Whether a gradient of no elements has a history is of no consequence.
             empty = inside and 0 in want["shape"] and key in ("requires_grad", "is_leaf")
@@ -177,25 +193,26 @@ class Comparison:
         expanded = inside and 0 in want["stride"]
         if _layout(got, inside) != _layout(want, inside) and not expanded:
             return f"stride, offset {_layout(got, inside)} instead of {_layout(want, inside)}"
-        if not self._close(got["values"], want["values"], want["dtype"]):
+        if not self._close(got["values"], want["values"], want["dtype"], _inside(runs, "values")):
             return f"values {got['values']} instead of {want['values']} ({want['dtype']})"
-        grad = self._described(got.get("grad"), want.get("grad"), True)
+        grad = self._described(got.get("grad"), want.get("grad"), _inside(runs, "grad"), True)
         return None if grad is None else f"grad: {grad}"
 
-    def _python(self, got: Any, want: Any) -> str | None:
+    def _python(self, got: Any, want: Any, runs: Sequence[Any]) -> str | None:
         if got.get("python") != want["python"]:
             return f"{_short(got)} instead of {_short(want)}"
         items = want.get("items")
         if isinstance(items, list):
             if len(got["items"]) != len(items):
                 return f"{len(got['items'])} items instead of {len(items)}"
-            pairs = [(str(k), g, w) for k, (g, w) in enumerate(zip(got["items"], items))]
+            pairs: list[Any] = [(k, g, w) for k, (g, w) in enumerate(zip(got["items"], items))]
         elif isinstance(items, dict):
             if list(got["items"]) != list(items):
                 return f"keys {list(got['items'])} instead of {list(items)}"
             pairs = [(k, got["items"][k], w) for k, w in items.items()]
         elif want["python"] in ("float", "complex"):
-            same = self._close([got["value"]], [want["value"]], "float32")
+            others = [[value] for value in _inside(runs, "value")]
+            same = self._close([got["value"]], [want["value"]], "float32", others)
             return None if same else f"{got['value']} instead of {want['value']}"
         else:
             same = got["value"] == want["value"]
@@ -204,26 +221,49 @@ class Comparison:
             return None if same else f"{got['value']!r} instead of {want['value']!r}"
         found = []
         for key, one, other in pairs:
-            text = self._described(one, other, True)
+            text = self._described(one, other, _inside(_inside(runs, "items"), key), True)
             if text is not None:
                 found.append(f"[{key}] {text}")
         rest = [f"... and {len(found) - 12} more"] if len(found) > 12 else []
         return "\n  ".join(found[:12] + rest) or None
 
-    def _close(self, got: list[Any], want: list[Any], dtype: str) -> bool:
-        """Equality, within the tolerance of the dtype relative to the largest finite element."""
+    def _close(
+        self, got: list[Any], want: list[Any], dtype: str, runs: Sequence[list[Any]] = ()
+    ) -> bool:
+        """Equality, within the tolerance of the dtype relative to the largest finite element, or
+        of how far runs with other last bits lie apart."""
+        runs = [run for run in runs if len(run) == len(want)]
         if len(got) != len(want):
             return False
         if dtype.startswith("complex"):  # of one that is not finite, any part may be what it is
-            pairs = [(x, y) for x, y in zip(got, want) if _finite(x) or _finite(y)]
-            got, want = [x for x, _ in pairs], [y for _, y in pairs]
+            kept = [k for k, (x, y) in enumerate(zip(got, want)) if _finite(x) or _finite(y)]
+            got, want, *runs = ([values[k] for k in kept] for values in (got, want, *runs))
         one, other = _flat(got), _flat(want)
+        moved = [*zip(*map(_flat, runs))] or [()] * len(other)
         largest = max((abs(x) for x in other if math.isfinite(x)), default=0.0)
         limit = self.tolerances.get(dtype, 0.0)
         if dtype in self.tolerances:
             limit = max(limit, self.widest)
         limit *= max(1.0, largest)
-        return all(_near(x, y, limit) for x, y in zip(one, other))
+        if limit:
+            apart = [abs(z - y) for y, zs in zip(other, moved) for z in zs]
+            limit = max([limit, *(16 * gap for gap in apart if math.isfinite(gap))])
+        return all(
+            _near(x, y, limit)
+            or any(z == x if not limit else _kind(x) == _kind(z) != _kind(y) for z in zs)
+            for x, y, zs in zip(one, other, moved)
+        )
+
+
+def _inside(runs: Sequence[Any], key: Any) -> list[Any]:
+    """A part of the descriptions that have it."""
+    found = []
+    for run in runs:
+        try:
+            found.append(run[key])
+        except (TypeError, KeyError, IndexError):
+            continue
+    return [part for part in found if part is not None]
 
 
 def _with_elements(described: Any) -> Any:
@@ -237,6 +277,11 @@ def _flat(values: list[Any]) -> list[float]:
 
 def _finite(value: Any) -> bool:
     return all(map(math.isfinite, value if isinstance(value, list) else [value]))
+
+
+def _kind(x: float) -> float:
+    """Tells numbers, NaN and the two infinities apart."""
+    return 0.0 if math.isfinite(x) else 2.0 if math.isnan(x) else math.copysign(1.0, x)
 
 
 def _near(x: float, y: float, limit: float) -> bool:

@@ -54,7 +54,7 @@ def comparison(theirs: Worker | Recording) -> Iterator[Comparison]:
 @pytest.fixture(scope="session")
 def exact(theirs: Worker | Recording) -> Iterator[Comparison]:
     """A comparison that allows no difference in any value."""
-    both = Comparison(theirs, {})
+    both = Comparison(theirs, {}, shakes=False)
     yield both
     both.ours.close()
 
@@ -62,6 +62,6 @@ def exact(theirs: Worker | Recording) -> Iterator[Comparison]:
 @pytest.fixture(scope="session")
 def nearly(theirs: Worker | Recording) -> Iterator[Comparison]:
     """A comparison that allows two units in the last place of numbers of size one."""
-    both = Comparison(theirs, NORMAL)
+    both = Comparison(theirs, NORMAL, shakes=False)
     yield both
     both.ours.close()

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 Reason = tuple[int, str]  # the statement, and why it need not agree
@@ -27,29 +26,6 @@ RESHAPED = r"{}\.(t|transpose|swapdims|swapaxes|squeeze|unsqueeze|as_strided)_\(
 # A pass that is refused with these words has not begun.
 BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in shape", "inference")
 
-# What PyTorch refuses with these words, and why it passes here.
-REFUSED_THERE = {
-    "does not support automatic differentiation for outputs":
-        "a derivative that PyTorch lacks may be had here",
-    "A leaf node was passed to _will_engine_execute_node":
-        "hooks on several gradients, of leaves among them, work in autograd.grad() as well",
-    "Autograd not support dtype":
-        "PyTorch lets integers that a gradient's owner was written into require grad",
-    "please report a bug to PyTorch": "PyTorch finds itself wrong",
-    "ScatterBackward0 returned an invalid gradient":
-        "what is scattered nowhere has a gradient of zeros",
-    "ScatterAddBackward0 returned an invalid gradient":
-        "what is scattered nowhere has a gradient of zeros",
-    "derivative for set_ is not implemented":
-        "a view keeps the history that it had when its base was set to other memory",
-    "ZeroTensors are immutable": "gradients add up, also to one that PyTorch knows to be zero",
-    "index_fill_(): Converting complex Scalar to non-complex type":
-        "a complex number is a truth value, too, where it is written by one index",
-    "stack expects a non-empty TensorList":
-        "a function of nothing has a Jacobian of no elements; PyTorch stacks one row an output",
-    "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)":
-        "a real number filled into complex ones takes the real part of their gradient",
-}  # fmt: skip
 # Ops whose gradient PyTorch computes from more than it needs: the result of a power (the base and
 # the exponent suffice), the input of a running extreme or of a sign (the indices, or nothing), the
 # divisor of a rounded quotient (its gradient is zero), both sides of index_add and index_reduce,
@@ -57,14 +33,8 @@ REFUSED_THERE = {
 SAVES_MORE_THERE = (
     r"prod\(|pow|\*\*|cumm(ax|in)|rounding_mode|//|sgn|sign|index_(add|reduce)|\.gather"
 )
+DIFFERENTIATES = r"backward|\.grad\(|vjp\("
 SINGLE_PLACE = "refer to a single memory location"
-# What both refuse, after PyTorch has done something of it.
-HALF_DONE_THERE = {
-    "ZeroDivisionError": "PyTorch has divided some elements when it finds the divisor zero",
-    "number of ones in mask":
-        "PyTorch has written some elements when it finds that the source has too few",
-    "Inplace update to inference tensor": "PyTorch has written when it finds that it must not",
-}  # fmt: skip
 
 
 @dataclass
@@ -103,10 +73,6 @@ class Case:
                 return
 
 
-def _differentiates(statement: str) -> bool:
-    return "backward" in statement or ".grad(" in statement or "vjp(" in statement
-
-
 def _flat(values: Any) -> list[float]:
     return [part for value in values for part in (value if isinstance(value, list) else [value])]
 
@@ -122,12 +88,6 @@ def _places(variable: Any) -> int:
     """How many places in memory a tensor that has elements reaches over."""
     steps = zip(variable["shape"], variable["stride"])
     return 1 + sum((n - 1) * step for n, step in steps)
-
-
-def _nearly_equal(values: list[float], limit: float) -> bool:
-    """Whether two numbers differ by rounding only."""
-    order = sorted(value for value in values if math.isfinite(value))
-    return any(0 < high - low <= limit * max(1.0, abs(low)) for low, high in pairwise(order))
 
 
 def _zero_to_zero(ours: Any, theirs: Any) -> bool:
@@ -152,103 +112,186 @@ def _reads_what_it_writes(statement: str, variables: Any) -> bool:
     return any(w[k] != target[k] for w in same for k in ("shape", "stride", "offset"))
 
 
-def refused_there(case: Case) -> Iterator[Reason]:
-    """Statements that PyTorch alone refuses."""
-    for number, (_, text) in case.errors.items():
-        statement = case.statements[number]
-        if number in case.own_errors:
-            continue
-        for words, why in REFUSED_THERE.items():
-            if words in text:
-                yield number, why
-        saves_more = any(re.search(SAVES_MORE_THERE, s) for s in case.statements[:number])
-        stale = TOUCHED in text or "has been detached in-place" in text
-        if stale and _differentiates(statement) and saves_more:
-            yield number, "our gradient needs less than PyTorch saves; a write harms nothing"
-        if "has been modified inplace" in text and re.search(
-            r"dtype=torch\.(u?int|bool)|\.isclose\(", statement
-        ):
-            yield number, "what has no gradient needs no history, a stale one neither"
-        if "view size is not compatible" in text and "kron(" in statement:
-            yield number, "a Kronecker product can be taken of operands in any layout"
-        if "cannot be converted to type" in text:
-            values = [
-                x["values"] for x in case.operand(number, r"= (\w+)") if "complex" in x["dtype"]
-            ]
-            parts = [[abs(value[1]) for value in each] for each in values]
-            if len(parts) == 2 and not any(parts[0]) and 0 < max(parts[1]) < 1e-5:
-                yield number, "whether a complex number is real may depend on its last bit"
-        if "with a bool tensor" in text and _differentiates(statement):
-            yield number, "PyTorch's derivative of a power cannot take a bool exponent"
-        target = re.search(r"out=(\w+)", statement)
-        if target and "tensors expected, but got 0D" in text and statement.count(target[1]) > 1:
-            yield number, "PyTorch's dot has resized what it reads when it comes to read it"
-        if target and "more than one element" in text:
-            shapes = {tuple(x.get("shape") or ()) for x in case.around(number, target[1])[0]}
-            if len(shapes) == 2:
-                yield number, "expanded memory of another shape is resized before it is written to"
-        if target and SINGLE_PLACE in text:
-            yield number, "a result is computed here before it is written over what it came from"
-        if "returned an invalid gradient" in text and any(".data = " in s for s in case.statements):
-            yield number, "PyTorch asks a tensor for its shape of then; its data were exchanged"
-        if "a second time" in text and saves_more:
-            yield number, "our gradient needs less than PyTorch saves, and can be asked for again"
-        if "setStorage" in text and any(".set_(" in s for s in case.statements[:number]):
-            yield number, "PyTorch asks a tensor for its shape of then; its memory was exchanged"
-        if "select(): index 0 out of range" in text and "vmap(" in statement:
-            yield number, "a function can be mapped over no samples at all"
-        if "a second time" in text and any("inputs=" in s for s in case.statements[:number]):
-            yield number, "a pass to an inner tensor ends before the step that made it"
-        grads = (case.variables.get("grads") or {}).get("items", ())
-        zeros = all(not any(_flat(g["values"])) for g in grads if g)
-        if "does not require grad" in text and "for g in grads" in statement and zeros:
-            yield number, "PyTorch may give gradients that are zero no history"
+@dataclass(frozen=True)
+class Refusal:
+    """Why one library alone may refuse a statement, with certain words."""
+
+    words: str
+    why: str
+    statement: str = ""  # a pattern that is found in it
+    holds: Callable[[Case, int], bool] = lambda case, number: True
 
 
-def refused_here(case: Case) -> Iterator[Reason]:
-    """Statements that we alone refuse."""
-    for number, (_, text) in case.own_errors.items():
-        statement = case.statements[number]
-        if number in case.errors:
-            continue
-        if TOUCHED in text and any(f"saved by {name}" in text for name in ("Mv", "Mm", "Bmm")):
-            yield number, "a product keeps its operands, where PyTorch may have kept a folded copy"
-        if "with size 0" in text and re.search(r"\] = -?[\d.]+$", statement):
-            yield number, "an index into a dimension of size 0 is out of range, whatever else is"
-        if "without overflow" in text and "full_like(" in statement:
-            for x in case.operand(number, r"full_like\((\w+)"):
-                if x["dtype"] in HALVES and not x["shape"]:
-                    yield number, "PyTorch does not check a number that fills a single half"
-        if "once_differentiable" in text and "for g in grads" in statement:
-            yield number, "PyTorch may give gradients that are zero no history"
-        if SINGLE_PLACE in text and "out=" in statement:
-            yield number, "PyTorch sorts, and searches, into the memory that it still reads"
-        if "expected scalar type" in text and "@" in statement:
-            operands = [*case.operand(number, r"(\w+) @"), *case.operand(number, r"@ (\w+)")]
-            if any(0 in x["shape"] for x in operands):
-                yield number, "PyTorch multiplies nothing of any two dtypes"
-        if "more than one element" in text and re.search(r"tri[ul]_\(|out=", statement):
-            yield number, "PyTorch lets some ops write into an expanded tensor"
-        if "derivative for aten::floor_divide_ is not implemented" in text:
-            yield number, "PyTorch lets gradients pass a division into a view that has none"
+def _earlier(pattern: str) -> Callable[[Case, int], bool]:
+    """Whether a statement before one has a pattern."""
+    return lambda case, number: any(re.search(pattern, s) for s in case.statements[:number])
+
+
+def _real_but_for_rounding(case: Case, number: int) -> bool:
+    operands = [x for x in case.operand(number, r"= (\w+)") if "complex" in x["dtype"]]
+    parts = [[abs(value[1]) for value in x["values"]] for x in operands]
+    return len(parts) == 2 and not any(parts[0]) and 0 < max(parts[1]) < 1e-5
+
+
+def _reads_its_target(case: Case, number: int) -> bool:
+    statement = case.statements[number]
+    target = re.search(r"out=(\w+)", statement)
+    return target is not None and statement.count(target[1]) > 1
+
+
+def _resizes_its_target(case: Case, number: int) -> bool:
+    target = re.search(r"out=(\w+)", case.statements[number])
+    shapes = [x.get("shape") for x in case.around(number, target[1])[0]] if target else [0, 0]
+    return shapes[0] != shapes[1]
+
+
+def _of_zero_gradients(case: Case, number: int) -> bool:
+    grads = (case.variables.get("grads") or {}).get("items", ())
+    return all(not any(_flat(g["values"])) for g in grads if g)
+
+
+def _fills_single_half(case: Case, number: int) -> bool:
+    operands = case.operand(number, r"full_like\((\w+)")
+    return any(x["dtype"] in HALVES and not x["shape"] for x in operands)
+
+
+def _multiplies_nothing(case: Case, number: int) -> bool:
+    operands = [*case.operand(number, r"(\w+) @"), *case.operand(number, r"@ (\w+)")]
+    return any(0 in x["shape"] for x in operands)
+
+
+REFUSED_THERE = (
+    Refusal("does not support automatic differentiation for outputs",
+        "a derivative that PyTorch lacks may be had here"),
+    Refusal("A leaf node was passed to _will_engine_execute_node",
+        "hooks on several gradients, of leaves among them, work in autograd.grad() as well"),
+    Refusal("Autograd not support dtype",
+        "PyTorch lets integers that a gradient's owner was written into require grad"),
+    Refusal("please report a bug to PyTorch", "PyTorch finds itself wrong"),
+    Refusal("ScatterBackward0 returned an invalid gradient",
+        "what is scattered nowhere has a gradient of zeros"),
+    Refusal("ScatterAddBackward0 returned an invalid gradient",
+        "what is scattered nowhere has a gradient of zeros"),
+    Refusal("derivative for set_ is not implemented",
+        "a view keeps the history that it had when its base was set to other memory"),
+    Refusal("ZeroTensors are immutable",
+        "gradients add up, also to one that PyTorch knows to be zero"),
+    Refusal("index_fill_(): Converting complex Scalar to non-complex type",
+        "a complex number is a truth value, too, where it is written by one index"),
+    Refusal("stack expects a non-empty TensorList",
+        "a function of nothing has a Jacobian of no elements; PyTorch stacks one row an output"),
+    Refusal("Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)",
+        "a real number filled into complex ones takes the real part of their gradient"),
+    Refusal("has been modified inplace",
+        "what has no gradient needs no history, a stale one neither",
+        r"dtype=torch\.(u?int|bool)|\.isclose\("),
+    Refusal("view size is not compatible",
+        "a Kronecker product can be taken of operands in any layout", r"kron\("),
+    Refusal("cannot be converted to type",
+        "whether a complex number is real may depend on its last bit",
+        holds=_real_but_for_rounding),
+    Refusal("with a bool tensor", "PyTorch's derivative of a power cannot take a bool exponent",
+        DIFFERENTIATES),
+    Refusal("tensors expected, but got 0D",
+        "PyTorch's dot has resized what it reads when it comes to read it",
+        holds=_reads_its_target),
+    Refusal("more than one element",
+        "expanded memory of another shape is resized before it is written to",
+        holds=_resizes_its_target),
+    Refusal(SINGLE_PLACE,
+        "a result is computed here before it is written over what it came from", "out="),
+    Refusal("returned an invalid gradient",
+        "PyTorch asks a tensor for its shape of then; its data were exchanged",
+        holds=_earlier(r"\.data = ")),
+    Refusal("setStorage",
+        "PyTorch asks a tensor for its shape of then; its memory was exchanged",
+        holds=_earlier(r"\.set_\(")),
+    Refusal("select(): index 0 out of range",
+        "a function can be mapped over no samples at all", r"vmap\("),
+    Refusal("a second time", "a pass to an inner tensor ends before the step that made it",
+        holds=_earlier("inputs=")),
+    Refusal("does not require grad", "PyTorch may give gradients that are zero no history",
+        "for g in grads", _of_zero_gradients),
+)  # fmt: skip
+REFUSED_HERE = (
+    Refusal("with size 0", "an index into a dimension of size 0 is out of range, whatever else is",
+        r"\] = -?[\d.]+$"),
+    Refusal("without overflow", "PyTorch does not check a number that fills a single half",
+        holds=_fills_single_half),
+    Refusal("once_differentiable", "PyTorch may give gradients that are zero no history",
+        "for g in grads"),
+    Refusal(SINGLE_PLACE, "PyTorch sorts, and searches, into the memory that it still reads",
+        "out="),
+    Refusal("expected scalar type", "PyTorch multiplies nothing of any two dtypes",
+        holds=_multiplies_nothing),
+    Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
+        r"tri[ul]_\(|out="),
+    Refusal("derivative for aten::floor_divide_ is not implemented",
+        "PyTorch lets gradients pass a division into a view that has none"),
+)  # fmt: skip
+# What both refuse, after PyTorch has done something of it.
+HALF_DONE_THERE = (
+    Refusal("ZeroDivisionError",
+        "PyTorch has divided some elements when it finds the divisor zero"),
+    Refusal("number of ones in mask",
+        "PyTorch has written some elements when it finds that the source has too few"),
+    Refusal("Inplace update to inference tensor",
+        "PyTorch has written when it finds that it must not"),
+    Refusal("out of bounds",
+        "PyTorch has written some elements when it finds an index out of range",
+        r"_\(|[])] *[^=<>!]?=[^=]", lambda case, number: case.errors[number][0] == "IndexError"),
+)  # fmt: skip
+
+
+def _refused(case: Case, table: tuple[Refusal, ...], errors: dict[int, Any]) -> Iterator[Reason]:
+    for number, (_, text) in errors.items():
+        for refusal in table:
+            found = refusal.words in text and re.search(refusal.statement, case.statements[number])
+            if found and refusal.holds(case, number):
+                yield number, refusal.why
+
+
+def refused_by_one(case: Case) -> Iterator[Reason]:
+    """Statements that one of the two refuses."""
+    theirs = {n: error for n, error in case.errors.items() if n not in case.own_errors}
+    yield from _refused(case, REFUSED_THERE, theirs)
+    own = {n: error for n, error in case.own_errors.items() if n not in case.errors}
+    yield from _refused(case, REFUSED_HERE, own)
+
+
+def _folds(case: Case, number: int) -> bool:
+    """Whether a statement multiplies more than matrices, which PyTorch folds into some."""
+    patterns = (r"(\w+) @", r"@=? (\w+)", r"matmul\((\w+)", r"matmul\(\w+, (\w+)")
+    operands = [x for pattern in patterns for x in case.operand(number, pattern)]
+    return any(len(x["shape"]) > 2 for x in operands)
+
+
+def saved_by_one(case: Case) -> Iterator[Reason]:
+    """Ops of which one library keeps more for the gradient than the other, where a pass is refused
+    by that one: what it has kept was written to, or is gone. The op is left out, not the pass."""
+    for number in case.errors.keys() ^ case.own_errors.keys():
+        (_, text) = case.errors.get(number) or case.own_errors[number]
+        if number in case.errors and re.search(DIFFERENTIATES, case.statements[number]):
+            gone = any(w in text for w in (TOUCHED, "has been detached in-place", "a second time"))
+            for op in reversed(range(number)) if gone else ():
+                if re.search(SAVES_MORE_THERE, case.statements[op]):
+                    yield op, "our gradient needs less than PyTorch saves; a write harms nothing"
+        if number in case.own_errors and TOUCHED in text and re.search("saved by B?[Mm][mv]", text):
+            for op in reversed(range(number)):
+                if _folds(case, op):
+                    yield op, "a product keeps its operands, where PyTorch may keep a folded copy"
 
 
 def refused_by_both(case: Case) -> Iterator[Reason]:
     """Statements that both refuse, one of them after it has done something."""
-    for number, (kind, text) in case.errors.items():
+    both = {n: error for n, error in case.errors.items() if n in case.own_errors}
+    yield from _refused(case, HALF_DONE_THERE, {n: (0, ": ".join(e)) for n, e in both.items()})
+    for number, (kind, text) in both.items():
         statement = case.statements[number]
-        if number not in case.own_errors:
-            continue
         own_kind, own_text = case.own_errors[number]
         began = not any(words in text for words in BEFORE_A_PASS)
-        if _differentiates(statement) and began and {kind, own_kind} <= RUNTIME:
+        if re.search(DIFFERENTIATES, statement) and began and {kind, own_kind} <= RUNTIME:
             yield number, "which leaves a pass has reached when it breaks off is unspecified"
-        for words, why in HALF_DONE_THERE.items():
-            if words in text:
-                yield number, why
-        writes = re.search(r"_\(|[])] *[^=<>!]?=[^=]", statement) is not None
-        if kind == "IndexError" and "out of bounds" in text and writes:
-            yield number, "PyTorch has written some elements when it finds an index out of range"
         if "Dimension out of range" in text and "scatter" in own_text:
             yield number, "PyTorch looks for dimensions before it has compared their number"
         stale = "has been modified inplace" in text and own_kind == "IndexError"
@@ -277,8 +320,6 @@ def _has(test: Callable[[float], bool], dtype: str = "") -> Callable[[Any], bool
 # What a statement may give, or how it may round, by what an operand holds: where it stands in the
 # statement, what is asked of it, and why.
 BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    (r"(\w+)\.arg(?:sort|max|min)", lambda x: _nearly_equal(_flat(x["values"]), 1e-3),
-        "numbers that differ by rounding may come in any order"),
     (r"(\w+)\.stride\(\)", lambda x: 0 in x["shape"], "what nothing is stepped by means nothing"),
     (r"copysign.*, (\w+)\)", _has(math.isnan), "the sign of a number that is none is unspecified"),
     (r"(\w+)\.logcumsumexp", _halves,
@@ -287,16 +328,8 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "PyTorch rounds a product to half precision at each step"),
     (r"(\w+)\.log_softmax", lambda x: x["dtype"] == "bfloat16",
         "PyTorch's log_softmax rounds what is close to zero to zero"),
-    (r"(\w+)\.(?:cos|sin|tan)\(", _has(lambda v: abs(v) > 1e3, "float32"),
-        "which angle a large number is tells of its last bits"),
-    (r"(\w+)\.log1p\(", _has(lambda v: 0 <= v + 1 < 1e-4, "float"),
-        "the logarithm of what is left of one tells of its last bits"),
     (r"(\w+)(?: \+ 1j)?\)?\.reciprocal", _has(lambda v: not math.isfinite(v), "complex"),
         "what is one over a complex infinity or NaN is unspecified"),
-    (r"(\w+)\.sinc\(", _has(lambda v: abs(v) < 0.2, "float32"),
-        "digits of sinc's slope near zero cancel out in either formula"),
-    (r"layer_norm\((\w+)", lambda x: x["shape"][-1:] == [2],
-        "of two normalised elements the gradient is but rounding"),
     (r"\b(?:var|std)_mean\((\w+)", _has(math.isinf), "PyTorch's running mean of infinities is NaN"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),
@@ -327,10 +360,14 @@ def of_statements(case: Case) -> Iterator[Reason]:
         kept = re.match(r"(\w+)\.retain_grad\(\)", statement)
         if kept and any(re.match(RESHAPED.format(kept[1]), s) for s in case.statements[number:]):
             yield number, "PyTorch keeps the gradient of what was there before a change of shape"
-        if "atan2(" in statement:
-            pairs = [case.operand(number, p) for p in (r"atan2\((\w+)", r"atan2\(\w+, (\w+)\)")]
-            for a, b in zip(*pairs, strict=False):
-                if a["values"] == b["values"]:
+        angle = r"(?:atan2\((\w+), |(\w+)\.atan2_?\()(\w+)"
+        for point in re.finditer(angle, statement):
+            for variables in case.before(number):
+                a, b = (
+                    variables.get(name, {}).get("values", name)
+                    for name in (point[1] or point[2], point[3])
+                )
+                if a == b:
                     yield number, "both gradients of an angle that stays the same cancel out"
         if re.search(r"pow|\*\*", statement):
             for name in {*re.findall(r"\bv\d+\b", statement)}:
@@ -344,13 +381,20 @@ def of_memory(case: Case) -> Iterator[Reason]:
     for number, statement in enumerate(case.statements):
         if number in case.errors:
             continue
-        products = any(re.search(r"@|matmul\(", s) for s in case.statements[:number])
-        if products and re.search(r"\.data\.\w+_\(", statement):
+        untold = re.search(r"\.data\.\w+_\(", statement)
+        if untold and any(_folds(case, op) for op in range(number)):
             yield number, "PyTorch may keep a folded copy of what it multiplies"
         target = re.search(r"out=(\w+)", statement)
         for old, new in case.around(number, target[1]) if target else ():
             if new.get("requires_grad") and new["is_leaf"] and old.get("shape") != new["shape"]:
                 yield number, "a leaf was given another shape after its gradient was promised one"
+        replaced = re.search(r"no_grad\(\): (\w+)\.set_\(", statement)
+        for old, _ in case.around(number, replaced[1]) if replaced else ():
+            if old.get("requires_grad") and not old["is_leaf"]:
+                yield (
+                    number,
+                    "PyTorch takes a view that was set to other memory for part of its base",
+                )
         given = re.search(r"(\w+)\.backward\(gradient=(\w+)", statement)
         if given:
             memory = case.variables.get(given[2], {}).get("memory")
@@ -396,7 +440,9 @@ def of_variables(case: Case) -> Iterator[Reason]:
                 yield number, "a second derivative at a kink, as of a norm at zero, may be NaN"
 
 
-RULES = (refused_there, refused_here, refused_by_both, of_statements, of_memory, of_variables)
+RULES = (
+    refused_by_one, saved_by_one, refused_by_both, of_statements, of_memory, of_variables
+)  # fmt: skip
 
 
 def explanation(case: Case) -> Reason | None:

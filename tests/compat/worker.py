@@ -3,8 +3,10 @@
     python worker.py flambeau|torch
 
 A request holds statements; each is executed on its own, so that one that raises is recorded and the
-rest goes on. The reply holds the exception types and a description of every variable. The same file
-runs under both interpreters, needs nothing but the library, and knows nothing of the tests.
+rest goes on. The reply holds the exception types and a description of every variable. A number
+beside the statements asks that the last bits of what they compute be shaken, each number in another
+way: how far the results then lie apart tells what rounding can do to them. The same file runs under
+both interpreters, needs nothing but the library, and knows nothing of the tests.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import importlib
 import json
 import math
 import os
+import random
 import sys
 import warnings
 from typing import Any
@@ -71,10 +74,49 @@ def describe(lib: Any, value: Any) -> Any:
     return None
 
 
-def run(lib: Any, statements: list[str]) -> dict[str, Any]:
+class Shaker:
+    """Changes numbers that statements have computed in their last bits.
+
+    Equal numbers, and numbers that differ in sign only, change alike, so that ties stay ties; what
+    is exact in any precision, as small whole numbers are, and what has been shaken stay.
+    """
+
+    def __init__(self, lib: Any, run: int) -> None:
+        self.lib, self.run = lib, run
+        self.shaken: set[float] = set()
+
+    def moved(self, value: Any, eps: float) -> Any:
+        if isinstance(value, complex):
+            return complex(self.moved(value.real, eps), self.moved(value.imag, eps))
+        if not math.isfinite(value) or abs(value) in self.shaken:
+            return value
+        if abs(value) < 1024 and (value * 8).is_integer():
+            return value
+        return value * (1 + 8 * eps * random.Random(hash((abs(value), self.run))).uniform(-1, 1))
+
+    def shake(self, names: dict[str, Any]) -> None:
+        for tensor in [value for value in names.values() if isinstance(value, self.lib.Tensor)]:
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                continue
+            try:
+                data = tensor.data
+                values = data.resolve_conj().reshape(-1).tolist()
+                eps = self.lib.finfo(tensor.dtype).eps
+                moved = [self.moved(value, eps) for value in values]
+                if moved != values:
+                    data.copy_(self.lib.tensor(moved, dtype=tensor.dtype).reshape(tensor.shape))
+                    values = data.resolve_conj().reshape(-1).tolist()
+            except Exception:  # it cannot be written to, as expanded memory
+                continue
+            for value in values:
+                self.shaken |= {abs(value), abs(value.real), abs(value.imag)}
+
+
+def run(lib: Any, statements: list[str], shaken: int = 0) -> dict[str, Any]:
     """Executes the statements one by one in a namespace of their own."""
     names: dict[str, Any] = {"torch": lib, "math": math, "inf": math.inf, "nan": math.nan}
     errors: list[list[Any]] = []
+    shaker = Shaker(lib, shaken) if shaken else None
     lib.manual_seed(0)
     for number, statement in enumerate(statements):
         with warnings.catch_warnings():
@@ -83,6 +125,8 @@ def run(lib: Any, statements: list[str]) -> dict[str, Any]:
                 exec(statement, names)
             except Exception as error:
                 errors.append([number, type(error).__name__, str(error)[:300]])
+            if shaker:
+                shaker.shake(names)
     variables = {}
     for name, value in names.items():
         if name.startswith("_") or name in ("torch", "math", "inf", "nan"):
@@ -104,7 +148,7 @@ def main() -> None:
     if hasattr(lib, "set_num_threads"):
         lib.set_num_threads(1)
     for line in sys.stdin:
-        replies.write(json.dumps(run(lib, json.loads(line))) + "\n")
+        replies.write(json.dumps(run(lib, *json.loads(line))) + "\n")
         replies.flush()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,35 @@ def test_the_extreme_of_no_complex_numbers_changes_nothing(reduce: str) -> None:
         rows.index_reduce(1, torch.tensor([0, 1, 2]), rows, reduce)
     kept = x.reshape(1, 3).index_reduce(1, none, source.reshape(1, 0), reduce)
     assert kept.tolist() == [[1 + 2j] * 3]
+
+
+# Custom functions
+
+
+class _Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return grads[0] * 2, None
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_a_tensor_that_a_function_has_written_loses_its_grad() -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    for make in (torch.Tensor.clone, lambda x: x.clone()[:], lambda x: torch.ones(3)):
+        x = make(leaf)
+        x.grad = torch.ones(3)
+        _Doubled.apply(x, leaf)
+        assert x.grad is None
+    plain = torch.ones(3)
+    plain.grad = torch.ones(3)
+    _Doubled.apply(plain)
+    assert plain.grad is not None  # nothing was recorded
+    kept = leaf.clone()
+    kept.retain_grad()
+    _Doubled.apply(kept).sum().backward()
+    assert kept.grad is not None and kept.grad.tolist() == [1.0] * 3
