@@ -123,6 +123,8 @@ def host_cases(torch: Any) -> dict[str, float]:
             "sum": host_us(torch, lambda: a.sum()),
             "Linear": host_us(torch, lambda: layer(x)),
         }
+        with torch.cuda.stream(torch.cuda.Stream()):
+            results["a + b, side stream"] = host_us(torch, lambda: a + b)
     model = torch.nn.Sequential(
         torch.nn.Linear(64, 128),
         torch.nn.ReLU(),

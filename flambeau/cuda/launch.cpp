@@ -25,6 +25,8 @@ struct Driver {
   CUresult (*instantiate)(CUgraphExec*, CUgraph, unsigned long long) = nullptr;
   CUresult (*set_kernel)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) = nullptr;
   CUresult (*launch_graph)(CUgraphExec, CUstream) = nullptr;
+  CUresult (*capture_of)(CUstream, CUstreamCaptureStatus*) = nullptr;
+  CUresult (*priority_of)(CUstream, int*) = nullptr;
 
   Driver() {
     find_driver_function("cuLaunchKernelEx", 12000, launch);
@@ -33,6 +35,8 @@ struct Driver {
     find_driver_function("cuGraphInstantiateWithFlags", 12000, instantiate);
     find_driver_function("cuGraphExecKernelNodeSetParams", 12000, set_kernel);
     find_driver_function("cuGraphLaunch", 12000, launch_graph);
+    find_driver_function("cuStreamIsCapturing", 12000, capture_of);
+    find_driver_function("cuStreamGetPriority", 12000, priority_of);
   }
 };
 
@@ -55,11 +59,12 @@ struct Launch {
 // Note [Kernels as graphs]
 // A graph of one kernel, given new arguments, costs the host half of what a launch does
 // (benchmarks/launch.cu), and a program with many small kernels is bound by that. So kernels of few
-// blocks are started as graphs after some launches, one graph a kernel and thread. Launches of one
-// graph wait for each other, as they do in one stream: only those on the default stream are graphs,
-// which besides is never captured. While a trace is taken launches are plain, so that kernels are
-// found under what asked for them. FLAMBEAU_LAUNCH_GRAPHS=0 makes all launches plain, for tools
-// that show graphs as a whole.
+// blocks are started as graphs after some launches. Launches of one graph wait for each other, as
+// they do in one stream: there is one graph a kernel, thread and stream. A stream that is captured
+// takes plain launches, and so does one of another priority than the default, which its graphs
+// would not have. While a trace is taken launches are plain, so that kernels are found under what
+// asked for them. FLAMBEAU_LAUNCH_GRAPHS=0 makes all launches plain, for tools that show graphs as
+// a whole.
 const bool uses_graphs = [] {
   const char* value = std::getenv("FLAMBEAU_LAUNCH_GRAPHS");
   return !value || std::strcmp(value, "0") != 0;
@@ -80,7 +85,10 @@ CUDA_KERNEL_NODE_PARAMS as_node(const Launch& launch) {
 
 class KernelGraph {
  public:
-  explicit KernelGraph(const Launch& launch) {
+  KernelGraph(const Launch& launch, cudaStream_t stream) {
+    int priority = 0;
+    if (stream && (driver().priority_of(stream, &priority) != CUDA_SUCCESS || priority != 0))
+      return;
     const OutsideCapture outside;
     const CUDA_KERNEL_NODE_PARAMS node = as_node(launch);
     const bool made = driver().new_graph(&graph_, 0) == CUDA_SUCCESS &&
@@ -110,12 +118,20 @@ class KernelGraph {
   pid_t process_ = getpid();
 };
 
+// The default stream is never captured.
+bool is_captured(cudaStream_t stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream && (driver().capture_of(stream, &status) != CUDA_SUCCESS ||
+                    status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 bool may_be_graph(const Launch& launch, cudaStream_t stream) {
   static const bool has_all = driver().new_graph && driver().add_kernel && driver().instantiate &&
-                              driver().set_kernel && driver().launch_graph;
-  return uses_graphs && has_all && !stream && !launch_blocking &&
+                              driver().set_kernel && driver().launch_graph && driver().capture_of &&
+                              driver().priority_of;
+  return uses_graphs && has_all && !launch_blocking &&
          uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z <= few_blocks &&
-         !tracing.load(std::memory_order_relaxed);
+         !tracing.load(std::memory_order_relaxed) && !is_captured(stream);
 }
 
 // --- All kernels ---------------------------------------------------------------------------------
@@ -123,6 +139,7 @@ bool may_be_graph(const Launch& launch, cudaStream_t stream) {
 struct Known {
   const void* kernel = nullptr;
   int device = -1;
+  cudaStream_t stream = nullptr;
   cudaFunction_t handle = nullptr;
   size_t shared_bytes = 0;                     // of dynamic shared memory that it may have
   int plain_launches = launches_before_graph;  // until there is to be a graph
@@ -136,7 +153,7 @@ bool start_as_graph(Known& entry, const Launch& launch, cudaStream_t stream) {
     --entry.plain_launches;
     return false;
   }
-  if (!entry.graph) entry.graph = std::make_unique<KernelGraph>(launch);
+  if (!entry.graph) entry.graph = std::make_unique<KernelGraph>(launch, stream);
   if (entry.graph->start(launch, stream)) return true;
   entry.graph.reset();
   entry.plain_launches = launches_after_failure;
@@ -159,15 +176,17 @@ bool launch_by_handle(Launch launch, int device, cudaStream_t stream) {
     known = std::make_unique<Known[]>(known_count);
     cudaSetDevice(device);  // a thread's first call: the driver wants a context
   }
-  Known& entry = known[(reinterpret_cast<uintptr_t>(launch.kernel) >> 4) % known_count];
-  if (entry.kernel != launch.kernel || entry.device != device) {
+  const auto mixed =
+      reinterpret_cast<uintptr_t>(launch.kernel) >> 4 ^ reinterpret_cast<uintptr_t>(stream) >> 6;
+  Known& entry = known[mixed % known_count];
+  if (entry.kernel != launch.kernel || entry.device != device || entry.stream != stream) {
     const OutsideCapture outside;  // the kernel's code may have to be loaded
     cudaFunction_t handle = nullptr;
     if (cudaGetFuncBySymbol(&handle, launch.kernel) != cudaSuccess) {
       cudaGetLastError();
       return false;
     }
-    entry = {launch.kernel, device, handle, usual_shared_bytes};
+    entry = {launch.kernel, device, stream, handle, usual_shared_bytes};
   }
   if (launch.shared_bytes > entry.shared_bytes) {
     allow_shared_bytes(launch.kernel, launch.shared_bytes);

@@ -412,7 +412,9 @@ def many_small_launches(stream: torch.cuda.Stream) -> None:
 
 
 def test_kernels_that_are_started_often_take_the_arguments_of_each_launch() -> None:
-    for stream in (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.default_stream()):
+    default, side = torch.cuda.default_stream(), torch.cuda.Stream()
+    urgent = torch.cuda.Stream(priority=-1)
+    for stream in (default, side, default, urgent, side, urgent):
         many_small_launches(stream)
 
 
@@ -426,15 +428,60 @@ def test_threads_start_the_same_kernels_side_by_side() -> None:
             failures.append(failure)
 
     default = torch.cuda.default_stream()
+    side = torch.cuda.Stream()
     threads = [
         threading.Thread(target=work, args=(stream,))
-        for stream in (default, default, torch.cuda.Stream(), default)
+        for stream in (default, default, side, torch.cuda.Stream(), side, default)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_kernels_started_often_on_one_stream_do_not_wait_for_another() -> None:
+    streams = torch.cuda.Stream(), torch.cuda.Stream()
+    numbers = torch.zeros(10, device="cuda"), torch.zeros(10, device="cuda")
+    torch.cuda.synchronize()
+    for _ in range(40):
+        for stream, x in zip(streams, numbers, strict=True):
+            with torch.cuda.stream(stream):
+                x.add_(1)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(streams[0]):
+        torch.cuda._sleep(2_000_000_000)
+        numbers[0].add_(1)
+    with torch.cuda.stream(streams[1]):
+        numbers[1].add_(1)
+    streams[1].synchronize()
+    assert not streams[0].query()
+    torch.cuda.synchronize()
+    assert numbers[0].tolist() == numbers[1].tolist() == [41.0] * 10
+
+
+def test_streams_whose_kernels_are_graphs_can_be_captured() -> None:
+    main, forked = torch.cuda.Stream(), torch.cuda.Stream()
+    x, y = torch.zeros(10, device="cuda"), torch.zeros(10, device="cuda")
+    torch.cuda.synchronize()
+    for stream, tensor in ((main, x), (forked, y)):
+        with torch.cuda.stream(stream):
+            for _ in range(40):
+                tensor.add_(1)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=main):
+        x.add_(1)
+        forked.wait_stream(main)
+        with torch.cuda.stream(forked):
+            y.add_(1)
+        main.wait_stream(forked)
+    assert x[0].item() == y[0].item() == 40
+    for _ in range(3):
+        graph.replay()
+        with torch.cuda.stream(torch.cuda.default_stream()):
+            x.add_(1)
+    assert x[0].item() == 46 and y[0].item() == 43
 
 
 def test_kernels_started_often_can_be_captured_and_take_turns_with_copies() -> None:
