@@ -91,6 +91,14 @@ Tensor empty_in(IntSpan sizes, MemoryFormat format, DType dtype, Device device) 
 // Of all poolings of volumes only max_pool3d keeps channels last, as in PyTorch.
 Tensor channels_first(const Tensor& x, size_t rank) { return rank == 3 ? contiguous(x) : x; }
 
+// One volume tells by where its elements lie that channels come last: its only batch has no stride.
+MemoryFormat maxima_format(const Tensor& x) {
+  const bool one_volume = x.dim() == 5 && x.sizes()[0] == 1 && !x.is_contiguous();
+  return one_volume && x.is_contiguous(MemoryFormat::channels_last_3d)
+             ? MemoryFormat::channels_last_3d
+             : suggest_format(x);
+}
+
 // --- Maxima --------------------------------------------------------------------------------------
 
 // Shared by the passes of one pooling.
@@ -137,7 +145,7 @@ Tensor max_pool_take(const Tensor& x, const Tensor& indices, const Geometry& geo
 // The maxima and, where somebody needs them, their places.
 std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, const PoolGeometry& geometry,
                                    size_t rank, bool want_indices) {
-  const MemoryFormat format = suggest_format(x);
+  const MemoryFormat format = maxima_format(x);
   const Dims shape = pooled_shape(x, geometry, rank);
   Tensor out = empty_in(shape, format, x.dtype(), x.device()), indices;
   const bool records = grad_enabled() && x.requires_grad();

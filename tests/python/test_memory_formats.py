@@ -39,6 +39,7 @@ def test_of_the_poolings_of_volumes_only_maxima_keep_channels_last() -> None:
     x = torch.randn(2, 3, 4, 5, 6, dtype=torch.float64)
     last = x.to(memory_format=torch.channels_last_3d).requires_grad_()
     assert F.max_pool3d(last, 2).stride() == (36, 1, 18, 9, 3)
+    assert F.max_pool3d(last[0], 2).stride() == (1, 18, 9, 3)
     assert F.adaptive_avg_pool3d(last, 1).stride() == (3, 1, 3, 3, 3)
     for pool in (F.avg_pool3d, F.adaptive_avg_pool3d, F.adaptive_max_pool3d):
         result = pool(last, 2)
