@@ -116,6 +116,27 @@ void check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
 
 }  // namespace
 
+Tensor apart_from(const Tensor& target, const Tensor& values) {
+  const NoGrad off;
+  return values.storage() == target.storage() ? clone(values) : values;
+}
+
+Tensor place_of_sums(const Tensor& self, int64_t meeting, int64_t count) {
+  const bool narrow = self.dtype() == DType::float16 || self.dtype() == DType::bfloat16;
+  // A few may be rounded one by one where it would take longer to convert all of self.
+  const bool many = meeting > 16 || (meeting > 1 && count >= self.numel() / 4);
+  const NoGrad off;
+  return narrow && many && self.device().is_cpu() ? to(self, DType::float32) : self;
+}
+
+void keep_sums(const Tensor& self, const Tensor& sums) {
+  if (sums.dtype() == self.dtype()) return;
+  const NoGrad off;
+  const Tensor window = make_alias(self);
+  window->version = {};  // the caller counts this write
+  copy_(window, sums);
+}
+
 void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                      const Operand& src, WriteMode mode) {
   check_inplace(op, self, src.requires_grad());
@@ -126,13 +147,17 @@ void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tens
   if (src.is_tensor()) check_no_overlap(op, self, src.tensor());
   if (index.numel() > 0) {
     const NoGrad off;
-    Tensor window = over_index(self, index, dim), values;
+    const Tensor target =
+        mode == WriteMode::add ? place_of_sums(self, size_at(index, dim), index.numel()) : self;
+    const DType dtype = target.dtype();
+    Tensor window = over_index(target, index, dim), values;
     if (src.is_tensor()) values = over_index(apart_from(self, src.tensor()), index, -1);
-    const DType dtype = self.dtype();
+    if (values.defined()) values = to(values, dtype);
     const Operand inputs[] = {src.is_tensor() ? Operand(values) : src, places};
     TensorIter iter;
     iter.build({op, false, false}, &window, &dtype, 1, inputs, 2, dtype);
-    kernels::scatter(self.device_type(), iter, along(self, dim), mode);
+    kernels::scatter(self.device_type(), iter, along(target, dim), mode);
+    keep_sums(self, target);
   }
   self.bump_version(op);
 }

@@ -15,11 +15,6 @@
 
 namespace flambeau {
 
-Tensor apart_from(const Tensor& target, const Tensor& values) {
-  const NoGrad off;
-  return values.storage() == target.storage() ? clone(values) : values;
-}
-
 Tensor checked_index(const char* op, const Tensor& index, Device device) {
   CHECK(index.dtype() == DType::int64 || index.dtype() == DType::int32, RuntimeError,
         "{}(): Expected dtype int32/int64 for index but got: {}", op,
@@ -477,14 +472,17 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
   check_no_internal_overlap("index_add_", self);
   check_no_overlap("index_add_", self, source);
   Tensor values = apart_from(self, source);
+  const Tensor sums = place_of_sums(self, vector.numel(), values.numel());
   {
     const NoGrad off;
     if (!(alpha == Scalar(1))) values = to(values * alpha, self.dtype());
+    values = to(values, sums.dtype());
   }
   const IndexedDim rules{.runtime_error = self.dim() > 1};
   if (self.dim() <= 1 || self.numel() > 0) {  // else it does not matter which slices are named
-    write("index_add_", places_along(with_dims(self), dim, vector, rules), values, WriteMode::add);
+    write("index_add_", places_along(with_dims(sums), dim, vector, rules), values, WriteMode::add);
   }
+  keep_sums(self, sums);
   self.bump_version("index_add_");
   if (Record r = Record::in_place("index_add", self, {source})) {
     r.wrt(0, [](const Tensor& g) { return g; });
@@ -524,8 +522,7 @@ Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const T
         vector.numel(), slices_of(source, dim));
   if (source.dim() > 0 && self.dim() > 0) check_slices("index_copy_", self, dim, source);
   check_no_overlap("index_copy_", self, source);
-  const Tensor target = with_dims(self);
-  write("index_copy_", places_along(target, dim, vector, {}), apart_from(self, source),
+  write("index_copy_", places_along(with_dims(self), dim, vector, {}), apart_from(self, source),
         WriteMode::assign);
   self.bump_version("index_copy_");
   if (Record r = Record::in_place("index_copy", self, {source})) {

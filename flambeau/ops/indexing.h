@@ -15,9 +15,9 @@ Tensor index_of_slices(const char* op, const Tensor& self, int64_t dim, const Te
 Tensor nonzero_flat(const Tensor& input);
 // The same as coordinates: (rank, n).
 Tensor nonzero_columns(const Tensor& input);
-// Raises where it is certain that values lie in the memory of the target.
 // Several elements of an expanded tensor are one place in memory: what is written there is unclear.
 void warn_if_expanded(const char* op, const Tensor& self);
+// Raises where it is certain that values lie in the memory of the target.
 void check_no_overlap(const char* op, const Tensor& target, const Tensor& values);
 // Values that are about to be written into `target` while they may lie in its memory.
 Tensor apart_from(const Tensor& target, const Tensor& values);
@@ -30,6 +30,10 @@ void write_at(const char* op, const Tensor& self, const std::vector<Tensor>& ind
 // Writes src along dim at the places that index names: checked and versioned, not recorded.
 void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                      const Operand& src, WriteMode mode);
+// Where at most `meeting` of `count` values are to be added to each element of self: self itself,
+// or a copy in float32 of one whose dtype would lose many of them by rounding; keep_sums ends that.
+Tensor place_of_sums(const Tensor& self, int64_t meeting, int64_t count);
+void keep_sums(const Tensor& self, const Tensor& sums);
 // The corner of input that has these sizes, and its gradient: zeros around what was used.
 Tensor corner(const Tensor& input, IntSpan sizes);
 Tensor fill_up(const Tensor& used, IntSpan shape);

@@ -138,9 +138,9 @@ def test_copying_slices_into_expanded_memory_is_refused_before_anything_else() -
         torch.zeros(2, 3).expand(2, 2, 3).index_copy_(0, torch.tensor([0, 1]), torch.zeros(2, 3))
 
 
-def test_a_number_that_is_scattered_nowhere_needs_no_room() -> None:
-    nowhere = torch.zeros(0, dtype=torch.int64)
-    assert torch.ones(2, dtype=torch.int64).scatter_(0, nowhere, -float("inf")).tolist() == [1, 1]
+def test_a_number_that_is_scattered_first_needs_no_room() -> None:
+    first = torch.zeros(0, dtype=torch.int64)
+    assert torch.ones(2, dtype=torch.int64).scatter_(0, first, -float("inf")).tolist() == [1, 1]
 
 
 def test_the_gradient_of_take_lies_as_its_input_does() -> None:
@@ -148,3 +148,41 @@ def test_the_gradient_of_take_lies_as_its_input_does() -> None:
     x.movedim(0, -1).take(torch.tensor([2, 2, 0])).sum().backward()
     assert x.grad is not None and x.grad.stride() == x.stride()
     assert x.grad.sum() == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_of_many_elements_of_a_narrow_dtype_are_rounded_once(dtype) -> None:
+    count = 9000
+    first = torch.zeros(count, dtype=torch.int64)
+    places = first[:, None].expand(count, 4)
+    ones, zeros = torch.ones(count, 4, dtype=dtype), torch.zeros(2, 4, dtype=dtype)
+    expected = torch.tensor(float(count)).to(dtype)
+    results = [
+        zeros.index_add(0, first, ones),
+        zeros.t().contiguous().index_add_(1, first, ones.t()).t(),
+        zeros.scatter_add(0, places, ones),
+        zeros.clone().scatter_add_(0, places, ones),
+        zeros.scatter_reduce(0, places, ones, "sum"),
+    ]
+    for pick in (
+        lambda x: x.gather(0, places),
+        lambda x: x.index_select(0, first),
+    ):
+        leaf = zeros.clone().requires_grad_()
+        pick(leaf).sum().backward()
+        assert leaf.grad is not None
+        results.append(leaf.grad)
+    for result in results:
+        assert result.dtype == dtype and bool((result[0] == expected).all())
+        assert not bool(result[1].any())
+
+
+def test_few_elements_are_added_to_a_large_tensor_of_a_narrow_dtype_where_they_lie() -> None:
+    large = torch.zeros(3, 5000, dtype=torch.bfloat16)
+    where = torch.tensor([[1, 7, 1]]).expand(3, 3)
+    large.scatter_add_(1, where, torch.full((3, 3), 0.5, dtype=torch.bfloat16))
+    assert large.sum().item() == 4.5 and large[0, 1].item() == 1.0
+    assert large._version == 1
+    many = where.repeat(1, 10)
+    large.scatter_add_(1, many, torch.full((3, 30), 0.5, dtype=torch.bfloat16))
+    assert large[2, 1].item() == 11.0 and large._version == 2

@@ -62,3 +62,19 @@ def test_reflections_give_back_the_orthogonal_matrix_they_were_made_of(shape):
         layer, orthogonal_map="householder", use_trivialization=False
     )
     assert torch.allclose(layer.weight, before)
+
+
+@pytest.mark.parametrize("what", ["dtype", "shape"])
+def test_a_second_parametrization_must_give_back_what_it_takes(what) -> None:
+    class Changed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+        def right_inverse(self, x: torch.Tensor) -> torch.Tensor:
+            return x.double() if what == "dtype" else x[:-1]
+
+    module = nn.Linear(3, 4)
+    nn.utils.parametrize.register_parametrization(module, "weight", nn.Identity())
+    with pytest.raises(ValueError, match=f"must have the same {what} as module.weight, unless"):
+        nn.utils.parametrize.register_parametrization(module, "weight", Changed())
+    assert len(module.parametrizations.weight) == 1

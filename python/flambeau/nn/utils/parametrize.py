@@ -61,13 +61,13 @@ def _same_kind(tensor: Tensor, like: Tensor) -> Tensor:
     return tensor
 
 
-def _check_unchanged(before: Tensor, after: Any, prefix: str) -> None:
+def _check_unchanged(before: Tensor, after: Any) -> None:
     """Raises if a parametrization changes what optimizers rely on."""
     for what in ("shape", "dtype"):
         if getattr(before, what) != getattr(after, what):
             raise ValueError(
-                f"{prefix} may not change the {what} of the tensor, unless `unsafe` flag is "
-                f"enabled.\nunparametrized {what}: {getattr(before, what)}\n"
+                f"Registering a parametrization may not change the {what} of the tensor, unless "
+                f"`unsafe` flag is enabled.\nunparametrized {what}: {getattr(before, what)}\n"
                 f"parametrized {what}: {getattr(after, what)}"
             )
 
@@ -134,7 +134,7 @@ class ParametrizationList(ModuleList):
                 f"A parametrization must return a tensor. Got {type(result).__name__}."
             )
         before = flambeau.empty(shape, dtype=dtype, device="meta")
-        _check_unchanged(before, result, "Registering a parametrization")
+        _check_unchanged(before, result)
 
     def right_inverse(self, value: Tensor) -> None:
         """Sets the original tensors so that the result is ``value``, as far as that can be."""
@@ -259,7 +259,7 @@ def _check_consistent(module: Module, tensor_name: str, parametrization: Any) ->
     result = parametrization(value)
     if not isinstance(result, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
-    _check_unchanged(value, result, "Registering a parametrization")
+    _check_unchanged(value, result)
     if hasattr(parametrization, "right_inverse"):
         try:
             back = parametrization.right_inverse(result)
@@ -269,7 +269,14 @@ def _check_consistent(module: Module, tensor_name: str, parametrization: Any) ->
             raise ValueError(
                 f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}"
             )
-        _check_unchanged(result, back, "parametrization.right_inverse")
+        for what in ("dtype", "shape"):
+            if getattr(back, what) != getattr(value, what):
+                raise ValueError(
+                    f"The tensor returned by parametrization.right_inverse must have the same "
+                    f"{what} as module.{tensor_name}, unless the `unsafe` flag is enabled.\n"
+                    f"module.{tensor_name}.{what}: {getattr(value, what)}\n"
+                    f"returned {what}: {getattr(back, what)}"
+                )
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
