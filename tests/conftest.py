@@ -14,12 +14,20 @@ sys.path.insert(0, str(Path(__file__).parent / "ops"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="the device on which op tests run")
+    parser.addoption(
+        "--thin", action="store_true", help="fewer samples of ops: see samples/spec.py"
+    )
     parser.addoption("--slice", default="0/1", help="k/n: every n-th test, from the k-th on")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out of the quick tier")
     config.addinivalue_line("markers", "large: takes minutes under a sanitizer of the device")
+    config.addinivalue_line("markers", "repeated: starts no kernels but those of other questions")
+    if config.getoption("--thin"):
+        from samples import spec
+
+        spec.thin = True
     if config.getoption("--device") != "cpu":
         import flambeau
 

@@ -10,7 +10,8 @@ An entry says how an op is called, for which dtypes, and what NumPy answers:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,17 +120,55 @@ class Op:
     def __str__(self) -> str:
         return self.name
 
-    def cases(self) -> Iterable[tuple[Call, str]]:
+    def cases(self, among: Sequence[str] = ALL_DTYPES) -> list[tuple[Call, str]]:
         """Every call with every dtype it is for."""
-        for one in self.calls:
-            for dtype in dtype_names(one.dtypes if one.dtypes is not None else self.dtypes):
-                yield one, dtype
+        cases = [
+            (one, dtype)
+            for one in self.calls
+            for dtype in dtype_names(one.dtypes if one.dtypes is not None else self.dtypes)
+            if dtype in among
+        ]
+        return thinned(cases) if thin else cases
 
     def result_rule(self, one: Call) -> str:
         return one.result if one.result is not None else self.result
 
 
 ENTRIES: dict[str, Op] = {}
+
+# Set where a few cases shall stand for all, because each takes long, as under a sanitizer.
+thin = False
+
+
+def width(dtype: str) -> int:
+    """The bits of an element."""
+    return int("".join(filter(str.isdigit, dtype)) or 8)
+
+
+def has_elements(item: Any) -> bool:
+    """Whether a tensor of several elements is among arguments."""
+    if isinstance(item, (list, tuple)):
+        return any(map(has_elements, item))
+    return isinstance(item, TensorSpec) and math.prod(item.shape) > 1
+
+
+def thinned(cases: list[tuple[Call, str]]) -> list[tuple[Call, str]]:
+    """Cases among which are all calls and all widths of elements, but not all pairs."""
+    by_call: dict[int, list[tuple[Call, str]]] = {}
+    for case in cases:
+        by_call.setdefault(id(case[0]), []).append(case)
+    kept: list[tuple[Call, str]] = []
+    widths: set[int] = set()
+    for number, of_call in enumerate(by_call.values()):
+        new = [case for case in of_call if width(case[1]) not in widths]
+        kept.append(new[0] if new else of_call[number % len(of_call)])
+        if has_elements(of_call[0][0].args):
+            widths.add(width(kept[-1][1]))
+    for case in cases:
+        if width(case[1]) not in widths and has_elements(case[0].args):
+            kept.append(case)
+            widths.add(width(case[1]))
+    return kept
 
 
 def t(*shape: int, **options: Any) -> TensorSpec:
