@@ -113,29 +113,35 @@ def test_two_graphs_can_share_memory() -> None:
 
 
 def test_every_replay_draws_new_numbers_and_those_that_running_would_draw() -> None:
+    rates = torch.linspace(0.1, 5, 777, device="cuda")
+
+    def draws() -> list[torch.Tensor]:
+        return [
+            torch.rand(1000, device="cuda"),
+            F.dropout(rates, 0.3),
+            torch.poisson(rates),
+            torch._standard_gamma(rates),
+            torch.binomial(rates.ceil(), rates / 5),
+        ]
+
     torch.cuda.manual_seed(11)
-    expected = [
-        (torch.rand(1000, device="cuda"), F.dropout(torch.ones(777, device="cuda"), 0.3))
-        for _ in range(3)
-    ]
+    expected = [draws() for _ in range(3)]
     graph = torch.cuda.CUDAGraph()
-    ones = torch.ones(777, device="cuda")
     with torch.cuda.graph(graph):
-        uniform, dropped = torch.rand(1000, device="cuda"), F.dropout(ones, 0.3)
+        drawn = draws()
     torch.cuda.manual_seed(11)
-    for wanted_uniform, wanted_dropped in expected:
+    for wanted in expected:
         graph.replay()
-        assert torch.equal(uniform, wanted_uniform)
-        assert torch.equal(dropped, wanted_dropped)
+        assert all(map(torch.equal, drawn, wanted))
     own = torch.Generator("cuda").manual_seed(4)
-    wanted = torch.randn(50, device="cuda", generator=own)
+    normal_wanted = torch.randn(50, device="cuda", generator=own)
     own.manual_seed(4)
     second = torch.cuda.CUDAGraph()
     second.register_generator_state(own)
     with torch.cuda.graph(second):
         normal = torch.randn(50, device="cuda", generator=own)
     second.replay()
-    assert torch.equal(normal, wanted)
+    assert torch.equal(normal, normal_wanted)
 
 
 def test_an_index_out_of_range_in_a_replay_is_an_error_at_the_next_wait() -> None:
