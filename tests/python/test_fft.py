@@ -124,3 +124,15 @@ def test_many_lines_of_any_length_and_spacing(n: int, count: int) -> None:
         size = lines.shape[-1]
         back = torch.fft.irfft(real, n=size).numpy()
         np.testing.assert_allclose(back, np.fft.irfft(np.fft.rfft(exact.real), n=size), **close)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("pitch", "n"), [(9, 8), (33, 32), (101, 100), (34, 32), (9, 7)])
+def test_rows_of_real_numbers_may_lie_any_distance_apart(dtype, pitch, n) -> None:
+    memory = torch.randn(40, pitch, dtype=dtype)
+    rows = memory[:, :n]
+    torch.testing.assert_close(torch.fft.rfft(rows), torch.fft.rfft(rows.contiguous()))
+    torch.testing.assert_close(torch.fft.rfft2(rows), torch.fft.rfft2(rows.contiguous()))
+    frames = memory.flatten().unfold(0, n, 3)
+    torch.testing.assert_close(torch.fft.rfft(frames), torch.fft.rfft(frames.contiguous()))
+    torch.testing.assert_close(torch.fft.irfft(torch.fft.rfft(rows), n), rows.contiguous())

@@ -55,6 +55,8 @@ struct Block {
   // Whether the lines are neighbours in memory, or rows of a matrix.
   [[nodiscard]] bool adjacent() const { return evenly && pitch == 1; }
   [[nodiscard]] bool rows_of_matrix() const { return evenly && step == 1 && lines > 1; }
+  // The same of pairs of numbers: from row to row there is no half of one.
+  [[nodiscard]] bool rows_of_pairs() const { return rows_of_matrix() && pitch % 2 == 0; }
 };
 
 // Calls body(row, line, offset) for all elements, in the order of memory.
@@ -145,14 +147,14 @@ void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const Lin
 // Pairs of real numbers as complex ones.
 template <class T>
 void load_pairs(const T* in, const Block& b, int64_t rows, const Lines<T>& x) {
-  if (b.rows_of_matrix()) return load_turned(in + b.offsets[0], b.pitch, b.lines, rows, x);
+  if (b.rows_of_pairs()) return load_turned(in + b.offsets[0], b.pitch, b.lines, rows, x);
   for_pairs(b, rows, [in, re = x.re, im = x.im](int64_t at, int64_t even, int64_t odd) {
     re[at] = in[even], im[at] = in[odd];
   });
 }
 template <class T>
 void store_pairs(T* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
-  if (b.rows_of_matrix()) return store_turned(out + b.offsets[0], b.pitch, b.lines, rows, x, scale);
+  if (b.rows_of_pairs()) return store_turned(out + b.offsets[0], b.pitch, b.lines, rows, x, scale);
   for_pairs(b, rows, [out, re = x.re, im = x.im, scale](int64_t at, int64_t even, int64_t odd) {
     out[even] = re[at] * scale, out[odd] = im[at] * scale;
   });
