@@ -27,12 +27,16 @@ RESHAPED = r"{}\.(t|transpose|swapdims|swapaxes|squeeze|unsqueeze|as_strided)_\(
 BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in shape", "inference")
 
 # Ops whose gradient PyTorch computes from more than it needs: the result of a power (the base and
-# the exponent suffice), the input of a running extreme or of a sign (the indices, or nothing), the
-# divisor of a rounded quotient (its gradient is zero), both sides of index_add and index_reduce,
-# the input of gather (its shape suffices), and of a product of one number.
+# the exponent suffice), the input of a running extreme, of a sign, of a pool or of padding (indices
+# suffice, or nothing), the divisor of a rounded quotient (its gradient is zero), both sides of
+# index_add and index_reduce, the input of what picks elements (its shape suffices), of a product
+# of one number; and ops that keep a factor or a converted operand here, the operand itself there.
 SAVES_MORE_THERE = (
-    r"prod\(|pow|\*\*|cumm(ax|in)|rounding_mode|//|sgn|sign|index_(add|reduce)|\.gather"
+    r"prod\(|pow|\*\*|cumm(ax|in)|sgn|sign|angle|_pool1d|replicate|rounding_mode|//"
+    r"|index_(add|reduce)|\.gather|\.take|\.put\(|masked_select|quantile"
+    r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
 )
+KINKED = r"pow|\*\*|norm|std|hypot|dist"  # at zero
 DIFFERENTIATES = r"backward|\.grad\(|vjp\("
 SINGLE_PLACE = "refer to a single memory location"
 
@@ -433,11 +437,11 @@ def of_variables(case: Case) -> Iterator[Reason]:
     for name, variable in case.variables.items():
         grads = [(v.get("grad") or {}).get("values", ()) for v in (own.get(name) or {}, variable)]
         nans = [list(map(math.isnan, _flat(values))) for values in grads]
-        if nans[0] == nans[1]:
+        if nans[0] == nans[1] or any(one and not other for one, other in zip(*nans)):
             continue
         for number, statement in enumerate(case.statements):
-            if "for g in grads" in statement:
-                yield number, "a second derivative at a kink, as of a norm at zero, may be NaN"
+            if "for g in grads" in statement and _earlier(KINKED)(case, number):
+                yield number, "PyTorch's second derivative at a kink, as of 0 ** x, may be NaN"
 
 
 RULES = (
