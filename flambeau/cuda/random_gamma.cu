@@ -12,8 +12,6 @@
 namespace flambeau::cuda {
 namespace {
 
-constexpr DTypeSet sampled = DTypeSet{} | DType::float32 | DType::float64;
-
 // Single precision numbers, whatever the samples are computed in: two normal ones are made at once.
 template <class C>
 struct GammaSource {
@@ -54,7 +52,7 @@ struct GammaBody {
   const T* shapes;
   PhiloxState state;
   __device__ void operator()(int64_t i) const {
-    GammaSource<T> source{{state, static_cast<uint64_t>(i)}};
+    GammaSource<ComputeType<T>> source{{state, static_cast<uint64_t>(i)}};
     out[i] = sampling::at_least_tiny<T>(sampling::gamma(source, shapes[i]));
   }
 };
@@ -66,7 +64,7 @@ void draw_gamma(const char* op, const Tensor& out, const Tensor& shape, Generato
 }
 
 void standard_gamma_kernel(const Tensor& out, const Tensor& shape, Generator& generator) {
-  dispatch<sampled>("gamma_cuda", out.dtype(), [&](auto tag) {
+  dispatch<dtypes::Floating>("gamma_cuda", out.dtype(), [&](auto tag) {
     draw_gamma<typename decltype(tag)::type>("_standard_gamma", out, shape, generator);
   });
 }
@@ -88,7 +86,7 @@ void dirichlet_kernel(const Tensor& out, const Tensor& concentration, Generator&
   if (out.numel() == 0) return;
   const DeviceGuard guard(out.device().index);
   const int64_t size = out.dim() == 0 ? 1 : out.size(-1), rows = out.numel() / size;
-  dispatch<sampled>("dirichlet", out.dtype(), [&](auto tag) {
+  dispatch<dtypes::Floating>("dirichlet", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     draw_gamma<T>("_sample_dirichlet", out, concentration, generator);
     launch("_sample_dirichlet", share_rows<T>, row_grid<warp>(rows), row_block<warp>(),
@@ -108,7 +106,7 @@ struct GammaGradient {
 };
 
 void standard_gamma_grad_kernel(const Tensor& out, const Tensor& shape, const Tensor& sample) {
-  dispatch<sampled>("_standard_gamma_grad_cuda", out.dtype(), [&](auto tag) {
+  dispatch<dtypes::Floating>("_standard_gamma_grad_cuda", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_element("_standard_gamma_grad", out,
                      GammaGradient<T>{out.data<T>(), shape.data<T>(), sample.data<T>()});
@@ -129,7 +127,7 @@ struct DirichletGradient {
 
 void dirichlet_grad_kernel(const Tensor& out, const Tensor& x, const Tensor& alpha,
                            const Tensor& total) {
-  dispatch<sampled>("_dirichlet_grad_cuda", out.dtype(), [&](auto tag) {
+  dispatch<dtypes::Floating>("_dirichlet_grad_cuda", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_element(
         "_dirichlet_grad", out,
@@ -154,11 +152,13 @@ constexpr int binomial_threads = 128, binomial_each = 4;
 template <class T>
 __global__ void __launch_bounds__(binomial_threads)
     binomial_samples(T* out, const T* counts, const T* probs, int64_t numel, PhiloxState state) {
-  BinomialSource<T> source{
+  BinomialSource<ComputeType<T>> source{
       {state, static_cast<uint64_t>(blockIdx.x) * binomial_threads + threadIdx.x}};
   int64_t i = static_cast<int64_t>(blockIdx.x) * binomial_threads * binomial_each + threadIdx.x;
   for (int j = 0; j < binomial_each && i < numel; ++j, i += binomial_threads) {
-    out[i] = sampling::binomial(source, counts[i], probs[i]);
+    using C = ComputeType<T>;
+    const C count = static_cast<C>(counts[i]), p = static_cast<C>(probs[i]);
+    out[i] = static_cast<T>(sampling::binomial(source, count, p));
   }
 }
 
@@ -166,7 +166,7 @@ void binomial_kernel(const Tensor& out, const Tensor& count, const Tensor& prob,
                      Generator& generator) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(out.device().index);
-  dispatch<sampled>("binomial_cuda", out.dtype(), [&](auto tag) {
+  dispatch<dtypes::Floating>("binomial_cuda", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch("binomial", binomial_samples<T>,
            blocks_for(out.numel(), binomial_threads * binomial_each), binomial_threads,

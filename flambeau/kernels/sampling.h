@@ -20,9 +20,9 @@ FLAMBEAU_DEVICE typename Source::Real gamma(Source& source, T shape) {
   if (shape < 1) {
     if (shape == 0) return 0;
     scale = std::pow(1 - source.uniform(), static_cast<Real>(1 / shape));
-    shape += 1;
+    shape = static_cast<T>(shape + 1);
   }
-  const Real d = static_cast<Real>(shape - static_cast<T>(1.0f / 3.0f));
+  const Real d = static_cast<Real>(shape - 1.0f / 3.0f);
   const Real c = 1 / std::sqrt(9 * d);
   if (!std::isfinite(c)) return std::numeric_limits<Real>::quiet_NaN();
   for (;;) {
@@ -39,22 +39,34 @@ FLAMBEAU_DEVICE typename Source::Real gamma(Source& source, T shape) {
   }
 }
 
+// The least normal number of a type, and the step from one to the next.
+template <class T>
+struct Limits : std::numeric_limits<T> {};
+template <>
+struct Limits<Half> {
+  static constexpr FLAMBEAU_DEVICE float min() { return 0x1p-14f; }
+  static constexpr FLAMBEAU_DEVICE float epsilon() { return 0x1p-10f; }
+};
+template <>
+struct Limits<BFloat16> {
+  static constexpr FLAMBEAU_DEVICE float min() { return 0x1p-126f; }
+  static constexpr FLAMBEAU_DEVICE float epsilon() { return 0x1p-7f; }
+};
+
 // No sample is zero: its logarithm is asked for.
 template <class T>
 FLAMBEAU_DEVICE T at_least_tiny(double value) {
   const T sample = static_cast<T>(value);
-  constexpr T tiny = std::numeric_limits<T>::min();
-  return sample > tiny ? sample : tiny;
+  return sample > Limits<T>::min() ? sample : T(Limits<T>::min());
 }
 
 // A part of a Dirichlet sample: a gamma sample over the sum of all, kept between the least normal
 // number and the last before one.
 template <class T>
 FLAMBEAU_DEVICE T share_of(double sample, double sum) {
-  constexpr T least = std::numeric_limits<T>::min();
-  constexpr T most = T(1) - std::numeric_limits<T>::epsilon() / 2;
+  constexpr auto least = Limits<T>::min(), most = 1 - Limits<T>::epsilon() / 2;
   const T share = static_cast<T>(sample / sum);
-  return share < least ? least : share > most ? most : share;
+  return share < least ? T(least) : share > most ? T(most) : share;
 }
 
 // The successes that fit into `count` trials when the trials up to each are geometric.

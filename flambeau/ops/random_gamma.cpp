@@ -10,8 +10,11 @@
 namespace flambeau {
 namespace {
 
+// The CPU has no samples in half precision.
 void check_sampled(const char* kernel, const Tensor& input) {
-  CHECK(input.dtype() == DType::float32 || input.dtype() == DType::float64, NotImplementedError,
+  const bool is_wide = input.dtype() == DType::float32 || input.dtype() == DType::float64;
+  const bool is_half = input.dtype() == DType::float16 || input.dtype() == DType::bfloat16;
+  CHECK(is_wide || (is_half && input.device_type() != DeviceType::cpu), NotImplementedError,
         "\"{}\" not implemented for '{}'", kernel, dtype_legacy_name(input.dtype()));
 }
 
