@@ -293,8 +293,10 @@ class Pass {
   // The first gradient of a leaf, in the leaf's own layout if that is dense; taken over where
   // nobody else holds it.
   static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
-    if (grad.is_sparse()) [[unlikely]]
+    if (grad.is_sparse()) [[unlikely]] {
+      if (is_wrapped(grad)) return ask_wrapped(grad_enabled() ? "clone" : "detach", grad, {});
       return own_sparse_gradient(grad);
+    }
     if (variable.is_sparse()) return clone(grad, MemoryFormat::contiguous);  // it has no strides
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
     const bool fits = dense ? lies_alike(grad, variable) : grad.is_contiguous();
@@ -333,7 +335,7 @@ class Pass {
           leaf_locks[(reinterpret_cast<uintptr_t>(&meta) >> 6) % leaf_locks.size()]);
       if (!meta.grad.defined()) {
         meta.grad = own_gradient(variable, grad);
-      } else if (grad_enabled()) {
+      } else if (grad_enabled() || is_wrapped(meta.grad)) {
         accumulate_into(meta.grad, grad);
       } else if (meta.grad.is_sparse() && !grad.is_sparse()) {
         meta.grad = grad + meta.grad;

@@ -141,6 +141,7 @@ OP_METHOD(copy_op, "copy_(self, src, non_blocking=False)",
 
 Tensor clone(const Tensor& input, MemoryFormat format) {
   if (input.is_sparse()) [[unlikely]] {
+    if (is_wrapped(input)) return ask_wrapped("clone", input, {});
     CHECK(format == MemoryFormat::preserve, RuntimeError,
           "unsupported memory format option {}: sparse tensors have none",
           format == MemoryFormat::contiguous ? "Contiguous" : "ChannelsLast");

@@ -34,6 +34,18 @@ Tensor plain_part(const Tensor& part) {
 
 }  // namespace
 
+Tensor (*ask_wrapped)(const char* op, const Tensor& a, const Tensor& b) = nullptr;
+
+Tensor make_wrapped(IntSpan sizes, IntSpan strides, int64_t offset, DType dtype, Device device) {
+  checked_numel(sizes);
+  Tensor tensor = make_tensor({0}, dtype, device);
+  TensorImpl& impl = *tensor.impl();
+  set_geometry(impl, sizes, strides);
+  impl.offset = offset;
+  impl.pending = Pending::sparse;
+  return tensor;
+}
+
 Tensor make_coo(const Tensor& indices, const Tensor& values, IntSpan size, bool coalesced) {
   Tensor tensor = sparse_over(Layout::sparse_coo, values, size);
   const bool single = values.size(0) < 2;  // has nothing to put in order
@@ -99,6 +111,11 @@ const char* layout_word(Layout layout) {
 }
 
 std::string sparse_refusal(std::string_view op, const Tensor& tensor) {
+  if (is_wrapped(tensor)) {
+    return "Could not run 'aten::" + std::string(op) +
+           "' on a tensor that has no values of its own: the class that wraps them answers for ops "
+           "by __torch_dispatch__, which was not asked here.";
+  }
   const char* kind = is_coo(tensor) ? "Sparse" : "SparseCsr";
   const char* device = tensor.device().is_cuda()   ? "CUDA"
                        : tensor.device().is_meta() ? "Meta"

@@ -6,6 +6,12 @@
 // right and without history; its own history is that of any tensor. The mark Pending::sparse keeps
 // it away from everything that reads memory: the front end gives marked tensors only to ops that
 // say they take them, and TensorIter, slots and views refuse them for callers in C++.
+//
+// Note [Wrapped tensors]
+// A tensor whose values are somebody else's, such as an object of a Python class that answers for
+// each op by itself, has sizes, strides, a dtype, a device and a history like any other. It carries
+// the same mark and no parts. What the core itself does with such tensors, which is to pass on and
+// add up gradients, it asks of `ask_wrapped`; everything else that would read memory refuses them.
 #pragma once
 
 #include <string>
@@ -40,6 +46,11 @@ Tensor make_compressed(Layout layout, const Tensor& starts, const Tensor& plain,
 // Gives `tensor` the parts, sizes and dtype of `source`, both sparse.
 void assign_sparse(const Tensor& tensor, const Tensor& source);
 void share_parts(TensorImpl& to, const TensorImpl& from);
+
+inline bool is_wrapped(const Tensor& tensor) { return tensor.is_sparse() && !tensor->parts; }
+Tensor make_wrapped(IntSpan sizes, IntSpan strides, int64_t offset, DType dtype, Device device);
+// "detach" and "clone" of one wrapped tensor, "add" of two tensors. Set by the front end.
+extern Tensor (*ask_wrapped)(const char* op, const Tensor& a, const Tensor& b);
 
 // The number of indexed dimensions, of dimensions of each stored element, of stored elements (or
 // blocks). Zero, all and all of a dense tensor.

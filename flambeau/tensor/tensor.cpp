@@ -164,8 +164,12 @@ Tensor make_over(StoragePtr storage, IntSpan sizes, IntSpan strides, int64_t off
 }
 
 Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t offset) {
-  if (base.is_sparse()) [[unlikely]]
-    CHECK(sizes == base.sizes(), NotImplementedError, "{}", sparse_refusal("as_strided", base));
+  if (base.is_sparse()) [[unlikely]] {
+    if (is_wrapped(base) && sizes == base.sizes() && strides == base.strides())
+      return ask_wrapped("detach", base, {});
+    CHECK(sizes == base.sizes() && !is_wrapped(base), NotImplementedError, "{}",
+          sparse_refusal("as_strided", base));
+  }
   Tensor tensor(make_intrusive<TensorImpl>());
   TensorImpl& impl = *tensor.impl();
   impl.storage = base.storage();

@@ -46,12 +46,19 @@ _OTHER_NAMES = {
 }
 
 # Which overload a call is: by the operator's name, from its second argument.
-_BY_TENSOR = {"eq", "ne", "lt", "le", "gt", "ge", "masked_fill", "masked_fill_", "fill_"}
+_BY_TENSOR = {"eq", "ne", "lt", "le", "gt", "ge", "fill_"}
+_BY_THIRD = {"masked_fill", "masked_fill_", "lerp", "lerp_"}
 _TENSOR = {
     *("add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_", "split", "index", "slice"),
     *("remainder", "bitwise_and", "bitwise_or", "bitwise_xor", "floor_divide_"),
 }
-_FIXED = {"transpose": "int", "select": "int", "where": "self", "var": "correction"}
+_FIXED = {
+    "transpose": "int",
+    "select": "int",
+    "unbind": "int",
+    "where": "self",
+    "var": "correction",
+}
 _FIXED |= dict.fromkeys(("std", "var_mean", "std_mean"), "correction")
 _FIXED |= {**dict.fromkeys(_TENSOR, "Tensor")}
 
@@ -81,7 +88,7 @@ def operator_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpO
     """The operator that a call is to PyTorch; None for what is no operator, such as a shape."""
     if isinstance(func, OpOverload):
         return func
-    name = getattr(func, "__name__", "")
+    name = getattr(func, "__name__", "").removeprefix("_nn_")
     found: str | None
     if name == "__getitem__":
         found = _of_subscript(args[1])
@@ -143,8 +150,8 @@ def _overload(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     second = args[1] if len(args) > 1 else None
     if name in _FIXED:
         return _FIXED[name]
-    if name in _BY_TENSOR:
-        value = args[2] if name.startswith("masked_fill") and len(args) > 2 else second
+    if name in _BY_TENSOR or name in _BY_THIRD:
+        value = args[2] if name in _BY_THIRD and len(args) > 2 else second
         return "Tensor" if isinstance(value, Tensor) else "Scalar"
     if name in ("pow", "pow_"):
         if not isinstance(args[0], Tensor):

@@ -202,7 +202,9 @@ class _OpNamespace:
         if function is not None and function.schema is None:
             function = None
         if function is None and self.name == "aten" and not name.startswith("__"):
-            function = _own_function(name) or _missing(name)
+            from flambeau._aten_functions import FUNCTIONS
+
+            function = FUNCTIONS.get(name) or _own_function(name) or _missing(name)
         if function is None and self.name == "profiler":
             function = {"_record_function_enter": _enter, "_record_function_exit": _exit}.get(name)
         if function is None:

@@ -64,6 +64,8 @@ def _returns_other_tensors() -> set[Any]:
 def __repr__(self: Tensor, *, tensor_contents: str | None = None) -> str:
     from flambeau import _tensor_str
 
+    if _C._is_wrapped(self):  # there are no values to show
+        return f"{type(self).__name__}(..., size={tuple(self.shape)}, dtype={self.dtype})"
     return _tensor_str._str(self, tensor_contents=tensor_contents)
 
 
@@ -115,9 +117,10 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     from copy import deepcopy
 
     with flambeau.no_grad(), _C.DisableTorchFunctionSubclass():
-        apart = self.is_conj() or self.is_neg() or self.layout is not flambeau.strided
+        apart = _C._is_wrapped(self) or self.is_conj() or self.is_neg()
+        apart = apart or self.layout is not flambeau.strided
         copied = self.detach().clone() if apart else _copy_of_memory(self, memo)
-        if type(self) is not flambeau.Tensor:
+        if type(self) is not type(copied):
             copied = copied.as_subclass(type(self))
     copied.requires_grad_(self.requires_grad)
     memo[id(self)] = copied
@@ -166,7 +169,9 @@ def _copy_of_memory(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def __reduce_ex__(self: Tensor, protocol: int) -> Any:
-    func, args = _utils._reduce_tensor(self.resolve_conj().resolve_neg())
+    func, args = _utils._reduce_tensor(
+        self if _C._is_wrapped(self) else self.resolve_conj().resolve_neg()
+    )
     if type(self) is flambeau.Tensor:
         return (func, args, dict(self.__dict__)) if self.__dict__ else (func, args)
     return (_rebuild_from_type_v2, (func, type(self), args, _state_of(self)))
@@ -567,5 +572,8 @@ def attach(tensor_type: Any) -> None:
     tensor_type.set_ = _accept_storages(tensor_type.set_)
     if "__array_priority__" not in own:
         tensor_type.__array_priority__ = 1000  # prefer Tensor over ndarray in mixed arithmetic
+    from flambeau._wrapped_creation import make_wrapper_subclass
+
+    tensor_type._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
     if "__torch_function__" not in own:
         tensor_type.__torch_function__ = classmethod(__torch_function__)

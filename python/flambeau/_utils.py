@@ -54,6 +54,9 @@ def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]
     # Hooks belong to the running program, so an empty mapping stands in for them.
     hooks: OrderedDict[int, Any] = OrderedDict()
     size, stride = tuple(tensor.size()), tuple(tensor.stride())
+    if flambeau._C._is_wrapped(tensor):
+        place = (tensor.storage_offset(), tensor.layout, tensor.device, tensor.requires_grad)
+        return _rebuild_wrapper_subclass, (type(tensor), tensor.dtype, size, stride, *place)
     if tensor.is_meta:
         arguments = (tensor.dtype, size, stride, tensor.requires_grad)
         return _rebuild_meta_tensor_no_storage, arguments
@@ -118,6 +121,28 @@ def _rebuild_meta_tensor_no_storage(
 ) -> Tensor:
     return flambeau.empty_strided(
         size, stride, dtype=dtype, device="meta", requires_grad=requires_grad
+    )
+
+
+def _rebuild_wrapper_subclass(
+    cls: Any,
+    dtype: Any,
+    size: Any,
+    stride: Any,
+    storage_offset: int,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
+) -> Any:
+    return flambeau.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        cls,
+        size,
+        strides=stride,
+        storage_offset=storage_offset,
+        layout=layout,
+        device=device,
+        dtype=dtype,
+        requires_grad=requires_grad,
     )
 
 

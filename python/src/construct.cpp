@@ -415,6 +415,8 @@ PyObject* swap_tensors(PyObject*, PyObject* args) {
 PyObject* storage_bytes(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
     CHECK(is_tensor(object), TypeError, "_storage_bytes(): expected a tensor");
+    CHECK(!is_wrapped(tensor_of(object)), RuntimeError,
+          "The tensor has a non-zero number of elements, but its data is not allocated yet.");
     CHECK(!tensor_of(object).is_sparse(), NotImplementedError, "Cannot access storage of {}",
           is_coo(tensor_of(object)) ? "SparseTensorImpl" : "SparseCsrTensorImpl");
     const StoragePtr& storage = tensor_of(object).storage();

@@ -194,6 +194,8 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
     int force = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", const_cast<char**>(names), &force))
       return nullptr;
+    CHECK(!is_wrapped(tensor_of(self)), RuntimeError,
+          ".numpy() is not supported for tensor subclasses that have no values of their own.");
     CHECK(!tensor_of(self).is_sparse(), TypeError,
           "can't convert {} layout tensor to numpy. Use Tensor.to_dense() first.",
           layout_word(tensor_of(self).layout()));

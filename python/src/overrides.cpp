@@ -1,4 +1,5 @@
-// __torch_function__: objects that want to answer for ops themselves.
+// __torch_function__: objects that want to answer for ops themselves. Those that do so with
+// __torch_dispatch__ are asked after them (wrapped.cpp).
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -9,7 +10,6 @@ namespace flambeau::python {
 namespace {
 
 PyObject* name_torch_function = nullptr;
-PyObject* disabled_impl = nullptr;  // what a class assigns to say that it does not want to
 
 // Modes: a stack of objects whose __torch_function__ sees every call of this thread.
 thread_local std::vector<PyObject*> modes;
@@ -23,17 +23,28 @@ bool is_basic(PyTypeObject* type) {
          type == size_type || type == &PySlice_Type || type == Py_TYPE(Py_Ellipsis);
 }
 
+// Whether the object's class answers by __torch_function__.
+bool has_function(PyObject* object) {
+  if (overrides_disabled) return false;
+  PyTypeObject* type = Py_TYPE(object);
+  if (type == tensor_type || type == parameter_type || is_basic(type)) return false;
+  if (type->tp_getattro != PyObject_GenericGetAttr && !is_tensor(object) && PyType_Check(object))
+    return false;
+  PyObject* found = _PyType_Lookup(type, name_torch_function);
+  return found && found != disabled_torch_function;
+}
+
 // Holds what it finds: the code that answers may change the lists that it was found in.
-void collect(PyObject* object, std::vector<Object>& found) {
+void collect(PyObject* object, bool (*answers)(PyObject*), std::vector<Object>& found) {
   if (PyTuple_Check(object) || PyList_Check(object)) {
     if (Py_EnterRecursiveCall(" while looking for __torch_function__")) throw PythonError();
     const std::unique_ptr<void, void (*)(void*)> leave(object,
                                                        [](void*) { Py_LeaveRecursiveCall(); });
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      collect(PySequence_Fast_GET_ITEM(object, i), found);
+      collect(PySequence_Fast_GET_ITEM(object, i), answers, found);
     return;
   }
-  if (!has_override(object)) return;
+  if (!answers(object)) return;
   const auto same_type = [&](const Object& other) {
     return Py_TYPE(other.get()) == Py_TYPE(object);
   };
@@ -43,6 +54,15 @@ void collect(PyObject* object, std::vector<Object>& found) {
     return PyType_IsSubtype(Py_TYPE(object), Py_TYPE(other.get()));
   });
   found.insert(at, Object::borrow(object));
+}
+
+Object types_of(const std::vector<Object>& found) {
+  Object types = check(PyTuple_New(static_cast<Py_ssize_t>(found.size())));
+  for (size_t i = 0; i < found.size(); ++i) {
+    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i),
+                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i].get()))));
+  }
+  return types;
 }
 
 PyObject* disabled(PyObject*, PyObject* args) {
@@ -123,7 +143,7 @@ PyObject* has_torch_function(PyObject*, PyObject* arguments) {
   return guarded([&]() -> PyObject* {
     Object items = check(PySequence_Fast(arguments, "expected a sequence"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-      if (has_override(PySequence_Fast_GET_ITEM(items.get(), i))) Py_RETURN_TRUE;
+      if (has_function(PySequence_Fast_GET_ITEM(items.get(), i))) Py_RETURN_TRUE;
     }
     return PyBool_FromLong(modes_active());
   });
@@ -140,22 +160,15 @@ PyMethodDef functions[] = {{"_is_torch_function_enabled", is_enabled, METH_NOARG
 }  // namespace
 
 constinit thread_local int active_modes = 0;
+PyObject* disabled_torch_function = nullptr;
 
-bool has_override(PyObject* object) {
-  if (overrides_disabled) return false;
-  PyTypeObject* type = Py_TYPE(object);
-  if (type == tensor_type || type == parameter_type || is_basic(type)) return false;
-  if (type->tp_getattro != PyObject_GenericGetAttr && !is_tensor(object) && PyType_Check(object))
-    return false;
-  PyObject* found = _PyType_Lookup(type, name_torch_function);
-  return found && found != disabled_impl;
-}
+bool has_override(PyObject* object) { return has_function(object) || has_dispatch(object); }
 
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs,
                         PyObject* kwnames) {
   std::vector<Object> found;
   const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect(args[i], found);
+  for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect(args[i], has_function, found);
   Object tuple = check(PyTuple_New(nargs));
   for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
   Object kwargs = check(PyDict_New());
@@ -163,11 +176,7 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
     if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0)
       throw PythonError();
   }
-  Object types = check(PyTuple_New(static_cast<Py_ssize_t>(found.size())));
-  for (size_t i = 0; i < found.size(); ++i) {
-    PyTuple_SET_ITEM(types.get(), static_cast<Py_ssize_t>(i),
-                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i].get()))));
-  }
+  const Object types = types_of(found);
   if (modes_active()) {
     // The innermost mode sees the call first, with itself taken off.
     PyObject* mode = modes.back();
@@ -188,6 +197,10 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
     Object result = check(PyObject_CallFunctionObjArgs(method.get(), function, types.get(),
                                                        tuple.get(), kwargs.get(), nullptr));
     if (result.get() != Py_NotImplemented) return result.release();
+  }
+  if (found.empty()) {
+    for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect(args[i], has_dispatch, found);
+    return call_dispatch(function, types_of(found).get(), tuple.get(), kwargs.get());
   }
   Object name(PyObject_GetAttrString(function, "__name__"));
   PyErr_Format(PyExc_TypeError,
@@ -224,11 +237,12 @@ PyObject* call_override_of(const char* name, PyObject* const* args, Py_ssize_t n
 
 bool add_overrides(PyObject* module) {
   name_torch_function = PyUnicode_InternFromString("__torch_function__");
-  disabled_impl = PyCFunction_New(&disabled_method, nullptr);
+  disabled_torch_function = PyCFunction_New(&disabled_method, nullptr);
   Object subclass(make_guard_type<false>("torch._C.DisableTorchFunctionSubclass"));
   Object all(make_guard_type<true>("torch._C.DisableTorchFunction"));
-  return disabled_impl && subclass && all &&
-         PyModule_AddObjectRef(module, "_disabled_torch_function_impl", disabled_impl) == 0 &&
+  return disabled_torch_function && subclass && all &&
+         PyModule_AddObjectRef(module, "_disabled_torch_function_impl", disabled_torch_function) ==
+             0 &&
          PyModule_AddObjectRef(module, "DisableTorchFunctionSubclass", subclass.get()) == 0 &&
          PyModule_AddObjectRef(module, "DisableTorchFunction", all.get()) == 0 &&
          PyModule_AddFunctions(module, functions) == 0;

@@ -145,7 +145,7 @@ int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
 int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
   if (PyType_Type.tp_init(cls, args, kwargs) < 0) return -1;
   reinterpret_cast<PyTypeObject*>(cls)->tp_dealloc = subclass_dealloc;
-  return 0;
+  return prefer_dispatch(reinterpret_cast<PyTypeObject*>(cls)) ? 0 : -1;
 }
 
 Py_hash_t tensor_hash(PyObject* self) {

@@ -28,7 +28,7 @@ GETTER(is_leaf, return PyBool_FromLong(is_leaf(tensor));)
 GETTER(ndim, return PyLong_FromLongLong(tensor.dim());)
 GETTER(itemsize, return PyLong_FromSize_t(tensor.item_size());)
 GETTER(nbytes, {
-  CHECK(!tensor.is_sparse(), RuntimeError,
+  CHECK(!tensor->parts, RuntimeError,
         "nbytes is not defined for sparse tensors: add those of the indices and of the values");
   return PyLong_FromLongLong(tensor.numel() * static_cast<int64_t>(tensor.item_size()));
 })

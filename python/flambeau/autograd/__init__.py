@@ -93,7 +93,7 @@ def _shape_and_dtype(output: Any) -> tuple[Any, Any]:
 
 def _implicit_gradient(output: Any) -> Tensor | None:
     """What a scalar output starts from: None, for which the core makes a one, unless it is an
-    edge.
+    edge, or a tensor whose class makes its own.
     """
     if isinstance(output, flambeau.Tensor) and not output.requires_grad:
         return None
@@ -105,7 +105,7 @@ def _implicit_gradient(output: Any) -> Tensor | None:
             f"grad can be implicitly created only for real scalar outputs but got {dtype}"
         )
     if isinstance(output, flambeau.Tensor):
-        return None
+        return flambeau.ones_like(output) if _C._is_wrapped(output) else None
     metadata = output.node._input_metadata[output.output_nr]
     return flambeau.ones(shape, dtype=dtype, device=metadata.device)
 

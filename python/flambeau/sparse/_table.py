@@ -60,6 +60,14 @@ def refuse(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     )
 
 
+def _refuse_wrapped(name: str, x: Any) -> None:
+    if _C._is_wrapped(x):
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' on a tensor that has no values of its own: the class "
+            "that wraps them answers for ops by __torch_dispatch__, which was not asked here."
+        )
+
+
 def _into(out: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an op, written into `out`."""
     if not isinstance(out, _C.Tensor):
@@ -95,6 +103,7 @@ def _for_each(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
 
 def run(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """Calls the function for `name`, or says that there is none."""
+    _map([*args, *kwargs.values()], lambda x: _refuse_wrapped(name, x))
     if kwargs.get("out") is not None:
         return _into(kwargs.pop("out"), name, args, kwargs)
     function = TABLE.get(name)

@@ -331,6 +331,12 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
                 continue
             with flambeau.no_grad():
                 converted = fn(param)
+            if flambeau._C._is_wrapped(converted):  # what is inside belongs to the object
+                kept, grad = Parameter(converted, param.requires_grad), param.grad
+                with flambeau.no_grad():
+                    kept.grad = None if grad is None else fn(grad)
+                flambeau.utils.swap_tensors(param, kept)
+                continue
             if converted.is_meta == param.is_meta:
                 param.data = converted
                 kept = param
