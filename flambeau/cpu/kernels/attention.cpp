@@ -1,5 +1,10 @@
 // Attention on the CPU without a matrix of all scores: blocks of queries pass over blocks of keys,
-// keeping a running maximum and sum a row. The backward pass computes the blocks again.
+// keeping a running maximum and sum a query. The backward pass computes the blocks again.
+//
+// Scores stand key by key: a register holds those of several queries for one key. So the largest
+// score of each query, its sum, and what a mask or the exponential makes of it need no exchange
+// between lanes, and every product has contiguous rows on its right, which is where products of
+// small matrices are fastest. Only queries are turned for it, once a block.
 #include "flambeau/kernels/attention.h"
 
 #include <algorithm>
@@ -9,15 +14,19 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/exp_rows.h"
+#include "flambeau/cpu/kernels/gemm_small.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/math.h"
-#include "flambeau/kernels/matmul.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
-// A block of scores stays in the second-level cache.
-constexpr int64_t query_block = 64, key_block = 512;
+// Scores of a block and its keys stay in the second-level cache. Keys are a multiple of the rows
+// that a product computes at a time.
+constexpr int64_t query_block = 64, key_block = 192;
+
+template <class T>
+constexpr T nothing = -std::numeric_limits<T>::infinity();
 
 // One head of one sample of a (batch, heads, steps, width) tensor.
 template <class T>
@@ -32,22 +41,18 @@ Plane<T> plane(const Tensor& x, int64_t b, int64_t h) {
   return {x.data<T>() + b * strides[0] + h * strides[1], strides[2]};
 }
 
-// out (m, n) = a (m, k) @ b (k, n) [+ out]; strides in rows, columns as given.
+// Blocks of queries and keys: how many, and which are the first ones.
+struct Block {
+  int64_t batch, head, query, rows, key, keys;
+};
+
+// Scores of a block, key by key or, of few queries, query by query.
 template <class T>
-void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_col, const T* b,
-          int64_t b_row, int64_t b_col, T* out, int64_t out_row, bool add, double alpha = 1) {
-  if (m == 0 || n == 0) return;
-  Gemm p;
-  p.op = "scaled_dot_product_attention";
-  p.dtype = dtype_of<T>;
-  p.m = m, p.n = n, p.k = k;
-  p.a.data = const_cast<T*>(a), p.a.row = a_row, p.a.col = a_col;
-  p.b.data = const_cast<T*>(b), p.b.row = b_row, p.b.col = b_col;
-  p.out.data = out, p.out.row = out_row, p.out.col = 1;
-  p.alpha = alpha;
-  if (add) p.addend = p.out, p.beta = 1.0;
-  kernels::gemm(DeviceType::cpu, p);
-}
+struct Scores {
+  T* data;
+  bool by_key;
+  [[nodiscard]] int64_t row() const { return by_key ? query_block : key_block; }
+};
 
 // Where queries may look: a mask of bools, or numbers to add, and whether only backwards.
 template <class T>
@@ -55,21 +60,62 @@ struct Sight {
   const Tensor& mask;
   bool causal;
 
-  // Applies both to the scores of query i for the keys first .. first + n.
-  void apply(T* scores, int64_t b, int64_t h, int64_t i, int64_t first, int64_t n) const {
-    constexpr T never = -std::numeric_limits<T>::infinity();
-    if (causal) {
-      for (int64_t j = std::max<int64_t>(0, i + 1 - first); j < n; ++j) scores[j] = never;
-    }
+  void apply(const Scores<T>& scores, const Block& block) const {
+    if (causal) look_back(scores, block);
     if (!mask.defined()) return;
+    constexpr int64_t side = one<T>;
+    T rows[side][key_block] = {}, turned[key_block][side];
+    for (int64_t i = 0; i < block.rows; i += side) {
+      const int64_t some = std::min(side, block.rows - i);
+      for (int64_t r = 0; r < some; ++r) read(block, i + r, rows[r]);
+      if (scores.by_key) {
+        turn(rows[0], side, block.keys, key_block, turned[0], side);
+        for (int64_t j = 0; j < block.keys; ++j) {
+          T* to = scores.data + j * scores.row() + i;
+          for (int64_t r = 0; r < side; ++r) to[r] += turned[j][r];
+        }
+      } else {
+        for (int64_t r = 0; r < some; ++r) {
+          T* to = scores.data + (i + r) * scores.row();
+          for (int64_t j = 0; j < block.keys; ++j) to[j] += rows[r][j];
+        }
+      }
+    }
+  }
+
+ private:
+  static void look_back(const Scores<T>& scores, const Block& block) {
+    for (int64_t j = 0; j < block.keys; ++j) {
+      const int64_t before = std::clamp<int64_t>(block.key + j - block.query, 0, block.rows);
+      if (scores.by_key) {
+        std::fill_n(scores.data + j * scores.row(), before, nothing<T>);
+      } else {
+        for (int64_t i = 0; i < before; ++i) scores.data[i * scores.row() + j] = nothing<T>;
+      }
+    }
+  }
+
+  // What the mask adds to the scores of the block's query i.
+  void read(const Block& block, int64_t i, T* out) const {
     const IntSpan s = mask.strides();
-    const int64_t start = b * s[0] + h * s[1] + i * s[2] + first * s[3];
+    const int64_t start =
+        block.batch * s[0] + block.head * s[1] + (block.query + i) * s[2] + block.key * s[3];
+    const auto each = [&](auto step, auto value) {
+      for (int64_t j = 0; j < block.keys; ++j) out[j] = value(j * step);
+    };
+    const auto all = [&](auto value) {
+      if (s[3] == 1) {
+        each(std::integral_constant<int64_t, 1>(), value);
+      } else {
+        each(s[3], value);
+      }
+    };
     if (mask.dtype() == DType::bool_) {
       const bool* allowed = mask.data<bool>() + start;
-      for (int64_t j = 0; j < n; ++j) scores[j] = allowed[j * s[3]] ? scores[j] : never;
+      all([=](int64_t at) { return allowed[at] ? T(0) : nothing<T>; });
     } else {
       const T* added = mask.data<T>() + start;
-      for (int64_t j = 0; j < n; ++j) scores[j] += added[j * s[3]];
+      all([=](int64_t at) { return added[at]; });
     }
   }
 };
@@ -79,7 +125,75 @@ int64_t keys_seen(const Attention& p, int64_t last) {
   return p.causal ? std::min(p.keys, last) : p.keys;
 }
 
+// out (m, n) = a (m, k) @ b (k, n) * scale [+ out], of contiguous rows of b.
+template <class T>
+void multiply(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_col, const T* b,
+              int64_t b_row, const Plane<T>& out, bool add, T scale = T(1)) {
+  block_product<T>({m, n, k, a, a_row, a_col, b, b_row, 1, out.data, out.row, 1,
+                    add ? out.data : nullptr, out.row, 1, scale, T(1)});
+}
+
 // --- Forward -------------------------------------------------------------------------------------
+
+// Turns scores of one block of keys into their exponentials relative to the largest so far, and
+// says by what sums of earlier blocks are to be multiplied for that.
+template <class T>
+struct RunningSoftmax {
+  alignas(register_bytes) T most[query_block], total[query_block], factor[query_block];
+
+  void begin() {
+    std::fill_n(most, query_block, nothing<T>);
+    std::fill_n(total, query_block, T(0));
+  }
+
+  void add(const Scores<T>& scores, int64_t rows, int64_t keys) {
+    if (scores.by_key) {
+      for (int64_t i = 0; i < rows; i += one<T>) add_lanes(scores.data + i, keys, i);
+    } else {
+      for (int64_t i = 0; i < rows; ++i) add_row(scores.data + i * scores.row(), keys, i);
+    }
+  }
+
+ private:
+  // A query that has seen nothing yet stays empty: exp(-inf - -inf) is no number.
+  static constexpr T lowest = std::numeric_limits<T>::lowest();
+
+  void add_lanes(T* scores, int64_t keys, int64_t i) {
+    using Lanes = OneRegister<T>;
+    constexpr int registers = 4;
+    const auto before = Lanes::load(most + i);
+    auto largest = before;
+    for (int64_t j = 0; j < keys; ++j) {
+      largest = larger_or_second(Lanes::load(scores + j * query_block), largest);
+    }
+    const auto shift = larger_or_second(largest, decltype(largest){} + lowest);
+    typename Lanes::Register sums[registers] = {};
+    const auto weigh = [&](int64_t j, int k) {
+      const auto powers = Lanes::exp_below(Lanes::load(scores + j * query_block) - shift);
+      sums[k] += powers;
+      std::memcpy(scores + j * query_block, &powers, sizeof powers);
+    };
+    int64_t j = 0;
+    for (; j + registers <= keys; j += registers) {
+#pragma GCC unroll 4
+      for (int k = 0; k < registers; ++k) weigh(j + k, k);
+    }
+    for (; j < keys; ++j) weigh(j, 0);
+    const auto scale = Lanes::exp_below(before - shift);
+    const auto sum = Lanes::load(total + i) * scale + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    std::memcpy(most + i, &largest, sizeof largest);
+    std::memcpy(factor + i, &scale, sizeof scale);
+    std::memcpy(total + i, &sum, sizeof sum);
+  }
+
+  void add_row(T* scores, int64_t keys, int64_t i) {
+    const T before = most[i];
+    most[i] = std::max(before, row_max(scores, keys));
+    const T shift = std::max(most[i], lowest);
+    factor[i] = std::exp(before - shift);
+    total[i] = total[i] * factor[i] + row_exp_sum<true>(scores, keys, shift, scores);
+  }
+};
 
 template <class T>
 struct Forward {
@@ -87,63 +201,93 @@ struct Forward {
   Tensor q, k, v, out, lse;
   Sight<T> sight;
 
-  // Few keys, all of them in one block: the exponentials of several rows of scores together, and
-  // their largest elements and sums. False where rows are too long, too short, or may see nothing.
-  bool weigh_at_once(int64_t b, int64_t h, int64_t first, int64_t rows, int64_t n, T* scores,
-                     std::vector<T>& most, std::vector<T>& total) const {
-    constexpr int width = one<T>;
-    if (n < width || n > middle_row || sight.mask.defined()) return false;
-    for (int64_t i = 0; i < rows; i += width) {
-      const int64_t some = std::min<int64_t>(width, rows - i);
-      T* group = scores + i * n;
-      for (int64_t r = 0; r < some; ++r) sight.apply(group + r * n, b, h, first + i + r, 0, n);
-      T largest[width][width], sums[width][width];
-      exp_sums_of_rows<true>(group, group, n, some, largest, sums);
-      std::copy_n(largest[0], some, most.data() + i);
-      std::copy_n(sums[0], some, total.data() + i);
-    }
-    return true;
+  // The memory of a thread: turned queries, and scores.
+  struct Room {
+    explicit Room(const Attention& p)
+        : queries(p.width * query_block), scores(query_block * key_block) {}
+    std::vector<T> queries, scores;
+    RunningSoftmax<T> softmax;
+  };
+
+  // What a task reads: a block of queries, and the keys and values of its head.
+  struct Task {
+    int64_t b, h, first, rows;
+    Plane<T> query, key, value;
+  };
+  [[nodiscard]] int64_t tasks() const { return p.batch * p.heads * blocks(); }
+  [[nodiscard]] Task task(int64_t index) const {
+    const int64_t first = index % blocks() * query_block, head = index / blocks();
+    const int64_t b = head / p.heads, h = head % p.heads, kv = h * p.kv_heads / p.heads;
+    const Plane<T> query = plane<T>(q, b, h);
+    return {b,
+            h,
+            first,
+            std::min(query_block, p.queries - first),
+            {query.at(first), query.row},
+            plane<T>(k, b, kv),
+            plane<T>(v, b, kv)};
   }
 
-  void block(int64_t b, int64_t h, int64_t first, int64_t rows, T* scores) const {
-    constexpr T lowest = -std::numeric_limits<T>::infinity();
-    const int64_t kv = h * p.kv_heads / p.heads;
-    const Plane<T> query = plane<T>(q, b, h), key = plane<T>(k, b, kv), value = plane<T>(v, b, kv),
-                   to = plane<T>(out, b, h);
-    std::vector<T> most(rows, lowest), total(rows, T(0));
+  // Computes a task; parts of the next one are on their way from memory meanwhile.
+  void run(const Task& now, const Task& next, Room& room) const {
+    const auto& [b, h, first, rows, query, key, value] = now;
+    const Plane<T> to{plane<T>(out, b, h).at(first), out.strides()[2]};
+    const Scores<T> scores{room.scores.data(), rows >= few_rows};
+    const auto scale = static_cast<T>(p.scale);
+    RunningSoftmax<T>& softmax = room.softmax;
+    softmax.begin();
+    if (scores.by_key) {
+      turn(query.data, rows, p.width, query.row, room.queries.data(), query_block);
+    }
+    ask_for(next.query, next.rows, p.width);
+    const bool moves_on = next.key.data != key.data && p.keys <= key_block;
     const int64_t end = keys_seen(p, first + rows);
     for (int64_t j = 0; j < end; j += key_block) {
       const int64_t n = std::min(key_block, end - j);
-      gemm<T>(rows, n, p.width, query.at(first), query.row, 1, key.at(j), 1, key.row, scores, n,
-              false, p.scale);
-      if (j == 0 && n == end && weigh_at_once(b, h, first, rows, n, scores, most, total)) {
-        gemm<T>(rows, p.value_width, n, scores, n, 1, value.at(0), value.row, 1, to.at(first),
-                to.row, false);
-        break;
+      if (scores.by_key) {
+        multiply<T>(n, rows, p.width, key.at(j), key.row, 1, room.queries.data(), query_block,
+                    {scores.data, query_block}, false, scale);
+      } else {
+        block_product<T>({rows, n, p.width, query.data, query.row, 1, key.at(j), 1, key.row,
+                          scores.data, key_block, 1, nullptr, 0, 0, scale, T(0)});
       }
-      for (int64_t i = 0; i < rows; ++i) {
-        T* row = scores + i * n;
-        sight.apply(row, b, h, first + i, j, n);
-        const T before = most[i], now = std::max(before, row_max(row, n));
-        // A row that has seen nothing yet stays empty: exp(-inf - -inf) is no number.
-        const T shift = now == lowest ? T(0) : now;
-        const T factor = j == 0 ? T(0) : std::exp(before - shift);
-        total[i] = total[i] * factor + row_exp_sum<true>(row, n, shift, row);
-        most[i] = now;
-        if (j > 0 && factor != T(1)) {
-          T* sum = to.at(first + i);
-          for (int64_t d = 0; d < p.value_width; ++d) sum[d] *= factor;
-        }
+      if (moves_on) ask_for(next.key, p.keys, p.width);
+      sight.apply(scores, {b, h, first, rows, j, n});
+      softmax.add(scores, rows, n);
+      if (moves_on) ask_for(next.value, p.keys, p.value_width);
+      for (int64_t i = 0; j > 0 && i < rows; ++i) {
+        const T factor = softmax.factor[i];
+        if (factor == T(1)) continue;
+        T* sum = to.at(i);
+        for (int64_t d = 0; d < p.value_width; ++d) sum[d] *= factor;
       }
-      gemm<T>(rows, p.value_width, n, scores, n, 1, value.at(j), value.row, 1, to.at(first), to.row,
-              j > 0);
+      multiply<T>(rows, p.value_width, n, scores.data, scores.by_key ? 1 : key_block,
+                  scores.by_key ? query_block : 1, value.at(j), value.row, to, j > 0);
     }
-    T* logs = lse.data<T>() + (b * p.heads + h) * p.queries + first;
+    finish(softmax, rows, end == 0, to, lse.data<T>() + (b * p.heads + h) * p.queries + first);
+  }
+
+ private:
+  [[nodiscard]] int64_t blocks() const { return (p.queries + query_block - 1) / query_block; }
+
+  static void ask_for(const Plane<T>& x, int64_t rows, int64_t width) {
+    constexpr int64_t line = 64 / sizeof(T);
     for (int64_t i = 0; i < rows; ++i) {
-      T* sum = to.at(first + i);
-      const T scale = total[i] > T(0) ? T(1) / total[i] : total[i] == T(0) ? T(0) : total[i];
-      for (int64_t d = 0; d < p.value_width; ++d) sum[d] = end == 0 ? T(0) : sum[d] * scale;
-      logs[i] = most[i] + std::log(total[i]);
+      for (int64_t d = 0; d < width; d += line) __builtin_prefetch(x.at(i) + d, 0, 2);
+    }
+  }
+
+  void finish(const RunningSoftmax<T>& softmax, int64_t rows, bool empty, const Plane<T>& to,
+              T* logs) const {
+    for (int64_t i = 0; i < rows; ++i) {
+      T* sum = to.at(i);
+      const T total = softmax.total[i];
+      const T scale = total > T(0) ? T(1) / total : total;
+      if (empty) std::fill_n(sum, p.value_width, T(0));
+      for (int64_t d = 0; d < p.value_width; ++d) sum[d] *= scale;
+    }
+    IVDEP for (int64_t i = 0; i < rows; ++i) {
+      logs[i] = softmax.most[i] + math::log(softmax.total[i]);
     }
   }
 };
@@ -154,13 +298,10 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
       "scaled_dot_product_attention", q.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         const Forward<T> forward{p, q, k, v, out, lse, {mask, p.causal}};
-        const int64_t blocks = (p.queries + query_block - 1) / query_block;
-        parallel_for(0, p.batch * p.heads * blocks, 1, [&](int64_t begin, int64_t end) {
-          std::vector<T> scores(std::min(query_block, p.queries) * std::min(key_block, p.keys));
-          for (int64_t task = begin; task < end; ++task) {
-            const int64_t first = task % blocks * query_block, head = task / blocks;
-            forward.block(head / p.heads, head % p.heads, first,
-                          std::min(query_block, p.queries - first), scores.data());
+        parallel_for(0, forward.tasks(), 1, [&](int64_t begin, int64_t end) {
+          typename Forward<T>::Room room(p);
+          for (int64_t i = begin; i < end; ++i) {
+            forward.run(forward.task(i), forward.task(std::min(i + 1, end - 1)), room);
           }
         });
       });
@@ -175,53 +316,81 @@ struct Backward {
   Tensor grad, q, k, v, out, lse, grad_q, grad_k, grad_v;
   Sight<T> sight;
 
+  // The memory of a thread: queries and incoming gradients turned, and of each score its weight and
+  // its gradient.
+  struct Room {
+    explicit Room(const Attention& p)
+        : queries(p.width * query_block),
+          grads(p.value_width * query_block),
+          weights(query_block * key_block),
+          slopes(query_block * key_block) {}
+    std::vector<T> queries, grads, weights, slopes;
+    alignas(register_bytes) T logs[query_block], means[query_block];
+  };
+
   // All that one head of queries gives to the gradients of its keys and values.
-  void head(int64_t b, int64_t h, T* weights, T* slopes, T* delta) const {
+  void head(int64_t b, int64_t h, Room& room) const {
     const int64_t kv = h * p.kv_heads / p.heads;
-    const Plane<T> g = plane<T>(grad, b, h), query = plane<T>(q, b, h), to = plane<T>(out, b, h),
-                   key = plane<T>(k, b, kv), value = plane<T>(v, b, kv),
-                   to_q = plane<T>(grad_q, b, h), to_k = plane<T>(grad_k, b, kv),
-                   to_v = plane<T>(grad_v, b, kv);
-    const T* logs = lse.data<T>() + (b * p.heads + h) * p.queries;
-    for (int64_t i = 0; i < p.queries; ++i) {
-      T sum = 0;
-      for (int64_t d = 0; d < p.value_width; ++d) sum += g.at(i)[d] * to.at(i)[d];
-      delta[i] = sum;
-    }
+    const Plane<T> g = plane<T>(grad, b, h), query = plane<T>(q, b, h),
+                   result = plane<T>(out, b, h), key = plane<T>(k, b, kv),
+                   value = plane<T>(v, b, kv), to_q = plane<T>(grad_q, b, h),
+                   to_k = plane<T>(grad_k, b, kv), to_v = plane<T>(grad_v, b, kv);
+    T *weights = room.weights.data(), *slopes = room.slopes.data();
     for (int64_t i = 0; i < p.queries; i += query_block) {
       const int64_t rows = std::min(query_block, p.queries - i), end = keys_seen(p, i + rows);
+      // A single query is a vector, whose products with keys and values are sums along both.
+      const int64_t wide = rows == 1 ? 1 : query_block;
+      turn(query.at(i), rows, p.width, query.row, room.queries.data(), wide);
+      turn(g.at(i), rows, p.value_width, g.row, room.grads.data(), wide);
+      const T* logs = lse.data<T>() + (b * p.heads + h) * p.queries + i;
+      for (int64_t r = 0; r < rows; ++r) {
+        // No score is above what a query that sees nothing is compared with.
+        room.logs[r] = logs[r] == nothing<T> ? -nothing<T> : logs[r];
+        room.means[r] = dot(g.at(i + r), result.at(i + r), p.value_width);
+      }
       for (int64_t j = 0; j < end; j += key_block) {
         const int64_t n = std::min(key_block, end - j);
-        gemm<T>(rows, n, p.width, query.at(i), query.row, 1, key.at(j), 1, key.row, weights, n,
-                false, p.scale);
-        gemm<T>(rows, n, p.value_width, g.at(i), g.row, 1, value.at(j), 1, value.row, slopes, n,
-                false);
-        for (int64_t r = 0; r < rows; ++r) {
-          T *w = weights + r * n, *s = slopes + r * n;
-          sight.apply(w, b, h, i + r, j, n);
-          const T log = logs[i + r], mean = delta[i + r], scale = static_cast<T>(p.scale);
-          if (log == -std::numeric_limits<T>::infinity()) {
-            std::fill_n(w, n, T(0)), std::fill_n(s, n, T(0));
-            continue;
-          }
-          int64_t c = 0;
-          if constexpr (std::is_same_v<T, float>) {
-            for (; c + float_lanes <= n; c += float_lanes) {
-              const Floats weight = exp_below(load_floats(w + c) - log);
-              store_floats(weight, w + c);
-              store_floats(weight * (load_floats(s + c) - mean) * scale, s + c);
-            }
-          }
-          IVDEP for (int64_t d = c; d < n; ++d) {
-            w[d] = math::exp(w[d] - log);
-            s[d] = w[d] * (s[d] - mean) * scale;
-          }
-        }
-        gemm<T>(n, p.value_width, rows, weights, 1, n, g.at(i), g.row, 1, to_v.at(j), to_v.row,
-                true);
-        gemm<T>(n, p.width, rows, slopes, 1, n, query.at(i), query.row, 1, to_k.at(j), to_k.row,
-                true);
-        gemm<T>(rows, p.width, n, slopes, n, 1, key.at(j), key.row, 1, to_q.at(i), to_q.row, j > 0);
+        multiply<T>(n, rows, p.width, key.at(j), key.row, 1, room.queries.data(), wide,
+                    {weights, query_block}, false, static_cast<T>(p.scale));
+        multiply<T>(n, rows, p.value_width, value.at(j), value.row, 1, room.grads.data(), wide,
+                    {slopes, query_block}, false);
+        sight.apply({weights, true}, {b, h, i, rows, j, n});
+        differentiate(room, rows, n);
+        multiply<T>(n, p.value_width, rows, weights, query_block, 1, g.at(i), g.row,
+                    {to_v.at(j), to_v.row}, true);
+        multiply<T>(n, p.width, rows, slopes, query_block, 1, query.at(i), query.row,
+                    {to_k.at(j), to_k.row}, true);
+        multiply<T>(rows, p.width, n, slopes, 1, query_block, key.at(j), key.row,
+                    {to_q.at(i), to_q.row}, j > 0);
+      }
+    }
+  }
+
+ private:
+  static T dot(const T* a, const T* b, int64_t n) {
+    T lanes[one<T>] = {};
+    int64_t d = 0;
+    for (; d + one<T> <= n; d += one<T>) {
+      for (int j = 0; j < one<T>; ++j) lanes[j] += a[d + j] * b[d + j];
+    }
+    T rest = 0;
+    for (; d < n; ++d) rest += a[d] * b[d];
+    return fold_sum<one<T>>(lanes) + rest;
+  }
+
+  // Scores become weights, and the gradients of weights those of scores.
+  void differentiate(Room& room, int64_t rows, int64_t keys) const {
+    using Lanes = OneRegister<T>;
+    const auto scale = static_cast<T>(p.scale);
+    for (int64_t i = 0; i < rows; i += one<T>) {
+      const auto log = Lanes::load(room.logs + i), mean = Lanes::load(room.means + i);
+      for (int64_t j = 0; j < keys; ++j) {
+        T *w = room.weights.data() + j * query_block + i,
+          *s = room.slopes.data() + j * query_block + i;
+        const auto weight = Lanes::exp_below(Lanes::load(w) - log);
+        const auto slope = weight * (Lanes::load(s) - mean) * scale;
+        std::memcpy(w, &weight, sizeof weight);
+        std::memcpy(s, &slope, sizeof slope);
       }
     }
   }
@@ -242,12 +411,10 @@ void attention_backward_kernel(const Attention& p, const Tensor& grad, const Ten
         // Heads that share keys are one task, so that nobody else adds to their gradients.
         const int64_t group = p.heads / p.kv_heads;
         parallel_for(0, p.batch * p.kv_heads, 1, [&](int64_t begin, int64_t end) {
-          const int64_t size = std::min(query_block, p.queries) * std::min(key_block, p.keys);
-          std::vector<T> weights(size), slopes(size), delta(p.queries);
+          typename Backward<T>::Room room(p);
           for (int64_t task = begin; task < end; ++task) {
             for (int64_t g = 0; g < group; ++g) {
-              backward.head(task / p.kv_heads, task % p.kv_heads * group + g, weights.data(),
-                            slopes.data(), delta.data());
+              backward.head(task / p.kv_heads, task % p.kv_heads * group + g, room);
             }
           }
         });

@@ -10,7 +10,8 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
-#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/gemm_small.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/tensor/dtype.h"
 
@@ -115,21 +116,6 @@ template <class T>
 inline Vector<T> load_all(const T* p) {
   return *reinterpret_cast<const typename VectorOf<T>::unaligned*>(p);
 }
-
-// One product, or a part of its rows and columns.
-template <class T>
-struct Part {
-  int64_t m, n, k;
-  const T* a;
-  int64_t a_row, a_col;
-  const T* b;
-  int64_t b_row, b_col;
-  T* out;
-  int64_t out_row, out_col;
-  const T* addend;  // null: none
-  int64_t addend_row, addend_col;
-  ComputeType<T> alpha, beta;
-};
 
 template <class T>
 Part<T> transposed(const Part<T>& p) {
@@ -363,19 +349,36 @@ template <class T>
   for (int c = 0; c < cols; ++c) store_part(to + c * to_step, v[c], rows);
 }
 
+}  // namespace
+
+template <class T>
+void turn(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_t to_step) {
+  constexpr int64_t n = lanes<T>;
+  for (int64_t i = 0; i < rows; i += n) {
+    for (int64_t j = 0; j < cols; j += n) {
+      const T* square = from + i * step + j;
+      T* turned = to + j * to_step + i;
+      if (i + n <= rows && j + n <= cols) {
+        transpose_square(square, step, turned, to_step, false);
+      } else {
+        transpose_block(square, step, static_cast<int>(std::min(n, rows - i)),
+                        static_cast<int>(std::min(n, cols - j)), turned, to_step);
+      }
+    }
+  }
+}
+template void turn(const float*, int64_t, int64_t, int64_t, float*, int64_t);
+template void turn(const double*, int64_t, int64_t, int64_t, double*, int64_t);
+
+namespace {
+
 // A copy with contiguous rows of a matrix with any strides.
 template <class T>
 const T* pack(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t col,
               std::unique_ptr<T[]>& buffer) {
   buffer = std::make_unique_for_overwrite<T[]>(rows * cols);
   if (row == 1) {
-    constexpr int64_t n = lanes<T>;
-    for (int64_t j = 0; j < cols; j += n) {
-      for (int64_t i = 0; i < rows; i += n) {
-        transpose_block(from + j * col + i, col, static_cast<int>(std::min(n, cols - j)),
-                        static_cast<int>(std::min(n, rows - i)), buffer.get() + i * cols + j, cols);
-      }
-    }
+    turn(from, cols, rows, col, buffer.get(), cols);
     return buffer.get();
   }
   for (int64_t i = 0; i < rows; ++i) {
@@ -400,20 +403,25 @@ void packed_product(Part<T> p) {
   }
 }
 
+}  // namespace
+
 template <class T>
-void vector_product(const Part<T>& p) {
-  // From this many rows on, rearranging b costs less than its sums along k.
-  constexpr int64_t many_rows = 8;
+void block_product(const Part<T>& p) {
+  // From few_rows on, rearranging b costs less than its sums along k.
   // A column on the right is a row on the left of the transposed product.
-  if (p.n == 1 && p.m > 1) return vector_product(transposed(p));
+  if (p.n == 1 && p.m > 1) return block_product(transposed(p));
   const bool inner = (p.a_col == 1 || p.k == 1) && (p.b_row == 1 || p.k == 1);
   const bool outer = (p.b_col == 1 || p.n == 1) && (p.out_col == 1 || p.n == 1);
   if (outer && !(inner && p.n == 1)) return outer_product(p);
-  if (inner && (p.m < many_rows || (p.m <= 2 * many_rows && p.k >= 256))) return inner_product(p);
+  if (inner && (p.m < few_rows || (p.m <= 2 * few_rows && p.k >= 256))) return inner_product(p);
   if (p.a_row == 1 && p.out_row == 1) return outer_product(transposed(p));
   if (p.m * p.n * p.k <= 128) return plain_product(p);
   packed_product(p);
 }
+template void block_product(const Part<float>&);
+template void block_product(const Part<double>&);
+
+namespace {
 
 // A register of half precision as two of floats, in an order of its own: bfloat16 is the upper half
 // of a float, so that even and odd elements part with one instruction each.
@@ -525,7 +533,7 @@ void narrow_product(const Part<T>& p) {
 template <class T>
 void part_product(const Part<T>& p) {
   if constexpr (std::is_floating_point_v<T>) {
-    vector_product(p);
+    block_product(p);
   } else if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>) {
     narrow_product(p);
   } else {
