@@ -57,11 +57,18 @@ struct Lerp {
     return math::abs(w) < 0.5 ? a + w * (b - a) : b - (b - a) * (C(1) - w);
   }
 };
+template <class C>
+struct LerpByNumber {
+  C w;
+  __device__ C operator()(C a, C b) const { return Lerp<C>{}(a, b, w); }
+};
 
-void lerp_kernel(const TensorIter& iter) {
+void lerp_kernel(const TensorIter& iter, const Scalar* number) {
   dispatch<dtypes::FloatingComplex>("lerp", iter.dtypes[0], [&](auto tag) {
     using T = Stored<typename decltype(tag)::type>;
-    elementwise<T, T, T, T>("lerp", iter, Lerp<ComputeType<T>>{});
+    using C = ComputeType<T>;
+    if (number) return elementwise<T, T, T>("lerp", iter, LerpByNumber<C>{number_as<C>(*number)});
+    elementwise<T, T, T, T>("lerp", iter, Lerp<C>{});
   });
 }
 KERNEL_FOR(lerp, lerp_kernel)

@@ -33,7 +33,8 @@ SLOT(add_scaled, void(const TensorIter& iter, const Scalar& alpha))  // a + alph
 SLOT(pow, void(const TensorIter& iter))                              // a ** b
 SLOT(addcmul, void(const TensorIter& iter, const Scalar& value))     // x + value * a * b
 SLOT(addcdiv, void(const TensorIter& iter, const Scalar& value))     // x + value * a / b
-SLOT(lerp, void(const TensorIter& iter))                             // a + w * (b - a)
+// a + w * (b - a): w is a third operand, or a number that is not rounded to the dtype of a and b
+SLOT(lerp, void(const TensorIter& iter, const Scalar* number))
 SLOT(round, void(const TensorIter& iter, int64_t decimals))
 SLOT(nan_to_num, void(const TensorIter& iter, double nan, double posinf, double neginf))
 SLOT(gelu, void(const TensorIter& iter, bool tanh_form))

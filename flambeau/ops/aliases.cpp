@@ -118,8 +118,10 @@ OP_INPLACE(logit, "logit(input, eps=None)",
            "log(x / (1 - x)) of each element, kept eps away from 0 and 1.", casts_out)
 
 Tensor sinc(const Tensor& input) {
-  const Tensor x = (is_integral(input.dtype(), true) ? to(input, default_dtype()) : input) * M_PI;
-  return where(x == 0, 1.0, sin(x) / where(x == 0, 1.0, x));
+  const DType dtype = is_integral(input.dtype(), true) ? default_dtype() : input.dtype();
+  // pi x rounded to half precision would be far from its sine already.
+  const Tensor x = to(input, dtypes::Reduced.has(dtype) ? DType::float32 : dtype) * M_PI;
+  return to(where(x == 0, 1.0, sin(x) / where(x == 0, 1.0, x)), dtype);
 }
 OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.", casts_out)
 

@@ -32,13 +32,17 @@ Tensor flat(const Tensor& gradient, const Tensor& x) {
   return where(scalar_tensor(false, {DType::bool_, x.device()}), x, gradient);
 }
 
-Tensor mish_gradient(const Tensor& g, const Tensor& x) {
-  const Tensor t = tanh(softplus(x, 1.0, 20.0));
-  return g * (t + x * sigmoid(x) * (1 - t * t));
+// Half precision as float32: what takes several steps is rounded at their end.
+Tensor wide(const Tensor& x) { return dtypes::Reduced.has(x.dtype()) ? to(x, DType::float32) : x; }
+
+Tensor mish_gradient(const Tensor& g, const Tensor& input) {
+  const Tensor x = wide(input), t = tanh(softplus(x, 1.0, 20.0));
+  return to(g * (t + x * sigmoid(x) * (1 - t * t)), g.dtype());
 }
 
-Tensor hardswish_gradient(const Tensor& g, const Tensor& x) {
-  return where(x <= -3.0, 0.0, where(x >= 3.0, g, g * (x / 3.0 + 0.5)));
+Tensor hardswish_gradient(const Tensor& g, const Tensor& input) {
+  const Tensor x = wide(input);
+  return to(where(x <= -3.0, 0.0, where(x >= 3.0, g, g * (x / 3.0 + 0.5))), g.dtype());
 }
 
 // The gradient of the larger (sign 1) or smaller (-1) of two goes to where it came from; equal

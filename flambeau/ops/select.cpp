@@ -269,18 +269,25 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   if (!weight.is_tensor()) {
     check_number_fits("lerp", weight.scalar(), dtypes::Reduced.has(dtype) ? DType::float32 : dtype);
   }
-  const Tensor w = cast_operand(weight, dtype, device);
+  if (!weight.is_tensor() && weight.scalar().is_complex()) {
+    return lerp(input, end, cast_operand(weight, dtype, device));
+  }
   Tensor out;
   TensorIter iter;
-  const Operand inputs[] = {input, end, w};
-  iter.build({"lerp"}, &out, &dtype, 1, inputs, 3, dtype);
-  kernels::lerp(device.type, iter);
+  const Operand inputs[] = {input, end, weight};
+  iter.build({"lerp"}, &out, &dtype, 1, inputs, weight.is_tensor() ? 3 : 2, dtype);
+  // A number is not rounded to the dtype of the tensors.
+  kernels::lerp(device.type, iter, weight.is_tensor() ? nullptr : &weight.scalar());
+  static const Tensor none;
+  const Tensor& w = weight.is_tensor() ? weight.tensor() : none;
   if (Record r{weight.is_tensor() ? "lerp.1" : "lerp", out, {input, end, w}}) {
-    // A number needs no saving, and leaves nothing that a second pass would miss.
-    const Saved kept_end = r.save_for(2, end), kept_input = r.save_for(2, input);
-    const Saved saved = weight.is_tensor() ? r.save(w) : Saved();
-    const Tensor number = weight.is_tensor() ? Tensor() : w;
-    const auto part = [saved, number] { return number.defined() ? number : saved(); };
+    if (!weight.is_tensor()) {
+      const auto number = weight.scalar().to<double>();
+      r.wrt(0, [number](const Tensor& g) { return g * (1 - number); });
+      r.wrt(1, [number](const Tensor& g) { return g * number; });
+      return out;
+    }
+    const Saved kept_end = r.save_for(2, end), kept_input = r.save_for(2, input), part = r.save(w);
     r.wrt(0, [part](const Tensor& g) { return mul_conj(g, 1 - part()); });
     r.wrt(1, [part](const Tensor& g) { return mul_conj(g, part()); });
     r.wrt(2, [a = kept_input, b = kept_end](const Tensor& g) { return mul_conj(g, b() - a()); });

@@ -64,3 +64,27 @@ def test_smooth_activations_agree_with_finite_differences_twice() -> None:
         assert torch.autograd.gradcheck(function, (x,))
         assert torch.autograd.gradgradcheck(function, (x,))
         assert torch.autograd.gradgradcheck(function, (z,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.nn.functional.mish,
+        torch.nn.functional.hardswish,
+        torch.sinc,
+        lambda x: torch.lerp(x, torch.ones_like(x), 0.3),
+    ],
+)
+def test_half_precision_is_rounded_at_the_end_only(dtype, function) -> None:
+    x = torch.linspace(-4, 4, 999).to(dtype)
+    leaf, exact = x.clone().requires_grad_(), x.double().requires_grad_()
+    result, expected = function(leaf), function(exact)
+    weights = torch.linspace(0.5, 1.5, 999).to(dtype)
+    result.backward(weights)
+    expected.backward(weights.double())
+    eps = torch.finfo(dtype).eps
+    for got, want in ((result, expected), (leaf.grad, exact.grad)):
+        assert got is not None and want is not None and got.dtype == dtype
+        error = (got.double() - want).abs() / want.abs().clamp_min(0.05)
+        assert error.max().item() < 2 * eps

@@ -217,7 +217,7 @@ void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {
 }
 KERNEL_FOR(addcdiv, addcdiv_kernel)
 
-void lerp_kernel(const TensorIter& iter) {
+void lerp_kernel(const TensorIter& iter, const Scalar* number) {
   dispatch<dtypes::FloatingComplex>("lerp", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -225,10 +225,10 @@ void lerp_kernel(const TensorIter& iter) {
     const auto between = [](C a, C b, C w) {
       return math::abs(w) < 0.5 ? a + w * (b - a) : b - (b - a) * (C(1) - w);
     };
-    if (repeats(iter, 3)) {
+    if (number || repeats(iter, 3)) {
       TensorIter ends = iter;
       ends.count = 3;
-      const C weight = load<T>(iter.data[3]);
+      const C weight = number ? number->to<C>() : load<T>(iter.data[3]);
       return binary_loop<T, T>(
           ends, [=](C a, C b) { return between(a, b, weight); }, 1);
     }
