@@ -56,6 +56,8 @@ def dispatch(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 
     name = operator.overloadpacket.__name__
     tensors = list(tensors_in([*args, *kwargs.values()]))
+    if not any(map(_dispatches, tensors)):  # a class has given plain tensors on the way here
+        return operator(*args, **kwargs)
     wants = flambeau.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if not wants or name in WITHOUT_DERIVATIVE:
         with flambeau.no_grad():
@@ -75,13 +77,17 @@ def dispatch(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     return _Recorded.apply(operator, rule, args, kwargs, *tensors)
 
 
+def _dispatches(tensor: Any) -> bool:
+    return type(tensor).__torch_dispatch__ is not _C._disabled_torch_dispatch_impl
+
+
 def _ask(
     operator: OpOverload, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     classes: list[Any] = []
     for tensor in tensors:
         cls: Any = type(tensor)
-        if cls in classes or cls.__torch_dispatch__ is _C._disabled_torch_dispatch_impl:
+        if cls in classes or not _dispatches(tensor):
             continue
         # A subclass answers before its base.
         at = next((i for i, other in enumerate(classes) if issubclass(cls, other)), len(classes))

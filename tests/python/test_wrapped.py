@@ -327,6 +327,21 @@ def test_who_is_asked_first_and_nobody_answers() -> None:
         silent + 1
 
 
+def test_a_class_may_answer_with_plain_tensors() -> None:
+    class Opening(Wrapper):
+        @classmethod
+        def __torch_dispatch__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return func(*tree_map(lambda x: x.inside if isinstance(x, cls) else x, args))
+
+    x = torch.rand(2, 4, 3)
+    layer = torch.nn.Linear(3, 2)
+    weight = Opening(layer.weight.detach())
+    torch.testing.assert_close(F.linear(x, weight, layer.bias), layer(x))
+    assert torch.equal(weight[0, 1:], layer.weight[0, 1:])
+
+
 def test_a_class_with_values_may_leave_the_operator_to_the_library() -> None:
     class Logging(Tensor):
         @classmethod
