@@ -761,6 +761,7 @@ from flambeau._C import resize_as_ as resize_as_
 from flambeau._C import resolve_conj as resolve_conj
 from flambeau._C import resolve_neg as resolve_neg
 from flambeau._C import result_type as result_type
+from flambeau import return_types as return_types
 from flambeau._C import rms_norm as rms_norm
 from flambeau._C import rnn_relu as rnn_relu
 from flambeau._C import rnn_relu_cell as rnn_relu_cell

@@ -191,3 +191,37 @@ class _Text(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class classproperty:
+    """A property of a class, read without an instance."""
+
+    def __init__(self, func: Callable[[Any], Any]) -> None:
+        self.func = func
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self.func(owner)
+
+
+def _get_all_device_indices() -> list[int]:
+    """The CUDA devices there are."""
+    return list(range(flambeau.cuda.device_count()))
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The number of a device; of one without a number, or of None, the current one's."""
+    if isinstance(device, str):
+        device = flambeau.device(device)
+    if isinstance(device, flambeau.device):
+        if device.type == "cpu":
+            if not allow_cpu:
+                raise ValueError(f"Expected a non cpu device, but got: {device}")
+            return -1
+        device = device.index
+    if isinstance(device, int):
+        return device
+    if not optional:
+        raise ValueError(
+            f"Expected a torch.device with a specified index or an integer, but got:{device}"
+        )
+    return int(flambeau.cuda.current_device())

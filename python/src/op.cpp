@@ -497,7 +497,7 @@ bool add_ops(PyObject* module) {
   op_type = make_op_type("torch._C.builtin_function", false);
   method_type = make_op_type("torch._C.builtin_method", true);
   if (!op_type || !method_type) return false;
-  Object functions(PyDict_New());
+  Object functions(PyDict_New()), result_types(PyDict_New());
   for (auto& family : read_families()) {
     PyTypeObject* type = family->is_method ? method_type : op_type;
     auto* object = PyObject_New(OpObject, type);
@@ -507,6 +507,10 @@ bool add_ops(PyObject* module) {
     object->family = family.release();  // as long as the process lives
     Object owned(reinterpret_cast<PyObject*>(object));
     const char* name = object->family->name.c_str();
+    for (const Overload& overload : object->family->overloads) {
+      auto* named = reinterpret_cast<PyObject*>(overload.result_type);
+      if (named && PyDict_SetItemString(result_types.get(), name, named) < 0) return false;
+    }
     if (object->family->is_method) {
       // What the Tensor type defines by hand stays.
       if (PyDict_GetItemString(tensor_type->tp_dict, name)) continue;
@@ -517,7 +521,8 @@ bool add_ops(PyObject* module) {
     }
   }
   PyType_Modified(tensor_type);
-  return PyModule_AddObjectRef(module, "_ops", functions.get()) == 0;
+  return PyModule_AddObjectRef(module, "_ops", functions.get()) == 0 &&
+         PyModule_AddObjectRef(module, "_result_types", result_types.get()) == 0;
 }
 
 }  // namespace flambeau::python

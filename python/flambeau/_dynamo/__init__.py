@@ -5,6 +5,7 @@ as they stand, so its switches switch nothing, and nothing is ever being compile
 from __future__ import annotations
 
 from flambeau._dynamo import config, eval_frame, utils
+from flambeau._dynamo._explain import explain
 from flambeau._dynamo.eval_frame import OptimizedModule
 from flambeau.compiler import allow_in_graph, assume_constant_result, disable, reset
 
@@ -21,6 +22,7 @@ __all__ = [
     "disable",
     "disallow_in_graph",
     "eval_frame",
+    "explain",
     "forbid_in_graph",
     "graph_break",
     "is_compiling",

@@ -14,6 +14,7 @@ from flambeau._C import SavedTensor as SavedTensor
 
 from . import anomaly_mode, function, grad_mode, graph, variable
 from ._batch_state import batch_state, refuse_in_batch
+from ._device_type import DeviceType
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, NestedIOFunction
 from .grad_mode import (
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     Gradients: TypeAlias = Tensor | Sequence[Tensor | None] | None
 
 __all__ = [
+    "DeviceType",
     "Function",
     "Variable",
     "backward",

@@ -7,17 +7,29 @@ to be less exact only matmul.allow_tf32 is made use of.
 from __future__ import annotations
 
 import contextlib
+import enum
+import warnings
 
+import flambeau
 from flambeau import _C
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
+
+    from flambeau import Tensor
 
 __all__ = [
+    "SDPAParams",
     "allow_fp16_bf16_reduction_math_sdp",
+    "can_use_cudnn_attention",
+    "can_use_efficient_attention",
+    "can_use_flash_attention",
     "cuBLASModule",
+    "cuFFTPlanCacheManager",
     "cudnn_sdp_enabled",
+    "cufft_plan_cache",
     "enable_cudnn_sdp",
     "enable_flash_sdp",
     "enable_math_sdp",
@@ -25,9 +37,12 @@ __all__ = [
     "flash_sdp_enabled",
     "fp16_bf16_reduction_math_sdp_allowed",
     "is_built",
+    "is_flash_attention_available",
     "math_sdp_enabled",
     "matmul",
     "mem_efficient_sdp_enabled",
+    "preferred_blas_library",
+    "preferred_linalg_library",
     "sdp_kernel",
 ]
 
@@ -69,6 +84,90 @@ class cuBLASModule:
 
 
 matmul = cuBLASModule()
+
+
+class cuFFTPlanCacheManager:
+    """The plans of transforms that are kept, on one device or, by index, on another.
+
+    Flambeau keeps at most 512 for all devices, without memory of their own: what PyTorch lets
+    programs set here, to bound that memory, is taken and changes nothing.
+    """
+
+    def __getitem__(self, device: Any) -> cuFFTPlanCacheManager:
+        index = device if isinstance(device, int) else (flambeau.device(device).index or 0)
+        count = flambeau.cuda.device_count()
+        if not 0 <= index < count:
+            raise RuntimeError(
+                f"cufft_plan_cache: expected 0 <= device index < {count}, but got device with "
+                f"index {index}"
+            )
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many plans are kept, which is not told."""
+        raise NotImplementedError("cufft_plan_cache.size: Flambeau does not tell how many it keeps")
+
+    @property
+    def max_size(self) -> int:
+        """How many plans are kept at most."""
+        return 512
+
+    @max_size.setter
+    def max_size(self, value: int) -> None:
+        if value < 0:
+            raise RuntimeError(f"cuFFT plan cache size must be non-negative, but got {value}")
+
+    def clear(self) -> None:
+        """Plans stay: they take no memory of the device."""
+
+
+cufft_plan_cache = cuFFTPlanCacheManager()
+
+
+class _LinalgBackend(enum.Enum):
+    Default = 0
+    Cusolver = 1
+    Magma = 2
+
+
+class _BlasBackend(enum.Enum):
+    Default = 0
+    Cublas = 1
+    Cublaslt = 2
+    Ck = 3
+
+
+_preferred: dict[str, Any] = {"linalg": _LinalgBackend.Default, "blas": _BlasBackend.Cublas}
+
+
+def _prefer(what: str, backend: Any, known: dict[str, str], choices: Any) -> Any:
+    if backend is not None:
+        if isinstance(backend, str) and backend not in known:
+            raise RuntimeError(f"Unknown input value. Choose from: {', '.join(known)}.")
+        _preferred[what] = choices[known[backend]] if isinstance(backend, str) else backend
+    return _preferred[what]
+
+
+def preferred_linalg_library(backend: Any = None) -> Any:
+    """Which library should decompose matrices: a wish, which is remembered and not followed, as
+    Flambeau has cuSOLVER and its own kernels for what each does best.
+    """
+    known = {"default": "Default", "cusolver": "Cusolver", "magma": "Magma"}
+    return _prefer("linalg", backend, known, _LinalgBackend)
+
+
+def preferred_blas_library(backend: Any = None) -> Any:
+    """Which library should multiply matrices: a wish, which is remembered and not followed, as
+    Flambeau has cuBLASLt.
+    """
+    known = {
+        **dict.fromkeys(("default", "cublas", "hipblas"), "Cublas"),
+        **dict.fromkeys(("cublaslt", "hipblaslt"), "Cublaslt"),
+        "ck": "Ck",
+    }
+    return _prefer("blas", backend, known, _BlasBackend)
+
 
 # Which formulas of attention may be chosen.
 _attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True, "reduction": False}
@@ -122,6 +221,65 @@ def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     """Whether half precision may be summed in half precision."""
     return _attention["reduction"]
+
+
+class SDPAParams:
+    """The arguments of scaled_dot_product_attention, to ask which formulas could compute it."""
+
+    def __init__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
+        dropout: float,
+        is_causal: bool,
+        enable_gqa: bool,
+    ) -> None:
+        self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
+        self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
+
+
+def is_flash_attention_available() -> bool:
+    """True: it is a part of the library."""
+    return True
+
+
+def _why_not(params: SDPAParams, enabled: bool, halves_only: bool) -> str | None:
+    tensors = (params.query, params.key, params.value)
+    if not enabled:
+        return "it is switched off"
+    if not all(x.is_cuda for x in tensors):
+        places = ", ".join(str(x.device) for x in tensors)
+        return f"all tensors need to be on a cuda device, got {places}"
+    if any(x.dim() != 4 for x in tensors):
+        return "query, key and value need four dimensions"
+    if halves_only and any(x.dtype not in (flambeau.float16, flambeau.bfloat16) for x in tensors):
+        return f"it computes in half precision, got {params.query.dtype}"
+    return None
+
+
+def _can_use(params: SDPAParams, enabled: bool, halves_only: bool, debug: bool) -> bool:
+    why = _why_not(params, enabled, halves_only)
+    if why is not None and debug:
+        warnings.warn(f"This formula of attention cannot be used: {why}", stacklevel=3)
+    return why is None
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether attention of these arguments can be computed block by block in half precision."""
+    masked = params.attn_mask is not None
+    return not masked and _can_use(params, flash_sdp_enabled(), True, debug)
+
+
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether attention of these arguments can be computed with little memory."""
+    return _can_use(params, mem_efficient_sdp_enabled(), False, debug)
+
+
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether cuDNN can compute attention of these arguments."""
+    return _can_use(params, cudnn_sdp_enabled(), True, debug)
 
 
 @contextlib.contextmanager

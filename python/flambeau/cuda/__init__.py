@@ -258,7 +258,7 @@ _C._set_vendor_folders(_libraries.wheel_folders())
 def __getattr__(name: str) -> object:
     if name == "default_generators":
         return tuple(random.default_generator(index) for index in range(device_count()))
-    if name in ("amp", "nccl", "nvtx", "profiler"):
+    if name in ("amp", "comm", "nccl", "nvtx", "profiler"):
         import importlib
 
         return importlib.import_module(f"flambeau.cuda.{name}")

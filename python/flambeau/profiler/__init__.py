@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from flambeau.autograd import DeviceType
 from flambeau.autograd.profiler import record_function
+from flambeau.profiler import itt
 from flambeau.profiler.profiler import (
     ProfilerAction,
     ProfilerActivity,
@@ -14,8 +16,10 @@ from flambeau.profiler.profiler import (
 )
 
 __all__ = [
+    "DeviceType",
     "ProfilerAction",
     "ProfilerActivity",
+    "itt",
     "kineto_available",
     "profile",
     "record_function",

@@ -19,6 +19,7 @@ __all__ = [
     "TorchDispatchMode",
     "is_traceable_wrapper_subclass",
     "return_and_correct_aliasing",
+    "transform_subclass",
 ]
 
 
@@ -90,6 +91,23 @@ def _disable_current_modes() -> Iterator[list[Any]]:
 def is_traceable_wrapper_subclass(t: Any) -> bool:
     """Whether a tensor says, by `__tensor_flatten__`, which tensors it is made of."""
     return hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+
+
+def transform_subclass(
+    t: Any, callback: Any, outer_size: Any = None, outer_stride: Any = None
+) -> Any:
+    """A tensor like `t`, made of what `callback(name, tensor)` gives for each tensor inside."""
+    size = t.size() if outer_size is None else outer_size
+    stride = t.stride() if outer_stride is None else outer_stride
+    names, context = t.__tensor_flatten__()
+    inside = {name: callback(name, getattr(t, name)) for name in names}
+    made = type(t).__tensor_unflatten__(inside, context, size, stride)
+    if made.shape != size:
+        raise AssertionError(
+            f"Expected return value from {type(t)}__tensor_unflatten__() to have shape equal to "
+            f"{size}, but got: {made.shape}"
+        )
+    return made
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:

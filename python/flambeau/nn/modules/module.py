@@ -12,6 +12,10 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau.__future__ import (
+    get_overwrite_module_params_on_conversion,
+    get_swap_module_params_on_conversion,
+)
 from flambeau.nn.modules import _hooks
 from flambeau.nn.modules._convert import parse_to
 from flambeau.nn.modules._hooks import (
@@ -326,18 +330,20 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
         if recurse:
             for child in self.children():
                 child._apply(fn)
+        overwrites = get_overwrite_module_params_on_conversion()
         for name, param in self._parameters.items():
             if param is None:
                 continue
             with flambeau.no_grad():
                 converted = fn(param)
-            if flambeau._C._is_wrapped(converted):  # what is inside belongs to the object
+            # What a wrapper has inside belongs to the object.
+            if get_swap_module_params_on_conversion() or flambeau._C._is_wrapped(converted):
                 kept, grad = Parameter(converted, param.requires_grad), param.grad
                 with flambeau.no_grad():
                     kept.grad = None if grad is None else fn(grad)
                 flambeau.utils.swap_tensors(param, kept)
                 continue
-            if converted.is_meta == param.is_meta:
+            if converted.is_meta == param.is_meta and not overwrites:
                 param.data = converted
                 kept = param
             else:
