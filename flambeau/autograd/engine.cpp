@@ -367,6 +367,7 @@ bool pass_will_run(const Node& node) { return Pass::current && Pass::current->wi
 bool pass_fills_all_leaves() { return Pass::current && Pass::current->fills_all_leaves(); }
 
 Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from, size_t index) {
+  if (grad.is_complex() && !is_complex(meta.dtype) && !meta.any_dtype) grad = real(grad);
   if (!(grad.sizes() == meta.sizes)) {
     CHECK(can_broadcast_to(meta.sizes, grad.sizes()), RuntimeError,
           "Function {} returned an invalid gradient at index {} - got {} but expected shape "
@@ -376,10 +377,7 @@ Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from, size_t 
   }
   if (grad->pending) [[unlikely]]
     grad = resolve(grad);
-  if (grad.dtype() != meta.dtype && !meta.any_dtype) {
-    if (grad.is_complex() && !is_complex(meta.dtype)) grad = real(grad);
-    grad = to(grad, meta.dtype);
-  }
+  if (grad.dtype() != meta.dtype && !meta.any_dtype) grad = to(grad, meta.dtype);
   if (!(grad.device() == meta.device)) {
     CHECK(grad.dim() == 0, RuntimeError,
           "Function {} returned an invalid gradient at index {} - expected device {} but got {}",

@@ -49,7 +49,6 @@ namespace {
 Tensor fill_diagonal_(const Tensor& self, const Operand& fill_value, bool wrap) {
   CHECK(self.dim() >= 2, RuntimeError,
         "fill_diagonal_: dimensions must larger than 1, got shape {}", self.sizes());
-  if (!self->view_base) check_inplace("fill_diagonal_", self, fill_value.requires_grad());
   if (self.dim() > 2) {
     int64_t step = 0;
     for (int64_t d = 0; d < self.dim(); ++d) {
@@ -63,11 +62,11 @@ Tensor fill_diagonal_(const Tensor& self, const Operand& fill_value, bool wrap) 
   }
   // Wrapped, the diagonal begins anew below a row that it leaves out.
   const int64_t rows = self->sizes[0], columns = self->sizes[1];
-  for (int64_t start = 0; start < rows && columns > 0; start += columns + 1) {
+  int64_t start = 0;
+  do {
     fill_(diagonal(narrow(self, 0, start, std::min(columns, rows - start)), 0, 0, 1), fill_value);
-    if (!wrap) break;
-  }
-  if (self.numel() == 0) self.bump_version("fill_diagonal_");
+    start += columns + 1;
+  } while (wrap && columns > 0 && start < rows);
   return self;
 }
 

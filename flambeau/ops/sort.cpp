@@ -130,7 +130,7 @@ Tensor median_of_all(const char* op, const Tensor& input, bool ignore_nan) {
     r.wrt(0, [x = r.save(input), y = r.save_output(out)](const Tensor& g) {
       const Tensor values = x(), middle = y();
       const Tensor chosen = (values == middle) | (isnan(values) & isnan(middle));
-      return g / sum(chosen) * chosen;
+      return where(chosen, g / sum(chosen), 0.0);
     });
   }
   return out;

@@ -30,11 +30,12 @@ BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in sha
 # the exponent suffice), the input of a running extreme, of a sign, of a pool or of padding (indices
 # suffice, or nothing), the divisor of a rounded quotient (its gradient is zero), both sides of
 # index_add and index_reduce, the input of what picks elements (its shape suffices), of a product
-# of one number; and ops that keep a factor or a converted operand here, the operand itself there.
+# of one number; and ops that keep a copy, a factor or a converted operand here, itself there.
 SAVES_MORE_THERE = (
     r"prod\(|pow|\*\*|cumm(ax|in)|sgn|sign|angle|_pool1d|replicate|rounding_mode|//"
     r"|index_(add|reduce)|\.gather|\.take|\.put\(|masked_select|quantile"
     r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
+    r"|scatter_reduce|polar"
 )
 KINKED = r"pow|\*\*|norm|std|hypot|dist"  # at zero
 DIFFERENTIATES = r"backward|\.grad\(|vjp\("
@@ -200,6 +201,8 @@ REFUSED_THERE = (
         "PyTorch's dot has resized what it reads when it comes to read it",
         holds=_reads_its_target),
     Refusal("more than one element",
+        "PyTorch's transforms write into memory that they are given", r"torch\.func\.|functional"),
+    Refusal("more than one element",
         "expanded memory of another shape is resized before it is written to",
         holds=_resizes_its_target),
     Refusal(SINGLE_PLACE,
@@ -219,7 +222,7 @@ REFUSED_THERE = (
 )  # fmt: skip
 REFUSED_HERE = (
     Refusal("with size 0", "an index into a dimension of size 0 is out of range, whatever else is",
-        r"\] = -?[\d.]+$"),
+        r"\] = (-?[\d.]+|-?inf|nan|True|False)$"),
     Refusal("without overflow", "PyTorch does not check a number that fills a single half",
         holds=_fills_single_half),
     Refusal("once_differentiable", "PyTorch may give gradients that are zero no history",
@@ -335,6 +338,8 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"(\w+)(?: \+ 1j)?\)?\.reciprocal", _has(lambda v: not math.isfinite(v), "complex"),
         "what is one over a complex infinity or NaN is unspecified"),
     (r"\b(?:var|std)_mean\((\w+)", _has(math.isinf), "PyTorch's running mean of infinities is NaN"),
+    (r"trapezoid\((\w+)", lambda x: x["dtype"] in INTEGERS,
+        "PyTorch adds both ends in their own dtype, which may overflow"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),
     (r"(\w+)\.resize_\(", _overlaps_itself,
@@ -359,8 +364,8 @@ def of_statements(case: Case) -> Iterator[Reason]:
             operands = case.operand(number, r"(?:= |\()(\w+)")
             if "inf" in statement or any(map(_has(math.isinf), operands)):
                 yield number, "what complex products make of infinities is unspecified"
-        if re.search(r"\*\* False|pow_?\((\w+, )?False\)", statement):
-            yield number, "PyTorch's derivative of x ** False is 0 / x, NaN at zero"
+        if re.search(r"\*\* False|False \*\*|pow_?\((\w+, )?False\)", statement):
+            yield number, "PyTorch's derivatives of x ** False and False ** x are NaN at zero"
         kept = re.match(r"(\w+)\.retain_grad\(\)", statement)
         if kept and any(re.match(RESHAPED.format(kept[1]), s) for s in case.statements[number:]):
             yield number, "PyTorch keeps the gradient of what was there before a change of shape"

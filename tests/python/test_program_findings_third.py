@@ -127,3 +127,30 @@ def test_a_tensor_that_a_function_has_written_loses_its_grad() -> None:
     kept.retain_grad()
     _Doubled.apply(kept).sum().backward()
     assert kept.grad is not None and kept.grad.tolist() == [1.0] * 3
+
+
+# Gradients
+
+
+def test_gradients_of_real_tensors_are_real_before_they_are_summed() -> None:
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    y = torch.ones(2, 3, dtype=torch.complex128) - x.clone()
+    (g,) = torch.autograd.grad(y.abs().sum() + y.real.sum(), x)
+    assert g.stride() == (1,) and g.dtype == torch.float64
+
+
+def test_a_median_that_was_overwritten_has_no_owner() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x.median()
+    y.data.mul_(5)
+    y.backward()
+    assert x.grad is not None and x.grad.tolist() == [0.0] * 3
+
+
+def test_an_empty_diagonal_of_a_leaf_is_not_filled() -> None:
+    leaf = torch.zeros(3, 2, requires_grad=True)
+    for empty in (leaf[3:], leaf[:, 2:], leaf[3:][:, 2:]):
+        with pytest.raises(RuntimeError, match="leaf Variable"):
+            empty.fill_diagonal_(1)
+    assert torch.zeros(7, 2).fill_diagonal_(1, wrap=True).sum() == 5
+    assert torch.zeros(2, 0).fill_diagonal_(1, wrap=True).shape == (2, 0)
