@@ -119,20 +119,20 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__spec__ = spec.loader_state
 
 
-def _in_spawned_children() -> None:
-    """Makes worker processes that start from a fresh interpreter do the same."""
-    from multiprocessing import spawn
+def _in_fresh_children() -> None:
+    """Makes processes and fork servers that start from a fresh interpreter do the same."""
+    from multiprocessing import util
 
-    original = spawn.get_command_line
+    original = util.spawnv_passfds
 
-    def get_command_line(**kwargs: Any) -> list[str]:
-        command = original(**kwargs)
-        if "-c" in command:
-            program = command.index("-c") + 1
-            command[program] = f"from {__name__} import install; install(); {command[program]}"
-        return command
+    def spawnv_passfds(path: Any, args: Any, passfds: Any) -> int:
+        # Of the programs that multiprocessing starts, its tracker of resources runs no user's code.
+        if "-c" in args and "resource_tracker" not in args[program := args.index("-c") + 1]:
+            install_and_run = f"from {__name__} import install; install(); {args[program]}"
+            args = [*args[:program], install_and_run, *args[program + 1 :]]
+        return original(path, args, passfds)
 
-    spawn.get_command_line = get_command_line
+    util.spawnv_passfds = spawnv_passfds
 
 
 def install() -> None:
@@ -153,4 +153,4 @@ def install() -> None:
     sys.meta_path.append(_AbsentFinder())
     # Libraries look at the name of the module they have imported.
     package.__name__ = _ALIAS
-    _in_spawned_children()
+    _in_fresh_children()

@@ -106,10 +106,11 @@ except ModuleNotFoundError as error:
     assert output("-c", program) == "torch.broken"
 
 
-def test_processes_that_start_afresh_import_the_same_torch(tmp_path: Path):
+@pytest.mark.parametrize("method", ("spawn", "forkserver"))
+def test_processes_that_start_afresh_import_the_same_torch(method: str, tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(
-        """
+        f"""
 import multiprocessing
 import torch
 
@@ -117,7 +118,7 @@ def name(_):
     return torch.__spec__.name
 
 if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with multiprocessing.get_context("{method}").Pool(1) as pool:
         print(pool.map(name, [0]))
 """
     )
