@@ -11,15 +11,20 @@
 
 namespace flambeau {
 
-// No kernel ever sees a sparse tensor: Note [Sparse tensors].
+// No kernel ever sees a sparse tensor (Note [Sparse tensors]) or one whose memory it cannot reach.
+// Kernels of a GPU may ask for numbers that the host keeps, such as lengths.
 template <class T>
-void check_kernel_argument(const char*, const T&) {}
-inline void check_kernel_argument(const char* op, const Tensor& tensor) {
-  if (tensor.defined() && tensor.is_sparse()) [[unlikely]]
+void check_kernel_argument(const char*, DeviceType, const T&) {}
+inline void check_kernel_argument(const char* op, DeviceType device, const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  if (tensor.is_sparse()) [[unlikely]]
     refuse_sparse(op, tensor);
+  if (!tensor.device().is_cpu() && tensor.device_type() != device) [[unlikely]]
+    refuse_devices(op, device, tensor.device());
 }
-inline void check_kernel_argument(const char* op, const std::vector<Tensor>& tensors) {
-  for (const Tensor& tensor : tensors) check_kernel_argument(op, tensor);
+inline void check_kernel_argument(const char* op, DeviceType device,
+                                  const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) check_kernel_argument(op, device, tensor);
 }
 
 template <class Signature>
@@ -38,7 +43,7 @@ class Slot<void(Args...)> {
     Kernel kernel = kernels_[static_cast<int>(device)];
     if (!kernel) [[unlikely]]
       kernel = missing(device);
-    (check_kernel_argument(name_, args), ...);
+    (check_kernel_argument(name_, device, args), ...);
     kernel(static_cast<Args>(args)...);
   }
 

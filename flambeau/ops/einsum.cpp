@@ -399,11 +399,7 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
     CHECK(operands[i].dtype() == operands[0].dtype(), RuntimeError,
           "expected scalar type {} but found {}", dtype_legacy_name(operands[0].dtype()),
           dtype_legacy_name(operands[i].dtype()));
-    CHECK(
-        operands[i].device() == operands[0].device(), RuntimeError,
-        "einsum(): Expected all tensors to be on the same device, but found at least two devices, "
-        "{} and {}!",
-        operands[0].device(), operands[i].device());
+    check_same_device("einsum()", operands[0].device(), operands[i].device());
     terms.push_back(take_diagonals(operands[i], equation.operands[i], i));
   }
   int64_t sizes[label_count];

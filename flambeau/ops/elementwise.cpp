@@ -39,12 +39,8 @@ Device common_device(const char* op, std::initializer_list<Operand> operands) {
     // A zero-dim CPU tensor goes along with any device, as a number would.
     if (!lead || (lead->dim() == 0 && lead->device().is_cpu())) {
       lead = &tensor;
-    } else {
-      CHECK(tensor.device() == lead->device() || (tensor.dim() == 0 && tensor.device().is_cpu()),
-            RuntimeError,
-            "{}: Expected all tensors to be on the same device, but found at least two devices, {} "
-            "and {}!",
-            op, lead->device(), tensor.device());
+    } else if (tensor.dim() != 0 || !tensor.device().is_cpu()) {
+      check_same_device(op, lead->device(), tensor.device());
     }
   }
   return lead->device();

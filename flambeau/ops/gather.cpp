@@ -81,11 +81,7 @@ void check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
     CHECK(src.tensor().dtype() == self.dtype(), RuntimeError,
           "{}(): Expected self.dtype to be equal to src.dtype, got {} and {}", op, self.dtype(),
           src.tensor().dtype());
-    CHECK(
-        src.tensor().device() == self.device(), RuntimeError,
-        "{}: Expected all tensors to be on the same device, but found at least two devices, {} and "
-        "{}!",
-        op, self.device(), src.tensor().device());
+    check_same_device(op, self.device(), src.tensor().device());
   } else if (index.numel() > 0) {
     check_number_fits(op, src.scalar(), self.dtype());
   }

@@ -19,10 +19,7 @@ Tensor checked_index(const char* op, const Tensor& index, Device device) {
   CHECK(index.dtype() == DType::int64 || index.dtype() == DType::int32, RuntimeError,
         "{}(): Expected dtype int32/int64 for index but got: {}", op,
         dtype_legacy_name(index.dtype()));
-  CHECK(index.device() == device, RuntimeError,
-        "{}: Expected all tensors to be on the same device, but found at least two devices, {} and "
-        "{}!",
-        op, device, index.device());
+  check_same_device(op, device, index.device());
   return to(index, DType::int64);
 }
 

@@ -29,13 +29,14 @@ void check_float(std::string_view op, const Tensor& a, bool low_precision) {
         "{}: Low precision dtypes not supported. Got {}", op, dtype_legacy_name(a.dtype()));
 }
 
-void check_same_dtype(std::string_view op, const Tensor& a, const Tensor& b,
-                      std::string_view name_a, std::string_view name_b) {
+void check_alike(std::string_view op, const Tensor& a, const Tensor& b, std::string_view name_a,
+                 std::string_view name_b) {
   CHECK(a.dtype() == b.dtype(), RuntimeError,
         "{}: Expected {} and {} to have the same dtype, but found {} of type {} and {} of type {} "
         "instead",
         op, name_a, name_b, name_a, dtype_legacy_name(a.dtype()), name_b,
         dtype_legacy_name(b.dtype()));
+  check_same_device(op, a.device(), b.device());
 }
 
 void check_system(std::string_view op, const Tensor& a, const Tensor& b, bool left) {

@@ -17,8 +17,8 @@ void check_square(std::string_view op, const Tensor& a, std::string_view name = 
 void check_float(std::string_view op, const Tensor& a, bool low_precision = true);
 // Single or double precision, for ops that ask LAPACK even where there is nothing to compute.
 void check_lapack(const Tensor& x);
-void check_same_dtype(std::string_view op, const Tensor& a, const Tensor& b,
-                      std::string_view name_a, std::string_view name_b);
+void check_alike(std::string_view op, const Tensor& a, const Tensor& b, std::string_view name_a,
+                 std::string_view name_b);
 // For a x = b (left) or x a = b: raises unless the shapes of the matrices fit.
 void check_system(std::string_view op, const Tensor& a, const Tensor& b, bool left);
 // Raises LinAlgError (or, as PyTorch for LU, RuntimeError) with sentence(code) for the first matrix

@@ -142,6 +142,7 @@ OP_FUNCTION(linalg_lu_factor, "linalg_lu_factor(A, *, pivot=True) -> (LU, pivots
 
 Triple lu_unpack(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool unpack_pivots) {
   check_matrix("torch.lu_unpack", lu, "LU_data");
+  check_same_device("torch.lu_unpack", lu.device(), pivots.device());
   CHECK(!unpack_pivots || pivots.dtype() == DType::int32, RuntimeError,
         "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
         "Note: this function is intended to be used with the output produced by "
@@ -203,7 +204,7 @@ bool is_vector_case(const Tensor& a, const Tensor& b) {
 void check_solve(std::string_view op, const Tensor& a, const Tensor& b, bool left, bool vector) {
   check_float(op, a);
   check_square(op, a);
-  check_same_dtype(op, a, b, "A", "B");
+  check_alike(op, a, b, "A", "B");
   CHECK(b.dim() >= 1, RuntimeError, "{}: The input tensor B must have at least 2 dimensions.", op);
   CHECK(left || !vector, RuntimeError,
         "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. "
@@ -252,7 +253,7 @@ Tensor linalg_lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
                        bool adjoint) {
   CHECK(pivots.dtype() == DType::int32, RuntimeError,
         "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32");
-  check_same_dtype("linalg.lu_solve", lu, b, "LU", "B");
+  check_alike("linalg.lu_solve", lu, b, "LU", "B");
   check_square("torch.linalg.lu_solve", lu);
   CHECK(is_differentiable(lu.dtype()), NotImplementedError,
         "\"lu_solve_cpu\" not implemented for '{}'", dtype_legacy_name(lu.dtype()));

@@ -240,7 +240,7 @@ OP_FUNCTION(vander, "linalg_vander(x, *, N=None)",
             "The powers 0 to N - 1 of each element, along a new last dimension.")
 
 Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
-  check_same_dtype("linalg.vecdot", x, y, "x", "y");
+  check_alike("linalg.vecdot", x, y, "x", "y");
   compute_dtype("linalg.vecdot", dtypes::OnlyFloatingComplex, x.dtype());
   const Dims shape = broadcast_shapes(x.sizes(), y.sizes());
   if (shape.empty()) return mul(x.is_complex() ? conj_physical(x) : x, y);

@@ -192,8 +192,8 @@ Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool l
   CHECK(batch_of(other) == batch_of(input), RuntimeError,
         "{}: Expected batch dimensions of other to be equal to input.shape[:-2], but got {}", op,
         batch_of(other));
-  check_same_dtype(op, input, other, "input", "other");
-  check_same_dtype(op, input, tau, "input", "tau");
+  check_alike(op, input, other, "input", "other");
+  check_alike(op, input, tau, "input", "tau");
   if (wants_gradient(input, tau) || wants_gradient(other, other)) {
     if (left) return in_columns(reflect(input, tau, other, transposed));
     return in_columns(mH(reflect(input, tau, mH(other), !transposed)));

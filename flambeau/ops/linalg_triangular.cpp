@@ -51,7 +51,7 @@ Tensor solve_adjoint_triangular(const Tensor& a, const Tensor& b, bool upper, bo
 Tensor linalg_solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
                                bool unitriangular) {
   constexpr const char* op = "linalg.solve_triangular";
-  check_same_dtype(op, a, b, "A", "B");
+  check_alike(op, a, b, "A", "B");
   check_square(op, a);
   check_matrix(op, b, "B");
   check_system(op, a, b, left);
@@ -147,6 +147,7 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
   CHECK(l.dim() >= 2, RuntimeError,
         "u should have at least 2 dimensions, but has {} dimensions instead", l.dim());
   check_square("cholesky_solve", l);
+  check_same_device("cholesky_solve", l.device(), b.device());
   check_lapack(l);
   CHECK(l.size(-2) == b.size(-2), RuntimeError,
         "Incompatible matrix sizes for cholesky_solve: each A matrix is {} by {} but each b matrix "
@@ -239,7 +240,7 @@ Tensor linalg_ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b,
   constexpr const char* op = "torch.linalg.ldl_solve";
   check_square(op, ld);
   check_float(op, ld);
-  check_same_dtype(op, ld, b, "LD", "B");
+  check_alike(op, ld, b, "LD", "B");
   CHECK(b.dim() >= 2, RuntimeError,
         "{}: Expected B to have at least 2 dimensions, but it has {} dimensions instead", op,
         b.dim());

@@ -185,10 +185,6 @@ Tensor write_out(const char* op, const Tensor& out, const Tensor& result) {
 
 namespace {
 
-void check_device(const char* op, const Tensor& a, const Tensor& b) {
-  if (!(a.device() == b.device())) common_device(op, {a, b});
-}
-
 Tensor maybe_conj(const Tensor& x) { return x.is_complex() ? conj_physical(x) : x; }
 
 // The shape of op(a) @ op(b) with broadcast batches.
@@ -258,7 +254,7 @@ void check_mm(const char* op, const Tensor& a, const Tensor& b) {
         "{}: mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", op, a.sizes()[0],
         a.sizes()[1], b.sizes()[0], b.sizes()[1]);
   check_same_dtype(a, b);
-  check_device(op, a, b);
+  check_same_device(op, a.device(), b.device());
 }
 
 void check_bmm(const char* op, const Tensor& a, const Tensor& b) {
@@ -270,7 +266,7 @@ void check_bmm(const char* op, const Tensor& a, const Tensor& b) {
       a.sizes()[0], a.sizes()[2], b.sizes()[0], b.sizes()[1]);
   CHECK(a.dtype() == b.dtype(), RuntimeError, "expected scalar type {} but found {}",
         dtype_legacy_name(a.dtype()), dtype_legacy_name(b.dtype()));
-  check_device(op, a, b);
+  check_same_device(op, a.device(), b.device());
 }
 
 }  // namespace
@@ -322,7 +318,7 @@ void check_dot(const char* op, const Tensor& a, const Tensor& b) {
         "inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of "
         "elements, but got {} and {} elements respectively",
         a.numel(), b.numel(), a.numel(), b.numel());
-  check_device(op, a, b);
+  check_same_device(op, a.device(), b.device());
 }
 
 void check_mv(const Tensor& mat, const Tensor& vec, int64_t input) {
@@ -331,7 +327,7 @@ void check_mv(const Tensor& mat, const Tensor& vec, int64_t input) {
   CHECK(mat.sizes()[1] == vec.numel() && (input == mat.sizes()[0] || input == 1), RuntimeError,
         "size mismatch, got input ({}), mat ({}x{}), vec ({})", input, mat.sizes()[0],
         mat.sizes()[1], vec.numel());
-  check_device("mv", mat, vec);
+  check_same_device("mv", mat.device(), vec.device());
 }
 
 void check_mv_dtypes(const Tensor& input, const Tensor& mat, const Tensor& vec) {
@@ -411,7 +407,7 @@ void check_matmul(const Tensor& a, const Tensor& b) {
     fail<RuntimeError>("expected scalar type {} but found {}", dtype_legacy_name(a.dtype()),
                        dtype_legacy_name(b.dtype()));
   }
-  check_device("matmul", a, b);
+  check_same_device("matmul", a.device(), b.device());
 }
 
 // A product without the dimension that a vector had not: nobody else has it, so it is no view.
@@ -433,7 +429,7 @@ Tensor matmul_with_vector(const Tensor& a, const Tensor& b) {
   CHECK(a.size(-1) == b.numel(), RuntimeError,
         "size mismatch, got input ({}), mat ({}x{}), vec ({})", rows, rows, a.size(-1), b.numel());
   check_mv_dtypes(b, a, b);
-  check_device("matmul", a, b);
+  check_same_device("matmul", a.device(), b.device());
   return without(product("mv", a, false, unsqueeze(b, 1), false), -1);
 }
 

@@ -52,6 +52,8 @@ struct AddedProduct {
 
   Tensor run(const Tensor& input, const Tensor& a, const Tensor& b, Into into = Into::fresh,
              const Tensor& out = {}) const {
+    check_same_device(op, a.device(), b.device());
+    check_same_device(op, a.device(), input.device());
     check_factor(alpha, a.dtype());
     check_factor(beta, a.dtype());
     if (into == Into::input) {
@@ -113,7 +115,6 @@ AddedProduct addmm_of(const Tensor& input, const Tensor& mat1, const Tensor& mat
         "self and mat2 must have the same dtype, but got {} and {}",
         dtype_legacy_name(input.dtype()), dtype_legacy_name(mat2.dtype()));
   check_same_dtype(mat1, mat2);
-  common_device("addmm", {mat1, mat2});
   return {"addmm", "addmm_impl_cpu_", {mat1.sizes()[0], mat2.sizes()[1]}, beta, alpha};
 }
 
@@ -152,7 +153,6 @@ AddedProduct baddbmm_of(const Tensor& input, const Tensor& batch1, const Tensor&
   CHECK(input.dtype() == batch1.dtype() && batch1.dtype() == batch2.dtype(), RuntimeError,
         "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
         cpp_type_name(input.dtype()), cpp_type_name(batch1.dtype()), cpp_type_name(batch2.dtype()));
-  common_device("baddbmm", {batch1, batch2});
   return {"baddbmm", "baddbmm", {one[0], one[1], two[2]}, beta, alpha};
 }
 

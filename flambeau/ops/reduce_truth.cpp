@@ -75,10 +75,7 @@ OP(count_nonzero, "count_nonzero(input, dim=None)",
 }  // namespace
 
 bool equal(const Tensor& input, const Tensor& other) {
-  CHECK(input.device() == other.device(), RuntimeError,
-        "equal: Expected all tensors to be on the same device, but found at least two devices, {} "
-        "and {}!",
-        input.device(), other.device());
+  check_same_device("equal", input.device(), other.device());
   if (!(input.sizes() == other.sizes())) return false;
   const NoGrad off;
   return item(all_all(eq(input, other))).to<bool>();

@@ -3,6 +3,7 @@
 // over all steps at once.
 #include "flambeau/ops/rnn.h"
 
+#include <array>
 #include <numeric>
 
 #include "flambeau/autograd/record.h"
@@ -280,6 +281,10 @@ std::tuple<Tensor, CellState> run_recurrence(Cell cell, const Tensor& x, const C
       x, start.h, start.c, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh, weights.w_hr};
   CHECK(x.sizes()[0] == steps.total(), RuntimeError,
         "rnn: the data has {} rows, but the steps add up to {}", x.sizes()[0], steps.total());
+  const char* op = std::array{"lstm", "gru", "rnn_tanh", "rnn_relu"}[static_cast<size_t>(cell)];
+  for (const Tensor* other : {&in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr}) {
+    if (other->defined()) check_same_device(op, x.device(), other->device());
+  }
   // A device without kernels of its own for the cell still has the operations it is made of.
   if (!has_kernels(cell, x.device_type())) return composed(r, in);
   Kept kept;
@@ -292,10 +297,7 @@ std::tuple<Tensor, CellState> run_recurrence(Cell cell, const Tensor& x, const C
   if (!in.w_hr.defined()) kept.raw.reset();  // it is the output, which must not own its history
   std::vector<Tensor> results{output, state.h};
   if (cell == Cell::lstm) results.push_back(state.c);
-  const char* names[] = {"lstm", "gru", "rnn_tanh", "rnn_relu"};
-  if (Record record{names[static_cast<int>(cell)],
-                    results,
-                    {in.x, in.h, in.c, in.w_ih, in.w_hh, in.b_ih, in.b_hh, in.w_hr}}) {
+  if (Record record{op, results, {in.x, in.h, in.c, in.w_ih, in.w_hh, in.b_ih, in.b_hh, in.w_hr}}) {
     std::vector<bool> wanted;
     for (size_t i = 0; i < 8; ++i) wanted.push_back(record.wants(i));
     const auto save = [&](const Tensor& t) { return t.defined() ? record.save(t) : Saved(); };

@@ -57,6 +57,13 @@ std::string to_text(Device device) {
   return text;
 }
 
+void refuse_devices(std::string_view op, Device one, Device other) {
+  fail<RuntimeError>(
+      "{}: Expected all tensors to be on the same device, but found at least two devices, {} and "
+      "{}!",
+      op, one, other);
+}
+
 Device default_device() { return the_default; }
 void set_default_device(Device device) { the_default = device; }
 

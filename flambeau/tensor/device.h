@@ -28,6 +28,13 @@ std::string_view device_type_name(DeviceType type);
 std::string to_text(Device device);
 inline std::string to_text(DeviceType type) { return std::string(device_type_name(type)); }
 
+// Raises RuntimeError: the tensors of a call to `op` lie on two devices.
+[[noreturn, gnu::cold]] void refuse_devices(std::string_view op, Device one, Device other);
+inline void check_same_device(std::string_view op, Device one, Device other) {
+  if (!(one == other)) [[unlikely]]
+    refuse_devices(op, one, other);
+}
+
 // What tensors are made on when nobody says; each thread has its own.
 Device default_device();
 void set_default_device(Device device);

@@ -271,6 +271,40 @@ def test_out_form_agrees(entry: Op, device: str) -> None:
     complaints.report()
 
 
+# Of another tensor these ask the shape alone.
+ONLY_SHAPES = {"broadcast_tensors", "expand_as", "reshape_as", "resize_as_", "view_as"}
+
+
+@pytest.mark.repeated
+@every_op(lacking="creation")
+def test_tensors_without_memory_among_others_are_refused(entry: Op) -> None:
+    complaints = Complaints(entry)
+
+    def body(one: Call, dtype: str) -> Iterator[str | None]:
+        sample = build(torch, entry, one, dtype)
+        count = len(tensors_of([sample.args, list(sample.kwargs.values())]))
+        for place in range(count) if count > 1 else ():
+            order = iter(range(count))
+
+            def move(x: Any, order: Any = order, place: int = place) -> Any:
+                return x.to("meta") if next(order) == place else x
+
+            moved = Sample(map_tensors(sample.args, move), map_tensors(sample.kwargs, move))
+            try:
+                results = tensors_of(run(entry, moved))
+            except (RuntimeError, ValueError, TypeError, IndexError):
+                continue
+            # A tensor of no dimensions goes along with those of any device, as a number does.
+            if any(x.dim() and x.device.type != "meta" and x.numel() for x in results):
+                yield f"a result was computed from a meta tensor at place {place}"
+
+    if entry.name not in ONLY_SHAPES:
+        for one in entry.calls:
+            dtype = preferred_dtype(entry, one)
+            complaints.check(one, dtype, lambda one=one, dtype=dtype: body(one, dtype))
+    complaints.report()
+
+
 @pytest.mark.repeated
 @every_op(lacking="data-dependent")
 def test_meta_result_has_the_real_shape(entry: Op) -> None:
