@@ -35,7 +35,7 @@ TOLERANCES = {
     "float64": (1e-12, 1e-12),
     "complex128": (1e-12, 1e-12),
 }
-LAYOUTS = ("contiguous", "transposed", "sliced", "expanded")
+LAYOUTS = ("contiguous", "transposed", "sliced", "rows apart", "expanded")
 
 
 def numpy_dtype(dtype: str) -> Any:
@@ -95,6 +95,11 @@ def lay_out(lib: Any, values: np.ndarray, dtype: str, device: str, layout: str) 
         inner = tuple(slice(1, None, 2) for _ in values.shape)
         padded[inner] = values
         return make(padded)[inner]
+    if layout == "rows apart" and values.ndim > 0:
+        # Dense rows, by an odd distance apart where they are even, and off the bounds of vectors.
+        padded = np.zeros((*values.shape[:-1], values.shape[-1] + 1), values.dtype)
+        padded[..., 1:] = values
+        return make(padded)[..., 1:]
     if layout == "expanded":
         for axis, size in enumerate(values.shape):
             if size > 1:
