@@ -33,8 +33,9 @@ void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transpose
     for (int64_t i = 0; i < x.count * n_pivots; ++i) {
       const int pivot = pivots.data<int>()[i];
       CHECK(1 <= pivot && pivot <= a.rows, RuntimeError,
-            "linalg.lu_solve: pivots must be between 1 and {} inclusive, but got {}", a.rows,
-            pivot);
+            "Pivots given to lu_solve must all be {} or equal to {}, but one is {}. Did you "
+            "properly pass the result of lu_factor?",
+            pivot < 1 ? "greater" : "smaller", pivot < 1 ? "1" : "LU.size(-2)", pivot);
     }
     const bool small = how == Transposed::no && a.rows <= small_size;
     for_batch(

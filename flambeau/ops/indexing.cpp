@@ -182,7 +182,7 @@ class Indexing {
   void check_not_empty() const {
     for (const Axis& axis : axes_) {
       CHECK(!axis.index.defined() || axis.size > 0 || checked_numel(common_) == 0, IndexError,
-            "index is out of bounds for dimension {} with size 0", axis.dim);
+            "index is out of bounds for dimension with size 0 (dimension {})", axis.dim);
     }
   }
 

@@ -31,6 +31,14 @@ def _core_type(name: str) -> Any:
     return getattr(flambeau, name)
 
 
+def _rebuild_result(op: str, fields: tuple[Any, ...]) -> Any:
+    return flambeau._C._result_types[op](fields)
+
+
+def _reduce_result(result: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    return _rebuild_result, (type(result).__name__, tuple(result))
+
+
 def _reduce_type(cls: type) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
     """A class of the core by its name here; a class made from one is found where it was defined."""
     name = cls.__name__
@@ -41,6 +49,8 @@ for _meta in (type(flambeau.Tensor), type(flambeau.Size)):
     copyreg.pickle(_meta, _reduce_type)  # type: ignore[arg-type]
 copyreg.pickle(flambeau.Size, lambda size: (_rebuild_size, (tuple(size),)))
 copyreg.pickle(flambeau.device, lambda device: (_rebuild_device, (str(device),)))
+for _result in flambeau._C._result_types.values():
+    copyreg.pickle(_result, _reduce_result)
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -76,8 +76,8 @@ def _subscripts(sublist: Sequence[Any]) -> str:
         else:
             error = ValueError if isinstance(label, int) else RuntimeError
             raise error(
-                f"einsum(): subscripts in sublists must be in the range [0, {len(_LETTERS)}), "
-                f"got {label!r}"
+                "einsum(): subscript in subscript list is not within the valid range "
+                f"[0, {len(_LETTERS)}), got {label!r}"
             )
     return text
 

@@ -121,6 +121,8 @@ class _Pickler(_PythonPickler):
             return flambeau.Size, (tuple(obj),)
         if isinstance(obj, flambeau.device):
             return flambeau.device, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, tuple) and type(obj).__module__ == "torch.return_types":
+            return type(obj), (tuple(obj), {})
         if type(obj) is flambeau.Tensor and obj.__dict__:
             # PyTorch's form for a tensor with attributes.
             func, args = _utils._reduce_tensor(obj)

@@ -234,3 +234,15 @@ def test_a_full_backward_hook_may_return_none_for_each_gradient() -> None:
     module.register_full_backward_hook(lambda *_args: (torch.ones(1, 2),))
     with pytest.raises(RuntimeError, match="None for all gradients"):
         module(torch.ones(1, 2)).sum().backward()
+
+
+def test_what_older_backward_hooks_miss_is_told_by_what_they_take_first() -> None:
+    class Apart(nn.Module):
+        def forward(self, pair: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+            return pair[0].clone(), pair[1].clone()
+
+    module, x = Apart(), torch.ones(2, requires_grad=True)
+    module.register_backward_hook(lambda module, into, out: None)
+    words = "Using non-full backward hooks on a Module that does not take as input a single Tensor"
+    with pytest.warns(FutureWarning, match=words):
+        module([x, x])

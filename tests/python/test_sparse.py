@@ -206,7 +206,26 @@ FAILURES: list[tuple[Any, type[Exception], str]] = [
     (lambda: torch.sparse_coo_tensor(INDICES, VALUES[:2]), RuntimeError, "must have same nnz"),
     (lambda: torch.sparse_coo_tensor(INDICES, VALUES, (3,)), RuntimeError, "sparse_dim = 2"),
     (lambda: torch.sparse_coo_tensor(-INDICES, VALUES, (4, 3)), RuntimeError, "negative index"),
-    (lambda: torch.sparse_csr_tensor([0, 2, 1], [0], [1.0]), RuntimeError, "must ascend"),
+    (
+        lambda: torch.sparse_csr_tensor([0, 2, 1], [0], [1.0]),
+        RuntimeError,
+        r"`0 <= crow_indices\[..., 1:\] - crow_indices\[..., :-1\] <= ncols` is not satisfied",
+    ),
+    (
+        lambda: torch.sparse_csc_tensor([1, 1], [0], [1.0]),
+        RuntimeError,
+        r"`ccol_indices\[..., 0\] == 0` is not satisfied",
+    ),
+    (
+        lambda: torch.sparse_csr_tensor([0, 1], [2], [1.0], (1, 2)),
+        RuntimeError,
+        "`0 <= col_indices < ncols` is not satisfied",
+    ),
+    (
+        lambda: torch.sparse_csr_tensor([0, 1, 3], [1, 1, 0], [1.0] * 3, check_invariants=True),
+        RuntimeError,
+        "are sorted and distinct along the last dimension values` is not satisfied",
+    ),
     (lambda: torch.sparse_csr_tensor([0, 5], [0], [1.0]), RuntimeError, "nnz` is not satisfied"),
     (lambda: coo().float() @ torch.ones(2, 2), RuntimeError, "Expected dim 0 size 3, got 2"),
     (lambda: coo() @ torch.ones(3, 2), RuntimeError, "scalar type Double but found Float"),

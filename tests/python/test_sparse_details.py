@@ -99,7 +99,7 @@ def test_parts_are_validated() -> None:
     with pytest.raises(RuntimeError, match="found index 5"):
         torch._validate_sparse_coo_tensor_args(torch.tensor([[0, 5]]), torch.ones(2), (3,))
     starts, plain = torch.tensor([0, 1]), torch.tensor([5])
-    with pytest.raises(RuntimeError, match="found index 5"):
+    with pytest.raises(RuntimeError, match="`0 <= col_indices < ncols` is not satisfied"):
         torch._validate_sparse_compressed_tensor_args(
             starts, plain, torch.ones(1), (1, 3), torch.sparse_csr
         )

@@ -136,10 +136,10 @@ def spdiags(diagonals: Any, offsets: Any, shape: Sequence[int], layout: Any = No
 
 
 class check_sparse_tensor_invariants(contextlib.ContextDecorator):
-    """Says whether indices shall be checked when a sparse tensor is made: here they always are.
+    """Says whether all rules shall be checked when a sparse tensor is made. What memory depends on
+    is checked in any case; the order of indices within a row only where this asks for it.
 
-    A context, a decorator, or a switch; what was asked for is kept, so that programs which put
-    it back afterwards find it as they left it.
+    A context, a decorator, or a switch.
     """
 
     _enabled: ClassVar[bool] = False
@@ -155,12 +155,12 @@ class check_sparse_tensor_invariants(contextlib.ContextDecorator):
 
     @staticmethod
     def enable() -> None:
-        """Asks for checks. They are made in any case."""
+        """Asks for all checks."""
         check_sparse_tensor_invariants._enabled = True
 
     @staticmethod
     def disable() -> None:
-        """Says that checks are not needed. They are made all the same."""
+        """Says that only what memory depends on needs to be checked."""
         check_sparse_tensor_invariants._enabled = False
 
     def __enter__(self) -> None:

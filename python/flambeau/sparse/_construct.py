@@ -138,19 +138,43 @@ def sparse_coo_tensor(
     return result.requires_grad_() if requires_grad else result
 
 
-def _check_compressed(starts: Any, plain: Any, size: tuple[int, ...], by: str) -> None:
-    """Raises unless the indices of a compressed tensor fit together and into its size."""
-    lengths = size if by == "row" else size[::-1]
-    if starts.shape[-1] != lengths[0] + 1:
+def _demand(holds: Any, rule: str) -> None:
+    if not holds.is_meta and not bool(holds.all()):
+        raise RuntimeError(f"`{rule}` is not satisfied.")
+
+
+def _ascend_within(starts: Any, plain: Any) -> Any:
+    """Of each index but the first, whether it is above the last one or begins a row."""
+    count = plain.shape[-1]
+    begins = _ops.zeros((*plain.shape[:-1], count + 1), dtype=_C.bool, device=plain.device)
+    begins = begins.scatter(-1, starts.long(), True)
+    return (plain[..., 1:] > plain[..., :-1]) | begins[..., 1:count]
+
+
+def _check_compressed(
+    starts: Any, plain: Any, size: tuple[int, ...], by: str, strict: bool
+) -> None:
+    """Raises unless the indices of a compressed tensor fit together and into its size; strictly,
+    unless those of a row are also sorted and distinct."""
+    count, length = size if by == "row" else size[::-1]
+    other = "col" if by == "row" else "row"
+    name = f"c{by}_indices"
+    if starts.shape[-1] != count + 1:
         raise RuntimeError(
-            f"c{by}_indices.shape[-1] must be equal to the number of {by}s + 1 "
-            f"({lengths[0] + 1}), but got {starts.shape[-1]}"
+            f"{name}.shape[-1] must be equal to the number of {by}s + 1 (={count + 1}), but got "
+            f"{starts.shape[-1]}"
         )
-    if not bool((starts[..., -1] == plain.shape[-1]).all()):
-        raise RuntimeError(f"`c{by}_indices[..., -1] == nnz` is not satisfied.")
-    for one in starts.reshape(-1, starts.shape[-1]):
-        _ops._csr_rows(one.long(), plain.shape[-1])  # raises unless they ascend
-    _check_indices(plain.reshape(1, -1), lengths[1:])
+    _demand(starts[..., 0] == 0, f"{name}[..., 0] == 0")
+    _demand(starts[..., -1] == plain.shape[-1], f"{name}[..., -1] == nnz")
+    each = starts.diff(dim=-1)
+    _demand(each >= 0, f"0 <= {name}[..., 1:] - {name}[..., :-1] <= n{other}s")
+    _demand((plain >= 0) & (plain < length), f"0 <= {other}_indices < n{other}s")
+    if strict:
+        _demand(
+            _ascend_within(starts, plain),
+            f"{other}_indices[..., {name}[..., i - 1]:{name}[..., i]] for all i = 1, ..., n{by}s "
+            "are sorted and distinct along the last dimension values",
+        )
 
 
 def _check_shapes(starts: Any, plain: Any, stored: Any, layout: Any) -> None:
@@ -205,7 +229,11 @@ def sparse_compressed_tensor(
     rows, columns = size[len(batch) : len(batch) + 2] if len(size) >= len(batch) + 2 else (-1, -1)
     if size != (*batch, rows, columns, *dense) or rows % height or columns % width:
         raise RuntimeError(f"values of shape {tuple(stored.shape)} do not fit into size {size}")
-    _check_compressed(starts, plain, (rows // height, columns // width), by)
+    if check_invariants is None:
+        from flambeau.sparse import check_sparse_tensor_invariants
+
+        check_invariants = check_sparse_tensor_invariants.is_enabled()
+    _check_compressed(starts, plain, (rows // height, columns // width), by, check_invariants)
     if requires_grad:
         stored = stored.detach()
     result = _ops._sparse_compressed(starts, plain, stored, size, layout)
