@@ -148,8 +148,12 @@ def _of_product(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
 
 def _overload(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     second = args[1] if len(args) > 1 else None
+    if kwargs.get("out") is not None:
+        return "out"
     if name in _FIXED:
         return _FIXED[name]
+    if name == "sort" and kwargs.get("stable") is not None:
+        return "stable"
     if name in _BY_TENSOR or name in _BY_THIRD:
         value = args[2] if name in _BY_THIRD and len(args) > 2 else second
         return "Tensor" if isinstance(value, Tensor) else "Scalar"

@@ -79,6 +79,13 @@ def _get_accelerator() -> Any:
     return flambeau.device("cuda" if flambeau.cuda.is_available() else "cpu")
 
 
+def _get_default_device() -> str:
+    """The type of the device that new tensors are made on."""
+    import flambeau
+
+    return str(flambeau.get_default_device().type)
+
+
 def _get_privateuse1_backend_name() -> str:
     """The name of a device type that programs may define; there is none."""
     return "privateuseone"

@@ -272,10 +272,10 @@ def _grad_suffix(tensor: Tensor) -> str | None:
     return "requires_grad=True" if tensor.requires_grad else None
 
 
-def _add_suffixes(text: str, suffixes: list[str], indent: int, new_line: bool = False) -> str:
+def _add_suffixes(text: str, suffixes: list[str], indent: int, force_newline: bool = False) -> str:
     """Appends each suffix to the last line while it fits, else on a line of its own."""
     parts = [text]
-    column = PRINT_OPTS.linewidth if new_line else len(text) - text.rfind("\n") + 1
+    column = PRINT_OPTS.linewidth if force_newline else len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if column + len(suffix) + 2 > PRINT_OPTS.linewidth:
             parts.append(",\n" + " " * indent + suffix)
@@ -315,7 +315,7 @@ def _describe_sparse(tensor: Tensor, prefix: str) -> str:
     if grad is not None:
         suffixes.append(grad)
     text = prefix + (",\n" + " " * indent).join(parts)
-    return _add_suffixes(text, suffixes, indent, new_line=tensor.is_sparse)
+    return _add_suffixes(text, suffixes, indent, force_newline=tensor.is_sparse)
 
 
 def _describe(tensor: Tensor, contents: str | None) -> str:

@@ -97,6 +97,14 @@ def _chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     return input.split(size, dim)
 
 
+@_form("sort")
+def _sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
+    if stable is not None:
+        return _ask(aten.sort.stable, input, stable=stable, dim=dim, descending=descending)
+    given = (dim, True) if descending else (dim,) if dim != -1 else ()
+    return _ask(aten.sort.default, input, *given)
+
+
 @_form("contiguous")
 def _contiguous(x: Tensor, memory_format: Any = flambeau.contiguous_format) -> Tensor:
     if x.is_contiguous(memory_format=memory_format):

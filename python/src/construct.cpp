@@ -93,6 +93,14 @@ class Reader {
 
   [[nodiscard]] bool saw_wide_integer() const { return saw_wide_integer_; }
 
+  // How a tensor of several elements is refused where a number is wanted depends on the dtype.
+  void check_single_elements(DType dtype) const {
+    if (!saw_many_elements_) return;
+    CHECK(is_differentiable(dtype), TypeError,
+          "only integer tensors of a single element can be converted to an index");
+    fail<ValueError>("only one element tensors can be converted to Python scalars");
+  }
+
  private:
   // The items of a sequence, which may have more of them than it says, without end.
   [[nodiscard]] Object listed(PyObject* data, size_t depth) const {
@@ -114,9 +122,8 @@ class Reader {
       widen(DType::int64);
     } else if (is_tensor(object)) {
       const Tensor& tensor = tensor_of(object);
-      CHECK(tensor.numel() == 1, ValueError,
-            "only one element tensors can be converted to Python scalars");
-      scalar = item(tensor);
+      if (tensor.numel() == 1) scalar = item(tensor);
+      saw_many_elements_ |= tensor.numel() != 1;
       widen(tensor.dtype());
     } else if (const auto dtype = numpy_dtype(object); dtype && scalar_from(object, scalar)) {
       widen(*dtype);
@@ -163,6 +170,7 @@ class Reader {
   std::vector<Scalar> scalars_;
   DType kind_ = DType::float32;
   bool saw_wide_integer_ = false;
+  bool saw_many_elements_ = false;
 };
 
 // A number that was given for an element of dtype.
@@ -194,6 +202,7 @@ Tensor from_sequence(PyObject* data, std::optional<DType> dtype) {
     reader.read(data, 0);
   }
   const DType type = dtype.value_or(reader.dtype());
+  reader.check_single_elements(type);
   if (reader.saw_wide_integer() && is_integral(type)) {
     CHECK(type == DType::uint64, ValueError, "Overflow when unpacking long long");
     for (const Scalar& scalar : reader.scalars()) {

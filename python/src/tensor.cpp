@@ -209,6 +209,7 @@ PyObject* method_storage_offset(PyObject* self, PyObject*) {
 PyObject* method_data_ptr(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const Tensor& tensor = tensor_of(self);
+    if (is_wrapped(tensor)) return PyLong_FromLong(0);
     check_has_storage(tensor);
     return PyLong_FromVoidPtr(tensor.numel() ? tensor.raw() : nullptr);
   });

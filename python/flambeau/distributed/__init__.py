@@ -181,6 +181,11 @@ def supports_complex(reduceOp: Any) -> bool:
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT, ReduceOp.PREMUL_SUM)
 
 
+def _rank_not_in_group(group: Any) -> bool:
+    """Whether this process is outside of a group: it is in every one."""
+    return group is GroupMember.NON_GROUP_MEMBER
+
+
 def __getattr__(name: str) -> Any:
     if name == "fsdp":  # libraries ask whether modules are split, without importing it
         from flambeau._absent import absent_module
