@@ -32,7 +32,7 @@ void find_maxima(const Tensor& x, const Tensor& samples, IntSpan kernel, const T
                  const Tensor& indices) {
   const size_t rank = kernel.size();
   const int64_t planes = x.sizes()[0] * x.sizes()[1];
-  const Tensor draws = contiguous(to(samples, DType::float64));
+  const Tensor draws = contiguous(to(samples, Device(), DType::float64, false, false, {}));
   for (int64_t p = 0; p < planes; ++p) {
     const auto one = [&](const Tensor& t) {
       Dims sizes{1, 1}, strides{1, 1};

@@ -308,3 +308,12 @@ def test_optimizers_reach_every_element_of_tensors_of_any_size(name: str) -> Non
         results.append(torch.cat([p.detach().cpu() for p in params]))
     assert (results[0] - results[1]).abs().max() < 1e-6
     assert not torch.equal(results[0], start)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fractional_pooling_is_that_of_the_cpu(rank: int) -> None:
+    pool = getattr(F, f"fractional_max_pool{rank}d")
+    x, samples = torch.randn(2, 3, *[9] * rank), torch.rand(2, 3, rank)
+    wanted, places = pool(x, 2, 4, return_indices=True, _random_samples=samples)
+    got = pool(x.cuda(), 2, 4, return_indices=True, _random_samples=samples.cuda())
+    assert torch.equal(got[0].cpu(), wanted) and torch.equal(got[1].cpu(), places)
