@@ -23,7 +23,7 @@ namespace {
 
 // Scores of a block and its keys stay in the second-level cache. Keys are a multiple of the rows
 // that a product computes at a time.
-constexpr int64_t query_block = 64, key_block = 192;
+constexpr int64_t query_block = 64, key_block = 192, step_rows = 12;
 
 template <class T>
 constexpr T nothing = -std::numeric_limits<T>::infinity();
@@ -201,11 +201,13 @@ struct Forward {
   Tensor q, k, v, out, lse;
   Sight<T> sight;
 
-  // The memory of a thread: turned queries, and scores.
+  // The memory of a thread: turned queries, scores, and sums of weighted values.
   struct Room {
     explicit Room(const Attention& p)
-        : queries(p.width * query_block), scores(query_block * key_block) {}
-    std::vector<T> queries, scores;
+        : queries(p.width * query_block),
+          scores(query_block * key_block),
+          sums(query_block * p.value_width) {}
+    std::vector<T> queries, scores, sums;
     RunningSoftmax<T> softmax;
   };
 
@@ -228,10 +230,51 @@ struct Forward {
             plane<T>(v, b, kv)};
   }
 
+  // What the next task reads and this one does not, asked for a few rows at a time while products
+  // are computed: asked for at once, it would fill all ways to memory.
+  class Coming {
+   public:
+    Coming(const Attention& p, const Task& now, const Task& next)
+        : parts_{next.query, next.key, next.value}, widths_{p.width, p.width, p.value_width} {
+      rows_[0] = next.first == now.first && next.h == now.h && next.b == now.b ? 0 : next.rows;
+      rows_[1] = rows_[2] = next.key.data == now.key.data ? 0 : std::min(p.keys, key_block);
+      const int64_t steps = (now.rows + std::min(p.keys, key_block)) / step_rows + 1;
+      at_once_ = (rows_[0] + rows_[1] + rows_[2]) / steps + 1;
+    }
+    void ask_for_some() {
+      constexpr int64_t line = 64 / sizeof(T);
+      for (int64_t count = at_once_; count > 0 && part_ < 3;) {
+        if (row_ == rows_[part_]) {
+          ++part_, row_ = 0;
+          continue;
+        }
+        const T* row = parts_[part_].at(row_++);
+        for (int64_t d = 0; d < widths_[part_]; d += line) __builtin_prefetch(row + d, 0, 2);
+        --count;
+      }
+    }
+
+   private:
+    Plane<T> parts_[3];
+    int64_t widths_[3], rows_[3], at_once_, row_ = 0;
+    int part_ = 0;
+  };
+
+  // A product of contiguous rows of b, and what comes next.
+  static void multiply_and_ask(Coming& coming, int64_t m, int64_t n, int64_t k, const T* a,
+                               int64_t a_row, int64_t a_col, const T* b, int64_t b_row,
+                               const Plane<T>& out, bool add, T scale = T(1)) {
+    for (int64_t i = 0; i < m; i += step_rows) {
+      coming.ask_for_some();
+      multiply<T>(std::min(step_rows, m - i), n, k, a + i * a_row, a_row, a_col, b, b_row,
+                  {out.at(i), out.row}, add, scale);
+    }
+  }
+
   // Computes a task; parts of the next one are on their way from memory meanwhile.
   void run(const Task& now, const Task& next, Room& room) const {
     const auto& [b, h, first, rows, query, key, value] = now;
-    const Plane<T> to{plane<T>(out, b, h).at(first), out.strides()[2]};
+    const Plane<T> sums{room.sums.data(), p.value_width};
     const Scores<T> scores{room.scores.data(), rows >= few_rows};
     const auto scale = static_cast<T>(p.scale);
     RunningSoftmax<T>& softmax = room.softmax;
@@ -239,54 +282,51 @@ struct Forward {
     if (scores.by_key) {
       turn(query.data, rows, p.width, query.row, room.queries.data(), query_block);
     }
-    ask_for(next.query, next.rows, p.width);
-    const bool moves_on = next.key.data != key.data && p.keys <= key_block;
+    Coming coming(p, now, next);
     const int64_t end = keys_seen(p, first + rows);
     for (int64_t j = 0; j < end; j += key_block) {
       const int64_t n = std::min(key_block, end - j);
       if (scores.by_key) {
-        multiply<T>(n, rows, p.width, key.at(j), key.row, 1, room.queries.data(), query_block,
-                    {scores.data, query_block}, false, scale);
+        multiply_and_ask(coming, n, rows, p.width, key.at(j), key.row, 1, room.queries.data(),
+                         query_block, {scores.data, query_block}, false, scale);
       } else {
         block_product<T>({rows, n, p.width, query.data, query.row, 1, key.at(j), 1, key.row,
                           scores.data, key_block, 1, nullptr, 0, 0, scale, T(0)});
       }
-      if (moves_on) ask_for(next.key, p.keys, p.width);
       sight.apply(scores, {b, h, first, rows, j, n});
       softmax.add(scores, rows, n);
-      if (moves_on) ask_for(next.value, p.keys, p.value_width);
       for (int64_t i = 0; j > 0 && i < rows; ++i) {
         const T factor = softmax.factor[i];
         if (factor == T(1)) continue;
-        T* sum = to.at(i);
+        T* sum = sums.at(i);
         for (int64_t d = 0; d < p.value_width; ++d) sum[d] *= factor;
       }
-      multiply<T>(rows, p.value_width, n, scores.data, scores.by_key ? 1 : key_block,
-                  scores.by_key ? query_block : 1, value.at(j), value.row, to, j > 0);
+      multiply_and_ask(coming, rows, p.value_width, n, scores.data, scores.by_key ? 1 : key_block,
+                       scores.by_key ? query_block : 1, value.at(j), value.row, sums, j > 0);
     }
-    finish(softmax, rows, end == 0, to, lse.data<T>() + (b * p.heads + h) * p.queries + first);
+    if (end == 0) std::fill_n(sums.data, rows * p.value_width, T(0));
+    finish(softmax, sums, now);
   }
 
  private:
   [[nodiscard]] int64_t blocks() const { return (p.queries + query_block - 1) / query_block; }
 
-  static void ask_for(const Plane<T>& x, int64_t rows, int64_t width) {
-    constexpr int64_t line = 64 / sizeof(T);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t d = 0; d < width; d += line) __builtin_prefetch(x.at(i) + d, 0, 2);
+  void finish(const RunningSoftmax<T>& softmax, const Plane<T>& sums, const Task& now) const {
+    const bool beyond_cache = out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
+    const Plane<T> to = plane<T>(out, now.b, now.h);
+    for (int64_t i = 0; i < now.rows; ++i) {
+      const T total = softmax.total[i], scale = total > T(0) ? T(1) / total : total;
+      const T* sum = sums.at(i);
+      T* row = to.at(now.first + i);
+      if constexpr (std::is_same_v<T, float>) {
+        transform_row(sum, row, p.value_width, beyond_cache,
+                      [=](Floats v, int64_t) { return v * scale; });
+      } else {
+        for (int64_t d = 0; d < p.value_width; ++d) row[d] = sum[d] * scale;
+      }
     }
-  }
-
-  void finish(const RunningSoftmax<T>& softmax, int64_t rows, bool empty, const Plane<T>& to,
-              T* logs) const {
-    for (int64_t i = 0; i < rows; ++i) {
-      T* sum = to.at(i);
-      const T total = softmax.total[i];
-      const T scale = total > T(0) ? T(1) / total : total;
-      if (empty) std::fill_n(sum, p.value_width, T(0));
-      for (int64_t d = 0; d < p.value_width; ++d) sum[d] *= scale;
-    }
-    IVDEP for (int64_t i = 0; i < rows; ++i) {
+    T* logs = lse.data<T>() + (now.b * p.heads + now.h) * p.queries + now.first;
+    IVDEP for (int64_t i = 0; i < now.rows; ++i) {
       logs[i] = softmax.most[i] + math::log(softmax.total[i]);
     }
   }
@@ -303,6 +343,7 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
           for (int64_t i = begin; i < end; ++i) {
             forward.run(forward.task(i), forward.task(std::min(i + 1, end - 1)), room);
           }
+          _mm_sfence();  // for rows that went past the cache
         });
       });
 }
