@@ -225,6 +225,9 @@ def _accept_storages(core_set: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if source is None:
             return core_set(self)
         if not isinstance(source, flambeau.Tensor) and hasattr(source, "untyped"):
+            from flambeau.storage import check_same_dtype
+
+            check_same_dtype(source, self.dtype)
             source = source.untyped()._as_dtype(self.dtype)
         return core_set(self, source, *args, **kwargs)
 

@@ -81,6 +81,9 @@ def construct(args: tuple[Any, ...], dtype: Any, device: Any) -> Tensor:
             )
         return first.detach()
     if hasattr(first, "_untyped_storage"):
+        from flambeau.storage import check_same_dtype
+
+        check_same_dtype(first, dtype)
         return first._tensor().detach()
     if isinstance(first, str):
         raise TypeError("new(): invalid data type 'str'")

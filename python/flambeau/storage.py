@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import operator
 import os
+import sys
 
 import flambeau
 from flambeau import _C
@@ -25,6 +26,26 @@ __all__ = ["TypedStorage", "UntypedStorage"]
 
 
 files: dict[int, str] = {}  # where memory that is a file begins, and the file's name
+
+
+def _part_of_buffer(data: memoryview, size: int, count: int, offset: int) -> memoryview:
+    """The bytes of ``count`` elements of this size, or of all that follow the offset."""
+    if not 0 <= offset <= len(data):
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({len(data)}) , but "
+            f"got {offset}"
+        )
+    rest = len(data) - offset
+    if count < 0:
+        if rest % size:
+            raise ValueError(f"buffer size ({rest}) must be a multiple of element size ({size})")
+        return data[offset:]
+    if rest < count * size:
+        raise ValueError(
+            f"buffer has only {rest // size} elements after offset {offset}, but specified a size "
+            f"of {count}"
+        )
+    return data[offset : offset + count * size]
 
 
 class UntypedStorage:
@@ -111,9 +132,32 @@ class UntypedStorage:
         return True
 
     @classmethod
-    def from_buffer(cls, buffer: Any) -> UntypedStorage:
-        """A storage with a copy of the bytes of an object that exposes a buffer."""
-        return cls._of(flambeau.tensor(list(bytes(buffer)), dtype=flambeau.uint8))
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        *,
+        dtype: Any = None,
+    ) -> UntypedStorage:
+        """A storage with a copy of the bytes of an object that exposes a buffer: of ``count``
+        elements from a byte on, turned where their bytes stand in the other order."""
+        size = 1 if dtype is None else dtype.itemsize
+        data = bytearray(_part_of_buffer(memoryview(buffer).cast("B"), size, count, offset))
+        if byte_order is None and size > 1:
+            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+        if byte_order not in (None, "big", "little", "native"):
+            raise ValueError(
+                f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
+            )
+        memory = flambeau.empty(len(data), dtype=flambeau.uint8)
+        if data:
+            memory.copy_(flambeau.frombuffer(data, dtype=flambeau.uint8))
+        if byte_order not in (None, "native", sys.byteorder):
+            word = size // 2 if dtype.is_complex else size
+            memory = memory.view(-1, word).flip(1).reshape(-1)
+        return cls._of(memory)
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes()
@@ -263,10 +307,11 @@ class TypedStorage:
         return self._untyped_storage.resizable()
 
     @classmethod
-    def from_buffer(cls, buffer: Any, *args: Any, dtype: Any = None) -> TypedStorage:
+    def from_buffer(cls, buffer: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> TypedStorage:
         """A storage with a copy of the elements of an object that exposes a buffer."""
         dtype = cls.dtype or dtype or flambeau.get_default_dtype()
-        return cls(wrap_storage=UntypedStorage.from_buffer(buffer), dtype=dtype)
+        memory = UntypedStorage.from_buffer(buffer, *args, dtype=dtype, **kwargs)
+        return cls(wrap_storage=memory, dtype=dtype)
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
@@ -419,6 +464,17 @@ def _class_name(dtype: Any) -> str:
     means.
     """
     return _CLASS_NAMES.get(str(dtype).rpartition(".")[2], "UntypedStorage")
+
+
+def check_same_dtype(storage: Any, dtype: Any) -> None:
+    """Raises where a storage of another dtype would be read as this one."""
+    kind = getattr(storage, "dtype", None)
+    if kind is not None and kind != dtype:
+        wanted, got = (_class_name(d).removesuffix("Storage") for d in (dtype, kind))
+        raise RuntimeError(
+            f"Expected a Storage of type {wanted} or an UntypedStorage, but got type {got} for "
+            "argument 1 'storage'"
+        )
 
 
 def _has_class(dtype: Any) -> bool:

@@ -391,8 +391,10 @@ PyObject* tolist(PyObject* self, PyObject*) {
 
 PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&]() -> PyObject* {
-    CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type),
-          TypeError, "as_subclass(): cls must be a subclass of Tensor");
+    CHECK(PyType_Check(cls), TypeError, "cls must be a type (got {})", Py_TYPE(cls)->tp_name);
+    CHECK(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), TypeError,
+          "Creating a Tensor subclass from a class that does not inherit from Tensor is not "
+          "possible. Make sure your class inherits from Tensor.");
     return wrap_as(reinterpret_cast<PyTypeObject*>(cls), alias(tensor_of(self)));
   });
 }

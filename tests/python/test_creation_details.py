@@ -189,3 +189,37 @@ def test_memory_that_others_hold_is_not_resized():
         del held
     array = torch.ones(4).numpy()
     assert array.sum() == 4  # the memory outlives the tensor
+
+
+def test_storages_of_buffers_take_parts_and_turn_bytes() -> None:
+    data = bytearray([1, 2, 3, 4])
+    assert torch.ShortStorage.from_buffer(data, "big").tolist() == [258, 772]
+    assert torch.ShortStorage.from_buffer(data, "little", 1, 2).tolist() == [1027]
+    assert torch.IntStorage.from_buffer(data, byte_order="big").tolist() == [16909060]
+    both = torch.ComplexFloatStorage.from_buffer(bytes([64, 0, 0, 0, 63, 128, 0, 0]), "big")
+    assert both.tolist() == [2 + 1j]
+    with pytest.raises(RuntimeError, match="missing required argument 'byte_order'"):
+        torch.ShortStorage.from_buffer(data)
+    with pytest.raises(ValueError, match="invalid byte_order 'middle'"):
+        torch.ShortStorage.from_buffer(data, "middle")
+    with pytest.raises(ValueError, match="must be a multiple of element size"):
+        torch.ShortStorage.from_buffer(data[:3], "big")
+    with pytest.raises(ValueError, match="has only 2 elements after offset 0"):
+        torch.ShortStorage.from_buffer(data, "big", 3)
+    with pytest.raises(ValueError, match="offset must be non-negative"):
+        torch.ByteStorage.from_buffer(data, offset=5)
+
+
+def test_a_storage_of_another_dtype_is_not_read_as_numbers_it_does_not_hold() -> None:
+    floats, doubles = torch.ones(3), torch.ones(3, dtype=torch.float64)
+    for misread in (floats.set_, floats.new):
+        with pytest.raises(RuntimeError, match="Expected a Storage of type Float or an Untyped"):
+            misread(doubles.storage())
+    assert floats.set_(doubles.untyped_storage()).shape == (6,)
+
+
+def test_only_classes_of_tensors_can_be_taken() -> None:
+    with pytest.raises(TypeError, match="does not inherit from Tensor is not possible"):
+        torch.ones(2).as_subclass(int)
+    with pytest.raises(TypeError, match=r"cls must be a type \(got int\)"):
+        torch.ones(2).as_subclass(3)

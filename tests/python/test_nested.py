@@ -251,3 +251,9 @@ def test_attention_layers_take_nested_tensors(layout):
 def test_layouts_are_not_converted(strided):
     with pytest.raises(RuntimeError, match="Converting between nested tensor layouts"):
         torch.nested.as_nested_tensor(strided, layout=torch.jagged)
+
+
+def test_nested_tensors_have_the_same_size_where_all_parts_have() -> None:
+    ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    even = torch.nested.nested_tensor([torch.ones(3), torch.ones(3)])
+    assert ragged.is_same_size(ragged * 2) and not ragged.is_same_size(even)

@@ -143,6 +143,8 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
         return _selected(name, first, args[1:])
     if name in ("reshape", "view"):
         return _viewed(name, first, args[1:])
+    if name == "is_same_size":
+        return isinstance(args[1], StridedNestedTensor) and first._sizes == args[1]._sizes
     for place in _DIMS.get(name, ()):
         if place < len(args):
             args[place] = _component_dim(name, args[place], first.dim())
