@@ -468,9 +468,8 @@ def _class_name(dtype: Any) -> str:
 
 def check_same_dtype(storage: Any, dtype: Any) -> None:
     """Raises where a storage of another dtype would be read as this one."""
-    kind = getattr(storage, "dtype", None)
-    if kind is not None and kind != dtype:
-        wanted, got = (_class_name(d).removesuffix("Storage") for d in (dtype, kind))
+    if isinstance(storage, TypedStorage) and storage.dtype != dtype:
+        wanted, got = (_class_name(d).removesuffix("Storage") for d in (dtype, storage.dtype))
         raise RuntimeError(
             f"Expected a Storage of type {wanted} or an UntypedStorage, but got type {got} for "
             "argument 1 'storage'"
