@@ -300,7 +300,11 @@ class Pass {
     if (variable.is_sparse()) return clone(grad, MemoryFormat::contiguous);  // it has no strides
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
     const bool fits = dense ? lies_alike(grad, variable) : grad.is_contiguous();
-    if (!grad_enabled() && fits && sole_owner(grad) && !grad->view_base) return std::move(grad);
+    if (!grad_enabled() && fits && grad.impl()->use_count() == 1) {
+      // What is left of others' memory is copied as it is, whatever the leaf's shape is by now.
+      if (!sole_owner(grad) || grad->view_base) return clone(grad);
+      return std::move(grad);
+    }
     if (!dense) return clone(grad, MemoryFormat::contiguous);
     // A leaf that was given another shape since spreads the gradient of the shape that was used.
     Tensor own = make_strided(variable.sizes(), variable.strides(), grad.dtype(), grad.device());

@@ -262,8 +262,10 @@ void record_binary(Record& r, const BinaryRow& row, const Tensor& a, const Tenso
     if (keeps & Keep::y) made.y = kept_y;
     r.wrt(input, std::move(made));
   };
-  if (r.wants(0)) rule(0, row.keeps_a, row.gradient_a);
+  // As in PyTorch, the second operand's gradient is made first: in a graph of gradients, the order
+  // of nodes decides which of several contributions comes first, and so the layout of their sum.
   if (r.wants(1)) rule(1, row.keeps_b, row.gradient_b);
+  if (r.wants(0)) rule(0, row.keeps_a, row.gradient_a);
 }
 
 }  // namespace

@@ -232,13 +232,15 @@ Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& 
                    : make_tensor(product_shape(left, right), a.dtype(), a.device());
   multiply(left.batch.empty() && right.batch.empty() ? mm_kernel : op, as_matrix(out), left, right);
   if (Record r{op, out, {a, b}}) {
-    r.wrt(0, [b = save_operand(r, 0, b), transpose_a, transpose_b](const Tensor& g) {
-      return gradient_a(g, maybe_conj(b()), transpose_a, transpose_b);
-    });
+    // PyTorch keeps b first and computes its gradient first.
+    Saved kept_b = save_operand(r, 0, b);
     r.wrt(1,
           [a = save_operand(r, 1, a), transpose_a, transpose_b, rank = b.dim()](const Tensor& g) {
             return gradient_b(g, maybe_conj(a()), transpose_a, transpose_b, rank);
           });
+    r.wrt(0, [b = std::move(kept_b), transpose_a, transpose_b](const Tensor& g) {
+      return gradient_a(g, maybe_conj(b()), transpose_a, transpose_b);
+    });
   }
   return out;
 }

@@ -28,10 +28,11 @@ Dims list_of(DimSet dims, int64_t rank) {
 // g and norm have the reduced dimensions of x, of size one. Where the norm is zero, so is the
 // (sub)gradient.
 Tensor norm_gradient(const Tensor& g, const Tensor& x, const Tensor& norm, double p, DimSet dims) {
-  if (p == 1) return g * direction(x);
+  // The order of operands is PyTorch's: it decides how the gradient lies in memory.
+  if (p == 1) return direction(x) * g;
   if (p == 2) {
     const Tensor zero = norm == 0.0;
-    return masked_fill(g / masked_fill(norm, zero, 1.0), zero, 0.0) * x;
+    return g * masked_fill_(x / masked_fill(norm, zero, 1.0), zero, 0.0);
   }
   if (std::isinf(p)) {
     const Tensor size = abs(x);

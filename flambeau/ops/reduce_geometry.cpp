@@ -137,8 +137,7 @@ Tensor write_result(const Tensor& out, const Tensor& result) {
 
 Tensor with_reduced_dims(const Tensor& reduced, IntSpan sizes, DimSet dims, bool keepdim) {
   if (keepdim || reduced.dim() == static_cast<int64_t>(sizes.size())) return reduced;
-  return view(reduced.is_contiguous() ? reduced : contiguous(reduced),
-              reduced_shape(sizes, dims, true));
+  return view(reduced, reduced_shape(sizes, dims, true));
 }
 
 Tensor spread_back(const Tensor& reduced, IntSpan sizes, DimSet dims, bool keepdim) {

@@ -77,8 +77,8 @@ Tensor through_memory(const Tensor& values, const Geometry& from, const Geometry
       const Tensor ones_there = ones(shared.sizes, options_of(values));
       memory = memory / maximum(pile_up(ones_there, shared, first, extent), ones_like(memory));
     }
-    out = clone(make_alias(memory, to.sizes, to.strides, to.offset - first),
-                MemoryFormat::contiguous);
+    out = make_alias(memory, to.sizes, to.strides, to.offset - first);
+    if (may_overlap(to)) out = clone(out, MemoryFormat::contiguous);
   }
   if (Record r{"as_strided_backward", out, {values}}) {
     r.wrt(0, [from, to, shared](const Tensor& g) { return through_memory(g, to, from, shared); });

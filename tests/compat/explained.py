@@ -141,7 +141,12 @@ def _real_but_for_rounding(case: Case, number: int) -> bool:
 def _reads_its_target(case: Case, number: int) -> bool:
     statement = case.statements[number]
     target = re.search(r"out=(\w+)", statement)
-    return target is not None and statement.count(target[1]) > 1
+    if target is None:
+        return False
+    there = case.before(number)[1]
+    memory = there[target[1]]["memory"]
+    others = [there[name] for name in re.findall(r"\bv\d+\b", statement) if name in there]
+    return sum(x.get("memory") == memory for x in others) > 1
 
 
 def _resizes_its_target(case: Case, number: int) -> bool:
@@ -173,10 +178,9 @@ REFUSED_THERE = (
     Refusal("Autograd not support dtype",
         "PyTorch lets integers that a gradient's owner was written into require grad"),
     Refusal("please report a bug to PyTorch", "PyTorch finds itself wrong"),
-    Refusal("ScatterBackward0 returned an invalid gradient",
-        "what is scattered nowhere has a gradient of zeros"),
-    Refusal("ScatterAddBackward0 returned an invalid gradient",
-        "what is scattered nowhere has a gradient of zeros"),
+    Refusal("returned an invalid gradient",
+        "what is scattered nowhere has a gradient of zeros",
+        holds=_earlier(r"\.scatter(_add)?_?\(")),
     Refusal("derivative for set_ is not implemented",
         "a view keeps the history that it had when its base was set to other memory"),
     Refusal("ZeroTensors are immutable",

@@ -1,0 +1,64 @@
+"""How gradients lie in memory, and which shape they have where a leaf has changed its own."""
+
+from __future__ import annotations
+
+import flambeau as torch
+
+
+def test_the_gradient_of_a_sum_is_a_view_of_the_sums_gradient() -> None:
+    """Also where that does not lie row by row, so that what follows has its layout."""
+    x = torch.rand(2, 4, 3, 5, requires_grad=True)
+    for of in (lambda x: x.exp().sum(0), lambda x: x.norm(dim=0)):
+        y = of(x).swapaxes(0, -1)
+        (gradient,) = torch.autograd.grad((y * y * 0.25).sum(), x, create_graph=True)
+        assert gradient.stride() == (60, 1, 4, 12)
+
+
+def test_a_view_taken_anew_gives_a_gradient_in_the_layout_of_its_base() -> None:
+    base = torch.rand(2, 4, requires_grad=True)
+    with torch.no_grad():
+        base.transpose_(0, 1)
+    view = base.reshape(4, -1)
+    with torch.no_grad():
+        base.abs_()  # now the history of the view is that of a window on memory
+    (gradient,) = torch.autograd.grad((view * view).sum(), base)
+    assert gradient.stride() == (1, 4) and gradient.equal(2 * base)
+    again = base.as_strided((4, 2), (1, 4))
+    assert torch.autograd.gradcheck(
+        lambda x: x.as_strided((3, 2), (2, 1)) * 2, torch.rand(8, requires_grad=True).double()
+    )
+    assert torch.autograd.grad(again.exp().sum(), base)[0].stride() == (1, 4)
+
+
+def test_the_second_operands_gradient_is_made_first() -> None:
+    """Which decides the order in which second derivatives add up, and the layout of the sum."""
+    x = torch.rand(2, 2, dtype=torch.float64, requires_grad=True)
+    for of in (torch.mul, torch.div, torch.mm):
+        order = []
+        a, b = x * 1, x.exp()
+        y = of(a, b)
+        y.grad_fn.register_hook(
+            lambda out, _, order=order: order.extend(g.grad_fn._sequence_nr() for g in out)
+        )
+        torch.autograd.grad((y * y).sum(), x, create_graph=True)
+        assert order[1] < order[0]
+
+
+def test_a_leafs_gradient_has_the_shape_that_was_used() -> None:
+    """The shape that it has by now matters only where the gradient must be copied into it."""
+    leaf = torch.tensor(2.0, requires_grad=True)
+    used = leaf.clone()
+    with torch.no_grad():
+        leaf.unsqueeze_(0)
+    used.sum().backward()
+    assert leaf.grad is not None and leaf.grad.shape == ()
+    leaf = torch.tensor([1.0], requires_grad=True)
+    used = leaf.clone()
+    leaf.data = torch.ones(4, 3)
+    leaf.mul(2).sum().backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == [24]
+    leaf = torch.ones(3, requires_grad=True)
+    used = leaf.clone()
+    leaf.data = torch.ones(4, 3)
+    leaf.mul(2).sum().backward()
+    assert leaf.grad is not None and leaf.grad.equal(torch.full((4, 3), 8.0))
