@@ -17,12 +17,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--thin", action="store_true", help="fewer samples of ops: see samples/spec.py"
     )
-    parser.addoption("--slice", default="0/1", help="k/n: every n-th test, from the k-th on")
+    parser.addoption("--slice", default="0/1", help="k/n: every n-th test or op, from the k-th on")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out of the quick tier")
     config.addinivalue_line("markers", "large: takes minutes under a sanitizer of the device")
+    config.addinivalue_line("markers", "layouts: asks where operands and results may lie")
     config.addinivalue_line("markers", "repeated: starts no kernels but those of other questions")
     if config.getoption("--thin"):
         from samples import spec
@@ -35,9 +36,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "quick: all that is not slow; a minute or two")
 
 
+def _subject(item: pytest.Item) -> str:
+    call = getattr(item, "callspec", None)
+    return str(call.params["entry"]) if call and "entry" in call.params else item.nodeid
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     first, step = map(int, config.getoption("--slice").split("/"))
-    items[:] = items[first::step]
+    numbers: dict[str, int] = {}  # all questions to an op have one: they start the same kernels
+    items[:] = [
+        item for item in items if numbers.setdefault(_subject(item), len(numbers)) % step == first
+    ]
     for item in items:
         if item.get_closest_marker("slow") is None:
             item.add_marker("quick")

@@ -3,7 +3,7 @@
 # device, and the timings of benchmarks/cuda.py. Continuous integration has no GPU; this is for the
 # machine that has one. PYTHON names the interpreter, OUT a folder for logs; the packages that the
 # build needs (see docs/dependencies.md) are installed there or on PYTHONPATH. SANITIZE=1 runs
-# compute-sanitizer over these tests as well, in 16 slices of each tool, SANITIZE=0/4 over every
+# compute-sanitizer over these tests as well, in 24 slices of each tool, SANITIZE=0/4 over every
 # fourth slice from the first on; SANITIZE_TOOLS names other tools than memcheck and racecheck.
 # NO_TESTS=1 and NO_TIMINGS=1 leave out the tests themselves and the timings.
 set -uo pipefail
@@ -56,23 +56,27 @@ test_all() {
 
 # Without the allocator's cache every tensor is a piece of its own, whose ends memcheck sees. The
 # sanitizer's own backtraces of the host hold on to Python's frames, and with them to tensors.
-# cuDNN's kernels are NVIDIA's to check. CUPTI and PyTorch do not go together with a sanitizer, and
-# tests of the cache and of graphs, whose memory it holds, want the cache. A launch costs a hundred
-# times what it does otherwise, so samples are thin; a slice is a part of all tests and takes about
-# a minute. Processes take turns on the device: more of them than SANITIZE_JOBS only wait.
+# CUPTI and PyTorch do not go together with a sanitizer, and tests of the cache and of graphs, whose
+# memory it holds, want the cache. The first launch of a kernel costs tens of milliseconds there and
+# every further one a hundred times what it does otherwise, so samples are thin, a slice has all
+# questions to its ops, and races are looked for in our own kernels only, whose use of shared memory
+# does not depend on layouts. cuDNN's kernels are NVIDIA's to check.
 sanitize() {  # tool, name of the log, arguments of pytest
   local tool=$1 log="$OUT/sanitizer_$1_$2.log" start=$SECONDS code
+  local kernels="--kernel-name-exclude kernel_substring=cudnn" chosen="not large and not repeated"
+  if [ "$tool" = racecheck ]; then
+    kernels="--kernel-name kernel_substring=flambeau" chosen="$chosen and not layouts"
+  fi
   shift 2
   FLAMBEAU_LAUNCH_GRAPHS=0 FLAMBEAU_NO_CUDA_MEMORY_CACHING=1 timeout "${SANITIZE_SECONDS:-110}" \
-    "$SANITIZER" --tool "$tool" --show-backtrace device --kernel-name-exclude kernel_substring=cudnn \
-    --error-exitcode 9 "$PYTHON" -m pytest -v -p no:cacheprovider --durations 5 --thin \
-    -m "not large and not repeated" "$@" >"$log" 2>&1
+    "$SANITIZER" --tool "$tool" --show-backtrace device $kernels --error-exitcode 9 \
+    "$PYTHON" -m pytest -v -p no:cacheprovider --durations 5 --thin -m "$chosen" "$@" >"$log" 2>&1
   code=$?
   echo "$(basename "$log"): exit $code, $((SECONDS - start)) s, $(grep -c '^========= .*\(Invalid\|Race reported\)' "$log") findings; $(grep -E '[0-9]+ (passed|failed)|no tests ran' "$log" | tail -n 1 | cut -c1-100)"
 }
 sanitized_files=$(ls tests/cuda/test_*.py | grep -vE 'profiler|oracle|memory|graphs')
 slices() {  # lines of arguments of sanitize: slices first, first + step, ...
-  local first=$1 step=$2 count=16 slice tool
+  local first=$1 step=$2 count=24 slice tool
   for ((slice = first; slice < count; slice += step)); do
     for tool in ${SANITIZE_TOOLS:-memcheck racecheck}; do
       echo "$tool ops_$slice --device cuda --slice $slice/$count tests/ops/test_ops.py"
@@ -87,7 +91,7 @@ if [ -n "${SANITIZE:-}" ]; then
   export -f sanitize
   case $SANITIZE in */*) part=$SANITIZE ;; *) part=0/1 ;; esac
   slices "${part%/*}" "${part#*/}" |
-    OMP_NUM_THREADS=1 xargs -P "${SANITIZE_JOBS:-8}" -L 1 bash -c 'sanitize "$@"' sanitize | tee "$OUT/sanitizer.txt"
+    OMP_NUM_THREADS=1 xargs -P "${SANITIZE_JOBS:-$JOBS}" -L 1 bash -c 'sanitize "$@"' sanitize | tee "$OUT/sanitizer.txt"
   echo "$(grep -c 'exit 0' "$OUT/sanitizer.txt") of $(wc -l <"$OUT/sanitizer.txt") slices are clean (${SECONDS}s)"
 fi
 

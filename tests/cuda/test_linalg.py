@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from test_kernels import shapes
 
 import flambeau as torch
 
 DTYPES = [torch.float64, torch.complex128, torch.float32]
+LARGE = pytest.param(300, marks=pytest.mark.large)
 SHAPES = [(300, 300), (1, 5, 5), (7, 16, 16), (2, 3, 40, 40), (2, 270, 270)]
 
 
@@ -32,7 +34,7 @@ def assert_same(function: Callable[..., object], *tensors: torch.Tensor) -> None
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", shapes(*SHAPES))
 def test_systems_are_solved_as_on_the_cpu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     a, b = well_conditioned(shape, dtype), torch.randn((*shape[:-1], 3), dtype=dtype)
     assert_same(torch.linalg.solve, a, b)
@@ -139,7 +141,7 @@ def test_transforms_have_gradients() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128, torch.float32], ids=str)
-@pytest.mark.parametrize("n", [1, 7, 300])
+@pytest.mark.parametrize("n", [1, 7, LARGE])
 def test_ldl_factors_solve_indefinite_systems(n: int, dtype: torch.dtype) -> None:
     a = torch.randn(3, n, n, dtype=dtype)
     a = a + a.mT
@@ -158,7 +160,7 @@ def test_ldl_factors_solve_indefinite_systems(n: int, dtype: torch.dtype) -> Non
 
 
 @pytest.mark.parametrize("dtype", [torch.complex128, torch.complex64], ids=str)
-@pytest.mark.parametrize("n", [1, 2, 9, 70, 300])
+@pytest.mark.parametrize("n", [1, 2, 9, 70, LARGE])
 def test_hermitian_ldl_factors_are_those_of_the_cpu(n: int, dtype: torch.dtype) -> None:
     a = torch.randn(3, n, n, dtype=dtype)
     a = a + a.mH

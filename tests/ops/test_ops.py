@@ -126,6 +126,7 @@ def test_op_equals_the_reference(entry: Op, device: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.layouts
 @every_op(lacking="rigid random undefined creation")
 def test_layout_of_inputs_does_not_matter(entry: Op, device: str) -> None:
     complaints = Complaints(entry)
@@ -205,6 +206,7 @@ def test_method_and_function_agree(entry: Op, device: str) -> None:
     complaints.report()
 
 
+@pytest.mark.layouts
 @every_op(any_of="inplace inplace-same")
 def test_inplace_form_agrees(entry: Op, device: str) -> None:
     same_dtype = "inplace-same" in entry.forms
@@ -238,6 +240,7 @@ def test_inplace_form_agrees(entry: Op, device: str) -> None:
     complaints.report()
 
 
+@pytest.mark.layouts
 @every_op(any_of="out out-dim")
 def test_out_form_agrees(entry: Op, device: str) -> None:
     complaints = Complaints(entry)
@@ -338,6 +341,7 @@ def test_meta_result_has_the_real_shape(entry: Op) -> None:
     complaints.report()
 
 
+@pytest.mark.layouts
 @every_op(any_of="view")
 def test_view_shares_the_memory_of_its_input(entry: Op, device: str) -> None:
     complaints = Complaints(entry)
