@@ -116,6 +116,7 @@ Pair median_along(const char* op, const Tensor& input, int64_t dim, bool keepdim
 // NaN, or what the conversion of it gives.
 Scalar no_median(DType dtype) {
   if (is_differentiable(dtype)) return std::numeric_limits<double>::quiet_NaN();
+  if (dtype == DType::bool_) return true;
   if (dtype == DType::int64) return std::numeric_limits<int64_t>::min();
   if (dtype == DType::int32) return int64_t{std::numeric_limits<int32_t>::min()};
   return 0;

@@ -394,7 +394,7 @@ def of_memory(case: Case) -> Iterator[Reason]:
     for number, statement in enumerate(case.statements):
         if number in case.errors:
             continue
-        untold = re.search(r"\.data\.\w+_\(", statement)
+        untold = re.search(r"\.data(\.\w+_\(| = )", statement)
         if untold and any(_folds(case, op) for op in range(number)):
             yield number, "PyTorch may keep a folded copy of what it multiplies"
         target = re.search(r"out=(\w+)", statement)

@@ -154,3 +154,9 @@ def test_an_empty_diagonal_of_a_leaf_is_not_filled() -> None:
             empty.fill_diagonal_(1)
     assert torch.zeros(7, 2).fill_diagonal_(1, wrap=True).sum() == 5
     assert torch.zeros(2, 0).fill_diagonal_(1, wrap=True).shape == (2, 0)
+
+
+def test_the_median_of_no_truth_values_is_nan_taken_for_true() -> None:
+    for median in (torch.median, torch.nanmedian):
+        assert median(torch.zeros(0, dtype=torch.bool)).item() is True
+        assert median(torch.zeros(0, dtype=torch.uint8)).item() == 0
