@@ -6,6 +6,7 @@
 #include "flambeau/kernels/gelu.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/reduce.h"
 #include "flambeau/ops/sparse.h"
 
 namespace flambeau {
@@ -439,10 +440,24 @@ Tensor abs_(const Tensor& self) {
   CHECK(!self.is_complex(), RuntimeError, "In-place abs is not supported for complex tensors.");
   return copy_(self, abs(grad_enabled() && self.requires_grad() ? clone(self) : self));
 }
+
+// Those of complex numbers may be written in any real precision, or as complex numbers.
+Tensor abs_out(const Tensor& input, const Tensor& out) {
+  const bool fits = out.dtype() == input.dtype() || (input.is_complex() && out.is_floating());
+  CHECK(fits, RuntimeError, "abs(): Expected out tensor to have dtype {}, but got {} instead",
+        dtype_name(to_real(input.dtype())), dtype_name(out.dtype()));
+  CHECK(out.device() == input.device(), RuntimeError,
+        "abs(): Expected out tensor to have device {}, but got {} instead", input.device(),
+        out.device());
+  check_no_partial_overlap("abs", out, input);
+  return write_result(out, abs(input));
+}
 }  // namespace
 OP(abs, "abs(input)", "The absolute value of each element.")
+OP_OUT(abs_out, "abs(input, *, out)")
 OP_METHOD(abs_, "abs_(self)", "Replaces each element by its absolute value.")
 OP(abs, "absolute(input)", "Another name of abs.")
+OP_OUT(abs_out, "absolute(input, *, out)")
 OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.")
 
 Tensor conj(const Tensor& input) { return input.is_complex() ? conj_physical(input) : input; }

@@ -233,6 +233,8 @@ REFUSED_HERE = (
         "for g in grads"),
     Refusal(SINGLE_PLACE, "PyTorch sorts, and searches, into the memory that it still reads",
         "out="),
+    Refusal("result type Complex", "PyTorch lets a complex mean lose its imaginary part",
+        r"torch\.(mean|logsumexp)\(.*out="),
     Refusal("expected scalar type", "PyTorch multiplies nothing of any two dtypes",
         holds=_multiplies_nothing),
     Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
@@ -285,7 +287,8 @@ def saved_by_one(case: Case) -> Iterator[Reason]:
         if number in case.errors and re.search(DIFFERENTIATES, case.statements[number]):
             gone = any(w in text for w in (TOUCHED, "has been detached in-place", "a second time"))
             for op in reversed(range(number)) if gone else ():
-                if re.search(SAVES_MORE_THERE, case.statements[op]):
+                folds = "detached" in text and _folds(case, op)
+                if folds or re.search(SAVES_MORE_THERE, case.statements[op]):
                     yield op, "our gradient needs less than PyTorch saves; a write harms nothing"
         if number in case.own_errors and TOUCHED in text and re.search("saved by B?[Mm][mv]", text):
             for op in reversed(range(number)):
@@ -342,6 +345,8 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"(\w+)(?: \+ 1j)?\)?\.reciprocal", _has(lambda v: not math.isfinite(v), "complex"),
         "what is one over a complex infinity or NaN is unspecified"),
     (r"\b(?:var|std)_mean\((\w+)", _has(math.isinf), "PyTorch's running mean of infinities is NaN"),
+    (r"histc\((\w+)", lambda x: len({*x["values"]}) == 1 and abs(x["values"][0]) > 2**23,
+        "where one more is the same number, bins around it have no width"),
     (r"trapezoid\((\w+)", lambda x: x["dtype"] in INTEGERS,
         "PyTorch adds both ends in their own dtype, which may overflow"),
     (r"(\w+)\.median\(", _overlaps_itself,

@@ -160,3 +160,25 @@ def test_the_median_of_no_truth_values_is_nan_taken_for_true() -> None:
     for median in (torch.median, torch.nanmedian):
         assert median(torch.zeros(0, dtype=torch.bool)).item() is True
         assert median(torch.zeros(0, dtype=torch.uint8)).item() == 0
+
+
+# Results into out=, and of one sample
+
+
+def test_the_size_of_complex_numbers_goes_into_any_real_precision_or_into_complex_numbers() -> None:
+    x = torch.tensor([3 + 4j, 0j])
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.complex64):
+        out = torch.empty(2, dtype=dtype)
+        assert torch.abs(x, out=out) is out and out.tolist() == [5, 0]
+    assert torch.abs(x, out=x[...]).tolist() == [5 + 0j, 0j] == x.tolist()
+    for source, dtype in (
+        (x, torch.complex128), (x, torch.int64), (x.real, torch.float64), (x.real, torch.complex64),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+            torch.absolute(source, out=torch.empty(2, dtype=dtype))
+
+
+def test_the_result_of_a_single_sample_keeps_its_layout() -> None:
+    x = torch.arange(12.0).reshape(3, 4, 1).transpose(0, 2)
+    y = torch.func.vmap(lambda t: t * 2)(x)
+    assert y.shape == (1, 4, 3) and y.stride()[1:] == (1, 4) and y.tolist() == (x * 2).tolist()

@@ -80,12 +80,17 @@ def _checked_inputs(args: Any, in_dims: Any, name: str) -> tuple[list[Any], list
     return flat, checked, spec, sizes[0]
 
 
+def _row(parts: tuple[Any, ...]) -> Any:
+    """One result of every sample; that of a single sample keeps its layout."""
+    if not isinstance(parts[0], Tensor):
+        return parts[0]
+    return flambeau.stack(parts) if len(parts) > 1 else parts[0].unsqueeze(0)
+
+
 def _stacked(outputs: list[Any], out_dims: Any, name: str) -> Any:
     """The results of all samples, stacked leaf by leaf."""
     flats, specs = zip(*map(tree_flatten, outputs))
-    rows = [
-        flambeau.stack(parts) if isinstance(parts[0], Tensor) else parts[0] for parts in zip(*flats)
-    ]
+    rows = [_row(parts) for parts in zip(*flats)]
     return _arranged(rows, specs[0], outputs[0], out_dims, name)
 
 
