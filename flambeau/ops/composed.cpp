@@ -79,6 +79,12 @@ Tensor diff(const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend,
             "diff expects prepend or append to be the same dimension as input, got shapes {} and "
             "{}",
             part.sizes(), input.sizes());
+      for (int64_t d = 0; part.defined() && d < input.dim(); ++d) {
+        CHECK(d == dim || part.size(d) == input.size(d), RuntimeError,
+              "diff expects the shape of tensor to prepend or append to match that of input except "
+              "along the differencing dimension; input.size({}) = {}, but got tensor.size({}) = {}",
+              d, input.size(d), d, part.size(d));
+      }
     }
     std::vector<Tensor> parts;
     if (prepend.defined()) parts.push_back(prepend);

@@ -336,6 +336,9 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
   }
   warn_if_expanded("index_put_", self);
   check_no_overlap("index_put_", self, values);
+  for (const Tensor& index : indices) {
+    if (index.defined()) check_no_overlap("index_put_", self, index);
+  }
   const Places places = places_of(self, indices, [&](IntSpan shape) {
     CHECK(can_broadcast_to(values.sizes(), shape), RuntimeError,
           "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of "
@@ -442,7 +445,7 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   const bool nowhere = source.size(dim) == 0 && vector.numel() > 0;
   CHECK(!nowhere || source.dim() > 1, IndexError, "index_select(): index out of range in self");
   CHECK(!nowhere, RuntimeError,
-        "index_select(): dimension {} of self, of shape {}, has nothing to select from", dim,
+        "index_select(): self indexing axis dim should be positive (dim {} of shape {})", dim,
         input.sizes());
   Places places = places_along(source, dim, vector, {.runtime_error = dim == 1});
   if (checked_numel(places.shape) == 0) {  // its indices are looked at all the same
@@ -468,6 +471,7 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
   const Tensor vector = index_of_slices("index_add_", self, dim, index, source);
   check_no_internal_overlap("index_add_", self);
   check_no_overlap("index_add_", self, source);
+  check_no_overlap("index_add_", self, index);
   Tensor values = apart_from(self, source);
   const Tensor sums = place_of_sums(self, vector.numel(), values.numel());
   {
@@ -519,6 +523,7 @@ Tensor index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const T
         vector.numel(), slices_of(source, dim));
   if (source.dim() > 0 && self.dim() > 0) check_slices("index_copy_", self, dim, source);
   check_no_overlap("index_copy_", self, source);
+  check_no_overlap("index_copy_", self, index);
   write("index_copy_", places_along(with_dims(self), dim, vector, {}), apart_from(self, source),
         WriteMode::assign);
   self.bump_version("index_copy_");
@@ -546,6 +551,7 @@ namespace {
 Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value) {
   check_inplace("index_fill_", self, value.requires_grad());
   warn_if_expanded("index_fill_", self);
+  check_no_overlap("index_fill_", self, index);
   CHECK(!value.is_tensor() || value.tensor().dim() == 0, RuntimeError,
         "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} "
         "dimension(s).",

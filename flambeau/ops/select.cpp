@@ -233,7 +233,7 @@ Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
 Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
                const Scalar& value) {
   CHECK(!is_integral(tensor1.dtype(), true) || !is_integral(tensor2.dtype(), true), RuntimeError,
-        "addcdiv: Integer division with addcdiv is no longer supported; use floating tensors.");
+        "Integer division with addcdiv is no longer supported; use floating tensors.");
   Tensor x, a, b;
   Tensor out = fused("addcdiv", kernels::addcdiv, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcdiv", out, {x, a, b}}) {

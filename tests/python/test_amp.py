@@ -65,8 +65,15 @@ def test_a_decorated_function_and_the_older_names(x):
         return x @ x
 
     assert product().dtype == torch.bfloat16
-    with torch.cpu.amp.autocast():
+    with pytest.warns(FutureWarning, match=r"Please use `torch.amp.autocast\('cpu', args...\)` in"):
+        older = torch.cpu.amp.autocast()
+    with older:
         assert (x @ x).dtype == torch.bfloat16
+    with pytest.warns(FutureWarning, match=r"`torch.cuda.amp.GradScaler\(args...\)` is deprecated"):
+        assert isinstance(torch.cuda.amp.GradScaler(enabled=False), torch.amp.GradScaler)
+    words = r"use `torch.amp.custom_fwd\(args..., device_type='cuda'\)` instead"
+    with pytest.warns(FutureWarning, match=words):
+        assert torch.cuda.amp.custom_fwd(lambda context, x: x) is not None
     with pytest.raises(RuntimeError, match="unsupported autocast device_type 'tpu'"):
         torch.autocast("tpu")
 

@@ -127,7 +127,7 @@ def test_data_dependent_shapes_are_refused_on_meta() -> None:
 
 
 def test_index_select_of_a_dimension_without_elements() -> None:
-    with pytest.raises(RuntimeError, match="nothing to select from"):
+    with pytest.raises(RuntimeError, match="axis dim should be positive"):
         torch.index_select(torch.empty(0, 3), 0, torch.tensor([0]))
     none = torch.index_select(torch.empty(0, 3), 0, torch.tensor([], dtype=torch.int64))
     assert none.shape == (0, 3)
@@ -186,3 +186,24 @@ def test_few_elements_are_added_to_a_large_tensor_of_a_narrow_dtype_where_they_l
     many = where.repeat(1, 10)
     large.scatter_add_(1, many, torch.full((3, 30), 0.5, dtype=torch.bfloat16))
     assert large[2, 1].item() == 11.0 and large._version == 2
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda i: i.index_fill_(0, i, 0),
+        lambda i: i.index_put_((i,), torch.tensor([1, 2, 3])),
+        lambda i: i.index_add_(0, i, torch.tensor([1, 2, 3])),
+        lambda i: i.index_copy_(0, i, torch.tensor([1, 2, 3])),
+    ],
+)
+def test_indices_are_not_written_while_they_are_followed(write) -> None:
+    index = torch.tensor([0, 1, 2])
+    with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
+        write(index)
+    assert index.tolist() == [0, 1, 2]
+
+
+def test_what_is_put_before_a_difference_has_its_shape() -> None:
+    with pytest.raises(RuntimeError, match=r"input.size\(1\) = 3, but got tensor.size\(1\) = 4"):
+        torch.diff(torch.ones(2, 3), dim=0, append=torch.ones(1, 4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flambeau import amp
+from flambeau.amp._older_names import warn_older_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ class autocast(amp.autocast):
     """`flambeau.amp.autocast` for the CPU."""
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+        warn_older_name("autocast", "cpu")
         super().__init__("cpu", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
@@ -29,4 +31,5 @@ class GradScaler(amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
+        warn_older_name("GradScaler", "cpu")
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
 from flambeau import amp
+from flambeau.amp._older_names import warn_older_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ class autocast(amp.autocast):
     """`flambeau.amp.autocast` for CUDA."""
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+        warn_older_name("autocast", "cuda")
         super().__init__("cuda", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
@@ -31,10 +31,19 @@ class GradScaler(amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
+        warn_older_name("GradScaler", "cuda")
         super().__init__(
             "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
         )
 
 
-custom_fwd = functools.partial(amp.custom_fwd, device_type="cuda")
-custom_bwd = functools.partial(amp.custom_bwd, device_type="cuda")
+def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
+    """`flambeau.amp.custom_fwd` for CUDA."""
+    warn_older_name("custom_fwd", "cuda")
+    return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Any) -> Any:
+    """`flambeau.amp.custom_bwd` for CUDA."""
+    warn_older_name("custom_bwd", "cuda")
+    return amp.custom_bwd(bwd, device_type="cuda")
