@@ -236,6 +236,45 @@ def test_gradient_of_cross_entropy_at_every_target() -> None:
     np.testing.assert_allclose(x.grad, exact, 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("n", [64, 100, 1024, 5000])
+def test_layer_norm_of_rows_whose_first_elements_tell_little_of_the_others(n: int) -> None:
+    x = torch.randn(6, n)
+    x[1] += 1e4
+    x[2, :16] = -1e4
+    x[3, 16:] = 1e4 + torch.randn(n - 16)
+    x[4] = 0.1
+    x[5, n - 1] = math.nan
+    weight, bias = torch.randn(n), torch.randn(n)
+    got = torch.nn.functional.layer_norm(x, [n], weight, bias).double()
+    wide = [each.double() for each in (x, weight, bias)]
+    exact = torch.nn.functional.layer_norm(wide[0], [n], wide[1], wide[2])
+    loose = [1e-5, 2e-3, 1e-5, 1e-5, 1e-4]  # an offset of 1e4 leaves three digits to floats
+    for row, error in enumerate(loose):
+        np.testing.assert_allclose(got[row], exact[row], error, 2 * error)
+    assert got[5].isnan().all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("wanted", ["x", "w", "b", "xw", "xwb"])
+def test_layer_norm_gives_the_gradients_that_are_asked_for(threads: int, wanted: str) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        inputs = {"x": torch.randn(300, 130), "w": torch.randn(130), "b": torch.randn(130)}
+        slope = torch.randn(300, 130)
+
+        def gradients(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+            own = {name: value.to(dtype) for name, value in inputs.items()}
+            asked = [own[name].requires_grad_() for name in wanted]
+            y = torch.nn.functional.layer_norm(own["x"], [130], own["w"], own["b"])
+            return torch.autograd.grad(y, asked, slope.to(dtype))
+
+        for got, exact in zip(gradients(torch.float32), gradients(torch.float64), strict=True):
+            np.testing.assert_allclose(got, exact, 1e-4, 1e-4)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_columns_gathered_in_several_cuts() -> None:
     for rows, columns in [(3000, 50), (1300, 129), (70000, 3), (400, 1024)]:
         x = torch.randn(rows, columns, dtype=torch.float64)

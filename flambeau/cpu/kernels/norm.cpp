@@ -288,6 +288,55 @@ KERNEL_FOR(channel_backward, channel_backward_kernel)
 
 // --- Layer normalization -------------------------------------------------------------------------
 
+// The mean of a row, and the sum of the squares of distances from it.
+template <class S>
+struct Moments {
+  S center;
+  double squares;
+};
+
+template <class T>
+Moments<Stat<T>> moments_of_row(const T* x, int64_t n) {
+  using S = Stat<T>;
+  const auto center =
+      static_cast<S>(sum_of_row(x, n, [](auto value) { return value; }) / static_cast<double>(n));
+  return {center, sum_of_row(x, n, [center](auto value) {
+            const auto distance = value - center;
+            return distance * distance;
+          })};
+}
+
+// Of floats in one pass, by distances from the mean of the first ones, unless that is so far from
+// the others' mean that squares would lose their digits.
+Moments<float> moments_of_row(const float* x, int64_t n) {
+  constexpr int64_t step = 4 * float_lanes, longest = 64 * step;
+  if (n < step || n > longest) return moments_of_row<float>(x, n);
+  float lanes[2][float_lanes];
+  store_floats(load_floats(x), lanes[0]);
+  const auto guess = static_cast<float>(in_double(lanes[0]) / float_lanes);
+  Floats sums[4] = {}, squares[4] = {};
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const Floats distance = load_floats(x + i + k * float_lanes) - guess;
+      sums[k] += distance;
+      squares[k] += distance * distance;
+    }
+  }
+  store_floats((sums[0] + sums[1]) + (sums[2] + sums[3]), lanes[0]);
+  store_floats((squares[0] + squares[1]) + (squares[2] + squares[3]), lanes[1]);
+  double sum = in_double(lanes[0]), square = in_double(lanes[1]);
+  for (; i < n; ++i) {
+    const auto distance = static_cast<double>(x[i] - guess);
+    sum += distance;
+    square += distance * distance;
+  }
+  const double away = sum / static_cast<double>(n);
+  if (!(away * sum <= square / 2)) return moments_of_row<float>(x, n);
+  return {static_cast<float>(static_cast<double>(guess) + away), square - away * sum};
+}
+
 template <class T>
 void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                       const Tensor& out, const Tensor& mean, const Tensor& rstd) {
@@ -299,12 +348,7 @@ void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias,
     for (int64_t row = first; row < last; ++row) {
       const T* in = x.data<T>() + row * cols;
       T* to = out.data<T>() + row * cols;
-      const S center = static_cast<S>(sum_of_row(in, cols, [](auto value) { return value; }) /
-                                      static_cast<double>(cols));
-      const double squares = sum_of_row(in, cols, [center](auto value) {
-        const auto distance = value - center;
-        return distance * distance;
-      });
+      const auto [center, squares] = moments_of_row(in, cols);
       const S factor = static_cast<S>(1 / std::sqrt(squares / static_cast<double>(cols) + eps));
       mean.data<S>()[row] = center;
       rstd.data<S>()[row] = factor;
