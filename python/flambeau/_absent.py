@@ -44,8 +44,6 @@ _MODULES = {
     "numa": "Flambeau does not bind processes to parts of the machine",
     "onnx._internal": "Flambeau does not export models to ONNX",
     "utils._sympy": _COMPILER,
-    "utils.data.datapipes": "Flambeau has no data pipes; use datasets and DataLoader",
-    "utils.data.graph_settings": "Flambeau has no data pipes; use datasets and DataLoader",
 }
 
 # Names by whose presence libraries tell whether a module can be used.

@@ -51,3 +51,18 @@ __all__ = [
     "random_split",
     "sampler",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Data pipes, which only some programs use."""
+    if name in (
+        "DFIterDataPipe",
+        "DataChunk",
+        "IterDataPipe",
+        "MapDataPipe",
+        "functional_datapipe",
+    ):
+        from flambeau.utils.data import datapipes
+
+        return getattr(datapipes.datapipe, name)
+    raise AttributeError(f"module 'flambeau.utils.data' has no attribute '{name}'")

@@ -41,6 +41,17 @@ class EndOfSamples:
     """What a worker answers when its copy of an iterable dataset has no more."""
 
 
+def _take_shard(dataset: Any, num_workers: int, worker_id: int) -> None:
+    """Tells a data pipe that filters for a shard which one this worker has."""
+    if "flambeau.utils.data.datapipes.datapipe" not in sys.modules:
+        return
+    from flambeau.utils.data.datapipes.datapipe import IterDataPipe
+    from flambeau.utils.data.graph_settings import apply_sharding
+
+    if isinstance(dataset, IterDataPipe):
+        apply_sharding(dataset, num_workers, worker_id)
+
+
 def _seed_everything(base_seed: int, worker_id: int) -> None:
     seed = base_seed + worker_id
     random.seed(seed)
@@ -72,6 +83,7 @@ def run_worker(
     parent = os.getppid()
     fetcher, current, failure = None, None, None
     try:
+        _take_shard(make_fetcher[0], num_workers, worker_id)
         if init_function is not None:
             init_function(worker_id)
     except Exception:

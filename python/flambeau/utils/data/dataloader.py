@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -77,6 +78,7 @@ class DataLoader(_Subscriptable):
         _check_worker_options(num_workers, timeout, prefetch_factor, persistent_workers)
         if num_workers > 0 and prefetch_factor is None:
             prefetch_factor = 2
+        dataset, shuffle = _told_to_shuffle(dataset, shuffle)
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor
@@ -140,6 +142,12 @@ class DataLoader(_Subscriptable):
         self._multiprocessing_context = _checked_context(context, self.num_workers)
 
     def __iter__(self) -> Any:
+        if _is_pipe(self.dataset):
+            from flambeau.utils.data.graph_settings import apply_random_seed
+
+            drawing = flambeau.Generator()
+            drawing.manual_seed(self._draw_base_seed())
+            apply_random_seed(self.dataset, drawing)
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
         if self.persistent_workers and self._iterator is not None:
@@ -259,6 +267,21 @@ def _checked_context(context: Any, num_workers: int) -> Any:
             f"specifying the start method, but got multiprocessing_context={context}"
         )
     return context
+
+
+def _is_pipe(dataset: Any) -> bool:
+    """Whether a dataset is a data pipe, told without loading the module that none has asked for."""
+    module = sys.modules.get("flambeau.utils.data.datapipes.datapipe")
+    return module is not None and isinstance(dataset, module.IterDataPipe)
+
+
+def _told_to_shuffle(dataset: Any, shuffle: bool | None) -> tuple[Any, bool | None]:
+    """The dataset, and what is left to choose: a data pipe shuffles by itself."""
+    if not _is_pipe(dataset):
+        return dataset, shuffle
+    from flambeau.utils.data.graph_settings import apply_shuffle_settings
+
+    return apply_shuffle_settings(dataset, shuffle), None
 
 
 def _check_sampling_options(
