@@ -45,7 +45,7 @@ void set_grad(const Tensor& tensor, Tensor grad) {
 
 void set_requires_grad(const Tensor& tensor, bool requires_grad) {
   CHECK(!requires_grad || is_differentiable(tensor.dtype()), RuntimeError,
-        "only Tensors of floating point and complex dtype can require gradients, got {}",
+        "Only Tensors of floating point and complex dtype can require gradients, got {}",
         tensor.dtype());
   CHECK(!(requires_grad && tensor->inference && !inference_mode()), RuntimeError,
         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");

@@ -126,7 +126,8 @@ Tensor make_tensor(IntSpan sizes, DType dtype, Device device) {
 Tensor make_strided(IntSpan sizes, IntSpan strides, DType dtype, Device device) {
   check_rank(sizes);
   CHECK(sizes.size() == strides.size(), RuntimeError,
-        "mismatch in length of strides and shape: {} and {}", strides, sizes);
+        "dimensionality of sizes ({}) must match dimensionality of strides ({})", sizes.size(),
+        strides.size());
   checked_numel(sizes);
   for (const int64_t stride : strides) {
     CHECK(stride >= 0, RuntimeError, "negative strides are not supported, got strides {}", strides);

@@ -131,10 +131,11 @@ PyObject* from_numpy(PyObject*, PyObject* array) {
     const Tensor tensor = is_array(array) ? over_array(array, &read_only) : Tensor();
     static std::atomic<bool> told{false};
     if (read_only) {
-      warn_once(told,
-                "The given NumPy array is not writable, and tensors that are not do not exist "
-                "here. Writing to this tensor will result in undefined behavior. Copy the array, "
-                "or make it writable, before converting it to a tensor.");
+      warn_once(
+          told,
+          "The given NumPy array is not writable, and PyTorch does not support non-writable "
+          "tensors. Writing to this tensor will result in undefined behavior. Copy the array, "
+          "or make it writable, before converting it to a tensor.");
     }
     return wrap(tensor.defined() ? tensor : tensor_over_array(array));
   });

@@ -14,12 +14,18 @@ void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
   const bool makes = std::ranges::any_of(
       parameters, [](const Parameter& parameter) { return parameter.kind == Kind::options; });
   if (makes && family.name != "arange") return;
-  const std::string text = format(
+  const char* words =
       "An output with one or more elements was resized since it had shape {}, which does not match "
       "the required output shape {}. This behavior is deprecated, and in a future PyTorch release "
       "outputs will not be resized unless they have zero elements. An output that is to be reused "
-      "can be emptied first with t.resize_(0).",
-      before, after);
+      "can be emptied first with t.resize_(0).";
+  const char* words_of_ranges =
+      "The number of elements in the out tensor of shape {} is {} which does not match the "
+      "computed number of elements {}. Note that this may occur as a result of rounding error. The "
+      "out tensor will be resized to a tensor of shape ({},).";
+  const std::string text =
+      makes ? flambeau::format(words_of_ranges, before, checked_numel(before), after[0], after[0])
+            : flambeau::format(words, before, after);
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
 }
 

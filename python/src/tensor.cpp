@@ -256,7 +256,11 @@ PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_
     CHECK(n == 0 || PyBool_Check(args[0]), TypeError,
           "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {}",
           Py_TYPE(args[0])->tp_name);
-    set_requires_grad(tensor_of(self), n == 0 || args[0] == Py_True);
+    const bool wanted = n == 0 || args[0] == Py_True;
+    CHECK(!wanted || is_differentiable(tensor_of(self).dtype()), RuntimeError,
+          "only Tensors of floating point dtype can require gradients, got {}",
+          tensor_of(self).dtype());
+    set_requires_grad(tensor_of(self), wanted);
     return Py_NewRef(self);
   });
 }

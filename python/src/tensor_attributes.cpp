@@ -122,6 +122,9 @@ GETTER(backward_hooks, {
   }
 SETTER(requires_grad, {
   CHECK(value && PyBool_Check(value), RuntimeError, "requires_grad must be a bool");
+  CHECK(value != Py_True || is_differentiable(tensor.dtype()), RuntimeError,
+        "only Tensors of floating point and complex dtype can require gradients, got {}",
+        tensor.dtype());
   set_requires_grad(tensor, value == Py_True);
 })
 SETTER(grad, {
