@@ -32,7 +32,8 @@ Tensor gather(const Tensor& input, int64_t dim, const Tensor& index) {
   dim = wrap_dim(dim, input.dim());
   // An index without elements may have any dtype and shape.
   const bool any = index.numel() > 0;
-  const Tensor places = any ? checked_index("gather", index, input.device()) : index;
+  const Tensor places =
+      any ? checked_index("gather", index, input.device()) : to(index, DType::int64);
   if (any) {
     CHECK(rank_of(index) == rank_of(input), RuntimeError,
           "gather: Index tensor must have the same number of dimensions as input tensor, got {} "
@@ -56,9 +57,8 @@ Tensor gather(const Tensor& input, int64_t dim, const Tensor& index) {
     kernels::gather(input.device_type(), iter, along(input, dim));
   }
   if (Record r{"gather", out, {input}}) {
-    r.wrt(0, [shape = input->sizes, dim, saved = r.save(index)](const Tensor& g) {
-      const Tensor zero = zeros(shape, options_of(g));
-      return g.numel() > 0 ? scatter_add_(zero, dim, saved(), g) : zero;
+    r.wrt(0, [shape = input->sizes, dim, saved = r.save(any ? index : places)](const Tensor& g) {
+      return scatter_add_(zeros(shape, options_of(g)), dim, saved(), g);
     });
   }
   return out;

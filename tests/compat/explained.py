@@ -306,6 +306,8 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
         began = not any(words in text for words in BEFORE_A_PASS)
         if re.search(DIFFERENTIATES, statement) and began and {kind, own_kind} <= RUNTIME:
             yield number, "which leaves a pass has reached when it breaks off is unspecified"
+        if "hooks should return None" in own_text:
+            yield number, "PyTorch hands what a hook should not have returned to the next one"
         if "Dimension out of range" in text and "scatter" in own_text:
             yield number, "PyTorch looks for dimensions before it has compared their number"
         stale = "has been modified inplace" in text and own_kind == "IndexError"
@@ -399,9 +401,11 @@ def of_memory(case: Case) -> Iterator[Reason]:
     for number, statement in enumerate(case.statements):
         if number in case.errors:
             continue
-        untold = re.search(r"\.data(\.\w+_\(| = )", statement)
-        if untold and any(_folds(case, op) for op in range(number)):
-            yield number, "PyTorch may keep a folded copy of what it multiplies"
+        if re.search(r"\.data(\.\w+_\(| = )", statement):
+            if any(_folds(case, op) for op in range(number)):
+                yield number, "PyTorch may keep a folded copy of what it multiplies"
+            if _earlier(SAVES_MORE_THERE + "|copysign")(case, number):
+                yield number, "our gradient needs less than what was exchanged under PyTorch's"
         target = re.search(r"out=(\w+)", statement)
         for old, new in case.around(number, target[1]) if target else ():
             if new.get("requires_grad") and new["is_leaf"] and old.get("shape") != new["shape"]:

@@ -182,3 +182,16 @@ def test_the_result_of_a_single_sample_keeps_its_layout() -> None:
     x = torch.arange(12.0).reshape(3, 4, 1).transpose(0, 2)
     y = torch.func.vmap(lambda t: t * 2)(x)
     assert y.shape == (1, 4, 3) and y.stride()[1:] == (1, 4) and y.tolist() == (x * 2).tolist()
+
+
+def test_the_gradient_of_nothing_that_was_gathered_has_a_history() -> None:
+    x = torch.zeros(2, 3, requires_grad=True)
+    for index in (torch.zeros(0), torch.zeros(0, 9, dtype=torch.int64), torch.zeros(2, 0).long()):
+        y = x.gather(0, index)
+        (g,) = torch.autograd.grad(y.sum() * y.sum(), x, create_graph=True)
+        assert g.requires_grad and g.tolist() == x.tolist()
+
+
+def test_outputs_that_are_none_are_seen_before_inputs_that_are_missing() -> None:
+    with pytest.raises(TypeError, match="'int' object is not iterable"):
+        torch.autograd.grad(0, [])  # type: ignore[arg-type]

@@ -314,8 +314,9 @@ def grad(
             stacklevel=2,
         )
     names = tuple(inputs) if isinstance(inputs, dict) else None
+    sources = _as_tuple(outputs)
     wanted = _wanted(inputs, "grad")
-    overridable = (*_as_tuple(outputs), *wanted)
+    overridable = (*sources, *wanted)
     if _C._has_torch_function(overridable):
         from flambeau.overrides import handle_torch_function
 
@@ -327,7 +328,6 @@ def grad(
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    sources = _as_tuple(outputs)
     given = _gradients_tuple(grad_outputs, len(sources))
     of_vmap = batch_state.size is not None and _is_batch(given)
     if of_vmap:
