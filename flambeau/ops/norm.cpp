@@ -95,7 +95,9 @@ Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<
   check_norm_is_defined(x, p, dim);
   Tensor out = make_tensor(reduced_shape(x.sizes(), dims, keepdim), to_real(x.dtype()), x.device());
   Reduction reduction;
-  describe_reduction(reduction, x, dims, out);
+  // The kernel knows magnitudes of complex numbers by their squares only.
+  const Tensor numbers = x.is_complex() && p != 2 ? abs(detach(x)) : x;
+  describe_reduction(reduction, numbers, dims, out);
   kernels::vector_norm(x.device_type(), reduction, p);
   if (Record r{"linalg_vector_norm", out, {x}}) {
     // The number of nonzero elements has no derivative.

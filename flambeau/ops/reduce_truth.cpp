@@ -6,11 +6,15 @@
 namespace flambeau {
 namespace {
 
+// The input in a dtype that the kernels read: they know the bits of numbers of up to 64.
+Tensor readable(const Tensor& input) {
+  if (input.dtype() == DType::complex128) return input != 0.0;
+  return is_stored(input.dtype()) ? to(input, widened(input.dtype())) : input;
+}
+
 // Of a uint8 tensor, any and all are uint8 too: before there was bool, masks were.
 Tensor truth(const ReduceSlot& slot, const Tensor& input, DimSet dims, bool keepdim) {
-  if (is_stored(input.dtype()))
-    return truth(slot, to(input, widened(input.dtype())), dims, keepdim);
-  Tensor out = reduce_with(slot, input, dims, keepdim, DType::bool_);
+  Tensor out = reduce_with(slot, readable(input), dims, keepdim, DType::bool_);
   return input.dtype() == DType::uint8 ? to(out, DType::uint8) : out;
 }
 
@@ -65,8 +69,7 @@ OP(all_along, "all(input, dim=None, keepdim=False)",
    "Whether no element along the given dimensions is zero.")
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
-  if (input.dtype() == DType::complex32) return count_nonzero(to(input, DType::complex64), dim);
-  return reduce_with(kernels::count_nonzero, input, DimSet::of(dim, input.dim()), false,
+  return reduce_with(kernels::count_nonzero, readable(input), DimSet::of(dim, input.dim()), false,
                      DType::int64);
 }
 OP(count_nonzero, "count_nonzero(input, dim=None)",

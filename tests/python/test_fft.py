@@ -36,6 +36,24 @@ def test_transforms_of_every_length_equal_numpys(single: bool) -> None:
             assert relative(torch.fft.fft(full.t(), dim=0), np.fft.fft(c).T) < bound, n
 
 
+@pytest.mark.parametrize("single", [False, True])
+def test_any_number_of_short_lines_equals_numpys(single: bool) -> None:
+    rng = np.random.default_rng(1)
+    bound = 1e-5 if single else 1e-13
+    for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33):
+        for lines in (2, 3, 5, 8, 11, 31, 150):
+            wide = rng.standard_normal((lines, n + 3)) + 1j * rng.standard_normal((lines, n + 3))
+            full = torch.tensor(wide).to(torch.complex64 if single else torch.complex128)
+            c, x = wide[:, :n], wide.real[:, :n]
+            real = full.real.contiguous()[:, :n]  # lines that do not follow one another
+            assert relative(torch.fft.fft(full[:, :n]), np.fft.fft(c)) < bound, (n, lines)
+            assert (
+                relative(torch.fft.rfft(real, norm="ortho"), np.fft.rfft(x, norm="ortho")) < bound
+            )
+            half = full[:, : n // 2 + 1]
+            assert relative(torch.fft.irfft(half, n), np.fft.irfft(c[:, : n // 2 + 1], n)) < bound
+
+
 ONE = torch.ones(3, 4)
 FAILURES: list[tuple[Any, type[Exception], str]] = [
     (lambda: torch.fft.fft(ONE, n=0), RuntimeError, r"Invalid number of data points \(0\)"),

@@ -10,6 +10,17 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
+// The integer without a sign whose elements have the same bits, for what does not ask for a sign.
+constexpr DType without_sign(DType dtype) {
+  switch (dtype) {
+    case DType::int8: return DType::uint8;
+    case DType::int16: return DType::uint16;
+    case DType::int32: return DType::uint32;
+    case DType::int64: return DType::uint64;
+    default: return dtype;
+  }
+}
+
 // The same address, of which the compiler knows nothing. GCC 12 turns a loop over integer blocks
 // into AVX-512 code that loses elements of the last ones when it sees how the addresses proceed.
 template <class T>

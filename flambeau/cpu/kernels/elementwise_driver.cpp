@@ -1,5 +1,6 @@
 // Brings operands of any layout to the loops over arrays of loops.h: what does not lie side by side
-// goes through small buffers, a piece at a time; what lies across the rows is turned on the way.
+// goes through small buffers, a piece at a time; what lies across the rows is turned on the way,
+// and what is computed in another type than it is stored in is converted.
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 
@@ -250,6 +251,60 @@ class Driver {
   const bool beyond_cache_;
 };
 
+template <class T>
+using TwiceAsWide = std::conditional_t<std::is_same_v<T, uint16_t>, int32_t, int64_t>;
+
+// A loop over operands as they are stored, some in another type than the given loop takes.
+class ConvertingLoop {
+ public:
+  ConvertingLoop(const TensorIter& iter, const ElementwiseLoop& loop) : loop_(loop) {
+    for (int k = 0; k <= loop.inputs; ++k) {
+      if (!converted_dtypes.has(iter.dtypes[k])) continue;
+      const auto size = static_cast<int64_t>(item_size(iter.dtypes[k]));
+      if (size == loop.sizes[k]) continue;
+      if (!any()) stored_ = loop;
+      converts_[k] = any_ = true;
+      dtypes_[k] = iter.dtypes[k];
+      stored_.sizes[k] = size;
+    }
+    stored_.formula = this;
+    stored_.dense = [](const void* self, char* const* data, const Block& rows, bool number) {
+      static_cast<const ConvertingLoop*>(self)->run(data, rows, number);
+    };
+  }
+  bool any() const { return any_; }
+  const ElementwiseLoop& stored() const { return stored_; }
+
+ private:
+  void run(char* const* data, const Block& rows, bool second_is_number) const {
+    constexpr int64_t piece = buffer_bytes / sizeof(int64_t);
+    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
+    const int64_t no_steps[most_inputs + 1] = {};
+    for (int64_t row = 0; row < rows.m; ++row) {
+      for (int64_t begin = 0; begin < rows.n; begin += piece) {
+        const int64_t count = std::min(piece, rows.n - begin);
+        char *at[most_inputs + 1], *to = nullptr;
+        for (int k = 0; k <= loop_.inputs; ++k) {
+          const bool single = k == 2 && second_is_number;
+          at[k] = data[k] + row * rows.row_steps[k] + (single ? 0 : begin * stored_.sizes[k]);
+          if (!converts_[k]) continue;
+          if (k > 0) convert_row(dtypes_[k], at[k], buffers[k], single ? 1 : count);
+          if (k == 0) to = at[0];
+          at[k] = buffers[k];
+        }
+        loop_.dense(loop_.formula, at, {count, 1, no_steps, no_steps}, second_is_number);
+        if (to) convert_row_back(dtypes_[0], buffers[0], to, count);
+      }
+    }
+  }
+
+  const ElementwiseLoop& loop_;
+  ElementwiseLoop stored_;
+  DType dtypes_[most_inputs + 1];
+  bool converts_[most_inputs + 1] = {};
+  bool any_ = false;
+};
+
 }  // namespace
 
 void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, bool beyond_cache) {
@@ -261,8 +316,33 @@ void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, bo
   });
 }
 
+void convert_row(DType dtype, const char* stored, char* computed, int64_t n) {
+  dispatch<converted_dtypes>("convert_row", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* from = reinterpret_cast<const T*>(stored);
+    if constexpr (is_reduced_type<T>) {
+      load_row(from, reinterpret_cast<float*>(computed), n);
+    } else {
+      std::copy_n(from, n, reinterpret_cast<TwiceAsWide<T>*>(computed));
+    }
+  });
+}
+void convert_row_back(DType dtype, const char* computed, char* stored, int64_t n) {
+  dispatch<converted_dtypes>("convert_row", dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = reinterpret_cast<T*>(stored);
+    if constexpr (is_reduced_type<T>) {
+      store_row(reinterpret_cast<const float*>(computed), to, n);
+    } else {
+      std::copy_n(reinterpret_cast<const TwiceAsWide<T>*>(computed), n, to);
+    }
+  });
+}
+
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
-  const Driver driver(loop, cost == 1 && iter.numel * loop.sizes[0] >= cached_bytes);
+  const ConvertingLoop converting(iter, loop);
+  const ElementwiseLoop& stored = converting.any() ? converting.stored() : loop;
+  const Driver driver(stored, cost == 1 && iter.numel * stored.sizes[0] >= cached_bytes);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
 }

@@ -1,9 +1,12 @@
 // Fourier transforms along a dimension: lines are gathered, a few at a time, into the layout of
 // Plan, transformed and stored. Blocks of lines run in parallel.
 #include <complex>
+#include <cstring>
+#include <memory>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/fft_plan.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/kernels/fft.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -42,34 +45,40 @@ struct LineOffsets {
 // A few lines of a tensor.
 struct Block {
   static constexpr int64_t most = 128;
-  int64_t offsets[most];
   int64_t lines, step;
-  int64_t pitch = 1;   // from line to line
-  bool evenly = true;  // at that distance, all of them
+  int64_t start, pitch = 1;  // of the first line, and from line to line
+  bool evenly = true;        // at that distance, all of them
+  int64_t offsets[most];     // if not
 
-  Block(const LineOffsets& all, int64_t first, int64_t count) : lines(count), step(all.step) {
+  Block(const LineOffsets& all, int64_t first, int64_t count)
+      : lines(count), step(all.step), start(all[first]) {
+    if (all.sizes.size() <= 1) {
+      if (!all.sizes.empty()) pitch = all.strides[0];
+      return;
+    }
     for (int64_t l = 0; l < count; ++l) offsets[l] = all[first + l];
-    if (count > 1) pitch = offsets[1] - offsets[0];
+    if (count > 1) pitch = offsets[1] - start;
     for (int64_t l = 2; l < count; ++l) evenly &= offsets[l] - offsets[l - 1] == pitch;
+  }
+  [[nodiscard]] int64_t operator[](int64_t l) const {
+    return evenly ? start + l * pitch : offsets[l];
   }
   // Whether the lines are neighbours in memory, or rows of a matrix.
   [[nodiscard]] bool adjacent() const { return evenly && pitch == 1; }
   [[nodiscard]] bool rows_of_matrix() const { return evenly && step == 1 && lines > 1; }
-  // The same of pairs of numbers: from row to row there is no half of one.
-  [[nodiscard]] bool rows_of_pairs() const { return rows_of_matrix() && pitch % 2 == 0; }
 };
 
-// Calls body(row, line, offset) for all elements, in the order of memory.
+// Calls body(place, offset) for all elements, in the order of memory.
 template <class Body>
 inline void for_elements(const Block& b, int64_t rows, const Body& body) {
   const int64_t lines = b.lines, step = b.step;
   if (b.adjacent() && lines > 1) {
-    const int64_t start = b.offsets[0];
+    const int64_t start = b.start;
     for (int64_t i = 0; i < rows; ++i) {
       IVDEP for (int64_t l = 0; l < lines; ++l) body(i * lines + l, start + i * step + l);
     }
   } else if (lines == 1 && step == 1) {
-    const int64_t start = b.offsets[0];
+    const int64_t start = b.start;
     IVDEP for (int64_t i = 0; i < rows; ++i) body(i, start + i);
   } else {
     // A few rows at a time, so that their cache lines are still there for the next line.
@@ -77,7 +86,7 @@ inline void for_elements(const Block& b, int64_t rows, const Body& body) {
     for (int64_t begin = 0; begin < rows; begin += chunk) {
       const int64_t end = std::min(rows, begin + chunk);
       for (int64_t l = 0; l < lines; ++l) {
-        const int64_t start = b.offsets[l];
+        const int64_t start = b[l];
         for (int64_t i = begin; i < end; ++i) body(i * lines + l, start + i * step);
       }
     }
@@ -90,7 +99,7 @@ inline void for_pairs(const Block& b, int64_t rows, const Body& body) {
   Block doubled = b;
   doubled.step *= 2;
   if (b.lines == 1 && b.step == 1) {
-    const int64_t start = b.offsets[0];
+    const int64_t start = b.start;
     IVDEP for (int64_t i = 0; i < rows; ++i) body(i, start + 2 * i, start + 2 * i + 1);
     return;
   }
@@ -98,34 +107,77 @@ inline void for_pairs(const Block& b, int64_t rows, const Body& body) {
                [&](int64_t at, int64_t offset) { body(at, offset, offset + b.step); });
 }
 
-// Pairs of numbers, `pitch` numbers from line to line: turned inside registers on the way.
+// The columns of a matrix as rows: alternately in two buffers, or all in one.
 template <class T>
-void load_turned(const T* first, int64_t pitch, int64_t lines, int64_t rows, const Lines<T>& x) {
-  constexpr auto pair = static_cast<int64_t>(2 * sizeof(T));
-  T *room = x.room(), *re = x.re, *im = x.im;
-  char* from = const_cast<char*>(reinterpret_cast<const char*>(first));
-  copy_turned(pair, {reinterpret_cast<char*>(room), lines * pair}, {from, pitch * pair / 2}, lines,
-              rows, false);
-  IVDEP for (int64_t i = 0; i < rows * lines; ++i) re[i] = room[2 * i], im[i] = room[2 * i + 1];
+struct Columns {
+  T *even, *odd;
+  int64_t step;
+  static Columns pairs(const Lines<T>& x, int64_t lines) { return {x.re, x.im, lines}; }
+  static Columns single(const Lines<T>& x, int64_t lines) {
+    return {x.re, x.re + lines, 2 * lines};
+  }
+};
+
+// Turns a matrix into columns, or those into a matrix times `scale`: squares of N x N numbers
+// inside registers, what is left at the borders by smaller ones.
+enum class Way { load, store };
+template <Way way, int N, class T>
+void turn_part(T* matrix, int64_t pitch, const Columns<T>& columns, T scale, int64_t first_line,
+               int64_t last_line, int64_t first, int64_t last) {
+  using Lanes = LanesOf<T, N>;
+  typedef T Numbers __attribute__((vector_size(N * sizeof(T))));
+  const int64_t end_line = first_line + (last_line - first_line) / N * N;
+  const int64_t end = first + (last - first) / N * N;
+  for (int64_t l = first_line; l < end_line; l += N) {
+    for (int64_t c = first; c < end; c += N) {
+      T* row = matrix + l * pitch + c;
+      T *even = columns.even + c / 2 * columns.step + l, *odd = columns.odd + (even - columns.even);
+      typename Lanes::Register rows[N];
+      UNROLL for (int i = 0; i < N; ++i) {
+        const T* column = (i % 2 == 0 ? even : odd) + i / 2 * columns.step;
+        rows[i] = Lanes::load(way == Way::load ? row + i * pitch : column);
+      }
+      turn_registers<T, N>(rows);
+      UNROLL for (int i = 0; i < N; ++i) {
+        if constexpr (way == Way::load) {
+          Lanes::store(rows[i], (i % 2 == 0 ? even : odd) + i / 2 * columns.step);
+        } else {
+          const Numbers scaled = reinterpret_cast<Numbers>(rows[i]) * scale;
+          std::memcpy(row + i * pitch, &scaled, sizeof scaled);
+        }
+      }
+    }
+  }
+  if constexpr (N * sizeof(T) > 16) {
+    turn_part<way, N / 2>(matrix, pitch, columns, scale, end_line, last_line, first, last);
+    turn_part<way, N / 2>(matrix, pitch, columns, scale, first_line, end_line, end, last);
+  } else {
+    for (int64_t l = first_line; l < last_line; ++l) {
+      for (int64_t c = l < end_line ? end : first; c < last; ++c) {
+        T& column = (c % 2 == 0 ? columns.even : columns.odd)[c / 2 * columns.step + l];
+        T& number = matrix[l * pitch + c];
+        way == Way::load ? void(column = number) : void(number = column * scale);
+      }
+    }
+  }
 }
 template <class T>
-void store_turned(T* first, int64_t pitch, int64_t lines, int64_t rows, const Lines<T>& x,
-                  T scale) {
-  constexpr auto pair = static_cast<int64_t>(2 * sizeof(T));
-  T* room = x.room();
-  const T *re = x.re, *im = x.im;
-  IVDEP for (int64_t i = 0; i < rows * lines; ++i) {
-    room[2 * i] = re[i] * scale, room[2 * i + 1] = im[i] * scale;
-  }
-  copy_turned(pair, {reinterpret_cast<char*>(first), pitch * pair / 2},
-              {reinterpret_cast<char*>(room), lines * pair}, rows, lines, false);
+void load_turned(const T* matrix, int64_t pitch, int64_t lines, int64_t n, Columns<T> to) {
+  constexpr int lanes = register_bytes / sizeof(T);
+  turn_part<Way::load, lanes>(const_cast<T*>(matrix), pitch, to, T(1), 0, lines, 0, n);
+}
+template <class T>
+void store_turned(T* matrix, int64_t pitch, int64_t lines, int64_t n, Columns<T> from, T scale) {
+  constexpr int lanes = register_bytes / sizeof(T);
+  turn_part<Way::store, lanes>(matrix, pitch, from, scale, 0, lines, 0, n);
 }
 
 template <class T>
 void load_complex(const std::complex<T>* in, const Block& b, int64_t rows, const Lines<T>& x) {
   const T* from = reinterpret_cast<const T*>(in);
   if (b.rows_of_matrix()) {
-    return load_turned(from + 2 * b.offsets[0], 2 * b.pitch, b.lines, rows, x);
+    return load_turned(from + 2 * b.start, 2 * b.pitch, b.lines, 2 * rows,
+                       Columns<T>::pairs(x, b.lines));
   }
   for_elements(b, rows, [re = x.re, im = x.im, from](int64_t at, int64_t offset) {
     re[at] = from[2 * offset];
@@ -136,7 +188,8 @@ template <class T>
 void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
   T* to = reinterpret_cast<T*>(out);
   if (b.rows_of_matrix()) {
-    return store_turned(to + 2 * b.offsets[0], 2 * b.pitch, b.lines, rows, x, scale);
+    return store_turned(to + 2 * b.start, 2 * b.pitch, b.lines, 2 * rows,
+                        Columns<T>::pairs(x, b.lines), scale);
   }
   for_elements(b, rows, [re = x.re, im = x.im, to, scale](int64_t at, int64_t offset) {
     to[2 * offset] = re[at] * scale;
@@ -147,16 +200,40 @@ void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const Lin
 // Pairs of real numbers as complex ones.
 template <class T>
 void load_pairs(const T* in, const Block& b, int64_t rows, const Lines<T>& x) {
-  if (b.rows_of_pairs()) return load_turned(in + b.offsets[0], b.pitch, b.lines, rows, x);
+  if (b.rows_of_matrix()) {
+    return load_turned(in + b.start, b.pitch, b.lines, 2 * rows, Columns<T>::pairs(x, b.lines));
+  }
   for_pairs(b, rows, [in, re = x.re, im = x.im](int64_t at, int64_t even, int64_t odd) {
     re[at] = in[even], im[at] = in[odd];
   });
 }
 template <class T>
 void store_pairs(T* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
-  if (b.rows_of_pairs()) return store_turned(out + b.offsets[0], b.pitch, b.lines, rows, x, scale);
+  if (b.rows_of_matrix()) {
+    return store_turned(out + b.start, b.pitch, b.lines, 2 * rows, Columns<T>::pairs(x, b.lines),
+                        scale);
+  }
   for_pairs(b, rows, [out, re = x.re, im = x.im, scale](int64_t at, int64_t even, int64_t odd) {
     out[even] = re[at] * scale, out[odd] = im[at] * scale;
+  });
+}
+
+// Real numbers alone.
+template <class T>
+void load_real(const T* in, const Block& b, int64_t rows, const Lines<T>& x) {
+  if (b.rows_of_matrix()) {
+    return load_turned(in + b.start, b.pitch, b.lines, rows, Columns<T>::single(x, b.lines));
+  }
+  for_elements(b, rows, [re = x.re, in](int64_t at, int64_t offset) { re[at] = in[offset]; });
+}
+template <class T>
+void store_real(T* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
+  if (b.rows_of_matrix()) {
+    return store_turned(out + b.start, b.pitch, b.lines, rows, Columns<T>::single(x, b.lines),
+                        scale);
+  }
+  for_elements(b, rows, [re = x.re, out, scale](int64_t at, int64_t offset) {
+    out[offset] = re[at] * scale;
   });
 }
 
@@ -178,10 +255,11 @@ void for_blocks(int64_t count, int64_t rows, bool single, const Body& body) {
   const int64_t grain = 8192 / std::max<int64_t>(rows * width, 1) + 1;
   parallel_for(0, blocks, grain, [&](int64_t begin, int64_t end) {
     // Not a power of two apart, or equal places of the buffers would share lines of the cache.
-    const int64_t size = rows * width + 5 * 64 / static_cast<int64_t>(sizeof(T));
-    const auto buffer = std::make_unique_for_overwrite<T[]>(4 * size);
+    constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+    const int64_t size = rows * width + 5 * line;
+    const auto buffer = std::make_unique_for_overwrite<T[]>(4 * size + line);
+    T* at = buffer.get() + line - reinterpret_cast<uintptr_t>(buffer.get()) % 64 / sizeof(T);
     for (int64_t k = begin; k < end; ++k) {
-      T* at = buffer.get();
       Lines<T> x{at, at + size, at + 2 * size, at + 3 * size};
       body(k * width, std::min(width, count - k * width), x);
     }
@@ -264,24 +342,23 @@ void real_transform(const Tensor& input, const Tensor& out, int64_t dim, T scale
   const auto real_plan = plan_for<RealPlan<T>>(n);
   const Plan<T>* plan = real_plan->plan.get();
   const LineOffsets from(input, dim), to(out, dim);
-  for_blocks<T>(
-      count, plan->rows() + 1, from.step == 1 && plan->prefers_single_lines(),
-      [&](int64_t first, int64_t lines, Lines<T>& x) {
-        const T* in = input.data<T>();
-        const Block source(from, first, lines);
-        if (even) {
-          load_pairs(in, source, half, x);
-          plan->run(x, lines);
-          unpack_real(x, half, lines, *real_plan);
-          x.swap_buffers();
-        } else {
-          for_elements(source, n,
-                       [re = x.re, in](int64_t at, int64_t offset) { re[at] = in[offset]; });
-          std::fill_n(x.im, n * lines, T(0));
-          plan->run(x, lines);
-        }
-        store_complex(out.data<std::complex<T>>(), Block(to, first, lines), half + 1, x, scale);
-      });
+  for_blocks<T>(count, plan->rows() + 1, from.step == 1 && plan->prefers_single_lines(),
+                [&](int64_t first, int64_t lines, Lines<T>& x) {
+                  const T* in = input.data<T>();
+                  const Block source(from, first, lines);
+                  if (even) {
+                    load_pairs(in, source, half, x);
+                    plan->run(x, lines);
+                    unpack_real(x, half, lines, *real_plan);
+                    x.swap_buffers();
+                  } else {
+                    load_real(in, source, n, x);
+                    std::fill_n(x.im, n * lines, T(0));
+                    plan->run(x, lines);
+                  }
+                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), half + 1, x,
+                                scale);
+                });
 }
 
 // The way back of unpack_real: z[k] = (X[k] + conj X[h - k]) + i w**-k (X[k] - conj X[h - k]).
@@ -334,9 +411,7 @@ void transform_to_real(const Tensor& input, const Tensor& out, int64_t dim, T sc
                   x.swap_parts();
                   plan->run(x, lines);
                   x.swap_parts();
-                  for_elements(target, n, [re = x.re, y, scale](int64_t at, int64_t offset) {
-                    y[offset] = re[at] * scale;
-                  });
+                  store_real(y, target, n, x, scale);
                 });
 }
 

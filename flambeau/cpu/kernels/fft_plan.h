@@ -55,7 +55,7 @@ struct StageBuffers {
 template <int Radix, class T, class Butterfly>
 inline void run_stage(const StageBuffers<T>& s, Butterfly butterfly) {
   const int64_t m = s.m, inner = s.inner, span = m * inner;
-  if (inner == 1) {
+  if (Radix <= 8 && Radix != 7 && inner == 1) {  // larger primes come after other factors
     const T *xr = s.xr, *xi = s.xi, *wr = s.wr, *wi = s.wi;
     T *yr = s.yr, *yi = s.yi;
     IVDEP for (int64_t p = 0; p < m; ++p) {
@@ -239,8 +239,6 @@ template <class T>
 struct Lines {
   T *re, *im, *spare_re, *spare_im;
 
-  // Of both spare parts together, which lie one after the other.
-  [[nodiscard]] T* room() const { return std::min(spare_re, spare_im); }
   void swap_buffers() { std::swap(re, spare_re), std::swap(im, spare_im); }
   void swap_parts() { std::swap(re, im), std::swap(spare_re, spare_im); }
 };

@@ -114,10 +114,8 @@ void scatter_kernel(const TensorIter& iter, const IndexedDim& at, WriteMode mode
       scatter_rows<WriteMode::assign, typename decltype(tag)::type>(iter, at);
     });
   }
-  dispatch_mode(mode, [&](auto constant) {
-    dispatch<dtypes::All>("scatter", iter.dtypes[0], [&](auto tag) {
-      scatter_rows<decltype(constant)::value, typename decltype(tag)::type>(iter, at);
-    });
+  dispatch_write("scatter", mode, iter.dtypes[0], [&](auto constant, auto tag) {
+    scatter_rows<decltype(constant)::value, typename decltype(tag)::type>(iter, at);
   });
 }
 KERNEL_FOR(scatter, scatter_kernel)

@@ -1,12 +1,66 @@
 // CPU kernels that read and write at offsets made of index tensors, and the search for nonzeros.
 #include "flambeau/cpu/kernels/indexing.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/lanes.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+// Rows of the innermost dimension on this thread, in order.
+void for_each_row_in_order(const TensorIter& iter, const void* context, RowBody body) {
+  if (iter.numel == 0) return;
+  constexpr int most = TensorIter::max_operands;
+  int64_t steps[most] = {}, row_steps[most] = {}, index[max_dims] = {};
+  char* data[most] = {};
+  for (int k = 0; k < iter.count; ++k) {
+    steps[k] = iter.strides[k][0];
+    row_steps[k] = iter.ndim > 1 ? iter.strides[k][1] : 0;
+    data[k] = iter.data[k];
+  }
+  const int64_t n = iter.ndim > 0 ? iter.shape[0] : 1, rows = iter.ndim > 1 ? iter.shape[1] : 1;
+  for (;;) {
+    for (int64_t i = 0; i < rows; ++i) {
+      char* row[most];
+      for (int k = 0; k < most; ++k) row[k] = data[k] + i * row_steps[k];
+      body(context, row, steps, n);
+    }
+    int d = 2;
+    for (; d < iter.ndim; ++d) {
+      for (int k = 0; k < iter.count; ++k) data[k] += iter.strides[k][d];
+      if (++index[d] < iter.shape[d]) break;
+      for (int k = 0; k < iter.count; ++k) data[k] -= iter.shape[d] * iter.strides[k][d];
+      index[d] = 0;
+    }
+    if (d >= iter.ndim) return;
+  }
+}
+
+}  // namespace
+
+void for_each_row_by_lane(const TensorIter& iter, const void* context, RowBody body) {
+  int lane = -1;
+  for (int d = 0; d < iter.ndim; ++d) {
+    if (iter.strides[0][d] != 0 && (lane < 0 || iter.shape[d] > iter.shape[lane])) lane = d;
+  }
+  if (lane < 0 || iter.numel <= default_grain / 4) {
+    return for_each_row_in_order(iter, context, body);
+  }
+  const int64_t work = std::max<int64_t>(iter.numel / iter.shape[lane], 1);
+  const int64_t grain = std::max<int64_t>(default_grain / 4 / work, 1);
+  parallel_for(0, iter.shape[lane], grain, [&](int64_t begin, int64_t end) {
+    TensorIter part = iter;
+    part.shape[lane] = end - begin;
+    part.numel = iter.numel / iter.shape[lane] * (end - begin);
+    for (int k = 0; k < iter.count; ++k) part.data[k] += begin * iter.strides[k][lane];
+    for_each_row_in_order(part, context, body);
+  });
+}
+
 namespace {
 
 void index_offsets_kernel(const TensorIter& iter, const IndexedDim& at, bool add) {
@@ -133,10 +187,9 @@ void index_write_kernel(const TensorIter& iter, WriteMode mode) {
           2);
     });
   }
-  dispatch_mode(mode, [&](auto constant) {
-    dispatch<dtypes::All>("index_put", iter.dtypes[0], [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      for_each_row_by_lane(iter, write_row<decltype(constant)::value, T>);
+  dispatch_write("index_put", mode, iter.dtypes[0], [&](auto constant, auto tag) {
+    for_each_row_by_lane(iter, [](char** data, const int64_t* strides, int64_t n) {
+      write_row<decltype(constant)::value, typename decltype(tag)::type>(data, strides, n);
     });
   });
 }

@@ -101,17 +101,12 @@ template <class T>
 constexpr bool turns_in_registers = sizeof(T) == 4 || sizeof(T) == 8 ||
                                     (sizeof(T) == 2 && FLAMBEAU_ISA_RANK >= 4);
 
-// Rows of a square as columns; steps in elements. Each round sorts even lanes before odd ones, and
-// the bits of a row's number and of a lane's change places one by one. With `beyond_cache`, lines
-// that nobody will read soon are written past the cache, if they are whole ones.
-template <class T>
-inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to_step,
-                             bool beyond_cache) {
-  constexpr int N = register_bytes / sizeof(T);
+// Rows of a square in registers as columns. Each round sorts even lanes before odd ones, and the
+// bits of a row's number and of a lane's change places one by one.
+template <class T, int N>
+[[gnu::always_inline]] inline void turn_registers(typename LanesOf<T, N>::Register* rows) {
   using Lanes = LanesOf<T, N>;
-  typename Lanes::Register rows[N], sorted[N];
-#pragma GCC unroll 32
-  for (int i = 0; i < N; ++i) rows[i] = Lanes::load(from + i * from_step);
+  typename Lanes::Register sorted[N];
 #pragma GCC unroll 8
   for (int round = N; round > 1; round /= 2) {
 #pragma GCC unroll 16
@@ -122,6 +117,19 @@ inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to
 #pragma GCC unroll 32
     for (int i = 0; i < N; ++i) rows[i] = sorted[i];
   }
+}
+
+// The same in memory; steps in elements. With `beyond_cache`, lines that nobody will read soon are
+// written past the cache, if they are whole ones.
+template <class T>
+inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to_step,
+                             bool beyond_cache) {
+  constexpr int N = register_bytes / sizeof(T);
+  using Lanes = LanesOf<T, N>;
+  typename Lanes::Register rows[N];
+#pragma GCC unroll 32
+  for (int i = 0; i < N; ++i) rows[i] = Lanes::load(from + i * from_step);
+  turn_registers<T, N>(rows);
   const bool whole_lines =
       register_bytes == 64 && (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0;
   if (beyond_cache && whole_lines) {

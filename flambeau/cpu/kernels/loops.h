@@ -1,6 +1,6 @@
 // Elementwise loops. A loop over a plain formula on contiguous arrays is what the compiler turns
 // into vector code, so that is the only loop a formula gets: operands with other strides go through
-// small buffers, a piece at a time, and so does half precision, which is computed in float.
+// small buffers, a piece at a time, and so does half precision: see Note [Types of loops].
 #pragma once
 
 #include <algorithm>
@@ -39,6 +39,46 @@ template <size_t Size>
   }
 }
 
+// Note [Types of loops]
+// One loop serves several dtypes where their elements can be converted on the way, a piece at a
+// time: half precision is computed in float, unsigned integers of 16 and 32 bits as signed ones of
+// twice the size, of which the lower half is stored. So a loop may take another type than iter's
+// dtypes say; the driver sees it by the size. Integers of the same size with a sign and without are
+// one loop's as they are, where the formula does not ask which number is larger.
+constexpr DTypeSet converted_dtypes =
+    dtypes::Reduced | DTypeSet(DType::uint16) | DTypeSet(DType::uint32);
+// From and to the type that the loop takes.
+void convert_row(DType dtype, const char* stored, char* computed, int64_t n);
+void convert_row_back(DType dtype, const char* computed, char* stored, int64_t n);
+
+// Calls body(TypeTag<T>{}) as dispatch does, for the type of the loop.
+template <DTypeSet Set, class Body>
+void dispatch_loop(std::string_view op, DType dtype, Body&& body) {
+  constexpr DTypeSet converted = converted_dtypes - DType::bfloat16;
+  if (Set.has(dtype) && converted.has(dtype)) {
+    dtype = dtype == DType::float16  ? DType::float32
+            : dtype == DType::uint16 ? DType::int32
+                                     : DType::int64;
+  }
+  dispatch<Set - converted>(op, dtype, body);
+}
+// The same for formulas that do not ask which number is larger.
+template <DTypeSet Set, class Body>
+void dispatch_unordered(std::string_view op, DType dtype, Body&& body) {
+  if (dtype == DType::float16 && Set.has(dtype)) dtype = DType::float32;
+  dispatch<Set - dtypes::Signed - DType::float16>(op, without_sign(dtype), body);
+}
+// The same for a row: formulas of complex numbers, and of bits, do not.
+template <DTypeSet Set, class Body>
+void dispatch_row(std::string_view op, DType dtype, Body&& body) {
+  if constexpr ((Set.has(DType::complex64) && Set.has(DType::int64)) ||
+                Set.bits == dtypes::IntegralBool.bits) {
+    dispatch_unordered<Set>(op, dtype, body);
+  } else {
+    dispatch_loop<Set>(op, dtype, body);
+  }
+}
+
 // An elementwise loop as the driver in elementwise_driver.cpp sees it, which brings operands of any
 // layout into the one that `dense` takes.
 struct ElementwiseLoop {
@@ -50,6 +90,15 @@ struct ElementwiseLoop {
   void (*dense)(const void* formula, char* const* data, const Block& rows, bool second_is_number);
 };
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost);
+
+// The first element of operand k, in the type that a loop over T computes in.
+template <class T>
+ComputeType<T> first_element(const TensorIter& iter, int k) {
+  if (item_size(iter.dtypes[k]) == sizeof(T)) return load<T>(iter.data[k]);
+  T value;
+  convert_row(iter.dtypes[k], iter.data[k], reinterpret_cast<char*>(&value), 1);
+  return static_cast<ComputeType<T>>(value);
+}
 
 // Copies m rows of n elements of `size` bytes that lie side by side at `to` and one below the other
 // at `from`: by squares, so that lines of memory are read and written whole. `beyond_cache` says
@@ -165,58 +214,14 @@ template <class Out, class F, class... In>
   }
 }
 
-// What an operand is from element i on, n elements, in float if it is stored in less.
-template <class T>
-const ComputeType<T>* in_float(const T* in, int64_t i, int64_t n, float* room) {
-  if constexpr (is_reduced_type<T>) {
-    load_row(in + i, room, n);
-    return room;
-  } else {
-    return in + i;
-  }
-}
-template <class T>
-Repeated<ComputeType<T>> in_float(Repeated<T> in, int64_t, int64_t, float*) {
-  return {static_cast<ComputeType<T>>(in.value)};
-}
-
-template <class Out, class F, class... In>
-void loop_in_float(Out* o, int64_t n, F f, In... in) {
-  constexpr int64_t piece = 256;
-  float room[sizeof...(In)][piece];
-  for (int64_t i = 0; i < n; i += piece) {
-    const int64_t count = std::min(piece, n - i);
-    float* next = room[0];
-    const auto at = [&](auto operand) {
-      float* mine = std::exchange(next, next + piece);
-      return in_float(operand, i, count, mine);
-    };
-    if constexpr (is_reduced_type<Out>) {
-      float result[piece];
-      contiguous_loop(result, count, f, at(in)...);
-      store_row(result, o + i, count);
-    } else {
-      contiguous_loop(o + i, count, f, at(in)...);
-    }
-  }
-}
-
-// The loop over arrays of any type.
-template <class Out, class F, class... In>
-void dense_loop(Out* o, int64_t n, F f, In... in) {
-  constexpr auto by_float = []<class T>(std::type_identity<T>) {
-    return std::is_same_v<T, Half> || (is_reduced_type<T> && TakesRegisters<F, In...>);
-  };
-  if constexpr ((by_float(std::type_identity<Out>()) || ... ||
-                 by_float(std::type_identity<std::remove_cvref_t<decltype(in[0])>>()))) {
-    loop_in_float(o, n, f, in...);
-  } else {
-    contiguous_loop(o, n, f, in...);
-  }
-}
+// What a loop takes elements of T in: see Note [Types of loops].
+template <class T, class F, class... In>
+using LoopType =
+    std::conditional_t<std::is_same_v<T, Half> || (is_reduced_type<T> && TakesRegisters<F, In...>),
+                       float, T>;
 
 template <class Out, class... In, class F, size_t... K>
-void elementwise_loop(const TensorIter& iter, const F& f, int cost, std::index_sequence<K...>) {
+void typed_loop(const TensorIter& iter, const F& f, int cost, std::index_sequence<K...>) {
   const auto dense = [](const void* formula, char* const* data, const Block& rows,
                         [[maybe_unused]] bool second_is_number) {
     const F& f = *static_cast<const F*>(formula);
@@ -227,18 +232,19 @@ void elementwise_loop(const TensorIter& iter, const F& f, int cost, std::index_s
         using T = std::tuple_element_t<0, std::tuple<In...>>;
         if (second_is_number) {
           const Repeated<T> second{*reinterpret_cast<const T*>(at(2))};
-          dense_loop(out, rows.n, f, reinterpret_cast<const T*>(at(1)), second);
+          contiguous_loop(out, rows.n, f, reinterpret_cast<const T*>(at(1)), second);
           continue;
         }
       }
-      dense_loop(out, rows.n, f, reinterpret_cast<const In*>(at(K + 1))...);
+      contiguous_loop(out, rows.n, f, reinterpret_cast<const In*>(at(K + 1))...);
     }
   };
   run_elementwise(iter, {sizeof...(In), {sizeof(Out), sizeof(In)...}, &f, dense}, cost);
 }
 template <class Out, class... In, class F>
 void elementwise_loop(const TensorIter& iter, const F& f, int cost) {
-  elementwise_loop<Out, In...>(iter, f, cost, std::index_sequence_for<In...>());
+  typed_loop<LoopType<Out, F, In...>, LoopType<In, F, In...>...>(iter, f, cost,
+                                                                 std::index_sequence_for<In...>());
 }
 
 template <class Out, class In, class F>

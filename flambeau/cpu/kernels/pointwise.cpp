@@ -23,8 +23,6 @@ ComputeType<To> convert(From value) {
     } else {
       return To(static_cast<R>(value));
     }
-  } else if constexpr (is_complex_type<From>) {
-    return convert<To>(value.real());
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // Out-of-range values are undefined in C++; here they give what x86 gives: the smallest integer
     // of the 32 or 64 bits that the value goes through.
@@ -69,23 +67,28 @@ void copy_same(const TensorIter& iter) {
   });
 }
 
-// What is copied as: an integer from others or of less than 64 bits has the same bits with a sign
-// as without, and a bool is the byte that it is.
-template <class To, class From>
-using CopiedTo = typename std::conditional_t<
-    std::is_integral_v<To> && !std::is_same_v<To, bool> &&
-        (std::is_integral_v<From> || sizeof(To) < 8),
-    std::make_signed<std::conditional_t<std::is_integral_v<To>, To, int>>,
-    std::type_identity<To>>::type;
+// What is copied as: an integer has the same bits with a sign as without, a bool is the byte that
+// it is.
+template <class To>
+using CopiedTo = typename std::conditional_t<std::is_integral_v<To> && !std::is_same_v<To, bool>,
+                                             std::make_signed<To>, std::type_identity<To>>::type;
 template <class From>
 using CopiedFrom = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
 
 void copy_kernel(const TensorIter& iter) {
-  if (iter.dtypes[0] == iter.dtypes[1]) return copy_same(iter);
-  dispatch<dtypes::All>("copy_", iter.dtypes[1], [&](auto from) {
+  const DType to_dtype = iter.dtypes[0], from_dtype = iter.dtypes[1];
+  if (to_dtype == from_dtype) return copy_same(iter);
+  if (is_complex(from_dtype) && !is_complex(to_dtype) && to_dtype != DType::bool_) {
+    TensorIter real_parts = iter;
+    real_parts.dtypes[1] = to_real(from_dtype);
+    return copy_kernel(real_parts);
+  }
+  dispatch_loop<dtypes::All>("copy_", from_dtype, [&](auto from) {
     using From = CopiedFrom<typename decltype(from)::type>;
-    dispatch<dtypes::All>("copy_", iter.dtypes[0], [&](auto to) {
-      using To = CopiedTo<typename decltype(to)::type, From>;
+    constexpr DTypeSet targets =
+        is_complex_type<From> ? dtypes::Complex | dtypes::Bool : dtypes::All;
+    dispatch_loop<targets>("copy_", to_dtype, [&](auto to) {
+      using To = CopiedTo<typename decltype(to)::type>;
       const auto formula = [](ComputeType<From> x) { return convert<To>(x); };
       unary_loop<To, From>(iter, formula, 1);
     });
@@ -119,12 +122,12 @@ bool repeats(const TensorIter& iter, int k) {
 }
 
 void clamp_kernel(const TensorIter& iter) {
-  dispatch<dtypes::Real>("clamp", iter.dtypes[0], [&](auto tag) {
+  dispatch_loop<dtypes::Real>("clamp", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     // One pair of bounds for all elements, no NaN: the loop over one array.
     if (repeats(iter, 2) && repeats(iter, 3)) {
-      const C low = load<T>(iter.data[2]), high = load<T>(iter.data[3]);
+      const C low = first_element<T>(iter, 2), high = first_element<T>(iter, 3);
       if (low == low && high == high) {
         TensorIter alone = iter;
         alone.count = 2;
@@ -139,27 +142,28 @@ void clamp_kernel(const TensorIter& iter) {
 KERNEL_FOR(clamp, clamp_kernel)
 
 void abs_kernel(const TensorIter& iter) {
-  dispatch<dtypes::All>("abs", iter.dtypes[1], [&](auto tag) {
+  if (dtypes::Reduced.has(iter.dtypes[1])) {  // without its sign, which is a bit
+    return unary_loop<uint16_t, uint16_t>(
+        iter, [](uint16_t bits) { return static_cast<uint16_t>(bits & 0x7fff); }, 1);
+  }
+  dispatch_loop<dtypes::All - dtypes::Reduced>("abs", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, bool>) {
       unary_loop<T, T>(
           iter, [](T x) { return x; }, 1);
-    } else if constexpr (is_reduced_type<T>) {  // without its sign, which is a bit
-      unary_loop<uint16_t, uint16_t>(
-          iter, [](uint16_t bits) { return static_cast<uint16_t>(bits & 0x7fff); }, 1);
     } else if constexpr (is_complex_type<T>) {
       unary_loop<typename T::value_type, T>(
           iter, [](T x) { return math::abs(x); }, 2);
     } else {
       unary_loop<T, T>(
-          iter, [](ComputeType<T> x) { return math::abs(x); }, 1);
+          iter, [](T x) { return math::abs(x); }, 1);
     }
   });
 }
 KERNEL_FOR(abs, abs_kernel)
 
 void bitwise_not_kernel(const TensorIter& iter) {
-  dispatch<dtypes::IntegralBool>("bitwise_not", iter.dtypes[1], [&](auto tag) {
+  dispatch_unordered<dtypes::IntegralBool>("bitwise_not", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     unary_loop<T, T>(
         iter,
@@ -176,7 +180,7 @@ void bitwise_not_kernel(const TensorIter& iter) {
 KERNEL_FOR(bitwise_not, bitwise_not_kernel)
 
 void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
-  dispatch<dtypes::All>("add", iter.dtypes[0], [&](auto tag) {
+  dispatch_unordered<dtypes::All>("add", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C factor = alpha.to<C>();
@@ -187,7 +191,7 @@ void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
 KERNEL_FOR(add_scaled, add_scaled_kernel)
 
 void pow_kernel(const TensorIter& iter) {
-  dispatch<dtypes::Numeric>("pow", iter.dtypes[0], [&](auto tag) {
+  dispatch_loop<dtypes::Numeric>("pow", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     binary_loop<T, T>(
@@ -197,7 +201,7 @@ void pow_kernel(const TensorIter& iter) {
 KERNEL_FOR(pow, pow_kernel)
 
 void addcmul_kernel(const TensorIter& iter, const Scalar& value) {
-  dispatch<dtypes::Numeric>("addcmul", iter.dtypes[0], [&](auto tag) {
+  dispatch_unordered<dtypes::Numeric>("addcmul", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C v = value.to<C>();
@@ -208,7 +212,7 @@ void addcmul_kernel(const TensorIter& iter, const Scalar& value) {
 KERNEL_FOR(addcmul, addcmul_kernel)
 
 void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {
-  dispatch<dtypes::FloatingComplex>("addcdiv", iter.dtypes[0], [&](auto tag) {
+  dispatch_loop<dtypes::FloatingComplex>("addcdiv", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C v = value.to<C>();
@@ -218,7 +222,7 @@ void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {
 KERNEL_FOR(addcdiv, addcdiv_kernel)
 
 void lerp_kernel(const TensorIter& iter, const Scalar* number) {
-  dispatch<dtypes::FloatingComplex>("lerp", iter.dtypes[0], [&](auto tag) {
+  dispatch_loop<dtypes::FloatingComplex>("lerp", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     // From the nearer end, so that weights 0 and 1 give the ends exactly.
@@ -228,7 +232,7 @@ void lerp_kernel(const TensorIter& iter, const Scalar* number) {
     if (number || repeats(iter, 3)) {
       TensorIter ends = iter;
       ends.count = 3;
-      const C weight = number ? number->to<C>() : load<T>(iter.data[3]);
+      const C weight = number ? number->to<C>() : first_element<T>(iter, 3);
       return binary_loop<T, T>(
           ends, [=](C a, C b) { return between(a, b, weight); }, 1);
     }
@@ -238,7 +242,7 @@ void lerp_kernel(const TensorIter& iter, const Scalar* number) {
 KERNEL_FOR(lerp, lerp_kernel)
 
 void round_kernel(const TensorIter& iter, int64_t decimals) {
-  dispatch<dtypes::Real>("round", iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Real>("round", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     if (decimals == 0) {
@@ -260,7 +264,7 @@ void round_kernel(const TensorIter& iter, int64_t decimals) {
 KERNEL_FOR(round, round_kernel)
 
 void nan_to_num_kernel(const TensorIter& iter, double nan, double posinf, double neginf) {
-  dispatch<dtypes::Floating>("nan_to_num", iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Floating>("nan_to_num", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C n = static_cast<C>(nan), up = static_cast<C>(posinf), down = static_cast<C>(neginf);
@@ -306,7 +310,7 @@ struct GeluGradient<Tanh, float> {
 #endif
 
 void gelu_kernel(const TensorIter& iter, bool tanh_form) {
-  dispatch<dtypes::Floating>("gelu", iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Floating>("gelu", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     tanh_form ? unary_loop<T, T>(iter, Gelu<true, C>(), 8)
@@ -316,7 +320,7 @@ void gelu_kernel(const TensorIter& iter, bool tanh_form) {
 KERNEL_FOR(gelu, gelu_kernel)
 
 void gelu_backward_kernel(const TensorIter& iter, bool tanh_form) {
-  dispatch<dtypes::Floating>("gelu_backward", iter.dtypes[0], [&](auto tag) {
+  dispatch_loop<dtypes::Floating>("gelu_backward", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     tanh_form ? binary_loop<T, T>(iter, GeluGradient<true, C>(), 12)

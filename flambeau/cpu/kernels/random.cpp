@@ -1,6 +1,7 @@
 // CPU kernels of the random slots that are bound by arithmetic. Everything is drawn on the calling
 // thread, in the order of memory: an element's value depends on how many were drawn before it.
 #include "flambeau/kernels/random.h"
+#include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/random_normal.h"
 #include "flambeau/cpu/ordered_rows.h"
 #include "flambeau/tensor/dtype.h"
@@ -29,10 +30,13 @@ void for_each_run(const char* op, const Tensor& out, const Body& body) {
   });
 }
 
-// Fills `out` with draws from make(TypeTag<T>{}), for each T of the set.
+// Fills `out` with draws from make(TypeTag<T>{}), for each T of the set. Integers have the same
+// bits with a sign as without.
 template <DTypeSet Set, class Make>
 void fill_with(const char* op, const Tensor& out, Generator& generator, const Make& make) {
-  dispatch<Set>(op, out.dtype(), [&](auto tag) {
+  constexpr bool both = Set.has(DType::int64) && Set.has(DType::uint64);
+  constexpr DTypeSet filled = both ? Set - dtypes::Signed : Set;
+  dispatch<filled>(op, both ? without_sign(out.dtype()) : out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto distribution = make(tag);
     for_each_run<T>(op, out, [&](Run<T> run) { fill(cpu(generator), run, distribution); });

@@ -146,13 +146,17 @@ T from_double(double value) {
   }
 }
 
+// Not the vector versions of the C library, which a loop would call and which round less well.
+[[gnu::noinline]] inline double single_log(double x) { return std::log(x); }
+[[gnu::noinline]] inline double single_tan(double x) { return std::tan(x); }
+
 template <class T>
 struct Geometric {
   using Word = uint64_t;
   double log_failure;  // log(1 - p)
   explicit Geometric(double p) : log_failure(std::log(1.0 - p)) {}
   T operator()(Word word) const {
-    return from_double<T>(std::ceil(std::log(unit_double(word)) / log_failure));
+    return from_double<T>(std::ceil(single_log(unit_double(word)) / log_failure));
   }
 };
 
@@ -162,7 +166,7 @@ struct Cauchy {
   double median, sigma;
   T operator()(Word word) const {
     return static_cast<T>(
-        std::fma(sigma, std::tan(std::numbers::pi * (unit_double(word) - 0.5)), median));
+        std::fma(sigma, single_tan(std::numbers::pi * (unit_double(word) - 0.5)), median));
   }
 };
 

@@ -1,5 +1,6 @@
 // CPU kernels of any, all and count_nonzero. An element is true if any of its bits is set, but for
-// the signs of its parts: minus zero is false. So all dtypes are read as unsigned integers.
+// the signs of its parts: minus zero is false. So all dtypes are read as unsigned integers, for
+// which complex128 is too large (ops/reduce_truth.cpp).
 #include "flambeau/cpu/kernels/reduce_loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -40,29 +41,13 @@ struct CountNonzero : Adding<CountNonzero<U>, CountLane<U>, int64_t> {
   CountLane<U> value(U x) const { return (x & bits) != 0; }
 };
 
-// The largest elements have no integer of their size.
-template <class C>
-struct AnyComplex : Any<uint8_t> {
-  static Lane step(Lane a, C x) { return a | static_cast<Lane>(math::truth(x)); }
-};
-template <class C>
-struct AllComplex : All<uint8_t> {
-  static Lane step(Lane a, C x) { return a & static_cast<Lane>(math::truth(x)); }
-};
-template <class C>
-struct CountComplex : Adding<CountComplex<C>, int64_t> {
-  static int64_t value(C x) { return math::truth(x); }
-};
-
-template <template <class> class Op, template <class> class ComplexOp, class Out>
+template <template <class> class Op, class Out>
 void truth_kernel(const char* name, const Reduction& r) {
   const auto as = [&]<class U>(U bits) { reduce<U, Out>(r, Op<U>{bits}); };
-  dispatch<dtypes::All>(name, r.in_dtype, [&](auto tag) {
+  dispatch<dtypes::All - DType::complex128>(name, r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr bool has_sign = !std::is_integral_v<T>;
-    if constexpr (std::is_same_v<T, std::complex<double>>) {
-      reduce<T, Out>(r, ComplexOp<T>());
-    } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    if constexpr (std::is_same_v<T, std::complex<float>>) {
       as(UINT64_C(0x7fffffff7fffffff));
     } else if constexpr (sizeof(T) == 1) {
       as(uint8_t{0xff});
@@ -75,11 +60,10 @@ void truth_kernel(const char* name, const Reduction& r) {
     }
   });
 }
-KERNEL_FOR(any, [](const Reduction& r) { truth_kernel<Any, AnyComplex, bool>("any", r); })
-KERNEL_FOR(all, [](const Reduction& r) { truth_kernel<All, AllComplex, bool>("all", r); })
-KERNEL_FOR(count_nonzero, [](const Reduction& r) {
-  truth_kernel<CountNonzero, CountComplex, int64_t>("count_nonzero", r);
-})
+KERNEL_FOR(any, [](const Reduction& r) { truth_kernel<Any, bool>("any", r); })
+KERNEL_FOR(all, [](const Reduction& r) { truth_kernel<All, bool>("all", r); })
+KERNEL_FOR(count_nonzero,
+           [](const Reduction& r) { truth_kernel<CountNonzero, int64_t>("count_nonzero", r); })
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -52,7 +52,7 @@ struct Division {
 
 template <class Formula, DTypeSet Set, bool Compares>
 void binary_kernel(const TensorIter& iter, const Scalar*) {
-  dispatch<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
+  dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Compares, bool, T>;

@@ -29,7 +29,7 @@ struct Plain {
 
 template <class Formula, DTypeSet Set, bool Predicate>
 void unary_kernel(const TensorIter& iter, const Scalar* params) {
-  dispatch<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
+  dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Predicate, bool, T>;

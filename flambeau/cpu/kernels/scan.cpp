@@ -106,14 +106,15 @@ void cumprod_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool re
 }
 KERNEL_FOR(cumprod, cumprod_kernel)
 
-// log(exp(a) + exp(b)) without overflow; equal infinities give themselves.
-inline double log_add_exp(double a, double b) {
+// log(exp(a) + exp(b)) without overflow; equal infinities give themselves. Calls of the C library
+// take the time, so that a copy in every loop would win nothing.
+[[gnu::noinline]] double log_add_exp(double a, double b) {
   const double high = math::maximum(a, b), low = math::minimum(a, b);
   if (high == low || std::isinf(high)) return std::isinf(high) ? high : high + M_LN2;
   return high + std::log1p(std::exp(low - high));
 }
 
-inline std::complex<double> log_add_exp(std::complex<double> a, std::complex<double> b) {
+[[gnu::noinline]] std::complex<double> log_add_exp(std::complex<double> a, std::complex<double> b) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const auto unknown = [](std::complex<double> z) { return z != z; };
   if (unknown(a) || unknown(b)) return {nan, nan};

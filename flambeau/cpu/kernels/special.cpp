@@ -12,7 +12,7 @@ namespace {
 constexpr int cost = 16;  // of an addition
 
 void run_unary(const char* name, const TensorIter& iter, double (*f)(double)) {
-  dispatch<dtypes::Floating>(name, iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Floating>(name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     unary_loop<T, T>(
@@ -21,7 +21,7 @@ void run_unary(const char* name, const TensorIter& iter, double (*f)(double)) {
 }
 
 void run_binary(const char* name, const TensorIter& iter, double (*f)(double, double)) {
-  dispatch<dtypes::Floating>(name, iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Floating>(name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     binary_loop<T, T>(
@@ -33,7 +33,7 @@ void run_binary(const char* name, const TensorIter& iter, double (*f)(double, do
 
 void polygamma_kernel(const TensorIter& iter, const Scalar* params) {
   const double n = params[0].to_double();
-  dispatch<dtypes::Floating>("polygamma", iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Floating>("polygamma", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     unary_loop<T, T>(
@@ -49,7 +49,7 @@ double xlog1py_of(double a, double b) { return b != b ? b : a == 0 ? 0 : a * std
 template <class Vector>
 void run_common(const char* name, const TensorIter& iter, Vector vector, double (*f)(double)) {
   if (iter.dtypes[1] == DType::float64) return run_unary(name, iter, f);
-  dispatch<dtypes::Floating - DType::float64>(name, iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Floating - DType::float64>(name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     unary_loop<T, T>(iter, vector, cost);
   });
