@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 def make_wrapper_subclass(
     cls: Any,
     size: Any,
-    *,
     strides: Any = None,
     storage_offset: int | None = None,
     memory_format: Any = None,

@@ -8,6 +8,7 @@ here do it for functions written in Python.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import flambeau
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BaseTorchFunctionMode",
     "TorchFunctionMode",
+    "enable_reentrant_dispatch",
     "get_ignored_functions",
     "get_overridable_functions",
     "get_testing_overrides",
@@ -256,6 +258,13 @@ sparse_csr_tensor tensor tril_indices triu_indices vander zeros"""
 _IGNORED_METHODS = """__new__ __init__ __init_subclass__ __torch_function__ __setstate__
 _make_subclass as_subclass new new_empty new_empty_strided new_full new_ones new_tensor
 new_zeros"""
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """A context inside of `__torch_dispatch__` in which autograd records again."""
+    with flambeau.enable_grad():
+        yield
 
 
 @functools.lru_cache(None)

@@ -375,3 +375,19 @@ def test_functions_are_asked_for_before_operators() -> None:
     assert asked(lambda: torch.neg(x)) == ["aten.neg.default"] and torch.neg in functions
     assert Wrapper.__torch_function__ is torch._C._disabled_torch_function_impl
     assert not torch.overrides.has_torch_function((wrapped(2),))
+
+
+def test_a_class_may_record_inside_of_its_answer() -> None:
+    class Learning(Wrapper):
+        @classmethod
+        def __torch_dispatch__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            with torch.overrides.enable_reentrant_dispatch():
+                inner = torch.ones(1, requires_grad=True)
+                recorded.append(inner.exp().grad_fn is not None)
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    recorded: list[bool] = []
+    _ = Learning(torch.ones(2)) + 1
+    assert recorded == [True]
