@@ -185,10 +185,10 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   }
   const int64_t samples = input.sizes()[0];
   const int64_t width = input.numel() / std::max<int64_t>(samples * num_groups, 1);
-  // Beside wider parameters half precision is rounded once, at the end.
-  const bool widens = weight.defined() && weight.dtype() != input.dtype();
+  // Before it is scaled and shifted, half precision is not rounded.
+  const bool widens = dtypes::Reduced.has(input.dtype()) && (weight.defined() || bias.defined());
   const Tensor groups =
-      reshape(widens ? to(input, weight.dtype()) : input, {samples, num_groups, width});
+      reshape(widens ? to(input, DType::float32) : input, {samples, num_groups, width});
   Tensor out = reshape(normalize_rows("native_group_norm", groups, 1, {}, {}, eps), input.sizes());
   Dims shape(input.dim() - 1, 1);
   shape[0] = channels;

@@ -300,3 +300,14 @@ def test_backward_through_affine_grid_needs_nothing_saved() -> None:
     grid.sum().backward()
     assert theta.grad is not None
     assert theta.grad[:, :, 2].tolist() == [[24.0, 24.0], [24.0, 24.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_group_norm_rounds_half_precision_after_it_has_scaled_and_shifted(dtype) -> None:
+    torch.manual_seed(0)
+    x, weight, bias = (torch.randn(s).to(dtype) for s in ((4, 10, 100), (10,), (10,)))
+    wide = F.group_norm(x.double(), 2, weight.double(), bias.double())
+    result = F.group_norm(x, 2, weight, bias)
+    assert result.dtype == dtype
+    assert bool((result == wide.to(dtype)).double().mean() > 0.99)
+    assert ((result.double() - wide).abs() / wide.abs()).max().item() < torch.finfo(dtype).eps
