@@ -4,6 +4,7 @@
 
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_pow.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/gelu.h"
 #include "flambeau/kernels/math.h"
@@ -190,12 +191,20 @@ void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
 }
 KERNEL_FOR(add_scaled, add_scaled_kernel)
 
+template <class C>
+struct Power {
+  C operator()(C a, C b) const { return math::pow(a, b); }
+};
+template <>
+struct Power<float> {
+  Floats operator()(Floats a, Floats b) const { return pow_by_register(a, b); }
+};
+
 void pow_kernel(const TensorIter& iter) {
   dispatch_loop<dtypes::Numeric>("pow", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    binary_loop<T, T>(
-        iter, [](C a, C b) { return math::pow(a, b); }, 16);
+    binary_loop<T, T>(iter, Power<C>(), 16);
   });
 }
 KERNEL_FOR(pow, pow_kernel)

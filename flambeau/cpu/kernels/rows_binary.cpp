@@ -1,11 +1,27 @@
 // CPU kernels of binary.def.
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-struct real_silu_gradient_formula;
+// Formulas that are computed by registers, being bound by arithmetic otherwise.
+template <class Formula>
+constexpr bool binary_by_register =
+    is_one_of<Formula, struct real_silu_gradient_formula, struct logaddexp_formula>;
+template <class Formula>
+struct BinaryByRegister {
+  static Floats at(Floats a, Floats b) requires binary_by_register<Formula> {
+    return Formula::at(a, b);
+  }
+};
+template <>
+struct BinaryByRegister<struct bce_logits_formula> {
+  static Floats at(Floats a, Floats b) {
+    return math::max(a, 0) - a * b + math::softplus_tail(math::abs(a));
+  }
+};
 
 // Formulas that call the C library for huge quotients, without that call.
 template <class Formula>
@@ -37,11 +53,10 @@ namespace {
 template <class Formula, class C>
 struct Plain {
   auto operator()(C a, C b) const { return Formula::at(a, b); }
-  // By registers where arithmetic is the bound.
-  Floats operator()(Floats a, Floats b) const requires std::is_same_v<C, float> &&
-      std::is_same_v<Formula, real_silu_gradient_formula> {
-    return Formula::at(a, b);
+  Floats operator()(Floats a, Floats b) const requires std::is_same_v<C, float> && requires {
+    BinaryByRegister<Formula>::at(a, b);
   }
+  { return BinaryByRegister<Formula>::at(a, b); }
 };
 template <class Formula, class C>
 struct Division {

@@ -1,30 +1,62 @@
 // CPU kernels of unary.def.
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-struct sigmoid_formula;
-struct silu_formula;
+// Formulas that are computed by registers, being bound by arithmetic otherwise: as their rows say,
+// or by what suits registers better.
+template <class Formula>
+constexpr bool unary_by_register =
+    is_one_of<Formula, struct sigmoid_formula, struct silu_formula, struct expm1_formula,
+              struct tanh_formula, struct erf_formula, struct elu_formula, struct celu_formula>;
+template <class Formula>
+struct UnaryByRegister {
+  static Floats at(Floats x, Floats p, Floats q) requires unary_by_register<Formula> {
+    return Formula::at(x, p, q);
+  }
+};
+template <>
+struct UnaryByRegister<struct selu_formula> {
+  static Floats at(Floats x, Floats, Floats) {
+    constexpr float scale = 1.0507009873554805f, scaled_alpha = 1.7580993408473766f;
+    return x > 0.0f ? x * scale : math::expm1(x) * scaled_alpha;
+  }
+};
+template <>
+struct UnaryByRegister<struct softplus_formula> {
+  static Floats at(Floats x, Floats beta, Floats threshold) {
+    const Floats y = x * beta;
+    const Floats soft = math::max(y, 0) + math::softplus_tail(math::abs(y));
+    return y > threshold ? x : soft / beta;
+  }
+};
+template <>
+struct UnaryByRegister<struct log_sigmoid_formula> {
+  static Floats at(Floats x, Floats, Floats) {
+    return math::min(x, 0) - math::softplus_tail(math::abs(x));
+  }
+};
+template <>
+struct UnaryByRegister<struct mish_formula> {
+  static Floats at(Floats x, Floats, Floats) { return math::mish(x); }
+};
 
 namespace {
 
 // Transcendental functions are worth a second thread earlier than additions are.
 constexpr int unary_cost = 4;
 
-// Formulas that are computed by registers where they are bound by arithmetic.
-template <class Formula, class C>
-concept OfRegisters = std::is_same_v<C, float> &&
-    (std::is_same_v<Formula, sigmoid_formula> || std::is_same_v<Formula, silu_formula>);
-
 template <class Formula, class C>
 struct Plain {
   C p, q;
   auto operator()(C x) const { return Formula::at(x, p, q); }
-  Floats operator()(Floats x) const requires OfRegisters<Formula, C> {
-    return Formula::at(x, all_lanes(p), all_lanes(q));
+  Floats operator()(Floats x) const requires std::is_same_v<C, float> && requires {
+    UnaryByRegister<Formula>::at(x, x, x);
   }
+  { return UnaryByRegister<Formula>::at(x, all_lanes(p), all_lanes(q)); }
 };
 
 template <class Formula, DTypeSet Set, bool Predicate>

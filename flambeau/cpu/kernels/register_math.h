@@ -1,0 +1,241 @@
+// The functions of kernels/math.h for a whole register of floats, so that a formula of rows is
+// computed by registers: for rows that would call the vector library, or none where a function
+// stands behind a condition. Right to two units in the last place, at both ends of the range too.
+#pragma once
+
+#include <limits>
+
+#include "flambeau/cpu/kernels/vector_math.h"
+
+namespace flambeau {
+
+namespace cpu::ISA_NAMESPACE {
+
+template <class Formula, class... Any>
+constexpr bool is_one_of = (std::is_same_v<Formula, Any> || ...);
+
+// The same without sign, and the size of one with the sign of another.
+inline Floats size_of(Floats x) {
+  return std::bit_cast<Floats>(std::bit_cast<Ints>(x) & 0x7fffffff);
+}
+inline Floats with_sign_of(Floats x, Floats size) {
+  const Ints sign = std::bit_cast<Ints>(x) & std::numeric_limits<int32_t>::min();
+  return std::bit_cast<Floats>(std::bit_cast<Ints>(size) | sign);
+}
+
+// Sixteen numbers, of which each lane takes the one that the last four bits of its index tell.
+class Sixteen {
+ public:
+  float& operator[](int n) { return numbers_[n]; }
+  [[nodiscard]] Floats at(Ints index) const {
+    const Floats first = chosen(load_floats(numbers_), index);
+    if constexpr (float_lanes == 16) return first;
+    const Floats second = chosen(load_floats(numbers_ + 16 - float_lanes), index);
+    return (index << 28) < 0 ? second : first;
+  }
+
+ private:
+  alignas(64) float numbers_[16] = {};
+};
+
+// A smooth function by polynomials on sixteen pieces, found from its values in double precision.
+template <int terms>
+class Pieces {
+ public:
+  Pieces() = default;
+  // On pieces around the multiples 0 to 15 of a width; beyond them there is no value.
+  template <class F>
+  Pieces(F f, float width) : width_(width), steps_(1 / width) {
+    for (int n = 0; n < 16; ++n) {
+      const double center = n * static_cast<double>(width);
+      fit(n, f, center - width / 2, center + width / 2, center);
+    }
+  }
+  // For 0 <= t <= 15 widths.
+  [[nodiscard]] Floats operator()(Floats t) const {
+    const Floats shifted = t * steps_ + math::integer_shift;
+    return (*this)(std::bit_cast<Ints>(shifted), t - (shifted - math::integer_shift) * width_);
+  }
+  [[nodiscard]] Floats operator()(Ints piece, Floats from_center) const {
+    Floats y = coefficients_[terms - 1].at(piece);
+#pragma GCC unroll 8
+    for (int k = terms - 2; k >= 0; --k) y = y * from_center + coefficients_[k].at(piece);
+    return y;
+  }
+
+  // One piece, a polynomial of t - center: through the values at Chebyshev's points between two
+  // places, by divided differences.
+  template <class F>
+  void fit(int piece, F f, double from, double to, double center) {
+    double at[terms], difference[terms], result[terms] = {};
+    for (int k = 0; k < terms; ++k) {
+      const double t =
+          (from + to) / 2 + (to - from) / 2 * std::cos(std::numbers::pi * (k + 0.5) / terms);
+      at[k] = t - center;
+      difference[k] = f(t);
+    }
+    for (int order = 1; order < terms; ++order) {
+      for (int k = terms - 1; k >= order; --k) {
+        difference[k] = (difference[k] - difference[k - 1]) / (at[k] - at[k - order]);
+      }
+    }
+    for (int k = terms - 1; k >= 0; --k) {
+      for (int j = terms - 1; j > 0; --j) result[j] = result[j - 1] - result[j] * at[k];
+      result[0] = difference[k] - result[0] * at[k];
+    }
+    for (int k = 0; k < terms; ++k) coefficients_[k][piece] = static_cast<float>(result[k]);
+  }
+
+ private:
+  float width_ = 0, steps_ = 0;
+  Sixteen coefficients_[terms];
+};
+
+// What the powers of two of `powers_of_two` leave out, as a share of each.
+constexpr auto rests_of_powers = [] {
+  constexpr double sixteenths[] = {1.0,
+                                   1.0442737824274138403,
+                                   1.0905077326652576592,
+                                   1.1387886347566916537,
+                                   1.1892071150027210667,
+                                   1.2418578120734840486,
+                                   1.2968395546510096659,
+                                   1.3542555469368927283,
+                                   1.4142135623730950488,
+                                   1.4768261459394993114,
+                                   1.5422108254079408236,
+                                   1.6104903319492543082,
+                                   1.6817928305074290861,
+                                   1.7562521603732994831,
+                                   1.8340080864093424635,
+                                   1.9152065613971472939};
+  std::array<float, float_lanes> rests{};
+  for (int j = 0; j < float_lanes; ++j) {
+    const double power = sixteenths[j * 16 / float_lanes];
+    rests[j] = static_cast<float>((power - static_cast<float>(power)) / power);
+  }
+  return rests;
+}();
+
+// x = n ln 2 / lanes + r, as n in the last bits of a float and r, which is exact for n < 2**15.
+struct Exponent {
+  Floats shifted, r;
+  explicit Exponent(Floats x, float most = 0x1p15f) {
+    constexpr auto steps = static_cast<float>(float_lanes / std::numbers::ln2);
+    // In two parts, the first of which times n is exact.
+    constexpr float step = 0x1.62e4p-1f / float_lanes;
+    constexpr auto step_rest = static_cast<float>(std::numbers::ln2 / float_lanes - step);
+    shifted = x * steps + math::integer_shift;
+    if (most < 0x1p15f) shifted = smaller_or_second(all_lanes(most + math::integer_shift), shifted);
+    const Floats n = shifted - math::integer_shift;
+    r = (x - n * step) - n * step_rest;
+  }
+  [[nodiscard]] Ints n() const { return std::bit_cast<Ints>(shifted); }
+  // 2**(n / lanes + more)
+  [[nodiscard]] Floats power(int more) const {
+    const Ints powers = std::bit_cast<Ints>(powers_of_two) + (more << 23);
+    return std::bit_cast<Floats>(chosen(powers, n()) + (n() << (23 - lane_bits)));
+  }
+};
+
+inline const Pieces<5> log1p_shares(
+    [](double u) { return std::abs(u) < 1e-9 ? 1 - u / 2 : std::log1p(u) / u; }, 1.0f / 15);
+
+// What erf(t) / t has above a quarter, which it is at the end.
+constexpr float erf_end = 4.0f;
+inline const Pieces<7> erf_shares(
+    [](double t) {
+      return (std::abs(t) < 1e-9 ? 2 * std::numbers::inv_sqrtpi : std::erf(t) / t) - 0.25;
+    },
+    erf_end / 15);
+
+// tanh(t) / t, by pieces that the leading bits of t + 1 tell: a quarter of 1, 2, 4 and 8 wide.
+struct TanhShares {
+  TanhShares() {
+    for (int n = 0; n < 16; ++n) {
+      const double width = 0.25 * (1 << n / 4), from = (n % 4 + 4) * width - 1;
+      const double center = n == 0 ? 0 : from + width / 2;
+      const auto share = [](double t) { return std::tanh(t) / t; };
+      const int place = (n + 12) % 16;  // the exponent of 1 is odd
+      centers[place] = static_cast<float>(center);
+      pieces.fit(place, share, from, from + width, center);
+    }
+  }
+  [[nodiscard]] Floats operator()(Floats t) const {
+    const Ints piece = std::bit_cast<Ints>(t + 1.0f) >> 21;
+    return pieces(piece, t - centers.at(piece));
+  }
+  Sixteen centers;
+  Pieces<7> pieces;
+};
+inline const TanhShares tanh_shares;
+
+}  // namespace cpu::ISA_NAMESPACE
+
+namespace math {
+
+using cpu::ISA_NAMESPACE::Floats;
+using cpu::ISA_NAMESPACE::Ints;
+
+template <class U>
+inline Floats min(Floats x, U bound) {
+  using namespace cpu::ISA_NAMESPACE;
+  return smaller_or_second(all_lanes(static_cast<float>(bound)), x);
+}
+template <class U>
+inline Floats max(Floats x, U bound) {
+  using namespace cpu::ISA_NAMESPACE;
+  return larger_or_second(all_lanes(static_cast<float>(bound)), x);
+}
+inline Floats abs(Floats x) { return cpu::ISA_NAMESPACE::size_of(x); }
+
+inline Floats expm1(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Exponent parts(clamped(x, -70.0f, 89.0f), 128 * float_lanes - 1);
+  const Floats r = parts.r, power = parts.power(0);
+  Floats series = r * (1.0f / 24) + (1.0f / 6);
+  if (float_lanes < 16) series = (r * (1.0f / 120) + (1.0f / 24)) * r + (1.0f / 6);
+  const Floats rest = chosen(std::bit_cast<Floats>(rests_of_powers), parts.n());
+  const Floats above = ((series * r + 0.5f) * (r * r) + rest) + r;
+  return with_sign_of(x, power * above + (power - 1.0f));
+}
+// e**-t for t >= 0. The power of two is kept 2**40 too high until the end, which may be subnormal.
+inline Floats exp_of_minus(Floats t) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Exponent parts(-min(t, 104.0f));
+  const Floats r = parts.r, power = parts.power(40);
+  Floats series = r * (1.0f / 6) + 0.5f;
+  if (float_lanes < 16) series = (r * (1.0f / 24) + (1.0f / 6)) * r + 0.5f;
+  const Floats rest = chosen(std::bit_cast<Floats>(rests_of_powers), parts.n());
+  const Floats above = (series * r + 1.0f) * r + rest;
+  return (power * above + power) * 0x1p-40f;
+}
+// log(1 + e**-t) for t >= 0: what softplus has above max(x, 0).
+inline Floats softplus_tail(Floats t) {
+  const Floats u = exp_of_minus(t);
+  return u * cpu::ISA_NAMESPACE::log1p_shares(u);
+}
+// tanh(softplus(x)) is a fraction of polynomials of u = e**-|x|.
+inline Floats mish(Floats x) {
+  const Floats u = exp_of_minus(abs(x));
+  const Floats above = u * 2.0f + 1.0f, below = (u + 2.0f) * u;
+  const Floats top = x > 0.0f ? above : below;
+  return x * (top / (top + (x > 0.0f ? u * u * 2.0f : 2.0f + Floats{})));
+}
+inline Floats logaddexp(Floats a, Floats b) {
+  const Floats top = a > b ? a : b, sum = top + softplus_tail(abs(a - b));
+  return (abs(a) == std::numeric_limits<float>::infinity()) & (a == b) ? a : sum;
+}
+inline Floats erf(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Floats t = min(size_of(x), erf_end);
+  return with_sign_of(x, min(t * erf_shares(t) + t * 0.25f, 1.0f));
+}
+inline Floats tanh(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Floats t = min(size_of(x), 9.02f);
+  return with_sign_of(x, min(t * tanh_shares(t), 1.0f));
+}
+
+}  // namespace math
+}  // namespace flambeau

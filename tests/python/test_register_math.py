@@ -1,0 +1,83 @@
+"""Functions computed a register of floats at a time: right to a few units in the last place, tiny
+results included, and at the ends of their range as in double precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+import flambeau as torch
+from flambeau import Tensor
+from flambeau.nn import functional
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "expm1": torch.expm1,
+    "tanh": torch.tanh,
+    "erf": torch.erf,
+    "mish": functional.mish,
+    "softplus": functional.softplus,
+    "steep softplus": lambda x: functional.softplus(x, beta=2.0, threshold=1e9),
+    "logsigmoid": functional.logsigmoid,
+    "elu": lambda x: functional.elu(x, alpha=0.7),
+    "selu": functional.selu,
+    "celu": functional.celu,
+    "logaddexp": lambda x: torch.logaddexp(x, -2 * x),
+    "power": lambda x: torch.pow(x.abs(), 2.75),
+    "exponent": lambda x: torch.pow(1.25, x),
+    "both": lambda x: torch.pow(x.abs(), x),
+}
+
+
+def units_wrong(found: Tensor, exact: Tensor) -> Tensor:
+    """By how many units in the last place of a float each number differs from an exact one."""
+    least = torch.finfo(torch.float32).smallest_normal
+    _, exponent = torch.frexp(exact.abs().clamp(min=least))
+    return (found.double() - exact).abs() * torch.pow(2.0, 24.0 - exponent.double())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_right_to_some_units(name: str) -> None:
+    sizes = torch.logspace(-44, 2, 20_001)
+    x = torch.cat(
+        [torch.linspace(-100, 86, 200_001), torch.linspace(-9, 9, 200_001), sizes, -sizes]
+    )
+    found, exact = FUNCTIONS[name](x), FUNCTIONS[name](x.double())
+    fits = exact.abs() < torch.finfo(torch.float32).max
+    if name == "mish":  # below it multiplies a subnormal number by the argument
+        fits &= x > -87
+    assert units_wrong(found, exact)[fits].max() < (4 if name == "mish" else 3)
+    beyond = exact.abs() > torch.finfo(torch.float32).max
+    assert torch.equal(found[beyond], exact[beyond].float())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_at_their_ends(name: str) -> None:
+    large = [math.inf, 3e38, 1e12, 103.0, 89.5, 88.5, 21.0, 9.5, 4.5, 1.0, 1e-30, 1e-40, 1e-45, 0.0]
+    x = torch.tensor([*large, *(-value for value in large), math.nan])
+    found, exact = FUNCTIONS[name](x), FUNCTIONS[name](x.double()).float()
+    torch.testing.assert_close(found, exact, equal_nan=True, rtol=2e-6, atol=1e-43)
+    known = ~exact.isnan()
+    assert torch.equal(found.signbit()[known], exact.signbit()[known])
+
+
+def test_powers_of_special_numbers_are_those_of_double_precision() -> None:
+    sizes = [0.0, 1.0, math.inf, 0.5, 2.0, 3.0, 2.5, 1e-40, 1e38, 0.99999994, 8388609.0, 16777216.0]
+    values = torch.tensor([*sizes, *(-size for size in sizes), math.nan])
+    a, b = values[:, None].expand(25, 25).flatten(), values.repeat(25)
+    found, exact = torch.pow(a, b), torch.pow(a.double(), b.double()).float()
+    torch.testing.assert_close(found, exact, equal_nan=True, rtol=1e-6, atol=2e-45)
+    known = ~exact.isnan()
+    assert torch.equal(found.signbit()[known], exact.signbit()[known])
+    for exponent in (-3.0, -1.5, 0.25, 3.0, 7.0):
+        by_number = torch.pow(values, exponent)
+        expected = torch.pow(values.double(), exponent).float()
+        torch.testing.assert_close(by_number, expected, equal_nan=True, rtol=1e-6, atol=2e-45)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_half_precision_is_rounded_once(name: str, dtype: torch.dtype) -> None:
+    x = torch.linspace(-8, 8, 1009).to(dtype)
+    assert torch.equal(FUNCTIONS[name](x), FUNCTIONS[name](x.float()).to(dtype))
