@@ -179,6 +179,16 @@ Tensor binary_widened(const BinaryRow& row, const Operand& a, const Operand& b, 
 
 }  // namespace
 
+// A copy of what is about to be overwritten. It has the history of the original, not a step of its
+// own: second derivatives by it then come as early as if nothing were overwritten.
+static Tensor copy_to_keep(const Tensor& tensor) {
+  const Edge origin = gradient_edge(tensor);
+  const NoGrad off;
+  Tensor copy = clone(tensor);
+  if (origin) set_history(copy, origin.node, origin.input);
+  return copy;
+}
+
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                 const Tensor& out) {
   if (input.is_sparse()) [[unlikely]]
@@ -205,7 +215,7 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   // What an in-place op keeps of its input must be taken before it is overwritten.
   const bool records = row.gradient && grad_enabled() && input.requires_grad();
   Tensor kept;
-  if (records && in_place && row.keeps == Keep::x) kept = clone(x);
+  if (records && in_place && row.keeps == Keep::x) kept = copy_to_keep(x);
   (*row.slot)(iter.device.type, iter, held);
   if (out.defined()) deliver(row.name, result, out, in_place);
   if (!records) return result;
@@ -238,7 +248,7 @@ Tensor operand_to_keep(const BinaryRow& row, uint8_t letter, const Operand& oper
   if (!needed) return {};
   if (!operand.is_tensor()) return cast_operand(operand, dtype, device);
   const Tensor& tensor = operand.tensor();
-  return overwritten ? clone(tensor) : tensor;
+  return overwritten ? copy_to_keep(tensor) : tensor;
 }
 
 struct BinaryRule {

@@ -62,3 +62,15 @@ def test_a_leafs_gradient_has_the_shape_that_was_used() -> None:
     leaf.data = torch.ones(4, 3)
     leaf.mul(2).sum().backward()
     assert leaf.grad is not None and leaf.grad.equal(torch.full((4, 3), 8.0))
+
+
+def test_second_derivatives_of_a_write_add_up_as_those_of_a_result() -> None:
+    for write in (False, True):
+        x = torch.rand(2, 2, dtype=torch.float64, requires_grad=True)
+        copy, seen = x.clone(), []
+        copy.register_hook(lambda g, seen=seen: seen.append(g.stride()))
+        squared = copy.square_() if write else copy.square()
+        y = squared * x.T
+        (gradient,) = torch.autograd.grad((y * y * 0.25).sum(), x, create_graph=True)
+        gradient.abs().sum().backward()
+        assert seen == [(2, 1), (1, 2)]
