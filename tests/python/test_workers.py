@@ -4,6 +4,7 @@ memory, and nothing is left behind.
 
 from __future__ import annotations
 
+import gc
 import glob
 import os
 import pickle
@@ -194,3 +195,21 @@ def test_spawned_processes_bring_their_errors_back():
         mp.spawn(work, ("exit",), nprocs=2)
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.error_index == 1 and again.exit_code == 5
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_persistent_workers_go_with_their_loader(whole: bool) -> None:
+    loader = DataLoader(list(range(12)), num_workers=2, persistent_workers=True)
+    iterator = iter(loader)
+    samples = list(iterator) if whole else [next(iterator)]
+    workers = iterator._workers
+    assert len(samples) == (12 if whole else 1) and all(w.is_alive() for w in workers)
+    gc.disable()
+    try:
+        del iterator, loader
+        for worker in workers:
+            worker.join(10)
+        assert not any(worker.is_alive() for worker in workers)
+    finally:
+        gc.enable()
+    assert len(list(iter(DataLoader(range(6), num_workers=1, persistent_workers=True)))) == 6

@@ -93,19 +93,26 @@ class WorkerPool:
             channel.close()
 
 
+def _without_iterator(loader: Any) -> Any:
+    """The loader as it is now, but without the iterator that it keeps: if that one held the loader
+    in turn, neither would go when nobody needs them, nor would the workers."""
+    twin = object.__new__(type(loader))
+    twin.__dict__.update(vars(loader), _iterator=None)
+    return twin
+
+
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """One pass over a DataLoader with workers."""
 
-    def __init__(
-        self, loader: Any, base_seed: int, make_fetcher: tuple[Any, ...], pin: Any
-    ) -> None:
-        self._loader, self._pin = loader, pin
+    def __init__(self, loader: Any, base_seed: int, make_fetcher: tuple[Any, ...]) -> None:
         self._pool = WorkerPool(loader, base_seed, make_fetcher)
         self._epoch = -1
-        self.restart()
+        self.restart(loader)
 
-    def restart(self) -> None:
+    def restart(self, loader: Any) -> None:
         """Begins another pass with the same workers."""
+        self._loader = _without_iterator(loader) if loader.persistent_workers else loader
+        self._pin = self._loader._pinned_if_wanted
         self._epoch += 1
         self._indices = iter(self._loader._index_sampler)
         self._sent = self._received = self._num_yielded = 0

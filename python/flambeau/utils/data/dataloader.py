@@ -151,12 +151,12 @@ class DataLoader(_Subscriptable):
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
         if self.persistent_workers and self._iterator is not None:
-            self._iterator.restart()
+            self._iterator.restart(self)
             return self._iterator
         from flambeau.utils.data._multiprocess import _MultiProcessingDataLoaderIter
 
         iterator = _MultiProcessingDataLoaderIter(
-            self, self._draw_base_seed(), self._fetcher_arguments(), self._pinned_if_wanted
+            self, self._draw_base_seed(), self._fetcher_arguments()
         )
         if self.persistent_workers:
             self._iterator = iterator
