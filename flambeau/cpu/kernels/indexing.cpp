@@ -40,6 +40,15 @@ void for_each_row_in_order(const TensorIter& iter, const void* context, RowBody 
   }
 }
 
+// Whether rows lie side by side in the output and the input, and an offset counts for a whole one.
+// Memory is the bound then, most of which one thread takes: a second one pays for more elements.
+bool takes_whole_rows(const TensorIter& iter) {
+  const auto item = static_cast<int64_t>(item_size(iter.dtypes[0]));
+  return iter.ndim == 2 && iter.strides[0][0] == item && iter.strides[1][0] == item &&
+         iter.strides[2][0] == 0;
+}
+constexpr int64_t row_grain = 16 * default_grain;
+
 }  // namespace
 
 void for_each_row_by_lane(const TensorIter& iter, const void* context, RowBody body) {
@@ -47,12 +56,11 @@ void for_each_row_by_lane(const TensorIter& iter, const void* context, RowBody b
   for (int d = 0; d < iter.ndim; ++d) {
     if (iter.strides[0][d] != 0 && (lane < 0 || iter.shape[d] > iter.shape[lane])) lane = d;
   }
-  if (lane < 0 || iter.numel <= default_grain / 4) {
-    return for_each_row_in_order(iter, context, body);
-  }
+  const int64_t grain = takes_whole_rows(iter) ? 2 * row_grain : default_grain / 4;
+  if (lane < 0 || iter.numel <= grain) return for_each_row_in_order(iter, context, body);
   const int64_t work = std::max<int64_t>(iter.numel / iter.shape[lane], 1);
-  const int64_t grain = std::max<int64_t>(default_grain / 4 / work, 1);
-  parallel_for(0, iter.shape[lane], grain, [&](int64_t begin, int64_t end) {
+  const int64_t lanes = std::max<int64_t>(grain / work, 1);
+  parallel_for(0, iter.shape[lane], lanes, [&](int64_t begin, int64_t end) {
     TensorIter part = iter;
     part.shape[lane] = end - begin;
     part.numel = iter.numel / iter.shape[lane] * (end - begin);
@@ -125,26 +133,32 @@ void read_row(char** data, const int64_t* strides, int64_t n) {
   }
 }
 
+template <class T>
+void read_block(char** data, const Block& block) {
+  const int64_t *steps = block.steps, *rows = block.row_steps;
+  const bool whole_rows = steps[0] == sizeof(T) && steps[1] == sizeof(T) && steps[2] == 0;
+  for (int64_t row = 0; row < block.m; ++row) {
+    char* at[] = {data[0] + row * rows[0], data[1] + row * rows[1], data[2] + row * rows[2]};
+    if (whole_rows) {
+      const int64_t offset = *reinterpret_cast<const int64_t*>(at[2]);
+      copy_bytes(at[0], at[1] + offset, block.n * sizeof(T));
+    } else {
+      read_row<T>(at, steps, block.n);
+    }
+  }
+}
+
 void index_read_kernel(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if (iter.numel <= row_grain && takes_whole_rows(iter)) {
+      char* data[] = {iter.data[0], iter.data[1], iter.data[2]};
+      const int64_t steps[] = {sizeof(T), sizeof(T), 0};
+      const int64_t rows[] = {iter.strides[0][1], iter.strides[1][1], iter.strides[2][1]};
+      return read_block<T>(data, {iter.shape[0], iter.shape[1], steps, rows});
+    }
     for_each_block(
-        iter,
-        [](char** data, const Block& block) {
-          const int64_t *steps = block.steps, *rows = block.row_steps;
-          const bool whole_rows = steps[0] == sizeof(T) && steps[1] == sizeof(T) && steps[2] == 0;
-          for (int64_t row = 0; row < block.m; ++row) {
-            char* at[] = {data[0] + row * rows[0], data[1] + row * rows[1],
-                          data[2] + row * rows[2]};
-            if (whole_rows) {
-              const int64_t offset = *reinterpret_cast<const int64_t*>(at[2]);
-              copy_bytes(at[0], at[1] + offset, block.n * sizeof(T));
-            } else {
-              read_row<T>(at, steps, block.n);
-            }
-          }
-        },
-        2);
+        iter, [](char** data, const Block& block) { read_block<T>(data, block); }, 2);
   });
 }
 KERNEL_FOR(index_read, index_read_kernel)
