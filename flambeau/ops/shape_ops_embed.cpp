@@ -76,6 +76,33 @@ OP_METHOD(fill_diagonal_, "fill_diagonal_(self, fill_value, wrap=False)",
 
 // --- Padding -----------------------------------------------------------------------------------
 
+namespace {
+
+// Copies what widths below zero leave of input between those above zero, which hold value.
+Tensor padded_copy(const Tensor& input, IntSpan sizes, IntSpan pad, const Scalar& value) {
+  const NoGrad off;
+  Tensor from = input;
+  for (size_t i = 0; i < pad.size(); i += 2) {
+    const int64_t d = input.dim() - 1 - static_cast<int64_t>(i / 2);
+    const int64_t left = std::max<int64_t>(-pad[i], 0), right = std::max<int64_t>(-pad[i + 1], 0);
+    from = narrow(from, d, left, from->sizes[d] - left - right);
+  }
+  // Where nothing is put around it, the layout stays.
+  if (from.sizes() == sizes) return clone(from);
+  const MemoryFormat format = suggest_format(input);
+  Tensor out = make_strided(sizes, format_strides(sizes, format), input.dtype(), input.device());
+  fill_(out, value);
+  Tensor to = out;
+  for (size_t i = 0; i < pad.size(); i += 2) {
+    const int64_t d = input.dim() - 1 - static_cast<int64_t>(i / 2);
+    to = narrow(to, d, std::max<int64_t>(pad[i], 0), from->sizes[d]);
+  }
+  copy_(to, from);
+  return out;
+}
+
+}  // namespace
+
 Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
   CHECK(pad.size() % 2 == 0, RuntimeError,
         "constant_pad_nd: Length of pad must be even but instead it equals {}", pad.size());
@@ -98,21 +125,7 @@ Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
           "output size, which is invalid (dimension {} of shape {}).",
           before, pad[2 * i], pad[2 * i + 1], rank - 1 - i, input.sizes());
   }
-  const MemoryFormat format = suggest_format(input);
-  Tensor out = make_strided(sizes, format_strides(sizes, format), input.dtype(), input.device());
-  {
-    const NoGrad off;
-    fill_(out, value);
-    Tensor from = input, to = out;
-    for (int64_t i = 0; i < padded; ++i) {
-      const int64_t d = rank - 1 - i, left = pad[2 * i], right = pad[2 * i + 1];
-      const int64_t cut = std::max<int64_t>(-left, 0);
-      const int64_t length = from->sizes[d] - cut - std::max<int64_t>(-right, 0);
-      from = narrow(from, d, cut, length);
-      to = narrow(to, d, std::max<int64_t>(left, 0), length);
-    }
-    copy_(to, from);
-  }
+  Tensor out = padded_copy(input, sizes, pad, value);
   if (Record r{"constant_pad_nd", out, {input}}) {
     Dims back;
     for (const int64_t width : pad) back.push_back(-width);

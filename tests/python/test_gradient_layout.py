@@ -74,3 +74,15 @@ def test_second_derivatives_of_a_write_add_up_as_those_of_a_result() -> None:
         (gradient,) = torch.autograd.grad((y * y * 0.25).sum(), x, create_graph=True)
         gradient.abs().sum().backward()
         assert seen == [(2, 1), (1, 2)]
+
+
+def test_cutting_keeps_the_layout() -> None:
+    """Padding by less than nothing, and so the gradient of padding."""
+    x = torch.rand(3, 4, 2).permute(2, 1, 0).requires_grad_()
+    cut = torch.nn.functional.pad(x, (0, -1, -1, 0))
+    assert cut.stride() == (1, 2, 6) and cut.equal(x[:, 1:, :-1])
+    padded = torch.nn.functional.pad(x, (1, 2), value=3.0)
+    assert padded.stride() == (24, 6, 1) and padded[..., 1:4].equal(x)
+    weights = torch.rand(6, 4, 2).permute(2, 1, 0)
+    (gradient,) = torch.autograd.grad(padded, x, weights)
+    assert gradient.stride() == (1, 2, 8) and gradient.equal(weights[..., 1:4])
