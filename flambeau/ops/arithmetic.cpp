@@ -281,9 +281,17 @@ bool needs_double_exponent(const Scalar& exponent, DType dtype) {
 
 Tensor pow_gradient_exponent(const Tensor& g, const Tensor& base, const Tensor& exponent,
                              const Tensor& y) {
-  const Tensor zero_to_positive =
-      exponent.is_complex() ? base == 0 : logical_and(base == 0, exponent >= 0);
+  const Tensor zero_to_positive = logical_and(base == 0, real(exponent) >= 0);
   return where(zero_to_positive, 0.0, mul_conj(g, y * log(base)));
+}
+
+// The same for a base that is a number, which may lie beyond the dtype of the exponent.
+Tensor pow_gradient_exponent(const Tensor& g, const Scalar& base, const Tensor& exponent,
+                             const Tensor& y) {
+  const Scalar slope = y.is_complex() ? Scalar(std::log(base.to<std::complex<double>>()))
+                                      : Scalar(std::log(base.to<double>()));
+  const Tensor grad = mul_conj(g, y * slope);
+  return base == Scalar(0) ? where(real(exponent) >= 0, 0.0, grad) : grad;
 }
 
 }  // namespace
@@ -359,7 +367,14 @@ Tensor pow(const Operand& a, const Operand& b) {
   kernels::pow(device.type, iter);
   if (!b.is_tensor()) return recorded_power(std::move(out), x, b.scalar());
   if (Record r{a.is_tensor() ? "pow.1" : "pow.2", out, {x, e}}) {
-    const Saved exponent = r.save(e), base = r.save(x);
+    const Saved exponent = r.save(e);
+    if (!a.is_tensor()) {
+      r.wrt(1, [base = a.scalar(), exponent, y = r.save_output(out)](const Tensor& g) {
+        return pow_gradient_exponent(g, base, exponent(), y());
+      });
+      return out;
+    }
+    const Saved base = r.save(x);
     r.wrt(0,
           [base, exponent](const Tensor& g) { return pow_gradient_base(g, base(), exponent()); });
     r.wrt(1, [base, exponent, y = r.wants(1) ? r.save_output(out) : Saved()](const Tensor& g) {

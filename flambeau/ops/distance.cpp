@@ -53,7 +53,9 @@ Tensor distances_by_differences(const Tensor& x1, const Tensor& x2, double p) {
   Dims shape = x1->sizes;
   shape.back() = x2.size(-2);
   Tensor out = make_tensor(shape, x1.dtype(), x1.device());
-  if (out.numel() != 0) {
+  if (x1.size(-1) == 0) {
+    fill_(out, 0.0);
+  } else if (out.numel() != 0) {
     kernels::cdist(x1.device_type(), contiguous(detach(x1)), contiguous(mT(detach(x2))), out, p);
   }
   if (Record r{"cdist", out, {x1, x2}}) {

@@ -57,6 +57,7 @@ struct ReduceRule {
   // Gradients of self and of those elements of src that the index reaches.
   std::pair<Tensor, Tensor> operator()(const Tensor& g) const {
     const Tensor at = index();
+    if (at.numel() == 0) return {g, zeros_like(src())};
     switch (reduce) {
       case Reduce::sum: return {kept(g), gather(g, dim, at)};
       case Reduce::mean: {

@@ -280,7 +280,9 @@ static Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, con
     return cross_entropy_of_probabilities(input, target, weight, how, label_smoothing);
   }
   wrap_dim(input.dim() == 1 ? 0 : 1, input.dim());
-  if (input.numel() == 0) check_target(input, target);  // a softmax of nothing has any dtype
+  // A softmax of nothing has any dtype, but complex ones have no derivative.
+  const bool any_dtype = input.numel() == 0 && !(input.is_complex() && input.requires_grad());
+  if (any_dtype) check_target(input, target);
   CHECK(input.is_floating(), NotImplementedError,
         "\"log_softmax_lastdim_kernel_impl\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
@@ -309,7 +311,10 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   const DType dtype = result_type(input, target);
   CHECK(is_differentiable(dtype), NotImplementedError, "\"mse_cpu\" not implemented for '{}'",
         dtype_legacy_name(dtype));
-  return reduced(squared_difference(input, target), check_reduction(reduction));
+  const auto number = [dtype](const Tensor& x) {
+    return x.dtype() == DType::bool_ ? to(x, dtype) : x;
+  };
+  return reduced(squared_difference(number(input), number(target)), check_reduction(reduction));
 }
 OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared difference.")
 

@@ -206,7 +206,8 @@ Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) 
   if (scalar_from(value, number)) {
     // Where a mask is filled, any number is a truth value.
     if (masked && target.dtype() == DType::bool_) number = Scalar(!(number == Scalar(0)));
-    return full({}, number, options);
+    const NoGrad off;
+    return fill_(empty({}, options), number);
   }
   if (PySequence_Check(value) && !PyUnicode_Check(value)) {
     Object data = check(tensor_from_data(value, target.dtype(), target.device()));

@@ -37,7 +37,7 @@ SAVES_MORE_THERE = (
     r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
     r"|scatter_reduce|polar"
 )
-KINKED = r"pow|\*\*|norm|std|hypot|dist"  # at zero
+KINKED = r"pow|\*\*|norm|std|hypot|dist|sinc|copysign"  # at zero
 DIFFERENTIATES = r"backward|\.grad\(|vjp\("
 SINGLE_PLACE = "refer to a single memory location"
 
@@ -312,6 +312,7 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
             yield number, "PyTorch looks for dimensions before it has compared their number"
         stale = "has been modified inplace" in text and own_kind == "IndexError"
         unwritable = "leaf Variable" in own_text or "inference tensor" in own_text
+        stale |= "Converting complex Scalar" in text and own_kind == "IndexError"
         if stale or (kind == "IndexError" and unwritable):
             yield number, "two things are wrong, and either may be seen first"
         if "setStorage" in text and own_kind == "IndexError":
@@ -338,6 +339,8 @@ def _has(test: Callable[[float], bool], dtype: str = "") -> Callable[[Any], bool
 BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"(\w+)\.stride\(\)", lambda x: 0 in x["shape"], "what nothing is stepped by means nothing"),
     (r"copysign.*, (\w+)\)", _has(math.isnan), "the sign of a number that is none is unspecified"),
+    (r"(\w+)\.logcumsumexp", lambda x: "complex" in x["dtype"],
+        "the angle of PyTorch's sum of exponentials may be off by a turn"),
     (r"(\w+)\.logcumsumexp", _halves,
         "PyTorch's gradient of logcumsumexp is far off in half precision"),
     (r"(\w+)(?:\.to\(torch\.\w+\))?\.prod\(", _halves,
@@ -377,7 +380,7 @@ def of_statements(case: Case) -> Iterator[Reason]:
                 yield number, "what complex products make of infinities is unspecified"
         if re.search(r"\*\* False|False \*\*|pow_?\((\w+, )?False\)", statement):
             yield number, "PyTorch's derivatives of x ** False and False ** x are NaN at zero"
-        kept = re.match(r"(\w+)\.retain_grad\(\)", statement)
+        kept = re.search(r"(?:^|inputs=\[)(\w+)(?:\.retain_grad|\])", statement)
         if kept and any(re.match(RESHAPED.format(kept[1]), s) for s in case.statements[number:]):
             yield number, "PyTorch keeps the gradient of what was there before a change of shape"
         angle = r"(?:atan2\((\w+), |(\w+)\.atan2_?\()(\w+)"

@@ -195,3 +195,52 @@ def test_the_gradient_of_nothing_that_was_gathered_has_a_history() -> None:
 def test_outputs_that_are_none_are_seen_before_inputs_that_are_missing() -> None:
     with pytest.raises(TypeError, match="'int' object is not iterable"):
         torch.autograd.grad(0, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_powers_of_a_number_beyond_the_dtype_have_gradients(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, -2.0], dtype=dtype, requires_grad=True)
+    (1e300**x).sum().backward()
+    assert x.grad is not None
+    assert abs(x.grad[0].item() - 300 * math.log(10)) < 0.5 and x.grad[1].item() == 0
+
+
+def test_powers_of_zero_and_of_negative_numbers_in_the_complex_plane() -> None:
+    x = torch.zeros(2, dtype=torch.float64)
+    y = torch.tensor([1 + 1j, -1 + 1j], dtype=torch.complex128, requires_grad=True)
+    (x**y).abs().sum().backward()
+    assert y.grad is not None and y.grad[0] == 0 and not y.grad[1].isfinite()
+    z = torch.tensor([1.5 + 0j], requires_grad=True)
+    (g,) = torch.autograd.grad(((-2) ** z).abs().sum(), z)
+    assert g.isfinite().all()
+
+
+# Losses and distances of what is seldom measured
+
+
+def test_squared_errors_of_truth_values_have_gradients() -> None:
+    x = torch.tensor([1.0, 0.5], requires_grad=True)
+    truth = torch.tensor([True, False])
+    for loss in (torch.nn.functional.mse_loss(x, truth), torch.nn.functional.mse_loss(truth, x)):
+        (g,) = torch.autograd.grad(loss, x)
+        assert g.tolist() == [0.0, 0.5]
+
+
+def test_points_without_coordinates_are_no_distance_apart_in_half_precision() -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        x = torch.zeros(3, 0, dtype=dtype)
+        assert torch.cdist(x, x).tolist() == [[0.0] * 3] * 3
+
+
+def test_a_half_takes_a_number_beyond_it_at_indices() -> None:
+    x = torch.zeros(1, 2, dtype=torch.float16)
+    x[torch.tensor([True]), torch.tensor([1])] = 2**40
+    assert x.tolist() == [[0.0, math.inf]]
+
+
+def test_a_product_of_nothing_that_was_scattered_has_a_gradient() -> None:
+    x, y = torch.zeros(2, 0, requires_grad=True), torch.zeros(0, requires_grad=True)
+    out = x.clone().scatter_reduce_(0, torch.zeros(2, 0).long(), y, "prod")
+    out.sum().backward()
+    assert x.grad is not None and x.grad.shape == (2, 0)
+    assert y.grad is not None and y.grad.shape == (0,)
