@@ -13,7 +13,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau._aten_names import operator_of
+from flambeau._aten_names import _Standing, operator_of
 from flambeau._ops import OpOverload
 from flambeau._wrapped_arguments import arranged
 from flambeau.autograd import Function
@@ -68,12 +68,12 @@ def dispatch(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     if not any(map(_C._is_wrapped, tensors)):
         # They have values, and what the class computes from those has a history of its own.
         return _ask(operator, tensors, args, kwargs)
-    rule = RULES.get(name)
-    if rule is None:
+    if name.endswith("_") or kwargs.get("out") is not None:
         raise NotImplementedError(
-            f"{operator}: there is no derivative of this operator for tensors without values of "
-            "their own (torch.Tensor._make_wrapper_subclass)"
+            f"{operator}: a write into a tensor without values of its own "
+            "(torch.Tensor._make_wrapper_subclass) is not recorded for backward"
         )
+    rule = RULES.get(name) or _backward_as_one_step(operator)
     return _Recorded.apply(operator, rule, args, kwargs, *tensors)
 
 
@@ -101,6 +101,45 @@ def _ask(
         f"Multiple dispatch failed for 'torch.ops.{operator}'; all __torch_dispatch__ handlers "
         f"returned NotImplemented:\n{names}"
     )
+
+
+def _backward_as_one_step(operator: OpOverload) -> Callable[..., Any]:
+    """A rule for an operator that has none: one operator more, called like it with _backward
+    behind, that takes gradients and the same arguments. The class is asked for it, and where it
+    gives it its own values, the library differentiates.
+    """
+
+    def function(grads: list[Tensor], *args: Any, **kwargs: Any) -> tuple[Tensor | None, ...]:
+        again = any(x.requires_grad for x in tensors_in([grads, args]))
+        leaves: list[Tensor] = []
+
+        def leaf(x: Any) -> Any:
+            if isinstance(x, (list, tuple)):
+                return [leaf(item) for item in x]
+            if isinstance(x, Tensor):
+                if x.is_floating_point() or x.is_complex():
+                    x = x if x.requires_grad else x.detach().requires_grad_()
+                leaves.append(x)
+            return x
+
+        with flambeau.enable_grad():
+            result = operator(*leaf(args), **kwargs)
+            outputs = [x for x in tensors_in([result]) if x.requires_grad]
+            wanted = [x for x in leaves if x.requires_grad]
+            found = iter(
+                flambeau.autograd.grad(
+                    outputs, wanted, grads[: len(outputs)], create_graph=again, allow_unused=True
+                )
+            )
+        return tuple(next(found) if x.requires_grad else None for x in leaves)
+
+    backward = getattr(aten, f"{operator.overloadpacket.__name__}_backward").default
+    standing = _Standing(backward, function)
+
+    def rule(g: Any, y: Any, wants: Any, *args: Any, **kwargs: Any) -> Any:
+        return dispatch(standing, ([g] if isinstance(g, Tensor) else list(g), *args), kwargs)
+
+    return rule
 
 
 def from_core(name: str, a: Tensor, b: Tensor | None) -> Tensor:

@@ -105,6 +105,13 @@ def _sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: Any
     return _ask(aten.sort.default, input, *given)
 
 
+@_form("broadcast_tensors")
+def _broadcast_tensors(*tensors: Any) -> Any:
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    shape = list(flambeau.broadcast_shapes(*(x.shape for x in given)))
+    return tuple(x.expand(shape) for x in given)
+
+
 @_form("contiguous")
 def _contiguous(x: Tensor, memory_format: Any = flambeau.contiguous_format) -> Tensor:
     if x.is_contiguous(memory_format=memory_format):
@@ -119,12 +126,32 @@ def _data(x: Tensor) -> Tensor:
 
 @_form("__getitem__")
 def _subscript(x: Tensor, key: Any) -> Tensor:
+    place, indices = _place(x, key)
+    if indices:
+        return _ask(aten.index.Tensor, place, indices)
+    return _ask(aten.alias.default, x) if place is x else place
+
+
+@_form("__setitem__")
+def _assign(x: Tensor, key: Any, value: Any) -> None:
+    place, indices = _place(x, key)
+    if indices:
+        values = value if isinstance(value, Tensor) else flambeau.tensor(value, dtype=x.dtype)
+        _ask(aten.index_put_.default, place, indices, values)
+    elif isinstance(value, Tensor):
+        _ask(aten.copy_.default, place, value)
+    else:
+        _ask(aten.fill_.Scalar, place, value)
+
+
+def _place(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None]]:
+    """The view that the parts of a subscript without tensors take, and the tensors among them."""
     keys = list(key) if isinstance(key, tuple) else [key]
     used = sum(_dims_of(part) for part in keys)
     if Ellipsis in [part for part in keys if not isinstance(part, Tensor)]:
         at = next(i for i, part in enumerate(keys) if part is Ellipsis)
         keys[at : at + 1] = [slice(None)] * (x.dim() - used)
-    before, dim = x, 0
+    dim = 0
     indices: list[Tensor | None] = []
     for part in keys:
         if part is None:
@@ -140,9 +167,7 @@ def _subscript(x: Tensor, key: Any) -> Tensor:
             indices += [None] * (dim - len(indices)) + [index]
             dim += index.dim() - 1 if index.dtype is flambeau.bool else 0
         dim += 1
-    if indices:
-        return _ask(aten.index.Tensor, x, indices)
-    return _ask(aten.alias.default, x) if x is before else x
+    return x, indices
 
 
 def _dims_of(part: Any) -> int:
@@ -212,7 +237,14 @@ def _item(x: Tensor) -> Any:
 
 FORMS["__float__"] = lambda x: float(_item(x))
 FORMS["__int__"] = FORMS["__index__"] = lambda x: int(_item(x))
-FORMS["__bool__"] = lambda x: bool(_item(x))
+
+
+@_form("__bool__")
+def _truth(x: Tensor) -> bool:
+    if x.numel() != 1:
+        many = "no values" if x.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+    return bool(_item(x))
 
 
 # --- Arithmetic -------------------------------------------------------------------------------

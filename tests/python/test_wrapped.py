@@ -128,6 +128,13 @@ CALLS: list[tuple[Callable[[Any], Any], list[str]]] = [
     ),
     (lambda x: F.conv1d(x, torch.ones(1, 2, 2).double()), ["aten.convolution.default"]),
     (lambda x: x.add_(1), ["aten.add_.Tensor"]),
+    (lambda x: x.__setitem__(0, 1.0), ["aten.select.int", "aten.fill_.Scalar"]),
+    (
+        lambda x: x.__setitem__((0, slice(1)), x[0, :1]),
+        ["aten.select.int", "aten.slice.Tensor"] * 2 + ["aten.copy_.default"],
+    ),
+    (lambda x: x.__setitem__(torch.tensor([1]), 0.0), ["aten.index_put_.default"]),
+    (lambda x: torch.broadcast_tensors(x, x[0]), ["aten.select.int"] + ["aten.expand.default"] * 2),
     (lambda x: torch.where(x.inside > 1, x, x), ["aten.where.self"]),
     (lambda x: x.where(x.inside > 1, x), ["aten.where.self"]),
 ]
@@ -194,6 +201,9 @@ FUNCTIONS: list[Callable[[Any, Any], Any]] = [
     lambda a, b: a.gather(1, torch.tensor([[0, 0], [1, 2]])) + b.index_select(1, torch.tensor([1])),
     lambda a, b: F.embedding(torch.tensor([[0, 1], [1, 1]]), a) + b.sin().sum() * b.cos().sum(),
     lambda a, b: a.to(torch.float32).to(torch.float64) + a.masked_fill(torch.ones(3) > 2, 0.0),
+    lambda a, b: a.cumprod(1) + b.logsumexp(1, True) + torch.linalg.inv(a @ b.t()).sum(),
+    lambda a, b: F.conv1d(a, b[None, :, :2], b[0, :1], padding=1) + a.repeat(2, 1).sum(),
+    lambda a, b: F.batch_norm(a, None, None, b[0], b[1], True) + a.sort(1)[0] * b.topk(1)[0],
     lambda a, b: a.detach() * b + a.clone().squeeze(0).unsqueeze(0),
 ]
 
@@ -215,9 +225,14 @@ def test_derivatives_are_those_of_the_values(index: int) -> None:
 
 def test_gradients_add_up_and_have_derivatives() -> None:
     x = wrapped(2, 3).requires_grad_()
-    (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
-    (second,) = torch.autograd.grad(first.sum(), x)
-    torch.testing.assert_close(second.inside, 6 * x.inside)
+    functions: list[Any] = [lambda v: (v**3).sum(), lambda v: v.cumprod(1).sum()]
+    for function in functions:
+        (first,) = torch.autograd.grad(function(x), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), x)
+        inside = x.inside.clone().requires_grad_()
+        (first,) = torch.autograd.grad(function(inside), inside, create_graph=True)
+        (wanted,) = torch.autograd.grad(first.square().sum(), inside)
+        torch.testing.assert_close(second.inside, wanted)
     (x * 2).sum().backward()
     (x * 3).sum().backward()
     assert type(x.grad) is Wrapper and x.grad.inside.eq(5).all()
@@ -229,14 +244,13 @@ def test_gradients_add_up_and_have_derivatives() -> None:
     assert types == [Wrapper] and type(y.grad) is Wrapper
 
 
-def test_an_operator_without_a_derivative_says_so() -> None:
+def test_a_write_that_cannot_be_recorded_says_so() -> None:
     x = wrapped(2, 3).requires_grad_()
-    with pytest.raises(
-        NotImplementedError, match=r"aten\.cumprod\.default: there is no derivative"
-    ):
-        x.cumprod(1)
+    y = x * 2
+    with pytest.raises(NotImplementedError, match=r"aten\.add_\.Tensor: a write into a tensor"):
+        y.add_(1)
     with torch.no_grad():
-        assert type(x.cumprod(1)) is Wrapper
+        assert type(y.add_(1)) is Wrapper
     assert not (x > 1).requires_grad and not x.argmax().requires_grad
 
 
