@@ -1,5 +1,8 @@
 // LU factors and what follows from them: determinants, inverses and solutions of linear systems.
+#include <atomic>
+
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/linalg.h"
 #include "flambeau/ops/views.h"
 
@@ -289,6 +292,11 @@ OP_FUNCTION(linalg_lu_solve, "linalg_lu_solve(LU, pivots, B, *, left=True, adjoi
             "The solution of A X = B (or X A = B) from the LU factors of A.")
 
 Tensor lu_solve(const Tensor& b, const Tensor& lu, const Tensor& pivots) {
+  static std::atomic<bool> told{false};
+  warn_once(
+      told,
+      "torch.lu_solve is deprecated in favor of torch.linalg.lu_solve and will be removed in "
+      "a future PyTorch release. Note that torch.linalg.lu_solve has its arguments reversed.");
   return linalg_lu_solve(lu, pivots, b, true, false);
 }
 OP(lu_solve, "lu_solve(input, LU_data, LU_pivots)",

@@ -1,5 +1,8 @@
 // Triangular systems, Cholesky factors and LDL factors.
+#include <atomic>
+
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/linalg.h"
 
 namespace flambeau {
@@ -66,6 +69,11 @@ namespace {
 
 Pair triangular_solve(const Tensor& b, const Tensor& a, bool upper, bool transposed,
                       bool unitriangular) {
+  static std::atomic<bool> told{false};
+  warn_once(told,
+            "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangular and "
+            "will be removed in a future PyTorch release. It has its arguments reversed and does "
+            "not return a copy of one of the inputs.");
   CHECK(b.dim() >= 2, RuntimeError,
         "torch.triangular_solve: Expected b to have at least 2 dimensions, but it has {} "
         "dimensions instead",

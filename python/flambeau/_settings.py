@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from flambeau import _C
 
 TYPE_CHECKING = False
@@ -133,6 +135,11 @@ def typename(obj: Any) -> str:
 
 def set_default_tensor_type(t: Any) -> None:
     """Sets the default dtype from the name of a tensor type, "torch.DoubleTensor"."""
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
+        stacklevel=2,
+    )
     name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
     by_name = {"Half": "float16", "Float": "float32", "Double": "float64", "BFloat16": "bfloat16"}
     kind = name.rsplit(".", 1)[-1].removesuffix("Tensor")

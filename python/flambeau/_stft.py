@@ -59,6 +59,23 @@ def _check_stft(call: str, x: Any, n_fft: int, hop: int, length: int, window: An
         )
 
 
+def _wants_complex(return_complex: bool | None, complex_in: bool) -> bool:
+    """Whether stft is to give complex numbers: of complex ones it does where nothing is said."""
+    if return_complex is None and not complex_in:
+        raise RuntimeError(
+            "stft requires the return_complex parameter be given for real inputs, and will "
+            "further require that return_complex=True in a future PyTorch release."
+        )
+    if return_complex is False:
+        warnings.warn(
+            "stft with return_complex=False is deprecated. In a future pytorch release, stft will "
+            "return complex tensors for all inputs, and return_complex=False will raise an error. "
+            "view_as_real of the complex output is the old format.",
+            stacklevel=3,
+        )
+    return return_complex is not False
+
+
 def stft(
     input: Any,
     n_fft: int,
@@ -92,13 +109,7 @@ def stft(
     shown |= {"normalized": normalized, "onesided": onesided, "return_complex": return_complex}
     call = _described("stft", x, **shown, align_to_window=align_to_window)
     complex_in = x.is_complex() or (window is not None and window.is_complex())
-    if return_complex is None:
-        if not complex_in:
-            raise RuntimeError(
-                "stft requires the return_complex parameter be given for real inputs, and will "
-                "further require that return_complex=True in a future PyTorch release."
-            )
-        return_complex = True
+    return_complex = _wants_complex(return_complex, complex_in)
     _check_stft(call, x, n_fft, hop, length, window)
     if onesided and complex_in:
         raise RuntimeError("Cannot have onesided output if window or input is complex")

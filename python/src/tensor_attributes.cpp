@@ -63,6 +63,14 @@ GETTER(grad_fn, return wrap_node(grad_fn(tensor));)
 GETTER(T, {
   if (tensor.is_sparse()) [[unlikely]]
     return call_sparse("T", &self, 1);
+  if (tensor.dim() != 2) {
+    static std::atomic<bool> told{false};
+    warn_once(told,
+              "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+              "deprecated and it will throw an error in a future release. Consider `x.mT` to "
+              "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
+              "reverse the dimensions of a tensor.");
+  }
   if (tensor.dim() < 2) return Py_NewRef(self);
   Dims order;
   for (int64_t d = tensor.dim() - 1; d >= 0; --d) order.push_back(d);

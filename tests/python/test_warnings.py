@@ -130,6 +130,16 @@ def test_names_that_have_better_ones() -> None:
     try:
         with pytest.warns(UserWarning, match="torch.cross without specifying the dim arg"):
             torch.cross(torch.ones(3), torch.ones(3))
+        with pytest.warns(UserWarning, match="The use of `x.T` on tensors of dimension other"):
+            assert torch.ones(2, 3, 4).T.shape == (4, 3, 2)
+        with pytest.warns(UserWarning, match="in favor of torch.linalg.solve_triangular"):
+            torch.triangular_solve(torch.ones(2, 1), torch.eye(2))
+        with pytest.warns(UserWarning, match="in favor of torch.linalg.lu_solve"):
+            torch.lu_solve(torch.ones(2, 1), torch.eye(2), torch.tensor([1, 2], dtype=torch.int32))
+        with pytest.warns(UserWarning, match="stft with return_complex=False is deprecated"):
+            torch.stft(torch.ones(9), 4, window=torch.ones(4), return_complex=False)
+        with pytest.warns(UserWarning, match="please use torch.set_default_dtype"):
+            torch.set_default_tensor_type(torch.FloatTensor)
     finally:
         torch.set_warn_always(False)
     with pytest.warns(UserWarning, match="torch.chain_matmul is deprecated"):
