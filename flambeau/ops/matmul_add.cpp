@@ -279,6 +279,22 @@ void check_linear(const Tensor& input, const Tensor& weight, const Tensor& bias)
 
 }  // namespace
 
+// The input of a linear layer, copied where groups of few rows follow each other at changing
+// distances, as in a sequence of batches that was a batch of sequences: a product a group would
+// read the weights each time.
+static Tensor rows_in_order(const Tensor& x, int64_t columns) {
+  constexpr int64_t few_rows = 64, few_columns = 16;
+  const IntSpan sizes = x.sizes(), strides = x.strides();
+  const int64_t last = x.dim() - 2;
+  if (last < 1 || sizes[last] >= few_rows || columns < few_columns || x.is_contiguous()) return x;
+  int64_t step = strides[last];
+  for (int64_t d = last; d > 0; --d) {
+    step *= sizes[d];
+    if (strides[d - 1] != step && sizes[d - 1] != 1) return contiguous(detach(x));
+  }
+  return x;
+}
+
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   if (weight.dim() == 1 && input.dim() > 0) {
     const Tensor result = matmul(input, weight);
@@ -291,7 +307,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   Tensor out = make_tensor(shape, input.dtype(), input.device());
   const bool vector = input.dim() == 1;
   const MatrixView target = vector ? as_row(out) : as_matrix(out);
-  multiply("addmm_impl_cpu_", target, vector ? as_row(input) : as_matrix(input),
+  const Tensor rows = rows_in_order(input, shape.back());
+  multiply("addmm_impl_cpu_", target, vector ? as_row(rows) : as_matrix(rows),
            as_matrix(weight, true), bias.defined() ? as_addend(bias, target) : MatrixView{}, 1.0);
   if (Record r{bias.defined() ? "addmm" : "mm", out, {input, weight, bias}}) {
     r.wrt(1, [x = save_operand(r, 1, input)](const Tensor& g) {

@@ -23,6 +23,28 @@ def close(got: torch.Tensor, want: Any, tolerance: float = 1e-5) -> bool:
     return np.allclose(got.detach().numpy(), want, rtol=tolerance, atol=tolerance)
 
 
+def test_linear_of_rows_in_any_order() -> None:
+    """Of batches that were turned, cut or repeated: the result and the gradients are a copy's."""
+    x = torch.randn(5, 7, 3, 20, dtype=torch.float64)
+    layer = torch.nn.Linear(20, 33, dtype=torch.float64)
+    for rows in (
+        x.transpose(0, 1),
+        x.transpose(1, 2),
+        x.permute(2, 0, 1, 3)[1:],
+        x[:, ::2],
+        x[:, :, :1].expand(5, 7, 4, 20),
+        x.transpose(2, 3)[..., :1].expand(5, 7, 20, 20),
+        x[:0].transpose(0, 1),
+    ):
+        ours, copied = rows.detach().requires_grad_(), rows.contiguous().requires_grad_()
+        y, wanted = layer(ours), layer(copied)
+        assert y.is_contiguous() and torch.allclose(y, wanted)
+        parameters = list(layer.parameters())
+        got = torch.autograd.grad(y.pow(2).sum(), [ours, *parameters])
+        exact = torch.autograd.grad(wanted.pow(2).sum(), [copied, *parameters])
+        assert all(torch.allclose(a, b) for a, b in zip(got, exact, strict=True))
+
+
 def test_linear_multiplies_by_its_transposed_weight() -> None:
     layer, x = nn.Linear(3, 2), tensor(4, 3)
     weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
