@@ -109,10 +109,22 @@ Tensor ldexp(const Tensor& input, const Tensor& other) {
 OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.", casts_out)
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
-  Tensor x = to(input, compute_dtype("logit", dtypes::Floating, input.dtype()));
-  // Not clamp: where eps is above 1/2, PyTorch asks for the lower bound first.
-  if (eps) x = where(x < *eps, *eps, where(x > 1 - *eps, 1 - *eps, x));
-  return log(x / (1 - x));
+  const Tensor x = to(input, compute_dtype("logit", dtypes::Floating, input.dtype()));
+  Tensor out;
+  {
+    const NoGrad off;
+    // Not clamp: where eps is above 1/2, PyTorch asks for the lower bound first.
+    const Tensor p = eps ? where(x < *eps, *eps, where(x > 1 - *eps, 1 - *eps, x)) : x;
+    out = log(p / (1 - p));
+  }
+  if (Record r{"logit", out, {x}}) {
+    r.wrt(0, [kept = r.save(x), eps](const Tensor& g) {
+      const Tensor p = kept();
+      const double low = eps.value_or(0.0);
+      return where((p >= low) & (p <= 1 - low), g / (p * (1 - p)), eps ? 0.0 : NAN);
+    });
+  }
+  return out;
 }
 OP_INPLACE(logit, "logit(input, eps=None)",
            "log(x / (1 - x)) of each element, kept eps away from 0 and 1.", casts_out)
@@ -120,8 +132,20 @@ OP_INPLACE(logit, "logit(input, eps=None)",
 Tensor sinc(const Tensor& input) {
   const DType dtype = is_integral(input.dtype(), true) ? default_dtype() : input.dtype();
   // pi x rounded to half precision would be far from its sine already.
-  const Tensor x = to(input, dtypes::Reduced.has(dtype) ? DType::float32 : dtype) * M_PI;
-  return to(where(x == 0, 1.0, sin(x) / where(x == 0, 1.0, x)), dtype);
+  const DType wide = dtypes::Reduced.has(dtype) ? DType::float32 : dtype;
+  Tensor out;
+  {
+    const NoGrad off;
+    const Tensor x = to(input, wide) * M_PI;
+    out = to(where(x == 0, 1.0, sin(x) / where(x == 0, 1.0, x)), dtype);
+  }
+  if (Record r{"sinc", out, {input}}) {
+    r.wrt(0, [kept = r.save(input), wide](const Tensor& g) {
+      const Tensor x = to(kept(), wide) * M_PI, none = x == 0, some = where(none, 1.0, x);
+      return mul_conj(g, where(none, 0.0, (cos(x) * x - sin(x)) / (some * some)) * M_PI);
+    });
+  }
+  return out;
 }
 OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.", casts_out)
 

@@ -1,8 +1,8 @@
 // What nn.functional needs besides layers: gated and random activations, one_hot, distances, pixel
-// shuffling, padding by reflection and the like. All are compositions.
+// shuffling, padding by reflection and the like. Nearly all are compositions.
 #include <algorithm>
 
-#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
@@ -43,7 +43,22 @@ Tensor glu(const Tensor& input, int64_t dim) {
   const int64_t size = input.sizes()[dim];
   CHECK(size % 2 == 0, RuntimeError, "Halving dimension must be even, but dimension {} is size {}",
         dim, size);
-  return narrow(input, dim, 0, size / 2) * sigmoid(narrow(input, dim, size / 2, size / 2));
+  const auto halves = [dim, half = size / 2](const Tensor& x) {
+    return std::pair(narrow(x, dim, 0, half), sigmoid(narrow(x, dim, half, half)));
+  };
+  Tensor out;
+  {
+    const NoGrad off;
+    const auto [values, gate] = halves(input);
+    out = values * gate;
+  }
+  if (Record r{"glu", out, {input}}) {
+    r.wrt(0, [halves, dim, kept = r.save(input)](const Tensor& g) {
+      const auto [values, gate] = halves(kept());
+      return cat({g * gate, g * values * gate * (1 - gate)}, dim);
+    });
+  }
+  return out;
 }
 OP_FUNCTION(glu, "glu(input, dim=-1)", "The first half along dim times the sigmoid of the second.")
 

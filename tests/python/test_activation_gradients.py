@@ -88,3 +88,25 @@ def test_half_precision_is_rounded_at_the_end_only(dtype, function) -> None:
         assert got is not None and want is not None and got.dtype == dtype
         error = (got.double() - want).abs() / want.abs().clamp_min(0.05)
         assert error.max().item() < 2 * eps
+
+
+def test_the_slope_of_logit_at_its_bounds_and_beyond() -> None:
+    x = torch.tensor([0.0, 1.0, -0.5, 1.5, 0.25, math.nan], requires_grad=True)
+    (slope,) = torch.autograd.grad(x.logit().sum(), x)
+    assert slope[:2].tolist() == [math.inf] * 2 and slope[2:4].isnan().all()
+    assert abs(slope[4] - 16 / 3) < 1e-5 and slope[5].isnan()
+    (slope,) = torch.autograd.grad(x.logit(0.1).sum(), x)
+    assert slope[:4].tolist() == [0, 0, 0, 0] and slope[5] == 0
+
+
+@pytest.mark.parametrize("of", [torch.logit, torch.sinc, torch.nn.functional.glu])
+def test_a_pass_through_gradients_leaves_the_step_itself(of) -> None:
+    """Second derivatives are those of what was kept; the graph of the result stays whole."""
+    x = torch.linspace(0.1, 0.9, 8, dtype=torch.float64, requires_grad=True)
+    y = of(x)
+    (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True, retain_graph=True)
+    slope.square().sum().backward()
+    (again,) = torch.autograd.grad(y.sum(), x)
+    assert again.equal(slope)
+    assert torch.autograd.gradgradcheck(of, x)
+    assert y.grad_fn.name() == f"{of.__name__.title()}Backward0"
