@@ -124,6 +124,7 @@ enum class Way { load, store };
 template <Way way, int N, class T>
 void turn_part(T* matrix, int64_t pitch, const Columns<T>& columns, T scale, int64_t first_line,
                int64_t last_line, int64_t first, int64_t last) {
+  if (first_line == last_line || first == last) return;
   using Lanes = LanesOf<T, N>;
   typedef T Numbers __attribute__((vector_size(N * sizeof(T))));
   const int64_t end_line = first_line + (last_line - first_line) / N * N;
@@ -152,11 +153,12 @@ void turn_part(T* matrix, int64_t pitch, const Columns<T>& columns, T scale, int
     turn_part<way, N / 2>(matrix, pitch, columns, scale, end_line, last_line, first, last);
     turn_part<way, N / 2>(matrix, pitch, columns, scale, first_line, end_line, end, last);
   } else {
-    for (int64_t l = first_line; l < last_line; ++l) {
-      for (int64_t c = l < end_line ? end : first; c < last; ++c) {
-        T& column = (c % 2 == 0 ? columns.even : columns.odd)[c / 2 * columns.step + l];
-        T& number = matrix[l * pitch + c];
-        way == Way::load ? void(column = number) : void(number = column * scale);
+    for (int64_t c = first; c < last; ++c) {
+      T* column = (c % 2 == 0 ? columns.even : columns.odd) + c / 2 * columns.step;
+      T* number = matrix + c;
+      for (int64_t l = c < end ? end_line : first_line; l < last_line; ++l) {
+        way == Way::load ? void(column[l] = number[l * pitch])
+                         : void(number[l * pitch] = column[l] * scale);
       }
     }
   }
