@@ -279,10 +279,16 @@ bool needs_double_exponent(const Scalar& exponent, DType dtype) {
   return std::abs(value) > 0x1p24 && std::isfinite(value) && value != static_cast<float>(value);
 }
 
+// Where powers of zero are zero all around, or one.
+Tensor at_least_zero(const Tensor& exponent) {
+  if (!exponent.is_complex()) return exponent >= 0;
+  return logical_and(real(exponent) >= 0, imag(exponent) == 0);
+}
+
 Tensor pow_gradient_exponent(const Tensor& g, const Tensor& base, const Tensor& exponent,
                              const Tensor& y) {
-  const Tensor zero_to_positive = logical_and(base == 0, real(exponent) >= 0);
-  return where(zero_to_positive, 0.0, mul_conj(g, y * log(base)));
+  const Tensor flat = logical_and(base == 0, at_least_zero(exponent));
+  return where(flat, 0.0, mul_conj(g, y * log(base)));
 }
 
 // The same for a base that is a number, which may lie beyond the dtype of the exponent.
@@ -291,12 +297,8 @@ Tensor pow_gradient_exponent(const Tensor& g, const Scalar& base, const Tensor& 
   const Scalar slope = y.is_complex() ? Scalar(std::log(base.to<std::complex<double>>()))
                                       : Scalar(std::log(base.to<double>()));
   const Tensor grad = mul_conj(g, y * slope);
-  return base == Scalar(0) ? where(real(exponent) >= 0, 0.0, grad) : grad;
+  return base == Scalar(0) ? where(at_least_zero(exponent), 0.0, grad) : grad;
 }
-
-}  // namespace
-
-namespace {
 
 // An exponent that is a number must have its place in the dtype of the power, unless that is
 // computed in double precision or in floats.

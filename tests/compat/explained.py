@@ -23,6 +23,10 @@ TOUCHED = "modified by an inplace operation"
 WRITTEN = r"(\.\w+_\(|\[[^\n]*\] *\S?= | [-+*/%&|@<>]+= )"
 # A change of a variable's shape in place.
 RESHAPED = r"{}\.(t|transpose|swapdims|swapaxes|squeeze|unsqueeze|as_strided)_\("
+# What PyTorch may see of a statement before it looks at an index.
+SEEN_BEFORE_INDICES = (
+    "has been modified inplace", "Converting complex Scalar", "must have the same scalar type",
+)  # fmt: skip
 # A pass that is refused with these words has not begun.
 BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in shape", "inference")
 
@@ -310,10 +314,9 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
             yield number, "PyTorch hands what a hook should not have returned to the next one"
         if "Dimension out of range" in text and "scatter" in own_text:
             yield number, "PyTorch looks for dimensions before it has compared their number"
-        stale = "has been modified inplace" in text and own_kind == "IndexError"
         unwritable = "leaf Variable" in own_text or "inference tensor" in own_text
-        stale |= "Converting complex Scalar" in text and own_kind == "IndexError"
-        if stale or (kind == "IndexError" and unwritable):
+        unfit = any(words in text for words in SEEN_BEFORE_INDICES)
+        if (own_kind == "IndexError" and unfit) or (kind == "IndexError" and unwritable):
             yield number, "two things are wrong, and either may be seen first"
         if "setStorage" in text and own_kind == "IndexError":
             yield number, "an index into a dimension of size 0 is out of range, whatever else is"
@@ -350,10 +353,9 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"(\w+)(?: \+ 1j)?\)?\.reciprocal", _has(lambda v: not math.isfinite(v), "complex"),
         "what is one over a complex infinity or NaN is unspecified"),
     (r"\b(?:var|std)_mean\((\w+)", _has(math.isinf), "PyTorch's running mean of infinities is NaN"),
+    (r"gelu\((\w+)", _has(math.isinf), "PyTorch's gelu of infinity is NaN, where it takes many"),
     (r"histc\((\w+)", lambda x: len({*x["values"]}) == 1 and abs(x["values"][0]) > 2**23,
         "where one more is the same number, bins around it have no width"),
-    (r"trapezoid\((\w+)", lambda x: x["dtype"] in INTEGERS,
-        "PyTorch adds both ends in their own dtype, which may overflow"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),
     (r"(\w+)\.resize_\(", _overlaps_itself,

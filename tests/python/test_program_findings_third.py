@@ -207,7 +207,7 @@ def test_powers_of_a_number_beyond_the_dtype_have_gradients(dtype: torch.dtype) 
 
 def test_powers_of_zero_and_of_negative_numbers_in_the_complex_plane() -> None:
     x = torch.zeros(2, dtype=torch.float64)
-    y = torch.tensor([1 + 1j, -1 + 1j], dtype=torch.complex128, requires_grad=True)
+    y = torch.tensor([1 + 0j, -1 + 1j], dtype=torch.complex128, requires_grad=True)
     (x**y).abs().sum().backward()
     assert y.grad is not None and y.grad[0] == 0 and not y.grad[1].isfinite()
     z = torch.tensor([1.5 + 0j], requires_grad=True)
@@ -244,3 +244,10 @@ def test_a_product_of_nothing_that_was_scattered_has_a_gradient() -> None:
     out.sum().backward()
     assert x.grad is not None and x.grad.shape == (2, 0)
     assert y.grad is not None and y.grad.shape == (0,)
+
+
+def test_an_integral_over_equal_steps_counts_half_of_its_ends() -> None:
+    assert torch.trapezoid(torch.tensor([1.0, 2.0, 4.0]), dx=0.5).item() == 2.25
+    assert torch.trapezoid(torch.tensor([math.nan])).isnan()
+    wide = torch.tensor([200, 100, 20], dtype=torch.uint8)
+    assert torch.trapezoid(wide).item() == 210
