@@ -16,6 +16,8 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "expm1": torch.expm1,
     "tanh": torch.tanh,
     "erf": torch.erf,
+    "atan": torch.atan,
+    "xlogy": lambda x: torch.xlogy(x, x.abs().clamp(min=4)),
     "mish": functional.mish,
     "softplus": functional.softplus,
     "steep softplus": lambda x: functional.softplus(x, beta=2.0, threshold=1e9),

@@ -170,6 +170,14 @@ struct TanhShares {
 };
 inline const TanhShares tanh_shares;
 
+// atan(t) / t up to 1.
+inline const Pieces<6> atan_shares(
+    [](double t) { return std::abs(t) < 1e-9 ? 1 : std::atan(t) / t; }, 1.0f / 15);
+
+// pi / 2 in two parts.
+constexpr auto half_pi = static_cast<float>(std::numbers::pi / 2);
+constexpr auto half_pi_rest = static_cast<float>(std::numbers::pi / 2 - half_pi);
+
 }  // namespace cpu::ISA_NAMESPACE
 
 namespace math {
@@ -235,6 +243,20 @@ inline Floats tanh(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
   const Floats t = min(size_of(x), 9.02f);
   return with_sign_of(x, min(t * tanh_shares(t), 1.0f));
+}
+
+// By the vector library, to which GCC turns the loop.
+inline Floats log(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  float lanes[float_lanes];
+  store_floats(x, lanes);
+  for (float& lane : lanes) lane = log(lane);
+  return load_floats(lanes);
+}
+inline Floats atan(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Floats t = size_of(x), u = t > 1.0f ? 1.0f / t : t, y = u * atan_shares(u);
+  return with_sign_of(x, t > 1.0f ? (half_pi - y) + half_pi_rest : y);
 }
 
 }  // namespace math

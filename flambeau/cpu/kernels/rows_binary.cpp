@@ -8,8 +8,8 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 
 // Formulas that are computed by registers, being bound by arithmetic otherwise.
 template <class Formula>
-constexpr bool binary_by_register =
-    is_one_of<Formula, struct real_silu_gradient_formula, struct logaddexp_formula>;
+constexpr bool binary_by_register = is_one_of<Formula, struct real_silu_gradient_formula,
+                                              struct logaddexp_formula, struct xlogy_formula>;
 template <class Formula>
 struct BinaryByRegister {
   static Floats at(Floats a, Floats b) requires binary_by_register<Formula> {

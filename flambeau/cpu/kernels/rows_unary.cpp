@@ -11,7 +11,8 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 template <class Formula>
 constexpr bool unary_by_register =
     is_one_of<Formula, struct sigmoid_formula, struct silu_formula, struct expm1_formula,
-              struct tanh_formula, struct erf_formula, struct elu_formula, struct celu_formula>;
+              struct tanh_formula, struct atan_formula, struct erf_formula, struct elu_formula,
+              struct celu_formula>;
 template <class Formula>
 struct UnaryByRegister {
   static Floats at(Floats x, Floats p, Floats q) requires unary_by_register<Formula> {
