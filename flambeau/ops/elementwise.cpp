@@ -308,6 +308,33 @@ static void check_operand_dtypes(const BinaryRow& row, const Operand& a, const O
   }
 }
 
+// A number beside a tensor of this dtype: also one that a tensor of another dtype holds.
+static bool is_number(const Operand& operand, DType dtype) {
+  if (!operand.is_tensor()) return !operand.scalar().is_complex();
+  const Tensor& tensor = operand.tensor();
+  return tensor.dim() == 0 && tensor.dtype() != dtype && tensor.device().is_cpu() &&
+         !tensor.is_complex() && !operand.requires_grad();
+}
+
+// What a tensor of half precision is multiplied by where it meets a number that its dtype cannot
+// hold: such a number is not rounded, so that 0.5 times 65536 is no infinity.
+static std::optional<double> exact_factor(const BinaryRow& row, const Operand& a, const Operand& b,
+                                          DType dtype) {
+  if (!dtypes::Reduced.has(dtype)) return {};
+  const bool times = row.slot == &kernels::mul;
+  if (!times && row.slot != &kernels::div) return {};
+  const Operand& number = times && !is_number(b, dtype) ? a : b;
+  if (!is_number(number, dtype)) return {};
+  const Scalar scalar = number.is_tensor() ? item(number.tensor()) : number.scalar();
+  const auto value = scalar.to<double>();
+  const double held = dtype == DType::float16 ? static_cast<double>(scalar.to<Half>())
+                                              : static_cast<double>(scalar.to<BFloat16>());
+  if (held == value || !std::isfinite(value)) return {};
+  const double single = static_cast<float>(value);  // what it is in float32, as in PyTorch
+  const double factor = times ? single : 1 / single;
+  return std::isfinite(static_cast<float>(factor)) ? std::optional(factor) : std::nullopt;
+}
+
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
   if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
@@ -334,17 +361,23 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   if (out.defined() && (!result.defined() || cast_a.defined() || cast_b.defined())) {
     check_overlaps(row.name, out, {a, b});
   }
+  const std::optional<double> factor = exact_factor(row, a, b, dtype);
+  // Nothing but negative zero leaves every product as it is when they are added.
+  const Operand scaled[] = {Scalar(-0.0), is_number(b, dtype) ? inputs[0] : inputs[1]};
   TensorIter iter;
-  iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 2, dtype);
+  iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1,
+             factor ? scaled : inputs, 2, dtype);
   const bool records = row.gradient_a && grad_enabled() &&
                        (a.requires_grad() || b.requires_grad()) &&
                        (in_place || is_differentiable(result_dtype));
   Tensor kept_a, kept_b;
   if (records) {
-    kept_a = operand_to_keep(row, Keep::a, a, a, b, in_place, dtype, device);
-    kept_b = operand_to_keep(row, Keep::b, b, a, b, false, dtype, device);
+    const DType wide = factor ? DType::float32 : dtype;  // of a number, the only thing that is cast
+    kept_a = operand_to_keep(row, Keep::a, a, a, b, in_place, wide, device);
+    kept_b = operand_to_keep(row, Keep::b, b, a, b, false, wide, device);
   }
-  (*row.slot)(iter.device.type, iter, nullptr);
+  if (factor) kernels::add_scaled(iter.device.type, iter, *factor);
+  if (!factor) (*row.slot)(iter.device.type, iter, nullptr);
   const bool fixed = in_place || (b.is_tensor() && out.is_same(b.tensor()));
   if (out.defined()) deliver(row.name, result, out, fixed);
   if (!records) return result;

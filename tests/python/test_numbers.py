@@ -207,3 +207,32 @@ def test_bessel_functions_of_infinity_are_those_of_pytorch() -> None:
     for name in ("i0", "i1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai"):
         assert getattr(torch.special, name)(infinite).isnan().all()
     assert torch.special.i0e(infinite).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_beside_half_precision_are_not_rounded_to_it(dtype) -> None:
+    x = torch.linspace(-2, 2, 801).to(dtype)
+    for result, wide in (
+        (x * 0.1, x.double() * 0.1),
+        (0.1 * x, x.double() * 0.1),
+        (x / 0.3, x.double() / 0.3),
+        (x.clone().mul_(0.999), x.double() * 0.999),
+        (x * torch.tensor(0.1), x.double() * 0.1),
+        (torch._foreach_mul([x], 0.1)[0], x.double() * 0.1),
+    ):
+        assert result.dtype == dtype
+        error = (result.double() - wide).abs() / wide.abs()
+        assert error[wide.abs() > 0.01].max().item() <= torch.finfo(dtype).eps / 2 * 1.001
+
+
+def test_a_number_beyond_half_precision_is_no_infinity_beside_it() -> None:
+    x = torch.tensor([0.5, -0.0, 0.0, float("nan"), float("inf")], dtype=torch.float16)
+    for result in (x * 65536.0, 65536.0 * x, x * torch.tensor(65536.0), x / 2.0**-16.5 / 2**0.5):
+        assert result[0].item() == pytest.approx(32768, rel=2e-3)
+        assert math.copysign(1, result[1].item()) == -1 and math.copysign(1, result[2].item()) == 1
+        assert result[3].isnan() and result[4].isinf()
+    leaf = torch.tensor([0.25], dtype=torch.float16, requires_grad=True)
+    (leaf * 1e5 * 1e-5).sum().backward()
+    assert leaf.grad is not None and leaf.grad.item() == pytest.approx(1, rel=2e-3)
+    written = leaf.detach().clone()
+    assert written.mul_(1e5).item() == pytest.approx(25000, rel=1e-3) and written._version == 1
