@@ -320,7 +320,6 @@ static bool is_number(const Operand& operand, DType dtype) {
 // hold: such a number is not rounded, so that 0.5 times 65536 is no infinity.
 static std::optional<double> exact_factor(const BinaryRow& row, const Operand& a, const Operand& b,
                                           DType dtype) {
-  if (!dtypes::Reduced.has(dtype)) return {};
   const bool times = row.slot == &kernels::mul;
   if (!times && row.slot != &kernels::div) return {};
   const Operand& number = times && !is_number(b, dtype) ? a : b;
@@ -355,18 +354,19 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   }
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
   Tensor cast_a, cast_b;
-  const Operand inputs[] = {converted(a, dtype, device, cast_a),
-                            converted(b, dtype, device, cast_b)};
+  Operand inputs[] = {converted(a, dtype, device, cast_a), converted(b, dtype, device, cast_b)};
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && (!result.defined() || cast_a.defined() || cast_b.defined())) {
     check_overlaps(row.name, out, {a, b});
   }
-  const std::optional<double> factor = exact_factor(row, a, b, dtype);
-  // Nothing but negative zero leaves every product as it is when they are added.
-  const Operand scaled[] = {Scalar(-0.0), is_number(b, dtype) ? inputs[0] : inputs[1]};
+  std::optional<double> factor;
+  if (dtypes::Reduced.has(dtype)) factor = exact_factor(row, a, b, dtype);
+  if (factor) {  // nothing but negative zero leaves every product as it is when they are added
+    if (is_number(b, dtype)) inputs[1] = inputs[0];
+    inputs[0] = Scalar(-0.0);
+  }
   TensorIter iter;
-  iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1,
-             factor ? scaled : inputs, 2, dtype);
+  iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 2, dtype);
   const bool records = row.gradient_a && grad_enabled() &&
                        (a.requires_grad() || b.requires_grad()) &&
                        (in_place || is_differentiable(result_dtype));
