@@ -19,11 +19,11 @@ HeadRows rows_of(const Tensor& x) {
   return {x.data<float>(), x.strides()[0], x.strides()[1], x.strides()[2]};
 }
 
-// Whether all rows may be read 16 bytes at a time.
+// Whether all rows may be read 16 bytes at a time, to their ends.
 bool is_aligned(const Tensor& x) {
   const auto whole = [](int64_t step) { return step % 4 == 0; };
   return reinterpret_cast<uintptr_t>(x.raw()) % 16 == 0 && whole(x.strides()[0]) &&
-         whole(x.strides()[1]) && whole(x.strides()[2]);
+         whole(x.strides()[1]) && whole(x.strides()[2]) && whole(x.sizes()[3]);
 }
 
 TileProblem describe(const Attention& p, const Tensor& q, const Tensor& k, const Tensor& v,
