@@ -28,11 +28,22 @@ PoolDim fractional_dim(int64_t in, int64_t out, int64_t kernel, T sample) {
 // Which coordinate of the samples a dimension uses: images have them reversed.
 size_t sample_index(size_t rank, size_t d) { return rank == 2 ? 1 - d : d; }
 
-void find_maxima(const Tensor& x, const Tensor& samples, IntSpan kernel, const Tensor& out,
-                 const Tensor& indices) {
+// The windows of plane p along dimension d, from samples on the host. Places are computed in the
+// precision of the input, as PyTorch does.
+PoolDim windows(const Tensor& x, const Tensor& draws, IntSpan kernel, IntSpan out, int64_t p,
+                size_t d) {
+  const size_t rank = kernel.size();
+  const double sample = draws.data<double>()[static_cast<size_t>(p) * rank + sample_index(rank, d)];
+  const int64_t in = x.sizes()[d + 2], size = out[d + 2];
+  return x.dtype() == DType::float64
+             ? fractional_dim<double>(in, size, kernel[d], sample)
+             : fractional_dim<float>(in, size, kernel[d], static_cast<float>(sample));
+}
+
+void find_maxima(const Tensor& x, const Tensor& draws, IntSpan kernel, const Tensor& indices) {
   const size_t rank = kernel.size();
   const int64_t planes = x.sizes()[0] * x.sizes()[1];
-  const Tensor draws = contiguous(to(samples, Device(), DType::float64, false, false, {}));
+  const Tensor out = make_tensor(indices.sizes(), x.dtype(), x.device());
   for (int64_t p = 0; p < planes; ++p) {
     const auto one = [&](const Tensor& t) {
       Dims sizes{1, 1}, strides{1, 1};
@@ -45,16 +56,38 @@ void find_maxima(const Tensor& x, const Tensor& samples, IntSpan kernel, const T
     };
     PoolGeometry geometry;
     for (size_t d = 0; d < rank; ++d) {
-      const double sample = draws.data<double>()[p * rank + sample_index(rank, d)];
-      const int64_t in = x.sizes()[d + 2], size = out.sizes()[d + 2];
-      // Places are computed in the precision of the input, as PyTorch does.
-      geometry.dims[3 - rank + d] =
-          x.dtype() == DType::float64
-              ? fractional_dim<double>(in, size, kernel[d], sample)
-              : fractional_dim<float>(in, size, kernel[d], static_cast<float>(sample));
+      geometry.dims[3 - rank + d] = windows(x, draws, kernel, out.sizes(), p, d);
     }
     kernels::max_pool(x.device_type(), one(x), one(out), one(indices), geometry);
   }
+}
+
+// The same where the kernel of maxima knows regular windows only: the elements of all windows are
+// gathered.
+void gather_maxima(const Tensor& x, const Tensor& draws, IntSpan kernel, const Tensor& indices) {
+  const size_t rank = kernel.size();
+  const int64_t planes = x.sizes()[0] * x.sizes()[1];
+  Tensor places;  // (planes, sizes of the output, sizes of the kernel)
+  int64_t step = 1, window = 1;
+  for (size_t d = rank; d-- > 0; step *= x.sizes()[d + 2], window *= kernel[d]) {
+    const int64_t size = indices.sizes()[d + 2];
+    const Tensor along = make_tensor({planes, size, kernel[d]}, DType::int64, Device());
+    auto* place = along.data<int64_t>();
+    for (int64_t p = 0; p < planes; ++p) {
+      for (const int64_t start : windows(x, draws, kernel, indices.sizes(), p, d).start) {
+        for (int64_t j = 0; j < kernel[d]; ++j) *place++ = (start + j) * step;
+      }
+    }
+    Dims shape{planes};
+    for (size_t e = 0; e < rank; ++e) shape.push_back(e == d ? size : 1);
+    for (size_t e = 0; e < rank; ++e) shape.push_back(e == d ? kernel[d] : 1);
+    const Tensor moved = reshape(to(along, x.device()), shape);
+    places = places.defined() ? places + moved : moved;
+  }
+  const Tensor of_windows = reshape(places, {planes, -1, window});
+  const Tensor values = gather(reshape(x, {planes, -1}), 1, reshape(places, {planes, -1}));
+  const Tensor best = argmax(reshape(values, {planes, -1, window}), 2, true);
+  copy_(indices, reshape(gather(of_windows, 2, best), indices.sizes()));
 }
 
 std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kernel_size,
@@ -89,8 +122,9 @@ std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kern
   Tensor indices = make_tensor(shape, DType::int64, x.device());
   if (x.device_type() != DeviceType::meta && indices.numel() != 0) {
     const NoGrad off;
-    const Tensor out = make_tensor(shape, x.dtype(), x.device());
-    find_maxima(contiguous(x), samples, kernel_size, out, indices);
+    const Tensor draws = contiguous(to(samples, Device(), DType::float64, false, false, {}));
+    const auto find = x.device_type() == DeviceType::cpu ? find_maxima : gather_maxima;
+    find(contiguous(x), draws, kernel_size, indices);
   }
   const Tensor chosen = gather(flatten(x, 2, -1), 2, flatten(indices, 2, -1));
   const Tensor out = reshape(chosen, shape);
