@@ -35,15 +35,23 @@ void arange_kernel(const Tensor& out, const Scalar& start, const Scalar& step) {
 }
 KERNEL_FOR(arange, arange_kernel)
 
-// From both ends towards the middle, so that the sequence is symmetric and ends exactly.
-template <class C>
+// From both ends towards the middle, so that the sequence is symmetric and ends exactly. In half
+// precision every number on the way is rounded, as PyTorch does on this device.
+template <class T, class C>
 struct Linspace {
   C first, last, step;
   int64_t n;
+  using Real = decltype(math::abs(C()));
+  __device__ static C rounded(C x) {
+    if constexpr (is_reduced_type<T>) return static_cast<C>(static_cast<T>(x));
+    return x;
+  }
+  __device__ C steps(int64_t count) const {
+    if constexpr (is_reduced_type<T>) return rounded(step * rounded(static_cast<C>(count)));
+    return step * static_cast<Real>(count);
+  }
   __device__ C operator()(int64_t i) const {
-    using Real = decltype(math::abs(C()));
-    return i < n / 2 || n == 1 ? first + step * static_cast<Real>(i)
-                               : last - step * static_cast<Real>(n - 1 - i);
+    return i < n / 2 || n == 1 ? first + steps(i) : last - steps(n - 1 - i);
   }
 };
 
@@ -53,9 +61,13 @@ void linspace_kernel(const Tensor& out, const Scalar& start, const Scalar& end) 
     using T = Stored<typename decltype(tag)::type>;
     using C = std::conditional_t<std::is_integral_v<T>, float, ComputeType<T>>;
     using Real = decltype(math::abs(C()));
-    const C first = number_as<C>(start), last = number_as<C>(end);
-    const C step = n > 1 ? (last - first) / static_cast<Real>(n - 1) : C(0);
-    fill<T>("linspace", out, Linspace<C>{first, last, step, n});
+    C first = number_as<C>(start), last = number_as<C>(end);
+    C step = n > 1 ? (last - first) / static_cast<Real>(n - 1) : C(0);
+    if constexpr (is_reduced_type<T>) {
+      first = C(T(first)), last = C(T(last));
+      step = n > 1 ? C(T(C(T(last - first)) / C(T(static_cast<C>(n - 1))))) : C(0);
+    }
+    fill<T>("linspace", out, Linspace<T, C>{first, last, step, n});
   });
 }
 KERNEL_FOR(linspace, linspace_kernel)

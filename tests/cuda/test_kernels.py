@@ -165,3 +165,12 @@ def test_complex32_is_converted_as_on_the_cpu() -> None:
     assert_same(torch.view_as_real(x.chalf()), torch.view_as_real(c))
     assert_same(x.chalf().cfloat(), c.cfloat())
     assert_same((x.chalf() + x.chalf()).cfloat(), (c + c).cfloat())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_sequences_of_half_precision_are_rounded_on_the_way(dtype: torch.dtype) -> None:
+    step = (torch.tensor(80.0).to(dtype) / torch.tensor(1000.0).to(dtype)).to(dtype)
+    counts = torch.arange(500.0).to(dtype)
+    got = torch.linspace(0, 80, 1001, dtype=dtype, device="cuda").cpu()
+    assert torch.equal(got[:500], counts * step)
+    assert got[-1].item() == 80
