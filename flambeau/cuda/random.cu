@@ -206,11 +206,12 @@ void geometric_kernel(const Tensor& out, double p, Generator& generator) {
 }
 KERNEL_FOR(geometric, geometric_kernel)
 
-struct Bernoulli : FromUniform<float> {
-  float p, hit;
+template <class C>
+struct Bernoulli : FromUniform<C> {
+  C p, hit;
   template <class T>
-  __device__ T finish(float u) const {
-    return static_cast<T>(u <= p ? hit : 0.0f);
+  __device__ T finish(C u) const {
+    return static_cast<T>(static_cast<ComputeType<T>>(u <= p ? hit : C(0)));
   }
 };
 
@@ -220,8 +221,8 @@ constexpr DTypeSet drawable = integers | dtypes::Floating | DType::bool_;
 void bernoulli_kernel(const Tensor& out, double p, double hit, Generator& generator) {
   dispatch<drawable>("bernoulli_scalar_cuda_", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    draw<T>("bernoulli_", out, generator,
-            Bernoulli{{}, static_cast<float>(p), static_cast<float>(hit)});
+    using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    draw<T>("bernoulli_", out, generator, Bernoulli<C>{{}, static_cast<C>(p), static_cast<C>(hit)});
   });
 }
 KERNEL_FOR(bernoulli, bernoulli_kernel)

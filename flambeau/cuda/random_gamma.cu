@@ -1,6 +1,6 @@
 // CUDA kernels of gamma, Dirichlet and binomial samples, whose parameters are tensors, of the
 // derivatives of the first two, and of Sobol sequences. The numbers are PyTorch's: of a gamma
-// sample those of a stream of its own, of binomial ones those of a stream that four samples share.
+// sample those of a stream of its own, of binomial ones those of a stream that eight share.
 #include <cmath>
 
 #include "flambeau/cuda/random.cuh"
@@ -146,8 +146,8 @@ struct BinomialSource {
   __device__ C uniform() { return static_cast<float>(words() & 0xffffffu) * 0x1p-24f; }
 };
 
-// A thread draws for four elements, one block of threads apart, from one stream.
-constexpr int binomial_threads = 128, binomial_each = 4;
+// A thread draws for eight elements, one block of threads apart, from one stream.
+constexpr int binomial_threads = 128, binomial_each = 8;
 
 template <class T>
 __global__ void __launch_bounds__(binomial_threads)

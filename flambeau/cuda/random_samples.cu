@@ -45,24 +45,22 @@ KERNEL_FOR(bernoulli_each, bernoulli_each_kernel)
 // --- Dropout -------------------------------------------------------------------------------------
 
 // A thread draws for Width neighbours at a time, all of them one grid of vectors apart: from one
-// block of words for four of them, from half a block for two, from two blocks for eight.
+// block of words for four of them or two, from two blocks for eight.
 template <class T, int Width>
 __global__ void __launch_bounds__(block_size)
     dropout_vectors(const T* x, T* out, bool* mask, int64_t numel, float keep, float scale,
                     PhiloxState state) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   const int64_t threads = static_cast<int64_t>(gridDim.x) * block_size;
-  uint64_t drawn = 0;  // words
-  for (int64_t i = thread * Width; i < numel; i += threads * Width, drawn += Width) {
+  uint64_t block = 0;
+  for (int64_t i = thread * Width; i < numel; i += threads * Width) {
     float uniforms[Width];
 #pragma unroll
-    for (int j = 0; j < Width; j += 4) {
-      const uint4 words = philox(state, thread, (drawn + j) / 4);
+    for (int j = 0; j < Width; j += 4, ++block) {
+      const uint4 words = philox(state, thread, block);
 #pragma unroll
-      for (int k = 0; k < 4 && j + k < Width; ++k) {
-        const int of_block = Width < 4 ? static_cast<int>(drawn % 4) + k : k;
-        uniforms[j + k] = uniform_float(word_of(words, of_block));
-      }
+      for (int k = 0; k < 4 && j + k < Width; ++k)
+        uniforms[j + k] = uniform_float(word_of(words, k));
     }
     const auto values = *reinterpret_cast<const Vector<T, Width>*>(x + i);
     Vector<T, Width> results;
@@ -103,7 +101,7 @@ __global__ void __launch_bounds__(block_size)
 
 // All tensors are dense and lie alike.
 void dropout_kernel(const Tensor& x, double keep, const Tensor& out, const Tensor& mask,
-                    Generator& generator) {
+                    bool one_by_one, Generator& generator) {
   const int64_t numel = x.numel();
   const int device = x.device().index;
   const DeviceGuard guard(device);
@@ -117,7 +115,7 @@ void dropout_kernel(const Tensor& x, double keep, const Tensor& out, const Tenso
     using T = typename decltype(tag)::type;
     const auto alignment =
         reinterpret_cast<uintptr_t>(x.raw()) | reinterpret_cast<uintptr_t>(out.raw()) | 16;
-    int64_t width = std::min<int64_t>(8, 16 / static_cast<int64_t>(sizeof(T)));
+    int64_t width = one_by_one ? 1 : std::min<int64_t>(8, 16 / static_cast<int64_t>(sizeof(T)));
     while (width > 1 && (numel % width || alignment % (width * sizeof(T)) ||
                          reinterpret_cast<uintptr_t>(mask.raw()) % width))
       width /= 2;
@@ -248,7 +246,7 @@ __global__ void __launch_bounds__(block_size)
       places[i] = static_cast<uint32_t>(i);
       const uint64_t drawn = j == 0 ? static_cast<uint64_t>(words.x) << 32 | words.y
                                     : static_cast<uint64_t>(words.z) << 32 | words.w;
-      keys[i] = static_cast<Key>(sizeof(Key) == 8 ? drawn : (drawn % 0xffffffffu) ^ 0x80000000u);
+      keys[i] = static_cast<Key>(sizeof(Key) == 8 ? drawn : drawn % 0xffffffffu);
     }
   }
 }

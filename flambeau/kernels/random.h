@@ -29,9 +29,10 @@ SLOT(random_integers, void(const Tensor& out, IntegerRange range, Generator& gen
 SLOT(bernoulli, void(const Tensor& out, double p, double hit, Generator& generator))
 SLOT(bernoulli_each, void(const Tensor& out, const Tensor& p, Generator& generator))
 // Dropout in one pass: out = x / keep where mask, drawn with probability keep, is true, else 0. All
-// tensors are dense and lie alike. Devices without it compose dropout of other draws.
+// tensors are dense and lie alike. Numbers are dealt out to groups of neighbours or one by one.
+// Devices without it compose dropout of other draws.
 SLOT(dropout, void(const Tensor& x, double keep, const Tensor& out, const Tensor& mask,
-                   Generator& generator))
+                   bool one_by_one, Generator& generator))
 SLOT(dropout_backward,
      void(const TensorIter& iter, double scale))  // out, g, mask: g * mask * scale
 SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))

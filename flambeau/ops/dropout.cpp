@@ -8,6 +8,7 @@
 #include "flambeau/ops/dropout.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
+#include "flambeau/tensor/shape.h"
 
 namespace flambeau {
 namespace {
@@ -86,11 +87,12 @@ std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p) {
   Tensor result, mask;
   {
     const NoGrad off;
-    const Tensor x = contiguous(input, suggest_format(input));
+    const bool is_dense = is_non_overlapping_and_dense(input.sizes(), input.strides());
+    const Tensor x = is_dense ? input : contiguous(input, suggest_format(input));
     result = empty_like(x);
     mask = empty_like(x, DType::bool_);
     with_generator(result, nullptr, [&](Generator& generator) {
-      kernels::dropout(x.device_type(), x, 1.0 - p, result, mask, generator);
+      kernels::dropout(x.device_type(), x, 1.0 - p, result, mask, !is_dense, generator);
     });
   }
   if (Record r{"native_dropout", result, {input}}) {
