@@ -41,7 +41,7 @@ SAVES_MORE_THERE = (
     r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
     r"|scatter_reduce|polar"
 )
-KINKED = r"pow|\*\*|norm|std|hypot|dist|sinc|copysign"  # at zero
+KINKED = r"pow|\*\*|norm|std|hypot|dist|sinc|copysign|sgn"  # at zero
 DIFFERENTIATES = r"backward|\.grad\(|vjp\("
 SINGLE_PLACE = "refer to a single memory location"
 
@@ -239,6 +239,8 @@ REFUSED_HERE = (
         "out="),
     Refusal("result type Complex", "PyTorch lets a complex mean lose its imaginary part",
         r"torch\.(mean|logsumexp)\(.*out="),
+    Refusal('"dot" not implemented', "PyTorch maps dot over no samples of any dtype", r"vmap\(",
+        lambda case, n: any(0 in x["shape"] for x in case.operand(n, r"\)\)\((\w+)"))),
     Refusal("expected scalar type", "PyTorch multiplies nothing of any two dtypes",
         holds=_multiplies_nothing),
     Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
@@ -320,7 +322,7 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
             yield number, "two things are wrong, and either may be seen first"
         if "setStorage" in text and own_kind == "IndexError":
             yield number, "an index into a dimension of size 0 is out of range, whatever else is"
-        target = re.search(r"out=(\w+)", statement)
+        target = re.search(r"out=\(?(\w+)", statement)
         if target:
             (old, new), (their_old, their_new) = case.around(number, target[1])
             kept = old.get("shape") == new.get("shape")
