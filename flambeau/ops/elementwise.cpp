@@ -113,6 +113,13 @@ void check_no_bool_operand(const Operand& a, const Operand& b) {
 
 namespace {
 
+// A number as a tensor of half precision would hold it; beside other dtypes as it is.
+double rounded(const Scalar& number, DType dtype) {
+  if (dtype == DType::float16) return static_cast<double>(number.to<Half>());
+  return dtype == DType::bfloat16 ? static_cast<double>(number.to<BFloat16>())
+                                  : number.to<double>();
+}
+
 // A row's numbers as its kernel takes them. They must be able to stand in the dtype that it
 // computes in; where integers are among its dtypes, in the stored one.
 void set_params(const UnaryRow& row, DType dtype, const Scalar* params, int n_params,
@@ -127,7 +134,9 @@ void set_params(const UnaryRow& row, DType dtype, const Scalar* params, int n_pa
       held[i] = clamp_bound(cut ? Scalar(params[i].to_int()) : params[i], dtype, i == 0);
     } else {
       check_number_fits(row.name, params[i], room);
-      held[i] = params[i];
+      // What elements are compared with is as coarse as they are, so that a bound is within.
+      const bool compares = row.slot == &kernels::hardshrink || row.slot == &kernels::softshrink;
+      held[i] = compares ? Scalar(rounded(params[i], dtype)) : params[i];
     }
   }
 }
@@ -326,9 +335,7 @@ static std::optional<double> exact_factor(const BinaryRow& row, const Operand& a
   if (!is_number(number, dtype)) return {};
   const Scalar scalar = number.is_tensor() ? item(number.tensor()) : number.scalar();
   const auto value = scalar.to<double>();
-  const double held = dtype == DType::float16 ? static_cast<double>(scalar.to<Half>())
-                                              : static_cast<double>(scalar.to<BFloat16>());
-  if (held == value || !std::isfinite(value)) return {};
+  if (rounded(scalar, dtype) == value || !std::isfinite(value)) return {};
   const double single = static_cast<float>(value);  // what it is in float32, as in PyTorch
   const double factor = times ? single : 1 / single;
   return std::isfinite(static_cast<float>(factor)) ? std::optional(factor) : std::nullopt;

@@ -236,3 +236,15 @@ def test_a_number_beyond_half_precision_is_no_infinity_beside_it() -> None:
     assert leaf.grad is not None and leaf.grad.item() == pytest.approx(1, rel=2e-3)
     written = leaf.detach().clone()
     assert written.mul_(1e5).item() == pytest.approx(25000, rel=1e-3) and written._version == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_what_is_shrunk_at_a_bound_is_within_it(dtype) -> None:
+    at = torch.tensor([0.3, -0.3, 0.31, -0.29]).to(dtype)
+    for shrink in (torch.nn.functional.hardshrink, torch.nn.functional.softshrink):
+        x = at.clone().requires_grad_()
+        result = shrink(x, 0.3)
+        result.sum().backward()
+        assert x.grad is not None
+        assert (result != 0).tolist() == [False, False, True, False]
+        assert x.grad.tolist() == [0, 0, 1, 0]
