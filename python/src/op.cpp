@@ -241,6 +241,27 @@ void check_out_dtype(const Family& family, const Overload& overload, const Frame
   }
 }
 
+Tensor copy_with_history(const Tensor& tensor, const Edge& origin) {
+  const NoGrad off;
+  Tensor copy = clone(tensor);
+  if (origin) set_history(copy, origin.node, origin.input);
+  return copy;
+}
+
+// Writes the result of an op on self, which had the history `origin`. A result that is one step
+// away from there has made its step for the write; of others the copying is another step.
+void write_result(const Tensor& self, const Edge& origin, const Tensor& result) {
+  const NodePtr step = origin && !result->view_base ? grad_fn(result) : nullptr;
+  const bool direct = step && step->inputs.size() == 1 && step->edges.size() > 0 &&
+                      step->edges[0].node == origin.node && step->edges[0].input == origin.input &&
+                      result.dtype() == self.dtype();
+  {
+    const GradGuard mode(grad_enabled() && !direct);
+    copy_(self, result);
+  }
+  if (direct) rebase_history(self, step);
+}
+
 // name_() made from name(): the result is copied into the first argument.
 PyObject* call_by_copy(const Family& family, const Call& call, const Overload& overload,
                        Frame& frame, Result& result) {
@@ -255,7 +276,8 @@ PyObject* call_by_copy(const Family& family, const Call& call, const Overload& o
   check_no_internal_overlap(family.name, self);
   // What the op keeps of self for backward must not be what it overwrites.
   const bool recorded = grad_enabled() && (self.requires_grad() || others_want_gradients);
-  const Tensor kept = recorded ? clone(self) : self;
+  const Edge origin = recorded ? gradient_edge(self) : Edge();
+  const Tensor kept = recorded ? copy_with_history(self, origin) : self;
   frame.values[0].tensor = &kept;
   run(overload, frame, result);
   CHECK(can_cast(result.tensor.dtype(), self.dtype()), RuntimeError,
@@ -264,7 +286,7 @@ PyObject* call_by_copy(const Family& family, const Call& call, const Overload& o
   CHECK(result.tensor.sizes() == self.sizes(), RuntimeError,
         "{}(): output with shape {} doesn't match the broadcast shape {}", family.name,
         self.sizes(), result.tensor.sizes());
-  copy_(self, result.tensor);
+  write_result(self, origin, result.tensor);
   return Py_NewRef(call.args[0]);
 }
 

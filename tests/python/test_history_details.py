@@ -161,3 +161,27 @@ def test_heaviside_takes_operands_of_one_dtype() -> None:
     with pytest.raises(RuntimeError, match="different dtypes"):
         torch.ones(2).heaviside(torch.tensor(1))
     assert torch.zeros(1).heaviside(torch.tensor(0.5)).item() == 0.5
+
+
+@pytest.mark.parametrize("write", [lambda x: x.pow_(1.5), lambda x: x.sinc_(), lambda x: x.exp_()])
+def test_a_write_through_a_view_goes_round_the_step_that_made_the_view(write) -> None:
+    """Until second derivatives ask for what the write has kept of the view."""
+    x = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    base, seen = x * 1, []
+    view = base[1]
+    view.register_hook(lambda g: seen.append("view"))
+    write(view)
+    assert base.grad_fn.name() == "torch::autograd::CopySlices"
+    assert len(base.grad_fn.next_functions) == 1
+    torch.autograd.grad(base.sum(), x, create_graph=True)
+    assert seen == []
+    result = x * 1
+    step = write(result).grad_fn
+    assert "Copy" not in step.name() and step.next_functions[0][0].name() == "MulBackward0"
+
+    def program(x):
+        base = x * 1
+        write(base[1])
+        return base * base
+
+    assert torch.autograd.gradcheck(program, x) and torch.autograd.gradgradcheck(program, x)
