@@ -162,10 +162,19 @@ struct RunningSoftmax {
     using Lanes = OneRegister<T>;
     constexpr int registers = 4;
     const auto before = Lanes::load(most + i);
-    auto largest = before;
-    for (int64_t j = 0; j < keys; ++j) {
-      largest = larger_or_second(Lanes::load(scores + j * query_block), largest);
+    const int64_t whole = keys / registers * registers;
+    typename Lanes::Register tops[registers] = {before, before, before, before};
+    for (int64_t j = 0; j < whole; j += registers) {
+#pragma GCC unroll 4
+      for (int k = 0; k < registers; ++k) {
+        tops[k] = larger_or_second(Lanes::load(scores + (j + k) * query_block), tops[k]);
+      }
     }
+    for (int64_t j = whole; j < keys; ++j) {
+      tops[0] = larger_or_second(Lanes::load(scores + j * query_block), tops[0]);
+    }
+    const auto largest =
+        larger_or_second(larger_or_second(tops[0], tops[1]), larger_or_second(tops[2], tops[3]));
     const auto shift = larger_or_second(largest, decltype(largest){} + lowest);
     typename Lanes::Register sums[registers] = {};
     const auto weigh = [&](int64_t j, int k) {
@@ -173,12 +182,11 @@ struct RunningSoftmax {
       sums[k] += powers;
       std::memcpy(scores + j * query_block, &powers, sizeof powers);
     };
-    int64_t j = 0;
-    for (; j + registers <= keys; j += registers) {
+    for (int64_t j = 0; j < whole; j += registers) {
 #pragma GCC unroll 4
       for (int k = 0; k < registers; ++k) weigh(j + k, k);
     }
-    for (; j < keys; ++j) weigh(j, 0);
+    for (int64_t j = whole; j < keys; ++j) weigh(j, 0);
     const auto scale = Lanes::exp_below(before - shift);
     const auto sum = Lanes::load(total + i) * scale + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
     std::memcpy(most + i, &largest, sizeof largest);
@@ -200,6 +208,7 @@ struct Forward {
   const Attention& p;
   Tensor q, k, v, out, lse;
   Sight<T> sight;
+  bool beyond_cache = out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
 
   // The memory of a thread: turned queries, scores, and sums of weighted values.
   struct Room {
@@ -230,17 +239,19 @@ struct Forward {
             plane<T>(v, b, kv)};
   }
 
-  // What the next task reads and this one does not, asked for a few rows at a time while products
-  // are computed: asked for at once, it would fill all ways to memory.
+  // What the next task reads and this one does not, where it comes from memory: asked for a few
+  // rows at a time while products are computed, since all of it would fill the ways to memory.
   class Coming {
    public:
-    Coming(const Attention& p, const Task& now, const Task& next)
+    Coming(const Attention& p, const Task& now, const Task& next, bool from_memory)
         : parts_{next.query, next.key, next.value}, widths_{p.width, p.width, p.value_width} {
+      if (!from_memory) return;
       rows_[0] = next.first == now.first && next.h == now.h && next.b == now.b ? 0 : next.rows;
       rows_[1] = rows_[2] = next.key.data == now.key.data ? 0 : std::min(p.keys, key_block);
       const int64_t steps = (now.rows + std::min(p.keys, key_block)) / step_rows + 1;
       at_once_ = (rows_[0] + rows_[1] + rows_[2]) / steps + 1;
     }
+    [[nodiscard]] bool any() const { return at_once_ > 0; }
     void ask_for_some() {
       constexpr int64_t line = 64 / sizeof(T);
       for (int64_t count = at_once_; count > 0 && part_ < 3;) {
@@ -256,7 +267,7 @@ struct Forward {
 
    private:
     Plane<T> parts_[3];
-    int64_t widths_[3], rows_[3], at_once_, row_ = 0;
+    int64_t widths_[3], rows_[3] = {}, at_once_ = 0, row_ = 0;
     int part_ = 0;
   };
 
@@ -264,9 +275,10 @@ struct Forward {
   static void multiply_and_ask(Coming& coming, int64_t m, int64_t n, int64_t k, const T* a,
                                int64_t a_row, int64_t a_col, const T* b, int64_t b_row,
                                const Plane<T>& out, bool add, T scale = T(1)) {
-    for (int64_t i = 0; i < m; i += step_rows) {
+    const int64_t step = coming.any() ? step_rows : m;
+    for (int64_t i = 0; i < m; i += step) {
       coming.ask_for_some();
-      multiply<T>(std::min(step_rows, m - i), n, k, a + i * a_row, a_row, a_col, b, b_row,
+      multiply<T>(std::min(step, m - i), n, k, a + i * a_row, a_row, a_col, b, b_row,
                   {out.at(i), out.row}, add, scale);
     }
   }
@@ -282,7 +294,7 @@ struct Forward {
     if (scores.by_key) {
       turn(query.data, rows, p.width, query.row, room.queries.data(), query_block);
     }
-    Coming coming(p, now, next);
+    Coming coming(p, now, next, beyond_cache);
     const int64_t end = keys_seen(p, first + rows);
     for (int64_t j = 0; j < end; j += key_block) {
       const int64_t n = std::min(key_block, end - j);
@@ -312,18 +324,19 @@ struct Forward {
   [[nodiscard]] int64_t blocks() const { return (p.queries + query_block - 1) / query_block; }
 
   void finish(const RunningSoftmax<T>& softmax, const Plane<T>& sums, const Task& now) const {
-    const bool beyond_cache = out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
     const Plane<T> to = plane<T>(out, now.b, now.h);
     for (int64_t i = 0; i < now.rows; ++i) {
       const T total = softmax.total[i], scale = total > T(0) ? T(1) / total : total;
       const T* sum = sums.at(i);
       T* row = to.at(now.first + i);
       if constexpr (std::is_same_v<T, float>) {
-        transform_row(sum, row, p.value_width, beyond_cache,
-                      [=](Floats v, int64_t) { return v * scale; });
-      } else {
-        for (int64_t d = 0; d < p.value_width; ++d) row[d] = sum[d] * scale;
+        if (beyond_cache) {
+          transform_row(sum, row, p.value_width, true,
+                        [=](Floats v, int64_t) { return v * scale; });
+          continue;
+        }
       }
+      IVDEP for (int64_t d = 0; d < p.value_width; ++d) row[d] = sum[d] * scale;
     }
     T* logs = lse.data<T>() + (now.b * p.heads + now.h) * p.queries + now.first;
     IVDEP for (int64_t i = 0; i < now.rows; ++i) {

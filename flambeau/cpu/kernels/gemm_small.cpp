@@ -11,7 +11,6 @@
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
 #include "flambeau/cpu/kernels/gemm_small.h"
-#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/tensor/dtype.h"
 
@@ -356,14 +355,8 @@ void turn(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_
   constexpr int64_t n = lanes<T>;
   for (int64_t i = 0; i < rows; i += n) {
     for (int64_t j = 0; j < cols; j += n) {
-      const T* square = from + i * step + j;
-      T* turned = to + j * to_step + i;
-      if (i + n <= rows && j + n <= cols) {
-        transpose_square(square, step, turned, to_step, false);
-      } else {
-        transpose_block(square, step, static_cast<int>(std::min(n, rows - i)),
-                        static_cast<int>(std::min(n, cols - j)), turned, to_step);
-      }
+      transpose_block(from + i * step + j, step, static_cast<int>(std::min(n, rows - i)),
+                      static_cast<int>(std::min(n, cols - j)), to + j * to_step + i, to_step);
     }
   }
 }
