@@ -40,9 +40,16 @@ void copy_marked(const Tensor& to, const Tensor& from) {
 Tensor resolve(const Tensor& input) {
   return input->pending & (Pending::conj | Pending::neg) ? clone(input) : input;
 }
-OP_VIEW(resolve, "resolve_conj(input)", "input, copied if its conjugation is pending.",
+static Tensor resolve_conj(const Tensor& input) {
+  return input->pending & Pending::conj ? clone(input) : input;
+}
+static Tensor resolve_neg(const Tensor& input) {
+  return input->pending & Pending::neg ? clone(input) : input;
+}
+OP_VIEW(resolve_conj, "resolve_conj(input)", "input, copied if its conjugation is pending.",
         takes_sparse)
-OP_VIEW(resolve, "resolve_neg(input)", "input, copied if its negation is pending.", takes_sparse)
+OP_VIEW(resolve_neg, "resolve_neg(input)", "input, copied if its negation is pending.",
+        takes_sparse)
 
 Tensor conj_view(const Tensor& input) {
   if (!input.is_complex()) return input;

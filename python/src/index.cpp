@@ -194,8 +194,10 @@ void check_first_mask(const Applied& applied) {
   }
 }
 
-// What stands right of the equals sign, as a tensor of the target's dtype.
-Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) {
+// What stands right of the equals sign, as a tensor of the target's dtype. A number may be
+// `checked` whether it fits.
+Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false,
+                    bool checked = true) {
   if (is_tensor(value)) {
     const Tensor& tensor = tensor_of(value);
     return tensor.device() == target.device() || tensor.numel() != 1 ? tensor
@@ -206,6 +208,7 @@ Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false) 
   if (scalar_from(value, number)) {
     // Where a mask is filled, any number is a truth value.
     if (masked && target.dtype() == DType::bool_) number = Scalar(!(number == Scalar(0)));
+    if (checked) return full({}, number, options);
     const NoGrad off;
     return fill_(empty({}, options), number);
   }
@@ -313,7 +316,11 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       return !index.defined() || index.dtype() == DType::bool_;
     });
     if (!is_tensor(value)) check_first_mask(applied);
-    const Tensor source = value_tensor(tensor, value, masked);
+    // As PyTorch has it: a number that does not fit is refused at one tensor of indices, not at
+    // two.
+    const auto defined = [](const Tensor& index) { return index.defined(); };
+    const bool single = std::ranges::count_if(applied.indices, defined) < 2;
+    const Tensor source = value_tensor(tensor, value, masked, single);
     const GilRelease release(applied.view.numel() >= gil_threshold);
     if (applied.any_index) {
       const Tensor target = resolve(applied.view);

@@ -110,3 +110,11 @@ def test_gradients_flow_through_pending_views(z: torch.Tensor) -> None:
     x.grad = None
     x.backward(torch.ones_like(x).conj())
     assert (x.grad == 1).all()
+
+
+def test_each_mark_is_resolved_by_its_own_name():
+    z = torch.tensor([1 + 2j, 3 - 1j])
+    negative, conjugate = z.conj().imag, z.conj()
+    assert negative.resolve_conj() is negative and conjugate.resolve_neg() is conjugate
+    assert negative.resolve_neg().stride() == (1,) and not conjugate.resolve_conj().is_conj()
+    assert negative.resolve_neg().tolist() == [-2, 1]
