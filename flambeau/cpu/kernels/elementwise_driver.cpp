@@ -277,8 +277,10 @@ class ConvertingLoop {
 
  private:
   void run(char* const* data, const Block& rows, bool second_is_number) const {
-    constexpr int64_t piece = buffer_bytes / sizeof(int64_t);
-    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
+    const int64_t piece =
+        buffer_bytes / *std::max_element(loop_.sizes, loop_.sizes + loop_.inputs + 1);
+    // Not a page apart, or a load would wait for a store to another buffer.
+    alignas(64) char buffers[most_inputs + 1][buffer_bytes + 256];
     const int64_t no_steps[most_inputs + 1] = {};
     for (int64_t row = 0; row < rows.m; ++row) {
       for (int64_t begin = 0; begin < rows.n; begin += piece) {

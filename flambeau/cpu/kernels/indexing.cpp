@@ -12,7 +12,7 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
 // Rows of the innermost dimension on this thread, in order.
-void for_each_row_in_order(const TensorIter& iter, const void* context, RowBody body) {
+void for_each_row_in_order(const TensorIter& iter, const void* context, RowsBody body) {
   if (iter.numel == 0) return;
   constexpr int most = TensorIter::max_operands;
   int64_t steps[most] = {}, row_steps[most] = {}, index[max_dims] = {};
@@ -24,11 +24,7 @@ void for_each_row_in_order(const TensorIter& iter, const void* context, RowBody 
   }
   const int64_t n = iter.ndim > 0 ? iter.shape[0] : 1, rows = iter.ndim > 1 ? iter.shape[1] : 1;
   for (;;) {
-    for (int64_t i = 0; i < rows; ++i) {
-      char* row[most];
-      for (int k = 0; k < most; ++k) row[k] = data[k] + i * row_steps[k];
-      body(context, row, steps, n);
-    }
+    body(context, data, {n, rows, steps, row_steps});
     int d = 2;
     for (; d < iter.ndim; ++d) {
       for (int k = 0; k < iter.count; ++k) data[k] += iter.strides[k][d];
@@ -51,7 +47,7 @@ constexpr int64_t row_grain = 16 * default_grain;
 
 }  // namespace
 
-void for_each_row_by_lane(const TensorIter& iter, const void* context, RowBody body) {
+void for_each_row_by_lane(const TensorIter& iter, const void* context, RowsBody body) {
   int lane = -1;
   for (int d = 0; d < iter.ndim; ++d) {
     if (iter.strides[0][d] != 0 && (lane < 0 || iter.shape[d] > iter.shape[lane])) lane = d;

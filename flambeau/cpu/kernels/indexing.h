@@ -52,15 +52,19 @@ void dispatch_write(std::string_view op, WriteMode mode, DType dtype, const Body
 // Rows of the innermost dimension, each by a call of body(data, steps, n): on several threads where
 // there is a dimension to split in which the target moves, so that writes of different threads go
 // to different places, and those to one place keep their order.
-using RowBody = void (*)(const void* context, char** data, const int64_t* steps, int64_t n);
-void for_each_row_by_lane(const TensorIter& iter, const void* context, RowBody body);
+using RowsBody = void (*)(const void* context, char** data, const Block& block);
+void for_each_row_by_lane(const TensorIter& iter, const void* context, RowsBody body);
 
 template <class Body>
 void for_each_row_by_lane(const TensorIter& iter, const Body& body) {
-  for_each_row_by_lane(iter, &body,
-                       [](const void* context, char** data, const int64_t* steps, int64_t n) {
-                         (*static_cast<const Body*>(context))(data, steps, n);
-                       });
+  for_each_row_by_lane(iter, &body, [](const void* context, char** data, const Block& block) {
+    constexpr int most = TensorIter::max_operands;
+    for (int64_t i = 0; i < block.m; ++i) {
+      char* row[most];
+      for (int k = 0; k < most; ++k) row[k] = data[k] + i * block.row_steps[k];
+      (*static_cast<const Body*>(context))(row, block.steps, block.n);
+    }
+  });
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE
