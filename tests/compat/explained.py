@@ -36,7 +36,7 @@ BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in sha
 # index_add and index_reduce, the input of what picks elements (its shape suffices), of a product
 # of one number; and ops that keep a copy, a factor or a converted operand here, itself there.
 SAVES_MORE_THERE = (
-    r"prod\(|pow|\*\*|cumm(ax|in)|sgn|sign|angle|_pool1d|replicate|rounding_mode|//"
+    r"prod_?\(|pow|\*\*|cumm(ax|in)|sgn|sign|angle|_pool1d|replicate|rounding_mode|//"
     r"|index_(add|reduce)|\.gather|\.take|\.put\(|masked_select|quantile"
     r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
     r"|scatter_reduce|polar"

@@ -236,6 +236,8 @@ def test_a_half_takes_a_number_beyond_it_at_indices() -> None:
     x = torch.zeros(1, 2, dtype=torch.float16)
     x[torch.tensor([True]), torch.tensor([1])] = 2**40
     assert x.tolist() == [[0.0, math.inf]]
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x[torch.tensor([[True, False]])] = 2**40
 
 
 def test_a_product_of_nothing_that_was_scattered_has_a_gradient() -> None:
