@@ -101,6 +101,7 @@ Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value
   if (overlaps_itself(self)) {
     // Each element is written once where the mask asks for it, or not at all.
     check_mask("masked_fill_", mask);
+    if (!value.is_tensor()) check_number_fits("masked_fill_", value.scalar(), self.dtype());
     const NoGrad off;
     write_at("masked_fill_", make_alias(self), {expand(mask, self.sizes())},
              cast_operand(value, self.dtype(), self.device()), WriteMode::assign);

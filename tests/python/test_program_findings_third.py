@@ -253,3 +253,11 @@ def test_an_integral_over_equal_steps_counts_half_of_its_ends() -> None:
     assert torch.trapezoid(torch.tensor([math.nan])).isnan()
     wide = torch.tensor([200, 100, 20], dtype=torch.uint8)
     assert torch.trapezoid(wide).item() == 210
+
+
+@pytest.mark.filterwarnings("ignore:Use of masked_fill_")
+def test_expanded_integers_refuse_numbers_that_are_none() -> None:
+    x = torch.zeros(1, 3, dtype=torch.int64).expand(2, 3)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x.masked_fill_(torch.ones(2, 3, dtype=torch.bool), math.nan)
+    assert x.sum() == 0
