@@ -328,6 +328,19 @@ Tensor power_in_double(const Tensor& x, const Scalar& exponent) {
   return to(pow(to(x, DType::float64), exponent), x.dtype());
 }
 
+// x ** 0.5 and others of which PyTorch computes a simpler formula, in all but half precision: the
+// root of -inf is NaN, and its power inf. Undefined where there is none.
+Tensor power_by_formula(const Tensor& x, const Scalar& exponent) {
+  if (!is_differentiable(x.dtype()) || x.dtype() == DType::float16) return {};
+  const NoGrad off;
+  if (exponent == Scalar(0.5)) return sqrt(x);
+  if (exponent == Scalar(-0.5)) return rsqrt(x);
+  if (exponent == Scalar(3)) return x * x * x;
+  if (exponent == Scalar(-1)) return reciprocal(x);
+  if (exponent == Scalar(-2)) return reciprocal(square(x));
+  return {};
+}
+
 // x ** 0, with a derivative of zero.
 Tensor ones_instead(const Tensor& x, DType dtype) {
   Tensor out = ones_like(x, dtype);
@@ -352,10 +365,10 @@ Tensor pow(const Operand& a, const Operand& b) {
     if (needs_double_exponent(b.scalar(), dtype)) {
       return recorded_power(power_in_double(base, b.scalar()), base, b.scalar());
     }
-  }
-  if (a.is_tensor() && !b.is_tensor() && is_differentiable(dtype)) {
-    // The squares and roots that programs are full of; their derivatives are simpler too.
-    if (b.scalar() == Scalar(2)) return square(to(a.tensor(), dtype));
+    // The squares that programs are full of have a simpler derivative too.
+    if (b.scalar() == Scalar(2) && is_differentiable(dtype)) return square(base);
+    const Tensor power = power_by_formula(base, b.scalar());
+    if (power.defined()) return recorded_power(power, base, b.scalar());
   }
   compute_dtype("pow", dtypes::Numeric, dtype);
   // The powers of a number are laid out row by row, whatever the exponents are.

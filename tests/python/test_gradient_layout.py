@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 import flambeau as torch
 
 
@@ -86,3 +90,14 @@ def test_cutting_keeps_the_layout() -> None:
     weights = torch.rand(6, 4, 2).permute(2, 1, 0)
     (gradient,) = torch.autograd.grad(padded, x, weights)
     assert gradient.stride() == (1, 2, 8) and gradient.equal(weights[..., 1:4])
+
+
+@pytest.mark.parametrize("name", ["cos", "acos", "square", "erfc", "erfinv", "special.ndtr"])
+def test_a_slope_lies_as_its_argument_does(name: str) -> None:
+    """Where the gradient that comes is one number, expanded."""
+    x = torch.full((2, 3, 4), 0.25).permute(2, 0, 1).requires_grad_()
+    function: Any = torch
+    for part in name.split("."):
+        function = getattr(function, part)
+    (g,) = torch.autograd.grad(function(x).sum(), x)
+    assert g.stride() == x.stride()

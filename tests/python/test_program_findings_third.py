@@ -35,6 +35,20 @@ def test_the_gradient_of_a_first_power_has_a_history(exponent: float) -> None:
     assert second.tolist() == [0.0] * 3
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_roots_and_small_powers_are_computed_by_their_formulas(dtype: torch.dtype) -> None:
+    x = torch.tensor([-math.inf, -0.0, 4.0, 0.37], dtype=dtype)
+    assert str((x**0.5).tolist()[:3]) == "[nan, -0.0, 2.0]"
+    assert str((x**-0.5).tolist()[:3]) == "[nan, -inf, 0.5]"
+    assert torch.equal(x**3, x * x * x) and torch.equal(x**-1, x.reciprocal())
+    assert torch.equal(x**-2, (x * x).reciprocal())
+    assert (x.half() ** 0.5)[0] == math.inf  # halves have no formula of their own
+    y = torch.tensor([-4.0 + 0j]) ** 0.5
+    assert y.real == 0
+    x = torch.tensor([4.0, 0.25], dtype=dtype, requires_grad=True)
+    assert torch.autograd.grad((x**0.5).sum(), x)[0].tolist() == [0.25, 1.0]
+
+
 # Which of two errors is told
 
 
