@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out of the quick tier")
     config.addinivalue_line("markers", "large: takes minutes under a sanitizer of the device")
+    config.addinivalue_line("markers", "unwatched: wants what a sanitizer takes: cache, haste")
     config.addinivalue_line("markers", "layouts: asks where operands and results may lie")
     config.addinivalue_line("markers", "repeated: starts no kernels but those of other questions")
     if config.getoption("--thin"):

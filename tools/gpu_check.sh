@@ -63,7 +63,7 @@ test_all() {
 # does not depend on layouts. cuDNN's kernels are NVIDIA's to check.
 sanitize() {  # tool, name of the log, arguments of pytest
   local tool=$1 log="$OUT/sanitizer_$1_$2.log" start=$SECONDS code
-  local kernels="--kernel-name-exclude kernel_substring=cudnn" chosen="not large and not repeated"
+  local kernels="--kernel-name-exclude kernel_substring=cudnn" chosen="not large and not repeated and not unwatched"
   if [ "$tool" = racecheck ]; then
     kernels="--kernel-name kernel_substring=flambeau" chosen="$chosen and not layouts"
   fi

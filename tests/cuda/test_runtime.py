@@ -76,6 +76,7 @@ def test_tensors_on_two_devices_do_not_mix() -> None:
 # --- Memory --------------------------------------------------------------------------------------
 
 
+@pytest.mark.unwatched
 def test_memory_is_counted_and_reused() -> None:
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
@@ -89,6 +90,7 @@ def test_memory_is_counted_and_reused() -> None:
     assert torch.empty(1000, device="cuda").data_ptr() == address
 
 
+@pytest.mark.unwatched
 def test_empty_cache_gives_memory_back() -> None:
     x = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
     held = torch.cuda.memory_reserved()
@@ -306,6 +308,7 @@ def test_pinned_memory_is_not_reused_before_its_copies_are_done() -> None:
 # --- Tools ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.unwatched
 def test_the_host_runs_ahead_of_the_device() -> None:
     torch.cuda.synchronize()
     torch.cuda._sleep(200_000_000)
@@ -440,6 +443,7 @@ def test_threads_start_the_same_kernels_side_by_side() -> None:
     assert not failures
 
 
+@pytest.mark.unwatched
 def test_kernels_started_often_on_one_stream_do_not_wait_for_another() -> None:
     streams = torch.cuda.Stream(), torch.cuda.Stream()
     numbers = torch.zeros(10, device="cuda"), torch.zeros(10, device="cuda")
