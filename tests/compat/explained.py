@@ -230,7 +230,7 @@ REFUSED_THERE = (
 )  # fmt: skip
 REFUSED_HERE = (
     Refusal("with size 0", "an index into a dimension of size 0 is out of range, whatever else is",
-        r"\] = (-?[\d.]+|-?inf|nan|True|False)$"),
+        r"\] = (-?[\d.]+( [-+] [\d.]+j)?|-?inf|nan|True|False)$"),
     Refusal("without overflow", "PyTorch does not check a number that fills a single half",
         holds=_fills_single_half),
     Refusal("once_differentiable", "PyTorch may give gradients that are zero no history",
@@ -459,14 +459,22 @@ def of_variables(case: Case) -> Iterator[Reason]:
                 if "torch.func.hessian" in case.statements[number]:
                     yield number, "whether second derivatives of nothing have a history is not told"
     own = case.ours["variables"]
+    infinite = any(
+        x.get("requires_grad") and any(map(math.isinf, _flat(x["values"])))
+        for x in case.variables.values()
+    )
     for name, variable in case.variables.items():
         grads = [(v.get("grad") or {}).get("values", ()) for v in (own.get(name) or {}, variable)]
         nans = [list(map(math.isnan, _flat(values))) for values in grads]
         if nans[0] == nans[1] or any(one and not other for one, other in zip(*nans)):
             continue
         for number, statement in enumerate(case.statements):
-            if "for g in grads" in statement and _earlier(KINKED)(case, number):
+            if "for g in grads" not in statement:
+                continue
+            if _earlier(KINKED)(case, number):
                 yield number, "PyTorch's second derivative at a kink, as of 0 ** x, may be NaN"
+            elif infinite:
+                yield number, "a second derivative of what is infinite may be a difference of such"
 
 
 RULES = (

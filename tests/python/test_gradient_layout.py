@@ -92,6 +92,16 @@ def test_cutting_keeps_the_layout() -> None:
     assert gradient.stride() == (1, 2, 8) and gradient.equal(weights[..., 1:4])
 
 
+def test_the_gradient_of_an_empty_window_has_no_history() -> None:
+    x = torch.ones(1, 3, requires_grad=True)
+    base = x.clone()
+    window = base[1:]
+    with torch.no_grad():
+        base.mul_(2)  # the window's step is made anew, as one of strides
+    (g,) = torch.autograd.grad(window.sum(), base, create_graph=True)
+    assert not g.requires_grad and g.tolist() == [[0.0] * 3]
+
+
 @pytest.mark.parametrize("name", ["cos", "acos", "square", "erfc", "erfinv", "special.ndtr"])
 def test_a_slope_lies_as_its_argument_does(name: str) -> None:
     """Where the gradient that comes is one number, expanded."""
