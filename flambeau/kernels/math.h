@@ -458,10 +458,7 @@ REAL FN T logaddexp2(T a, T b) {
 }
 template <class T>
 FN T heaviside(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (a != a) return a;
-  }
-  return a == T(0) ? b : static_cast<T>(a > T(0));
+  return a == T(0) ? b : static_cast<T>(a > T(0));  // of NaN 0, as PyTorch has it
 }
 INTEGER FN T gcd(T a, T b) {
   a = abs(a);

@@ -49,6 +49,11 @@ def test_roots_and_small_powers_are_computed_by_their_formulas(dtype: torch.dtyp
     assert torch.autograd.grad((x**0.5).sum(), x)[0].tolist() == [0.25, 1.0]
 
 
+def test_the_step_of_nan_is_zero() -> None:
+    x = torch.tensor([math.nan, -1.0, 0.0, 2.0])
+    assert x.heaviside(torch.tensor(5.0)).tolist() == [0.0, 0.0, 5.0, 1.0]
+
+
 # Which of two errors is told
 
 
