@@ -19,9 +19,10 @@ Tensor pow_gradient_base(const Tensor& g, const Tensor& base, const Tensor& expo
 
 // The same for an exponent that is a number, which keeps all of its digits.
 Tensor pow_gradient_base(const Tensor& g, const Tensor& base, const Scalar& exponent) {
-  const Scalar lower = exponent.is_complex()    ? Scalar(exponent.to<std::complex<double>>() - 1.0)
-                       : exponent.is_floating() ? Scalar(exponent.to<double>() - 1)
-                                                : Scalar(exponent.to<int64_t>() - 1);
+  const bool is_least = exponent.is_integral(true) && exponent == Scalar(INT64_MIN);
+  const Scalar lower = exponent.is_complex() ? Scalar(exponent.to<std::complex<double>>() - 1.0)
+                       : exponent.is_floating() || is_least ? Scalar(exponent.to<double>() - 1)
+                                                            : Scalar(exponent.to<int64_t>() - 1);
   return mul_conj(g, pow(base, lower) * exponent);
 }
 

@@ -139,16 +139,16 @@ bool is_non_overlapping_and_dense(IntSpan sizes, IntSpan strides) {
 }
 
 int64_t storage_extent(IntSpan sizes, IntSpan strides) {
-  int64_t last = 0;
+  int64_t extent = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) return 0;
     int64_t reach = 0;
     CHECK(!__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) &&
-              !__builtin_add_overflow(last, reach, &last),
+              !__builtin_add_overflow(extent, reach, &extent),
           RuntimeError, "Storage size calculation overflowed with sizes={} and strides={}", sizes,
           strides);
   }
-  return last + 1;
+  return extent;
 }
 
 namespace {

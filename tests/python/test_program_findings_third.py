@@ -49,6 +49,17 @@ def test_roots_and_small_powers_are_computed_by_their_formulas(dtype: torch.dtyp
     assert torch.autograd.grad((x**0.5).sum(), x)[0].tolist() == [0.25, 1.0]
 
 
+def test_the_least_exponent_has_a_gradient() -> None:
+    x = torch.tensor([2.0, 1.0], requires_grad=True)
+    (g,) = torch.autograd.grad((x ** -(2**63)).sum(), x)
+    assert g[0] == 0 and g[1] == -(2.0**63)
+
+
+def test_strides_beyond_all_memory_are_refused() -> None:
+    with pytest.raises(RuntimeError):
+        torch.as_strided_copy(torch.arange(5), [2], [2**63 - 1])
+
+
 def test_the_step_of_nan_is_zero() -> None:
     x = torch.tensor([math.nan, -1.0, 0.0, 2.0])
     assert x.heaviside(torch.tensor(5.0)).tolist() == [0.0, 0.0, 5.0, 1.0]
