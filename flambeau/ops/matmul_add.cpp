@@ -268,12 +268,12 @@ void check_linear(const Tensor& input, const Tensor& weight, const Tensor& bias)
         bias.defined() ? "addmm" : "mm", input.numel() / std::max<int64_t>(k, 1), k,
         weight.sizes()[1], weight.sizes()[0]);
   check_same_dtype(input, weight);
-  if (!(input.device() == weight.device())) common_device("linear", {input, weight});
+  check_same_device("linear", input.device(), weight.device());
   if (bias.defined()) {
     CHECK(bias.dtype() == weight.dtype(), RuntimeError,
           "self and mat2 must have the same dtype, but got {} and {}",
           dtype_legacy_name(bias.dtype()), dtype_legacy_name(weight.dtype()));
-    if (!(bias.device() == weight.device())) common_device("linear", {weight, bias});
+    check_same_device("linear", weight.device(), bias.device());
   }
 }
 

@@ -139,6 +139,11 @@ def _spread(g: Tensor, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     return g.expand(list(x.shape))
 
 
+def _terms(x: Tensor, dim: Any) -> int:
+    """The number of elements that a sum over some dimensions, or all, adds up."""
+    return math.prod(x.shape[d] for d in dim) if dim else x.numel()
+
+
 @_rule("sum")
 def _sum(
     g: Tensor,
@@ -153,17 +158,9 @@ def _sum(
 
 
 @_rule("mean")
-def _mean(
-    g: Tensor,
-    y: Tensor,
-    wants: Any,
-    x: Tensor,
-    dim: Any = None,
-    keepdim: bool = False,
-    **kwargs: Any,
-) -> Any:
-    count = x.numel() if not dim else math.prod(x.shape[d] for d in dim)
-    return [_spread(g, x, dim or None, keepdim).to(x.dtype) / count]
+def _mean(g: Any, y: Any, wants: Any, x: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
+    (of_sum,) = _sum(g, y, wants, x, dim, *args, **kwargs)
+    return [of_sum / _terms(x, dim)]
 
 
 @_rule("var")
@@ -177,8 +174,7 @@ def _var(
     correction: Any = None,
     keepdim: bool = False,
 ) -> Any:
-    count = x.numel() if not dim else math.prod(x.shape[d] for d in dim)
-    over = max(0, count - (1 if correction is None else correction))
+    over = max(0, _terms(x, dim) - (1 if correction is None else correction))
     mean = x.mean(dim, True) if dim else x.mean()
     slope = _spread(g, x, dim or None, keepdim) * (x - mean) * (2 / over if over else math.inf)
     return [slope]

@@ -7,6 +7,7 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/ordered_rows.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -23,17 +24,8 @@ void for_each_row_in_order(const TensorIter& iter, const void* context, RowsBody
     data[k] = iter.data[k];
   }
   const int64_t n = iter.ndim > 0 ? iter.shape[0] : 1, rows = iter.ndim > 1 ? iter.shape[1] : 1;
-  for (;;) {
-    body(context, data, {n, rows, steps, row_steps});
-    int d = 2;
-    for (; d < iter.ndim; ++d) {
-      for (int k = 0; k < iter.count; ++k) data[k] += iter.strides[k][d];
-      if (++index[d] < iter.shape[d]) break;
-      for (int k = 0; k < iter.count; ++k) data[k] -= iter.shape[d] * iter.strides[k][d];
-      index[d] = 0;
-    }
-    if (d >= iter.ndim) return;
-  }
+  do body(context, data, {n, rows, steps, row_steps});
+  while (next_place(iter, 2, index, data));
 }
 
 // Whether rows lie side by side in the output and the input, and an offset counts for a whole one.

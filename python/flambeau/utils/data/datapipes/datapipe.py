@@ -5,9 +5,11 @@ the last one is valid.
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+import flambeau
 from flambeau.utils.data.dataset import Dataset, IterableDataset
 
 __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "functional_datapipe"]
@@ -107,6 +109,30 @@ class IterDataPipe(_Functions, IterableDataset):
         super().__init_subclass__(**kwargs)
         if "__iter__" in cls.__dict__:
             cls.__iter__ = _single(cls.__dict__["__iter__"])  # type: ignore[assignment]
+
+
+class Shuffling:
+    """What pipes have that may be told whether and how to shuffle."""
+
+    _enabled = True
+    _seed: int | None = None
+
+    def set_shuffle(self, shuffle: bool = True) -> Any:
+        """Switches shuffling on or off."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> Any:
+        """Sets the order of the next iteration."""
+        self._seed = seed
+        return self
+
+    def _drawing(self) -> random.Random:
+        """Draws the next order: from the seed that was set, or one of the library's generator."""
+        seed, self._seed = self._seed, None
+        if seed is None:
+            seed = int(flambeau.empty((), dtype=flambeau.int64).random_().item())
+        return random.Random(seed)
 
 
 class DFIterDataPipe(IterDataPipe):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import random
 import sys
 import warnings
 from collections import OrderedDict, deque
@@ -14,7 +13,12 @@ from typing import Any
 import flambeau
 from flambeau.utils.data.collate import default_collate
 from flambeau.utils.data.datapipes._streams import FileLister, FileOpener, StreamReader
-from flambeau.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
+from flambeau.utils.data.datapipes.datapipe import (
+    DataChunk,
+    IterDataPipe,
+    Shuffling,
+    functional_datapipe,
+)
 from flambeau.utils.data.sampler import SequentialSampler
 
 __all__ = [
@@ -273,7 +277,7 @@ class Multiplexer(IterDataPipe):
 
 
 @functional_datapipe("shuffle")
-class Shuffler(_Of):
+class Shuffler(Shuffling, _Of):
     """The elements in another order: each is drawn from a buffer of those that come next."""
 
     def __init__(self, datapipe: Any, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
@@ -281,27 +285,12 @@ class Shuffler(_Of):
             raise ValueError("buffer_size should be larger than 0")
         super().__init__(datapipe if unbatch_level == 0 else UnBatcher(datapipe, unbatch_level))
         self.buffer_size = buffer_size
-        self._enabled = True
-        self._seed: int | None = None
-
-    def set_shuffle(self, shuffle: bool = True) -> Shuffler:
-        """Switches shuffling on or off."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> Shuffler:
-        """Sets the order of the next iteration."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[Any]:
         if not self._enabled:
             yield from self.datapipe
             return
-        seed, self._seed = self._seed, None
-        if seed is None:
-            seed = int(flambeau.empty((), dtype=flambeau.int64).random_().item())
-        drawing = random.Random(seed)
+        drawing = self._drawing()
         buffer: list[Any] = []
         for data in self.datapipe:
             if len(buffer) == self.buffer_size:

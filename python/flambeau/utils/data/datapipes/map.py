@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import flambeau
 from flambeau.utils.data.datapipes.datapipe import (
     DataChunk,
     IterDataPipe,
     MapDataPipe,
+    Shuffling,
     functional_datapipe,
 )
 
@@ -112,32 +111,17 @@ class Zipper(MapDataPipe):
         return min(len(pipe) for pipe in self.datapipes)
 
 
-class Shuffler(IterDataPipe):
+class Shuffler(Shuffling, IterDataPipe):
     """The elements in another order each time."""
 
     def __init__(self, datapipe: Any, *, indices: Any = None) -> None:
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled = True
-        self._seed: int | None = None
-
-    def set_shuffle(self, shuffle: bool = True) -> Shuffler:
-        """Switches shuffling on or off."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> Shuffler:
-        """Sets the order of the next iteration."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[Any]:
         order = list(self.indices)
         if self._enabled:
-            seed, self._seed = self._seed, None
-            if seed is None:
-                seed = int(flambeau.empty((), dtype=flambeau.int64).random_().item())
-            order = random.Random(seed).sample(order, len(order))[::-1]
+            order = self._drawing().sample(order, len(order))[::-1]
         for index in order:
             yield self.datapipe[index]
 
