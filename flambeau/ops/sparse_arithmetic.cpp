@@ -14,10 +14,10 @@ namespace {
 // `result` becomes `out`, if that is given: its parts, and its history.
 Tensor delivered(const char* op, const Tensor& result, const Tensor& out) {
   if (!out.defined()) return result;
-  if (!out.is_sparse()) return copy_(out, to_dense(result));
   CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
         "{}: result type {} can't be cast to the desired output type {}", op,
         dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
+  if (!out.is_sparse()) return copy_(out, to_dense(result));
   const Tensor cast = to(result, out.dtype());
   assign_sparse(out, detach(cast));
   out.bump_version(op);

@@ -13,7 +13,7 @@ void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
   const std::vector<Parameter>& parameters = family.overloads.front().parameters;
   const bool makes = std::ranges::any_of(
       parameters, [](const Parameter& parameter) { return parameter.kind == Kind::options; });
-  if (makes && family.name != "arange") return;
+  if (makes && (!family.has(OpDef::counts) || family.name == "range")) return;
   const char* words =
       "An output with one or more elements was resized since it had shape {}, which does not match "
       "the required output shape {}. This behavior is deprecated, and in a future PyTorch release "

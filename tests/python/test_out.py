@@ -85,7 +85,7 @@ def test_resizing_a_tensor_with_elements_is_told(name: str) -> None:
         call(torch.zeros_like(wanted))
 
 
-def test_new_tensors_are_resized_silently_but_by_arange() -> None:
+def test_new_tensors_are_resized_silently_but_by_counting() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.zeros(2, 3, out=torch.zeros(5))
@@ -93,6 +93,10 @@ def test_new_tensors_are_resized_silently_but_by_arange() -> None:
     words = r"shape \[2\] is 2 which does not match the computed number of elements 4.*be resized"
     with pytest.warns(UserWarning, match=words):
         torch.arange(4, out=torch.zeros(2, dtype=torch.int64))
+    with pytest.warns(UserWarning, match=words):
+        torch.fft.fftfreq(4, out=torch.zeros(2))
+    assert torch.fft.fftfreq(4, out=torch.zeros(2, 2)).tolist() == [[0, 0.25], [-0.5, -0.25]]
+    assert torch.fft.rfftfreq(6, out=torch.zeros(2, 2)).shape == (2, 2)
 
 
 @pytest.mark.parametrize("name", ["sin", "mul", "add", "cumsum", "softmax", "linalg.inv"])

@@ -135,6 +135,7 @@ S = MATRIX.to_sparse()
         (RuntimeError, "Sparse floor division", lambda: S // S),
         (RuntimeError, "to have same size", lambda: torch.ones(3, 3) + S),
         (RuntimeError, "can't be cast", lambda: torch.asin(S, out=S.long())),
+        (RuntimeError, "can't be cast", lambda: MATRIX.long().mul_(S)),
         (TypeError, "'out' must be Tensor, not int", lambda: torch.atan(S, out=3)),
     ],
 )  # fmt: skip
