@@ -162,6 +162,28 @@ void accumulate(const T* weights, std::vector<Real>& cumulative) {
   cumulative.back() = 1;
 }
 
+void check_weights_kernel(const Tensor& weights) {
+  dispatch<dtypes::Floating>("multinomial", weights.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const int64_t categories = weights.size(-1);
+    const T* row = weights.data<T>();
+    bool usable = true, every_row = true;
+    for (const T* end = row + weights.numel(); row < end; row += categories) {
+      bool any = false;
+      for (int64_t i = 0; i < categories; ++i) {
+        const auto weight = static_cast<ComputeType<T>>(row[i]);
+        usable &= weight >= 0 && std::isfinite(weight);
+        any |= weight > 0;
+      }
+      every_row &= any;
+    }
+    CHECK(usable, RuntimeError,
+          "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
+    CHECK(every_row, RuntimeError,
+          "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
+  });
+}
+
 // The first index whose cumulative sum reaches a uniform draw.
 template <class Real>
 int64_t next_index(CpuGenerator& generator, std::span<const Real> cumulative) {
@@ -199,6 +221,7 @@ const bool filled = [] {
   kernels::bernoulli_each.fill(DeviceType::cpu, bernoulli_each_kernel);
   kernels::permutation.fill(DeviceType::cpu, permutation_kernel);
   kernels::poisson.fill(DeviceType::cpu, poisson_kernel);
+  kernels::check_weights.fill(DeviceType::cpu, check_weights_kernel);
   kernels::multinomial.fill(DeviceType::cpu, multinomial_kernel);
   return true;
 }();

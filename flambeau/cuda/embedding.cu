@@ -24,7 +24,7 @@ struct Indices {
 template <class W>
 __global__ void __launch_bounds__(block_size)
     rows_kernel(const W* weight, Indices indices, W* out, int64_t count, int64_t width,
-                int64_t rows, Fault* fault) {
+                int64_t rows, FaultPlace fault) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   if (i >= count) return;
   const int64_t place = i / width, column = i - place * width, row = indices[place];

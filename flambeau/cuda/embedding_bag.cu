@@ -13,7 +13,7 @@ struct Bags {
   const int64_t *indices, *bounds;
   int64_t count, rows, width, padding;  // count: of indices
   BagMode mode;
-  Fault* fault;
+  FaultPlace fault;
 
   // Bounds may come from anybody: only indices that are there are followed.
   __device__ int64_t bound(int64_t bag) const {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(block_size)
     for (int64_t i = first; i < last; ++i) {
       const int64_t index = bags.indices[i];
       if (index < 0 || index >= bags.rows) {
-        report(bags.fault, FaultKind::index, index, 0, bags.rows, true);
+        report(bags.fault, FaultKind::index, index, 0, bags.rows);
         continue;
       }
       if (index == bags.padding) continue;

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "flambeau/base/check.h"
+#include "flambeau/base/current_op.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/tensor/accelerator.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -16,11 +18,36 @@ std::vector<std::atomic<Fault*>>& places() {
   return *all;
 }
 
+// What a fault is, in the words that the CPU has for it.
+std::string words_of(const Fault& fault) {
+  switch (static_cast<FaultKind>(fault.kind)) {
+    case FaultKind::target: return flambeau::format("Target {} is out of bounds.", fault.value);
+    case FaultKind::weight:
+      return "probability tensor contains either `inf`, `nan` or element < 0";
+    case FaultKind::weights:
+      return "invalid multinomial distribution (sum of probabilities <= 0)";
+    default:
+      return flambeau::format("index {} is out of bounds for dimension {} with size {}",
+                              fault.value, fault.dim, fault.size);
+  }
+}
+
+// What the CPU would not have to tell: how many there are, or where.
+std::string details_of(const Fault& fault) {
+  switch (static_cast<FaultKind>(fault.kind)) {
+    case FaultKind::target: return flambeau::format(", of {} classes,", fault.size);
+    case FaultKind::weight:
+      return flambeau::format(" at element {} of {} of row {},", fault.value, fault.size, fault.dim);
+    case FaultKind::weights: return flambeau::format(" in row {}", fault.dim);
+    default: return "";
+  }
+}
+
 }  // namespace
 
-Fault* fault_of(int device) {
+FaultPlace fault_of(int device) {
   std::atomic<Fault*>& place = places()[device];
-  if (Fault* made = place.load(std::memory_order_acquire)) return made;
+  if (Fault* made = place.load(std::memory_order_acquire)) return {made, current_op};
   const std::lock_guard lock(making);
   if (!place.load()) {
     const DeviceGuard guard(device);
@@ -30,7 +57,7 @@ Fault* fault_of(int device) {
           "fault_of");
     place.store(new (memory) Fault{}, std::memory_order_release);
   }
-  return place.load();
+  return {place.load(), current_op};
 }
 
 void raise_fault(int device) {
@@ -39,12 +66,8 @@ void raise_fault(int device) {
     return;
   const Fault fault = *place;
   *place = Fault{};
-  if (fault.kind == static_cast<int>(FaultKind::target)) {
-    fail<IndexError>("Target {} is out of bounds.", fault.value);
-  }
-  const char* pattern = "index {} is out of bounds for dimension {} with size {}";
-  if (fault.runtime_error) fail<RuntimeError>(pattern, fault.value, fault.dim, fault.size);
-  fail<IndexError>(pattern, fault.value, fault.dim, fault.size);
+  fail<DeviceFault>("{} (found by {}{} on cuda:{})", words_of(fault), op_name(fault.op),
+                    details_of(fault), device);
 }
 
 }  // namespace flambeau::cuda

@@ -1,23 +1,36 @@
 // How a kernel complains about data that it finds on the device: an index outside its dimension, a
-// class outside the logits. The first complaint is written to host memory, the kernel goes on
-// without touching memory it should not, and the next call that waits for the device raises it. The
-// device stays usable.
+// class outside the logits, weights that nothing can be drawn by. The first complaint is written to
+// host memory, the kernel goes on without touching memory it should not, and the next call that
+// waits for the device raises it. The device stays usable.
 #pragma once
 
 #include <cstdint>
 
 namespace flambeau::cuda {
 
-enum class FaultKind : int { none, index, target };
+enum class FaultKind : int {
+  none,
+  index,    // `value` is not among the `size` places of dimension `dim`
+  target,   // class `value` of `size`
+  weight,   // element `value` of row `dim` is no weight
+  weights,  // row `dim` has no weight above zero
+};
 
 struct Fault {
-  int kind;  // a FaultKind
-  int runtime_error;
+  int kind;        // a FaultKind
+  const char* op;  // whose kernel found it: text of the host that lives on
   int64_t value, dim, size;
 };
 
-// The place where kernels on this device write, in memory that host and device share.
-Fault* fault_of(int device);
+// What a kernel takes along: the place to write to, in memory that host and device share, and the
+// op that started it.
+struct FaultPlace {
+  Fault* place;
+  const char* op;
+};
+
+// For a kernel of the current op on this device.
+FaultPlace fault_of(int device);
 
 // Raises what a kernel complained about, if anything. The device must have been waited for.
 void raise_fault(int device);
@@ -25,11 +38,11 @@ void raise_fault(int device);
 #if defined(__CUDACC__)
 // Several threads may complain at once: any of them is right, so nothing but the order of the
 // writes matters, and the kind, which says that there is a fault, comes last.
-__device__ inline void report(Fault* fault, FaultKind kind, int64_t value, int64_t dim,
-                              int64_t size, bool runtime_error = false) {
-  volatile Fault* place = fault;
+__device__ inline void report(const FaultPlace& fault, FaultKind kind, int64_t value, int64_t dim,
+                              int64_t size) {
+  volatile Fault* place = fault.place;
   if (place->kind != 0) return;
-  place->runtime_error = runtime_error;
+  place->op = fault.op;
   place->value = value;
   place->dim = dim;
   place->size = size;

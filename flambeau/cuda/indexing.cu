@@ -16,12 +16,12 @@ namespace {
 // The byte offset of a checked index, or -1.
 struct CheckedIndex {
   IndexedDim at;
-  Fault* fault;
+  FaultPlace fault;
   __device__ int64_t operator()(const char* index_at) const {
     const int64_t given = *reinterpret_cast<const int64_t*>(index_at);
     const int64_t index = at.from_end && given < 0 ? given + at.size : given;
     if (index >= 0 && index < at.size) return index * at.stride;
-    report(fault, FaultKind::index, given, at.dim, at.size, at.runtime_error);
+    report(fault, FaultKind::index, given, at.dim, at.size);
     return -1;
   }
 };

@@ -15,7 +15,7 @@ struct Targets {
   const int64_t* wide;
   const uint8_t* narrow;
   int64_t classes, ignore;
-  Fault* fault;
+  FaultPlace fault;
 
   Targets(const Tensor& target, int64_t classes_, int64_t ignore_)
       : wide(target.dtype() == DType::int64 ? target.data<int64_t>() : nullptr),

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "flambeau/cuda/allocator.h"
+#include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/radix_sort.h"
 #include "flambeau/cuda/random.cuh"
 #include "flambeau/kernels/random.h"
@@ -148,6 +149,34 @@ KERNEL_FOR(dropout_backward, dropout_backward_kernel)
 
 // --- Indices by weight ---------------------------------------------------------------------------
 
+// Reports (see fault.h) what of a row cannot be drawn by. A block has a row.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    check_row(const T* weights, int64_t size, FaultPlace fault) {
+  using C = ComputeType<T>;
+  weights += blockIdx.x * size;
+  bool any = false;
+  for (int64_t i = threadIdx.x; i < size; i += block_size) {
+    const C weight = static_cast<C>(weights[i]);
+    if (!(weight >= 0 && isfinite(weight))) report(fault, FaultKind::weight, i, blockIdx.x, size);
+    any |= weight != 0;
+  }
+  if (!__syncthreads_or(any) && threadIdx.x == 0)
+    report(fault, FaultKind::weights, 0, blockIdx.x, size);
+}
+
+void check_weights_kernel(const Tensor& weights) {
+  const int device = weights.device().index;
+  const DeviceGuard guard(device);
+  const int64_t size = weights.sizes().back();
+  dispatch<dtypes::Floating>("multinomial", weights.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch("multinomial", check_row<T>, blocks_for(weights.numel(), size), block_size,
+           weights.data<T>(), size, fault_of(device));
+  });
+}
+KERNEL_FOR(check_weights, check_weights_kernel)
+
 // The running sums of a row of weights, over their total. A block has a row.
 template <class T>
 __global__ void __launch_bounds__(block_size)
@@ -208,6 +237,7 @@ void multinomial_kernel(const Tensor& out, const Tensor& weights, Generator& gen
   const int64_t size = weights.sizes().back(), rows = weights.numel() / std::max<int64_t>(size, 1);
   const int64_t samples = out.sizes().back();
   if (out.numel() == 0) return;
+  check_weights_kernel(weights);
   dispatch<dtypes::Floating>("multinomial", weights.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;

@@ -35,10 +35,10 @@ __device__ int64_t first_place(const int64_t* sorted, int64_t count, int64_t val
 struct Span {
   int64_t from, to;
 };
-__device__ inline Span row_span(const int64_t* starts, int64_t r, int64_t count, Fault* fault) {
+__device__ inline Span row_span(const int64_t* starts, int64_t r, int64_t count, FaultPlace fault) {
   const int64_t from = starts[r], to = starts[r + 1];
   if (from >= 0 && from <= to && to <= count) return {from, to};
-  report(fault, FaultKind::index, to, 0, count, true);
+  report(fault, FaultKind::index, to, 0, count);
   return {0, 0};
 }
 
@@ -47,7 +47,7 @@ template <class T, class C>
 __global__ void __launch_bounds__(block_size)
     multiply_kernel(const int64_t* starts, const int64_t* columns, const T* values, const T* dense,
                     T* out, int64_t total, int64_t width, int64_t count, int64_t rows_of_dense,
-                    Fault* fault) {
+                    FaultPlace fault) {
   const int64_t i = my_index();
   if (i >= total) return;
   const int64_t r = i / width, j = i - r * width;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(block_size)
   for (int64_t e = span.from; e < span.to; ++e) {
     const int64_t column = columns[e];
     if (column < 0 || column >= rows_of_dense) {
-      report(fault, FaultKind::index, column, 1, rows_of_dense, true);
+      report(fault, FaultKind::index, column, 1, rows_of_dense);
       continue;
     }
     sum += static_cast<C>(values[e]) * static_cast<C>(dense[column * width + j]);
@@ -88,7 +88,7 @@ template <class T, class C>
 __global__ void __launch_bounds__(block_size)
     sampled_dot_kernel(const int64_t* starts, const int64_t* columns, const T* a, const T* b,
                        T* out, int64_t count, int64_t width, int64_t rows, int64_t rows_of_b,
-                       Fault* fault) {
+                       FaultPlace fault) {
   __shared__ alignas(16) unsigned char room[block_size * sizeof(C)];
   C* const partial = reinterpret_cast<C*>(room);
   const int64_t e = my_index() / lanes;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(block_size)
   const int64_t r = e < count ? first_place<true>(starts, rows + 1, e) - 1 : 0;
   const int64_t column = e < count ? columns[e] : 0;
   const bool inside = e < count && r >= 0 && r < rows && column >= 0 && column < rows_of_b;
-  if (e < count && !inside) report(fault, FaultKind::index, column, 1, rows_of_b, true);
+  if (e < count && !inside) report(fault, FaultKind::index, column, 1, rows_of_b);
   C sum(0);
   if (inside) {
     for (int64_t j = lane; j < width; j += lanes) {
@@ -130,13 +130,13 @@ void csr_sampled_dot(const Tensor& crow, const Tensor& col, const Tensor& a, con
 KERNEL_FOR(csr_sampled_dot, csr_sampled_dot)
 
 __global__ void __launch_bounds__(block_size)
-    rows_kernel(const int64_t* starts, int64_t* rows, int64_t n_rows, int64_t count, Fault* fault) {
+    rows_kernel(const int64_t* starts, int64_t* rows, int64_t n_rows, int64_t count, FaultPlace fault) {
   const int64_t i = my_index();
   // The threads that have a row see to it that rows follow each other.
   if (i < n_rows) {
     const Span span = row_span(starts, i, count, fault);
     if ((i == 0 && starts[0] != 0) || (i == n_rows - 1 && span.to != count)) {
-      report(fault, FaultKind::index, span.to, 0, count, true);
+      report(fault, FaultKind::index, span.to, 0, count);
     }
   }
   if (i < count) rows[i] = first_place<true>(starts, n_rows + 1, i) - 1;
@@ -155,11 +155,11 @@ KERNEL_FOR(csr_rows, csr_rows)
 
 __global__ void __launch_bounds__(block_size)
     starts_kernel(const int64_t* sorted, int64_t* starts, int64_t count, int64_t groups,
-                  Fault* fault) {
+                  FaultPlace fault) {
   const int64_t g = my_index();
   if (g > groups) return;
   if (g == 0 && count > 0 && (sorted[0] < 0 || sorted[count - 1] >= groups)) {
-    report(fault, FaultKind::index, sorted[0] < 0 ? sorted[0] : sorted[count - 1], 0, groups, true);
+    report(fault, FaultKind::index, sorted[0] < 0 ? sorted[0] : sorted[count - 1], 0, groups);
   }
   starts[g] = g == 0 ? 0 : g == groups ? count : first_place<false>(sorted, count, g);
 }

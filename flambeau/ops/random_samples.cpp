@@ -73,22 +73,10 @@ void check_multinomial(const Tensor& weights, int64_t num_samples, bool replacem
         num_samples, weights.sizes());
 }
 
-// Weights are finite, none is negative, and no row is all zeros.
-void check_weights(const Tensor& weights) {
-  if (nothing_to_draw(weights)) return;
-  const double least = item(amin(weights, {}, false)).to_double();
-  const double most = item(amax(weights, {}, false)).to_double();
-  CHECK(least >= 0 && most < std::numeric_limits<double>::infinity(), RuntimeError,
-        "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
-  const Tensor heaviest = amax(weights, IntSpan({-1}), false);
-  CHECK(item(amin(heaviest, {}, false)).to_double() > 0, RuntimeError,
-        "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
-}
-
 // Divided by exponential samples, weights race: the largest quotients are a sample without
 // replacement, in the order in which they would be drawn.
 Tensor race(const Tensor& weights, int64_t num_samples, Generator* generator) {
-  check_weights(weights);
+  if (!nothing_to_draw(weights)) kernels::check_weights(weights.device_type(), contiguous(weights));
   Tensor quotients = empty_like(weights);
   draw_exponential(quotients, 1, generator);
   quotients = div(weights, quotients);

@@ -10,12 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "flambeau/base/check.h"
 #include "flambeau/tensor/device.h"
 #include "flambeau/tensor/storage.h"
 
 namespace flambeau {
 
 class Generator;
+
+// What a kernel found wrong with its data, raised when the device is next waited for. In Python an
+// IndexError, and a RuntimeError too: that is what some ops raise on the CPU.
+struct DeviceFault : IndexError {
+  using IndexError::IndexError;
+};
 
 // A queue of work on a device. Work in one stream runs in order; id 0 is the device's default.
 struct Stream {

@@ -2,6 +2,7 @@
 #include <new>
 
 #include "flambeau/base/check.h"
+#include "flambeau/tensor/accelerator.h"
 #include "python/src/binding.h"
 
 namespace flambeau::python {
@@ -44,11 +45,15 @@ void PythonError::restore() const {
 #endif
 }
 
+PyObject* device_fault = nullptr;
+
 void set_python_error() {
   try {
     throw;
   } catch (const PythonError& error) {
     error.restore();
+  } catch (const DeviceFault& error) {
+    PyErr_SetString(device_fault ? device_fault : PyExc_IndexError, error.what());
   } catch (const IndexError& error) {
     PyErr_SetString(PyExc_IndexError, error.what());
   } catch (const ValueError& error) {
@@ -82,8 +87,13 @@ bool add_errors(PyObject* module) {
   linalg_error = PyErr_NewExceptionWithDoc(
       "torch.linalg.LinAlgError", "Raised when a matrix has no such decomposition or inverse.",
       PyExc_RuntimeError, nullptr);
-  return out_of_memory_error && linalg_error &&
+  const Object bases(PyTuple_Pack(2, PyExc_IndexError, PyExc_RuntimeError));
+  device_fault = PyErr_NewExceptionWithDoc(
+      "torch.DeviceFault", "Raised when a device found an index or weight that it cannot use.",
+      bases.get(), nullptr);
+  return out_of_memory_error && linalg_error && device_fault &&
          PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) == 0 &&
+         PyModule_AddObjectRef(module, "_DeviceFault", device_fault) == 0 &&
          PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) == 0;
 }
 

@@ -1,6 +1,7 @@
 // Subscripts: x[key] and x[key] = value for every key that Python allows. Integers, slices, None
 // and Ellipsis are views; masks and index tensors go to one index op.
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/base/current_op.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
@@ -275,6 +276,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
     Applied applied = apply_key(tensor, key, Purpose::read);
     if (applied.any_index) {
       const GilRelease release(applied.view.numel() >= gil_threshold);
+      current_op = "index";
       applied.view = index(resolve(applied.view), applied.indices);
     } else if (applied.view.is_same(tensor)) {
       applied.view = alias(tensor);  // x[...] is a new view, not x
@@ -324,6 +326,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     const GilRelease release(applied.view.numel() >= gil_threshold);
     if (applied.any_index) {
       const Tensor target = resolve(applied.view);
+      current_op = "index_put_";
       index_put_(target, applied.indices, without_leading_ones(resolve(source)), false);
       if (!target.is_same(applied.view)) copy_(applied.view, target);
     } else {
