@@ -156,6 +156,41 @@ void sgd_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gra
 }
 KERNEL_FOR(sgd_step, sgd_step_kernel)
 
+// --- Gradients of a scaled loss ------------------------------------------------------------------
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    unscale_kernel(const __grid_constant__ Table<1> table, float* found_inf, const float* factor) {
+  using C = ComputeType<T>;
+  T* g = static_cast<T*>(table.data[table.tensor_of[blockIdx.x]][0]);
+  const C by = static_cast<C>(*factor);
+  bool broken = false;
+  for_chunk(table, [&](int64_t i) {
+    const C x = static_cast<C>(g[i]);
+    broken |= !isfinite(x);
+    g[i] = static_cast<T>(x * by);
+  });
+  if (broken) *found_inf = 1;  // whoever writes it writes this
+}
+
+void unscale_grads(const kernels::Tensors& grads, const Tensor& found_inf, const Tensor& factor) {
+  const DeviceGuard guard(grads[0].device().index);
+  const int64_t chunk = chunk_for(grads);
+  by_dtype("_amp_unscale", grads, [&](auto tag, DType real) {
+    using T = typename decltype(tag)::type;
+    const auto run = [&](const Table<1>& table, int blocks) {
+      launch("_amp_unscale", unscale_kernel<T>, blocks, block_size, table, found_inf.data<float>(),
+             factor.data<float>());
+    };
+    Batches<1, decltype(run)> batches(run, chunk);
+    for (const Tensor& grad : grads) {
+      if (grad.dtype() == real) batches.add({grad.raw()}, grad.numel());
+    }
+    batches.flush();
+  });
+}
+KERNEL_FOR(unscale, unscale_grads)
+
 // --- Adam ----------------------------------------------------------------------------------------
 
 // Numbers that a step reads on the device; null where the host knows them.

@@ -34,6 +34,9 @@ SLOT(adam_step,
      void(const Tensors& params, const Tensors& grads, const Tensors& averages,
           const Tensors& squares, const Tensors& max_squares, const std::vector<double>& counts,
           const Tensors& device_counts, const AdamStep& step))
+// Multiplies dense gradients by one number and writes 1 to another where any of them is not finite;
+// both are float32 and lie on the device. Devices without it do that tensor by tensor.
+SLOT(unscale, void(const Tensors& grads, const Tensor& found_inf, const Tensor& factor))
 }  // namespace kernels
 
 }  // namespace flambeau

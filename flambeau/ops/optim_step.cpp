@@ -119,6 +119,44 @@ OP_FUNCTION(sgd_step,
             "maximize, first_step, grad_scale=None, found_inf=None)",
             "One step of stochastic gradient descent on all params, in place.")
 
+// --- Gradients of a scaled loss ------------------------------------------------------------------
+
+bool is_number_beside(const Tensor& number, const Tensor& grad) {
+  return number.defined() && number.numel() == 1 && number.dtype() == DType::float32 &&
+         number.device() == grad.device();
+}
+
+void amp_unscale_(const Tensors& grads, const Tensor& found_inf, const Tensor& inv_scale) {
+  constexpr const char* op = "_amp_foreach_non_finite_check_and_unscale_";
+  const NoGrad off;
+  Tensors dense;
+  for (const Tensor& grad : grads) {
+    CHECK(is_number_beside(found_inf, grad) && is_number_beside(inv_scale, grad), RuntimeError,
+          "{}: found_inf and inv_scale must be one float32 each on {}, where the gradients are", op,
+          grad.device());
+    CHECK(grad.is_floating(), RuntimeError, "{}: gradients must be floating-point, got {}", op,
+          grad.dtype());
+    if (grad.numel() == 0) continue;
+    if (kernels::unscale.filled(grad.device_type()) &&
+        is_non_overlapping_and_dense(grad.sizes(), grad.strides())) {
+      dense.push_back(grad);
+      grad.bump_version(op);
+      continue;
+    }
+    const Tensor broken =
+        amax(to(logical_not(isfinite(grad)), DType::float32), std::nullopt, false);
+    copy_(found_inf, maximum(found_inf, reshape(broken, found_inf.sizes())));
+    mul_(grad, reshape(inv_scale, {}));
+  }
+  if (!dense.empty()) kernels::unscale(dense[0].device_type(), dense, found_inf, inv_scale);
+  found_inf.bump_version(op);
+}
+OP_FUNCTION(amp_unscale_,
+            "_amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale)",
+            "Multiplies gradients by inv_scale, and sets found_inf to 1 where one is not finite.")
+
+// --- Adam ----------------------------------------------------------------------------------------
+
 // Counts this step in a tensor of one number and returns the count.
 double count_step(const Tensor& step) {
   CHECK(step.defined() && step.numel() == 1, RuntimeError,

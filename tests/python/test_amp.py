@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -143,3 +145,56 @@ def test_reflected_and_replicated_padding_is_exact_on_the_cpu() -> None:
             dtypes[mode] = torch.nn.functional.pad(x, (1, 1, 1, 1), mode=mode).dtype
     exact = {mode for mode, dtype in dtypes.items() if dtype == torch.float32}
     assert exact == {"reflect", "replicate"}
+
+
+def test_ops_choose_on_the_cpu_as_pytorch_does() -> None:
+    low, single = torch.bfloat16, torch.float32
+    x, images = torch.rand(4, 4), torch.rand(2, 4, 4, 4)
+    rows = torch.rand(3, 4, 4)
+
+    def dtypes(make: Callable[[torch.dtype], torch.Tensor]) -> tuple[torch.dtype, torch.dtype]:
+        with torch.autocast("cpu"):
+            return make(single).dtype, make(low).dtype
+
+    # Vectors are not worth a cast, and what stands on products of others is cast with them.
+    assert dtypes(lambda d: torch.mv(x.to(d), x[0].to(d))) == (single, low)
+    assert dtypes(lambda d: torch.tensordot(x.to(d), x.to(d), 1)) == (low, low)
+    assert dtypes(lambda d: torch.nn.RNN(4, 4)(rows.to(d))[0]) == (low, low)
+    assert dtypes(lambda d: torch.nn.GRU(4, 4)(rows.to(d))[0]) == (single, low)
+    assert dtypes(lambda d: torch.nn.LSTMCell(4, 4)(x.to(d))[0]) == (single, low)
+    # What half precision has no kernel for, or loses too much by, is computed in single.
+    assert dtypes(lambda d: torch.cdist(x.to(d), x.to(d))) == (single, single)
+    assert dtypes(lambda d: torch.linalg.solve(torch.eye(4), x.to(d))) == (single, single)
+    assert dtypes(lambda d: torch.fft.rfft(x.to(d)).real) == (single, single)
+    grid = torch.rand(2, 3, 3, 2)
+    assert dtypes(
+        lambda d: F.grid_sample(images.to(d), grid.to(d), align_corners=False)
+    ) == (single, single)
+
+
+def test_a_scaler_counts_on_the_device_and_survives_pickling() -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    with pytest.raises(AssertionError, match="No inf checks were recorded prior to update"):
+        scaler.scale(torch.ones(()))
+        scaler.update()
+    assert isinstance(scaler._scale, torch.Tensor)
+    half = torch.tensor(60_000.0, dtype=torch.float16)
+    assert scaler.scale(half).item() == 480_000.0  # not in half precision
+    scaler.update(torch.tensor([32.0]))
+    copied = pickle.loads(pickle.dumps(scaler))
+    assert copied.get_scale() == 32.0 and copied.state_dict() == scaler.state_dict()
+
+
+def test_an_optimizer_that_can_divides_by_the_scale_itself() -> None:
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.AdamW([parameter], lr=0.5, weight_decay=0.0, fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale((parameter * torch.tensor([1.0, math.inf])).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert parameter.tolist() == [1.0, 1.0] and scaler.get_scale() == 2.0
+    optimizer.zero_grad()
+    scaler.scale(parameter.sum()).backward()
+    scaler.step(optimizer)
+    assert parameter.grad.tolist() == [2.0, 2.0]  # still scaled
+    assert parameter.tolist() == pytest.approx([0.5, 0.5], abs=1e-5)

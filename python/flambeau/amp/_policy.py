@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PRODUCTS = """
-    __matmul__ __rmatmul__ addbmm addmm addmv addr baddbmm bmm chain_matmul conv1d conv2d conv3d
-    conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum inner linear
-    lstm matmul mm multi_dot mv prelu scaled_dot_product_attention linalg_vecdot linalg_multi_dot
+    __matmul__ __rmatmul__ addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc
+    conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum inner linear lstm matmul
+    mm multi_dot prelu rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell scaled_dot_product_attention
+    linalg_vecdot linalg_multi_dot
 """
-_PRODUCTS_ON_CUDA = "gru gru_cell lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"
+_PRODUCTS_ON_CPU = "affine_grid tensordot"
+_PRODUCTS_ON_CUDA = "addmv addr gru gru_cell lstm_cell mv"
+# Made of products and of sums with states that nobody casts: low where the input is.
+_NARROWEST_ON_CPU = "gru gru_cell lstm_cell"
 _LOSSES = """
     binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy_loss ctc_loss
     hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
@@ -26,13 +30,19 @@ _LOSSES = """
     soft_margin_loss triplet_margin_loss
 """
 _EXACT_ON_CPU = """
-    adaptive_avg_pool3d avg_pool3d binary_cross_entropy cdist cholesky cholesky_inverse
-    cholesky_solve grid_sampler grid_sampler_2d grid_sampler_3d inverse lu_solve max_pool3d
-    max_unpool2d max_unpool3d nanquantile orgqr ormqr pinverse polar prod quantile reflect_pad
-    replicate_pad stft trace view_as_complex
+    _cdist adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy cdist cholesky
+    cholesky_inverse cholesky_solve fake_quantize_per_tensor_affine fft_fft fft_fft2 fft_fftn
+    fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft
+    fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sample grid_sampler
+    grid_sampler_2d grid_sampler_3d inverse linalg_cholesky linalg_cholesky_ex linalg_cond
+    linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv
+    linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals
+    linalg_tensorinv linalg_tensorsolve lu_solve max_pool3d max_unpool2d max_unpool3d nanquantile
+    orgqr ormqr pinverse polar prod qr quantile reflect_pad replicate_pad stft svd trace
+    triangular_solve view_as_complex
 """
 _EXACT_ON_CUDA = """
-    __pow__ __rdiv__ __rpow__ __rtruediv__ acos asin cdist cosh cosine_similarity cumprod cumsum
+    __pow__ __rdiv__ __rpow__ __rtruediv__ _cdist acos asin cdist cosh cosine_similarity cumprod cumsum
     dist erfinv exp expm1 frobenius_norm group_norm layer_norm log log10 log1p log2 log_softmax
     norm normalize nuclear_norm pdist pow prod reciprocal renorm rsqrt sinh softmax softmin softplus
     sum tan
@@ -43,17 +53,26 @@ _WIDEST_ON_CUDA = """
     stack tensordot
 """
 
-_LOW, _EXACT, _WIDEST = "low", "exact", "widest"
+_LOW, _EXACT, _WIDEST, _NARROWEST, _REFUSED = "low", "exact", "widest", "narrowest", "refused"
 
 
-def _table(low: str, exact: str, widest: str) -> dict[str, str]:
-    groups = ((_PRODUCTS + low, _LOW), (_LOSSES + exact, _EXACT), (widest, _WIDEST))
-    return {name: policy for names, policy in groups for name in names.split()}
+def _table(**groups: str) -> dict[str, str]:
+    return {name: policy for policy, names in groups.items() for name in names.split()}
 
 
 POLICIES = {
-    "cpu": _table("", _EXACT_ON_CPU, _WIDEST_ON_CPU),
-    "cuda": _table(_PRODUCTS_ON_CUDA, _EXACT_ON_CUDA, _WIDEST_ON_CUDA),
+    "cpu": _table(
+        low=_PRODUCTS + _PRODUCTS_ON_CPU,
+        exact=_LOSSES + _EXACT_ON_CPU,
+        widest=_WIDEST_ON_CPU,
+        narrowest=_NARROWEST_ON_CPU,
+    ),
+    "cuda": _table(
+        low=_PRODUCTS + _PRODUCTS_ON_CUDA,
+        exact=_LOSSES + _EXACT_ON_CUDA,
+        widest=_WIDEST_ON_CUDA,
+        refused="binary_cross_entropy",
+    ),
 }
 
 
@@ -104,13 +123,21 @@ def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -
         policy = POLICIES[device].get(_policy_name(name, args, kwargs))
     if device is None or policy is None:
         return args, kwargs
+    if policy == _REFUSED:
+        raise RuntimeError(
+            f"torch.nn.functional.{name} and torch.nn.BCELoss are unsafe to autocast: logarithms of "
+            "probabilities that were rounded to half precision. Use "
+            "binary_cross_entropy_with_logits or BCEWithLogitsLoss, without the sigmoid."
+        )
     target = flambeau.float32
     if policy == _LOW:
         target = low
-    elif policy == _WIDEST:
+    elif policy != _EXACT:
         found: list[Any] = []
         _mapped((args, kwargs), lambda t: found.append(t.dtype) if _eligible(t, device) else None)
-        target = flambeau.float32 if flambeau.float32 in found else low
+        wanted = flambeau.float32 if policy == _WIDEST else low
+        other = low if policy == _WIDEST else flambeau.float32
+        target = wanted if wanted in found else other
 
     def convert(tensor: Tensor) -> Tensor:
         wrong = tensor.dtype != target and _eligible(tensor, device)

@@ -1,5 +1,6 @@
 """GradScaler: multiplies the loss, so that small gradients do not vanish in half precision, and
-divides the gradients before the optimizer sees them.
+divides the gradients before the optimizer sees them. Factor, overflows and steps without one are
+counted where the model is, so that only `step` has to wait for a device.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from collections import defaultdict
 from enum import Enum
 
 import flambeau
+from flambeau import _C
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from flambeau import Tensor
@@ -28,8 +29,28 @@ class OptState(Enum):
     STEPPED = 2
 
 
-def _fresh_state() -> dict[str, Any]:
-    return {"stage": OptState.READY, "found_inf": False}
+def _refresh_per_optimizer_state() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+def _update_scale_(
+    scale: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    growth_factor: float,
+    backoff_factor: float,
+    growth_interval: int,
+) -> Tensor:
+    """Adapts a scale in place to whether an infinity was found, without asking the device."""
+    overflow = found_inf != 0
+    steps = growth_tracker + 1
+    grows = steps == growth_interval
+    grown = scale * growth_factor
+    # A scale that overflows itself would spoil every gradient.
+    grown = flambeau.where(grows & grown.isfinite(), grown, scale)
+    scale.copy_(flambeau.where(overflow, scale * backoff_factor, grown))
+    growth_tracker.copy_(steps.masked_fill(overflow | grows, 0))
+    return scale
 
 
 class GradScaler:
@@ -70,24 +91,36 @@ class GradScaler:
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
-        self._scale: float | None = None
-        self._growth_tracker = 0
-        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh_state)
+        self._scale: Tensor | None = None
+        self._growth_tracker: Tensor | None = None
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(
+            _refresh_per_optimizer_state
+        )
 
-    def _start(self) -> float:
-        """The factor, made when it is first needed."""
-        if self._scale is None:
-            self._scale = float(self._init_scale)
-            self._growth_tracker = self._init_growth_tracker
-        return self._scale
+    def _lazy_init_scale_growth_tracker(self, device: Any) -> None:
+        self._scale = flambeau.full((), self._init_scale, dtype=flambeau.float32, device=device)
+        self._growth_tracker = flambeau.full(
+            (), self._init_growth_tracker, dtype=flambeau.int32, device=device
+        )
+
+    def _check_scale_growth_tracker(self, name: str) -> tuple[Tensor, Tensor]:
+        missing = "_scale" if self._scale is None else "_growth_tracker"
+        if self._scale is None or self._growth_tracker is None:
+            raise AssertionError(
+                f"Attempted {name} but {missing} is None.  This may indicate your script did not "
+                "use scaler.scale(loss or outputs) earlier in the iteration."
+            )
+        return self._scale, self._growth_tracker
 
     def scale(self, outputs: Any) -> Any:
         """A tensor, or a nest of them, times the factor."""
         if not self._enabled:
             return outputs
-        factor = self._start()
         if isinstance(outputs, flambeau.Tensor):
-            return outputs * factor
+            if self._scale is None:
+                self._lazy_init_scale_growth_tracker(outputs.device)
+            assert self._scale is not None
+            return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, (list, tuple)):
             scaled = [self.scale(item) for item in outputs]
             return scaled if isinstance(outputs, list) else tuple(scaled)
@@ -95,16 +128,30 @@ class GradScaler:
             return map(self.scale, outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def _unscale_grads_(self, gradients: Iterable[Tensor], inverse: float) -> bool:
-        """Divides gradients in place; whether any of them is not finite."""
-        found = False
-        for gradient in gradients:
-            if gradient.dtype == flambeau.float16:
-                raise ValueError("Attempting to unscale FP16 gradients.")
-            values = gradient._values() if gradient.is_sparse else gradient
-            if not found and not bool(values.isfinite().all()):
-                found = True
-            values.mul_(inverse)
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[Any, Tensor]:
+        """Multiplies an optimizer's gradients in place; by device, whether any is not finite."""
+        by_device: dict[Any, list[Tensor]] = {}
+        with flambeau.no_grad():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is None:
+                        continue
+                    gradient = parameter.grad
+                    if not allow_fp16 and gradient.dtype == flambeau.float16:
+                        raise ValueError("Attempting to unscale FP16 gradients.")
+                    if gradient.is_sparse:
+                        if gradient.dtype == flambeau.float16:
+                            # Sums of half precision may overflow where their parts do not.
+                            parameter.grad = gradient = gradient.coalesce()
+                        gradient = gradient._values()
+                    by_device.setdefault(gradient.device, []).append(gradient)
+            found = {device: found_inf.to(device, copy=True) for device in by_device}
+            for device, gradients in by_device.items():
+                _C._amp_foreach_non_finite_check_and_unscale_(
+                    gradients, found[device], inv_scale.to(device)
+                )
         return found
 
     def unscale_(self, optimizer: Any) -> None:
@@ -113,7 +160,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        self._check_scale_growth_tracker("unscale_")
+        scale, _ = self._check_scale_growth_tracker("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
             raise RuntimeError(
@@ -121,16 +168,46 @@ class GradScaler:
             )
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        gradients = [
-            parameter.grad
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-            if parameter.grad is not None
-        ]
-        state["seen"] = bool(gradients)
-        with flambeau.no_grad():
-            state["found_inf"] = self._unscale_grads_(gradients, 1.0 / self._start())
+        inverse = scale.double().reciprocal().float()
+        state["found_inf_per_device"] = self._unscale_grads_(
+            optimizer, inverse, flambeau.zeros_like(scale), False
+        )
         state["stage"] = OptState.UNSCALED
+
+    def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        """Looks for infinities in the gradients as they are, without dividing them."""
+        scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
+        state = self._per_optimizer_states[id(optimizer)]
+        state["found_inf_per_device"] = self._unscale_grads_(
+            optimizer, flambeau.ones_like(scale), flambeau.zeros_like(scale), True
+        )
+        return state["found_inf_per_device"]
+
+    def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+
+    def _maybe_opt_step(
+        self, optimizer: Any, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """The optimizer's step, unless an infinity was found: here the device is waited for."""
+        if any(found.item() for found in optimizer_state["found_inf_per_device"].values()):
+            return None
+        return optimizer.step(*args, **kwargs)
+
+    def _step_of_fused(self, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The step of an optimizer that divides by the factor itself and leaves out what overflowed,
+        on the device.
+        """
+        scale, _ = self._check_scale_growth_tracker("step")
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+        found = list(state["found_inf_per_device"].values())
+        optimizer.found_inf = sum(one.to(scale.device) for one in found) if found else None
+        optimizer.grad_scale = scale if state["stage"] is OptState.READY else None
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del optimizer.grad_scale, optimizer.found_inf
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Lets an optimizer step, unless a gradient overflowed; what its step gave back."""
@@ -142,11 +219,14 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if state["stage"] is OptState.READY:
-            self.unscale_(optimizer)
-        if not state["seen"]:
-            raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = None if state["found_inf"] else optimizer.step(*args, **kwargs)
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._step_of_fused(optimizer, state, *args, **kwargs)
+        else:
+            if state["stage"] is OptState.READY:
+                self.unscale_(optimizer)
+            if not state["found_inf_per_device"]:
+                raise AssertionError("No inf checks were recorded for this optimizer.")
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
 
@@ -154,48 +234,42 @@ class GradScaler:
         """Adapts the factor to what happened since the last update, or sets it."""
         if not self._enabled:
             return
-        self._check_scale_growth_tracker("update")
-        if new_scale is not None:
-            if isinstance(new_scale, flambeau.Tensor):
-                if new_scale.numel() != 1 or new_scale.requires_grad:
-                    raise AssertionError(
-                        "new_scale should be a float or a 1-element tensor that does not require "
-                        "grad"
-                    )
-                new_scale = new_scale.item()
-            self._scale = float(new_scale)
-        else:
-            states = [s for s in self._per_optimizer_states.values() if "seen" in s]
-            if not states:
+        scale, tracker = self._check_scale_growth_tracker("update")
+        if new_scale is None:
+            found = [
+                one.to(scale.device)
+                for state in self._per_optimizer_states.values()
+                for one in state["found_inf_per_device"].values()
+            ]
+            if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            self._adapt(any(state["found_inf"] for state in states))
-        self._per_optimizer_states.clear()
-
-    def _adapt(self, overflow: bool) -> None:
-        if overflow:
-            self._scale = self._start() * self._backoff_factor
-            self._growth_tracker = 0
-            return
-        self._growth_tracker += 1
-        if self._growth_tracker == self._growth_interval:
-            grown = self._start() * self._growth_factor
-            # A factor that overflows itself would spoil every gradient.
-            if grown <= flambeau.finfo(flambeau.float32).max:
-                self._scale = grown
-            self._growth_tracker = 0
-
-    def _check_scale_growth_tracker(self, name: str) -> None:
-        if self._scale is None:
+            with flambeau.no_grad():
+                _update_scale_(
+                    scale,
+                    tracker,
+                    sum(found[1:], start=found[0]),
+                    self._growth_factor,
+                    self._backoff_factor,
+                    self._growth_interval,
+                )
+        elif not isinstance(new_scale, flambeau.Tensor):
+            scale.fill_(float(new_scale))
+        elif new_scale.numel() != 1 or new_scale.requires_grad:
             raise AssertionError(
-                f"Attempted {name} but _scale is None.  This may indicate your script did not use "
-                "scaler.scale(loss or outputs) earlier in the iteration."
+                "new_scale should be a float or a 1-element tensor that does not require grad"
             )
+        else:
+            scale.copy_(new_scale.reshape(()))
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    def _get_scale_async(self) -> Tensor | None:
+        return self._scale
 
     def get_scale(self) -> float:
-        """The factor; 1 where scaling is disabled."""
+        """The factor, for which the device is waited for; 1 where scaling is disabled."""
         if not self._enabled:
             return 1.0
-        return float(self._init_scale) if self._scale is None else self._scale
+        return float(self._init_scale) if self._scale is None else float(self._scale.item())
 
     def get_growth_factor(self) -> float:
         """What the factor grows by."""
@@ -222,7 +296,10 @@ class GradScaler:
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:
-        return self._growth_tracker if self._enabled else 0
+        if not self._enabled:
+            return 0
+        tracker = self._growth_tracker
+        return self._init_growth_tracker if tracker is None else int(tracker.item())
 
     def is_enabled(self) -> bool:
         """Whether anything is scaled."""
@@ -251,9 +328,24 @@ class GradScaler:
             )
         self._init_scale = state_dict["scale"]
         if self._scale is not None:
-            self._scale = float(state_dict["scale"])
+            self._scale.fill_(state_dict["scale"])
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
         self._init_growth_tracker = state_dict["_growth_tracker"]
-        self._growth_tracker = self._init_growth_tracker
+        if self._growth_tracker is not None:
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Where it is pickled the factor becomes a number, which any device can begin with."""
+        state = dict(self.__dict__)
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, "
+                    "or at the end after scaler.update()."
+                )
+            state["_init_scale"] = self.get_scale()
+            state["_init_growth_tracker"] = self._get_growth_tracker()
+            state["_scale"] = state["_growth_tracker"] = None
+        return state

@@ -69,6 +69,8 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
+        if fused:
+            self._step_supports_amp_scaling = True  # GradScaler leaves dividing to the step
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -143,6 +145,8 @@ class Adam(Optimizer):
                     maximize=group["maximize"],
                     capturable=group["capturable"],
                     differentiable=group["differentiable"],
+                    grad_scale=getattr(self, "grad_scale", None),
+                    found_inf=getattr(self, "found_inf", None),
                     decoupled_weight_decay=group["decoupled_weight_decay"],
                 )
         return loss
