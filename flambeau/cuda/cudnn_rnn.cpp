@@ -236,7 +236,7 @@ StackPlan& stack_plan(const RnnStack& s, const Tensor& x, const CudnnHandle& han
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   const int device = x.device().index;
-  const bool tf32 = math_mode.conv_tf32.load(std::memory_order_relaxed);
+  const bool tf32 = math_mode.rnn_tf32.load(std::memory_order_relaxed);
   std::unique_ptr<StackPlan>& known =
       (*plans)[Key(device, x.dtype(), s.cell, s.layers, s.directions, s.input, s.hidden,
                    s.projected, s.has_biases, s.dropout, Sequences::is_packed(s), tf32)];

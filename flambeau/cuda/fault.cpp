@@ -22,10 +22,8 @@ std::vector<std::atomic<Fault*>>& places() {
 std::string words_of(const Fault& fault) {
   switch (static_cast<FaultKind>(fault.kind)) {
     case FaultKind::target: return flambeau::format("Target {} is out of bounds.", fault.value);
-    case FaultKind::weight:
-      return "probability tensor contains either `inf`, `nan` or element < 0";
-    case FaultKind::weights:
-      return "invalid multinomial distribution (sum of probabilities <= 0)";
+    case FaultKind::weight: return "probability tensor contains either `inf`, `nan` or element < 0";
+    case FaultKind::weights: return "invalid multinomial distribution (sum of probabilities <= 0)";
     default:
       return flambeau::format("index {} is out of bounds for dimension {} with size {}",
                               fault.value, fault.dim, fault.size);
@@ -37,7 +35,8 @@ std::string details_of(const Fault& fault) {
   switch (static_cast<FaultKind>(fault.kind)) {
     case FaultKind::target: return flambeau::format(", of {} classes,", fault.size);
     case FaultKind::weight:
-      return flambeau::format(" at element {} of {} of row {},", fault.value, fault.size, fault.dim);
+      return flambeau::format(" at element {} of {} of row {},", fault.value, fault.size,
+                              fault.dim);
     case FaultKind::weights: return flambeau::format(" in row {}", fault.dim);
     default: return "";
   }

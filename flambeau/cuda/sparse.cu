@@ -130,7 +130,8 @@ void csr_sampled_dot(const Tensor& crow, const Tensor& col, const Tensor& a, con
 KERNEL_FOR(csr_sampled_dot, csr_sampled_dot)
 
 __global__ void __launch_bounds__(block_size)
-    rows_kernel(const int64_t* starts, int64_t* rows, int64_t n_rows, int64_t count, FaultPlace fault) {
+    rows_kernel(const int64_t* starts, int64_t* rows, int64_t n_rows, int64_t count,
+                FaultPlace fault) {
   const int64_t i = my_index();
   // The threads that have a row see to it that rows follow each other.
   if (i < n_rows) {

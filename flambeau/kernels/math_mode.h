@@ -9,6 +9,7 @@ namespace flambeau {
 struct MathMode {
   std::atomic<bool> matmul_tf32{false};     // single precision products in TF32
   std::atomic<bool> conv_tf32{true};        // the same for convolutions
+  std::atomic<bool> rnn_tf32{true};         // and for recurrent layers
   std::atomic<bool> conv_benchmark{false};  // time several algorithms for a shape, keep the fastest
   std::atomic<bool> deterministic{false};   // only algorithms that give the same in every run
   std::atomic<bool> deterministic_warn_only{false};  // warn where there is no such algorithm

@@ -37,8 +37,8 @@ SLOT(dropout_backward,
      void(const TensorIter& iter, double scale))  // out, g, mask: g * mask * scale
 SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
 SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional
-// Complains about rows of `weights` (contiguous) that cannot be drawn by: elements that are negative
-// or not finite, or none above zero.
+// Complains about rows of `weights` (contiguous) that cannot be drawn by: elements that are
+// negative or not finite, or none above zero.
 SLOT(check_weights, void(const Tensor& weights))
 // Rows of `weights` (contiguous) give rows of indices in `out` (contiguous int64).
 SLOT(multinomial, void(const Tensor& out, const Tensor& weights, Generator& generator))

@@ -121,7 +121,8 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
     shape.push_back(num_classes);
     return zeros(shape, options_of(input));
   }
-  // A device that must be waited for finds bad classes itself, where the shape is known without them.
+  // A device that must be waited for finds bad classes itself, where the shape is known without
+  // them.
   if (input.device().is_cpu() || (num_classes == -1 && !input.device().is_meta())) {
     CHECK(item(amin(input, {}, false)).to_int() >= 0, RuntimeError,
           "Class values must be non-negative.");

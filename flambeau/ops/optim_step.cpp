@@ -151,8 +151,7 @@ void amp_unscale_(const Tensors& grads, const Tensor& found_inf, const Tensor& i
   if (!dense.empty()) kernels::unscale(dense[0].device_type(), dense, found_inf, inv_scale);
   found_inf.bump_version(op);
 }
-OP_FUNCTION(amp_unscale_,
-            "_amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale)",
+OP_FUNCTION(amp_unscale_, "_amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale)",
             "Multiplies gradients by inv_scale, and sets found_inf to 1 where one is not finite.")
 
 // --- Adam ----------------------------------------------------------------------------------------

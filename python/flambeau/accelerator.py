@@ -10,11 +10,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "current_accelerator",
+    "current_device_idx",
     "current_device_index",
     "current_stream",
     "device_count",
     "device_index",
     "empty_cache",
+    "get_device_capability",
     "get_memory_info",
     "is_available",
     "max_memory_allocated",
@@ -22,7 +24,9 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "memory_stats",
+    "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
+    "set_device_idx",
     "set_device_index",
     "set_stream",
     "synchronize",
@@ -116,6 +120,23 @@ def reset_peak_memory_stats(device: Any = None, /) -> None:
     """Counts the most that is held anew from here on."""
     if is_available():
         flambeau.cuda.reset_peak_memory_stats(device)
+
+
+def reset_accumulated_memory_stats(device: Any = None, /) -> None:
+    """Counts what was taken and given back anew from here on."""
+    if is_available():
+        flambeau.cuda.reset_accumulated_memory_stats(device)
+
+
+def get_device_capability(device: Any = None, /) -> dict[str, Any]:
+    """What a device can compute with: the dtypes, under "supported_dtypes"."""
+    _needed("get_device_capability")
+    return {"supported_dtypes": {x for x in vars(flambeau).values() if type(x) is flambeau.dtype}}
+
+
+# Their names before PyTorch 2.7.
+current_device_idx = current_device_index
+set_device_idx = set_device_index
 
 
 class device_index:

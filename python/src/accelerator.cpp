@@ -259,6 +259,7 @@ PyObject* set_math_mode(PyObject*, PyObject* args) {
     const std::string_view which = name;
     std::atomic<bool>* mode = which == "matmul_tf32"      ? &math_mode.matmul_tf32
                               : which == "conv_tf32"      ? &math_mode.conv_tf32
+                              : which == "rnn_tf32"       ? &math_mode.rnn_tf32
                               : which == "conv_benchmark" ? &math_mode.conv_benchmark
                               : which == "deterministic"  ? &math_mode.deterministic
                               : which == "deterministic_warn_only"

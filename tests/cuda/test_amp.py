@@ -141,4 +141,6 @@ def test_a_scaler_is_kept_in_checkpoints() -> None:
     copied = pickle.loads(pickle.dumps(scaler))
     assert again.get_scale() == copied.get_scale() == 32.0
     half = torch.ones((), device="cuda", dtype=torch.float16)
-    assert copied.scale(half * 60_000).isfinite().item()  # a loss of half precision does not overflow
+    assert (
+        copied.scale(half * 60_000).isfinite().item()
+    )  # a loss of half precision does not overflow

@@ -148,6 +148,21 @@ def test_work_goes_to_the_current_stream() -> None:
     assert side.query()
 
 
+def test_streams_tell_their_priority_and_whether_they_are_captured() -> None:
+    urgent, plain = torch.cuda.Stream(priority=-1), torch.cuda.Stream()
+    assert (urgent.priority, plain.priority) == (-1, 0)
+    assert torch.cuda.default_stream().priority == 0
+    with torch.cuda.stream(urgent):
+        assert torch.cuda.current_stream().priority == -1
+    assert plain.native_handle == plain.cuda_stream != 0 and not plain.is_capturing()
+    x = torch.zeros(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=plain):
+        assert plain.is_capturing()
+        x.add_(1)
+    assert not plain.is_capturing()
+
+
 def test_each_thread_has_its_own_current_stream() -> None:
     side = torch.cuda.Stream()
     seen = []
@@ -336,6 +351,8 @@ def test_what_the_library_and_the_device_are() -> None:
     assert len(torch.cuda.get_device_properties().uuid) == 36
     assert torch.cuda.cudart().cudaMemGetInfo(0)[1] == torch.cuda.mem_get_info()[1]
     assert torch.cuda.current_blas_handle() != 0
+    assert torch.version.cuda.startswith("13.") and torch.backends.cudnn.version() >= 90000
+    assert torch.cuda._is_compiled() and torch.backends.cuda.is_built()
     assert torch.cuda.device_memory_used() > 0
     with pytest.raises(torch.cuda.CudaError, match="invalid argument"):
         torch.cuda.check_error(1)

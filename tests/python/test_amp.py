@@ -167,9 +167,10 @@ def test_ops_choose_on_the_cpu_as_pytorch_does() -> None:
     assert dtypes(lambda d: torch.linalg.solve(torch.eye(4), x.to(d))) == (single, single)
     assert dtypes(lambda d: torch.fft.rfft(x.to(d)).real) == (single, single)
     grid = torch.rand(2, 3, 3, 2)
-    assert dtypes(
-        lambda d: F.grid_sample(images.to(d), grid.to(d), align_corners=False)
-    ) == (single, single)
+    assert dtypes(lambda d: F.grid_sample(images.to(d), grid.to(d), align_corners=False)) == (
+        single,
+        single,
+    )
 
 
 def test_a_scaler_counts_on_the_device_and_survives_pickling() -> None:

@@ -48,6 +48,43 @@ def test_the_precision_of_products_is_one_of_three_words():
         torch.set_float32_matmul_precision("low")
 
 
+def test_the_precision_of_float32_is_said_of_all_products_or_of_some():
+    backends = torch.backends
+    conv, rnn, matmul = backends.cudnn.conv, backends.cudnn.rnn, backends.cuda.matmul
+    assert (backends.fp32_precision, conv.fp32_precision, rnn.fp32_precision) == (
+        "none",
+        "tf32",
+        "tf32",
+    )
+    assert not matmul.allow_tf32 and backends.cudnn.allow_tf32
+    try:
+        conv.fp32_precision = rnn.fp32_precision = matmul.fp32_precision = "none"
+        backends.fp32_precision = "ieee"
+        assert conv.fp32_precision == matmul.fp32_precision == "ieee"
+        conv.fp32_precision = "tf32"  # what is said of a part counts there
+        assert (conv.fp32_precision, rnn.fp32_precision) == ("tf32", "ieee")
+        with pytest.raises(RuntimeError, match="different precisions"):
+            _ = backends.cudnn.allow_tf32
+        matmul.fp32_precision = "tf32"
+        assert matmul.allow_tf32
+        with pytest.raises(RuntimeError, match="Unknown precision: exact"):
+            matmul.fp32_precision = "exact"
+    finally:
+        backends.fp32_precision = conv.fp32_precision = matmul.fp32_precision = "none"
+    assert backends.cudnn.allow_tf32 and not matmul.allow_tf32
+
+
+def test_names_that_programs_import_from_cuda_are_there():
+    from flambeau.cuda._utils import _get_device_index
+    from flambeau.cuda.amp.autocast_mode import custom_fwd
+    from flambeau.cuda.amp.grad_scaler import GradScaler, OptState
+
+    assert _get_device_index(3) == 3 and OptState.READY.value == 0
+    assert custom_fwd is torch.cuda.amp.custom_fwd and GradScaler is torch.cuda.amp.GradScaler
+    assert torch.cuda.Stream.priority_range() == (0, -1)
+    assert torch.backends.cuda.SDPBackend is torch.nn.attention.SDPBackend
+
+
 def test_determinism_is_demanded_and_reported():
     torch.use_deterministic_algorithms(True, warn_only=True)
     assert torch.are_deterministic_algorithms_enabled()

@@ -42,10 +42,10 @@ _EXACT_ON_CPU = """
     triangular_solve view_as_complex
 """
 _EXACT_ON_CUDA = """
-    __pow__ __rdiv__ __rpow__ __rtruediv__ _cdist acos asin cdist cosh cosine_similarity cumprod cumsum
-    dist erfinv exp expm1 frobenius_norm group_norm layer_norm log log10 log1p log2 log_softmax
-    norm normalize nuclear_norm pdist pow prod reciprocal renorm rsqrt sinh softmax softmin softplus
-    sum tan
+    __pow__ __rdiv__ __rpow__ __rtruediv__ _cdist acos asin cdist cosh cosine_similarity cumprod
+    cumsum dist erfinv exp expm1 frobenius_norm group_norm layer_norm log log10 log1p log2
+    log_softmax norm normalize nuclear_norm pdist pow prod reciprocal renorm rsqrt sinh softmax
+    softmin softplus sum tan
 """
 _WIDEST_ON_CPU = "cat index_copy stack"
 _WIDEST_ON_CUDA = """
@@ -125,8 +125,8 @@ def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -
         return args, kwargs
     if policy == _REFUSED:
         raise RuntimeError(
-            f"torch.nn.functional.{name} and torch.nn.BCELoss are unsafe to autocast: logarithms of "
-            "probabilities that were rounded to half precision. Use "
+            f"torch.nn.functional.{name} and torch.nn.BCELoss are unsafe to autocast: they take "
+            "logarithms of probabilities that were rounded to half precision. Use "
             "binary_cross_entropy_with_logits or BCEWithLogitsLoss, without the sigmoid."
         )
     target = flambeau.float32

@@ -194,9 +194,11 @@ class GradScaler:
             return None
         return optimizer.step(*args, **kwargs)
 
-    def _step_of_fused(self, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The step of an optimizer that divides by the factor itself and leaves out what overflowed,
-        on the device.
+    def _step_of_fused(
+        self, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """The step of an optimizer that divides by the factor itself and leaves a step out where
+        gradients overflowed, on the device.
         """
         scale, _ = self._check_scale_growth_tracker("step")
         if state["stage"] is OptState.READY:

@@ -6,7 +6,11 @@ algorithm): results without making use of one are always allowed, and more exact
 
 from __future__ import annotations
 
+import sys
+import types
+
 from flambeau.backends import (
+    _flags,
     cpu,
     cuda,
     cudnn,
@@ -31,3 +35,18 @@ __all__ = [
     "opt_einsum",
     "quantized",
 ]
+
+
+class _Settings(types.ModuleType):
+    """This module, with the precision of all products of float32 as an attribute."""
+
+    @property
+    def fp32_precision(self) -> str:
+        return _flags.everything.fp32_precision
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str) -> None:
+        _flags.everything.fp32_precision = value
+
+
+sys.modules[__name__].__class__ = _Settings

@@ -11,7 +11,7 @@ import enum
 import warnings
 
 import flambeau
-from flambeau import _C
+from flambeau.backends._flags import Precision, everything
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "flash_sdp_enabled",
     "fp16_bf16_reduction_math_sdp_allowed",
     "is_built",
+    "is_ck_sdpa_available",
     "is_flash_attention_available",
     "math_sdp_enabled",
     "matmul",
@@ -49,38 +50,17 @@ __all__ = [
 
 def is_built() -> bool:
     """Whether there is a library for CUDA devices beside the core, with or without a device."""
-    return _C._cuda_is_loaded() or _C._cuda_device_count() > 0
+    return flambeau.cuda._is_compiled()
 
 
-class cuBLASModule:
+class cuBLASModule(Precision):
     """What products of matrices are allowed to do."""
 
     def __init__(self) -> None:
-        self._allow_tf32 = False
+        super().__init__(everything, mode="matmul_tf32")
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
-
-    @property
-    def allow_tf32(self) -> bool:
-        """Whether single precision may be multiplied with the ten bits of TF32."""
-        return self._allow_tf32
-
-    @allow_tf32.setter
-    def allow_tf32(self, value: bool) -> None:
-        self._allow_tf32 = bool(value)
-        _C._set_math_mode("matmul_tf32", self._allow_tf32)
-
-    @property
-    def fp32_precision(self) -> str:
-        """ "tf32" where allow_tf32 is set, "ieee" otherwise."""
-        return "tf32" if self.allow_tf32 else "ieee"
-
-    @fp32_precision.setter
-    def fp32_precision(self, value: str) -> None:
-        if value not in ("ieee", "tf32", "none"):
-            raise RuntimeError(f"Invalid precision: {value}")
-        self.allow_tf32 = value == "tf32"
 
 
 matmul = cuBLASModule()
@@ -240,9 +220,22 @@ class SDPAParams:
         self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
 
 
+def is_ck_sdpa_available() -> bool:
+    """False: that library is for other devices."""
+    return False
+
+
 def is_flash_attention_available() -> bool:
     """True: it is a part of the library."""
     return True
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SDPBackend":
+        from flambeau.nn.attention import SDPBackend
+
+        return SDPBackend
+    raise AttributeError(f"module 'flambeau.backends.cuda' has no attribute '{name}'")
 
 
 def _why_not(params: SDPAParams, enabled: bool, halves_only: bool) -> str | None:

@@ -2,7 +2,8 @@
 
 `benchmark` times several algorithms for each new shape and keeps the fastest, `deterministic`
 leaves out those that give other results in another run, `allow_tf32` lets single precision be
-multiplied with the ten bits of TF32.
+multiplied with the ten bits of TF32. `conv.fp32_precision` and `rnn.fp32_precision` say that of
+convolutions and recurrent layers apart, `fp32_precision` of both.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import types
 from contextlib import AbstractContextManager
 
 from flambeau import _C, cuda
-from flambeau.backends._flags import changed
+from flambeau.backends._flags import Precision, changed, everything
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ __all__ = ["flags", "is_acceptable", "is_available", "set_flags", "version"]
 enabled = True
 benchmark = False
 deterministic = False
-allow_tf32 = True
 benchmark_limit: int | None = 10
 
 
@@ -37,9 +37,14 @@ def is_acceptable(tensor: Any) -> bool:
     return bool(enabled and is_available() and tensor.is_cuda and tensor.is_floating_point())
 
 
-def version() -> None:
-    """The version of cuDNN, None: no part of Flambeau is compiled against one."""
-    return None
+def version() -> int | None:
+    """The version of cuDNN that is found, as 90600 for 9.6; None without a device or without it."""
+    if not is_available():
+        return None
+    try:
+        return int(cuda._libraries.open_library("libcudnn.so.9").cudnnGetVersion())
+    except OSError:
+        return None
 
 
 def set_flags(
@@ -83,15 +88,36 @@ def flags(
     )
 
 
-_MODES = {
-    "benchmark": "conv_benchmark",
-    "deterministic": "deterministic",
-    "allow_tf32": "conv_tf32",
-}
+_precision = Precision(everything)
+conv = Precision(_precision, "tf32", "conv_tf32")
+rnn = Precision(_precision, "tf32", "rnn_tf32")
+
+_MODES = {"benchmark": "conv_benchmark", "deterministic": "deterministic"}
 
 
 class _Settings(types.ModuleType):
     """This module, telling the core of settings that programs assign to."""
+
+    @property
+    def fp32_precision(self) -> str:
+        return _precision.fp32_precision
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str) -> None:
+        _precision.fp32_precision = value
+
+    @property
+    def allow_tf32(self) -> bool:
+        if conv.allow_tf32 != rnn.allow_tf32:
+            raise RuntimeError(
+                "cudnn.allow_tf32: convolutions and recurrent layers have different precisions: ask"
+                " cudnn.conv.fp32_precision and cudnn.rnn.fp32_precision"
+            )
+        return conv.allow_tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, value: bool) -> None:
+        conv.allow_tf32 = rnn.allow_tf32 = value
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 
-from flambeau.backends._flags import changed
+from flambeau.backends._flags import Precision, changed, everything
 
 __all__ = ["flags", "is_available"]
 
@@ -13,6 +13,10 @@ __all__ = ["flags", "is_available"]
 enabled = True
 deterministic = False
 allow_tf32 = True
+
+# Hints too: the CPU has no TF32, and float32 stays float32.
+_precision = Precision(everything)
+conv, matmul, rnn = (Precision(_precision) for _ in range(3))
 
 
 def is_available() -> bool:

@@ -11,6 +11,7 @@ import os
 from flambeau import _C
 from flambeau._namespace import AcceleratorError
 from flambeau._tensor_types import tensor_type
+from flambeau._utils import _get_device_index
 from flambeau.cuda import _libraries, graphs, memory, random, streams
 from flambeau.cuda._device import (
     _CudaDeviceProperties,
@@ -236,6 +237,11 @@ def _lazy_call(callable: Callable[[], Any], **_: Any) -> None:
     """Calls a function that needs a device: at once, since using one is what initialises it."""
     if is_available():
         callable()
+
+
+def _is_compiled() -> bool:
+    """Whether there is a library for CUDA devices beside the core."""
+    return bool(_C._cuda_is_loaded()) or device_count() > 0
 
 
 def _is_in_bad_fork() -> bool:

@@ -73,6 +73,13 @@ def _runtime() -> Any:
     return open_library("libcudart.so.13")
 
 
+def runtime_version() -> str:
+    """The version of the runtime library, as "13.0"."""
+    number = ctypes.c_int()
+    check_error(_runtime().cudaRuntimeGetVersion(ctypes.byref(number)))
+    return f"{number.value // 1000}.{number.value % 1000 // 10}"
+
+
 class _Cudart:
     """The calls of the runtime library that programs make."""
 

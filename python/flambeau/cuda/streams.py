@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 from flambeau import _C
 from flambeau.cuda._device import device as device_context
 from flambeau.cuda._device import device_index
@@ -12,6 +14,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from typing_extensions import Self
+
+
+# Streams that are served first, by their numbers, which stay with them.
+_urgent: set[int] = set()
 
 
 class Stream:
@@ -25,7 +31,10 @@ class Stream:
     _raw: tuple[int, int, int]
 
     def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Self:
-        return cls._wrap(_C._cuda_new_stream(device_index(device), priority))
+        raw = _C._cuda_new_stream(device_index(device), priority)
+        if priority < 0:
+            _urgent.add(raw[1])
+        return cls._wrap(raw)
 
     @classmethod
     def _wrap(cls, raw: tuple[int, int, int]) -> Self:
@@ -51,6 +60,30 @@ class Stream:
     def cuda_stream(self) -> int:
         """The driver's handle."""
         return self._raw[2]
+
+    @property
+    def native_handle(self) -> int:
+        """The driver's handle."""
+        return self.cuda_stream
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.cuda_stream)
+
+    @property
+    def priority(self) -> int:
+        """-1 for a stream that is served first, 0 for others."""
+        return -1 if self.stream_id in _urgent else 0
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least and the greatest priority."""
+        return 0, -1
+
+    def is_capturing(self) -> bool:
+        """Whether what it is given is captured instead of run."""
+        with StreamContext(self):
+            return bool(_C._cuda_is_capturing())
 
     def query(self) -> bool:
         """Whether all work in it is done."""
@@ -136,6 +169,15 @@ class Event:
     def cuda_event(self) -> int:
         """The driver's handle; 0 before the mark is set."""
         return int(_C._cuda_event_handle(self._raw))
+
+    @property
+    def event_id(self) -> int:
+        """The driver's handle; 0 before the mark is set."""
+        return self.cuda_event
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.cuda_event)
 
     def __repr__(self) -> str:
         handle = self.cuda_event
