@@ -19,7 +19,7 @@ struct Targets {
 
   Targets(const Tensor& target, int64_t classes_, int64_t ignore_)
       : wide(target.dtype() == DType::int64 ? target.data<int64_t>() : nullptr),
-        narrow(wide ? nullptr : target.data<uint8_t>()),
+        narrow(target.dtype() == DType::uint8 ? target.data<uint8_t>() : nullptr),
         classes(classes_),
         ignore(ignore_),
         fault(fault_of(target.device().index)) {}

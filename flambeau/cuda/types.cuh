@@ -19,6 +19,8 @@ using DeviceComplex = ::cuda::std::complex<T>;
 
 template <class T>
 constexpr bool is_complex_type<DeviceComplex<T>> = true;
+template <class T>
+struct DTypeOf<DeviceComplex<T>> : DTypeOf<std::complex<T>> {};
 
 namespace cuda {
 

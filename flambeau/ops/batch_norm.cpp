@@ -4,18 +4,11 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
-#include "flambeau/ops/ops.h"
+#include "flambeau/ops/nn_norm.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
 namespace {
-
-DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::float32; }
-
-Tensor as_stat(const Tensor& x) {
-  const DType dtype = stat_dtype(x.dtype());
-  return contiguous(x.dtype() == dtype ? x : to(x, dtype));
-}
 
 // The shape under which a vector of channels broadcasts against x.
 Tensor per_channel(const Tensor& vector, const Tensor& x) {
@@ -136,16 +129,7 @@ void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& b
         "batch_norm: expected an input of at least 2 dimensions, got {}", input.sizes());
   CHECK(input.is_floating(), NotImplementedError, "\"batch_norm\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
-  for (const Tensor* other : {&weight, &bias, &running_mean, &running_var}) {
-    if (!other->defined()) continue;
-    // Half precision goes with parameters of its own type or of float.
-    const bool fits = other->dtype() == input.dtype() ||
-                      (dtypes::Reduced.has(input.dtype()) && other->dtype() == DType::float32);
-    CHECK(fits || input.numel() == 0, RuntimeError,
-          "mixed dtype (CPU): all inputs must share same datatype. (batch_norm: input {}, "
-          "parameter {})",
-          input.dtype(), other->dtype());
-  }
+  check_parameter_types("batch_norm", input, {&weight, &bias, &running_mean, &running_var});
 }
 
 void update_running(const Tensor& running, const Tensor& value, double momentum) {

@@ -252,6 +252,10 @@ DType range_dtype(const Options& options, std::initializer_list<Scalar> numbers)
 
 int64_t range_length(const char* op, const Scalar& start, const Scalar& end, const Scalar& step,
                      DType dtype) {
+  for (const Scalar* number : {&start, &end, &step}) {
+    CHECK(!number->is_complex(), RuntimeError,
+          "{}: value cannot be converted to type double without overflow: {}", op, *number);
+  }
   CHECK(!(step == Scalar(0)), RuntimeError, "{}: step must be nonzero", op);
   CHECK(std::isfinite(start.to_double()) && std::isfinite(end.to_double()), RuntimeError,
         "{}: unsupported range: {} -> {}", op, start, end);

@@ -467,11 +467,11 @@ OP(index_select, "index_select(input, dim, index)",
 Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Scalar& alpha) {
   check_inplace("index_add_", self, source.requires_grad());
+  check_number_fits("index_add_", alpha, self.dtype());
   dim = wrap_dim(dim, self.dim());
   const Tensor vector = index_of_slices("index_add_", self, dim, index, source);
   check_no_internal_overlap("index_add_", self);
-  check_no_overlap("index_add_", self, source);
-  check_no_overlap("index_add_", self, index);
+  for (const Tensor* other : {&source, &index}) check_no_overlap("index_add_", self, *other);
   Tensor values = apart_from(self, source);
   const Tensor sums = place_of_sums(self, vector.numel(), values.numel());
   {

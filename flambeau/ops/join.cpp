@@ -282,7 +282,7 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
           "dimensions",
           i, tensors[i].dim());
     blocks.push_back(atleast_2d(tensors[i]));
-    type.add(blocks.back());
+    type.add(tensors[i]);
     height += blocks.back()->sizes[0];
     width += blocks.back()->sizes[1];
   }

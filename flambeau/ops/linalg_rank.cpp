@@ -205,7 +205,7 @@ Tensor cond(const Tensor& a, const std::optional<Scalar>& p) {
     }
     return by_values(a, order < 0);
   }
-  CHECK(std::abs(order) == 1 || std::isinf(order), RuntimeError,
+  CHECK(std::abs(order) == 1 || std::isinf(order), ValueError,
         "linalg.cond got an invalid norm type: {}", order);
   return by_inverse(format("linalg.cond(ord={})", order).c_str(), a, Scalar(order));
 }

@@ -156,6 +156,9 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
         "u should have at least 2 dimensions, but has {} dimensions instead", l.dim());
   check_square("cholesky_solve", l);
   check_same_device("cholesky_solve", l.device(), b.device());
+  CHECK(b.dtype() == l.dtype(), RuntimeError,
+        "Expected b and A to have the same dtype, but found b of type {} and A of type {} instead.",
+        dtype_legacy_name(b.dtype()), dtype_legacy_name(l.dtype()));
   check_lapack(l);
   CHECK(l.size(-2) == b.size(-2), RuntimeError,
         "Incompatible matrix sizes for cholesky_solve: each A matrix is {} by {} but each b matrix "

@@ -3,6 +3,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/nn_norm.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -122,12 +123,15 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
   check_target(input, target);
   const int64_t classes = input.sizes()[input.dim() == 1 ? 0 : 1];
   check_class_weight(weight, classes);
+  CHECK(!weight.defined() || weight.dtype() == input.dtype(), RuntimeError,
+        "expected scalar type {} but found {}, in the weights of nll_loss",
+        dtype_legacy_name(input.dtype()), dtype_legacy_name(weight.dtype()));
   const int64_t samples = input.dim() == 1 ? 1 : input.sizes()[0];
   const int64_t inner = classes == 0 || samples == 0
                             ? target.numel() / std::max<int64_t>(samples, 1)
                             : input.numel() / (samples * classes);
   const Classes c{contiguous(reshape(target, {samples, inner})),
-                  weight.defined() ? contiguous(to(detach(weight), input.dtype())) : weight,
+                  weight.defined() ? contiguous(detach(weight)) : weight,
                   check_reduction(reduction), ignore_index};
   Tensor total_weight;
   const Tensor out = nll_forward(reshape(input, {samples, classes, inner}), c, total_weight);
@@ -142,8 +146,6 @@ OP_FUNCTION(nll_loss_nd, "nll_loss(input, target, weight=None, reduction=1, igno
 // --- Cross-entropy -------------------------------------------------------------------------------
 
 namespace {
-
-DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::float32; }
 
 // Logits (N, C) against classes (N), unweighted: one pass each way.
 struct FusedRule {

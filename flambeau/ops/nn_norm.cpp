@@ -3,19 +3,11 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
-#include "flambeau/ops/ops.h"
+#include "flambeau/ops/nn_norm.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
 namespace {
-
-DType stat_dtype(DType dtype) { return dtype == DType::float64 ? dtype : DType::float32; }
-
-Tensor as_stat(const Tensor& x) {
-  if (!x.defined()) return x;
-  const DType dtype = stat_dtype(x.dtype());
-  return contiguous(x.dtype() == dtype ? x : to(x, dtype));
-}
 
 // The last dimensions, as many as `count`.
 Dims last_dims(int64_t count) {
@@ -130,6 +122,7 @@ void check_normalized(const Tensor& input, IntSpan shape, const Tensor& weight,
 Tensor layer_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps, bool /*cudnn_enable*/) {
   check_normalized(input, normalized_shape, weight, bias);
+  check_parameter_types("layer_norm", input, {&weight, &bias});
   return normalize_rows("native_layer_norm", input, static_cast<int64_t>(normalized_shape.size()),
                         weight, bias, eps);
 }
@@ -179,6 +172,7 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   };
   check_vector("weight", weight);
   check_vector("bias", bias);
+  check_parameter_types("group_norm", input, {&weight, &bias});
   for (int64_t d = 2; d < input.dim(); ++d) {
     CHECK(input.sizes()[d] > 0, RuntimeError,
           "Expected HxW to be greater than 0, got 0 for input of shape {}", input.sizes());

@@ -265,6 +265,36 @@ void composed_backward(const Recurrence& r, const Inputs& in, const Grads& grads
                  });
 }
 
+// The kernels trust that every tensor has the dtype of the data and the size that follows from
+// those of the data, the first state and w_hh.
+void check_inputs(const char* op, const Recurrence& r, const Inputs& in) {
+  const int64_t gates = r.cell == Cell::lstm ? 4 : r.cell == Cell::gru ? 3 : 1;
+  CHECK(in.x.dim() == 2 && in.h.dim() == 2 && in.w_hh.dim() == 2, RuntimeError,
+        "{}: expected matrices, but got input {}, hx {}, w_hh {}", op, in.x.sizes(), in.h.sizes(),
+        in.w_hh.sizes());
+  const int64_t rows = in.w_hh.sizes()[0], hidden = rows / gates, width = in.h.sizes()[1];
+  const int64_t batch = *std::max_element(r.steps.counts.begin(), r.steps.counts.end());
+  CHECK(rows % gates == 0 && (in.w_hr.defined() || hidden == width), RuntimeError,
+        "{}: a state of {} columns does not fit w_hh {} of {} gates", op, width, in.w_hh.sizes(),
+        gates);
+  const auto check = [&](const char* name, const Tensor& tensor, const Dims& sizes) {
+    if (!tensor.defined()) return;
+    check_same_device(op, in.x.device(), tensor.device());
+    CHECK(tensor.dtype() == in.x.dtype(), RuntimeError,
+          "{}: expected input and {} to have the same dtype, but got {} and {}", op, name,
+          in.x.dtype(), tensor.dtype());
+    CHECK(tensor.sizes() == IntSpan(sizes), RuntimeError, "{}: expected {} of shape {}, but got {}",
+          op, name, sizes, tensor.sizes());
+  };
+  check("hx", in.h, {batch, width});
+  check("cx", in.c, {batch, hidden});
+  check("w_ih", in.w_ih, {rows, in.x.sizes()[1]});
+  check("w_hh", in.w_hh, {rows, width});
+  check("b_ih", in.b_ih, {rows});
+  check("b_hh", in.b_hh, {rows});
+  check("w_hr", in.w_hr, {width, hidden});
+}
+
 bool has_kernels(Cell cell, DeviceType device) {
   if (device == DeviceType::meta) return true;
   if (cell == Cell::lstm) return kernels::lstm_step.filled(device);
@@ -282,9 +312,7 @@ std::tuple<Tensor, CellState> run_recurrence(Cell cell, const Tensor& x, const C
   CHECK(x.sizes()[0] == steps.total(), RuntimeError,
         "rnn: the data has {} rows, but the steps add up to {}", x.sizes()[0], steps.total());
   const char* op = std::array{"lstm", "gru", "rnn_tanh", "rnn_relu"}[static_cast<size_t>(cell)];
-  for (const Tensor* other : {&in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr}) {
-    if (other->defined()) check_same_device(op, x.device(), other->device());
-  }
+  check_inputs(op, r, in);
   // A device without kernels of its own for the cell still has the operations it is made of.
   if (!has_kernels(cell, x.device_type())) return composed(r, in);
   Kept kept;

@@ -154,6 +154,18 @@ FLAMBEAU_DTYPES(ROW)
 template <class T>
 constexpr DType dtype_of = DTypeOf<T>::value;
 
+// The dtypes whose elements may be read as T: its own, and for an integer all of its size.
+template <class T>
+constexpr DTypeSet readable_as = [] {
+  DTypeSet set = dtype_of<T>;
+#define ROW(name, type, legacy)                                                       \
+  if (std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) == sizeof(type)) \
+    set = set | DType::name;
+  FLAMBEAU_DTYPES(ROW)
+#undef ROW
+  return set;
+}();
+
 // What arithmetic on stored T is done in.
 template <class T>
 struct ComputeTypeOf {

@@ -70,6 +70,11 @@ void Tensor::bump_version(const char* op) const {
   counter->writer.store(op, std::memory_order_relaxed);
 }
 
+void refuse_elements(DType wanted, const Tensor& tensor) {
+  fail<RuntimeError>("expected scalar type {} but found {}, in a tensor of shape {}",
+                     dtype_legacy_name(wanted), dtype_legacy_name(tensor.dtype()), tensor.sizes());
+}
+
 void set_geometry(TensorImpl& impl, IntSpan sizes, IntSpan strides) {
   impl.sizes = sizes.dims();
   impl.strides = strides.dims();

@@ -88,6 +88,9 @@ extern void (*release_python_object)(void* object);
 // Raises NotImplementedError: `op` has no form for tensors of this layout.
 [[noreturn, gnu::cold]] void refuse_sparse(std::string_view op, const Tensor& tensor);
 
+// Raises RuntimeError: a kernel reads elements of another dtype than the tensor has.
+[[noreturn, gnu::cold]] void refuse_elements(DType wanted, const Tensor& tensor);
+
 class Tensor {
  public:
   Tensor() = default;
@@ -130,8 +133,12 @@ class Tensor {
     char* base = static_cast<char*>(impl_->storage->data());
     return base ? base + impl_->offset * static_cast<int64_t>(item_size()) : nullptr;
   }
+  // The same, as elements of type T: those of its dtype, or integers of their size for kernels that
+  // only move them. A kernel that is given another dtype than it reads raises here.
   template <class T>
   [[nodiscard]] T* data() const {
+    if (!readable_as<T>.has(dtype())) [[unlikely]]
+      refuse_elements(dtype_of<T>, *this);
     return static_cast<T*>(raw());
   }
 

@@ -303,7 +303,7 @@ def _steps(op: str, y: Tensor, x: Any, dx: Any, dim: int) -> Any:
         x = x.reshape(shape)
     elif x.dim() < y.dim():
         x = x.reshape([1] * (y.dim() - x.dim()) + list(x.shape))
-    if x.size(dim) == 0 or (x.size(dim) == 1 and y.size(dim) != 1):
+    if x.size(dim) == 0:
         return 0
     length = x.size(dim) - 1
     return x.narrow(dim, 1, length) - x.narrow(dim, 0, length)

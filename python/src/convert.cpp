@@ -127,15 +127,16 @@ bool int_from(PyObject* object, int64_t& value) {
 bool ints_from(PyObject* object, Dims& values) {
   // Reading a number may run Python code, which may change a list.
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-    int64_t value = 0;
-    if (!int_from(PySequence_Fast_GET_ITEM(object, i), value)) return false;
+    PyObject* const item = PySequence_Fast_GET_ITEM(object, i);
+    int64_t value = item == Py_True;
+    const bool is_truth = i > 0 && PyBool_Check(item);  // PyTorch looks at the first one only
+    if (!is_truth && !int_from(item, value)) return false;
     values.push_back(value);
   }
   return true;
 }
 
 bool real_from(PyObject* object, double& value) {
-  if (PyBool_Check(object)) return false;
   Scalar scalar;
   if (!scalar_from(object, scalar) || scalar.is_complex()) return false;
   value = scalar.to_double();

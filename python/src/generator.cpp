@@ -76,7 +76,7 @@ PyObject* get_state(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const std::lock_guard lock(of(self).mutex());
     Tensor state = make_tensor(static_cast<int64_t>(of(self).state_size()), DType::uint8, Device());
-    of(self).get_state({state.data<std::byte>(), static_cast<size_t>(state.numel())});
+    of(self).get_state({static_cast<std::byte*>(state.raw()), static_cast<size_t>(state.numel())});
     return wrap(std::move(state));
   });
 }
@@ -91,7 +91,8 @@ PyObject* set_state(PyObject* self, PyObject* object) {
     CHECK(state.is_contiguous(), RuntimeError,
           "RNG state must be contiguous, but it has strides {}", state.strides());
     const std::lock_guard lock(of(self).mutex());
-    of(self).set_state({state.data<const std::byte>(), static_cast<size_t>(state.numel())});
+    of(self).set_state(
+        {static_cast<const std::byte*>(state.raw()), static_cast<size_t>(state.numel())});
     return Py_NewRef(self);
   });
 }
