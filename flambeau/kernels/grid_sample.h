@@ -162,8 +162,7 @@ void with_sampling(const char* op, const Tensor& x, const Tensor& grid, SampleMo
     const auto with_rank = [&](auto rank) {
       if (mode == SampleMode::nearest) return body(tag, rank, std::integral_constant<int, 1>());
       if (mode == SampleMode::bilinear) return body(tag, rank, std::integral_constant<int, 2>());
-      // Cubic sampling is for images only, which the op has checked.
-      if constexpr (rank() < 3) body(tag, rank, std::integral_constant<int, 4>());
+      return body(tag, rank, std::integral_constant<int, 4>());
     };
     switch (grid.sizes()[2]) {
       case 1: return with_rank(std::integral_constant<int, 1>());

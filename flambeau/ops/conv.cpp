@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/kernels/conv.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/matmul.h"
@@ -310,8 +311,17 @@ Tensor conv_named(const char* op, size_t rank, const Tensor& input, const Tensor
   CHECK(
       std::all_of(geometry.stride.begin(), geometry.stride.end(), [](int64_t s) { return s == 1; }),
       RuntimeError, "padding='same' is not supported for strided convolutions");
+  bool uneven = false;  // one zero more after the input than before it
   for (size_t d = 0; d < rank; ++d) {
-    geometry.padding[d] = geometry.dilation[d] * (weight.sizes()[d + 2] - 1) / 2;
+    const int64_t total = geometry.dilation[d] * (weight.sizes()[d + 2] - 1);
+    geometry.padding[d] = total / 2;
+    uneven = uneven || total % 2 != 0;
+  }
+  if (uneven) {
+    static std::atomic<bool> told{false};
+    warn_once(told,
+              "Using padding='same' with even kernel lengths and odd dilation may require a "
+              "zero-padded copy of the input be created");
   }
   return run_conv(rank, input, weight, bias, geometry, [&](const Tensor& x) {
     Dims sizes = x.sizes().dims();

@@ -79,10 +79,6 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
       interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
       ValueError, "grid_sampler(): unknown interpolation mode {} or padding mode {}",
       interpolation_mode, padding_mode);
-  CHECK(interpolation_mode != static_cast<int64_t>(SampleMode::bicubic) || input.dim() < 5,
-        RuntimeError,
-        "grid_sampler(): bicubic interpolation only supports 4D input, but got input with sizes {}",
-        input.sizes());
   const SampleOptions how{static_cast<SampleMode>(interpolation_mode),
                           static_cast<SamplePadding>(padding_mode), align_corners};
   Dims shape{input.sizes()[0], input.sizes()[1]};

@@ -333,6 +333,8 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
 }
 
 Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optional<double> value) {
+  CHECK(mode == "constant" || mode == "reflect" || mode == "replicate" || mode == "circular",
+        NotImplementedError, "Unrecognised padding mode {}", mode);
   CHECK(pad.size() % 2 == 0, RuntimeError, "Padding length must be divisible by 2, got {}", pad);
   CHECK(static_cast<int64_t>(pad.size()) <= input.dim() * 2, RuntimeError,
         "Padding length should be less than or equal to two times the input dimension but got "
@@ -342,8 +344,6 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
   if (mode == "constant") return constant_pad_nd(input, pad, value.value_or(0.0));
   CHECK(!value || *value == 0, RuntimeError, "Padding mode \"{}\" doesn't take in value argument",
         mode);
-  CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", NotImplementedError,
-        "Unrecognised padding mode {}", mode);
   if (mode != "circular")
     compute_dtype(mode == "reflect" ? "reflection_pad" : "replication_pad", dtypes::Numeric,
                   input.dtype());

@@ -133,6 +133,9 @@ OP_FUNCTION(
 
 Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
+  CHECK(static_cast<size_t>(input.dim()) >= normalized_shape.size(), ValueError,
+        "Input tensor must have at least {} dimensions, but got {}", normalized_shape.size(),
+        input.dim());
   check_normalized(input, normalized_shape, weight, {});
   CHECK(is_differentiable(input.dtype()), NotImplementedError,
         "\"rms_norm\" not implemented for '{}'", dtype_legacy_name(input.dtype()));

@@ -337,6 +337,15 @@ DTypeSet average_dtypes(size_t rank) {
   return (rank == 3 ? full : dtypes::Floating) | DType::int64;
 }
 
+// In three dimensions PyTorch does not let padding make up for an image smaller than the window.
+void check_kernel_fits(const Tensor& batch, IntSpan kernel) {
+  const IntSpan image = batch.sizes().from(2);
+  const auto length = [&](size_t d) { return kernel.size() == 1 ? kernel[0] : kernel[d]; };
+  CHECK(image[0] >= length(0) && image[1] >= length(1) && image[2] >= length(2), RuntimeError,
+        "input image (T: {} H: {} W: {}) smaller than kernel size (kT: {} kH: {} kW: {})", image[0],
+        image[1], image[2], length(0), length(1), length(2));
+}
+
 Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan kernel,
                    std::optional<IntSpan> stride, IntSpan padding, bool ceil_mode,
                    bool count_include_pad, std::optional<int64_t> divisor_override) {
@@ -345,6 +354,7 @@ Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan ker
   check_pool_input(op, input, rank);
   compute_dtype(op, average_dtypes(rank), input.dtype());
   const Batched batch(input, rank);
+  if (rank == 3) check_kernel_fits(batch.x, kernel);
   PoolGeometry geometry = window_geometry(batch.x, rank, window, count_include_pad);
   geometry.divisor = static_cast<double>(divisor_override.value_or(0));
   return batch.back(avg_pool(op, channels_first(batch.x, rank), geometry, rank));
@@ -405,6 +415,13 @@ PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
   return geometry;
 }
 
+// Whether all is averaged to one number, which PyTorch does behind any number of dimensions.
+bool is_mean_of_planes(size_t rank, const Tensor& input, IntSpan output_size) {
+  const size_t dims = input.dim();
+  if (rank == 1 || dims == rank + 1 || dims == rank + 2) return false;
+  return std::all_of(output_size.begin(), output_size.end(), [](int64_t n) { return n == 1; });
+}
+
 // One average over all of each channel.
 Tensor mean_of_planes(const Tensor& input, int64_t rank) {
   Dims last;
@@ -415,6 +432,7 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
 #define ADAPTIVE_POOL(rank)                                                                        \
   Tensor adaptive_avg_pool##rank##d(const Tensor& input, IntSpan output_size) {                    \
     constexpr const char* op = "adaptive_avg_pool" #rank "d";                                      \
+    if (is_mean_of_planes(rank, input, output_size)) return mean_of_planes(input, rank);           \
     Dims sizes;                                                                                    \
     const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);          \
     const bool one_each = sizes == Dims(rank, 1);                                                  \

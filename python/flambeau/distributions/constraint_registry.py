@@ -82,11 +82,8 @@ def _transform_to_independent(constraint: Any) -> Any:
 
 @_in_both(constraints.greater_than, constraints.greater_than_eq)
 def _to_greater_than(constraint: Any) -> Any:
-    bound = constraint.lower_bound
-    if not isinstance(bound, Tensor) and bound == 0:
-        return transforms.ExpTransform()
     return transforms.ComposeTransform(
-        [transforms.ExpTransform(), transforms.AffineTransform(bound, 1)]
+        [transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)]
     )
 
 

@@ -54,10 +54,9 @@ class Dirichlet(ExponentialFamily):
     def mode(self) -> Tensor:
         less_one = (self.concentration - 1).clamp(min=0.0)
         mode = less_one / less_one.sum(-1, True)
-        # Where all concentrations are below one, the density is highest at corners.
+        # Where all concentrations are below one, the density has no bound at any corner.
         corner = (self.concentration < 1).all(dim=-1)
-        best = self.concentration.argmax(-1)
-        one_hot = flambeau.nn.functional.one_hot(best, mode.shape[-1]).to(mode)
+        one_hot = flambeau.nn.functional.one_hot(mode.argmax(-1), mode.shape[-1]).to(mode)
         return flambeau.where(corner.unsqueeze(-1), one_hot, mode)
 
     @property

@@ -163,7 +163,9 @@ class Distribution:
         import warnings
 
         warnings.warn(
-            "sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2
+            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
+            FutureWarning,
+            stacklevel=2,
         )
         return self.sample(flambeau.Size((n,)))
 

@@ -40,9 +40,13 @@ class Gamma(ExponentialFamily):
     def variance(self) -> Tensor:
         return self.concentration / self.rate.pow(2)
 
-    def rsample(self, sample_shape: Any = flambeau.Size()) -> Tensor:
+    def sample(self, sample_shape: Any = flambeau.Size(), *, generator: Any = None) -> Tensor:
+        with flambeau.no_grad():
+            return self.rsample(sample_shape, generator)
+
+    def rsample(self, sample_shape: Any = flambeau.Size(), generator: Any = None) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        standard = flambeau._standard_gamma(self.concentration.expand(shape))
+        standard = flambeau._standard_gamma(self.concentration.expand(shape), generator)
         value = standard / self.rate.expand(shape)
         # Never zero, whose log-probability would be infinite.
         value.detach().clamp_(min=flambeau.finfo(value.dtype).tiny)

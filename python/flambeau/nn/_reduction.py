@@ -57,9 +57,7 @@ def effective_reduction(size_average: bool | None, reduce: bool | None, reductio
 
 def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
     """Reduces a loss of one value an element."""
-    if reduction == "mean":
+    code = get_enum(reduction)
+    if code == _CODES["mean"]:
         return loss.mean()
-    if reduction == "sum":
-        return loss.sum()
-    get_enum(reduction)
-    return loss
+    return loss.sum() if code == _CODES["sum"] else loss

@@ -171,7 +171,11 @@ class UninitializedTensorMixin:
         reads = getattr(func, "__name__", "") in ("__get__", "__set__")
         if reads or getattr(func, "__name__", "") in _ALLOWED_BEFORE_SHAPE:
             with _C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
+                result = func(*args, **(kwargs or {}))
+            if reads or type(result) is not Tensor:
+                return result
+            # Of another dtype or on another device it has no shape either.
+            return cls(args[0].requires_grad, result.device, result.dtype)  # type: ignore[call-arg]
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {func}. This error happens when you "
             "are using a `LazyModule` or explicitly manipulating "

@@ -113,7 +113,7 @@ class LBFGS(Optimizer):
             lr = _get_value(group["lr"])
             if state["n_iter"] == 1:
                 total = float(gradient.abs().sum())
-                distance = lr / max(total, 1.0)
+                distance = lr / (total if total > 1.0 else 1.0)  # not NaN
             else:
                 distance = lr
             state["t"] = distance  # the next step asks for it, even if there is nowhere to go

@@ -64,8 +64,16 @@ def interpolate(
     return x
 
 
+def cubic_share(distance: float) -> float:
+    """The weight of a pixel in Keys' cubic convolution."""
+    d, a = abs(distance), -0.75
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((d - 5) * d + 8) * d * a - 4 * a
+
+
 def grid_sampler(x: Array, grid: Array, mode: int, padding: int, align_corners: bool) -> Array:
-    """Linear sampling, with zeros outside."""
+    """Linear (mode 0) or cubic sampling, with zeros outside."""
     rank = x.ndim - 2
     result = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
     for n, *at in np.ndindex(*grid.shape[:-1]):
@@ -73,10 +81,11 @@ def grid_sampler(x: Array, grid: Array, mode: int, padding: int, align_corners: 
             ((c + 1) * (size - align_corners) - (not align_corners)) / 2
             for c, size in zip(grid[(n, *at)][::-1], x.shape[2:], strict=True)
         ]
-        for corner in itertools.product((0, 1), repeat=rank):
+        for corner in itertools.product((0, 1) if mode == 0 else (-1, 0, 1, 2), repeat=rank):
             index = [int(np.floor(p)) + k for p, k in zip(place, corner, strict=True)]
             if all(0 <= i < size for i, size in zip(index, x.shape[2:], strict=True)):
-                weight = np.prod([1 - abs(p - i) for p, i in zip(place, index, strict=True)])
+                apart = [p - i for p, i in zip(place, index, strict=True)]
+                weight = np.prod([1 - abs(d) if mode == 0 else cubic_share(d) for d in apart])
                 result[(n, slice(None), *at)] += weight * x[(n, slice(None), *index)]
     return result
 
@@ -126,6 +135,7 @@ op(
     call(t(1, 2, 3, 2), t(1, 2, 2, 2, **PLACES), 0, 0, False),
     call(t(1, 1, 2, 3), t(1, 2, 1, 2, **PLACES), 0, 0, True),
     call(t(1, 2, 3, 2), t(1, 0, 2, 2, **PLACES), 0, 0, False),
+    call(t(1, 1, 3, 4), t(1, 2, 1, 2, **PLACES), 2, 0, False),
     ref=grid_sampler,
     second=False,
     **IMAGE,
@@ -134,6 +144,7 @@ op(
     "grid_sampler_3d",
     call(t(1, 1, 2, 3, 2), t(1, 2, 1, 2, 3, **PLACES), 0, 0, False),
     call(t(1, 1, 2, 2, 2), t(1, 0, 1, 2, 3, **PLACES), 0, 0, True),
+    call(t(1, 1, 3, 2, 4), t(1, 1, 1, 2, 3, **PLACES), 2, 0, False),
     ref=grid_sampler,
     second=False,
     **IMAGE,

@@ -101,6 +101,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     if inplace:
         return _C.celu_(input, alpha)
     return _C.celu(input, alpha)
@@ -302,8 +304,8 @@ def _feature_dropout(
             "desired: it is read as (N, C, L). Use dropout1d to keep this behavior.",
             stacklevel=3,
         )
-    # Only 1d and 3d take a single sample; 2d keeps reading 3 dimensions as (N, C, L).
-    unsqueezed = not batched and given == dimensions - 1 and name != "dropout2d"
+    # 1d and 3d take what is no batch for a single sample; 2d reads 3 dimensions as (N, C, L).
+    unsqueezed = not batched and name != "dropout2d"
     if unsqueezed:
         input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
     if inplace:

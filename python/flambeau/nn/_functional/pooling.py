@@ -116,7 +116,9 @@ def _make_adaptive_max_pool(rank: int) -> tuple[Any, Any]:
         input: Tensor, output_size: Any, return_indices: bool = False
     ) -> Any:
         """The maxima of windows chosen so that the output has the given size, and their places."""
-        return op(input, _list_with_default(output_size, input.size()))
+        if rank > 1:
+            output_size = _list_with_default(output_size, input.size())
+        return op(input, output_size)
 
     def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         """The maxima of windows chosen so that the output has the given size."""
@@ -134,38 +136,42 @@ adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _make_adaptive_max_pool(
 adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _make_adaptive_max_pool(3)
 
 
-def _lp_pool(pool: Any, input: Tensor, norm_type: float, windows: int, *pool_args: Any) -> Tensor:
-    """The p-norm of each window, from an average pool of p-th powers."""
-    mean = pool(input.pow(norm_type), *pool_args)
+def _lp_pool(
+    rank: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
+) -> Tensor:
+    """The p-norm of each window, from an average pool of p-th powers, or from a maximum."""
+    if norm_type == 0:
+        raise ValueError(f"norm_type must be a non-zero value, but got {norm_type}")
+    if math.isinf(norm_type):
+        sign = math.copysign(1.0, norm_type)  # the least magnitude is the largest negated one
+        max_pool = getattr(_C, f"max_pool{rank}d")
+        return max_pool(input.abs() * sign, kernel_size, stride, 0, 1, ceil_mode) * sign
+    window = kernel_size**rank if isinstance(kernel_size, int) else math.prod(kernel_size)
+    avg_pool = getattr(_C, f"avg_pool{rank}d")
+    mean = avg_pool(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
     # The sign keeps windows whose sum is negative (odd powers) at zero.
-    return (flambeau.sign(mean) * mean.abs().relu()).mul(windows).pow(1.0 / norm_type)
+    return (flambeau.sign(mean) * mean.abs().relu()).mul(window).pow(1.0 / norm_type)
 
 
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: int, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
     """The p-norm of each window."""
-    return _lp_pool(_C.avg_pool1d, input, norm_type, kernel_size, kernel_size, stride, 0, ceil_mode)
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
     """The p-norm of each window."""
-    height, width = (kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size
-    return _lp_pool(
-        _C.avg_pool2d, input, norm_type, height * width, kernel_size, stride, 0, ceil_mode
-    )
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
     """The p-norm of each window."""
-    depth, height, width = (kernel_size,) * 3 if isinstance(kernel_size, int) else kernel_size
-    return _lp_pool(
-        _C.avg_pool3d, input, norm_type, depth * height * width, kernel_size, stride, 0, ceil_mode
-    )
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def _check_lengths(name: str, rank: int, **sizes: tuple[Any, ...]) -> None:

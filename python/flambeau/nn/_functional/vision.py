@@ -39,7 +39,7 @@ def interpolate(
     antialias: bool = False,
 ) -> Tensor:
     """Resizes the spatial dimensions of (N, C, ...) to ``size`` or by ``scale_factor``."""
-    if align_corners is not None and mode not in ("linear", "bilinear", "bicubic", "trilinear"):
+    if align_corners is not None and mode in _COPYING_MODES:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: "
             "linear | bilinear | bicubic | trilinear"
@@ -57,7 +57,9 @@ def interpolate(
             "a 4-D tensor as input"
         )
     if mode == "lanczos" and not antialias:
-        raise ValueError("lanczos mode requires antialias=True")
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
     needed = _LINEAR_MODES.get(mode, input.dim())
     if needed != input.dim():
         raise NotImplementedError(

@@ -32,17 +32,25 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """LocalResponseNorm of images, under an older name."""
+    """Lua Torch's normalization across the channels of images, kept for its models.
+
+    It adds up the squares of an odd number of channels, also where ``size`` is even, and never
+    lets go of the first channel's square.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
-            raise RuntimeError(
-                f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
-            )
-        return super().forward(input)
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach = (self.size + 1) // 2
+        square = input * input
+        around = (
+            F.pad(square, (0, 0, 0, 0, reach - 1, reach - 1)).unfold(1, 2 * reach - 1, 1).sum(-1)
+        )
+        first = F.pad(square[:, :1].expand_as(square)[:, reach:], (0, 0, 0, 0, reach, 0))
+        return input * (self.k + self.alpha / self.size * (around + first)).pow(-self.beta)
 
 
 def _shape_tuple(normalized_shape: Any) -> tuple[int, ...]:

@@ -89,8 +89,9 @@ class _SpectralNorm(Module):
     def _power_method(self, weight_mat: Tensor, n_power_iterations: int) -> None:
         with flambeau.no_grad():
             for _ in range(n_power_iterations):
-                self._u = F.normalize(flambeau.mv(weight_mat, self._v), dim=0, eps=self.eps)
-                self._v = F.normalize(flambeau.mv(weight_mat.H, self._u), dim=0, eps=self.eps)
+                u, v = self._u, self._v
+                u.copy_(F.normalize(flambeau.mv(weight_mat, v), dim=0, eps=self.eps))
+                v.copy_(F.normalize(flambeau.mv(weight_mat.H, u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
