@@ -1,5 +1,6 @@
 // Copies: between layouts, dtypes and devices, and what is made of them.
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/indexing.h"
 #include "flambeau/ops/ops.h"
@@ -90,6 +91,12 @@ void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false
   copy_values(to, moved);
 }
 
+void warn_if_imaginary_is_lost(DType from, DType to) {
+  static std::atomic<bool> told{false};
+  if (!is_complex(from) || is_complex(to) || to == DType::bool_) return;
+  warn_once(told, "Casting complex values to real discards the imaginary part");
+}
+
 }  // namespace
 
 Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
@@ -108,6 +115,7 @@ Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
   if (!same_memory) {
     check_no_internal_overlap("copy_", self);
     check_no_partial_overlap("copy_", self, source);
+    warn_if_imaginary_is_lost(source.dtype(), self.dtype());
     copy_values(self, source, non_blocking);
   }
   // What lies in the memory that was written had its history before the write.
@@ -184,6 +192,7 @@ Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType
   if (!copy && target == input.device() && type == input.dtype() && layout_fits) return input;
   if (input.is_sparse()) [[unlikely]]
     return sparse_to(input, target, type);
+  warn_if_imaginary_is_lost(input.dtype(), type);
   const Dims strides = layout == MemoryFormat::preserve ? preserved_strides(input)
                                                         : format_strides(input.sizes(), layout);
   Tensor out = make_strided(input.sizes(), strides, type, target);

@@ -1,5 +1,6 @@
 // gather and scatter, whose index tensor names a place along one dimension for every element, and
 // take and put, which see a tensor as flat.
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/indexing.h"
 #include "flambeau/ops/views.h"
@@ -238,6 +239,13 @@ Tensor scatter_with_(const Tensor& self, int64_t dim, const Tensor& index, const
   CHECK(!grad_enabled() || !(self.requires_grad() || src.requires_grad()), RuntimeError,
         "scatter: the derivative for reduce='{}' is not implemented; use scatter_reduce()",
         *reduce);
+  if (src.is_tensor()) {
+    static std::atomic<bool> told{false};
+    warn_once(told,
+              "The reduce argument of torch.scatter with Tensor src is deprecated and will be "
+              "removed in a future PyTorch release. Use torch.scatter_reduce instead, which knows "
+              "more reductions.");
+  }
   const WriteMode mode = *reduce == "add" ? WriteMode::add : WriteMode::multiply;
   write_scattered("scatter", self, wrap_dim(dim, self.dim()), index, src, mode);
   return self;

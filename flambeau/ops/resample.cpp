@@ -163,6 +163,18 @@ ResampleTable table_of(int64_t in, int64_t out, double scale, const Mode& mode) 
   return mode.name == "bicubic" ? cubic_table(axis) : linear_table(axis);
 }
 
+// The table for resampling x; where nothing is computed its sizes are enough.
+ResampleTable table_for(const Tensor& x, int64_t in, int64_t out, double scale, const Mode& mode) {
+  if (x.device().is_meta()) {
+    ResampleTable table;
+    table.in = in, table.out = out;
+    table.copies = in == out && !mode.antialias;
+    return table;
+  }
+  const bool is_wide = x.dtype() == DType::float64 || x.dtype() == DType::uint8;
+  return is_wide ? table_of<double>(in, out, scale, mode) : table_of<float>(in, out, scale, mode);
+}
+
 // --- The op --------------------------------------------------------------------------------------
 
 // A tensor whose memory is (outer, size of a dimension, inner), seen as such.
@@ -260,10 +272,8 @@ Tensor upsample(const Tensor& input, IntSpan size, const std::vector<double>& sc
   for (size_t left = size.size(); left-- > 0;) {
     const auto dim = static_cast<int64_t>(left) + 2;
     const double scale = left < scales.size() ? scales[left] : 0;
-    const Mode how{mode, align_corners, antialias};
     const int64_t in = input.sizes()[dim], out = size[left];
-    ResampleTable table = dtype == DType::float64 || bytes ? table_of<double>(in, out, scale, how)
-                                                           : table_of<float>(in, out, scale, how);
+    ResampleTable table = table_for(input, in, out, scale, {mode, align_corners, antialias});
     if (table.copies && in == out && mode != "nearest-exact") continue;
     if (bytes && widens) quantize_weights(table);
     x = resample_dim(x, dim, table, false);

@@ -1,5 +1,6 @@
 // Elementwise choice between tensors: where, clamp, fused multiply-adds, interpolation.
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 
@@ -9,6 +10,12 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   CHECK(condition.dtype() == DType::bool_ || condition.dtype() == DType::uint8, RuntimeError,
         "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
         condition.dtype());
+  if (condition.dtype() == DType::uint8) {
+    static std::atomic<bool> told{false};
+    warn_once(told,
+              "where received a uint8 condition tensor. This behavior is deprecated and will be "
+              "removed in a future version of PyTorch. Use a boolean condition instead.");
+  }
   const Device device = common_device("where", {condition, a, b});
   const DType dtype = result_type(a, b);
   const Tensor mask = to(to(condition, DType::bool_), device);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/base/warn.h"
 #include "flambeau/kernels/sort.h"
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/ops.h"
@@ -197,14 +198,22 @@ Tensor cov(const Tensor& input, int64_t correction, const Tensor& fweights,
   const Tensor other = conj(t(centred));
   const Tensor products = matmul(w.defined() ? centred * w : centred, other);
   Tensor scatter;
+  const auto warn_unless_positive = [](bool is_positive) {
+    if (is_positive) return;
+    warn(
+        "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
+        "observations.");
+  };
   if (!w.defined()) {
     const double freedom = static_cast<double>(observations) - static_cast<double>(correction);
+    warn_unless_positive(freedom > 0);
     scatter = products / std::max(freedom, 0.0);
   } else {
     Tensor norm = total - correction;
     if (correction != 0 && aweights.defined()) {
       norm = total - sum(w * reshape(aweights, {-1})) / total * correction;
     }
+    warn_unless_positive(!known || is_nonzero(gt(norm, 0)));
     scatter = products / clamp(to(norm, to_real(products.dtype())), Scalar(0.0), std::nullopt);
   }
   return squeeze(scatter);

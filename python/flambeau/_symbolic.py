@@ -110,11 +110,7 @@ def _check_tensor_all(cond: Tensor, message: Callable[[], str] | None = None) ->
 
 def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
     """Raises RuntimeError unless the only element of `input` is true."""
-    if input.numel() != 1:
-        raise RuntimeError(
-            f"_assert_async: expected a tensor of one element, got shape {tuple(input.shape)}"
-        )
-    if not bool(input):
+    if not bool(input):  # which refuses all but one element
         raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 

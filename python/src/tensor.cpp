@@ -123,13 +123,21 @@ void subclass_dealloc(PyObject* self) {
   destroy_object(self);
 }
 
+// A tensor that C++ holds too can come back with all it had: what it refers to is not garbage.
+bool is_held_elsewhere(PyObject* self) {
+  const Tensor& tensor = tensor_of(self);
+  return tensor.defined() && tensor.impl()->use_count() > 1;
+}
+
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (is_held_elsewhere(self)) return 0;
   Py_VISIT(as_object(self)->dict);
   Py_VISIT(as_object(self)->backward_hooks);
-  Py_VISIT(Py_TYPE(self));
   return visit_hooks(tensor_of(self), visit, arg);
 }
 int tensor_clear(PyObject* self) {
+  if (is_held_elsewhere(self)) return 0;
   Py_CLEAR(as_object(self)->dict);
   Py_CLEAR(as_object(self)->backward_hooks);
   clear_hooks(tensor_of(self));

@@ -124,3 +124,30 @@ def test_an_argument_of_a_subclass_that_is_returned_keeps_its_class() -> None:
     y = Same.apply(x)
     assert isinstance(y, Wrapped)
     assert y is not x
+
+
+def test_a_tensor_in_a_graph_keeps_its_attributes_when_a_ring_around_it_is_collected() -> None:
+    x = torch.ones(2, requires_grad=True).clone()
+    x.note = "kept"  # type: ignore[attr-defined]
+    ring: list[Any] = [x]
+    ring.append(ring)
+    y = x**2
+    del x, ring
+    gc.collect()
+    assert y.grad_fn._saved_self.note == "kept"  # type: ignore[union-attr]
+
+
+def test_a_ring_of_attributes_lives_as_long_as_a_gradient_is_in_it() -> None:
+    def make() -> tuple[torch.Tensor, weakref.ref[Sentinel]]:
+        owner, inner, outer = torch.ones(2), torch.ones(2), torch.ones(2)
+        inner.other, outer.other = outer, inner  # type: ignore[attr-defined]
+        outer.sentinel = Sentinel()  # type: ignore[attr-defined]
+        owner.grad = inner
+        return owner, weakref.ref(outer.sentinel)  # type: ignore[attr-defined]
+
+    owner, seen = make()
+    gc.collect()
+    assert seen() is not None
+    del owner
+    gc.collect()
+    assert seen() is None

@@ -122,6 +122,12 @@ def test_interpolation_reproduces_lines_and_constants() -> None:
         assert bool((F.interpolate(flat, (4, 9), mode=mode) - 3).abs().max() < 1e-6)
 
 
+def test_resampling_on_meta_needs_no_memory() -> None:
+    large = torch.empty(2**20, 3, 2**30, device="meta")
+    assert F.interpolate(large, size=2**31 - 1).shape == (2**20, 3, 2**31 - 1)
+    assert F.interpolate(large, size=2**30, mode="linear").shape == large.shape
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_interpolation_has_two_derivatives(mode: str) -> None:
     x = torch.randn(1, 1, 4, 3, dtype=torch.float64, requires_grad=True)

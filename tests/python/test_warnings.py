@@ -56,6 +56,40 @@ def test_tensors_made_of_tensors_and_masks_of_bytes() -> None:
         assert torch.ones(3)[torch.tensor([1, 0, 1], dtype=torch.uint8)].shape == (2,)
 
 
+ONCE = {
+    "discards the imaginary part": lambda: torch.ones(2, dtype=torch.complex64).to(torch.int64),
+    "where received a uint8 condition": lambda: torch.where(torch.ones(2).byte(), 1.0, 2.0),
+    "reduce argument of torch.scatter": lambda: torch.ones(2).scatter_(
+        0, torch.tensor([0]), torch.ones(1), reduce="add"
+    ),
+}
+
+
+@pytest.mark.parametrize("match", ONCE)
+def test_what_is_told_once(match: str) -> None:
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match=match):
+            ONCE[match]()
+    finally:
+        torch.set_warn_always(False)
+
+
+def test_covariances_of_too_few_observations() -> None:
+    with pytest.warns(UserWarning, match=r"cov\(\): degrees of freedom is <= 0"):
+        torch.cov(torch.ones(2, 1))
+    with pytest.warns(UserWarning, match=r"cov\(\): degrees of freedom is <= 0"):
+        torch.cov(torch.ones(2, 2), correction=3, fweights=torch.tensor([1, 1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.cov(torch.ones(2, 2), fweights=torch.tensor([1, 1]))
+        torch.set_warn_always(True)
+        try:
+            torch.ones(2, dtype=torch.complex64).to(torch.bool)
+        finally:
+            torch.set_warn_always(False)
+
+
 def test_a_warning_can_be_an_error() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
