@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +12,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["Future", "collect_all", "wait_all"]
+
+
+def _failed(error: BaseException) -> str:
+    """What a callback's exception is reported as, with the lines it came through."""
+    places = "".join(f"\n  {f.filename}({f.lineno}): {f.name}" for f in _frames(error))
+    said = "".join(traceback.format_exception_only(error)).rstrip()
+    return f"Got the following error when running the callback: {said}\n\nAt:{places}\n"
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames an exception came through in the callback, innermost first."""
+    return [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__][::-1]
 
 
 class Future:
@@ -48,25 +62,44 @@ class Future:
         return self._value
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """A Future of what callback(this) returns, which is called once this has arrived."""
+        """A Future of what callback(this) returns, which is called once this has arrived.
+
+        Should callback raise, the Future holds a RuntimeError that says what and where.
+        """
         after = Future()
 
         def run(done: Future) -> None:
             try:
-                after.set_result(callback(done))
+                result = callback(done)
             except Exception as error:
-                after.set_exception(error)
+                wrapped = RuntimeError(_failed(error))
+                wrapped.__cause__ = error
+                after.set_exception(wrapped)
+            else:
+                after.set_result(result)
 
         self.add_done_callback(run)
         return after
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Calls callback(this) once this has arrived, at once if it has."""
+        """Calls callback(this) once this has arrived, at once if it has.
+
+        Nobody waits for it: what it raises is printed and goes no further.
+        """
         with self._changed:
             if not self._done:
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
+
+    def _call(self, callback: Callable[[Future], Any]) -> None:
+        try:
+            callback(self)
+        except Exception as error:
+            print(_failed(error), file=sys.stderr)
+
+    def __reduce__(self) -> Any:
+        raise RuntimeError("Can not pickle torch.futures.Future")
 
     def set_result(self, result: Any) -> None:
         """Makes the value arrive."""
@@ -81,16 +114,22 @@ class Future:
     def _complete(self, value: Any, error: BaseException | None) -> None:
         with self._changed:
             if self._done:
-                raise RuntimeError("set_result: the Future is complete already")
+                raise RuntimeError(
+                    "Attempting to mark a completed Future as complete again. Note that a Future "
+                    "can only be marked completed once."
+                )
             self._value, self._error, self._done = value, error, True
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
         for callback in callbacks:
-            callback(self)
+            self._call(callback)
 
 
 def collect_all(futures: list[Future]) -> Future:
-    """A Future of the list of Futures, which arrives when the last of them has."""
+    """A Future of the list of Futures, which arrives when the last of them has.
+
+    Should one hold an exception, so does this one.
+    """
     together = Future()
     left = len(futures)
     lock = threading.Lock()
@@ -103,7 +142,8 @@ def collect_all(futures: list[Future]) -> Future:
             left -= 1
             last = left == 0
         if last:
-            together.set_result(futures)
+            failed = next((one for one in futures if one._error is not None), None)
+            together._complete(futures, None if failed is None else failed._error)
 
     for future in futures:
         future.add_done_callback(one_more)

@@ -199,3 +199,10 @@ def test_an_optimizer_that_can_divides_by_the_scale_itself() -> None:
     scaler.step(optimizer)
     assert parameter.grad.tolist() == [2.0, 2.0]  # still scaled
     assert parameter.tolist() == pytest.approx([0.5, 0.5], abs=1e-5)
+
+
+def test_a_result_that_is_given_is_written_and_not_cast() -> None:
+    x, out = torch.randn(3, 3), torch.zeros(3, 3)
+    with torch.autocast("cpu"):
+        assert torch.mm(x, x, out=out) is out
+    assert torch.equal(out, x @ x)

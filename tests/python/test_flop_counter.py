@@ -74,3 +74,9 @@ def test_what_runs_later_is_not_counted() -> None:
         out = w @ w
     out.sum().backward()
     assert counter.get_total_flops() == 54
+
+
+def test_products_into_a_given_tensor_count() -> None:
+    a, out = torch.randn(3, 3), torch.empty(3, 3)
+    assert counted(lambda: torch.mm(a, a, out=out)).get_total_flops() == 54
+    assert counted(lambda: torch.addmm(out[0], a, a, out=out)).get_total_flops() == 54

@@ -218,3 +218,56 @@ def test_functorch_tells_of_the_newer_names() -> None:
     assert derivative(torch.tensor(0.0)).item() == 1.0
     with pytest.warns(FutureWarning, match=r"Please use `torch\.vmap` instead"):
         functorch.vmap(torch.sin)
+
+
+class _Counting(torch.nn.Module):
+    """A module with a parameter, a buffer that forward assigns, and a plain tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(1, 1)
+        self.register_buffer("count", torch.zeros(1))
+        self.plain = torch.tensor([5.0])
+        self.number = 0.0
+
+    def forward(self, x):
+        self.count = self.count + 1
+        return x + self.count + self.plain + getattr(self, "extra", 0)
+
+
+def test_a_functional_call_replaces_any_tensor_and_hands_assignments_back():
+    net, x = _Counting(), torch.zeros(1)
+    assert func.functional_call(net, {"plain": torch.zeros(1)}, x) == 1
+    assert net.plain == 5 and net.count == 1
+    given = {"count": torch.tensor([7.0])}
+    assert func.functional_call(net, given, x) == 13
+    assert given["count"] == 8 and net.count == 1
+    assert func.functional_call(net, {"extra": torch.ones(1)}, x) == 8
+    assert not hasattr(net, "extra")
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ({"count": 3}, TypeError, "3 is not an instance of torch.Tensor"),
+        ({"number": torch.ones(1)}, TypeError, "attribute `number`: 0.0 is not an instance of"),
+        ({"inner": torch.ones(1)}, TypeError, "attribute `inner`"),
+        ({"count.x": torch.ones(1)}, TypeError, "submodule `count`"),
+        ({"absent.x": torch.ones(1)}, AttributeError, "_Counting has no attribute `absent`"),
+        ({"": torch.ones(1)}, KeyError, "empty string"),
+    ],
+)
+def test_a_functional_call_refuses_names_and_values_that_are_no_tensors(values, error, message):
+    net = _Counting()
+    with pytest.raises(error, match=message):
+        func.functional_call(net, {"plain": torch.zeros(1), **values}, torch.zeros(1))
+    assert net.plain == 5 and net.count == 0
+
+
+def test_strict_names_what_is_missing_and_what_is_too_much():
+    with pytest.raises(RuntimeError) as caught:
+        func.functional_call(_Counting(), {"plain": torch.zeros(1)}, torch.zeros(1), strict=True)
+    assert str(caught.value) == (
+        "Error(s) in reparametrizing for _Counting:\n\tUnexpected key(s): 'plain'."
+        "\n\tMissing key(s): 'count', 'inner.bias', 'inner.weight'."
+    )

@@ -121,8 +121,8 @@ def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -
     policy = None
     if low is not None and device in POLICIES:
         policy = POLICIES[device].get(_policy_name(name, args, kwargs))
-    if device is None or policy is None:
-        return args, kwargs
+    if device is None or policy is None or kwargs.get("out") is not None:
+        return args, kwargs  # a result that is given has its dtype
     if policy == _REFUSED:
         raise RuntimeError(
             f"torch.nn.functional.{name} and torch.nn.BCELoss are unsafe to autocast: they take "

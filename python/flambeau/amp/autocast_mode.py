@@ -118,8 +118,8 @@ class autocast:
         if enabled and self.fast_dtype not in (flambeau.bfloat16, flambeau.float16):
             warnings.warn(
                 f"In {self.device.upper()} autocast, but the target dtype is not supported. "
-                "Disabling autocast.\nautocast only supports dtypes of torch.bfloat16, "
-                "torch.float16 currently.",
+                f"Disabling autocast.\n{self.device.upper()} Autocast only supports dtypes of "
+                "torch.bfloat16, torch.float16 currently.",
                 stacklevel=2,
             )
             enabled = False

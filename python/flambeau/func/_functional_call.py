@@ -36,26 +36,25 @@ def _merged(dictionaries: Any) -> dict[str, Tensor]:
     return {name: value for one in dictionaries for name, value in one.items()}
 
 
-def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
-    """Where each parameter and buffer is kept: the dictionary of its module, and the key."""
-    found = {}
-    for prefix, part in module.named_modules(remove_duplicate=False):
-        for table in (part._parameters, part._buffers):
-            for key in table:
-                found[f"{prefix}.{key}" if prefix else key] = (table, key)
+_ABSENT = object()
+
+
+def _own_tensors(module: Module) -> dict[str, Tensor]:
+    """The parameters and buffers under all their names."""
+    found: dict[str, Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    found.update(module.named_buffers(remove_duplicate=False))
     return found
 
 
-def _with_tied(places: Any, values: dict[str, Tensor]) -> dict[str, Tensor]:
+def _with_tied(own: dict[str, Tensor], values: dict[str, Tensor]) -> dict[str, Tensor]:
     """The values, given as well to other names of the same tensor."""
     names_of: dict[int, list[str]] = {}
-    for name, (table, key) in places.items():
-        if table[key] is not None:
-            names_of.setdefault(id(table[key]), []).append(name)
+    for name, tensor in own.items():
+        names_of.setdefault(id(tensor), []).append(name)
     result = dict(values)
     for names in names_of.values():
         given = {name: values[name] for name in names if name in values}
-        if len(given) > 1 and len({id(value) for value in given.values()}) > 1:
+        if len({id(value) for value in given.values()}) > 1:
             raise ValueError(
                 f"functional_call got multiple values for keys {sorted(given)}, which are tied. "
                 "Consider using tie_weights=False"
@@ -63,6 +62,62 @@ def _with_tied(places: Any, values: dict[str, Tensor]) -> dict[str, Tensor]:
         for name in names if given else ():
             result[name] = next(iter(given.values()))
     return result
+
+
+def _check_names(module: Module, own: dict[str, Tensor], values: dict[str, Tensor]) -> None:
+    """What ``strict`` asks: every name of the module, and no other."""
+    complaints = [
+        f"\n\t{what} key(s): {', '.join(repr(name) for name in sorted(names))}."
+        for what, names in (("Unexpected", values.keys() - own), ("Missing", own.keys() - values))
+        if names
+    ]
+    if complaints:
+        raise RuntimeError(
+            f"Error(s) in reparametrizing for {module._get_name()}:{''.join(complaints)}"
+        )
+
+
+class _Place:
+    """Where a module keeps a tensor: a table of its parameters or buffers, or an attribute."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        from flambeau.nn import Module
+
+        path, _, self.key = name.rpartition(".")
+        if not self.key:
+            raise KeyError('tensor name can\'t be empty string ""')
+        owner: Any = module
+        for part in path.split(".") if path else ():
+            if not hasattr(owner, part):
+                raise AttributeError(f"{owner._get_name()} has no attribute `{part}`")
+            owner = getattr(owner, part)
+            if not isinstance(owner, Module):
+                raise TypeError(
+                    f"submodule `{part}`: {owner} is not an instance of torch.nn.Module"
+                )
+        tables = (owner._parameters, owner._buffers)
+        self.owner = owner
+        self.table = next((table for table in tables if self.key in table), None)
+        self.before = self.read()
+        if not (self.before is None or self.before is _ABSENT or isinstance(self.before, Tensor)):
+            raise TypeError(
+                f"attribute `{self.key}`: {self.before} is not an instance of torch.Tensor"
+            )
+
+    def read(self) -> Any:
+        """What stands there now."""
+        if self.table is None:
+            return getattr(self.owner, self.key, _ABSENT)
+        return self.table.get(self.key, _ABSENT)
+
+    def write(self, value: Any) -> None:
+        """Puts a tensor there; a table takes one of any class, a parameter or not."""
+        if self.table is not None:
+            self.table[self.key] = value
+        elif value is not _ABSENT:
+            setattr(self.owner, self.key, value)
+        elif hasattr(self.owner, self.key):
+            delattr(self.owner, self.key)
 
 
 def functional_call(
@@ -79,34 +134,34 @@ def functional_call(
     Args:
         module: the module, which is as before when the call is over.
         parameter_and_buffer_dicts: tensors by the names of `named_parameters` and `named_buffers`,
-            in one dictionary or several.
+            in one dictionary or several; plain attributes that hold tensors can be named as well.
+            What forward assigns to such a name is put into the dictionary, if it is one.
         args: the arguments of the call, in a tuple; one that is no tuple is the only argument.
         kwargs: keyword arguments.
         tie_weights: whether a tensor that the module has under several names is replaced under all.
         strict: whether all names must be given, and no other.
     """
-    values = _merged(parameter_and_buffer_dicts)
-    places = _places(module)
-    values = _with_tied(places, values) if tie_weights else values
+    given = _merged(parameter_and_buffer_dicts)
+    own = _own_tensors(module) if tie_weights or strict else {}
+    values = _with_tied(own, given) if tie_weights else given
     if strict:
-        missing, unknown = sorted(set(places) - set(values)), sorted(set(values) - set(places))
-        if missing or unknown:
-            raise RuntimeError(
-                f"functional_call: Missing key(s): {missing}. Unexpected key(s): {unknown}."
-            )
+        _check_names(module, own, values)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    before = []
+    places: dict[str, _Place] = {}
     try:
         for name, value in values.items():
-            if name not in places:
-                continue
-            table, key = places[name]
-            before.append((table, key, table[key]))
-            table[key] = value
+            if not (value is None or isinstance(value, Tensor)):
+                raise TypeError(f"{value} is not an instance of torch.Tensor")
+            place = _Place(module, name)
+            place.write(value)
+            places[name] = place
         return module(*arguments, **(kwargs or {}))
     finally:
-        for table, key, value in reversed(before):
-            table[key] = value
+        for name, place in reversed(places.items()):
+            now = place.read()
+            if name in given and now is not _ABSENT:
+                given[name] = now  # what forward assigned belongs to the caller's dictionary
+            place.write(place.before)
 
 
 def stack_module_state(

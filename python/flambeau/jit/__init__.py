@@ -268,6 +268,8 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def wait(future: Any) -> Any:
     """What a Future holds."""
+    if future is None:
+        raise RuntimeError("Future can't be None")
     return future.wait()
 
 

@@ -244,7 +244,8 @@ class FlopCounterMode:
             if op is not None:
                 self._add(parents, op, self.flop_registry[op](*args, **kwargs, out_val=out))
             return
-        forward, backward = products(out, *args, **kwargs)
+        given = {key: value for key, value in kwargs.items() if key != "out"}
+        forward, backward = products(out, *args, **given)
         self._count(parents, forward)
         first = next((t for t in _flop_calls.tensors_in(out) if t.grad_fn is not None), None)
         if first is not None and backward:
