@@ -124,10 +124,27 @@ struct Windows {
   }
 };
 
-// Elements of a tensor are counted in 32 bits here.
-void check_pool_size(const char* op, const Tensor& x) {
-  CHECK(x.numel() <= INT32_MAX, RuntimeError, "{}: a tensor of {} elements is too large for CUDA",
-        op, x.numel());
+// The samples [first, first + count) of a batch; of no tensor none.
+Tensor samples_of(const Tensor& batch, int64_t first, int64_t count) {
+  if (!batch.defined()) return batch;
+  Dims sizes = batch.sizes().dims();
+  sizes[0] = count;
+  return make_alias(batch, sizes, batch.strides(), batch.offset() + first * batch.strides()[0]);
+}
+
+// Calls body(tensors...) with parts of the batch whose elements can be counted in 32 bits: those of
+// the first tensor, which has the most.
+template <class Body, class... Others>
+void by_samples(const char* op, const Body& body, const Tensor& most, const Others&... others) {
+  if (most.numel() <= INT32_MAX) return body(most, others...);
+  const int64_t samples = most.sizes()[0], each = most.numel() / samples;
+  CHECK(each <= INT32_MAX, RuntimeError, "{}: a sample of {} elements is too large for CUDA", op,
+        each);
+  const int64_t together = INT32_MAX / each;
+  for (int64_t first = 0; first < samples; first += together) {
+    const int64_t count = std::min(together, samples - first);
+    body(samples_of(most, first, count), samples_of(others, first, count)...);
+  }
 }
 
 // --- Maxima --------------------------------------------------------------------------------------
@@ -219,9 +236,8 @@ void with_channels(const PlaneLayout& layout, std::initializer_list<const void*>
   body(std::integral_constant<int, 1>());
 }
 
-void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices,
-                     const PoolGeometry& geometry) {
-  check_pool_size("max_pool", x);
+void max_pool_part(const Tensor& x, const Tensor& out, const Tensor& indices,
+                   const PoolGeometry& geometry) {
   const DeviceGuard guard(x.device().index);
   dispatch<dtypes::Floating | dtypes::Signed | DType::uint8>(
       "max_pool2d", x.dtype(), [&](auto tag) {
@@ -236,7 +252,12 @@ void max_pool_kernel(const Tensor& x, const Tensor& out, const Tensor& indices,
         });
       });
 }
-KERNEL_FOR(max_pool, max_pool_kernel)
+KERNEL_FOR(max_pool, [](const Tensor& x, const Tensor& out, const Tensor& indices,
+                        const PoolGeometry& geometry) {
+  by_samples(
+      "max_pool", [&](const auto&... parts) { max_pool_part(parts..., geometry); }, x, out,
+      indices);
+})
 
 struct TwoPlanes {
   Divider small;  // of outputs
@@ -328,10 +349,9 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const Tensor& grad_x,
-                              const PoolGeometry& geometry) {
+void max_pool_backward_part(const Tensor& grad_x, const Tensor& grad, const Tensor& indices,
+                            const PoolGeometry& geometry) {
   const char* op = "max_pool_backward";
-  check_pool_size(op, grad_x);
   const int device = grad_x.device().index;
   const DeviceGuard guard(device);
   if (grad.numel() == 0) {  // adaptive pooling to nothing
@@ -360,7 +380,13 @@ void max_pool_backward_kernel(const Tensor& grad, const Tensor& indices, const T
     });
   });
 }
-KERNEL_FOR(max_pool_backward, max_pool_backward_kernel)
+KERNEL_FOR(max_pool_backward, [](const Tensor& grad, const Tensor& indices, const Tensor& grad_x,
+                                 const PoolGeometry& geometry) {
+  by_samples(
+      "max_pool_backward",
+      [&](const auto&... parts) { max_pool_backward_part(parts..., geometry); }, grad_x, grad,
+      indices);
+})
 
 template <class T>
 __global__ void __launch_bounds__(block_size)
@@ -374,8 +400,7 @@ __global__ void __launch_bounds__(block_size)
   out[i] = x[layout.base(line, planes.large) + indices[i] * layout.step()];
 }
 
-void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& out) {
-  check_pool_size("max_pool", x);
+void max_pool_take_part(const Tensor& x, const Tensor& indices, const Tensor& out) {
   const DeviceGuard guard(x.device().index);
   dispatch_size(x.item_size(), [&](auto tag) {
     using T = Stored<typename decltype(tag)::type>;
@@ -384,7 +409,9 @@ void max_pool_take_kernel(const Tensor& x, const Tensor& indices, const Tensor& 
            static_cast<uint32_t>(out.numel()), PlaneLayout(out, x), TwoPlanes(out, x));
   });
 }
-KERNEL_FOR(max_pool_take, max_pool_take_kernel)
+KERNEL_FOR(max_pool_take, [](const Tensor& x, const Tensor& indices, const Tensor& out) {
+  by_samples("max_pool", max_pool_take_part, x, indices, out);
+})
 
 // --- Averages ------------------------------------------------------------------------------------
 
@@ -407,8 +434,7 @@ __global__ void __launch_bounds__(block_size)
   out[i] = static_cast<T>(sum / w.template weight<C>(o));
 }
 
-void avg_pool_kernel(const Tensor& x, const Tensor& out, const PoolGeometry& geometry) {
-  check_pool_size("avg_pool", x);
+void avg_pool_part(const Tensor& x, const Tensor& out, const PoolGeometry& geometry) {
   const DeviceGuard guard(x.device().index);
   dispatch<dtypes::Floating | DType::int64>("avg_pool2d", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -417,7 +443,10 @@ void avg_pool_kernel(const Tensor& x, const Tensor& out, const PoolGeometry& geo
            Windows(geometry));
   });
 }
-KERNEL_FOR(avg_pool, avg_pool_kernel)
+KERNEL_FOR(avg_pool, [](const Tensor& x, const Tensor& out, const PoolGeometry& geometry) {
+  by_samples(
+      "avg_pool", [&](const auto&... parts) { avg_pool_part(parts..., geometry); }, x, out);
+})
 
 // A thread for each input adds up its shares of the windows that hold it.
 template <class T>
@@ -447,9 +476,8 @@ __global__ void __launch_bounds__(block_size)
   grad_x[i] = static_cast<T>(sum);
 }
 
-void avg_pool_backward_kernel(const Tensor& grad, const Tensor& grad_x,
-                              const PoolGeometry& geometry) {
-  check_pool_size("avg_pool_backward", grad_x);
+void avg_pool_backward_part(const Tensor& grad_x, const Tensor& grad,
+                            const PoolGeometry& geometry) {
   const DeviceGuard guard(grad.device().index);
   dispatch<dtypes::Floating>("avg_pool2d_backward", grad.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -458,7 +486,12 @@ void avg_pool_backward_kernel(const Tensor& grad, const Tensor& grad_x,
            PlaneLayout(grad_x, grad), Windows(geometry));
   });
 }
-KERNEL_FOR(avg_pool_backward, avg_pool_backward_kernel)
+KERNEL_FOR(avg_pool_backward, [](const Tensor& grad, const Tensor& grad_x,
+                                 const PoolGeometry& geometry) {
+  by_samples(
+      "avg_pool_backward",
+      [&](const auto&... parts) { avg_pool_backward_part(parts..., geometry); }, grad_x, grad);
+})
 
 }  // namespace
 }  // namespace flambeau::cuda

@@ -100,9 +100,29 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
+// Four neighbours to a thread, whose words follow each other in one stream. What is drawn is which
+// are dropped, not which are kept.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    dropout_sequence(const T* x, T* out, bool* mask, int64_t numel, float keep, float scale,
+                     PhiloxState state) {
+  using C = ComputeType<T>;
+  const int64_t group = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  const uint4 words = philox(state, 0, group);
+  const float drop = 1.0f - keep;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int64_t i = group * 4 + j;
+    if (i >= numel) return;
+    const bool kept = uniform_float(word_of(words, j)) > drop;
+    out[i] = static_cast<T>(static_cast<C>(x[i]) * static_cast<C>(kept) * static_cast<C>(scale));
+    mask[i] = kept;
+  }
+}
+
 // All tensors are dense and lie alike.
 void dropout_kernel(const Tensor& x, double keep, const Tensor& out, const Tensor& mask,
-                    bool one_by_one, Generator& generator) {
+                    DropOrder order, Generator& generator) {
   const int64_t numel = x.numel();
   const int device = x.device().index;
   const DeviceGuard guard(device);
@@ -110,20 +130,25 @@ void dropout_kernel(const Tensor& x, double keep, const Tensor& out, const Tenso
   const auto grid =
       static_cast<unsigned>(std::min<int64_t>(blocks_for(numel, block_size), resident));
   const int64_t round = int64_t{grid} * block_size * 4;
-  const PhiloxState state = claim_words(generator, ((numel - 1) / round + 1) * 4);
+  const bool in_sequence = order == DropOrder::sequence;
+  const PhiloxState state =
+      claim_words(generator, in_sequence ? numel : ((numel - 1) / round + 1) * 4);
   const float probability = static_cast<float>(keep), scale = 1.0f / probability;
   dispatch<dtypes::Floating>("fused_dropout", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto alignment =
         reinterpret_cast<uintptr_t>(x.raw()) | reinterpret_cast<uintptr_t>(out.raw()) | 16;
-    int64_t width = one_by_one ? 1 : std::min<int64_t>(8, 16 / static_cast<int64_t>(sizeof(T)));
+    int64_t width = order == DropOrder::one_by_one
+                        ? 1
+                        : std::min<int64_t>(8, 16 / static_cast<int64_t>(sizeof(T)));
     while (width > 1 && (numel % width || alignment % (width * sizeof(T)) ||
                          reinterpret_cast<uintptr_t>(mask.raw()) % width))
       width /= 2;
     const auto run = [&](auto kernel) {
-      launch("dropout", kernel, grid, block_size, x.data<T>(), out.data<T>(), mask.data<bool>(),
-             numel, probability, scale, state);
+      launch("dropout", kernel, in_sequence ? blocks_for(numel, block_size * 4) : grid, block_size,
+             x.data<T>(), out.data<T>(), mask.data<bool>(), numel, probability, scale, state);
     };
+    if (in_sequence) return run(dropout_sequence<T>);
     if (width == 8) return run(dropout_vectors<T, 8>);
     if (width == 4) return run(dropout_vectors<T, 4>);
     if (width == 2) return run(dropout_vectors<T, 2>);

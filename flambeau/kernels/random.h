@@ -17,6 +17,10 @@ struct IntegerRange {
   bool wide = true;
 };
 
+// How the numbers of dropout are dealt out: to groups of neighbours, one by one over the threads,
+// or in the order of memory from a single stream, as PyTorch's attention of float32 does.
+enum class DropOrder : uint8_t { neighbours, one_by_one, sequence };
+
 namespace kernels {
 SLOT(uniform, void(const Tensor& out, double from, double to, Generator& generator))
 SLOT(normal, void(const Tensor& out, double mean, double std, Generator& generator))
@@ -29,10 +33,9 @@ SLOT(random_integers, void(const Tensor& out, IntegerRange range, Generator& gen
 SLOT(bernoulli, void(const Tensor& out, double p, double hit, Generator& generator))
 SLOT(bernoulli_each, void(const Tensor& out, const Tensor& p, Generator& generator))
 // Dropout in one pass: out = x / keep where mask, drawn with probability keep, is true, else 0. All
-// tensors are dense and lie alike. Numbers are dealt out to groups of neighbours or one by one.
-// Devices without it compose dropout of other draws.
+// tensors are dense and lie alike. Devices without it compose dropout of other draws.
 SLOT(dropout, void(const Tensor& x, double keep, const Tensor& out, const Tensor& mask,
-                   bool one_by_one, Generator& generator))
+                   DropOrder order, Generator& generator))
 SLOT(dropout_backward,
      void(const TensorIter& iter, double scale))  // out, g, mask: g * mask * scale
 SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))

@@ -39,6 +39,15 @@ Tensor safe_softmax(const Tensor& scores) {
   return masked_fill(softmax(masked_fill(scores, blind, 0.0), -1), blind, 0.0);
 }
 
+// Whether PyTorch's kernel for this problem drops weights in the order of memory. It has one for
+// float32 on CUDA if rows can be read 16 bytes at a time.
+bool drops_in_sequence(const Tensor& q, const Tensor& v, const Tensor& weights) {
+  constexpr int64_t at_once = 16 / sizeof(float);
+  return q.dtype() == DType::float32 && q.device().is_cuda() && weights.dim() == 4 &&
+         weights.is_contiguous() && weights.numel() > 0 && q.size(-1) % at_once == 0 &&
+         v.size(-1) % at_once == 0;
+}
+
 Tensor formula(const Tensor& q, Tensor k, Tensor v, Tensor mask, const Choices& o) {
   if (o.grouped) {
     const int64_t heads = q.sizes()[q.dim() - 3];
@@ -59,7 +68,11 @@ Tensor formula(const Tensor& q, Tensor k, Tensor v, Tensor mask, const Choices& 
                    : may_be_blind             ? safe_softmax(scores)
                                               : softmax(scores, -1);
   if (mask.defined() && weights.dtype() != q.dtype()) weights = to(weights, q.dtype());
-  if (o.dropout > 0) weights = dropout(weights, o.dropout, true);
+  if (o.dropout > 0) {
+    weights = o.dropout < 1 && drops_in_sequence(q, v, weights)
+                  ? dropout_of_weights(weights, o.dropout)
+                  : dropout(weights, o.dropout, true);
+  }
   return matmul(weights, v);
 }
 

@@ -83,7 +83,7 @@ Tensor drop_gradient(const Tensor& g, const Tensor& kept, double scale) {
 }
 
 // The result and the mask of what was kept; p is neither 0 nor 1.
-std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p) {
+std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p, bool in_sequence = false) {
   Tensor result, mask;
   {
     const NoGrad off;
@@ -91,8 +91,11 @@ std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p) {
     const Tensor x = is_dense ? input : contiguous(input, suggest_format(input));
     result = empty_like(x);
     mask = empty_like(x, DType::bool_);
+    const DropOrder order = in_sequence ? DropOrder::sequence
+                            : is_dense  ? DropOrder::neighbours
+                                        : DropOrder::one_by_one;
     with_generator(result, nullptr, [&](Generator& generator) {
-      kernels::dropout(x.device_type(), x, 1.0 - p, result, mask, !is_dense, generator);
+      kernels::dropout(x.device_type(), x, 1.0 - p, result, mask, order, generator);
     });
   }
   if (Record r{"native_dropout", result, {input}}) {
@@ -137,6 +140,10 @@ Tensor alpha_drop_(const Tensor& self, double p, bool train, bool features) {
 }  // namespace
 
 Tensor dropout(const Tensor& input, double p, bool train) { return drop(input, p, train, false); }
+
+Tensor dropout_of_weights(const Tensor& weights, double p) {
+  return std::get<0>(drop_fused(weights, p, true));
+}
 
 namespace {
 

@@ -167,3 +167,37 @@ def test_sequences_of_half_precision_are_rounded_on_the_way(dtype: torch.dtype) 
     got = torch.linspace(0, 80, 1001, dtype=dtype, device="cuda").cpu()
     assert torch.equal(got[:500], counts * step)
     assert got[-1].item() == 80
+
+
+UNSIGNED = """
+x + y | x - y | x * y | x // (y + 1) | x % (y + 1) | x & y | torch.bitwise_or(x, y) | x ^ y | ~x
+x == y | x < y | x.sum() | x.sum(1) | x.prod(1) | x.max() | x.min() | x.argmax(1) | x.amax(1)
+x.any() | x.float() | x.to(torch.int64) | x.t().contiguous() | torch.where(x > y, x, y)
+torch.cat([x, y]) | x[index] | x.gather(1, index[:, None]) | x.flip(0) | x.repeat(2, 2)
+x.clone().fill_(3) | x.clone().index_fill_(0, index, 2)
+x.clone().scatter_(1, index[:, None], 5) | x.masked_fill(x > 9, 1) | torch.maximum(x, y)
+x.clamp(2, 9) | x.sort(1).values | x.cumsum(1) | x.unique() | x.bitwise_left_shift(y % 3) | -x
+abs(x) | torch.full_like(x, 7) | torch.arange(5, dtype=x.dtype, device=x.device) | x.tolist()
+x.nonzero() | x.bincount() | x.topk(2, 1)
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_wide_unsigned_integers_are_computed_as_on_the_cpu(dtype: torch.dtype) -> None:
+    x, y = torch.randint(0, 60, (2, 6, 7)).to(dtype)
+    index = torch.tensor([3, 0, 5, 1, 1, 2])
+    for text in UNSIGNED.replace("\n", " | ").split(" | "):
+        answers = []
+        for device in ("cpu", "cuda"):
+            names = {"x": x.to(device), "y": y.to(device), "index": index.to(device)}
+            try:
+                answer = eval(text, {"torch": torch}, names) if text.strip() else None
+            except (RuntimeError, NotImplementedError, TypeError) as error:
+                answer = type(error)
+            answers.append(answer.cpu() if isinstance(answer, torch.Tensor) else answer)
+        cpu, device = answers
+        if isinstance(cpu, torch.Tensor):
+            assert isinstance(device, torch.Tensor), (text, device)
+            assert cpu.dtype == device.dtype and torch.equal(cpu, device), text
+        elif not isinstance(cpu, type):
+            assert not isinstance(device, type), (text, device)

@@ -66,6 +66,11 @@ CASES = {
     "feature dropout of volumes": "F.dropout3d(torch.ones(8, 40, 3, 2, 2), 0.5)",
     "alpha dropout": "F.alpha_dropout(torch.ones(1000), 0.4, training=True)",
     "feature alpha dropout": "F.feature_alpha_dropout(torch.ones(8, 40, 3), 0.5, training=True)",
+    "dropped weights of attention": "drop(13, 13, 64)",
+    "dropped weights of causal attention": "drop(16, 16, 64, is_causal=True)",
+    "dropped weights of masked attention": "drop(16, 16, 64, attn_mask=torch.zeros(16, 16))",
+    "dropped weights of keys that four does not divide": "drop(70, 37, 40)",
+    "dropped weights in rows that vectors do not divide": "drop(9, 20, 33)",
     "leaky units": "F.rrelu(torch.linspace(-1, 0.1, 1000), training=True)",
     "leaky double units": "F.rrelu(torch.linspace(-1, 0.1, 1000).double(), training=True)",
     "many leaky units": "F.rrelu(torch.linspace(-1, 0.1, 3_000_000), training=True)",
@@ -149,6 +154,13 @@ import importlib, json, sys
 torch = importlib.import_module(sys.argv[1])
 F, D, CHANNELS_LAST = torch.nn.functional, torch.distributions, torch.channels_last
 torch.set_default_device("cuda")
+
+def drop(queries, keys, width, **options):
+    # The weights that attention of float32 keeps, all of which are the same.
+    q, k = torch.zeros(2, 3, queries, width), torch.zeros(2, 3, keys, width)
+    v = torch.eye(keys, width).expand(2, 3, keys, width).contiguous()
+    return F.scaled_dot_product_attention(q, k, v, dropout_p=0.25, **options)
+
 for name, text in json.load(sys.stdin).items():
     torch.manual_seed(1234)
     try:
