@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 import flambeau as torch
@@ -25,3 +28,13 @@ def test_devices_without_kernels_are_not_there():
     assert not torch.xpu.is_available() and torch.xpu.device_count() == 0
     assert not torch.mps.is_available() and torch.mps.device_count() == 0
     assert torch.utils.model_zoo.load_url is torch.hub.load_state_dict_from_url
+
+
+def test_the_extra_for_cuda_brings_every_library_that_is_opened_by_name():
+    root = Path(__file__).parents[2]
+    sources = "".join(path.read_text() for path in (root / "flambeau/cuda").glob("*.c*"))
+    wanted = set(re.findall(r'Library library\("\w+", "[^"]+", "([^"]+)"\)', sources))
+    assert "nvidia-cusolver" in wanted
+    offered = (root / "pyproject.toml").read_text().split("\ncuda = [")[1].split("]")[0]
+    missing = [name for name in (*wanted, "nvidia-cudnn-cu13") if f'"{name}>=' not in offered]
+    assert not missing
