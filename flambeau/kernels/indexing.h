@@ -26,6 +26,14 @@ struct IndexedDim {
   fail<IndexError>(pattern, index, at.dim, at.size);
 }
 
+// Whether rows lie side by side in the first two operands of index_read or index_write, and an
+// offset counts for a whole one.
+inline bool takes_whole_rows(const TensorIter& iter) {
+  const auto item = static_cast<int64_t>(item_size(iter.dtypes[0]));
+  return iter.ndim == 2 && iter.strides[0][0] == item && iter.strides[1][0] == item &&
+         iter.strides[2][0] == 0;
+}
+
 namespace kernels {
 
 // offsets (+)= index * stride, all int64; indices are checked. Operands: offsets, index.
@@ -33,7 +41,8 @@ SLOT(index_offsets, void(const TensorIter& iter, const IndexedDim& at, bool add)
 // Operands: out, source, offsets.
 SLOT(index_read, void(const TensorIter& iter))
 // Operands: target, values, offsets. Several writes to one place are done one after the other,
-// except by assign, where any one of them wins.
+// except by assign, where any one of them wins. On the CPU whole rows of half precision are added
+// in float, and rounded once.
 SLOT(index_write, void(const TensorIter& iter, WriteMode mode))
 // Operands: out, source, index.
 SLOT(gather, void(const TensorIter& iter, const IndexedDim& at))

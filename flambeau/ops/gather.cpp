@@ -134,6 +134,16 @@ void keep_sums(const Tensor& self, const Tensor& sums) {
   copy_(window, sums);
 }
 
+// The only index of each slice along dim, as a vector, where an expanded index names whole slices.
+static Tensor index_of_whole_slices(const Tensor& index, int64_t dim) {
+  bool whole = index.dim() > 1 && index.device().is_cpu();
+  for (int64_t d = 0; whole && d < index.dim(); ++d) {
+    whole = d == dim || index->strides[d] == 0;
+  }
+  return whole ? make_alias(index, index->sizes[dim], index->strides[dim], index.offset())
+               : Tensor();
+}
+
 void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                      const Operand& src, WriteMode mode) {
   check_inplace(op, self, src.requires_grad());
@@ -144,6 +154,15 @@ void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tens
   if (src.is_tensor()) check_no_overlap(op, self, src.tensor());
   if (index.numel() > 0) {
     const NoGrad off;
+    // Written one after the other, unlike values that replace each other.
+    if (const Tensor slices = index_of_whole_slices(places, dim);
+        slices.defined() && src.is_tensor() && mode != WriteMode::assign) {
+      Dims sizes = index->sizes;
+      sizes[dim] = self->sizes[dim];
+      write_along(op, corner(self, sizes), dim, slices, {.runtime_error = true},
+                  over_index(apart_from(self, src.tensor()), index, -1), mode);
+      return self.bump_version(op);
+    }
     const Tensor target =
         mode == WriteMode::add ? place_of_sums(self, size_at(index, dim), index.numel()) : self;
     const DType dtype = target.dtype();

@@ -6,6 +6,9 @@
 
 namespace flambeau {
 
+// Indices as Python has them.
+constexpr IndexedDim python_rules{.from_end = true};
+
 // Raises unless the tensor holds int32 or int64; the index as int64 on the device.
 Tensor checked_index(const char* op, const Tensor& index, Device device);
 // The same as a vector, after a check that source has a slice of self's shape for each index.
@@ -26,6 +29,12 @@ Tensor apart_from(const Tensor& target, const Tensor& values);
 Tensor read_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices);
 void write_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices,
               const Tensor& values, WriteMode mode);
+// The same along one dimension of a tensor that has at least one. What meets at one place is added
+// up in float32 where the dtype of self would lose much of it by rounding.
+Tensor read_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
+                  const IndexedDim& rules);
+void write_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
+                 const IndexedDim& rules, const Tensor& values, WriteMode mode);
 
 // Writes src along dim at the places that index names: checked and versioned, not recorded.
 void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,

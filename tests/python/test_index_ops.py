@@ -151,6 +151,29 @@ def test_the_gradient_of_take_lies_as_its_input_does() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("targets", "rows", "columns"), [(7, 500, 33), (9000, 20, 1500)])
+def test_rows_of_a_narrow_dtype_that_meet_are_added_in_float(dtype, targets, rows, columns) -> None:
+    torch.manual_seed(0)
+    table, source = torch.randn(targets, columns).to(dtype), torch.randn(rows, columns).to(dtype)
+    index = torch.randint(0, targets, (rows,))
+    expected = table.float().index_add(0, index, source.float()).to(dtype)
+    assert torch.equal(table.index_add(0, index, source), expected)
+    assert torch.equal(table.scatter_add(0, index[:, None].expand_as(source), source), expected)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
+def test_an_expanded_index_writes_slices_as_a_whole_one_does(reduce) -> None:
+    torch.manual_seed(0)
+    table, source = torch.randn(6, 30, 4), torch.randn(9, 30, 4)
+    index = torch.randint(0, 6, (9, 1, 1)).expand(9, 20, 3)
+    expected = table.scatter_reduce(0, index.contiguous(), source, reduce)
+    assert torch.equal(table.scatter_reduce(0, index, source, reduce), expected)
+    for wrong in (-1, 6):
+        with pytest.raises(RuntimeError, match=f"index {wrong} is out of bounds"):
+            table.scatter_reduce(0, torch.tensor(wrong).expand(9, 20, 3), source, reduce)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_sums_of_many_elements_of_a_narrow_dtype_are_rounded_once(dtype) -> None:
     count = 9000
     first = torch.zeros(count, dtype=torch.int64)

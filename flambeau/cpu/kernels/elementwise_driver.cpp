@@ -143,9 +143,10 @@ class Driver {
 
   void run_row(char** data, const int64_t* steps, int64_t n) const {
     if (is_dense(steps, loop_.inputs)) return dense(data, n);
-    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
+    alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
-      if (steps[k] == 0) fill(k, buffers[k], data[k], std::min(n, longest_));
+      if (steps[k] == 0)
+        spread_elements(loop_.sizes[k], buffers[k], data[k], 0, 1, std::min(n, longest_));
     }
     for (int64_t begin = 0; begin < n; begin += longest_) {
       const int64_t count = std::min(longest_, n - begin);
@@ -162,9 +163,6 @@ class Driver {
         move_elements(size, data[0] + begin * steps[0], steps[0], buffers[0], size, count);
       }
     }
-  }
-  void fill(int k, char* buffer, const char* value, int64_t n) const {
-    move_elements(loop_.sizes[k], buffer, loop_.sizes[k], value, 0, n);
   }
 
   // Rows some of whose inputs lie one element below the other: a few rows at a time of those are

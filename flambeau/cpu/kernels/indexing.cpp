@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "flambeau/base/parallel.h"
@@ -28,13 +29,8 @@ void for_each_row_in_order(const TensorIter& iter, const void* context, RowsBody
   while (next_place(iter, 2, index, data));
 }
 
-// Whether rows lie side by side in the output and the input, and an offset counts for a whole one.
-// Memory is the bound then, most of which one thread takes: a second one pays for more elements.
-bool takes_whole_rows(const TensorIter& iter) {
-  const auto item = static_cast<int64_t>(item_size(iter.dtypes[0]));
-  return iter.ndim == 2 && iter.strides[0][0] == item && iter.strides[1][0] == item &&
-         iter.strides[2][0] == 0;
-}
+// Memory is the bound for whole rows, most of which one thread takes: a second one pays for more
+// elements.
 constexpr int64_t row_grain = 16 * default_grain;
 
 }  // namespace
@@ -177,7 +173,81 @@ void write_row(char** data, const int64_t* strides, int64_t n) {
   }
 }
 
+// Rows grouped by the target that they are written to, in their order: group g are the rows
+// order[starts[g]] to order[starts[g + 1] - 1].
+struct RowsByTarget {
+  std::vector<int64_t> order, starts;
+};
+RowsByTarget rows_by_target(const TensorIter& iter) {
+  const int64_t rows = iter.shape[1];
+  // Targets do not overlap, so that no two of them begin in the same one of these slots.
+  const int64_t slot = iter.shape[0] * static_cast<int64_t>(item_size(iter.dtypes[0]));
+  std::vector<int64_t> slots(rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    slots[row] = *reinterpret_cast<const int64_t*>(iter.data[2] + row * iter.strides[2][1]) / slot;
+  }
+  RowsByTarget grouped;
+  grouped.order.resize(rows);
+  const int64_t count = *std::max_element(slots.begin(), slots.end()) + 1;
+  if (count <= 8 * rows) {
+    std::vector<int64_t> next(count + 1, 0);
+    for (const int64_t at : slots) ++next[at + 1];
+    for (int64_t at = 0; at < count; ++at) {
+      if (next[at + 1] > 0) grouped.starts.push_back(next[at]);
+      next[at + 1] += next[at];
+    }
+    for (int64_t row = 0; row < rows; ++row) grouped.order[next[slots[row]]++] = row;
+  } else {
+    std::iota(grouped.order.begin(), grouped.order.end(), 0);
+    std::stable_sort(grouped.order.begin(), grouped.order.end(),
+                     [&](int64_t a, int64_t b) { return slots[a] < slots[b]; });
+    for (int64_t i = 0; i < rows; ++i) {
+      if (i == 0 || slots[grouped.order[i]] != slots[grouped.order[i - 1]])
+        grouped.starts.push_back(i);
+    }
+  }
+  grouped.starts.push_back(rows);
+  return grouped;
+}
+
+// Adds the rows of half precision that meet at one target in float, and rounds their sum once.
+template <class T>
+void add_rows_in_float(const TensorIter& iter) {
+  constexpr int64_t longest = 1024, block = 32;
+  const int64_t n = iter.shape[0];
+  const auto [order, starts] = rows_by_target(iter);
+  const auto groups = static_cast<int64_t>(starts.size()) - 1;
+  const int64_t work = std::max<int64_t>(iter.numel / groups, 1);
+  const auto row_at = [&](int k, int64_t row) { return iter.data[k] + row * iter.strides[k][1]; };
+  parallel_for(0, groups, std::max<int64_t>(row_grain / work, 1), [&](int64_t first, int64_t last) {
+    alignas(64) float sums[longest], wide[block];
+    for (int64_t group = first; group < last; ++group) {
+      const char* offset = row_at(2, order[starts[group]]);
+      T* target = reinterpret_cast<T*>(iter.data[0] + *reinterpret_cast<const int64_t*>(offset));
+      for (int64_t begin = 0; begin < n; begin += longest) {
+        const int64_t width = std::min(longest, n - begin);
+        load_row(target + begin, sums, width);
+        for (int64_t i = starts[group]; i < starts[group + 1]; ++i) {
+          const T* from = reinterpret_cast<const T*>(row_at(1, order[i])) + begin;
+          int64_t j = 0;
+          for (; j + block <= width; j += block) {
+            load_block<block>(from + j, wide);
+            for (int64_t lane = 0; lane < block; ++lane) sums[j + lane] += wide[lane];
+          }
+          for (; j < width; ++j) sums[j] += static_cast<float>(from[j]);
+        }
+        store_row(sums, target + begin, width);
+      }
+    }
+  });
+}
+
 void index_write_kernel(const TensorIter& iter, WriteMode mode) {
+  if (mode == WriteMode::add && dtypes::Reduced.has(iter.dtypes[0]) && takes_whole_rows(iter)) {
+    return dispatch<dtypes::Reduced>("index_put", iter.dtypes[0], [&](auto tag) {
+      add_rows_in_float<typename decltype(tag)::type>(iter);
+    });
+  }
   if (mode == WriteMode::assign) {
     return dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
       using T = typename decltype(tag)::type;

@@ -43,6 +43,10 @@ void copy_row(char* to, const char* from, const int64_t* steps, int64_t n) {
     copy_bytes(to, from, n * static_cast<int64_t>(sizeof(T)));
   } else if (steps[0] == sizeof(T) && steps[1] == 0) {
     std::fill_n(reinterpret_cast<T*>(to), n, *reinterpret_cast<const T*>(from));
+  } else if (steps[0] == sizeof(T) && steps[1] == -static_cast<int64_t>(sizeof(T))) {
+    T* out = reinterpret_cast<T*>(to);
+    const T* backwards = reinterpret_cast<const T*>(from);
+    IVDEP for (int64_t i = 0; i < n; ++i) out[i] = backwards[-i];
   } else {
     move_strided<sizeof(T)>(to, steps[0], from, steps[1], n);
   }
@@ -164,18 +168,14 @@ void abs_kernel(const TensorIter& iter) {
 KERNEL_FOR(abs, abs_kernel)
 
 void bitwise_not_kernel(const TensorIter& iter) {
-  dispatch_unordered<dtypes::IntegralBool>("bitwise_not", iter.dtypes[1], [&](auto tag) {
+  if (iter.dtypes[1] == DType::bool_) {  // as a byte: GCC makes no vector code of bools
+    return unary_loop<uint8_t, uint8_t>(
+        iter, [](uint8_t x) { return static_cast<uint8_t>(x == 0); }, 1);
+  }
+  dispatch_unordered<dtypes::Integral>("bitwise_not", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     unary_loop<T, T>(
-        iter,
-        [](T x) {
-          if constexpr (std::is_same_v<T, bool>) {
-            return !x;
-          } else {
-            return static_cast<T>(~x);
-          }
-        },
-        1);
+        iter, [](T x) { return static_cast<T>(~x); }, 1);
   });
 }
 KERNEL_FOR(bitwise_not, bitwise_not_kernel)
