@@ -3,8 +3,10 @@ a crash, a hang, an exception that no user should see, or memory that nobody ask
 
     python tools/fuzz.py [--calls 100000] [--seed 0] [--ops REGEX]
 
-Calls run in child processes, a batch each. The arguments of a call follow from its seed, so that
-`--repeat SEED` runs a reported call again, alone. `make fuzz` runs it under the sanitizers.
+Half of them are nearly right: a sample of tests/ops in which one or two arguments were changed, so
+that they pass the first checks. Calls run in child processes, a batch each. The arguments of a call
+follow from its seed, so that `--repeat SEED` runs a reported call again, alone. `make fuzz` runs it
+under the sanitizers.
 """
 
 from __future__ import annotations
@@ -19,10 +21,16 @@ import resource
 import signal
 import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parent.parent / "python"))  # PYTHONPATH comes first
+sys.path.append(str(Path(__file__).parent.parent / "tests" / "ops"))
+
+import harness
+from samples import ENTRIES
+from samples.spec import Op
 
 import flambeau as torch
 
@@ -50,6 +58,14 @@ fro nuc left right gels gelsd reduced complete r L U trunc floor lower higher ne
 area backward forward ortho ij xy ij,jk->ik i->""".split()
 # They wait for something outside the process, or change a setting of all that follow.
 LEFT_OUT = re.compile(r"_cuda.*|set_.*|_set_.*|manual_seed.*|_accelerator.*")
+
+
+@dataclass
+class Ops:
+    """What is called: rows of the registry, and samples."""
+
+    rows: list[dict[str, Any]]
+    entries: list[Op]
 
 
 class Arguments:
@@ -170,11 +186,84 @@ def parameters(signature: str) -> list[tuple[str, bool, bool]]:
     return found
 
 
-def one_call(rows: list[dict[str, Any]], seed: int) -> tuple[Any, list[Any], dict[str, Any]]:
+class Changed(Arguments):
+    """Arguments that differ from given ones."""
+
+    def changed(self, value: Any) -> Any:
+        if self.rng.random() < 0.05:
+            return self.make("operand")
+        if isinstance(value, torch.Tensor):
+            return self.changed_tensor(value)
+        if isinstance(value, (list, tuple)):
+            return self.changed_list(list(value))
+        kinds = {bool: "boolean", int: "integer", float: "real", str: "string"}
+        return self.make(kinds.get(type(value), "scalar"))
+
+    def changed_tensor(self, x: Any) -> Any:
+        way = self.rng.random()
+        if way < 0.4:
+            return x.to(getattr(torch, self.rng.choice(DTYPES)))
+        if way < 0.5 or x.dim() == 0:
+            return x.unsqueeze(self.rng.randint(0, x.dim()))
+        dim = self.rng.randrange(x.dim())
+        if way < 0.6:
+            return x.narrow(dim, 0, self.rng.randint(0, x.size(dim)))
+        if way < 0.7:
+            return torch.cat([x, x], dim)
+        if way < 0.75 and x.size(dim):
+            return x.select(dim, 0)
+        if way < 0.8:
+            return x.transpose(dim, -1)
+        return self.laid_out(x) if way < 0.9 else self.make("tensor")
+
+    def changed_list(self, items: list[Any]) -> Any:
+        way = self.rng.random()
+        if items and way < 0.7:
+            place = self.rng.randrange(len(items))
+            items[place] = self.changed(items[place])
+        elif items and way < 0.85:
+            items.pop()
+        else:
+            items.append(self.integer())
+        return items
+
+
+def nearly_right(ops: Ops, seed: int) -> tuple[Any, list[Any], dict[str, Any]] | None:
+    """A sample's call with one or two other arguments, differentiated where that is possible."""
+    rng = random.Random(seed)
+    entry = rng.choice(ops.entries)
+    layout = rng.choice(harness.LAYOUTS)
+    dtype = rng.choice(DTYPES if rng.random() < 0.2 else ["float32", "float64", "int64"])
+    change = Changed(rng)
+    try:  # not every dtype can hold the values, not every tensor can be changed so
+        sample = harness.build(torch, entry, rng.choice(entry.calls), dtype, layout=layout)
+        args, kwargs = sample.args, sample.kwargs
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            place = rng.choice([*range(len(args)), *kwargs] or [None])
+            if isinstance(place, int):
+                other = change.changed(args[place])
+                if place or isinstance(other, torch.Tensor):  # methods are called on tensors
+                    args[place] = other
+            elif place is not None:
+                kwargs[place] = change.changed(kwargs[place])
+    except EXPECTED:
+        return None
+
+    def tracked(x: Any) -> Any:
+        differentiable = x.layout is torch.strided and (x.is_floating_point() or x.is_complex())
+        return x.detach().requires_grad_() if differentiable and rng.random() < 0.5 else x
+
+    args, kwargs = harness.map_tensors((args, kwargs), tracked)
+    return harness.resolve(torch, entry), list(args), kwargs
+
+
+def one_call(ops: Ops, seed: int) -> tuple[Any, list[Any], dict[str, Any]]:
     """The function and the arguments that a seed stands for."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
-    row = rng.choice(rows)
+    if seed % 2 and ops.entries and (call := nearly_right(ops, seed)):
+        return call
+    row = rng.choice(ops.rows)
     make = Arguments(rng)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -211,9 +300,9 @@ def bytes_of(values: Any) -> int:
     return sum(x.numel() * x.itemsize for x in found if isinstance(x, torch.Tensor))
 
 
-def attempt(rows: list[dict[str, Any]], seed: int) -> str | None:
+def attempt(ops: Ops, seed: int) -> str | None:
     """Runs a call and the backward of its result; says what should not have happened."""
-    function, args, kwargs = one_call(rows, seed)
+    function, args, kwargs = one_call(ops, seed)
     before, result = most_memory(), None
     try:
         result = function(*args, **kwargs)
@@ -230,7 +319,7 @@ def attempt(rows: list[dict[str, Any]], seed: int) -> str | None:
     return None
 
 
-def run_batch(rows: list[dict[str, Any]], first: int, count: int, note: mmap.mmap) -> None:
+def run_batch(ops: Ops, first: int, count: int, note: mmap.mmap) -> None:
     """The calls of a child process; where it stands is written into shared memory."""
     if not SANITIZED:  # AddressSanitizer's shadow is larger; it has a limit of its own
         limit = 6 << 30
@@ -240,14 +329,14 @@ def run_batch(rows: list[dict[str, Any]], first: int, count: int, note: mmap.mma
     for seed in range(first, first + count):
         note[0:8] = seed.to_bytes(8, "little")
         signal.alarm(SECONDS)
-        text = attempt(rows, seed)
+        text = attempt(ops, seed)
         if text is not None:
-            print(f"seed {seed}: {describe(rows, seed)}\n    {text}", flush=True)
+            print(f"seed {seed}: {describe(ops, seed)}\n    {text}", flush=True)
     os._exit(0)
 
 
-def describe(rows: list[dict[str, Any]], seed: int) -> str:
-    function, args, kwargs = one_call(rows, seed)
+def describe(ops: Ops, seed: int) -> str:
+    function, args, kwargs = one_call(ops, seed)
 
     def short(value: Any) -> str:
         if isinstance(value, torch.Tensor):
@@ -269,14 +358,17 @@ def main() -> None:
     parser.add_argument("--ops", default=".*", help="names of ops, a regex")
     parser.add_argument("--repeat", type=int, help="run the call of this seed here")
     options = parser.parse_args()
-    rows = [
-        row
-        for row in torch._C._op_registry()
-        if re.fullmatch(options.ops, row["name"]) and not LEFT_OUT.fullmatch(row["name"])
-    ]
+
+    def wanted(name: str) -> bool:
+        return bool(re.fullmatch(options.ops, name)) and not LEFT_OUT.fullmatch(name)
+
+    ops = Ops(
+        [row for row in torch._C._op_registry() if wanted(row["name"])],
+        [entry for name, entry in ENTRIES.items() if wanted(name)],
+    )
     if options.repeat is not None:
-        print(describe(rows, options.repeat), flush=True)
-        print(attempt(rows, options.repeat))
+        print(describe(ops, options.repeat), flush=True)
+        print(attempt(ops, options.repeat))
         return
     note = mmap.mmap(-1, 8)
     seed, end, faults = options.seed, options.seed + options.calls, 0
@@ -284,16 +376,16 @@ def main() -> None:
         count = min(BATCH, end - seed)
         child = os.fork()
         if child == 0:
-            run_batch(rows, seed, count, note)
+            run_batch(ops, seed, count, note)
         _, status = os.waitpid(child, 0)
         if status == 0:
             seed += count
             continue
         stopped = int.from_bytes(note[0:8], "little")
         what = "hung" if status == signal.SIGALRM else f"died with status {status}"
-        print(f"seed {stopped}: {what} in {describe(rows, stopped)}", flush=True)
+        print(f"seed {stopped}: {what} in {describe(ops, stopped)}", flush=True)
         seed, faults = stopped + 1, faults + 1
-    print(f"{options.calls} calls of {len(rows)} ops, {faults} crashes or hangs")
+    print(f"{options.calls} calls of {len(ops.rows)} ops, {faults} crashes or hangs")
     sys.exit(1 if faults else 0)
 
 

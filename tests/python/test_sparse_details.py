@@ -217,3 +217,9 @@ def test_dense_dimensions_grow_as_those_of_a_dense_tensor() -> None:
     x = torch.sparse_coo_tensor([[0]], torch.arange(6.0).reshape(1, 2, 3), (1, 2, 3))
     x.sparse_resize_((1, 2, 4), 1, 2)
     assert x.to_dense()[0].tolist() == [[0, 1, 2, 3], [4, 5, 0, 0]]
+
+
+def test_unsqueeze_of_a_tensor_without_dimensions() -> None:
+    x = torch.tensor(3.0).to_sparse().unsqueeze(0)
+    assert x.sparse_dim() == 1 and x.indices().tolist() == [[0]]
+    assert x.to_dense().tolist() == [3.0]

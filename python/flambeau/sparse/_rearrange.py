@@ -120,9 +120,9 @@ def _unsqueeze(x: Any, dim: int) -> Any:
     if dim > indexed:
         values = values_of(x).unsqueeze(dim - indexed + 1)
         return coo(indices_of(x), values, size)
-    rows = _ops.zeros_like(indices_of(x)[:1])
-    indices = _ops.cat([indices_of(x)[:dim], rows, indices_of(x)[dim:]])
-    return coo(indices, values_of(x), size)
+    indices = indices_of(x)
+    row = indices.new_zeros(1, indices.size(1))
+    return coo(_ops.cat([indices[:dim], row, indices[dim:]]), values_of(x), size)
 
 
 def select(x: Any, dim: int, index: int) -> Any:
