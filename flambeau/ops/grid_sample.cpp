@@ -8,6 +8,10 @@ namespace {
 
 void check_grid(const Tensor& input, const Tensor& grid) {
   const int64_t rank = input.dim() - 2;
+  CHECK(input.dim() == 0 || grid.dim() == 0 || input.sizes()[0] == grid.sizes()[0], RuntimeError,
+        "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+        "{} and grid with sizes {}",
+        input.sizes(), grid.sizes());
   CHECK(rank < 1 || grid.dim() == 0 || grid.sizes().back() == rank, RuntimeError,
         "grid_sampler(): expected grid to have size {} in last dimension, but got grid with sizes "
         "{}",
@@ -16,10 +20,6 @@ void check_grid(const Tensor& input, const Tensor& grid) {
         "grid_sampler(): expected {}D input and grid with same number of dimensions, but got input "
         "with sizes {} and grid with sizes {}",
         rank >= 1 && rank <= 3 ? input.dim() : 4, input.sizes(), grid.sizes());
-  CHECK(input.sizes()[0] == grid.sizes()[0], RuntimeError,
-        "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
-        "{} and grid with sizes {}",
-        input.sizes(), grid.sizes());
   CHECK(input.dtype() == grid.dtype(), RuntimeError, "expected scalar type {} but found {}",
         dtype_legacy_name(input.dtype()), dtype_legacy_name(grid.dtype()));
   for (int64_t d = 2; d < input.dim(); ++d) {

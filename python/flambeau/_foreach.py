@@ -97,17 +97,43 @@ def _offer_unary(name: str) -> None:
 
 def _offer_binary(name: str, method: str, method_: str, scaled: bool) -> None:
     """A function of a list and of a number, a zero-dim tensor, or a list of either."""
+    operand = ("exponent",) if name == "pow" else ("other", "scalar", "scalars")
 
     def applying(op: str) -> Callable[..., Any]:
         one = _method(op)
 
-        def apply(self: Sequence[Tensor], other: Any, *, alpha: Any = 1) -> Any:
-            options = {"alpha": alpha} if scaled and alpha != 1 else {}
+        def apply(self: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+            # The second operand is named after its kind.
+            named = [word for word in operand if word in kwargs]
+            options = {word: value for word, value in kwargs.items() if word not in named}
+            if len(args) + len(named) != 1 or options.keys() - ({"alpha"} if scaled else set()):
+                raise TypeError(
+                    f"_foreach_{name}() received an invalid combination of arguments: a second "
+                    f"operand ({', '.join(operand)}){' and alpha' if scaled else ''} are expected"
+                )
+            other = args[0] if args else kwargs[named[0]]
             return (one(x, y, **options) for x, y in zip(self, _spread(self, other), strict=True))
 
         return apply
 
     _offer_both(name, applying(method), applying(method_))
+
+
+def _packed(tensors: Sequence[Tensor], scalars: Tensor) -> list[Any]:
+    """The numbers of a vector, one for each tensor."""
+    if scalars.dim() != 1:
+        raise RuntimeError(
+            f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.dim()} instead."
+        )
+    if not scalars.is_contiguous():
+        raise RuntimeError("Expected scalars to be contiguous.")
+    if len(scalars) != len(tensors):
+        raise RuntimeError(
+            f"Expected length of scalars to match input of length {len(tensors)} but got "
+            f"{len(scalars)} instead."
+        )
+    numbers: list[Any] = scalars.tolist()
+    return numbers
 
 
 def _offer_ternary(name: str) -> None:
@@ -121,7 +147,7 @@ def _offer_ternary(name: str) -> None:
             _same_length(self, tensor2)
             scale = value if scalars is None else scalars
             if isinstance(scale, _C.Tensor):
-                scale = scale.tolist()
+                scale = _packed(self, scale)
             rows = zip(self, tensor1, tensor2, _spread(self, scale), strict=True)
             return (one(x, a, b, value=v) for x, a, b, v in rows)
 

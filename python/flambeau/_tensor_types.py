@@ -80,11 +80,8 @@ def construct(args: tuple[Any, ...], dtype: Any, device: Any) -> Tensor:
                 f"{first.device}"
             )
         return first.detach()
-    if hasattr(first, "_untyped_storage"):
-        from flambeau.storage import check_same_dtype
-
-        check_same_dtype(first, dtype)
-        return first._tensor().detach()
+    if hasattr(first, "_as_elements"):  # a storage
+        return first._as_elements(dtype).detach()
     if isinstance(first, str):
         raise TypeError("new(): invalid data type 'str'")
     if not hasattr(first, "__getitem__") or not hasattr(first, "__len__"):

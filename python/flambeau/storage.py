@@ -84,6 +84,10 @@ class UntypedStorage:
         size = self.nbytes() // dtype.itemsize * dtype.itemsize
         return self._bytes[:size].view(dtype)
 
+    def _as_elements(self, dtype: Any) -> Tensor:
+        """What `torch.tensor` makes of this memory."""
+        return self._as_dtype(dtype or flambeau.int64)
+
     @property
     def filename(self) -> str | None:
         """The file that this memory is, if it is one."""
@@ -280,6 +284,11 @@ class TypedStorage:
     def _tensor(self) -> Tensor:
         """A flat tensor over the same memory."""
         return self._untyped_storage._as_dtype(self.dtype)
+
+    def _as_elements(self, dtype: Any) -> Tensor:
+        """What `torch.tensor` makes of this memory, which has a dtype already."""
+        check_same_dtype(self, dtype or self.dtype)
+        return self._tensor()
 
     @property
     def device(self) -> Any:

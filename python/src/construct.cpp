@@ -226,14 +226,27 @@ Tensor moved(Tensor tensor, std::optional<Device> device) {
   return tensor.device().type == target.type && target.index < 0 ? tensor : to(tensor, target);
 }
 
-// A new tensor with the data's values, never sharing memory with it.
-bool speaks_dlpack(PyObject* object) {
-  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || PyList_CheckExact(object) ||
-      PyTuple_CheckExact(object))
-    return false;
-  return PyObject_HasAttrString(object, "__dlpack__") != 0;
+bool is_plain(PyObject* object) {
+  return PyFloat_CheckExact(object) || PyLong_CheckExact(object) || PyList_CheckExact(object) ||
+         PyTuple_CheckExact(object);
 }
 
+bool speaks_dlpack(PyObject* object) {
+  return !is_plain(object) && PyObject_HasAttrString(object, "__dlpack__");
+}
+
+// A tensor over the memory of a storage; none over any other object. A storage of bytes is read as
+// elements of the wanted dtype, one of elements has its own.
+Tensor over_storage(PyObject* object, std::optional<DType> dtype) {
+  if (is_plain(object) || !PyObject_HasAttrString(object, "_as_elements")) return {};
+  Object wanted = dtype ? Object(wrap_dtype(*dtype)) : Object::borrow(Py_None);
+  Object elements = check(PyObject_CallMethod(object, "_as_elements", "O", wanted.get()));
+  CHECK(is_tensor(elements.get()), TypeError, "_as_elements() must return a Tensor, not {}",
+        Py_TYPE(elements.get())->tp_name);
+  return tensor_of(elements.get());
+}
+
+// A new tensor with the data's values, never sharing memory with it.
 Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device) {
   const NoGrad off;
   if (is_tensor(data)) {
@@ -245,6 +258,7 @@ Tensor copy_of_data(PyObject* data, std::optional<DType> dtype, std::optional<De
   Tensor view = tensor_over_array(data);
   if (!view.defined() && speaks_dlpack(data))
     view = tensor_of(check(from_dlpack_object(data)).get());
+  if (!view.defined()) view = over_storage(data, dtype);
   if (view.defined()) {
     return to(view, device ? *device : default_device(), dtype.value_or(view.dtype()), false, true,
               {});

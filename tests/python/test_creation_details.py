@@ -216,6 +216,20 @@ def test_a_storage_of_another_dtype_is_not_read_as_numbers_it_does_not_hold() ->
         with pytest.raises(RuntimeError, match="Expected a Storage of type Float or an Untyped"):
             misread(doubles.storage())
     assert floats.set_(doubles.untyped_storage()).shape == (6,)
+    with pytest.raises(RuntimeError, match="Expected a Storage of type Long or an Untyped"):
+        torch.tensor(doubles.storage(), dtype=torch.int64)
+
+
+def test_memory_is_read_as_elements_of_the_dtype_that_is_asked_for() -> None:
+    halves = torch.full((4,), 0.5)
+    memory = halves.untyped_storage()
+    copied = torch.tensor(memory, dtype=torch.float32)
+    shared = torch.Tensor(memory)
+    halves[0] = 1
+    assert copied.tolist() == [0.5] * 4 and shared.tolist() == [1, 0.5, 0.5, 0.5]
+    assert torch.as_tensor(memory, dtype=torch.int32).tolist() == [0x3F800000] + [0x3F000000] * 3
+    assert torch.tensor(memory).dtype is torch.int64 and torch.tensor(memory).shape == (2,)
+    assert torch.tensor(halves.storage()).tolist() == [1, 0.5, 0.5, 0.5]
 
 
 def test_only_classes_of_tensors_can_be_taken() -> None:

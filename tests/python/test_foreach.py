@@ -99,3 +99,32 @@ def test_in_place_functions_give_back_their_list() -> None:
     assert torch._foreach_add_(tensors, 1) is tensors
     assert torch._foreach_copy_(tensors, tensors) is tensors
     assert isinstance(torch._foreach_add(tensors, 1), tuple)
+
+
+def test_second_operands_have_names() -> None:
+    assert torch._foreach_add(two(), scalar=2)[1].item() == 2.75
+    assert torch._foreach_mul(two(), scalars=[2, 4])[1].item() == 3
+    assert torch._foreach_sub(two(), other=two(), alpha=2)[1].item() == -0.75
+    assert torch._foreach_pow_(two(), exponent=2)[1].item() == 0.5625
+    for call in (
+        lambda: torch._foreach_mul(two(), two(), alpha=2),
+        lambda: torch._foreach_add(two(), 1, scalar=2),
+        lambda: torch._foreach_div(two()),
+    ):
+        with pytest.raises(TypeError, match="invalid combination of arguments"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("scalars", "match"),
+    [
+        (torch.tensor(2.0), "dimension 1. Got 0 instead"),
+        (torch.ones(2, 1), "dimension 1. Got 2 instead"),
+        (torch.ones(3), "match input of length 2 but got 3 instead"),
+        (torch.ones(4)[::2], "to be contiguous"),
+    ],
+)
+def test_packed_scalars_are_a_vector_with_one_for_each(scalars: Any, match: str) -> None:
+    for function in (torch._foreach_addcmul, torch._foreach_addcdiv_):
+        with pytest.raises(RuntimeError, match=match):
+            function(two(), two(), two(), scalars)
