@@ -96,6 +96,8 @@ _HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_matmul_names"))
 _HOMES.update(Event="_streams", Stream="_streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES["GradScaler"] = "amp"
+_SLOPES = ("_softmax_backward_data", "_log_softmax_backward_data")
+_HOMES.update(dict.fromkeys(_SLOPES, "_aten_functions"))
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (
@@ -106,7 +108,7 @@ _AUTOCAST = (
 _HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"))
 
 
-_ABSENT_CLASSES = "Flambeau has flambeau.load and flambeau.save"
+_ABSENT_CLASSES = "Flambeau has flambeau.load"
 
 
 def __getattr__(name):
@@ -130,7 +132,9 @@ def __getattr__(name):
 
         if (absent := absent_dtype(name)) is not None:
             return absent
-        if name in ("PyTorchFileReader", "PyTorchFileWriter"):
+        if name == "PyTorchFileWriter":
+            return _C.PyTorchFileWriter
+        if name == "PyTorchFileReader":
             from flambeau._absent import absent as absent_class
 
             globals()[name] = absent_class("flambeau", name, _ABSENT_CLASSES)

@@ -3,6 +3,7 @@
 python -m flambeau script.py ...      a script, with its arguments
 python -m flambeau -m module ...      a module, as `python -m module ...` would
 python -m flambeau -c command ...     a line of Python
+python -m flambeau - ...              a script from the standard input
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import types
 
 from flambeau._as_torch import install
 
-_USAGE = "usage: python -m flambeau (script.py | -m module | -c command) [arguments]"
+_USAGE = "usage: python -m flambeau (script.py | -m module | -c command | -) [arguments]"
 
 
 def _new_main(file: str | None) -> types.ModuleType:
@@ -55,6 +56,10 @@ def main(arguments: list[str]) -> int:
         sys.argv = ["-c", *rest[1:]]
         sys.path[0] = ""
         exec(compile(rest[0], "<string>", "exec"), _new_main(None).__dict__)
+    elif kind == "-":
+        sys.argv = arguments
+        sys.path[0] = ""
+        exec(compile(sys.stdin.read(), "<stdin>", "exec"), _new_main(None).__dict__)
     elif os.path.isfile(kind):
         sys.argv = arguments
         _run_script(kind)

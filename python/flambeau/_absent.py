@@ -41,9 +41,13 @@ _MODULES = {
     "export": _COMPILER,
     "fx.experimental": _COMPILER,
     "fx.passes.infra": _COMPILER,
+    "package": "Flambeau does not pack programs into files",
     "numa": "Flambeau does not bind processes to parts of the machine",
+    "quantization": "Flambeau has no quantized tensors",
     "onnx._internal": "Flambeau does not export models to ONNX",
     "utils._sympy": _COMPILER,
+    "utils.cpp_extension": "extensions are built against PyTorch's own C++ headers",
+    "utils.mobile_optimizer": _COMPILER,
 }
 
 # Names by whose presence libraries tell whether a module can be used.

@@ -38,6 +38,22 @@ def _log_softmax(self: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
     return made
 
 
+def _softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
+) -> Tensor:
+    """The gradient of softmax at its output, in the dtype that its input had."""
+    slope = grad_output * output
+    return (slope - output * slope.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _log_softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
+) -> Tensor:
+    """The gradient of log_softmax at its output, in the dtype that its input had."""
+    slope = grad_output - output.exp() * grad_output.sum(dim, keepdim=True)
+    return slope.to(input_dtype)
+
+
 def _unsafe_view(self: Tensor, size: Any) -> Tensor:
     """A view of a tensor that nobody else holds."""
     made: Tensor = self.view(size)
@@ -94,5 +110,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for function in (
         *(_to_copy, _softmax, _log_softmax, _unsafe_view, slice, index, _local_scalar_dense),
         *(lift_fresh, threshold_backward, nll_loss_forward),
+        *(_softmax_backward_data, _log_softmax_backward_data),
     )
 }

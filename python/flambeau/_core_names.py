@@ -96,6 +96,51 @@ def _switch(*args: Any) -> bool:
     return False
 
 
+class PyTorchFileWriter:
+    """Writes an archive as `torch.save` does, record by record.
+
+    Args:
+        file: a path, or an object that has `write`.
+    """
+
+    def __init__(self, file: Any, compute_crc32: bool = True, storage_alignment: int = 64) -> None:
+        from flambeau._archive import ArchiveWriter
+        from flambeau.serialization import _archive_name
+
+        self._opened = None if hasattr(file, "write") else open(file, "wb")  # noqa: SIM115
+        self._writer = ArchiveWriter(self._opened or file, _archive_name(file))
+
+    def archive_name(self) -> str:
+        """The folder within the archive."""
+        return self._writer.name
+
+    def write_record(self, name: str, data: Any, size: int) -> None:
+        """Writes the first bytes of a string, of bytes, of a storage, or at an address."""
+        from ctypes import c_ubyte
+
+        from flambeau._storage_io import memory_of
+
+        if isinstance(data, int):
+            data = (c_ubyte * size).from_address(data)
+        elif isinstance(data, str):
+            data = data.encode()
+        elif hasattr(data, "nbytes") and callable(data.nbytes):
+            data = memory_of(data if data.device.type == "cpu" else data.cpu())
+        self._writer.write(name, memoryview(data).cast("B")[:size])
+
+    def write_end_of_file(self) -> None:
+        """Writes what says that the archive is whole."""
+        import sys
+
+        written = {name for name, *_ in self._writer.directory}
+        for name, content in (("byteorder", sys.byteorder.encode()), ("version", b"3\n")):
+            if f"{self._writer.name}/{name}".encode() not in written:
+                self._writer.write(name, content)
+        self._writer.close()
+        if self._opened is not None:
+            self._opened.close()
+
+
 class _nn:
     """Functions of PyTorch's core about modules."""
 

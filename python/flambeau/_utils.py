@@ -1,4 +1,6 @@
-"""Functions that pickles name in order to rebuild objects; their names are part of the format."""
+"""Functions that pickles name in order to rebuild objects; their names are part of the format.
+Beside them those that lay many tensors out as one, which programs take from here too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from flambeau import Tensor
@@ -235,3 +237,16 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
             f"Expected a torch.device with a specified index or an integer, but got:{device}"
         )
     return int(flambeau.cuda.current_device())
+
+
+def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+    """All elements of tensors of one dtype, one after the other."""
+    if len(tensors) == 1:
+        return tensors[0].contiguous().view(-1)
+    return flambeau.cat([tensor.contiguous().view(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Windows on `flat`, one after the other, in the shapes of the tensors."""
+    parts = flat[: sum(tensor.numel() for tensor in tensors)].split([t.numel() for t in tensors])
+    return tuple(part.view_as(like) for part, like in zip(parts, tensors))

@@ -188,8 +188,11 @@ class Unpickler(pickle.Unpickler):
                 f"{module} is blocked."
             )
         ours = f"{replace_root(module, 'torch', _PACKAGE)}.{name}"
+        # A program that pickles by itself, without `save`, writes the names of this package.
+        theirs = f"{replace_root(module, _PACKAGE, 'torch')}.{name}"
         for table, key in (
             (self._safe, full),
+            (self._safe, theirs),
             (user_safe_globals, full),
             (user_safe_globals, ours),
         ):

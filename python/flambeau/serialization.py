@@ -188,6 +188,11 @@ class _Storages:
         return ("storage", _StorageType(kind), key, location, count)
 
 
+def normalize_storage_type(storage_type: type) -> Any:
+    """The class of this package that has the name of a storage class."""
+    return getattr(flambeau, storage_type.__name__)
+
+
 class _StorageType:
     """Stands in a persistent id for a storage class, which is written by name."""
 

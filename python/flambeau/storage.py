@@ -309,6 +309,10 @@ class TypedStorage:
     _size = size
     __len__ = size
 
+    def _pickle_storage_type(self) -> str:
+        """The name of the class under which files keep this storage."""
+        return _class_name(self.dtype)
+
     def nbytes(self) -> int:
         return self._untyped_storage.nbytes()
 

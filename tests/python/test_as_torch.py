@@ -179,3 +179,15 @@ print(torch.distributions is flambeau.distributions)
 def test_functorch_is_a_part_of_it():
     program = "import functorch, torch; print(functorch.vmap.__wrapped__ is torch.func.vmap)"
     assert output("-c", program).split() == ["True"]
+
+
+def test_a_program_is_read_from_the_standard_input():
+    made = subprocess.run(
+        [sys.executable, "-m", "flambeau", "-", "an argument"],
+        input="import sys, torch; print(sys.argv, torch.ones(2).sum().item())",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": PACKAGE_FOLDER},
+    )
+    assert made.stdout.strip() == "['-', 'an argument'] 2.0", made.stderr

@@ -76,14 +76,14 @@ POLICIES = {
 }
 
 
-def _mapped(value: Any, function: Any) -> Any:
+def mapped(value: Any, function: Any) -> Any:
     """A value, or a sequence or dictionary of values, with a function applied to its tensors."""
     if isinstance(value, Tensor):
         return function(value)
     if type(value) in (list, tuple):
-        return type(value)(_mapped(item, function) for item in value)
+        return type(value)(mapped(item, function) for item in value)
     if type(value) is dict:
-        return {key: _mapped(item, function) for key, item in value.items()}
+        return {key: mapped(item, function) for key, item in value.items()}
     return value
 
 
@@ -96,7 +96,7 @@ def _first_device(value: Any) -> str | None:
     return None
 
 
-def _eligible(tensor: Tensor, device: str) -> bool:
+def eligible(tensor: Tensor, device: str) -> bool:
     double = tensor.dtype == flambeau.float64
     return tensor.is_floating_point() and not double and tensor.device.type == device
 
@@ -134,16 +134,16 @@ def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -
         target = low
     elif policy != _EXACT:
         found: list[Any] = []
-        _mapped((args, kwargs), lambda t: found.append(t.dtype) if _eligible(t, device) else None)
+        mapped((args, kwargs), lambda t: found.append(t.dtype) if eligible(t, device) else None)
         wanted = flambeau.float32 if policy == _WIDEST else low
         other = low if policy == _WIDEST else flambeau.float32
         target = wanted if wanted in found else other
 
     def convert(tensor: Tensor) -> Tensor:
-        wrong = tensor.dtype != target and _eligible(tensor, device)
+        wrong = tensor.dtype != target and eligible(tensor, device)
         return cast(tensor, target) if wrong else tensor
 
     if name == "cross_entropy_loss" and args:
         # It reads logits of half precision as if they had been cast, so they need not be.
-        return (args[0], *_mapped(args[1:], convert)), {**_mapped(kwargs, convert), "wide": True}
-    return _mapped(args, convert), _mapped(kwargs, convert)
+        return (args[0], *mapped(args[1:], convert)), {**mapped(kwargs, convert), "wide": True}
+    return mapped(args, convert), mapped(kwargs, convert)

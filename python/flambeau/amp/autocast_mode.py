@@ -13,7 +13,7 @@ import warnings
 
 import flambeau
 from flambeau import _C
-from flambeau.amp._policy import POLICIES, cast_arguments
+from flambeau.amp._policy import POLICIES, cast_arguments, eligible, mapped
 from flambeau.overrides import TorchFunctionMode
 
 TYPE_CHECKING = False
@@ -220,6 +220,11 @@ def clear_autocast_cache() -> None:
 
 
 # Functions with a backward of their own -----------------------------------------------------------
+def _cast(value: Any, device_type: str, dtype: Any) -> Any:
+    """A value, or a collection of values, whose tensors that autocast would cast have a dtype."""
+    return mapped(value, lambda t: t.to(dtype) if eligible(t, device_type) else t)
+
+
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
 ) -> Any:
@@ -241,14 +246,9 @@ def custom_fwd(
         if cast_inputs is None or not enabled:
             return function(*args, **kwargs)
 
-        def convert(value: Any) -> Any:
-            floating = isinstance(value, flambeau.Tensor) and value.is_floating_point()
-            fits = floating and value.device.type == device_type
-            return value.to(cast_inputs) if fits and value.dtype != flambeau.float64 else value
-
         with autocast(device_type, enabled=False):
             return function(
-                *map(convert, args), **{key: convert(value) for key, value in kwargs.items()}
+                *_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs)
             )
 
     return decorated

@@ -12,6 +12,7 @@ import warnings
 
 import flambeau
 from flambeau.backends._flags import Precision, everything
+from flambeau.nn.attention import SDPBackend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SDPAParams",
+    "SDPBackend",
     "allow_fp16_bf16_reduction_math_sdp",
     "can_use_cudnn_attention",
     "can_use_efficient_attention",

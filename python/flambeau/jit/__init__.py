@@ -11,6 +11,8 @@ import contextlib
 import warnings
 from typing import Any, Final, NamedTuple
 
+# The module: `annotations` is a feature of __future__ otherwise.
+import flambeau.jit.annotations
 from flambeau import nn
 
 TYPE_CHECKING = False

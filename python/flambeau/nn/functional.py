@@ -10,6 +10,11 @@ from flambeau import _C
 from flambeau.nn import grad as grad
 from flambeau.nn._functional.activation import *  # noqa: F403
 from flambeau.nn._functional.attention import *  # noqa: F403
+from flambeau.nn._functional.attention import (  # noqa: F401
+    _canonical_mask,
+    _in_projection_packed,
+    _none_or_dtype,
+)
 from flambeau.nn._functional.linear_loss import grouped_mm, linear_cross_entropy  # noqa: F401
 from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
@@ -17,6 +22,12 @@ from flambeau.nn._functional.overridable import overridable as _overridable
 from flambeau.nn._functional.pooling import *  # noqa: F403
 from flambeau.nn._functional.sparse import *  # noqa: F403
 from flambeau.nn._functional.vision import *  # noqa: F403
+from flambeau.overrides import (  # noqa: F401
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
 
 linear = _C.linear
 bilinear = _C.bilinear

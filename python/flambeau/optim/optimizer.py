@@ -162,6 +162,15 @@ class Optimizer:
     param_groups: list[dict[str, Any]]
     defaults: dict[str, Any]
 
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(
+        tensorlistlist: Any, with_indices: bool = False
+    ) -> dict[Any, Any]:
+        """See `flambeau.utils._foreach_utils`."""
+        from flambeau.utils._foreach_utils import _group_tensors_by_device_and_dtype
+
+        return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._make_hook_registries()

@@ -86,19 +86,18 @@ def _check_shapes(
     return batched
 
 
-def _packed_projection(
-    q: Tensor, k: Tensor, v: Tensor, weight: Tensor, bias: Tensor | None
+def _in_projection_packed(
+    q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None
 ) -> list[Tensor]:
     """Queries, keys and values by the three parts of one weight, in as few products as can be."""
     if k is v and q is k:
-        return list(_C.linear(q, weight, bias).chunk(3, -1))
+        return list(_C.linear(q, w, b).chunk(3, -1))
     width = q.size(-1)
     if k is not v:
-        biases = (None,) * 3 if bias is None else bias.chunk(3)
-        parts = zip((q, k, v), weight.chunk(3), biases, strict=True)
-        return [_C.linear(*part) for part in parts]
-    w_q, w_kv = weight.split([width, width * 2])
-    b_q, b_kv = (None, None) if bias is None else bias.split([width, width * 2])
+        biases = (None,) * 3 if b is None else b.chunk(3)
+        return [_C.linear(*part) for part in zip((q, k, v), w.chunk(3), biases, strict=True)]
+    w_q, w_kv = w.split([width, width * 2])
+    b_q, b_kv = (None, None) if b is None else b.split([width, width * 2])
     return [_C.linear(q, w_q, b_q), *_C.linear(k, w_kv, b_kv).chunk(2, -1)]
 
 
@@ -264,7 +263,7 @@ def _projected(
             raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
         if weight is None:
             raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
-        return _packed_projection(query, key, value, weight, bias)
+        return _in_projection_packed(query, key, value, weight, bias)
     if key.shape[:2] != value.shape[:2]:
         raise AssertionError(
             f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import flambeau
 from flambeau import Tensor
@@ -11,6 +12,11 @@ from flambeau import Tensor
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+# Optimizers of other libraries annotate by this name.
+_tensor_or_tensors: TypeAlias = Tensor | Iterable[Tensor]
+_no_grad = flambeau.no_grad()
 
 
 def _as_list(tensors: Any, what: str) -> list[Tensor]:
