@@ -243,7 +243,7 @@ Tensor over_storage(PyObject* object, std::optional<DType> dtype) {
   Object elements = check(PyObject_CallMethod(object, "_as_elements", "O", wanted.get()));
   CHECK(is_tensor(elements.get()), TypeError, "_as_elements() must return a Tensor, not {}",
         Py_TYPE(elements.get())->tp_name);
-  return tensor_of(elements.get());
+  return detach_alias(tensor_of(elements.get()));
 }
 
 // A new tensor with the data's values, never sharing memory with it.
@@ -343,7 +343,9 @@ PyObject* as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
       return wrap(to(source, a.device, a.dtype, false, false, {}));
     }
     if (numpy_dtype(a.data)) return finish(copy_of_data(a.data, a.dtype, a.device), false);
-    if (Tensor view = tensor_over_array(a.data); view.defined()) {
+    Tensor view = tensor_over_array(a.data);
+    if (!view.defined()) view = over_storage(a.data, a.dtype);
+    if (view.defined()) {
       return wrap(to(view, a.device ? *a.device : default_device(), a.dtype, false, false, {}));
     }
     return finish(copy_of_data(a.data, a.dtype, a.device), false);
@@ -556,7 +558,8 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     } else if (first && n == 1 && Py_TYPE(first) != size_type && !PyLong_Check(first)) {
       CHECK(is_sequence(first) || tensor_over_array(first).defined(), TypeError,
             "new(): data must be a sequence (got {})", Py_TYPE(first)->tp_name);
-      tensor = copy_of_data(first, default_dtype(), device);
+      tensor = over_storage(first, default_dtype());
+      if (!tensor.defined()) tensor = copy_of_data(first, default_dtype(), device);
     } else {
       PyObject* from = n == 1 && Py_TYPE(first) == size_type ? first : args;
       if (n == 0) sizes.push_back(0);
