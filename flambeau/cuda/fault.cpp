@@ -23,6 +23,7 @@ std::string words_of(const Fault& fault) {
   switch (static_cast<FaultKind>(fault.kind)) {
     case FaultKind::target: return flambeau::format("Target {} is out of bounds.", fault.value);
     case FaultKind::weight: return "probability tensor contains either `inf`, `nan` or element < 0";
+    case FaultKind::probability: return "all elements of input should be between 0 and 1";
     case FaultKind::weights: return "invalid multinomial distribution (sum of probabilities <= 0)";
     default:
       return flambeau::format("index {} is out of bounds for dimension {} with size {}",
@@ -37,6 +38,8 @@ std::string details_of(const Fault& fault) {
     case FaultKind::weight:
       return flambeau::format(" at element {} of {} of row {},", fault.value, fault.size,
                               fault.dim);
+    case FaultKind::probability:
+      return flambeau::format(" at element {} of {},", fault.value, fault.size);
     case FaultKind::weights: return flambeau::format(" in row {}", fault.dim);
     default: return "";
   }

@@ -10,10 +10,11 @@ namespace flambeau::cuda {
 
 enum class FaultKind : int {
   none,
-  index,    // `value` is not among the `size` places of dimension `dim`
-  target,   // class `value` of `size`
-  weight,   // element `value` of row `dim` is no weight
-  weights,  // row `dim` has no weight above zero
+  index,        // `value` is not among the `size` places of dimension `dim`
+  target,       // class `value` of `size`
+  weight,       // element `value` of row `dim` is no weight
+  weights,      // row `dim` has no weight above zero
+  probability,  // element `value` of `size` is not between 0 and 1
 };
 
 struct Fault {

@@ -224,6 +224,20 @@ __global__ void __launch_bounds__(block_size)
   *to = static_cast<T>(result);
 }
 
+// The last of the elements that go to one place is written.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    assign_sorted(const __grid_constant__ Strided<3> s, const uint64_t* places,
+                  const uint32_t* elements) {
+  const uint32_t i = blockIdx.x * block_size + threadIdx.x;
+  if (i >= s.numel) return;
+  const uint64_t place = places[i];
+  if (place == nowhere || (i + 1 < s.numel && places[i + 1] == place)) return;
+  char* at[3];
+  s.place(elements[i], at);
+  *reinterpret_cast<T*>(place) = *reinterpret_cast<const T*>(at[1]);
+}
+
 template <class Place>
 void write_sorted(const char* op, const TensorIter& iter, const Place& place, WriteMode mode) {
   if (iter.numel == 0) return;
@@ -240,25 +254,33 @@ void write_sorted(const char* op, const TensorIter& iter, const Place& place, Wr
     sort_pairs(op, device, static_cast<const uint64_t*>(places), places + piece.numel,
                static_cast<const uint32_t*>(elements), elements + piece.numel, 1, piece.numel,
                address_bits);
+    const uint64_t* sorted = places + piece.numel;
+    const uint32_t* from = elements + piece.numel;
+    if (mode == WriteMode::assign) {
+      return dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
+        launch(op, assign_sorted<Stored<typename decltype(tag)::type>>, blocks, block_size, s,
+               sorted, from);
+      });
+    }
     dispatch<dtypes::Floating | dtypes::Complex>(op, iter.dtypes[0], [&](auto tag) {
       launch(op, combine_sorted<Stored<typename decltype(tag)::type>>, blocks, block_size, s,
-             static_cast<const uint64_t*>(places + piece.numel),
-             static_cast<const uint32_t*>(elements + piece.numel), mode);
+             sorted, from, mode);
     });
   });
 }
 
 template <class Place>
 void write_at(const char* op, const TensorIter& iter, const Place& place, WriteMode mode) {
+  const bool deterministic = math_mode.deterministic.load(std::memory_order_relaxed);
   if (mode == WriteMode::assign) {
+    if (deterministic) return write_sorted(op, iter, place, mode);
     return dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
       launch_pieces<3>(op, iter, assign_kernel<Stored<typename decltype(tag)::type>, Place>, place);
     });
   }
   // Integers, and the smallest or largest of numbers, are the same in any order.
   const bool ordered = mode == WriteMode::add || mode == WriteMode::multiply;
-  if (ordered && (dtypes::Floating | dtypes::Complex).has(iter.dtypes[0]) &&
-      math_mode.deterministic.load(std::memory_order_relaxed)) {
+  if (deterministic && ordered && (dtypes::Floating | dtypes::Complex).has(iter.dtypes[0])) {
     return write_sorted(op, iter, place, mode);
   }
   CHECK(iter.dtypes[0] != DType::complex128 || mode == WriteMode::add, NotImplementedError,

@@ -174,6 +174,27 @@ KERNEL_FOR(dropout_backward, dropout_backward_kernel)
 
 // --- Indices by weight ---------------------------------------------------------------------------
 
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    check_each(const T* probabilities, int64_t count, FaultPlace fault) {
+  using C = ComputeType<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (i >= count) return;
+  const C p = static_cast<C>(probabilities[i]);
+  if (!(p >= 0 && p <= 1)) report(fault, FaultKind::probability, i, 0, count);
+}
+
+void check_probabilities_kernel(const Tensor& probabilities) {
+  const int device = probabilities.device().index;
+  const DeviceGuard guard(device);
+  dispatch<dtypes::Floating>("binary_cross_entropy", probabilities.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch("binary_cross_entropy", check_each<T>, blocks_for(probabilities.numel(), block_size),
+           block_size, probabilities.data<T>(), probabilities.numel(), fault_of(device));
+  });
+}
+KERNEL_FOR(check_probabilities, check_probabilities_kernel)
+
 // Reports (see fault.h) what of a row cannot be drawn by. A block has a row.
 template <class T>
 __global__ void __launch_bounds__(block_size)

@@ -40,6 +40,9 @@ SLOT(dropout_backward,
      void(const TensorIter& iter, double scale))  // out, g, mask: g * mask * scale
 SLOT(poisson, void(const Tensor& out, const Tensor& rate, Generator& generator))
 SLOT(permutation, void(const Tensor& out, Generator& generator))  // one-dimensional
+// Complains about elements outside [0, 1] when the device is next waited for; devices that need not
+// be waited for have none. Contiguous.
+SLOT(check_probabilities, void(const Tensor& probabilities))
 // Complains about rows of `weights` (contiguous) that cannot be drawn by: elements that are
 // negative or not finite, or none above zero.
 SLOT(check_weights, void(const Tensor& weights))

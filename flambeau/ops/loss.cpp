@@ -2,6 +2,7 @@
 // function and a reduction. Reductions are numbers as PyTorch has them: 0 none, 1 mean, 2 sum.
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
+#include "flambeau/kernels/random.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/nn_norm.h"
 #include "flambeau/ops/ops.h"
@@ -375,7 +376,9 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
   CHECK(input.dtype() == target.dtype(), RuntimeError,
         "binary_cross_entropy: Found dtype {} but expected {}", dtype_legacy_name(target.dtype()),
         dtype_legacy_name(input.dtype()));
-  if (input.numel() != 0 && input.device_type() != DeviceType::meta) {
+  if (input.numel() != 0 && kernels::check_probabilities.filled(input.device_type())) {
+    kernels::check_probabilities(input.device_type(), contiguous(detach(input)));
+  } else if (input.numel() != 0 && input.device_type() != DeviceType::meta) {
     const NoGrad off;
     // Not a number counts as outside.
     const Tensor inside = (input >= 0.0) & (input <= 1.0);

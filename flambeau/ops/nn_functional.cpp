@@ -301,6 +301,24 @@ int64_t padded_source(std::string_view mode, int64_t at, int64_t size) {
   return at < 0 ? -at : 2 * (size - 1) - at;
 }
 
+// The sources of a whole dimension, computed where they are wanted: a device would have to be
+// waited for to take them from the host.
+Tensor padded_sources(std::string_view mode, int64_t before, int64_t padded, int64_t size,
+                      Device device) {
+  if (!device.is_cpu()) {
+    const int64_t last = size - 1;
+    const Tensor at =
+        arange(-before, padded - before, 1, Options{.dtype = DType::int64, .device = device});
+    if (mode == "replicate") return clamp(at, Scalar(0), Scalar(last));
+    if (mode == "circular") return remainder_checked(at, Scalar(size));
+    return sub(Scalar(last), abs(sub(Scalar(last), abs(at))));
+  }
+  const Tensor index = make_tensor({padded}, DType::int64, device);
+  for (int64_t i = 0; i < padded; ++i)
+    index.data<int64_t>()[i] = padded_source(mode, i - before, size);
+  return index;
+}
+
 Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
                std::string_view mode) {
   const int64_t size = input.sizes()[dim];
@@ -326,10 +344,7 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
   CHECK(size > 0 && padded > 0, RuntimeError,
         "pad: dimension {} of size {} with padding ({}, {}) would have size {}", dim, size, before,
         behind, padded);
-  const Tensor index = make_tensor({padded}, DType::int64, Device{});
-  for (int64_t i = 0; i < padded; ++i)
-    index.data<int64_t>()[i] = padded_source(mode, i - before, size);
-  return index_select(input, dim, input.device().is_cpu() ? index : to(index, input.device()));
+  return index_select(input, dim, padded_sources(mode, before, padded, size, input.device()));
 }
 
 Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optional<double> value) {

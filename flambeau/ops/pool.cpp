@@ -331,10 +331,11 @@ MAX_POOL(max_pool2d, 2)
 MAX_POOL(max_pool3d, 3)
 #undef MAX_POOL
 
-// What PyTorch averages over windows: int64 besides floats, and in three dimensions no halves.
-DTypeSet average_dtypes(size_t rank) {
+// What PyTorch averages over windows: int64 besides floats, and in three dimensions no halves on the
+// CPU.
+DTypeSet average_dtypes(size_t rank, Device device) {
   constexpr DTypeSet full = dtypes::Floating - dtypes::Reduced;
-  return (rank == 3 ? full : dtypes::Floating) | DType::int64;
+  return (rank == 3 && device.is_cpu() ? full : dtypes::Floating) | DType::int64;
 }
 
 // In three dimensions PyTorch does not let padding make up for an image smaller than the window.
@@ -352,7 +353,7 @@ Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan ker
   const Window window = check_window(op, rank, kernel, stride, padding, int64_t{1}, ceil_mode);
   CHECK(!divisor_override || *divisor_override != 0, RuntimeError, "divisor must be not zero");
   check_pool_input(op, input, rank);
-  compute_dtype(op, average_dtypes(rank), input.dtype());
+  compute_dtype(op, average_dtypes(rank, input.device()), input.dtype());
   const Batched batch(input, rank);
   if (rank == 3) check_kernel_fits(batch.x, kernel);
   PoolGeometry geometry = window_geometry(batch.x, rank, window, count_include_pad);

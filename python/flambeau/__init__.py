@@ -98,6 +98,7 @@ _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", Scrip
 _HOMES["GradScaler"] = "amp"
 _SLOPES = ("_softmax_backward_data", "_log_softmax_backward_data")
 _HOMES.update(dict.fromkeys(_SLOPES, "_aten_functions"))
+_HOMES["_amp_update_scale_"] = "amp.grad_scaler"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
 _AUTOCAST = (

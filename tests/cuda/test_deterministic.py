@@ -42,6 +42,24 @@ def test_additions_to_one_place_are_the_same_in_every_run(dtype: torch.dtype) ->
     assert error < (2e-2 if dtype in (torch.float16, torch.bfloat16) else 1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.complex128])
+def test_the_last_of_several_that_are_written_to_one_place_stays(dtype: torch.dtype) -> None:
+    index = torch.randint(0, 50, (20_000,))
+    values = torch.arange(20_000).to(dtype)
+    last = torch.zeros(50, dtype=torch.int64)
+    for place, at in enumerate(index.tolist()):
+        last[at] = place
+    wanted = values[last]
+    zeros, at, source = torch.zeros(50, dtype=dtype).cuda(), index.cuda(), values.cuda()
+    for written in (
+        zeros.index_put((at,), source),
+        zeros.index_copy(0, at, source),
+        zeros.scatter(0, at, source),
+        zeros.put(at, source),
+    ):
+        assert torch.equal(written.cpu(), wanted)
+
+
 def test_products_and_integers_are_written_too() -> None:
     index = torch.randint(0, 5, (300,)).cuda()
     factors = (torch.rand(300) + 0.5).cuda()

@@ -60,6 +60,8 @@ def complaint(use: Use, *args: torch.Tensor) -> str:
 def test_a_bad_index_is_told_with_its_op_and_bound(name: str, value: int) -> None:
     x, index = torch.arange(5.0, device="cuda"), torch.tensor([value], device="cuda")
     text = complaint(INDICES[name], x, index)
+    if name == "take_along_dim" and value < 0:
+        value += 5  # it counts from the end before it looks
     assert f"index {value} is out of bounds for dimension" in text and "with size 5" in text
     assert text.endswith(f"(found by {name} on cuda:0)")
 
@@ -69,6 +71,16 @@ def test_a_bad_class_is_told_with_its_op_and_the_number_of_classes(name: str) ->
     x, target = torch.arange(5.0, device="cuda"), torch.tensor([7], device="cuda")
     text = complaint(TARGETS[name], x, target)
     assert text == f"Target 7 is out of bounds. (found by {name}, of 5 classes, on cuda:0)"
+
+
+def test_a_probability_that_is_none_is_told() -> None:
+    p = torch.tensor([0.0, 0.5, 1.5, 1.0], device="cuda")
+    text = complaint(F.binary_cross_entropy, p, p.clamp(max=1.0))
+    assert text == (
+        "all elements of input should be between 0 and 1 "
+        "(found by binary_cross_entropy at element 2 of 4, on cuda:0)"
+    )
+    assert F.binary_cross_entropy(p.clamp(max=1.0), p.clamp(max=1.0)).isfinite().item()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)

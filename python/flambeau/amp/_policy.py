@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PRODUCTS = """
-    __matmul__ __rmatmul__ addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc
-    conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum inner linear lstm matmul
-    mm multi_dot prelu rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell scaled_dot_product_attention
-    linalg_vecdot linalg_multi_dot
+    __matmul__ __rmatmul__ addbmm addmm affine_grid baddbmm bmm chain_matmul conv1d conv2d
+    conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution einsum inner
+    linear lstm matmul mm multi_dot prelu rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+    scaled_dot_product_attention linalg_vecdot linalg_multi_dot
 """
-_PRODUCTS_ON_CPU = "affine_grid tensordot"
+_PRODUCTS_ON_CPU = "tensordot"
 _PRODUCTS_ON_CUDA = "addmv addr gru gru_cell lstm_cell mv"
 # Made of products and of sums with states that nobody casts: low where the input is.
 _NARROWEST_ON_CPU = "gru gru_cell lstm_cell"
@@ -30,27 +30,28 @@ _LOSSES = """
     soft_margin_loss triplet_margin_loss
 """
 _EXACT_ON_CPU = """
-    _cdist adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy cdist cholesky
-    cholesky_inverse cholesky_solve fake_quantize_per_tensor_affine fft_fft fft_fft2 fft_fftn
-    fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft
-    fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sample grid_sampler
-    grid_sampler_2d grid_sampler_3d inverse linalg_cholesky linalg_cholesky_ex linalg_cond
-    linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv
-    linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals
-    linalg_tensorinv linalg_tensorsolve lu_solve max_pool3d max_unpool2d max_unpool3d nanquantile
-    orgqr ormqr pinverse polar prod qr quantile reflect_pad replicate_pad stft svd trace
-    triangular_solve view_as_complex
+    _cdist adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy cdist
+    cholesky cholesky_inverse cholesky_solve fake_quantize_per_tensor_affine fft_fft fft_fft2
+    fft_fftn fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn
+    fft_rfft fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sample
+    grid_sampler grid_sampler_2d grid_sampler_3d inverse linalg_cholesky linalg_cholesky_ex
+    linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product
+    linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve linalg_svd
+    linalg_svdvals linalg_tensorinv linalg_tensorsolve local_response_norm lu_solve max_pool3d
+    max_unpool2d max_unpool3d nanquantile orgqr ormqr pinverse polar prod qr quantile
+    reflect_pad replicate_pad stft svd trace triangular_solve view_as_complex
 """
 _EXACT_ON_CUDA = """
     __pow__ __rdiv__ __rpow__ __rtruediv__ _cdist acos asin cdist cosh cosine_similarity cumprod
-    cumsum dist erfinv exp expm1 frobenius_norm group_norm layer_norm log log10 log1p log2
-    log_softmax norm normalize nuclear_norm pdist pow prod reciprocal renorm rsqrt sinh softmax
-    softmin softplus sum tan
+    cumsum dist erfinv exp expm1 frobenius_norm group_norm interpolate layer_norm
+    linalg_matrix_norm linalg_norm linalg_vector_norm local_response_norm log log10 log1p log2
+    log_softmax logsumexp norm normalize nuclear_norm pairwise_distance pdist pow prod
+    reciprocal renorm rsqrt sinh softmax softmin softplus sum tan trace
 """
 _WIDEST_ON_CPU = "cat index_copy stack"
 _WIDEST_ON_CUDA = """
     addcdiv addcmul atan2 bilinear cat cross dot grid_sample grid_sampler index_put scatter_add
-    stack tensordot
+    stack tensordot vdot
 """
 
 _LOW, _EXACT, _WIDEST, _NARROWEST, _REFUSED = "low", "exact", "widest", "narrowest", "refused"
@@ -102,10 +103,16 @@ def eligible(tensor: Tensor, device: str) -> bool:
 
 
 def _policy_name(name: str, args: Any, kwargs: Any) -> str:
-    """The name that an op's policy goes by: ways of padding have policies of their own."""
-    if name != "pad":
-        return name
-    return f"{args[2] if len(args) > 2 else kwargs.get('mode', 'constant')}_pad"
+    """The name that an op's policy goes by: ways of padding and of resizing have policies of their
+    own, and the inner product of vectors is dot.
+    """
+    if name == "pad":
+        return f"{args[2] if len(args) > 2 else kwargs.get('mode', 'constant')}_pad"
+    if name == "interpolate" and "area" in (*args[3:4], kwargs.get("mode")):
+        return "adaptive_avg_pool2d"
+    if name == "inner" and all(x.dim() == 1 for x in (*args, *kwargs.values())):
+        return "dot"
+    return name
 
 
 def cast_arguments(name: str, args: Any, kwargs: Any, enabled: Any, cast: Any) -> tuple[Any, Any]:

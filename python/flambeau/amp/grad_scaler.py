@@ -33,7 +33,7 @@ def _refresh_per_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
-def _update_scale_(
+def _amp_update_scale_(
     scale: Tensor,
     growth_tracker: Tensor,
     found_inf: Tensor,
@@ -246,7 +246,7 @@ class GradScaler:
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             with flambeau.no_grad():
-                _update_scale_(
+                _amp_update_scale_(
                     scale,
                     tracker,
                     sum(found[1:], start=found[0]),
