@@ -331,8 +331,8 @@ MAX_POOL(max_pool2d, 2)
 MAX_POOL(max_pool3d, 3)
 #undef MAX_POOL
 
-// What PyTorch averages over windows: int64 besides floats, and in three dimensions no halves on the
-// CPU.
+// What PyTorch averages over windows: int64 besides floats, and in three dimensions no halves on
+// the CPU.
 DTypeSet average_dtypes(size_t rank, Device device) {
   constexpr DTypeSet full = dtypes::Floating - dtypes::Reduced;
   return (rank == 3 && device.is_cpu() ? full : dtypes::Floating) | DType::int64;
