@@ -250,13 +250,17 @@ DType range_dtype(const Options& options, std::initializer_list<Scalar> numbers)
   return integers ? DType::int64 : default_dtype();
 }
 
-int64_t range_length(const char* op, const Scalar& start, const Scalar& end, const Scalar& step,
-                     DType dtype) {
+void check_range(const char* op, const Scalar& start, const Scalar& end, const Scalar& step) {
   for (const Scalar* number : {&start, &end, &step}) {
     CHECK(!number->is_complex(), RuntimeError,
           "{}: value cannot be converted to type double without overflow: {}", op, *number);
   }
   CHECK(!(step == Scalar(0)), RuntimeError, "{}: step must be nonzero", op);
+}
+
+int64_t range_length(const char* op, const Scalar& start, const Scalar& end, const Scalar& step,
+                     DType dtype) {
+  check_range(op, start, end, step);
   CHECK(std::isfinite(start.to_double()) && std::isfinite(end.to_double()), RuntimeError,
         "{}: unsupported range: {} -> {}", op, start, end);
   const bool up = step.to_double() > 0;
@@ -298,7 +302,7 @@ Tensor range(const Scalar& start, const Scalar& end, const Scalar& step, const O
       "of "
       "the range, unlike that of Python's range. Use torch.arange, whose values are in [start, "
       "end).");
-  CHECK(!(step == Scalar(0)), RuntimeError, "range: step must be nonzero");
+  check_range("range", start, end, step);
   const double count = std::floor((end.to_double() - start.to_double()) / step.to_double()) + 1;
   CHECK(count >= 0 && count < 9.2e18, RuntimeError,
         "range: upper bound and lower bound inconsistent with step sign: {} -> {} by {}", start,

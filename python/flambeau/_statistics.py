@@ -150,6 +150,11 @@ def histogramdd(
             f"input tensor excluding its innermost dimension, but got input with shape "
             f"{list(input.shape)} and weight with shape {list(weight.shape)}"
         )
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor "
+            f"should have the same dtype, but got input {input.dtype} and weight {weight.dtype}"
+        )
     edges = _edges(input, bins, range)
     if not input.is_floating_point():
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{input.dtype}'")
