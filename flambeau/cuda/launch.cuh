@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "flambeau/base/check.h"
+#include "flambeau/base/current_op.h"
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/stream.h"
 
@@ -15,7 +16,8 @@ constexpr int block_size = 256;
 // A grid's first dimension; more blocks than it may have are an error, not fewer blocks.
 inline unsigned blocks_for(int64_t items, int64_t per_block) {
   const int64_t blocks = (items + per_block - 1) / per_block;
-  CHECK(blocks <= INT32_MAX, RuntimeError, "CUDA: {} blocks are too many for one kernel", blocks);
+  CHECK(blocks <= INT32_MAX, RuntimeError, "{}: {} blocks are too many for one CUDA kernel",
+        op_name(current_op), blocks);
   return static_cast<unsigned>(blocks);
 }
 
