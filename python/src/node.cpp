@@ -14,6 +14,7 @@ PyTypeObject* node_type = nullptr;
 std::shared_ptr<void> hold(PyObject* object) {
   Py_INCREF(object);
   return {object, [](void* owned) {
+            if (!Py_IsInitialized()) return;  // a thread's state outlives the interpreter
             const GilAcquire gil;
             Py_DECREF(static_cast<PyObject*>(owned));
           }};

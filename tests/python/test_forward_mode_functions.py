@@ -198,3 +198,25 @@ def test_what_transforms_refuse() -> None:
     models[0].weight.requires_grad_(False)
     with pytest.raises(RuntimeError, match=r"the same \.requires_grad"):
         stack_module_state(models)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ((torch.ones(2), torch.ones(2)), r"forward gradients \(expected 1 but got 2\)"),
+        (3, r"expected Variable or None \(got int\) for grad output 0"),
+        (torch.ones(7), "different size"),
+    ],
+)
+def test_what_a_jvp_may_not_return(returned: Any, message: str) -> None:
+    class Double(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: torch.Tensor) -> Any:
+            return returned
+
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match=message):
+        Double.apply(forward_ad.make_dual(torch.ones(2), torch.ones(2)))

@@ -419,3 +419,18 @@ def test_adafactor_refuses_complex_parameters() -> None:
     parameter.grad = torch.ones_like(parameter)
     with pytest.raises(RuntimeError, match="complex parameters"):
         torch.optim.Adafactor([parameter]).step()
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "NAdam", "RMSprop", "Adagrad", "Rprop"])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_complex_parameter_moves_as_its_parts_do(kind: str, dtype: torch.dtype) -> None:
+    whole = torch.nn.Parameter(torch.randn(3, 2, dtype=dtype))
+    parts = torch.nn.Parameter(torch.view_as_real(whole.detach()).clone())
+    options = {"momentum": 0.9} if kind == "SGD" else {}
+    optimizers = [getattr(torch.optim, kind)([p], lr=0.1, **options) for p in (whole, parts)]
+    for _ in range(3):
+        whole.grad = torch.randn_like(whole)
+        parts.grad = torch.view_as_real(whole.grad)
+        for optimizer in optimizers:
+            optimizer.step()
+    assert torch.allclose(torch.view_as_real(whole.detach()), parts)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import flambeau as torch
@@ -238,3 +241,11 @@ def test_looking_at_what_was_overwritten_is_safe() -> None:
     assert "_saved_index" in dir(node)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         node._saved_index  # noqa: B018
+
+
+def test_a_program_may_end_while_hooks_are_set() -> None:
+    program = (
+        "import flambeau as torch\n"
+        "torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x).__enter__()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

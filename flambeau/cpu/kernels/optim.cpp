@@ -18,6 +18,12 @@ void for_real_elements(const char* op, const Tensor& param, const Body& body) {
   dispatch<dtypes::Floating>(op, real, [&](auto tag) { body(tag, n); });
 }
 
+// The real numbers of a parameter or its state.
+template <class T>
+T* reals(const Tensor& x) {
+  return static_cast<T*>(x.raw());
+}
+
 // Without momentum `buffer` is not read, at the first step it is only written. Both are known when
 // it is compiled, or the loop were no vector code.
 enum class Momentum { none, begins, goes_on };
@@ -49,9 +55,9 @@ void sgd_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gra
   for (size_t i = 0; i < params.size(); ++i) {
     for_real_elements("_sgd_step", params[i], [&](auto tag, int64_t n) {
       using T = typename decltype(tag)::type;
-      T* p = params[i].data<T>();
-      const T* g = grads[i].data<T>();
-      T* buffer = buffers.empty() ? nullptr : buffers[i].data<T>();
+      T* p = reals<T>(params[i]);
+      const T* g = reals<T>(grads[i]);
+      T* buffer = buffers.empty() ? nullptr : reals<T>(buffers[i]);
       parallel_for(0, n, default_grain, [&](int64_t first, int64_t last) {
         if (!buffer) {
           sgd_one<Momentum::none>(p, g, buffer, first, last, step);
@@ -103,9 +109,9 @@ void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gr
   for (size_t i = 0; i < params.size(); ++i) {
     for_real_elements("_adam_step", params[i], [&](auto tag, int64_t n) {
       using T = typename decltype(tag)::type;
-      T *p = params[i].data<T>(), *average = averages[i].data<T>(), *square = squares[i].data<T>();
-      const T* g = grads[i].data<T>();
-      T* max_square = max_squares.empty() ? nullptr : max_squares[i].data<T>();
+      T *p = reals<T>(params[i]), *average = reals<T>(averages[i]), *square = reals<T>(squares[i]);
+      const T* g = reals<T>(grads[i]);
+      T* max_square = max_squares.empty() ? nullptr : reals<T>(max_squares[i]);
       parallel_for(0, n, default_grain / 2, [&](int64_t first, int64_t last) {
         if (max_square) {
           adam_one<true>(p, g, average, square, max_square, first, last, counts[i], step);

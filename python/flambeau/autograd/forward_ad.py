@@ -236,9 +236,14 @@ def push_tangents(function: Any, args: tuple[Any, ...], tangents: list[Any], res
     pushed = pushed if isinstance(pushed, tuple) else (pushed,)
     if len(pushed) != len(outputs):
         raise RuntimeError(
-            f"{function.__name__}.jvp: expected a tangent for each of the {len(outputs)} outputs "
-            f"of forward, got {len(pushed)}"
+            f"Function's jvp returned an invalid number of forward gradients (expected "
+            f"{len(outputs)} but got {len(pushed)})"
         )
+    for index, tangent in enumerate(pushed):
+        if not (tangent is None or isinstance(tangent, flambeau.Tensor)):
+            raise RuntimeError(
+                f"expected Variable or None (got {type(tangent).__name__}) for grad output {index}."
+            )
     duals = tuple(map(_with_tangent, outputs, pushed))
     return duals if isinstance(result, tuple) else duals[0]
 
