@@ -118,35 +118,6 @@ bool is_same_size(const Tensor& input, const Tensor& other) {
 OP(is_same_size, "is_same_size(input, other)", "Whether two tensors have the same shape.",
    takes_sparse)
 
-// Compares every element with every test element: simple, and quick for the short lists it is for.
-void check_members(const Tensor& tensor) {
-  CHECK(dtypes::Real.has(tensor.dtype()), NotImplementedError,
-        "Unsupported input type encountered for isin(): {}", dtype_legacy_name(tensor.dtype()));
-}
-Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
-  check_members(elements);
-  check_members(test_elements);
-  const Tensor equal = eq(unsqueeze(elements, -1), reshape(test_elements, {-1}));
-  const Tensor found = sum(equal, IntSpan{-1}, false) > 0;
-  return invert ? logical_not(found) : found;
-}
-OP_FUNCTION(isin, "isin(elements, test_elements, *, assume_unique=False, invert=False)",
-            "Whether each element is among the test elements.", gives_truth)
-
-Tensor isin_number(const Tensor& elements, const Scalar& test_element, bool, bool invert) {
-  check_members(elements);
-  const Tensor found = eq(elements, test_element);
-  return invert ? logical_not(found) : found;
-}
-Tensor number_isin(const Scalar& element, const Tensor& test_elements, bool unique, bool invert) {
-  const Tensor one = cast_operand(element, element.natural_dtype(), test_elements.device());
-  return isin(one, test_elements, unique, invert);
-}
-OP_FUNCTION(number_isin, "isin(element, test_elements, *, assume_unique=False, invert=False)",
-            "Whether a number is among the test elements.", gives_truth)
-OP_FUNCTION(isin_number, "isin(elements, test_element, *, assume_unique=False, invert=False)",
-            "Whether each element equals a number.", gives_truth)
-
 // --- Rows ----------------------------------------------------------------------------------------
 
 // How many ways there are to choose r of n; raises where they cannot be counted.

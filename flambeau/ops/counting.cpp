@@ -1,7 +1,9 @@
-// Counting elements: places among boundaries, counts of integers, histograms.
+// Counting elements: places among boundaries, members of sets, counts of integers, histograms.
 #include <cmath>
 
+#include "flambeau/kernels/sort.h"
 #include "flambeau/kernels/statistics.h"
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -154,6 +156,48 @@ Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_i
 OP_FUNCTION(bucketize_number, "bucketize(self, boundaries, *, out_int32=False, right=False)",
             "The bucket of a number, of those that ascending boundaries part.")
 
+// --- Members -------------------------------------------------------------------------------------
+
+void check_members(const Tensor& tensor) {
+  CHECK(dtypes::Real.has(tensor.dtype()), NotImplementedError,
+        "Unsupported input type encountered for isin(): {}", dtype_legacy_name(tensor.dtype()));
+}
+Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
+  check_members(elements);
+  check_members(test_elements);
+  const Tensor tests = reshape(test_elements, {-1});
+  const DType dtype = result_type(elements, tests);
+  Tensor found;
+  if (tests.numel() <= 16 || !searchable.has(dtype)) {  // few are compared with each element
+    found = sum(eq(unsqueeze(elements, -1), tests), IntSpan{-1}, false) > 0;
+  } else {
+    const Tensor x = searchable_form(detach(elements), dtype);
+    const Tensor unordered = searchable_form(detach(tests), dtype);
+    const Tensor ordered = empty_like(unordered), order = empty_like(unordered, DType::int64);
+    kernels::sort(x.device_type(), unordered, ordered, order, 0, false);
+    const Tensor behind_less = places(ordered, x, {}, false, false);
+    const Tensor last = clamp(behind_less, {}, Scalar(tests.numel() - 1));
+    found = reshape(index_select(ordered, 0, reshape(last, {-1})), x.sizes()) == x;
+  }
+  return invert ? logical_not(found) : found;
+}
+OP_FUNCTION(isin, "isin(elements, test_elements, *, assume_unique=False, invert=False)",
+            "Whether each element is among the test elements.", gives_truth)
+
+Tensor isin_number(const Tensor& elements, const Scalar& test_element, bool, bool invert) {
+  check_members(elements);
+  const Tensor found = eq(elements, test_element);
+  return invert ? logical_not(found) : found;
+}
+Tensor number_isin(const Scalar& element, const Tensor& test_elements, bool unique, bool invert) {
+  const Tensor one = cast_operand(element, element.natural_dtype(), test_elements.device());
+  return isin(one, test_elements, unique, invert);
+}
+OP_FUNCTION(number_isin, "isin(element, test_elements, *, assume_unique=False, invert=False)",
+            "Whether a number is among the test elements.", gives_truth)
+OP_FUNCTION(isin_number, "isin(elements, test_element, *, assume_unique=False, invert=False)",
+            "Whether each element equals a number.", gives_truth)
+
 // --- Counts --------------------------------------------------------------------------------------
 
 // The sum of weights (or the number of elements) at each position; positions are in range.
@@ -164,8 +208,7 @@ Tensor counted(const Tensor& positions, const Tensor& weights, int64_t count, DT
   return counts;
 }
 
-std::pair<int64_t, int64_t> range_of_integers(const Tensor& input) {
-  const Tensor x = contiguous(to(input, DType::int64));
+std::pair<int64_t, int64_t> range_of_integers(const Tensor& x) {
   return {item(amin(x, std::nullopt, false)).to_int(), item(amax(x, std::nullopt, false)).to_int()};
 }
 
@@ -176,15 +219,16 @@ Tensor bincount(const Tensor& input, const Tensor& weights, int64_t minlength) {
   if (input.dim() == 1 && input.numel() == 0) {
     return zeros(IntSpan{minlength}, {.dtype = DType::int64, .device = input.device()});
   }
+  const Tensor positions = contiguous(to(input, DType::int64));
   const auto [least, largest] =
-      input.dim() == 1 ? range_of_integers(input) : std::pair<int64_t, int64_t>{-1, -1};
+      input.dim() == 1 ? range_of_integers(positions) : std::pair<int64_t, int64_t>{-1, -1};
   CHECK(least >= 0, RuntimeError, "bincount only supports 1-d non-negative integral inputs.");
   CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == input.size(0)),
         RuntimeError, "weights should be 1-d and have the same length as input");
   const DType dtype = !weights.defined()                  ? DType::int64
                       : weights.dtype() == DType::float32 ? DType::float32
                                                           : DType::float64;
-  return counted(to(input, DType::int64), weights, std::max(minlength, largest + 1), dtype);
+  return counted(positions, weights, std::max(minlength, largest + 1), dtype);
 }
 OP(bincount, "bincount(input, weights=None, minlength=0)",
    "How often each number from 0 occurs, or the sum of weights where it does.")

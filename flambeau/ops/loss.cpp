@@ -326,23 +326,41 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
 }
 OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.")
 
-// |input - target|, of bools too.
-Tensor distance_between(const char* op, const Tensor& input, const Tensor& target) {
+// Half the squared difference up to a limit, and from there on linear in it: with the difference d
+// and what the limit leaves of it, c, that is c (d - c / 2).
+Tensor huber(const char* op, const Tensor& input, const Tensor& target, double limit) {
   const DType dtype = result_type(input, target);
   compute_dtype(op, dtypes::OnlyFloating, dtype);
   const auto number = [dtype](const Tensor& x) {
     return x.dtype() == DType::bool_ ? to(x, dtype) : x;
   };
-  return abs(number(input) - number(target));
+  const auto held = [limit](const Tensor& difference) {
+    return clamp(difference, Scalar(-limit), Scalar(limit));
+  };
+  Tensor loss;
+  {
+    const NoGrad off;
+    loss = number(input) - number(target);
+    const Tensor factor = held(loss);
+    add_scaled_(loss, factor, -0.5);
+    mul_(loss, factor);
+  }
+  if (Record r{op, loss, {input, target}}) {
+    const auto slope = [x = r.save(input), y = r.save(target), number, held](const Tensor& g) {
+      return g * held(number(x()) - number(y()));
+    };
+    r.wrt(0, slope);
+    r.wrt(1, [slope](const Tensor& g) { return -slope(g); });
+  }
+  return loss;
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
   CHECK(beta >= 0, RuntimeError, "smooth_l1_loss does not support negative values for beta. Got {}",
         beta);
   if (beta == 0) return l1_loss(input, target, reduction);
-  const Tensor distance = distance_between("smooth_l1_loss", input, target);
-  return reduced(where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta),
-                 check_reduction(reduction));
+  const Tensor loss = huber("smooth_l1_loss", input, target, beta);
+  return reduced(beta == 1 ? loss : loss / beta, check_reduction(reduction));
 }
 OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0)",
             "Half the squared difference over beta where it is below beta, else the absolute one.")
@@ -358,9 +376,7 @@ Tensor in_dtype_of(const char* op, const Tensor& loss, const Tensor& argument) {
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   CHECK(delta > 0, RuntimeError,
         "huber_loss does not support non-positive values for delta. Got {}", delta);
-  const Tensor distance = distance_between("huber_loss", input, target);
-  const Tensor loss =
-      where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta);
+  const Tensor loss = huber("huber_loss", input, target, delta);
   return reduced(in_dtype_of("huber_loss", loss, input), check_reduction(reduction));
 }
 OP_FUNCTION(huber_loss, "huber_loss(input, target, reduction=1, delta=1.0)",

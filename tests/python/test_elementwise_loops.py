@@ -105,3 +105,18 @@ def test_transposed_copies_of_every_element_size() -> None:
         for rows, columns in ((1, 100), (17, 33), (64, 64), (100, 65), (130, 257)):
             x = torch.arange(rows * columns).to(dtype).view(rows, columns)
             np.testing.assert_array_equal(x.t().contiguous().numpy(), x.numpy().T)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("n", [1, 7, 16, 33, 70001])
+def test_arrays_of_complex_numbers_are_computed_part_by_part(dtype, n) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(n, dtype=dtype), torch.randn(n, dtype=dtype)
+    ar, ai, br, bi = a.real.double(), a.imag.double(), b.real.double(), b.imag.double()
+    for result, real, imag in (
+        (a + b, ar + br, ai + bi),
+        (a - b, ar - br, ai - bi),
+        (a * b, ar * br - ai * bi, ar * bi + ai * br),
+        (a.clone().mul_(b), ar * br - ai * bi, ar * bi + ai * br),
+    ):
+        torch.testing.assert_close(result, torch.complex(real, imag).to(dtype))

@@ -10,6 +10,9 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 template <class Formula>
 constexpr bool binary_by_register = is_one_of<Formula, struct real_silu_gradient_formula,
                                               struct logaddexp_formula, struct xlogy_formula>;
+// Formulas of complex numbers that look at one part at a time.
+template <class Formula>
+constexpr bool binary_by_parts = is_one_of<Formula, struct add_formula, struct sub_formula>;
 template <class Formula>
 struct BinaryByRegister {
   static Floats at(Floats a, Floats b) requires binary_by_register<Formula> {
@@ -65,8 +68,32 @@ struct Division {
   static C only_usual(C a, C b) { return WithoutCall<Formula>::at(a, b); }
 };
 
+// Whether all operands are arrays of the same length.
+bool takes_arrays(const TensorIter& iter) {
+  bool dense = iter.ndim <= 1;
+  for (int k = 0; k < iter.count; ++k) {
+    dense &= iter.strides[k][0] == static_cast<int64_t>(item_size(iter.dtypes[k]));
+  }
+  return dense;
+}
+// Arrays of complex numbers as arrays of their parts.
+TensorIter over_parts(TensorIter iter) {
+  iter.shape[0] *= 2;
+  iter.numel *= 2;
+  for (int k = 0; k < iter.count; ++k) {
+    iter.strides[k][0] /= 2;
+    iter.dtypes[k] = to_real(iter.dtypes[k]);
+  }
+  return iter;
+}
+
 template <class Formula, DTypeSet Set, bool Compares>
-void binary_kernel(const TensorIter& iter, const Scalar*) {
+void binary_kernel(const TensorIter& iter, const Scalar* params) {
+  if constexpr (binary_by_parts<Formula>) {
+    if (is_complex(iter.dtypes[1]) && takes_arrays(iter)) {
+      return binary_kernel<Formula, Set, Compares>(over_parts(iter), params);
+    }
+  }
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -115,6 +142,36 @@ void copysign_kernel(const TensorIter& iter, const Scalar* params) {
   binary_kernel<copysign_formula, dtypes::Floating, false>(iter, params);
 }
 KERNEL_FOR(copysign, copysign_kernel)
+
+// Complex numbers whose parts alternate in registers. GCC would sort the parts apart, and back.
+template <int... I>
+Floats product_of_pairs(Floats a, Floats b, std::integer_sequence<int, I...>) {
+  const Floats signs = {(I % 2 == 0 ? -1.0f : 1.0f)...};
+  const Floats real = __builtin_shufflevector(a, a, (I & ~1)...);
+  const Floats imaginary = __builtin_shufflevector(a, a, (I | 1)...);
+  return real * b + imaginary * signs * __builtin_shufflevector(b, b, (I ^ 1)...);
+}
+void multiply_pairs(char** data, const Block& block) {
+  using C = std::complex<float>;
+  constexpr int lanes = float_lanes / 2;
+  C* out = reinterpret_cast<C*>(data[0]);
+  const C *a = reinterpret_cast<const C*>(data[1]), *b = reinterpret_cast<const C*>(data[2]);
+  const auto parts = [](const C* x) { return load_floats(reinterpret_cast<const float*>(x)); };
+  int64_t i = 0;
+  for (; i + lanes <= block.n; i += lanes) {
+    const Floats product = product_of_pairs(parts(a + i), parts(b + i),
+                                            std::make_integer_sequence<int, float_lanes>());
+    store_floats(product, reinterpret_cast<float*>(out + i));
+  }
+  for (; i < block.n; ++i) out[i] = math::times(a[i], b[i]);
+}
+void mul_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::complex64 && takes_arrays(iter)) {
+    return for_each_block(iter, [](char** data, const Block& b) { multiply_pairs(data, b); });
+  }
+  binary_kernel<mul_formula, dtypes::Anything, false>(iter, params);
+}
+KERNEL_FOR(mul, mul_kernel)
 
 // Divisions take most of Euclid's time: for the type that is used, by shifts and differences of odd
 // numbers. As unsigned numbers, which have the size of the least integer.

@@ -85,6 +85,7 @@ op(
 op(
     "isin",
     call(t(3, 4, **SMALL), t(2, **SMALL)),
+    call(t(3, 4, **SMALL), t(5, 6, **SMALL)),  # many are sorted
     call(t(3, **SMALL), 1),
     call(t(3, **SMALL), t(2, **SMALL), invert=True),
     call(t(), t(2)),

@@ -48,6 +48,7 @@ op(
     call(t(4, 2), ints(5, high=4), OFFSETS, False, 0, False, t(5), False, 1),
     call(t(4, 2), ints(2, high=4), OFFSETS, False, 1, False, None, True),
     call(t(4, 0), ints(5, high=4), OFFSETS),
+    call(t(4, 83), ints(5, high=4), OFFSETS, False, 0, False, t(5), False, 1, grad_=False),
     ref=bags,
     dtypes="f",
     result="any",
