@@ -153,6 +153,12 @@ Tensor promoted(const Tensor& input, bool to_complex_dtype) {
   return dtype == input.dtype() ? input : to(input, dtype);
 }
 
+// What comes of float16 is of that precision again.
+Tensor rounded(const Tensor& result, const Tensor& input) {
+  if (input.dtype() != DType::float16 && input.dtype() != DType::complex32) return result;
+  return to(result, result.is_complex() ? DType::complex32 : DType::float16);
+}
+
 // Cut or padded with zeros at the end of a dimension.
 Tensor resized(const Tensor& x, int64_t dim, int64_t n) {
   const int64_t size = x.size(dim);
@@ -176,7 +182,8 @@ Tensor transform_1d(const Tensor& input, std::optional<int64_t> n, int64_t dim, 
   dim = wrapped(x, dim);
   const int64_t length = n.value_or(x.size(dim));
   check_length(length);
-  return complex_fft(resized(x, dim, length), Dims{dim}, !forward, scale_of(norm, length, forward));
+  const double scale = scale_of(norm, length, forward);
+  return rounded(complex_fft(resized(x, dim, length), Dims{dim}, !forward, scale), input);
 }
 
 Tensor real_1d(const char* op, const Tensor& input, std::optional<int64_t> n, int64_t dim,
@@ -189,7 +196,7 @@ Tensor real_1d(const char* op, const Tensor& input, std::optional<int64_t> n, in
   check_length(length);
   const Tensor half =
       to_real_half(resized(x, dim, length), Dims{dim}, scale_of(norm, length, forward));
-  return forward ? half : conj_physical(half);
+  return rounded(forward ? half : conj_physical(half), input);
 }
 
 Tensor to_real_1d(const Tensor& input, std::optional<int64_t> n, int64_t dim, const Norm& norm,
@@ -200,7 +207,7 @@ Tensor to_real_1d(const Tensor& input, std::optional<int64_t> n, int64_t dim, co
   check_length(length);
   x = resized(x, dim, length / 2 + 1);
   if (forward) x = conj_physical(x);
-  return from_half(x, Dims{dim}, length, scale_of(norm, length, forward));
+  return rounded(from_half(x, Dims{dim}, length, scale_of(norm, length, forward)), input);
 }
 
 Tensor fft(const Tensor& x, std::optional<int64_t> n, int64_t dim, Norm norm) {
@@ -283,7 +290,8 @@ Tensor transform_nd(const Tensor& input, std::optional<IntSpan> s, std::optional
                     const Norm& norm, bool forward) {
   const Tensor x = promoted(input, true);
   const Extent e = extent_of(x, s, dim);
-  return complex_fft(resized(x, e), e.dims, !forward, scale_of(norm, e.count(), forward));
+  const double scale = scale_of(norm, e.count(), forward);
+  return rounded(complex_fft(resized(x, e), e.dims, !forward, scale), input);
 }
 
 Tensor real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
@@ -294,11 +302,11 @@ Tensor real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
   const Extent e = extent_of(x, s, dim);
   CHECK(!e.dims.empty(), RuntimeError, "{} must transform at least one axis", op);
   const double scale = scale_of(norm, e.count(), forward);
-  if (forward) return to_real_half(resized(x, e), e.dims, scale);
+  if (forward) return rounded(to_real_half(resized(x, e), e.dims, scale), input);
   // The others are inverse transforms: conjugate after the real one, not at the end.
   const Tensor half = conj_physical(to_real_half(resized(x, e), Dims{e.dims.back()}, scale));
   const Dims others(e.dims.begin(), e.dims.end() - 1);
-  return others.empty() ? half : complex_fft(half, others, true, 1.0);
+  return rounded(others.empty() ? half : complex_fft(half, others, true, 1.0), input);
 }
 
 Tensor to_real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
@@ -322,10 +330,10 @@ Tensor to_real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
   Extent half = e;
   half.lengths.back() = n / 2 + 1;
   x = resized(x, half);
-  if (!forward) return from_half(x, e.dims, n, scale);
+  if (!forward) return rounded(from_half(x, e.dims, n, scale), input);
   const Dims others(e.dims.begin(), e.dims.end() - 1);
   if (!others.empty()) x = complex_fft(x, others, false, 1.0);
-  return from_half(conj_physical(x), Dims{e.dims.back()}, n, scale);
+  return rounded(from_half(conj_physical(x), Dims{e.dims.back()}, n, scale), input);
 }
 
 #define SEVERAL(name, call, doc_n, doc_2, ...)                                                   \

@@ -58,8 +58,8 @@ F.interpolate(i, 3, mode='nearest-exact') | F.interpolate(i, scale_factor=2, mod
 F.avg_pool2d(i, 2) | F.max_pool2d(i, 2) | F.adaptive_avg_pool2d(i, 2) | F.lp_pool2d(i, 2, 2)
 F.adaptive_max_pool2d(i, 2) | F.pad(i, (1, 1, 1, 1)) | F.pad(i, (1, 1, 1, 1), 'reflect')
 F.pad(i, (1, 1, 1, 1), 'replicate') | F.unfold(i, 2) | F.embedding(n, x)
-F.embedding_bag(n[None], x) | torch.clamp(x, 0, 1) | torch.maximum(x, y) | torch.fft.rfft(x.float())
-torch.stft(v.repeat(8).float(), 8, window=u.repeat(2), return_complex=True)
+F.embedding_bag(n[None], x) | torch.clamp(x, 0, 1) | torch.maximum(x, y) | torch.fft.rfft(x)
+torch.stft(v.repeat(8), 8, window=v.repeat(2), return_complex=True)
 torch.linalg.inv(x @ x.t() + q) | torch.linalg.solve(q, y) | torch.linalg.det(q)
 torch.linalg.svdvals(q) | torch.linalg.eigvalsh(q) | torch.linalg.cholesky(q)
 torch.nn.LSTM(4, 4)(a)[0] | torch.nn.GRU(4, 4)(a)[0] | torch.nn.RNN(4, 4)(a)[0]

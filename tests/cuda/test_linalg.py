@@ -183,3 +183,17 @@ def test_a_hermitian_matrix_without_pivots_is_told_of() -> None:
     a[3, 3] = 0
     info = torch.linalg.ldl_factor_ex(a.cuda(), hermitian=True).info
     assert info.item() == torch.linalg.ldl_factor_ex(a, hermitian=True).info.item() == 4
+
+
+def test_transforms_of_half_precision_are_of_half_precision() -> None:
+    x = torch.randn(4, 16)
+    half = x.cuda().half()
+    for name in ("fft", "ifft", "rfft", "ihfft", "fft2", "rfft2", "fftn"):
+        exact, rounded = getattr(torch.fft, name)(x), getattr(torch.fft, name)(half)
+        assert rounded.dtype == torch.complex32
+        torch.testing.assert_close(rounded.cpu().to(torch.complex64), exact, rtol=1e-2, atol=1e-2)
+    spectrum = torch.fft.rfft(half)
+    again = torch.fft.irfft(spectrum)
+    assert again.dtype == torch.float16 and torch.fft.fft(spectrum).dtype == torch.complex32
+    torch.testing.assert_close(again.cpu().float(), x, rtol=1e-2, atol=1e-2)
+    assert torch.fft.rfft(half.bfloat16()).dtype == torch.complex64
