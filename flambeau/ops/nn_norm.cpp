@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/nn_norm.h"
+#include "flambeau/ops/twin.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -152,6 +153,97 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
 OP_FUNCTION(rms_norm, "rms_norm(input, normalized_shape, weight=None, eps=None)",
             "Divides by the root mean square over the last dimensions, then scales.")
 
+// --- Groups of channels --------------------------------------------------------------------------
+
+// The same numbers of group normalization in operations that can be differentiated again.
+Tensor composed_group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
+                           const Tensor& bias, double eps) {
+  const int64_t samples = input.sizes()[0];
+  const int64_t width = input.numel() / std::max<int64_t>(samples * num_groups, 1);
+  // Before it is scaled and shifted, half precision is not rounded.
+  const bool widens = dtypes::Reduced.has(input.dtype()) && (weight.defined() || bias.defined());
+  const Tensor groups =
+      reshape(widens ? to(input, DType::float32) : input, {samples, num_groups, width});
+  Tensor out = reshape(normalize_rows("native_group_norm", groups, 1, {}, {}, eps), input.sizes());
+  Dims shape(input.dim() - 1, 1);
+  shape[0] = input.sizes()[1];
+  if (weight.defined()) out = out * reshape(weight, shape);
+  if (bias.defined()) out = out + reshape(bias, shape);
+  return to(out, {}, input.dtype(), false, false, suggest_format(input));
+}
+
+// To batch normalization's kernels, the groups of all samples are the channels of one sample, which
+// have statistics, and so are the planes of all channels, which are scaled and shifted.
+struct Groups {
+  int64_t samples, groups, channels, plane;  // channels of a group, elements of a channel
+
+  Groups(const Tensor& x, int64_t num_groups)
+      : samples(x.sizes()[0]),
+        groups(num_groups),
+        channels(x.sizes()[1] / num_groups),
+        plane(x.numel() / (samples * x.sizes()[1])) {}
+
+  [[nodiscard]] Tensor as_groups(const Tensor& x) const {
+    return view(x, {1, samples * groups, channels * plane});
+  }
+  [[nodiscard]] Tensor as_planes(const Tensor& x) const {
+    return view(x, {1, samples * groups * channels, plane});
+  }
+  // Numbers of groups or of channels as (samples, groups, channels), and back to a vector.
+  [[nodiscard]] Tensor of_groups(const Tensor& x) const { return view(x, {samples, groups, 1}); }
+  [[nodiscard]] Tensor of_channels(const Tensor& x) const {
+    return reshape(as_stat(x), {-1, groups, channels});
+  }
+  [[nodiscard]] Tensor vector(const Tensor& x) const {
+    return view(contiguous(expand(x, {samples, groups, channels})), {-1});
+  }
+};
+
+struct GroupNormRule {
+  Saved x, weight, bias;
+  Tensor mean, rstd;  // of every group
+  int64_t num_groups;
+  double eps;
+  bool wants[3];
+
+  void operator()(Grads& in, Grads& out) const {
+    if (!in[0].defined()) return;
+    if (grad_enabled()) {
+      twin_gradients({x(), weight(), bias()}, in, out, [this](const std::vector<Tensor>& again) {
+        return std::vector{composed_group_norm(again[0], num_groups, again[1], again[2], eps)};
+      });
+    } else {
+      fused(in[0], out);
+    }
+    for (int i = 0; i < 3; ++i) {
+      if (!wants[i]) out[i].reset();
+    }
+  }
+
+  void fused(const Tensor& gradient, Grads& out) const {
+    const Tensor input = contiguous(x()), g = contiguous(gradient), w = weight();
+    const Groups all(input, num_groups);
+    const Tensor r = all.of_groups(rstd), means = all.vector(all.of_groups(mean));
+    const Tensor sum_g = empty_like(means), sum_gx = empty_like(means);
+    const DeviceType device = g.device_type();
+    kernels::channel_sums(device, all.as_planes(g), all.as_planes(input), means, sum_g, sum_gx);
+    const Tensor each_g = all.of_channels(sum_g), each_gx = all.of_channels(sum_gx) * r;
+    const int64_t channels = all.groups * all.channels;
+    if (wants[1]) out[1] = reshape(sum(each_gx, IntSpan{0}, false), {channels});
+    if (wants[2]) out[2] = reshape(sum(each_g, IntSpan{0}, false), {channels});
+    if (!wants[0]) return;
+    const Tensor scale = w.defined() ? all.of_channels(w) * r : r;
+    const double count = -1.0 / static_cast<double>(all.channels * all.plane);
+    const Tensor slope = sum(scale * each_gx, IntSpan{2}, true) * r * count;
+    const Tensor offset = sum(scale * each_g, IntSpan{2}, true) * count;
+    const Tensor grad_x = empty_like(input);
+    kernels::channel_backward(device, all.as_planes(g), all.as_planes(input), means,
+                              all.vector(scale), all.vector(slope), all.vector(offset),
+                              all.as_planes(grad_x));
+    out[0] = contiguous(grad_x, suggest_format(x()));
+  }
+};
+
 Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps, bool /*cudnn_enabled*/) {
   CHECK(input.dim() >= 2, RuntimeError,
@@ -180,18 +272,37 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
     CHECK(input.sizes()[d] > 0, RuntimeError,
           "Expected HxW to be greater than 0, got 0 for input of shape {}", input.sizes());
   }
-  const int64_t samples = input.sizes()[0];
-  const int64_t width = input.numel() / std::max<int64_t>(samples * num_groups, 1);
-  // Before it is scaled and shifted, half precision is not rounded.
-  const bool widens = dtypes::Reduced.has(input.dtype()) && (weight.defined() || bias.defined());
-  const Tensor groups =
-      reshape(widens ? to(input, DType::float32) : input, {samples, num_groups, width});
-  Tensor out = reshape(normalize_rows("native_group_norm", groups, 1, {}, {}, eps), input.sizes());
-  Dims shape(input.dim() - 1, 1);
-  shape[0] = channels;
-  if (weight.defined()) out = out * reshape(weight, shape);
-  if (bias.defined()) out = out + reshape(bias, shape);
-  return to(out, {}, input.dtype(), false, false, suggest_format(input));
+  if (input.numel() == 0) return composed_group_norm(input, num_groups, weight, bias, eps);
+  CHECK(input.is_floating(), NotImplementedError,
+        "\"GroupNormKernelImpl\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  const Groups all(input, num_groups);
+  Tensor out, mean, rstd;
+  {
+    const NoGrad off;
+    const Tensor x = contiguous(input);
+    mean = make_tensor({all.samples * num_groups}, stat_dtype(x.dtype()), x.device());
+    const Tensor var = empty_like(mean);
+    kernels::channel_stats(x.device_type(), all.as_groups(x), mean, var);
+    rstd = rsqrt(var + eps);
+    Tensor scale = all.of_groups(rstd), shift = all.of_groups(mean);
+    if (weight.defined()) scale = all.of_channels(weight) * scale;
+    shift = bias.defined() ? all.of_channels(bias) - shift * scale : -(shift * scale);
+    out = empty_like(x);
+    kernels::channel_affine(x.device_type(), all.as_planes(x), all.vector(scale), all.vector(shift),
+                            all.as_planes(out));
+    out = contiguous(out, suggest_format(input));
+  }
+  if (Record r{"native_group_norm", out, {input, weight, bias}}) {
+    r.all(GroupNormRule{r.save(input),
+                        r.save(weight),
+                        r.save(bias),
+                        mean,
+                        rstd,
+                        num_groups,
+                        eps,
+                        {r.wants(0), r.wants(1), r.wants(2)}});
+  }
+  return out;
 }
 OP_FUNCTION(group_norm,
             "group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",

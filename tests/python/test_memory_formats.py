@@ -105,6 +105,27 @@ def test_norms_keep_channels_last() -> None:
     torch.testing.assert_close(F.group_norm(deep, 3), F.group_norm(deep.contiguous(), 3))
 
 
+@pytest.mark.parametrize("samples, groups", [(1, 1), (1, 4), (2, 1), (2, 2)])
+@pytest.mark.parametrize("last", [False, True])
+def test_group_norm_has_the_derivatives_of_its_formula(
+    samples: int, groups: int, last: bool
+) -> None:
+    x = torch.randn(samples, 4, 3, 2, dtype=torch.float64)
+    x = (x.contiguous(memory_format=LAST) if last else x).requires_grad_()
+    weight, bias = (torch.randn(4, dtype=torch.float64).requires_grad_() for _ in range(2))
+    out = F.group_norm(x, groups, weight, bias)
+    rows = x.reshape(samples, groups, -1)
+    rows = (rows - rows.mean(2, True)) / (rows.var(2, correction=0, keepdim=True) + 1e-5).sqrt()
+    formula = rows.reshape(x.shape) * weight.reshape(4, 1, 1) + bias.reshape(4, 1, 1)
+    torch.testing.assert_close(out, formula)
+    weights = torch.randn(x.shape, dtype=torch.float64)
+    inputs = (x, weight, bias)
+    found = torch.autograd.grad(out, inputs, weights)
+    wanted = torch.autograd.grad(formula, inputs, weights)
+    torch.testing.assert_close(found, wanted)
+    assert found[0].stride() == x.stride()
+
+
 def test_group_norm_rounds_half_precision_once_beside_wider_parameters() -> None:
     x = torch.randn(2, 6, 8, 8).bfloat16()
     weight, exact = (torch.ones(6, requires_grad=True) for _ in range(2))
