@@ -52,6 +52,8 @@ def load_legacy(
     pickle_args: dict[str, Any],
 ) -> Any:
     """The object in a file."""
+    from flambeau.sparse._construct import checked_at_the_end
+
     start = file.tell()
     size = file.seek(0, io.SEEK_END) - start
     file.seek(start)
@@ -72,10 +74,12 @@ def load_legacy(
             raise RuntimeError("Invalid magic number; corrupt file?")
         next_pickle()  # the version of the protocol
         info = next_pickle()
-        result = next_pickle(**pickle_args)
         order = "little" if info.get("little_endian", True) else "big"
-        for key in next_pickle():
-            reader.read_storage(file, _text(key), order)
+        # The indices of a sparse tensor are among the numbers that follow.
+        with checked_at_the_end():
+            result = next_pickle(**pickle_args)
+            for key in next_pickle():
+                reader.read_storage(file, _text(key), order)
         return result
 
     return guarded(load) if weights_only else load()

@@ -93,6 +93,18 @@ def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -
     return _window(storage._untyped_storage, storage.dtype, storage_offset, size, stride)
 
 
+def _with_metadata(tensor: Tensor, requires_grad: bool, metadata: Any) -> Tensor:
+    """A tensor as it was saved: PyTorch's files hold the numbers that a conjugate or a negative is
+    a view of, and say that it is one."""
+    if metadata:
+        if metadata.get("conj"):
+            tensor = tensor.conj().detach()
+        if metadata.get("neg"):
+            tensor = tensor._neg_view().detach()
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
 def _rebuild_tensor_v2(
     storage: Any,
     storage_offset: int,
@@ -103,8 +115,7 @@ def _rebuild_tensor_v2(
     metadata: Any = None,
 ) -> Tensor:
     tensor = _rebuild_tensor(storage, storage_offset, size, stride)
-    tensor.requires_grad = requires_grad
-    return tensor
+    return _with_metadata(tensor, requires_grad, metadata)
 
 
 def _rebuild_tensor_v3(
@@ -118,8 +129,7 @@ def _rebuild_tensor_v3(
     metadata: Any = None,
 ) -> Tensor:
     tensor = _window(storage.untyped(), dtype, storage_offset, size, stride)
-    tensor.requires_grad = requires_grad
-    return tensor
+    return _with_metadata(tensor, requires_grad, metadata)
 
 
 def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:

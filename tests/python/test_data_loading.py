@@ -38,6 +38,16 @@ class Count(IterableDataset):
         return iter(range(5))
 
 
+def test_what_a_loader_in_this_process_refuses_and_warns_of() -> None:
+    with pytest.raises(AssertionError, match="timeout == 0"):
+        next(iter(DataLoader([1, 2], timeout=3)))
+    with pytest.raises(TypeError, match="abstract class"):
+        IterableDataset()  # type: ignore[abstract]
+    if not torch.accelerator.is_available():
+        with pytest.warns(UserWarning, match="no accelerator is found"):
+            next(iter(DataLoader([1, 2], pin_memory=True)))
+
+
 def test_tensor_dataset_gives_rows() -> None:
     assert len(pairs()) == 10
     assert [x.item() for x in pairs()[3]] == [3, 6]

@@ -43,6 +43,33 @@ def test_old_files_are_written_and_read() -> None:
     assert not torch.load(io.BytesIO(data), map_location="meta")["whole"].is_cpu
 
 
+def test_old_files_hold_sparse_tensors_whose_indices_come_last() -> None:
+    dense = torch.tensor([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]])
+    saved = [dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc()]
+    data = old_bytes(saved)
+    for made, again in zip(saved, torch.load(io.BytesIO(data)), strict=True):
+        assert again.layout is made.layout and torch.equal(again.to_dense(), dense)
+    # An index that lies outside is found when it has been read.
+    columns = torch.tensor([0, 1, 0]).numpy().tobytes()
+    wrong = torch.tensor([0, 1, 9]).numpy().tobytes()
+    with pytest.raises(RuntimeError, match="index 9"):
+        coo = torch.sparse_coo_tensor([[0, 1, 0]], torch.ones(3), (2,))
+        torch.load(io.BytesIO(old_bytes(coo).replace(columns, wrong)))
+
+
+def test_conjugates_and_negatives_in_files_of_pytorch() -> None:
+    from collections import OrderedDict
+
+    from flambeau._utils import _rebuild_tensor_v2
+
+    storage = torch.tensor([1 + 2j, 3 - 1j]).storage()
+    facts = (0, (2,), (1,), False, OrderedDict())
+    conjugate = _rebuild_tensor_v2(storage, *facts, {"conj": True})
+    assert conjugate.is_conj() and conjugate.tolist() == [1 - 2j, 3 + 1j]
+    negative = _rebuild_tensor_v2(torch.ones(2).storage(), *facts, {"neg": True})
+    assert negative.is_neg() and negative.tolist() == [-1.0, -1.0]
+
+
 def test_one_memory_is_not_written_as_two_types() -> None:
     x = torch.ones(4)
     with pytest.raises(RuntimeError, match="view the same data as different types"):

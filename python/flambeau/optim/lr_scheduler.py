@@ -23,10 +23,7 @@ from flambeau.optim._lr_cycles import (
     CyclicLR,
     OneCycleLR,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from flambeau.optim.optimizer import Optimizer
+from flambeau.optim.optimizer import Optimizer
 
 __all__ = [
     "ChainedScheduler",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from flambeau import _C
@@ -473,9 +475,36 @@ def sparse_mask(self: Any, mask: Any) -> Any:
     return result if mask.is_sparse else result.to_sparse(layout=mask.layout)
 
 
+# What was rebuilt before its numbers were read, and is yet to be checked.
+_unchecked: ContextVar[list[tuple[Any, tuple[Any, ...]]] | None] = ContextVar(
+    "_unchecked", default=None
+)
+
+
+@contextmanager
+def checked_at_the_end() -> Iterator[None]:
+    """Lets `rebuild` take tensors whose numbers come later, and checks them when they have."""
+    later: list[tuple[Any, tuple[Any, ...]]] = []
+    token = _unchecked.set(later)
+    try:
+        yield
+    finally:
+        _unchecked.reset(token)
+    for layout, data in later:
+        rebuild(layout, data)
+
+
 def rebuild(layout: Any, data: tuple[Any, ...]) -> Any:
     """A sparse tensor out of what a file holds of it."""
-    if layout is _C.sparse_coo:
+    coo = layout is _C.sparse_coo
+    later = _unchecked.get()
+    if later is not None:
+        later.append((layout, data))
+        if not coo:
+            return _ops._sparse_compressed(*data, layout)
+        indices, values, size, *rest = data
+        return _ops._sparse_coo(indices, values, size, bool(rest and rest[0]))
+    if coo:
         indices, values, size, *rest = data
         coalesced = bool(rest and rest[0])
         return sparse_coo_tensor(indices, values, size, is_coalesced=coalesced)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from types import GeneratorType
 from typing import TypeAlias
 
 import flambeau
@@ -76,7 +77,7 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scales gradients so that their total norm is at most ``max_norm``; returns what it was."""
     listed = _as_list(parameters, "parameters")
-    if not listed and not isinstance(parameters, Tensor):
+    if not listed and isinstance(parameters, GeneratorType):
         warnings.warn(
             "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=2
         )

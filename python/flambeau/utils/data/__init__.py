@@ -54,7 +54,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Data pipes, which only some programs use."""
+    """Data pipes and inner parts, which only some programs use."""
     if name in (
         "DFIterDataPipe",
         "DataChunk",
@@ -65,4 +65,8 @@ def __getattr__(name: str) -> object:
         from flambeau.utils.data import datapipes
 
         return getattr(datapipes.datapipe, name)
+    if name == "_utils":
+        from importlib import import_module
+
+        return import_module("flambeau.utils.data._utils")
     raise AttributeError(f"module 'flambeau.utils.data' has no attribute '{name}'")

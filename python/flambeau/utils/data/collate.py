@@ -84,8 +84,6 @@ def default_collate(batch: Any) -> Any:
     if _is_numpy(first):
         if _holds_text_or_objects(first):
             raise TypeError(_BAD_TYPE.format(first.dtype))
-        if first.shape == ():
-            return flambeau.as_tensor(batch)
         return default_collate([flambeau.as_tensor(item) for item in batch])
     if isinstance(first, float):
         return flambeau.tensor(batch, dtype=flambeau.float64)

@@ -12,8 +12,10 @@ import flambeau
 from flambeau.utils.data._fetch import Fetcher, _BaseDataLoaderIter
 from flambeau.utils.data._worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
+from flambeau.utils.data.dataset import Dataset as Dataset  # programs import it from here too
 from flambeau.utils.data.dataset import IterableDataset, _Subscriptable
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from flambeau.utils.data.sampler import Sampler as Sampler
 
 __all__ = ["DataLoader", "get_worker_info"]
 
@@ -148,7 +150,15 @@ class DataLoader(_Subscriptable):
             drawing = flambeau.Generator()
             drawing.manual_seed(self._draw_base_seed())
             apply_random_seed(self.dataset, drawing)
+        if self.pin_memory and not flambeau.accelerator.is_available():
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then device "
+                "pinned memory won't be used.",
+                stacklevel=2,
+            )
         if self.num_workers == 0:
+            if self.timeout != 0:
+                raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
             return _SingleProcessDataLoaderIter(self)
         if self.persistent_workers and self._iterator is not None:
             self._iterator.restart(self)
