@@ -119,16 +119,11 @@ def local_response_norm(
         )
     if input.numel() == 0:
         return input
-    square = (input * input).unsqueeze(1)
-    before, after = size // 2, (size - 1) // 2
-    if input.dim() == 3:
-        square = _C.constant_pad_nd(square, (0, 0, before, after))
-        mean = _C.avg_pool2d(square, (size, 1), 1).squeeze(1)
-    else:
-        sizes = input.size()
-        square = square.view(sizes[0], 1, sizes[1], sizes[2], -1)
-        square = _C.constant_pad_nd(square, (0, 0, 0, 0, before, after))
-        mean = _C.avg_pool3d(square, (size, 1, 1), 1).squeeze(1).view(sizes)
+    # Channels are pooled as rows would be; the elements of a plane lie side by side like channels.
+    square = (input * input).reshape(*input.shape[:2], 1, -1)
+    padded = _C.constant_pad_nd(square, (0, 0, 0, 0, size // 2, (size - 1) // 2))
+    mean = _C.avg_pool2d(padded.permute(0, 3, 1, 2), (size, 1), 1)
+    mean = mean.permute(0, 2, 3, 1).reshape(input.shape)
     return input / (mean * alpha + k).pow(beta)
 
 
