@@ -95,6 +95,15 @@ struct Choice {
   size_t workspace = 0;
 };
 
+// What is done to a product before it is written.
+cublasLtEpilogue_t epilogue_of(const LtProduct& p) {
+  switch (p.activation) {
+    case Activation::relu: return p.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Activation::gelu: return p.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    default: return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
 // The descriptors of a product. cuBLASLt is column-major: what it computes is the transposed
 // product, b first.
 class Problem {
@@ -107,10 +116,8 @@ class Problem {
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (p.bias) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-    }
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p));
+    if (p.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
     const cudaDataType_t result = p.wide_out ? types_.scale : types_.element;
     describe(b_, p.b, p.k, p.n, types_.element);
     describe(a_, p.a, p.m, p.k, types_.element);
@@ -160,7 +167,7 @@ class Problem {
     key.dtype = static_cast<int>(p_.dtype);
     key.flags = p_.a.transposed | p_.b.transposed << 1 | (p_.bias != nullptr) << 2 |
                 p_.beta.to<bool>() << 3 | (p_.c.data == p_.out.data) << 4 | p_.wide_out << 5 |
-                int64_t{types_.compute} << 8;
+                static_cast<int64_t>(p_.activation) << 6 | int64_t{types_.compute} << 8;
     static std::mutex mutex;
     static auto* known = new std::unordered_map<Key, Choice, KeyHash>;
     const std::lock_guard lock(mutex);

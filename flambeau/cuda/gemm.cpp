@@ -244,7 +244,38 @@ void gemm_kernel(const Gemm& p) {
   Product(out && out->transposed ? transposed(p) : p, device).run();
 }
 
-const bool filled = (kernels::gemm.fill(DeviceType::cuda, gemm_kernel), true);
+std::optional<LtMatrix> as_lt(const Tensor& x) {
+  Matrix matrix;
+  matrix.data = x.raw(), matrix.row = x.stride(0), matrix.col = x.stride(1);
+  return as_lt(matrix, x.size(0), x.size(1));
+}
+
+void gemm_activation_kernel(const Tensor& out, const Tensor& bias, const Tensor& a, const Tensor& b,
+                            const Scalar& alpha, bool gelu, bool& done) {
+  const auto left = as_lt(a), right = as_lt(b), target = as_lt(out);
+  done = left && right && reinterpret_cast<uintptr_t>(bias.raw()) % 16 == 0;
+  if (!done) return;
+  const int device = out.device().index;
+  const DeviceGuard guard(device);
+  LtProduct product{"_addmm_activation",
+                    out.dtype(),
+                    out.size(0),
+                    out.size(1),
+                    a.size(1),
+                    1,
+                    *left,
+                    *right,
+                    *target,
+                    *target,
+                    bias.raw(),
+                    alpha,
+                    Scalar(0)};
+  product.activation = gelu ? Activation::gelu : Activation::relu;
+  done = run_lt(product, device);
+}
+
+const bool filled = (kernels::gemm.fill(DeviceType::cuda, gemm_kernel),
+                     kernels::gemm_activation.fill(DeviceType::cuda, gemm_activation_kernel), true);
 
 }  // namespace
 }  // namespace flambeau::cuda

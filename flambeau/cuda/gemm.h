@@ -14,7 +14,9 @@ struct LtMatrix {
   int64_t ld = 0, batch = 0;
 };
 
-// out[m, n] = alpha * a @ b + beta * c, or + bias (n) for every row.
+enum class Activation : uint8_t { none, relu, gelu };
+
+// out[m, n] = alpha * a @ b + beta * c, or + bias (n) for every row, and the activation of that.
 struct LtProduct {
   const char* op;
   DType dtype;
@@ -23,9 +25,10 @@ struct LtProduct {
   const void* bias = nullptr;
   Scalar alpha, beta;
   bool wide_out = false;  // c and out in the type that half precision is added up in
+  Activation activation = Activation::none;
 };
 
-// False if cuBLASLt has no algorithm for it (a bias it cannot add).
+// False if cuBLASLt has no algorithm for it (a bias that it cannot add).
 bool run_lt(const LtProduct& product, int device);
 
 }  // namespace flambeau::cuda

@@ -5,6 +5,7 @@
 #include "flambeau/kernels/slot.h"
 #include "flambeau/tensor/int_span.h"
 #include "flambeau/tensor/scalar.h"
+#include "flambeau/tensor/tensor.h"
 
 namespace flambeau {
 
@@ -34,6 +35,11 @@ struct Gemm {
 
 namespace kernels {
 SLOT(gemm, void(const Gemm& product))
+// out = gelu, in its form with tanh, or relu of alpha * a @ b + bias, in one kernel. The bias is
+// added to every row; all are of one floating dtype, out and bias contiguous. Devices need not have
+// it, and `done` is false where theirs has no algorithm.
+SLOT(gemm_activation, void(const Tensor& out, const Tensor& bias, const Tensor& a, const Tensor& b,
+                           const Scalar& alpha, bool gelu, bool& done))
 }  // namespace kernels
 
 }  // namespace flambeau

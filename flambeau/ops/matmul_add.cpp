@@ -135,6 +135,33 @@ OP(addmm, "addmm(input, mat1, mat2, *, beta=1, alpha=1)",
 OP_METHOD(addmm_, "addmm_(self, mat1, mat2, *, beta=1, alpha=1)", "addmm into self.")
 OP_OUT(addmm_out, "addmm(input, mat1, mat2, *, beta=1, alpha=1, out)")
 
+// Whether the device's kernel can add the input and activate on the way.
+bool activates_in_kernel(const Tensor& input, const Tensor& mat1, const Tensor& mat2,
+                         const Scalar& beta) {
+  const bool records =
+      grad_enabled() && (input.requires_grad() || mat1.requires_grad() || mat2.requires_grad());
+  constexpr DTypeSet known = dtypes::Reduced | DType::float32;
+  constexpr int64_t at_once = 8;  // columns that kernels write together in half precision
+  return kernels::gemm_activation.filled(mat1.device_type()) && !records &&
+         known.has(mat1.dtype()) && input.dim() == 1 && input.is_contiguous() &&
+         beta == Scalar(1) && mat1.numel() > 0 && mat2.numel() > 0 && mat2.size(1) % at_once == 0 &&
+         input.size(0) == mat2.size(1) && input.device() == mat1.device() &&
+         input.dtype() == mat1.dtype();
+}
+
+Tensor addmm_activation(const Tensor& input, const Tensor& mat1, const Tensor& mat2,
+                        const Scalar& beta, const Scalar& alpha, bool use_gelu) {
+  addmm_of(input, mat1, mat2, beta, alpha);  // checks
+  if (!activates_in_kernel(input, mat1, mat2, beta)) return {};
+  Tensor out = make_tensor({mat1.size(0), mat2.size(1)}, mat1.dtype(), mat1.device());
+  bool done = false;
+  kernels::gemm_activation(mat1.device_type(), out, input, mat1, mat2, alpha, use_gelu, done);
+  return done ? out : Tensor();
+}
+OP_FUNCTION(addmm_activation,
+            "_addmm_activation(input, mat1, mat2, *, beta=1, alpha=1, use_gelu=False)",
+            "relu, or gelu in its form with tanh, of addmm in one kernel; None if there is none.")
+
 // --- baddbmm and addbmm --------------------------------------------------------------------------
 
 void check_batches(const Tensor& batch1, const Tensor& batch2) {

@@ -23,7 +23,9 @@ def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor
             )
     if out is not None and out.dtype != _C.int32:
         raise RuntimeError(f"_int_mm: Expected result dtype to be int32 but got {out.dtype}")
-    result = _C.mm(input.to(_C.int32), mat2.to(_C.int32))
+    # CUDA multiplies floating-point numbers only; these are exact.
+    wide = _C.float64 if input.is_cuda else _C.int32
+    result = _C.mm(input.to(wide), mat2.to(wide)).to(_C.int32)
     return delivered(result, out)
 
 
@@ -37,9 +39,12 @@ def _addmm_activation(
     use_gelu: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """relu, or gelu, of addmm."""
-    total = _C.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
-    from flambeau.nn.functional import gelu
+    """relu, or gelu, of addmm. On CUDA gelu is in its form with tanh, as PyTorch has it there."""
+    result = _C._addmm_activation(input, mat1, mat2, beta=beta, alpha=alpha, use_gelu=use_gelu)
+    if result is None:
+        total = _C.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+        from flambeau.nn.functional import gelu
 
-    result = gelu(total) if use_gelu else _C.relu(total)
+        form = "tanh" if input.is_cuda else "none"
+        result = gelu(total, approximate=form) if use_gelu else _C.relu(total)
     return delivered(result, out)

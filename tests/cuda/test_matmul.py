@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
+import flambeau.nn.functional as F
 
 
 def layouts(rows: int, cols: int, dtype: Any) -> dict[str, Any]:
@@ -99,3 +100,25 @@ def test_integers_are_refused_as_in_pytorch() -> None:
     x = torch.ones(2, 2, dtype=torch.int64, device="cuda")
     with pytest.raises(NotImplementedError, match="\"addmm_cuda\" not implemented for 'Long'"):
         x @ x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("use_gelu", [False, True])
+def test_bias_and_activation_are_done_with_the_product(dtype: torch.dtype, use_gelu: bool) -> None:
+    tolerance = {torch.float64: 1e-9, torch.float32: 1e-4}.get(dtype, 4e-2)
+    for m, n, k in ((64, 48, 40), (1, 8, 3), (7, 9, 5), (130, 256, 512)):
+        a, b, bias = torch.randn(m, k), torch.randn(n, k) / k**0.5, torch.randn(n)
+        total = torch.addmm(bias.double(), a.double(), b.t().double())
+        wanted = F.gelu(total, approximate="tanh") if use_gelu else total.relu()
+        a, b, bias = (x.to(dtype).cuda() for x in (a, b, bias))
+        got = torch._addmm_activation(bias, a, b.t(), use_gelu=use_gelu)
+        assert got.dtype == dtype
+        torch.testing.assert_close(got.cpu().double(), wanted, rtol=tolerance, atol=tolerance)
+        a.requires_grad_()
+        assert torch._addmm_activation(bias, a, b.t(), use_gelu=use_gelu).requires_grad
+
+
+def test_products_of_bytes_are_exact() -> None:
+    a, b = torch.randint(-128, 128, (33, 700)), torch.randint(-128, 128, (700, 17))
+    got = torch._int_mm(a.to(torch.int8).cuda(), b.to(torch.int8).cuda())
+    assert got.dtype == torch.int32 and torch.equal(got.cpu().long(), a @ b)
