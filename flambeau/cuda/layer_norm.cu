@@ -6,7 +6,8 @@
 namespace flambeau::cuda {
 namespace {
 
-// Weight and bias have the type of statistics; either may be null.
+// Weight and bias have the type of statistics; either may be null. Without a mean the rows are
+// taken for centered.
 template <class T, int Lanes, int N>
 __global__ void __launch_bounds__(row_threads<Lanes>)
     layer_norm_rows(const T* x, const ComputeType<T>* weight, const ComputeType<T>* bias,
@@ -18,7 +19,7 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
   x += row * size;
   out += row * size;
   // Distances from the first element: sums of them and of their squares lose few digits.
-  const S origin = static_cast<S>(x[0]);
+  const S origin = mean ? static_cast<S>(x[0]) : S(0);
   PairSum<S> sums{S(0), S(0)};
   for_row<Lanes, N>(x, size, [&](const S(&values)[N], int64_t) {
 #pragma unroll
@@ -29,11 +30,14 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
     }
   });
   sums = fold_row<Lanes>(sums, AddPairs<S>());
-  const S n = static_cast<S>(size), apart = sums.a / n;
+  const S n = static_cast<S>(size), apart = mean ? sums.a / n : S(0);
   const S variance = sums.b / n - apart * apart;
   const S center = origin + apart;
   const S factor = S(1) / ::sqrt((variance < S(0) ? S(0) : variance) + static_cast<S>(eps));
-  if (threadIdx.x == 0) mean[row] = center, rstd[row] = factor;
+  if (threadIdx.x == 0) {
+    if (mean) mean[row] = center;
+    rstd[row] = factor;
+  }
   for_row<Lanes, N>(x, size, [&](const S(&values)[N], int64_t i) {
     Vector<T, N> words;
 #pragma unroll
@@ -57,7 +61,7 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
   g += row * size;
   x += row * size;
   grad_x += row * size;
-  const S center = mean[row], factor = rstd[row];
+  const S center = mean ? mean[row] : S(0), factor = rstd[row];
   const auto scaled = [&](S gradient, int64_t i) {
     return weight ? gradient * weight[i] : gradient;
   };
@@ -74,7 +78,8 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
   });
   sums = fold_row<Lanes>(sums, AddPairs<S>());
   const S n = static_cast<S>(size);
-  const S slope = -sums.b * factor * factor * factor / n, offset = -sums.a * factor / n;
+  const S slope = -sums.b * factor * factor * factor / n,
+          offset = mean ? -sums.a * factor / n : S(0);
   for_row<Lanes, N>(g, size, [&](const S(&gradients)[N], int64_t i) {
     S values[N];
     read_vector<N>(x + i, values);
@@ -102,7 +107,7 @@ struct AffineSums {
     Stat gradients[V], values[V];
     read_vector<V>(g + at, gradients);
     read_vector<V>(x + at, values);
-    const Stat center = mean[row], factor = rstd[row];
+    const Stat center = mean ? mean[row] : Stat(0), factor = rstd[row];
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       a[j] += gradients[j];
@@ -128,21 +133,21 @@ void with_row_shape(int64_t size, bool aligned, const Body& body) {
 }
 
 template <class S>
-const S* data_or_null(const Tensor& x) {
+S* data_or_null(const Tensor& x) {
   return x.defined() ? x.data<S>() : nullptr;
 }
 
 void layer_norm_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                        const Tensor& out, const Tensor& mean, const Tensor& rstd) {
   const DeviceGuard guard(x.device().index);
-  const int64_t rows = mean.numel(), size = x.numel() / rows;
+  const int64_t rows = rstd.numel(), size = x.numel() / rows;
   dispatch<dtypes::Floating>("layer_norm", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using S = ComputeType<T>;
     with_row_shape<T>(size, all_aligned({x.raw(), out.raw()}), [&](auto lanes, auto width) {
       launch("layer_norm", layer_norm_rows<T, lanes(), width()>, row_grid<lanes()>(rows),
              row_block<lanes()>(), x.data<T>(), data_or_null<S>(weight), data_or_null<S>(bias), eps,
-             out.data<T>(), mean.data<S>(), rstd.data<S>(), rows, size);
+             out.data<T>(), data_or_null<S>(mean), rstd.data<S>(), rows, size);
     });
   });
 }
@@ -153,7 +158,7 @@ void layer_norm_backward_kernel(const Tensor& g, const Tensor& x, const Tensor& 
                                 const Tensor& grad_weight, const Tensor& grad_bias) {
   const char* op = "layer_norm_backward";
   const DeviceGuard guard(x.device().index);
-  const int64_t rows = mean.numel(), size = x.numel() / rows;
+  const int64_t rows = rstd.numel(), size = x.numel() / rows;
   dispatch<dtypes::Floating>(op, x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using S = ComputeType<T>;
@@ -162,14 +167,13 @@ void layer_norm_backward_kernel(const Tensor& g, const Tensor& x, const Tensor& 
       with_row_shape<T>(size, aligned && all_aligned({grad_x.raw()}), [&](auto lanes, auto width) {
         launch(op, layer_norm_grad_rows<T, lanes(), width()>, row_grid<lanes()>(rows),
                row_block<lanes()>(), g.data<T>(), x.data<T>(), data_or_null<S>(weight),
-               mean.data<S>(), rstd.data<S>(), grad_x.data<T>(), rows, size);
+               data_or_null<S>(mean), rstd.data<S>(), grad_x.data<T>(), rows, size);
       });
     }
     if (!grad_weight.defined() && !grad_bias.defined()) return;
     sum_channels(op, ChannelLayout(rows, size), aligned, x.device().index,
-                 AffineSums<T>{g.data<T>(), x.data<T>(), mean.data<S>(), rstd.data<S>(),
-                               const_cast<S*>(data_or_null<S>(grad_weight)),
-                               const_cast<S*>(data_or_null<S>(grad_bias))});
+                 AffineSums<T>{g.data<T>(), x.data<T>(), data_or_null<S>(mean), rstd.data<S>(),
+                               data_or_null<S>(grad_weight), data_or_null<S>(grad_bias)});
   });
 }
 KERNEL_FOR(layer_norm_backward, layer_norm_backward_kernel)

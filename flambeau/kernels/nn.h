@@ -69,7 +69,8 @@ SLOT(channel_gradient_numbers, void(const Tensor& sum_g, const Tensor& sum_gx, c
                                     const Tensor& weight, double count, const Tensor& grad_weight,
                                     const Tensor& scale, const Tensor& slope, const Tensor& offset))
 
-// Rows of x normalized; weight and bias may be undefined. mean and rstd have one value a row.
+// Rows of x normalized; weight and bias may be undefined. mean and rstd have one value a row; where
+// mean is undefined, rows are divided by their root mean square as they are.
 SLOT(layer_norm, void(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                       const Tensor& out, const Tensor& mean, const Tensor& rstd))
 // Undefined results are not wanted.

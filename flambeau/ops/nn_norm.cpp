@@ -24,7 +24,7 @@ Dims first_dims(int64_t count) {
 
 struct LayerNormRule {
   Saved x, weight;
-  Tensor mean, rstd;
+  Tensor mean, rstd;  // no mean: rows were not centered
   double eps;
   int64_t normalized;  // number of normalized dimensions
   bool wants[3];
@@ -46,35 +46,38 @@ struct LayerNormRule {
     const Tensor input = contiguous(x()), w = as_stat(weight());
     const IntSpan shape = input.sizes().from(input.dim() - normalized);
     if (wants[0]) out[0] = empty_like(input);
-    if (wants[1]) out[1] = make_tensor(shape, mean.dtype(), mean.device());
-    if (wants[2]) out[2] = make_tensor(shape, mean.dtype(), mean.device());
+    if (wants[1]) out[1] = make_tensor(shape, rstd.dtype(), rstd.device());
+    if (wants[2]) out[2] = make_tensor(shape, rstd.dtype(), rstd.device());
     kernels::layer_norm_backward(g.device_type(), contiguous(g), input, w, mean, rstd, out[0],
                                  out[1], out[2]);
   }
 
   // In operations that can be differentiated again.
-  void composed(const Tensor& g, Grads& out) const {
-    const Tensor input = x(), w = weight();
+  void composed(const Tensor& gradient, Grads& out) const {
+    const Tensor input = to(x(), rstd.dtype()), g = to(gradient, rstd.dtype()), w = weight();
     const Dims last = last_dims(normalized), first = first_dims(input.dim() - normalized);
     const IntSpan over(last);
-    const Tensor centered = input - flambeau::mean(input, over, true);
+    const auto mean_removed = [&](const Tensor& from) {
+      return mean.defined() ? from - flambeau::mean(from, over, true) : from;
+    };
+    const Tensor centered = mean_removed(input);
     const Tensor factor = rsqrt(flambeau::mean(centered * centered, over, true) + eps);
     const Tensor normal = centered * factor, scaled = w.defined() ? g * w : g;
-    out[0] = factor * (scaled - flambeau::mean(scaled, over, true) -
-                       normal * flambeau::mean(scaled * normal, over, true));
+    out[0] = factor * (mean_removed(scaled) - normal * flambeau::mean(scaled * normal, over, true));
     out[1] = first.empty() ? g * normal : sum(g * normal, IntSpan(first), false);
     out[2] = first.empty() ? g : sum(g, IntSpan(first), false);
   }
 };
 
-// Normalizes over the last `normalized` dimensions.
+// Normalizes over the last `normalized` dimensions, by the mean as well or by the mean square
+// alone.
 Tensor normalize_rows(const char* op, const Tensor& input, int64_t normalized, const Tensor& weight,
-                      const Tensor& bias, double eps) {
+                      const Tensor& bias, double eps, bool center = true) {
   CHECK(input.is_floating(), NotImplementedError,
         "\"LayerNormKernelImpl\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const IntSpan outer = input.sizes().first(input.dim() - normalized);
-  Tensor out, mean = make_tensor(outer, stat_dtype(input.dtype()), input.device());
-  Tensor rstd = empty_like(mean);
+  Tensor out, mean, rstd = make_tensor(outer, stat_dtype(input.dtype()), input.device());
+  if (center) mean = empty_like(rstd);
   {
     const NoGrad off;
     const Tensor x = contiguous(input);
@@ -143,9 +146,16 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
   const bool is_double = to_real(input.dtype()) == DType::float64;
   const double smallest = is_double ? std::numeric_limits<double>::epsilon()
                                     : static_cast<double>(std::numeric_limits<float>::epsilon());
+  const auto count = static_cast<int64_t>(normalized_shape.size());
+  const bool by_rows = suggest_format(input) == MemoryFormat::contiguous && input.is_floating() &&
+                       input.numel() != 0;
+  if (by_rows && (!weight.defined() || stat_dtype(weight.dtype()) == stat_dtype(input.dtype()))) {
+    return normalize_rows("_fused_rms_norm", input, count, weight, {}, eps.value_or(smallest),
+                          false);
+  }
   const Tensor rows = contiguous(input, suggest_format(input));
   const Tensor x = dtypes::Reduced.has(input.dtype()) ? to(rows, DType::float32) : rows;
-  const Dims last = last_dims(static_cast<int64_t>(normalized_shape.size()));
+  const Dims last = last_dims(count);
   Tensor result = x * rsqrt(mean(x * x, IntSpan(last), true) + eps.value_or(smallest));
   if (weight.defined()) result = result * weight;
   return result.dtype() == input.dtype() ? result : to(result, input.dtype());

@@ -337,20 +337,27 @@ Moments<float> moments_of_row(const float* x, int64_t n) {
   return {static_cast<float>(static_cast<double>(guess) + away), square - away * sum};
 }
 
+// The same of a row that is taken for centered.
+template <class T>
+Moments<Stat<T>> moments_around_zero(const T* x, int64_t n) {
+  return {0, sum_of_row(x, n, [](auto value) { return value * value; })};
+}
+
 template <class T>
 void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                       const Tensor& out, const Tensor& mean, const Tensor& rstd) {
   using S = Stat<T>;
-  const int64_t rows = mean.numel(), cols = x.numel() / rows;
+  const int64_t rows = rstd.numel(), cols = x.numel() / rows;
   const S* scale = weight.defined() ? weight.data<S>() : nullptr;
   const S* shift = bias.defined() ? bias.data<S>() : nullptr;
   parallel_for(0, rows, default_grain / 4 / cols + 1, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const T* in = x.data<T>() + row * cols;
       T* to = out.data<T>() + row * cols;
-      const auto [center, squares] = moments_of_row(in, cols);
+      const auto [center, squares] =
+          mean.defined() ? moments_of_row(in, cols) : moments_around_zero(in, cols);
       const S factor = static_cast<S>(1 / std::sqrt(squares / static_cast<double>(cols) + eps));
-      mean.data<S>()[row] = center;
+      if (mean.defined()) mean.data<S>()[row] = center;
       rstd.data<S>()[row] = factor;
       if (!scale && !shift) {
         IVDEP for (int64_t i = 0; i < cols; ++i) {
@@ -382,13 +389,13 @@ template <class T>
 void layer_norm_grad_x(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
                        const Tensor& rstd, const Tensor& grad_x) {
   using S = Stat<T>;
-  const int64_t rows = mean.numel(), cols = x.numel() / rows;
+  const int64_t rows = rstd.numel(), cols = x.numel() / rows;
   const S* scale = weight.defined() ? weight.data<S>() : nullptr;
   parallel_for(0, rows, default_grain / 4 / cols + 1, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const T *in = x.data<T>() + row * cols, *gradient = g.data<T>() + row * cols;
       T* to = grad_x.data<T>() + row * cols;
-      const S center = mean.data<S>()[row], factor = rstd.data<S>()[row];
+      const S center = mean.defined() ? mean.data<S>()[row] : S(0), factor = rstd.data<S>()[row];
       const auto scaled = [=](int64_t i) {
         return scale ? static_cast<S>(gradient[i]) * scale[i] : static_cast<S>(gradient[i]);
       };
@@ -397,7 +404,7 @@ void layer_norm_grad_x(const Tensor& g, const Tensor& x, const Tensor& weight, c
                   [=](int64_t i) { return scaled(i) * (static_cast<S>(in[i]) - center); });
       const double n = static_cast<double>(cols), r = static_cast<double>(factor);
       const S slope = static_cast<S>(-sum_gx * r * r * r / n),
-              offset = static_cast<S>(-sum_g * r / n);
+              offset = mean.defined() ? static_cast<S>(-sum_g * r / n) : S(0);
       for (int64_t i = 0; i < cols; ++i) {
         to[i] =
             static_cast<T>(scaled(i) * factor + (static_cast<S>(in[i]) - center) * slope + offset);
@@ -411,7 +418,7 @@ void layer_norm_grad_affine(const Tensor& g, const Tensor& x, const Tensor& mean
                             const Tensor& rstd, const Tensor& grad_weight,
                             const Tensor& grad_bias) {
   using S = Stat<T>;
-  const int64_t rows = mean.numel(), cols = x.numel() / rows;
+  const int64_t rows = rstd.numel(), cols = x.numel() / rows;
   const int64_t pieces = std::min<int64_t>(get_num_threads(), rows);
   std::vector<S> partial(pieces * cols * 2);
   parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
@@ -419,7 +426,7 @@ void layer_norm_grad_affine(const Tensor& g, const Tensor& x, const Tensor& mean
       S *weights = partial.data() + piece * cols * 2, *biases = weights + cols;
       for (int64_t row = rows * piece / pieces; row < rows * (piece + 1) / pieces; ++row) {
         const T *in = x.data<T>() + row * cols, *gradient = g.data<T>() + row * cols;
-        const S center = mean.data<S>()[row], factor = rstd.data<S>()[row];
+        const S center = mean.defined() ? mean.data<S>()[row] : S(0), factor = rstd.data<S>()[row];
         for (int64_t i = 0; i < cols; ++i) {
           weights[i] += static_cast<S>(gradient[i]) * (static_cast<S>(in[i]) - center) * factor;
           biases[i] += static_cast<S>(gradient[i]);
