@@ -1,6 +1,7 @@
 // Counting elements: places among boundaries, members of sets, counts of integers, histograms.
 #include <cmath>
 
+#include "flambeau/base/warn.h"
 #include "flambeau/kernels/sort.h"
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise.h"
@@ -88,6 +89,16 @@ void check_search(const Tensor& boundaries, const Tensor& values, DType dtype) {
         "\"searchsorted_out_cpu\" not implemented for '{}'", dtype_legacy_name(dtype));
 }
 
+// Told once for all arguments: a program that searches such tensors does it in a loop.
+void warn_if_scattered(const char* argument, const Tensor& tensor) {
+  static std::atomic<bool> told{false};
+  if (tensor.is_contiguous()) return;
+  warn_once(told, flambeau::format(
+                      "torch.searchsorted(): {} tensor is non-contiguous, which costs a copy each "
+                      "time. Use contiguous tensors where you can.",
+                      argument));
+}
+
 Tensor places(const Tensor& boundaries, const Tensor& values, const Tensor& sorter, bool out_int32,
               bool right) {
   ResultType type;
@@ -98,6 +109,9 @@ Tensor places(const Tensor& boundaries, const Tensor& values, const Tensor& sort
   if (values.numel() == 0) {
     return make_tensor(values.sizes(), out_int32 ? DType::int32 : DType::int64, values.device());
   }
+  warn_if_scattered("boundary", boundaries);
+  warn_if_scattered("input value", values);
+  if (sorter.defined()) warn_if_scattered("sorter", sorter);
   const Tensor sorted_in = searchable_form(boundaries, type.get());
   const Tensor x = searchable_form(values, type.get());
   Tensor out = make_tensor(values.sizes(), DType::int64, values.device());

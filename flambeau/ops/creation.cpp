@@ -151,7 +151,7 @@ OP_FUNCTION(ones, "ones(*size, **options)", "A tensor of the given size filled w
 
 Tensor full(IntSpan size, const Scalar& value, const Options& options) {
   // An integer beyond int64 has no natural dtype and does not fit that of the others.
-  const DType natural = value.is_integral() ? DType::int64 : value.natural_dtype();
+  const DType natural = value.is_integral() ? DType::int64 : widened(value.natural_dtype());
   const DType dtype = options.dtype_or(natural);
   check_number_fits("full", value, dtype);
   return finish(filled(make_tensor(size, dtype, options.device_or_default()), value), options);

@@ -89,6 +89,7 @@ def from_file(
     finally:
         os.close(handle)
     made = _C.frombuffer(memory, dtype=dtype, count=size, requires_grad=requires_grad)
-    files[made.data_ptr()] = filename
-    weakref.finalize(memory, files.pop, made.data_ptr(), None)
+    if shared:
+        files[made.data_ptr()] = filename
+        weakref.finalize(memory, files.pop, made.data_ptr(), None)
     return made

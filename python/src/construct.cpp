@@ -378,33 +378,6 @@ Tensor shared_view(PyObject* object, std::optional<DType> dtype) {
   return tensor_over_buffer(object, dtype ? *dtype : dtype_of_buffer(object));
 }
 
-PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
-  if (depth == tensor.dim()) {
-    Scalar scalar;
-    dispatch<dtypes::AllStored>("tolist", tensor.dtype(), [&](auto tag) {
-      scalar = Scalar(*reinterpret_cast<const typename decltype(tag)::type*>(at));
-    });
-    return wrap_scalar(scalar);
-  }
-  const int64_t n = tensor->sizes[depth],
-                step = tensor->strides[depth] * static_cast<int64_t>(tensor.item_size());
-  Object list = check(PyList_New(n));
-  for (int64_t i = 0; i < n; ++i)
-    PyList_SET_ITEM(list.get(), i, check(list_of(tensor, depth + 1, at + i * step)).release());
-  return list.release();
-}
-
-PyObject* tolist(PyObject* self, PyObject*) {
-  return guarded([&]() -> PyObject* {
-    const NoGrad off;
-    check_has_storage(tensor_of(self));
-    CHECK(!tensor_of(self).device().is_meta(), NotImplementedError,
-          "tolist: Cannot copy out of meta tensor; no data!");
-    const Tensor tensor = to(resolve(tensor_of(self)), Device());
-    return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
-  });
-}
-
 PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&]() -> PyObject* {
     CHECK(PyType_Check(cls), TypeError, "cls must be a type (got {})", Py_TYPE(cls)->tp_name);
@@ -526,7 +499,6 @@ PyMethodDef methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "new_tensor(data, *, dtype=None, device=None, requires_grad=False)\n\nA new tensor with the "
      "values of data, of self's dtype and device."},
-    {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
     {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -537,33 +509,73 @@ PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype,
   return wrap(copy_of_data(data, dtype, device));
 }
 
+// Arguments of the old constructor: one object or sizes, either of them by name too.
+struct LegacyArguments {
+  PyObject* only = nullptr;   // a tensor, a storage, data
+  PyObject* sizes = nullptr;  // a sequence of ints
+  bool names_device = false;
+};
+
+LegacyArguments parse_legacy(PyObject* args, PyObject* kwargs) {
+  LegacyArguments result;
+  const Py_ssize_t n = PyTuple_GET_SIZE(args);
+  PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
+  const auto counts = [](PyObject* object) {
+    const std::optional<DType> number = numpy_dtype(object);
+    return PyLong_Check(object) || (number && is_integral(*number));
+  };
+  if (n == 1 && Py_TYPE(first) == size_type) {
+    result.sizes = first;
+  } else if (n == 1 && !counts(first)) {
+    result.only = first;
+  } else if (n > 0) {
+    result.sizes = args;
+  }
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
+    const std::string name = text_of(key);
+    const bool names_data = name == "data" || name == "other" || name == "storage";
+    CHECK(name == "device" || (n == 0 && (names_data || name == "size")), TypeError,
+          "new() received an invalid combination of arguments: unexpected keyword argument '{}'",
+          name);
+    if (names_data) result.only = value;
+    if (name == "size") result.sizes = value;
+    if (name != "device" || value == Py_None) continue;
+    Device device;
+    CHECK(device_from(value, device), TypeError,
+          "Tensor(): argument 'device' must be torch.device");
+    CHECK(device.type == default_device().type, RuntimeError,
+          "legacy constructor expects device type: {} but device type: {} was passed",
+          Device(default_device().type), Device(device.type));
+    result.names_device = true;
+  }
+  return result;
+}
+
 // torch.Tensor(), Tensor(2, 3), Tensor(size), Tensor([1., 2.]): always of the default dtype.
 // Tensor(other): another handle of the same memory, whatever its dtype.
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    Device device = default_device();
-    if (kwargs) {
-      PyObject* given = PyDict_GetItemString(kwargs, "device");
-      if (given && given != Py_None)
-        CHECK(device_from(given, device), TypeError,
-              "Tensor(): argument 'device' must be torch.device");
-    }
-    const Py_ssize_t n = PyTuple_GET_SIZE(args);
+    const LegacyArguments a = parse_legacy(args, kwargs);
+    const Device device = default_device();
+    PyObject* first = a.only;
     Tensor tensor;
-    Dims sizes;
-    PyObject* first = n ? PyTuple_GET_ITEM(args, 0) : nullptr;
-    if (first && is_tensor(first) && n == 1) {
+    if (first && is_tensor(first)) {
+      CHECK(!a.names_device, RuntimeError,
+            "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not "
+            "supported. Use torch.tensor(...) or torch.as_tensor(...) instead.");
       const Tensor& source = tensor_of(first);
       tensor = type == tensor_type ? alias(source) : detach_alias(source);
-    } else if (first && n == 1 && Py_TYPE(first) != size_type && !PyLong_Check(first)) {
+    } else if (first) {
       CHECK(is_sequence(first) || tensor_over_array(first).defined(), TypeError,
             "new(): data must be a sequence (got {})", Py_TYPE(first)->tp_name);
       tensor = over_storage(first, default_dtype());
       if (!tensor.defined()) tensor = copy_of_data(first, default_dtype(), device);
     } else {
-      PyObject* from = n == 1 && Py_TYPE(first) == size_type ? first : args;
-      if (n == 0) sizes.push_back(0);
-      CHECK(ints_from(from, sizes), TypeError,
+      Dims sizes;
+      if (!a.sizes) sizes.push_back(0);
+      CHECK(!a.sizes || ints_from(a.sizes, sizes), TypeError,
             "new() received an invalid combination of arguments: sizes must be ints");
       tensor = make_tensor(sizes, default_dtype(), device);
     }

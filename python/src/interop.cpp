@@ -1,5 +1,5 @@
-// NumPy without NumPy's headers: arrays describe themselves as buffers or through
-// __array_interface__.
+// Tensors as lists, and as arrays of NumPy without NumPy's headers: arrays describe themselves as
+// buffers or through __array_interface__.
 #include "python/src/interop.h"
 
 #include <algorithm>
@@ -250,7 +250,35 @@ PyObject* frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
+PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
+  if (depth == tensor.dim()) {
+    Scalar scalar;
+    dispatch<dtypes::AllStored>("tolist", tensor.dtype(), [&](auto tag) {
+      scalar = Scalar(*reinterpret_cast<const typename decltype(tag)::type*>(at));
+    });
+    return wrap_scalar(scalar);
+  }
+  const int64_t n = tensor->sizes[depth],
+                step = tensor->strides[depth] * static_cast<int64_t>(tensor.item_size());
+  Object list = check(PyList_New(n));
+  for (int64_t i = 0; i < n; ++i)
+    PyList_SET_ITEM(list.get(), i, check(list_of(tensor, depth + 1, at + i * step)).release());
+  return list.release();
+}
+
+PyObject* tolist(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    const NoGrad off;
+    check_has_storage(tensor_of(self));
+    CHECK(!tensor_of(self).device().is_meta(), NotImplementedError,
+          "tolist: Cannot copy out of meta tensor; no data!");
+    const Tensor tensor = to(resolve(tensor_of(self)), Device());
+    return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
+  });
+}
+
 PyMethodDef methods[] = {
+    {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
     {"numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_numpy)),
      METH_VARARGS | METH_KEYWORDS, "numpy(*, force=False)\n\nA NumPy array over the same memory."},
     {nullptr, nullptr, 0, nullptr}};

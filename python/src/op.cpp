@@ -333,7 +333,9 @@ PyObject* call_family(const Family& family, const Call& call) {
     if (is_tensor(out) && result.form == Result::Form::tensor) {
       check_not_read(family, call, tensor_of(out), result.tensor);
     }
-    return into_out(family, overload, result, out);
+    Object written = check(into_out(family, overload, result, out));
+    if (frame.options.requires_grad && is_tensor(out)) set_requires_grad(tensor_of(out), true);
+    return written.release();
   }
   const Overload& overload = find(family, family.overloads, call, frame, out ? name_out : nullptr);
   if (frame.pending) [[unlikely]] {

@@ -237,3 +237,36 @@ def test_only_classes_of_tensors_can_be_taken() -> None:
         torch.ones(2).as_subclass(int)
     with pytest.raises(TypeError, match=r"cls must be a type \(got int\)"):
         torch.ones(2).as_subclass(3)
+
+
+def test_the_old_constructor_takes_its_arguments_by_name_and_no_others() -> None:
+    assert torch.Tensor(data=[1, 2]).tolist() == [1, 2]
+    assert torch.Tensor(size=(2, 3)).shape == (2, 3)
+    assert torch.Tensor(np.int64(2)).shape == (2,) and torch.Tensor(2, device="cpu").shape == (2,)
+    x = torch.ones(2)
+    assert torch.Tensor(other=x).data_ptr() == x.data_ptr()
+    for wrong in ({"dtype": torch.int64}, {"size": (2,)}, {"requires_grad": True}):
+        with pytest.raises(TypeError, match="new\\(\\) received an invalid combination"):
+            torch.Tensor([1.0], **wrong)
+    with pytest.raises(RuntimeError, match="Legacy tensor constructor"):
+        torch.Tensor(x, device="cpu")
+    with pytest.raises(RuntimeError, match="expects device type: cpu but device type: meta"):
+        torch.Tensor(2, device="meta")
+
+
+def test_what_is_written_into_out_can_be_made_a_leaf() -> None:
+    for call in (
+        lambda out: torch.full((2,), 3.0, out=out, requires_grad=True),
+        lambda out: torch.arange(2.0, out=out, requires_grad=True),
+        lambda out: torch.rand(2, out=out, requires_grad=True),
+    ):
+        out = torch.zeros(2)
+        assert call(out) is out and out.requires_grad and out.is_leaf
+
+
+def test_complex_fill_values_are_never_complex_halves() -> None:
+    torch.set_default_dtype(torch.float16)
+    try:
+        assert torch.full((2,), 1j).dtype is torch.complex64
+    finally:
+        torch.set_default_dtype(torch.float32)

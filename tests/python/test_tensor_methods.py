@@ -148,6 +148,7 @@ def test_storages_know_their_file_and_turn_bytes_round(tmp_path) -> None:
     del mapped
     assert address not in torch.storage.files
     assert torch.ones(2).untyped_storage().filename is None
+    assert torch.from_file(path, shared=False, size=1).untyped_storage().filename is None
     numbers = torch.tensor([1, 256], dtype=torch.int16)
     numbers.untyped_storage().byteswap(torch.int16)
     assert numbers.tolist() == [256, 1]

@@ -58,6 +58,9 @@ def test_tensors_made_of_tensors_and_masks_of_bytes() -> None:
 
 ONCE = {
     "discards the imaginary part": lambda: torch.ones(2, dtype=torch.complex64).to(torch.int64),
+    "boundary tensor is non-contiguous": lambda: torch.searchsorted(
+        torch.arange(6.0).view(3, 2).t(), torch.ones(2, 1)
+    ),
     "where received a uint8 condition": lambda: torch.where(torch.ones(2).byte(), 1.0, 2.0),
     "reduce argument of torch.scatter": lambda: torch.ones(2).scatter_(
         0, torch.tensor([0]), torch.ones(1), reduce="add"
