@@ -10,6 +10,7 @@
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/dense.h"
 #include "flambeau/cuda/gemm.h"
+#include "flambeau/cuda/random.cuh"
 #include "flambeau/cuda/rows_of.cuh"
 
 namespace flambeau::cuda {
@@ -418,10 +419,15 @@ struct BackwardProblem {
   }
 };
 
-__global__ void write_seed_kernel(int64_t* to, int64_t seed, int64_t offset) {
-  to[0] = seed;
-  to[2] = offset;
+__global__ void write_seed_kernel(int64_t* to, PhiloxState state) {
+  to[0] = static_cast<int64_t>(seed_of(state));
+  to[2] = static_cast<int64_t>(start_of(state));
 }
+
+KERNEL_FOR(attention_draws, [](Generator& generator, RandomPlace& place) {
+  const PhiloxState state = claim_words(generator, 4);
+  place = {state.seed, state.offset, state.of_replay};
+})
 
 // Only the fused kernels drop weights; the op asks before (attention_drops).
 void refuse_dropout(const Attention& p) {
@@ -483,9 +489,9 @@ KERNEL_FOR(attention_backward, attention_backward_kernel)
 
 }  // namespace
 
-void write_seed(int64_t* to, uint64_t seed, uint64_t offset) {
-  launch("scaled_dot_product_attention", write_seed_kernel, 1, 1, to, static_cast<int64_t>(seed),
-         static_cast<int64_t>(offset));
+void write_seed(int64_t* to, const RandomPlace& place) {
+  launch("scaled_dot_product_attention", write_seed_kernel, 1, 1, to,
+         PhiloxState{place.seed, place.offset, place.of_replay});
 }
 
 }  // namespace flambeau::cuda

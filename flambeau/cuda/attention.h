@@ -27,7 +27,7 @@ void attend_in_tiles_backward(const Attention& problem, const Tensor& grad, cons
                               const Tensor& out, const Tensor& lse, const Tensor& grad_q,
                               const Tensor& grad_k, const Tensor& grad_v);
 
-// Writes both numbers to device memory, 16 bytes apart, in the order of the stream.
-void write_seed(int64_t* to, uint64_t seed, uint64_t offset);
+// Writes seed and offset to device memory, 16 bytes apart, in the order of the stream.
+void write_seed(int64_t* to, const RandomPlace& place);
 
 }  // namespace flambeau::cuda

@@ -1,31 +1,19 @@
 #include "flambeau/cuda/cudnn.h"
 
-#include <dlfcn.h>
-
 #include <vector>
 
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/device.h"
+#include "flambeau/cuda/library.h"
 #include "flambeau/cuda/stream.h"
-#include "flambeau/tensor/vendor_library.h"
 
 namespace flambeau::cuda {
 namespace {
 
 Cudnn load() {
-  // Of NVIDIA's Python package, or the system's toolkit. The run path of this library counts only
-  // for its own calls.
-  void* library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
-  if (!library) library = open_vendor_library("libcudnn.so.9");
-  CHECK(library, RuntimeError,
-        "This operation needs cuDNN 9, and libcudnn.so.9 was not found. Install NVIDIA's package "
-        "nvidia-cudnn-cu13, or cuDNN beside the CUDA toolkit.");
+  const Library library("cuDNN 9", "libcudnn.so.9", "nvidia-cudnn-cu13", RTLD_GLOBAL);
   Cudnn found{};
-  const auto take = [&](auto& function, const char* name) {
-    void* symbol = dlsym(library, name);
-    CHECK(symbol, RuntimeError, "The cuDNN library that was found is too old: it has no {}", name);
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
-  };
+  const auto take = [&](auto& function, const char* name) { library.take(function, name); };
   take(found.create, "cudnnCreate");
   take(found.set_stream, "cudnnSetStream");
   take(found.version, "cudnnGetVersion");

@@ -324,7 +324,7 @@ class Dropout {
       : kept(static_cast<float>(1 - p.dropout)),
         rescale_(1 / kept),
         seed_(p.dropout > 0 ? 4 * sizeof(int64_t) : 0, device) {
-    if (p.dropout > 0) write_seed(seed_.get<int64_t>(), p.seed, p.offset);
+    if (p.dropout > 0) write_seed(seed_.get<int64_t>(), p.random);
   }
   void add(Bindings& data, const AttentionIds& ids) const {
     if (!seed_.get()) return;

@@ -172,7 +172,6 @@ class DeviceMemory {
   void empty_bins(Arena& arena);
   void reclaim_pending(bool wait);
   void mark_pending(Block* block);
-  void mark_deferred();
   size_t release_chunks(Block* block);
   size_t release_free(Arena& arena);
   size_t release_all();

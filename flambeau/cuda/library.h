@@ -11,10 +11,12 @@ namespace flambeau::cuda {
 
 class Library {
  public:
-  // `file` is found through the run path of this library: NVIDIA's Python package, or the system's
-  // toolkit. Without it, RuntimeError says which package has it.
-  Library(const char* name, const char* file, const char* package) : name_(name) {
-    library_ = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  // `file` is found through the run path of this library, which counts only for its own calls:
+  // NVIDIA's Python package, or the system's toolkit. Without it, RuntimeError says which package
+  // has it. Libraries that load parts of themselves want to be seen by these: RTLD_GLOBAL.
+  Library(const char* name, const char* file, const char* package, int seen = RTLD_LOCAL)
+      : name_(name) {
+    library_ = dlopen(file, RTLD_NOW | seen);
     if (!library_) library_ = open_vendor_library(file);
     CHECK(library_, RuntimeError,
           "This operation needs {}, and {} was not found. Install NVIDIA's package {}, or {} with "

@@ -160,7 +160,7 @@ struct BackwardRule {
   Tensor lse;
   Choices options;
   Dims lead;
-  uint64_t seed, offset;
+  RandomPlace random;
 
   void operator()(Grads& in, Grads& to_inputs) const {
     if (!in[0].defined()) return;
@@ -176,7 +176,7 @@ struct BackwardRule {
     }
     const Tensor q0 = q(), k0 = k(), v0 = v();
     Problem p(q0, k0, v0, m, lead, options);
-    p.sizes.seed = seed, p.sizes.offset = offset;
+    p.sizes.random = random;
     const Tensor grad = as_heads(in_compute_type(in[0]), lead, false);
     const Tensor result = as_heads(in_compute_type(out()), lead, false);
     const Tensor gq = gradient_of(p.q), gk = gradient_of(p.k), gv = gradient_of(p.v);
@@ -272,16 +272,15 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     return formula(query, key, value, attn_mask, o);
   }
   Attended result;
-  uint64_t seed = 0, offset = 0;
+  RandomPlace random;
   {
     const NoGrad off;
     Problem p(query, key, value, attn_mask, lead, o);
     if (drops) {
       with_generator(query, nullptr, [&](Generator& generator) {
-        seed = generator.initial_seed(), offset = generator.offset();
-        generator.set_offset(offset + 4);
+        kernels::attention_draws(device, generator, random);
       });
-      p.sizes.seed = seed, p.sizes.offset = offset;
+      p.sizes.random = random;
     }
     result = attend(p, query, lead);
     result.out = to(result.out, query.dtype());
@@ -289,7 +288,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (Record r{"scaled_dot_product_flash_attention_for_cpu", result.out, {query, key, value}}) {
     r.all(BackwardRule{r.save(query), r.save(key), r.save(value),
                        attn_mask.defined() ? r.save(attn_mask) : Saved(), r.save_output(result.out),
-                       result.lse, o, lead, seed, offset});
+                       result.lse, o, lead, random});
   }
   return result.out;
 }

@@ -144,6 +144,34 @@ def test_every_replay_draws_new_numbers_and_those_that_running_would_draw() -> N
     assert torch.equal(normal, normal_wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_every_replay_drops_other_weights_of_attention_forward_as_backward(
+    dtype: torch.dtype,
+) -> None:
+    q = torch.zeros(1, 2, 128, 128, device="cuda", dtype=dtype, requires_grad=True)
+    v = torch.eye(128, device="cuda", dtype=dtype).expand(1, 2, 128, 128).contiguous()
+    v.requires_grad_()
+    ones = torch.ones(1, 2, 128, 128, device="cuda", dtype=dtype)
+
+    def step() -> tuple[torch.Tensor, torch.Tensor]:
+        out = F.scaled_dot_product_attention(q, q, v, dropout_p=0.5)
+        (slope,) = torch.autograd.grad(out, v, ones)
+        return out, slope
+
+    torch.cuda.manual_seed(11)
+    expected = [step()[0].detach() for _ in range(3)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out, slope = step()
+    torch.cuda.manual_seed(11)
+    for wanted in expected:
+        graph.replay()
+        assert torch.equal(out, wanted)
+        kept = out.detach().float().sum(-2)  # of the weights of each key
+        torch.testing.assert_close(slope[..., 0].float(), kept, rtol=2e-2, atol=2e-2)
+    assert not torch.equal(expected[0], expected[1])
+
+
 def test_an_index_out_of_range_in_a_replay_is_an_error_at_the_next_wait() -> None:
     table = torch.arange(10, device="cuda")
     index = torch.tensor([1, 2], device="cuda")
