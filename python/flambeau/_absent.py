@@ -32,6 +32,8 @@ _MODULES = {
     "distributed.rpc": _PROCESSES,
     "distributed.run": _PROCESSES,
     "distributed.tensor": _PROCESSES,
+    "_dynamo.backends": _COMPILER,
+    "_dynamo.testing": _COMPILER,
     "_export": _COMPILER,
     "_functorch": _COMPILER,
     "_higher_order_ops": _COMPILER,

@@ -8,6 +8,8 @@ arguments, picks the kernel by the device of the tensors, and records the rule.
 
 from __future__ import annotations
 
+import os
+
 import flambeau
 from flambeau._schema import Schema
 
@@ -267,7 +269,15 @@ class _Ops:
         return namespace
 
     def load_library(self, path: Any) -> None:
-        """Refuses: a library of C++ operators was built against PyTorch itself."""
+        """Refuses: a library of C++ operators was built against PyTorch itself.
+
+        The operators of torchvision's are written here as well, and these are registered instead.
+        """
+        folder, _, file = os.fspath(path).replace(os.sep, "/").rpartition("/")
+        if folder.endswith("torchvision") and file.startswith("_C"):
+            self.import_module("flambeau._torchvision_ops")
+            self.loaded_libraries.add(os.fspath(path))
+            return
         raise OSError(
             f"ops.load_library: {path} holds operators compiled against PyTorch's libraries, which "
             "Flambeau does not load; register operators from Python with flambeau.library"
