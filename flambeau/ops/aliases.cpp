@@ -87,7 +87,9 @@ Tensor angle(const Tensor& input) {
     const NoGrad off;
     out = where(x < 0, M_PI, where(isnan(x), x, zeros_like(x)));
   }
-  if (Record r{"angle", out, {x}}) r.wrt(0, [](const Tensor& g) { return zeros_like(detach(g)); });
+  if (Record r{"angle", out, {x}}) {
+    r.wrt(0, [kept = r.save(x)](const Tensor&) { return zeros_like(detach(kept())); });
+  }
   return out;
 }
 OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.",
@@ -121,7 +123,8 @@ Tensor logit(const Tensor& input, std::optional<double> eps) {
     r.wrt(0, [kept = r.save(x), eps](const Tensor& g) {
       const Tensor p = kept();
       const double low = eps.value_or(0.0);
-      return where((p >= low) & (p <= 1 - low), g / (p * (1 - p)), eps ? 0.0 : NAN);
+      const Tensor inside = lying_as(g, p, (p >= low) & (p <= 1 - low));
+      return where(inside, g / (p * (1 - p)), eps ? 0.0 : NAN);
     });
   }
   return out;
@@ -142,7 +145,7 @@ Tensor sinc(const Tensor& input) {
   if (Record r{"sinc", out, {input}}) {
     r.wrt(0, [kept = r.save(input), wide](const Tensor& g) {
       const Tensor x = to(kept(), wide) * M_PI, none = x == 0, some = where(none, 1.0, x);
-      return mul_conj(g, where(none, 0.0, (cos(x) * x - sin(x)) / (some * some)) * M_PI);
+      return where(none, 0.0, mul_conj(g, (cos(x) * x - sin(x)) / (some * some) * M_PI));
     });
   }
   return out;

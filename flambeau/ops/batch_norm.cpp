@@ -125,8 +125,8 @@ void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& b
   check_vector("running_var", running_var, channels);
   check_vector("weight", weight, channels);
   check_vector("bias", bias, channels);
-  CHECK(input.dim() > 1 || (input.dim() == 1 && input.numel() == 0), RuntimeError,
-        "batch_norm: expected an input of at least 2 dimensions, got {}", input.sizes());
+  CHECK(input.dim() > 0, RuntimeError, "batch_norm: expected an input with dimensions, got none");
+  if (input.numel() != 0) wrap_dim("batch_norm", 1, input.dim());
   CHECK(input.is_floating(), NotImplementedError, "\"batch_norm\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
   check_parameter_types("batch_norm", input, {&weight, &bias, &running_mean, &running_var});

@@ -329,6 +329,8 @@ Term contract(Term a, Term b, const bool* needed, const Labels& output, bool las
     labels = in_order(labels, output);
     return {mul(align(a, labels), align(b, labels)), labels};
   }
+  CHECK(a.tensor.dtype() == b.tensor.dtype(), RuntimeError, "expected scalar type {} but found {}",
+        dtype_legacy_name(a.tensor.dtype()), dtype_legacy_name(b.tensor.dtype()));
   Dims shape;
   for (const int label : labels) {
     shape.push_back(a.find(label) >= 0 ? a.tensor.sizes()[a.find(label)]
@@ -396,9 +398,6 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
   }
   std::vector<Term> terms;
   for (size_t i = 0; i < operands.size(); ++i) {
-    CHECK(operands[i].dtype() == operands[0].dtype(), RuntimeError,
-          "expected scalar type {} but found {}", dtype_legacy_name(operands[0].dtype()),
-          dtype_legacy_name(operands[i].dtype()));
     check_same_device("einsum()", operands[0].device(), operands[i].device());
     terms.push_back(take_diagonals(operands[i], equation.operands[i], i));
   }

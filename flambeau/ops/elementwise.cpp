@@ -407,6 +407,13 @@ Tensor mul_conj(const Tensor& g, const Tensor& x) {
 Tensor div_conj(const Tensor& g, const Tensor& x) {
   return g / (x.is_complex() ? conj_physical(x) : x);
 }
+Tensor lying_as(const Tensor& first, const Tensor& second, const Tensor& mask) {
+  if (first.is_contiguous() && second.is_contiguous()) return mask;
+  const Tensor* const both[] = {&first, &second};
+  const Dims strides = common_strides(mask.sizes(), both, 2);
+  if (mask.strides() == strides) return mask;
+  return copy_(make_strided(mask.sizes(), strides, DType::bool_, mask.device()), mask);
+}
 Tensor inverse_square_sum(const Tensor& a, const Tensor& b) {
   const Tensor sum = a * a + b * b;
   return masked_fill(reciprocal(sum), sum == 0, 0);

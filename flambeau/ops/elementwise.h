@@ -62,6 +62,9 @@ DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype);
 // Helpers of gradients.
 Tensor mul_conj(const Tensor& g, const Tensor& x);  // g * conj(x)
 Tensor div_conj(const Tensor& g, const Tensor& x);  // g / conj(x)
+// The mask in the order of memory of `first` or, where that is expanded, `second`: what is chosen
+// by a mask lies as the mask does.
+Tensor lying_as(const Tensor& first, const Tensor& second, const Tensor& mask);
 // 1 / (a^2 + b^2), and zero at the origin, where the angle of (a, b) has no derivative.
 Tensor inverse_square_sum(const Tensor& a, const Tensor& b);
 

@@ -288,8 +288,8 @@ Tensor resized(Tensor x, const Extent& e) {
 
 Tensor transform_nd(const Tensor& input, std::optional<IntSpan> s, std::optional<IntSpan> dim,
                     const Norm& norm, bool forward) {
+  const Extent e = extent_of(input, s, dim);
   const Tensor x = promoted(input, true);
-  const Extent e = extent_of(x, s, dim);
   const double scale = scale_of(norm, e.count(), forward);
   return rounded(complex_fft(resized(x, e), e.dims, !forward, scale), input);
 }
@@ -298,8 +298,8 @@ Tensor real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
                std::optional<IntSpan> dim, const Norm& norm, bool forward) {
   CHECK(!input.is_complex(), TypeError, "{} expects a real-valued input tensor, but got {}", op,
         dtype_legacy_name(input.dtype()));
+  const Extent e = extent_of(input, s, dim);
   const Tensor x = promoted(input, false);
-  const Extent e = extent_of(x, s, dim);
   CHECK(!e.dims.empty(), RuntimeError, "{} must transform at least one axis", op);
   const double scale = scale_of(norm, e.count(), forward);
   if (forward) return rounded(to_real_half(resized(x, e), e.dims, scale), input);

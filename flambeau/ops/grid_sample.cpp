@@ -147,7 +147,7 @@ Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corne
   {
     const NoGrad off;
     const Tensor rows = pixel_rows(spatial, align_corners, options);
-    out = view(matmul(rows, transpose(theta, 1, 2)), shape);
+    out = detach(view(matmul(rows, transpose(theta, 1, 2)), shape));
   }
   // Nothing is saved: the places are computed again.
   if (Record r{"affine_grid_generator", out, {theta}}) {

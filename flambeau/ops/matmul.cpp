@@ -324,6 +324,7 @@ void check_dot(const char* op, const Tensor& a, const Tensor& b) {
 }
 
 void check_mv(const Tensor& mat, const Tensor& vec, int64_t input) {
+  CHECK(mat.dim() > 0, IndexError, "Dimension specified as 0 but tensor has no dimensions");
   CHECK(mat.dim() == 2 && vec.dim() == 1, RuntimeError,
         "vector + matrix @ vector expected, got 1, {}, {}", mat.dim(), vec.dim());
   CHECK(mat.sizes()[1] == vec.numel() && (input == mat.sizes()[0] || input == 1), RuntimeError,

@@ -165,6 +165,7 @@ OP_FUNCTION(addmm_activation,
 // --- baddbmm and addbmm --------------------------------------------------------------------------
 
 void check_batches(const Tensor& batch1, const Tensor& batch2) {
+  for (const Tensor* batch : {&batch1, &batch2}) wrap_dim(2, std::min<int64_t>(batch->dim(), 3));
   CHECK(batch1.dim() == 3, RuntimeError, "batch1 must be a 3D tensor, got {}D", batch1.dim());
   CHECK(batch2.dim() == 3, RuntimeError, "batch2 must be a 3D tensor, got {}D", batch2.dim());
 }

@@ -352,6 +352,7 @@ Tensor avg_pool_nd(const char* op, size_t rank, const Tensor& input, IntSpan ker
                    bool count_include_pad, std::optional<int64_t> divisor_override) {
   const Window window = check_window(op, rank, kernel, stride, padding, int64_t{1}, ceil_mode);
   CHECK(!divisor_override || *divisor_override != 0, RuntimeError, "divisor must be not zero");
+  if (rank == 2) wrap_dim(op, -3, input.dim());  // PyTorch looks for the channels first
   check_pool_input(op, input, rank);
   compute_dtype(op, average_dtypes(rank, input.device()), input.dtype());
   const Batched batch(input, rank);

@@ -98,7 +98,6 @@ Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double ato
         dtype_legacy_name(input.dtype()), dtype_legacy_name(other.dtype()));
   CHECK(rtol >= 0, RuntimeError, "rtol must be greater than or equal to zero, but got {}", rtol);
   CHECK(atol >= 0, RuntimeError, "atol must be greater than or equal to zero, but got {}", atol);
-  const NoGrad off;
   Tensor close = eq(input, other);
   if (equal_nan && is_differentiable(input.dtype())) close = close | (isnan(input) & isnan(other));
   if (rtol == 0 && atol == 0) return close;
@@ -114,6 +113,7 @@ OP(isclose, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
    "Whether each element of input differs from other by at most atol + rtol * |other|.")
 
 bool allclose(const Tensor& input, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  const NoGrad off;
   return item(all_all(isclose(input, other, rtol, atol, equal_nan))).to<bool>();
 }
 OP(allclose, "allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",

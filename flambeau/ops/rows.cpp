@@ -29,7 +29,7 @@ Tensor silu_curvature(const Tensor& x) {
 // A gradient that is the same for all x nearby. Its own derivative in x is zero, but x is used.
 Tensor flat(const Tensor& gradient, const Tensor& x) {
   if (!grad_enabled() || !x.requires_grad()) return gradient;
-  return where(scalar_tensor(false, {DType::bool_, x.device()}), x, gradient);
+  return where(scalar_tensor(true, {DType::bool_, x.device()}), gradient, x);
 }
 
 // Half precision as float32: what takes several steps is rounded at their end.
@@ -42,7 +42,8 @@ Tensor mish_gradient(const Tensor& g, const Tensor& input) {
 
 Tensor hardswish_gradient(const Tensor& g, const Tensor& input) {
   const Tensor x = wide(input);
-  return to(where(x <= -3.0, 0.0, where(x >= 3.0, g, g * (x / 3.0 + 0.5))), g.dtype());
+  const Tensor beyond = where(x >= 3.0, g, g * (x / 3.0 + 0.5));
+  return to(where(lying_as(g, x, x <= -3.0), 0.0, beyond), g.dtype());
 }
 
 // The gradient of the larger (sign 1) or smaller (-1) of two goes to where it came from; equal

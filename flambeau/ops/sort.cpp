@@ -26,7 +26,7 @@ OP(sort, "sort(input, dim=-1, descending=False, *, stable=False) -> (values, ind
    "equal elements keep their order.")
 
 Tensor argsort(const Tensor& input, int64_t dim, bool descending, std::optional<bool> stable) {
-  return std::get<1>(sort(detach(input), dim, descending, stable));
+  return std::get<1>(sort(input, dim, descending, stable));
 }
 OP(argsort, "argsort(input, dim=-1, descending=False, *, stable=False)",
    "The indices that put the elements in order along dim.")

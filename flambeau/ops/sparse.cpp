@@ -153,6 +153,7 @@ bool takes_masked_gradient(const Tensor& matrix) {
 Tensor sparse_mm(const Tensor& mat1, const Tensor& mat2, bool masked) {
   CHECK(mat1.is_sparse() && !mat2.is_sparse(), RuntimeError,
         "sparse.mm: expected a sparse and a dense matrix");
+  wrap_dim("sparse.mm", 1, mat2.dim());
   CHECK(mat1.dim() == 2 && mat2.dim() == 2 && mat1.size(1) == mat2.size(0), RuntimeError,
         "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
         mat1.dim() == 2 ? mat1.size(0) : -1, mat1.dim() == 2 ? mat1.size(1) : -1,

@@ -293,6 +293,7 @@ Tensor to_dense(const Tensor& input, bool masked_grad) {
     const Tensor values = truth ? to(parts.values, DType::int64) : parts.values;
     out = index_add_(zeros(shape, options_of(values)), 0, place, values, 1);
     out = reshape(truth ? to(out, DType::bool_) : out, input.sizes());
+    out = detach(out);  // not a view of something hidden
   }
   if (Record r{"to_dense", out, {input}}) {
     const Tensor places = make_alias(input);

@@ -234,9 +234,21 @@ static bool all_contiguous(IntSpan common, const Operand* inputs, int n_inputs) 
   return true;
 }
 
-// The strides of a new output.
+// Whether all inputs are images of the common shape with the channels last.
+static bool all_channels_last(IntSpan common, const Operand* inputs, int n_inputs) {
+  return common.size() == 4 && std::all_of(inputs, inputs + n_inputs, [&](const Operand& input) {
+           return input.is_tensor() && input.tensor().sizes() == common &&
+                  input.tensor().is_contiguous(MemoryFormat::channels_last);
+         });
+}
+
+// The strides of a new output. What lies in one of the two orders has its strides also along
+// dimensions of size 1, which a later op may take the order from.
 static Dims new_strides(IntSpan common, const Operand* inputs, int n_inputs) {
   if (all_contiguous(common, inputs, n_inputs)) return contiguous_strides(common);
+  if (all_channels_last(common, inputs, n_inputs)) {
+    return format_strides(common, MemoryFormat::channels_last);
+  }
   const Tensor* tensors[TensorIter::max_operands];
   int n = 0;
   for (int j = 0; j < n_inputs; ++j) {

@@ -275,9 +275,10 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether the other tensor is the same window on the same memory."""
+    one, other = (x if x._base is None else x._base for x in (self, tensor))
     return (
         self.data_ptr() == tensor.data_ptr()
-        and (self.data_ptr() != 0 or self is tensor)
+        and (self.data_ptr() != 0 or one is other)
         and self.dtype == tensor.dtype
         and self.shape == tensor.shape
         and self.stride() == tensor.stride()

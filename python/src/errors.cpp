@@ -85,7 +85,7 @@ bool add_errors(PyObject* module) {
                                                   "Raised when a device has no memory left.",
                                                   PyExc_RuntimeError, nullptr);
   linalg_error = PyErr_NewExceptionWithDoc(
-      "torch.linalg.LinAlgError", "Raised when a matrix has no such decomposition or inverse.",
+      "torch._C._LinAlgError", "Raised when a matrix has no such decomposition or inverse.",
       PyExc_RuntimeError, nullptr);
   const Object bases(PyTuple_Pack(2, PyExc_IndexError, PyExc_RuntimeError));
   device_fault = PyErr_NewExceptionWithDoc(

@@ -1,6 +1,7 @@
 // Subscripts: x[key] and x[key] = value for every key that Python allows. Integers, slices, None
 // and Ellipsis are views; masks and index tensors go to one index op.
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/meta.h"
 #include "flambeau/base/current_op.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
@@ -327,8 +328,10 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     if (applied.any_index) {
       const Tensor target = resolve(applied.view);
       current_op = "index_put_";
+      const bool apart = !target.is_same(applied.view);
+      if (apart) check_inplace("index_put_", applied.view, source.requires_grad());
       index_put_(target, applied.indices, without_leading_ones(resolve(source)), false);
-      if (!target.is_same(applied.view)) copy_(applied.view, target);
+      if (apart) copy_(applied.view, target);
     } else {
       assign(applied.view, source);
     }

@@ -36,7 +36,7 @@ BEFORE_A_PASS = ("does not require grad", "implicitly created", "Mismatch in sha
 # index_add and index_reduce, the input of what picks elements (its shape suffices), of a product
 # of one number; and ops that keep a copy, a factor or a converted operand here, itself there.
 SAVES_MORE_THERE = (
-    r"prod_?\(|pow|\*\*|cumm(ax|in)|sgn|sign|angle|_pool1d|replicate|rounding_mode|//"
+    r"prod_?\(|pow|\*\*|cumm(ax|in)|sgn|sign|_pool1d|replicate|rounding_mode|//"
     r"|index_(add|reduce)|\.gather|\.take|\.put\(|masked_select|quantile"
     r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
     r"|scatter_reduce|polar"
@@ -169,6 +169,12 @@ def _fills_single_half(case: Case, number: int) -> bool:
     return any(x["dtype"] in HALVES and not x["shape"] for x in operands)
 
 
+def _takes_nothing(case: Case, number: int) -> bool:
+    names = re.findall(r"\bv\d+\b", case.statements[number])
+    operands = [x for name in names for x in case.operand(number, rf"\b({name})\b")]
+    return any(0 in x["shape"] for x in operands)
+
+
 def _multiplies_nothing(case: Case, number: int) -> bool:
     operands = [*case.operand(number, r"(\w+) @"), *case.operand(number, r"@ (\w+)")]
     return any(0 in x["shape"] for x in operands)
@@ -177,6 +183,13 @@ def _multiplies_nothing(case: Case, number: int) -> bool:
 REFUSED_THERE = (
     Refusal("does not support automatic differentiation for outputs",
         "a derivative that PyTorch lacks may be had here"),
+    Refusal("derivative for aten::", "a derivative that PyTorch lacks may be had here"),
+    Refusal("is not differentiable with respect to argument",
+        "a derivative that PyTorch lacks may be had here"),
+    Refusal("Found dtype", "the gradient of a loss between two dtypes is cast", DIFFERENTIATES),
+    Refusal("is unsupported for Sparse tensors", "sparse tensors can do more here"),
+    Refusal("not implemented for", "sparse tensors can do more here", r"sparse"),
+    Refusal("please report an enhancement request", "PyTorch finds itself wrong"),
     Refusal("A leaf node was passed to _will_engine_execute_node",
         "hooks on several gradients, of leaves among them, work in autograd.grad() as well"),
     Refusal("Autograd not support dtype",
@@ -197,7 +210,7 @@ REFUSED_THERE = (
         "a real number filled into complex ones takes the real part of their gradient"),
     Refusal("has been modified inplace",
         "what has no gradient needs no history, a stale one neither",
-        r"dtype=torch\.(u?int|bool)|\.isclose\("),
+        r"dtype=torch\.(u?int|bool)|\.isfinite\("),
     Refusal("view size is not compatible",
         "a Kronecker product can be taken of operands in any layout", r"kron\("),
     Refusal("cannot be converted to type",
@@ -221,8 +234,8 @@ REFUSED_THERE = (
     Refusal("setStorage",
         "PyTorch asks a tensor for its shape of then; its memory was exchanged",
         holds=_earlier(r"\.set_\(")),
-    Refusal("select(): index 0 out of range",
-        "a function can be mapped over no samples at all", r"vmap\("),
+    Refusal("", "a function can be mapped over no samples at all",
+        r"vmap\(|jac(rev|fwd|obian)\(|hessian\(", _takes_nothing),
     Refusal("a second time", "a pass to an inner tensor ends before the step that made it",
         holds=_earlier("inputs=")),
     Refusal("does not require grad", "PyTorch may give gradients that are zero no history",
@@ -243,6 +256,8 @@ REFUSED_HERE = (
         lambda case, n: any(0 in x["shape"] for x in case.operand(n, r"\)\)\((\w+)"))),
     Refusal("expected scalar type", "PyTorch multiplies nothing of any two dtypes",
         holds=_multiplies_nothing),
+    Refusal("not implemented for", "PyTorch asks for no dtype where nothing is computed",
+        holds=_takes_nothing),
     Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
         r"tri[ul]_\(|out="),
     Refusal("derivative for aten::floor_divide_ is not implemented",
@@ -344,6 +359,8 @@ def _has(test: Callable[[float], bool], dtype: str = "") -> Callable[[Any], bool
 BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"(\w+)\.stride\(\)", lambda x: 0 in x["shape"], "what nothing is stepped by means nothing"),
     (r"copysign.*, (\w+)\)", _has(math.isnan), "the sign of a number that is none is unspecified"),
+    (r"copysign\((\w+),", _has(math.isinf),
+        "PyTorch divides infinity by itself for the slope of copysign"),
     (r"(\w+)\.logcumsumexp", lambda x: "complex" in x["dtype"],
         "the angle of PyTorch's sum of exponentials may be off by a turn"),
     (r"(\w+)\.logcumsumexp", _halves,
@@ -358,6 +375,7 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"gelu\((\w+)", _has(math.isinf), "PyTorch's gelu of infinity is NaN, where it takes many"),
     (r"histc\((\w+)", lambda x: len({*x["values"]}) == 1 and abs(x["values"][0]) > 2**23,
         "where one more is the same number, bins around it have no width"),
+    (r"matrix_exp\((\w+)", _halves, "PyTorch's powers of a matrix of half precision overflow"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),
     (r"(\w+)\.resize_\(", _overlaps_itself,
@@ -378,10 +396,17 @@ def of_statements(case: Case) -> Iterator[Reason]:
                 yield number, why
         if "lerp" in statement and re.search(r"\.to\(torch\.(u?int\d+|bool)\)\)$", statement):
             yield number, "PyTorch takes a weight of integers from one in their dtype"
-        if "1j" in statement or "complex" in statement or "addcmul" in statement:
-            operands = case.operand(number, r"(?:= |\()(\w+)")
-            if "inf" in statement or any(map(_has(math.isinf), operands)):
+        if re.search("1j|complex|addcmul", statement):
+            names = re.findall(r"\bv\d+\b", statement)
+            operands = [x for name in names for x in case.operand(number, rf"\b({name})\b")]
+            infinite = re.search(r"\binf\b", statement) or any(map(_has(math.isinf), operands))
+            if infinite and ("j" in statement or any("complex" in x["dtype"] for x in operands)):
                 yield number, "what complex products make of infinities is unspecified"
+        product = re.search(r"(\w+)\.scatter_reduce_?\(.*, (\w+), 'prod'", statement)
+        for variables in case.before(number) if product else ():
+            target, source = (variables.get(name, {}).get("shape") for name in product.groups())
+            if target != source:
+                yield number, "PyTorch's gradient of a scattered product takes all of the source"
         if re.search(r"\*\* False|False \*\*|pow_?\((\w+, )?False\)", statement):
             yield number, "PyTorch's derivatives of x ** False and False ** x are NaN at zero"
         kept = re.search(r"(?:^|inputs=\[)(\w+)(?:\.retain_grad|\])", statement)
@@ -403,6 +428,34 @@ def of_statements(case: Case) -> Iterator[Reason]:
                     yield number, "0 to the power of 0 is 1, also of complex numbers"
 
 
+def _wants_gradient(variable: Any) -> bool:
+    return bool(variable) and variable.get("requires_grad", False)
+
+
+def of_integers(case: Case) -> Iterator[Reason]:
+    """Writes of what wants a gradient into integers, which from then on want one there."""
+    for name, variable in case.variables.items():
+        if variable.get("dtype") not in INTEGERS or not variable["requires_grad"]:
+            continue
+        for number in range(len(case.statements)):
+            (_, (before, after)) = case.around(number, name)
+            if _wants_gradient(after) and not _wants_gradient(before):
+                yield number, "PyTorch lets integers that a gradient was written into want one"
+
+
+def _kept_more_there(case: Case, number: int) -> bool:
+    """Whether an op of which PyTorch keeps more has read the memory that a statement exchanges."""
+    there = case.before(number)[1]
+    target = re.search(r"(\w+)\.data", case.statements[number])
+    memory = there.get(target[1], {}).get("memory") if target else None
+    for statement in case.statements[:number]:
+        if re.search(SAVES_MORE_THERE + "|copysign", statement):
+            names = re.findall(r"\bv\d+\b", statement)
+            if any(memory and there.get(name, {}).get("memory") == memory for name in names):
+                return True
+    return False
+
+
 def of_memory(case: Case) -> Iterator[Reason]:
     """Statements that write where others read, or where a gradient was promised a place."""
     for number, statement in enumerate(case.statements):
@@ -411,7 +464,7 @@ def of_memory(case: Case) -> Iterator[Reason]:
         if re.search(r"\.data(\.\w+_\(| = )", statement):
             if any(_folds(case, op) for op in range(number)):
                 yield number, "PyTorch may keep a folded copy of what it multiplies"
-            if _earlier(SAVES_MORE_THERE + "|copysign")(case, number):
+            if _kept_more_there(case, number):
                 yield number, "our gradient needs less than what was exchanged under PyTorch's"
         target = re.search(r"out=(\w+)", statement)
         for old, new in case.around(number, target[1]) if target else ():
@@ -439,6 +492,20 @@ def of_memory(case: Case) -> Iterator[Reason]:
             yield number, "what a write into memory that overlaps itself leaves is unspecified"
 
 
+def _items(variable: Any) -> list[Any]:
+    """The tensors that a variable holds."""
+    items = (variable or {}).get("items", [variable])
+    return items if isinstance(items, list) else []
+
+
+def _zero(item: Any) -> bool:
+    return "values" in (item or ()) and not any(map(bool, _flat(item["values"])))
+
+
+def _history_differs(ours: Any, theirs: Any) -> bool:
+    return _wants_gradient(ours) and not _wants_gradient(theirs)
+
+
 def of_variables(case: Case) -> Iterator[Reason]:
     """Statements whose results tell that they may be anything."""
     for name, variable in case.variables.items():
@@ -446,12 +513,9 @@ def of_variables(case: Case) -> Iterator[Reason]:
             for number in case.origin(name):
                 if LEAST & {*variable["values"]}:
                     yield number, "which integer stands for NaN and infinity is undefined"
-                if variable["requires_grad"]:
-                    yield number, "PyTorch lets integers that a gradient was written into want one"
-        items = variable.get("items") or [variable]
-        for item in items if name.startswith("g") and isinstance(items, list) else ():
-            zeros = not any(map(bool, _flat((item or {}).get("values", [1]))))
-            if zeros and not item.get("requires_grad", True):
+        if name.startswith("g"):
+            pairs = zip(_items(case.ours["variables"].get(name)), _items(variable))
+            if any(_zero(one) and _zero(two) and _history_differs(one, two) for one, two in pairs):
                 for number in case.origin(name):
                     yield number, "PyTorch may give gradients that are zero no history"
         if 0 in variable.get("shape", ()):
@@ -478,7 +542,8 @@ def of_variables(case: Case) -> Iterator[Reason]:
 
 
 RULES = (
-    refused_by_one, saved_by_one, refused_by_both, of_statements, of_memory, of_variables
+    refused_by_one, saved_by_one, refused_by_both, of_statements, of_integers, of_memory,
+    of_variables,
 )  # fmt: skip
 
 

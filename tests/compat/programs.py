@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from programs_mixed import MixedStatements
+from programs_model import MODEL_PRELUDE, ModelStatements
 from programs_more import PRELUDE, MoreStatements
 from programs_rare import RARE_PRELUDE, RareStatements
 
@@ -47,7 +48,7 @@ class Variable:
 
 
 @dataclass
-class Generator(MoreStatements, RareStatements, MixedStatements):
+class Generator(MoreStatements, RareStatements, MixedStatements, ModelStatements):
     """Builds one program; with `history`, mostly writes into views of what carries gradients."""
 
     rng: random.Random
@@ -55,6 +56,7 @@ class Generator(MoreStatements, RareStatements, MixedStatements):
     wide: bool = False  # also the statements of programs_more.py
     rare: bool = False  # and those of programs_rare.py
     mixed: bool = False  # and those of programs_mixed.py
+    model: bool = False  # and those of programs_model.py
     complex: bool = False  # complex numbers, or else half precision: together PyTorch has no dtype
     statements: list[str] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
@@ -82,6 +84,10 @@ class Generator(MoreStatements, RareStatements, MixedStatements):
         if self.mixed:
             kinds += [
                 (5, self.mixed_result), (5, self.mixed_question), (9, self.mixed_change),
+            ]  # fmt: skip
+        if self.model:
+            kinds += [
+                (9, self.model_result), (12, self.model_question), (6, self.model_change),
             ]  # fmt: skip
         if self.history:
             written = (self.view, self.inplace, self.write, self.alias, self.index)
@@ -477,14 +483,25 @@ def _indexed(shape: Shape, text: str) -> Shape:
     return np.shape(result)
 
 
-def generate(rng: random.Random, length: int | None = None) -> list[str]:
+# From this seed on, half of the programs draw the statements of programs_model.py as well: what an
+# earlier seed gives stays the same.
+FIRST_WITH_MODELS = 1_000_000
+
+
+def generate(rng: random.Random, length: int | None = None, with_models: bool = False) -> list[str]:
     """One program: a list of statements."""
     history = rng.random() < 0.3
     wide = rng.random() < 0.7
     complex = rng.random() < 0.4
     rare = rng.random() < 0.5
     mixed = wide and rng.random() < 0.6
-    program = Generator(rng, history, wide, rare, mixed, complex).program(
+    model = with_models and rng.random() < 0.5
+    program = Generator(rng, history, wide, rare, mixed, model, complex).program(
         rng.randint(3, 14) if length is None else length
     )
-    return [PRELUDE] * wide + [RARE_PRELUDE] * rare + program
+    return [PRELUDE] * wide + [RARE_PRELUDE] * rare + [MODEL_PRELUDE] * model + program
+
+
+def program_of(seed: int) -> list[str]:
+    """The program that a seed stands for."""
+    return generate(random.Random(seed), with_models=seed >= FIRST_WITH_MODELS)

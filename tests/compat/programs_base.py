@@ -31,3 +31,7 @@ class Statements:
 
     def dim(self, variable: Variable) -> int:
         raise NotImplementedError
+
+    def _mixed(self, templates: tuple[str, ...]) -> tuple[str, Variable]:
+        """A template with its letters filled in, and the variable that is its x."""
+        raise NotImplementedError

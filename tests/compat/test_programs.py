@@ -7,11 +7,10 @@ many seeds are tried and FLAMBEAU_FIRST_SEED where they begin.
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
 from compare import Comparison, report
-from programs import generate
+from programs import program_of
 
 BATCH = 50
 COUNT = int(os.environ.get("FLAMBEAU_PROGRAMS", "2000"))
@@ -21,6 +20,6 @@ FIRST = int(os.environ.get("FLAMBEAU_FIRST_SEED", "0"))
 @pytest.mark.parametrize("start", range(FIRST, FIRST + COUNT, BATCH))
 def test_random_programs_agree_with_pytorch(start: int, comparison: Comparison) -> None:
     for seed in range(start, start + BATCH):
-        program = generate(random.Random(seed))
+        program = program_of(seed)
         if comparison.difference(program) is not None:
             pytest.fail(f"seed {seed}\n{report(program, comparison)}", pytrace=False)

@@ -416,6 +416,32 @@ def derivative_cases(entry: Op) -> Iterator[tuple[Call, str]]:
             yield one, dtype
 
 
+@pytest.mark.repeated
+@every_op(grad=1, lacking="mutating view")
+def test_result_can_be_written_to(entry: Op, device: str) -> None:
+    """With and without a history: it is no view of something hidden, made without one."""
+    complaints = Complaints(entry)
+
+    def body(one: Call, dtype: str) -> Iterator[str | None]:
+        sample = build(torch, entry, one, dtype, device)
+        for x in sample.tensors:
+            x.requires_grad_(dtype_name(x.dtype) == dtype)
+        memories = {x.untyped_storage().data_ptr() for x in sample.tensors}
+        for result in tensors_of(run(entry, sample)):
+            if result.grad_fn is None or result.untyped_storage().data_ptr() in memories:
+                continue
+            try:
+                with torch.no_grad():
+                    result.mul_(1)
+                result.mul_(1)
+            except RuntimeError as error:
+                yield f"its result cannot be written to: {str(error)[:80]}"
+
+    for one, dtype in derivative_cases(entry):
+        complaints.check(one, dtype, lambda one=one, dtype=dtype: body(one, dtype))
+    complaints.report()
+
+
 @pytest.mark.slow
 @every_op(grad=1)
 def test_first_derivative_equals_finite_differences(entry: Op, device: str) -> None:

@@ -249,6 +249,53 @@ class Driver {
   const bool beyond_cache_;
 };
 
+// A loop over whole registers alone. The vector form of a function may round otherwise than its
+// form for single numbers, which the compiler takes for the rest of a row; equal elements shall
+// have equal results wherever they stand. So the rest is computed in a register of its own.
+class WholeRegisters {
+ public:
+  explicit WholeRegisters(const ElementwiseLoop& loop)
+      : loop_(loop),
+        whole_(loop),
+        lanes_(register_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)) {
+    whole_.formula = this;
+    whole_.dense = [](const void* self, char* const* data, const Block& rows, bool number) {
+      static_cast<const WholeRegisters*>(self)->run(data, rows, number);
+    };
+  }
+  const ElementwiseLoop& loop() const { return whole_; }
+
+ private:
+  void run(char* const* data, const Block& rows, bool second_is_number) const {
+    const int64_t rest = rows.n % lanes_, whole = rows.n - rest;
+    if (whole > 0) {
+      const Block most = {whole, rows.m, rows.steps, rows.row_steps};
+      loop_.dense(loop_.formula, data, most, second_is_number);
+    }
+    for (int64_t row = 0; rest > 0 && row < rows.m; ++row) {
+      alignas(64) char room[most_inputs + 1][register_bytes];
+      char* at[most_inputs + 1] = {room[0], room[1], room[2], room[3]};
+      for (int k = 1; k <= loop_.inputs; ++k) {
+        const int64_t size = loop_.sizes[k];
+        const char* from = data[k] + row * rows.row_steps[k];
+        const bool single = k == 2 && second_is_number;
+        if (!single) from += whole * size;
+        for (int64_t i = 0; i < (single ? 1 : lanes_); ++i) {
+          std::memcpy(room[k] + i * size, from + std::min(i, rest - 1) * size, size);
+        }
+      }
+      const int64_t no_steps[most_inputs + 1] = {};
+      loop_.dense(loop_.formula, at, {lanes_, 1, no_steps, no_steps}, second_is_number);
+      const int64_t size = loop_.sizes[0];
+      std::memcpy(data[0] + row * rows.row_steps[0] + whole * size, room[0], rest * size);
+    }
+  }
+
+  const ElementwiseLoop& loop_;
+  ElementwiseLoop whole_;
+  const int64_t lanes_;
+};
+
 template <class T>
 using TwiceAsWide = std::conditional_t<std::is_same_v<T, uint16_t>, int32_t, int64_t>;
 
@@ -340,8 +387,10 @@ void convert_row_back(DType dtype, const char* computed, char* stored, int64_t n
 }
 
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
-  const ConvertingLoop converting(iter, loop);
-  const ElementwiseLoop& stored = converting.any() ? converting.stored() : loop;
+  const WholeRegisters whole(loop);
+  const ElementwiseLoop& computed = cost > 1 ? whole.loop() : loop;
+  const ConvertingLoop converting(iter, computed);
+  const ElementwiseLoop& stored = converting.any() ? converting.stored() : computed;
   const Driver driver(stored, cost == 1 && iter.numel * stored.sizes[0] >= cached_bytes);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);

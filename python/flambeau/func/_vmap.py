@@ -80,6 +80,13 @@ def _checked_inputs(args: Any, in_dims: Any, name: str) -> tuple[list[Any], list
     return flat, checked, spec, sizes[0]
 
 
+def _part(value: Tensor, dim: int, chunk: range) -> Tensor:
+    """The samples of a chunk, counted by the first dimension; all of them are the value itself."""
+    if len(chunk) < value.size(dim):
+        value = value.narrow(dim, chunk.start, len(chunk))
+    return value if dim == 0 else value.movedim(dim, 0)
+
+
 def _row(parts: tuple[Any, ...]) -> Any:
     """One result of every sample; that of a single sample keeps its layout."""
     if not isinstance(parts[0], Tensor):
@@ -120,7 +127,7 @@ def _arranged(rows: list[Any], spec: Any, output: Any, out_dims: Any, name: str)
                 f"vmap({name}, ...): `{name}` must only return Tensors, got type "
                 f"{type(row)}. Did you mean to set out_dims= to None for output?"
             )
-        result.append(row.movedim(0, dim))
+        result.append(row if dim == 0 else row.movedim(0, dim))
     return tree_unflatten(result, spec)
 
 
@@ -245,10 +252,7 @@ def vmap(
             return func(*tree_unflatten(picked, spec), **kwargs)
 
         def together(chunk: range) -> Any:
-            picked = [
-                v if d is None else wrap(v.narrow(d, chunk.start, len(chunk)).movedim(d, 0))
-                for v, d in zip(flat, dims)
-            ]
+            picked = [v if d is None else wrap(_part(v, d, chunk)) for v, d in zip(flat, dims)]
             return func(*tree_unflatten(picked, spec), **kwargs)
 
         if size == 0:

@@ -195,6 +195,8 @@ def _matmul(a: Any, b: Any) -> Any:
         return _mv(a, b)
     if a.dim() == 1:
         return product(a.unsqueeze(0), b, False).squeeze(0)
+    if a.dim() > 2 and b.dim() == 2 and not is_sparse(a):
+        return product(a.reshape(-1, a.shape[-1]), b, False).reshape(*a.shape[:-1], b.shape[1])
     return _bmm(a, b) if a.dim() == 3 else product(a, b, False)
 
 

@@ -319,8 +319,10 @@ def multilabel_soft_margin_loss(
     return reduce_loss(loss.sum(dim=-1) / input.size(-1), reduction)
 
 
-def _check_scores(input: Tensor) -> None:
+def _check_scores(input: Tensor, op: str) -> None:
     """Raises unless there are classes to have scores, of one row or of a batch of them."""
+    if input.device.type == "cpu" and input.dtype not in (flambeau.float32, flambeau.float64):
+        raise NotImplementedError(f'"{op}" not implemented for {input.dtype}')
     if input.dim() > 2 or (input.dim() and input.size(-1) == 0):
         raise RuntimeError(
             "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
@@ -345,7 +347,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    _check_scores(input)
+    _check_scores(input, "multi_margin_loss")
     batch = input.reshape(-1, input.size(-1) if input.dim() else 1)
     index = target.reshape(-1, 1)
     if target.dim() > 1 or index.size(0) != batch.size(0):
@@ -457,7 +459,7 @@ def multilabel_margin_loss(
     """
     reduction = effective_reduction(size_average, reduce, reduction)
     get_enum(reduction)  # raises for a name that is none
-    _check_scores(input)
+    _check_scores(input, "multilabel_margin_loss")
     if target.size() != input.size():
         raise RuntimeError(
             f"inconsistent target size: {list(target.size())} for input of size: "

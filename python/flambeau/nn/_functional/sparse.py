@@ -72,6 +72,9 @@ def embedding_bag(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then "
             f"it must have the same shape as the input ({input.shape})"
         )
+    if weight.dim() != 2:
+        rank = weight.dim()
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {rank}")
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(

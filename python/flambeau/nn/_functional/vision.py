@@ -44,6 +44,11 @@ def interpolate(
             "align_corners option can only be set with the interpolating modes: "
             "linear | bilinear | bicubic | trilinear"
         )
+    if antialias and (mode not in _ANTIALIAS_MODES or input.dim() != 4):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
+            "a 4-D tensor as input"
+        )
     if input.dim() not in (3, 4, 5) or mode not in (*_LINEAR_MODES, *_COPYING_MODES):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for "
@@ -51,11 +56,6 @@ def interpolate(
             f"nearest-exact (got {mode})"
         )
     output_size, scales = _target(input, size, scale_factor, recompute_scale_factor)
-    if antialias and (mode not in _ANTIALIAS_MODES or input.dim() != 4):
-        raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
-            "a 4-D tensor as input"
-        )
     if mode == "lanczos" and not antialias:
         raise ValueError("Lanczos mode requires antialias=True")
     if mode == "lanczos" and align_corners:

@@ -87,6 +87,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         target = target_ if batched else target_.unsqueeze(0)
         if target.dim() != 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if input.dim() != 2:
+            raise RuntimeError(
+                f"{target_.dim()}D target tensor expects {target_.dim() + 1}D input tensors, but "
+                f"found inputs with size {input_.size()}"
+            )
         if input.size(0) != target.size(0):
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
         if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < self.n_classes:
