@@ -122,7 +122,7 @@ def test_many_gradients_are_unscaled_and_looked_at_together(dtype: torch.dtype) 
     for place in (None, -1, 12, 2):
         found = torch.zeros((), device="cuda")
         if place is not None:
-            grads[place].view(-1)[-1] = math.inf if place != 12 else math.nan
+            grads[place][..., -1] = math.inf if place != 12 else math.nan
         torch._C._amp_foreach_non_finite_check_and_unscale_(
             grads, found, torch.tensor(0.5, device="cuda")
         )

@@ -230,3 +230,21 @@ def test_indices_are_not_written_while_they_are_followed(write) -> None:
 def test_what_is_put_before_a_difference_has_its_shape() -> None:
     with pytest.raises(RuntimeError, match=r"input.size\(1\) = 3, but got tensor.size\(1\) = 4"):
         torch.diff(torch.ones(2, 3), dim=0, append=torch.ones(1, 4))
+
+
+def test_the_last_of_several_written_to_one_place_stays_where_runs_must_agree() -> None:
+    index, values = torch.randint(0, 50, (20_000,)), torch.arange(20_000.0)
+    last = [0.0] * 50
+    for at, value in zip(index.tolist(), values.tolist(), strict=True):
+        last[at] = value
+    zeros = torch.zeros(50)
+    torch.use_deterministic_algorithms(True)
+    try:
+        for written in (
+            zeros.index_put((index,), values),
+            zeros.index_copy(0, index, values),
+            zeros.scatter(0, index, values),
+        ):
+            assert written.tolist() == last
+    finally:
+        torch.use_deterministic_algorithms(False)

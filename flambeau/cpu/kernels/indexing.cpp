@@ -9,6 +9,7 @@
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/ordered_rows.h"
+#include "flambeau/kernels/math_mode.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -251,12 +252,12 @@ void index_write_kernel(const TensorIter& iter, WriteMode mode) {
   if (mode == WriteMode::assign) {
     return dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      for_each_row(
-          iter,
-          [](char** data, const int64_t* strides, int64_t n) {
-            write_row<WriteMode::assign, T>(data, strides, n);
-          },
-          2);
+      const auto write = [](char** data, const int64_t* strides, int64_t n) {
+        write_row<WriteMode::assign, T>(data, strides, n);
+      };
+      // Of several that go to one place the last stays, where every run has to give the same.
+      if (math_mode.deterministic) return for_each_row_by_lane(iter, write);
+      for_each_row(iter, write, 2);
     });
   }
   dispatch_write("index_put", mode, iter.dtypes[0], [&](auto constant, auto tag) {
