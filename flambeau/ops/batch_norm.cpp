@@ -129,6 +129,7 @@ void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& b
   if (input.numel() != 0) wrap_dim("batch_norm", 1, input.dim());
   CHECK(input.is_floating(), NotImplementedError, "\"batch_norm\" not implemented for '{}'",
         dtype_legacy_name(input.dtype()));
+  if (input.numel() == 0) return;
   check_parameter_types("batch_norm", input, {&weight, &bias, &running_mean, &running_var});
 }
 

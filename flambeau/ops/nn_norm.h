@@ -27,7 +27,7 @@ inline void check_parameter_types(const char* op, const Tensor& input,
     const DType dtype = parameter->dtype();
     if (first && dtypes::Reduced.has(wanted) && dtype == DType::float32) wanted = dtype;
     first = false;
-    CHECK(dtype == wanted || input.numel() == 0, RuntimeError,
+    CHECK(dtype == wanted, RuntimeError,
           "mixed dtype (CPU): all inputs must share same datatype. ({}: input {}, parameter {})",
           op, input.dtype(), dtype);
   }
