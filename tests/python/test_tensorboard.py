@@ -173,3 +173,89 @@ def test_what_was_flushed_is_in_the_file_and_closing_twice_is_harmless(tmp_path:
     assert len(events(tmp_path)) == 1
     writer.close()
     writer.close()
+
+
+class Branches(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return self.dropout(self.stem(x)) + y
+
+
+def test_the_graph_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Branches()
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_graph(model, (torch.ones(2, 3), torch.ones(4)), verbose=True)
+    assert model.training and model.dropout.training and not model._forward_hooks
+    graph, run = events(tmp_path)
+    nodes = [fields(node) for node in fields(graph[4][0])[1]]
+    names = {node[1][0].decode(): [source.decode() for source in node.get(3, [])] for node in nodes}
+    by_op = {node[2][0].decode(): node[1][0].decode() for node in nodes}
+    stem = "Branches/Sequential[stem]"
+    weights = [f"{stem}/Linear[0]/weight/weight", f"{stem}/Linear[0]/bias/bias"]
+    (product,) = (name for name in names if name.startswith(f"{stem}/Linear[0]/") and names[name])
+    assert set(names[product]) == {"input/input.1", *weights}
+    assert names[by_op["aten::relu"]] == [product]
+    assert by_op["aten::relu"].startswith(f"{stem}/ReLU[1]/")
+    assert "input/input.2" in names[by_op["aten::add"]]
+    assert names["output/output.1"] == [by_op["aten::add"]]
+    # Every edge leads to a node, and shapes are told.
+    assert all(source in names for sources in names.values() for source in sources)
+    assert b"_output_shapes" in graph[4][0] and fields(run[8][0])[1] == [b"step1"]
+    assert f"{by_op['aten::relu']} = aten::relu({product})" in capsys.readouterr().out
+
+
+def test_points_of_the_projector(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        pictures = torch.zeros(3, 3, 2, 2)
+        writer.add_embedding(torch.eye(3), ["a", "b", "c"], pictures, global_step=7, tag="x/y")
+        writer.add_embedding(torch.ones(1, 2), [[1, 2]], metadata_header=["p", "q"])
+        with pytest.raises(AssertionError, match="#labels should equal"):
+            writer.add_embedding(torch.eye(2), ["a"])
+    folder = tmp_path / "00007" / "x%2Fy"
+    assert (folder / "tensors.tsv").read_text().splitlines()[1] == "0.0\t1.0\t0.0"
+    assert (folder / "metadata.tsv").read_text() == "a\nb\nc\n"
+    assert struct.unpack(">II", (folder / "sprite.png").read_bytes()[16:24]) == (4, 4)
+    assert (tmp_path / "00000/default/metadata.tsv").read_text() == "p\tq\n1\t2\n"
+    config = (tmp_path / "projector_config.pbtxt").read_text()
+    assert config.count("embeddings {") == 2 and 'tensor_name: "x/y:00007"' in config
+    assert "single_image_dim: 2" in config and 'image_path: "00007/x%2Fy/sprite.png"' in config
+
+
+def test_tensors_meshes_and_curves_as_they_stand(tmp_path: Path) -> None:
+    counts = torch.arange(5.0)
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_tensor("t", torch.arange(6).view(2, 3), 4)
+        writer.add_mesh("m", torch.ones(1, 4, 3), faces=torch.tensor([[[0, 1, 2]]]))
+        writer.add_pr_curve_raw("p", counts, counts, counts, counts, counts, counts, 1, 5)
+        writer.add_scalar("d", "1e-300", new_style=True, double_precision=True)
+        writer.add_custom_scalars_multilinechart(["a", "b"])
+        writer.add_custom_scalars_marginchart(["a", "b", "c"], "of", "name")
+    tensor, mesh, curve, number, lines, margin = events(tmp_path)
+    (content,) = fields(fields(tensor[5][0])[1][0])[8]
+    assert fields(content)[1] == [9] and len(fields(content)[4][0]) == 48 and tensor[2] == [4]
+    parts = [fields(value) for value in fields(mesh[5][0])[1]]
+    assert [part[1][0] for part in parts] == [b"m_VERTEX", b"m_FACE"]
+    plugin = fields(fields(fields(parts[1][9][0])[1][0])[2][0])
+    assert plugin[2] == [b"m"] and plugin[3] == [2] and plugin[7] == [6]
+    assert plugin[6] == [b"\x01\x01\x03"]
+    rows = fields(fields(fields(curve[5][0])[1][0])[8][0])
+    assert len(rows[5][0]) == 6 * 5 * 4
+    double = fields(fields(fields(number[5][0])[1][0])[8][0])
+    assert struct.unpack("<d", double[6][0]) == (1e-300,)
+    assert b"untitled" in lines[5][0] and b"\x0a\x01a\x12\x01b\x1a\x01c" in margin[5][0]
+
+
+def test_boxes_and_films(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    image = torch.zeros(3, 12, 16, dtype=torch.uint8)
+    with SummaryWriter(tmp_path) as writer:
+        box = torch.tensor([[2, 3, 9, 10]])
+        writer.add_image_with_boxes("b", image, box, labels=["name"], rescale=2)
+        writer.add_video("v", torch.rand(2, 3, 3, 8, 10))
+    boxes, film = (fields(value[4][0]) for value in values(tmp_path))
+    assert boxes[1] == [24] and boxes[2] == [32] and boxes[4][0].startswith(b"\x89PNG")
+    assert film[1] == [8] and film[2] == [20] and film[4][0].startswith(b"GIF89a")

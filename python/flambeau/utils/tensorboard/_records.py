@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["RecordWriter", "crc32c", "doubles", "fixed32", "fixed64", "message", "text", "varint"]
+__all__ = [
+    "RecordWriter",
+    "crc32c",
+    "doubles",
+    "fixed32",
+    "fixed64",
+    "integer",
+    "message",
+    "text",
+    "varint",
+]
 
 
 def _table() -> tuple[int, ...]:
@@ -43,7 +53,8 @@ def _masked(crc: int) -> int:
 
 
 # Fields of a message: a key (number and kind of the field), and the value.
-def _number(value: int) -> bytes:
+def integer(value: int) -> bytes:
+    """An integer in as few bytes as it needs."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
@@ -55,22 +66,22 @@ def _number(value: int) -> bytes:
 
 def varint(field: int, value: int) -> bytes:
     """An integer."""
-    return _number(field << 3) + _number(int(value))
+    return integer(field << 3) + integer(int(value))
 
 
 def fixed64(field: int, value: float) -> bytes:
     """A double."""
-    return _number(field << 3 | 1) + struct.pack("<d", value)
+    return integer(field << 3 | 1) + struct.pack("<d", value)
 
 
 def fixed32(field: int, value: float) -> bytes:
     """A float."""
-    return _number(field << 3 | 5) + struct.pack("<f", value)
+    return integer(field << 3 | 5) + struct.pack("<f", value)
 
 
 def message(field: int, content: bytes) -> bytes:
     """Bytes, or another message."""
-    return _number(field << 3 | 2) + _number(len(content)) + content
+    return integer(field << 3 | 2) + integer(len(content)) + content
 
 
 def text(field: int, content: str) -> bytes:

@@ -7,7 +7,15 @@ from __future__ import annotations
 import struct
 import zlib
 
-from flambeau.utils.tensorboard._records import doubles, fixed32, fixed64, message, text, varint
+from flambeau.utils.tensorboard._records import (
+    doubles,
+    fixed32,
+    fixed64,
+    integer,
+    message,
+    text,
+    varint,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +29,19 @@ __all__ = [
     "histogram_raw",
     "hparams",
     "image",
+    "image_boxes",
     "make_np",
+    "mesh",
+    "png",
     "pr_curve",
+    "pr_curve_raw",
     "scalar",
+    "tensor_proto",
     "text_summary",
+    "video",
 ]
 
-_STRING_TENSOR, _FLOAT_TENSOR = 7, 1
+_STRING_TENSOR, _FLOAT_TENSOR, _DOUBLE_TENSOR = 7, 1, 2
 
 
 def make_np(x: Any) -> Any:
@@ -54,15 +68,18 @@ def _metadata(plugin: str, content: bytes = b"") -> bytes:
     return message(9, message(1, text(1, plugin) + message(2, content)))
 
 
-def scalar(tag: str, value: Any, new_style: bool = False) -> bytes:
+def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool = False) -> bytes:
     """A number."""
-    number = make_np(value)
+    number = make_np(float(value) if isinstance(value, str) else value)
     if number.size != 1:
         raise AssertionError(f"scalar should be 0D or one element, got shape {number.shape}")
     number = float(number.reshape(()))
     if not new_style:
         return _value(tag, fixed32(2, number))
-    tensor = varint(1, _FLOAT_TENSOR) + message(5, struct.pack("<f", number))
+    if double_precision:
+        tensor = varint(1, _DOUBLE_TENSOR) + doubles(6, [number])
+    else:
+        tensor = varint(1, _FLOAT_TENSOR) + message(5, struct.pack("<f", number))
     return _value(tag, message(8, tensor) + _metadata("scalars"))
 
 
@@ -88,7 +105,7 @@ def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> 
         raise ValueError("The input has no element.")
     counts, edges = numpy.histogram(values, _default_edges() if bins == "tensorflow" else bins)
     if max_bins is not None and len(counts) > max_bins:
-        step = -(-len(counts) // max_bins)
+        step = len(counts) // max_bins
         counts = numpy.add.reduceat(counts, numpy.arange(0, len(counts), step))
         edges = numpy.append(edges[:-1:step], edges[-1])
     filled = numpy.flatnonzero(counts)
@@ -127,7 +144,7 @@ def histogram_raw(
 
 
 # Images -------------------------------------------------------------------------------------------
-def _png(pixels: Any) -> bytes:
+def png(pixels: Any) -> bytes:
     """An array of bytes, height x width x channels, as a PNG file."""
     height, width, channels = pixels.shape
     kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
@@ -183,7 +200,49 @@ def image(tag: str, tensor: Any, dataformats: str = "CHW") -> bytes:
     """An image, or several side by side, as PNG."""
     pixels = _as_pixels(make_np(tensor), dataformats)
     height, width, channels = pixels.shape
-    content = varint(1, height) + varint(2, width) + varint(3, channels) + message(4, _png(pixels))
+    content = varint(1, height) + varint(2, width) + varint(3, channels) + message(4, png(pixels))
+    return _value(tag, message(4, content))
+
+
+def image_boxes(
+    tag: str, tensor: Any, boxes: Any, rescale: float = 1, dataformats: str = "CHW",
+    labels: Any = None,
+) -> bytes:  # fmt: skip
+    """An image with named rectangles, (left, top, right, bottom), drawn on it."""
+    import numpy
+    from PIL import Image, ImageDraw
+
+    picture = Image.fromarray(_as_pixels(make_np(tensor), dataformats))
+    draw = ImageDraw.Draw(picture)
+    rectangles = make_np(boxes).reshape(-1, 4).tolist()
+    names = [labels] * len(rectangles) if isinstance(labels, str) else labels
+    if names is not None and len(names) != len(rectangles):
+        names = None
+    for i, box in enumerate(rectangles):
+        draw.rectangle(box, outline="red", width=2)
+        if names is not None:
+            draw.text((box[0] + 3, box[1] + 3), str(names[i]), fill="red")
+    if rescale != 1:
+        picture = picture.resize([int(size * rescale) for size in picture.size])
+    return image(tag, numpy.asarray(picture), "HWC")
+
+
+def video(tag: str, tensor: Any, fps: float = 4) -> bytes:
+    """A batch of films, (N, T, C, H, W), side by side, as GIF."""
+    import io
+
+    from PIL import Image
+
+    frames = [
+        Image.fromarray(_as_pixels(moment, "NCHW")) for moment in make_np(tensor).swapaxes(0, 1)
+    ]
+    buffer = io.BytesIO()
+    duration = 1000 / fps
+    frames[0].save(
+        buffer, "GIF", save_all=True, append_images=frames[1:], duration=duration, loop=0
+    )
+    width, height = frames[0].size
+    content = varint(1, height) + varint(2, width) + varint(3, 3) + message(4, buffer.getvalue())
     return _value(tag, message(4, content))
 
 
@@ -291,10 +350,63 @@ def pr_curve(
     precision = true_positive / numpy.maximum(tiny, true_positive + false_positive)
     recall = true_positive / numpy.maximum(tiny, true_positive + false_negative)
     rows = (true_positive, false_positive, true_negative, false_negative, precision, recall)
-    data = numpy.stack(rows).astype("<f4")
-    shape = b"".join(message(2, varint(1, size)) for size in data.shape)
-    tensor = varint(1, _FLOAT_TENSOR) + message(2, shape) + message(5, data.tobytes())
-    return _value(tag, message(8, tensor) + _metadata("pr_curves", varint(1, 0) + varint(2, count)))
+    return pr_curve_raw(tag, rows, count)
+
+
+def pr_curve_raw(tag: str, rows: Sequence[Any], num_thresholds: int = 127) -> bytes:
+    """Counts of true and false positives and negatives, precision and recall at thresholds."""
+    import numpy
+
+    plugin = _metadata("pr_curves", varint(1, 0) + varint(2, min(num_thresholds, 127)))
+    return _value(tag, _float_tensor(numpy.stack([make_np(row) for row in rows])) + plugin)
+
+
+def _shape(sizes: Sequence[int]) -> bytes:
+    return b"".join(message(2, varint(1, size)) for size in sizes)
+
+
+def _float_tensor(data: Any) -> bytes:
+    numbers = message(5, data.astype("<f4").tobytes())
+    return message(8, varint(1, _FLOAT_TENSOR) + message(2, _shape(data.shape)) + numbers)
+
+
+_TENSOR_TYPES = {
+    "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "complex64": 8,
+    "int64": 9, "bool": 10, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22,
+    "uint64": 23,
+}  # fmt: skip
+
+
+def tensor_proto(tag: str, tensor: Any) -> bytes:
+    """A tensor as it stands."""
+    array = make_np(tensor)
+    kind = _TENSOR_TYPES.get(array.dtype.name)
+    if kind is None:
+        raise ValueError(f"tensors of {array.dtype} have no place in an event file")
+    content = varint(1, kind) + message(2, _shape(array.shape)) + message(4, array.tobytes())
+    return _value(tag, message(8, content) + _metadata("tensor"))
+
+
+_MESH_PARTS = {"VERTEX": 1, "FACE": 2, "COLOR": 3}
+
+
+def mesh(
+    tag: str, vertices: Any, colors: Any = None, faces: Any = None, config: Any = None
+) -> bytes:
+    """Points in space, with colours and triangles if there are any."""
+    import json
+
+    given = {"VERTEX": vertices, "FACE": faces, "COLOR": colors}
+    parts = {name: make_np(part) for name, part in given.items() if part is not None}
+    present = sum(1 << _MESH_PARTS[name] for name in parts)
+    settings = json.dumps(config or {}, sort_keys=True)
+    values = b""
+    for name, array in parts.items():
+        sizes = message(6, b"".join(integer(size) for size in array.shape))
+        content = text(2, tag) + varint(3, _MESH_PARTS[name]) + text(5, settings) + sizes
+        plugin = _metadata("mesh", content + varint(7, present))
+        values += _value(f"{tag}_{name}", _float_tensor(array) + plugin)
+    return values
 
 
 def custom_scalars(layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> bytes:

@@ -55,10 +55,18 @@ class FileWriter:
         self, summary: bytes, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """Appends an event with a summary."""
+        self._add_event(message(5, summary), global_step, walltime)
+
+    def add_graph(self, graph: bytes, run_metadata: bytes, walltime: float | None = None) -> None:
+        """Appends a graph and what is known of its run."""
+        self._add_event(message(4, graph), None, walltime)
+        self._add_event(message(8, text(1, "step1") + message(2, run_metadata)), None, walltime)
+
+    def _add_event(self, what: bytes, global_step: int | None, walltime: float | None) -> None:
         event = fixed64(1, time.time() if walltime is None else walltime)
         if global_step is not None:
             event += varint(2, int(global_step))
-        self._records.write(event + message(5, summary))
+        self._records.write(event + what)
         self._waiting += 1
         late = time.monotonic() - self._flushed > self._flush_secs
         if late or self._waiting > self._max_queue:
@@ -109,6 +117,7 @@ class SummaryWriter:
         self._options = (max_queue, flush_secs, filename_suffix)
         self.file_writer: FileWriter | None = None
         self.all_writers: dict[str, FileWriter] | None = None
+        self._embeddings: list[str] = []
         self._get_file_writer()
 
     def _get_file_writer(self) -> FileWriter:
@@ -135,7 +144,18 @@ class SummaryWriter:
         double_precision: bool = False,
     ) -> None:
         """Adds a number."""
-        self._add(summary.scalar(tag, scalar_value, new_style), global_step, walltime)
+        content = summary.scalar(tag, scalar_value, new_style, double_precision)
+        self._add(content, global_step, walltime)
+
+    def add_tensor(
+        self,
+        tag: str,
+        tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Adds a tensor as it stands."""
+        self._add(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_scalars(
         self,
@@ -210,6 +230,32 @@ class SummaryWriter:
         """Adds a batch of images, side by side."""
         self._add(summary.image(tag, img_tensor, dataformats), global_step, walltime)
 
+    def add_image_with_boxes(
+        self,
+        tag: str,
+        img_tensor: Any,
+        box_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        rescale: float = 1,
+        dataformats: str = "CHW",
+        labels: Any = None,
+    ) -> None:
+        """Adds an image with rectangles on it; it takes the package Pillow."""
+        content = summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels)
+        self._add(content, global_step, walltime)
+
+    def add_video(
+        self,
+        tag: str,
+        vid_tensor: Any,
+        global_step: int | None = None,
+        fps: float = 4,
+        walltime: float | None = None,
+    ) -> None:
+        """Adds films, (N, T, C, H, W), side by side; it takes the package Pillow."""
+        self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
+
     def add_figure(
         self,
         tag: str,
@@ -267,6 +313,96 @@ class SummaryWriter:
         """Adds precision and recall of a binary classifier."""
         content = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(content, global_step, walltime)
+
+    def add_pr_curve_raw(
+        self,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Adds precision and recall that were computed elsewhere."""
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts)
+        rows = (*counts, false_negative_counts, precision, recall)
+        self._add(summary.pr_curve_raw(tag, rows, num_thresholds), global_step, walltime)
+
+    def add_mesh(
+        self,
+        tag: str,
+        vertices: Any,
+        colors: Any = None,
+        faces: Any = None,
+        config_dict: Mapping[str, Any] | None = None,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Adds points in space, (N, points, 3), with their colours and triangles."""
+        content = summary.mesh(tag, vertices, colors, faces, config_dict)
+        self._add(content, global_step, walltime)
+
+    def add_graph(
+        self,
+        model: Any,
+        input_to_model: Any = None,
+        verbose: bool = False,
+        use_strict_trace: bool = True,
+    ) -> None:
+        """Adds the graph of what a model does to an input, or to a tuple of them."""
+        from flambeau.utils.tensorboard import _graph
+
+        graph = _graph.model_graph(model, input_to_model, verbose)
+        self._get_file_writer().add_graph(graph, _graph.run_metadata())
+
+    def add_onnx_graph(self, prototxt: Any) -> None:
+        """Adds the graph of a model in a file of ONNX; it takes the package onnx."""
+        from flambeau.utils.tensorboard import _graph
+
+        self._get_file_writer().add_graph(_graph.onnx_graph(prototxt), _graph.run_metadata())
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Any = None,
+    ) -> None:
+        """Adds points, a row of ``mat`` each, to the projector, with labels and pictures."""
+        from urllib.parse import quote
+
+        from flambeau.utils.tensorboard._projector import write_embedding
+
+        step = f"{global_step or 0:05d}"
+        place = f"{step}/{quote(tag, safe='')}"
+        entry = write_embedding(
+            self.log_dir, place, f"{tag}:{step}", mat, metadata, label_img, metadata_header
+        )
+        self._embeddings.append(entry)
+        path = os.path.join(self.log_dir, "projector_config.pbtxt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(self._embeddings)
+
+    def add_custom_scalars_multilinechart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Adds that scalars are drawn as lines of one chart."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Adds that three scalars are drawn as a line between two others."""
+        if len(tags) != 3:
+            raise AssertionError(f"expected three tags, got {len(tags)}")
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_custom_scalars(self, layout: Mapping[str, Any]) -> None:
         """Adds which scalars are drawn together."""
