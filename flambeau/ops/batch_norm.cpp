@@ -114,6 +114,16 @@ void check_vector(const char* name, const Tensor& vector, int64_t channels) {
         "{} should contain {} elements not {}", name, channels, vector.numel());
 }
 
+// Running statistics are updated past autograd: a gradient that somebody waits for were missing.
+void check_running(const char* name, const Tensor& running, int64_t channels) {
+  check_vector(name, running, channels);
+  CHECK(
+      !(running.defined() && running.requires_grad() && grad_enabled()), RuntimeError,
+      "The function 'native_batch_norm' is not differentiable with respect to argument '{}'. This "
+      "input cannot have requires_grad True.",
+      name);
+}
+
 void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                       const Tensor& running_mean, const Tensor& running_var, bool training) {
   const int64_t channels = input.dim() > 1 ? input.sizes()[1] : 0;
@@ -121,8 +131,8 @@ void check_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& b
     CHECK(running_mean.defined(), RuntimeError, "running_mean must be defined in evaluation mode");
     CHECK(running_var.defined(), RuntimeError, "running_var must be defined in evaluation mode");
   }
-  check_vector("running_mean", running_mean, channels);
-  check_vector("running_var", running_var, channels);
+  check_running("running_mean", running_mean, channels);
+  check_running("running_var", running_var, channels);
   check_vector("weight", weight, channels);
   check_vector("bias", bias, channels);
   CHECK(input.dim() > 0, RuntimeError, "batch_norm: expected an input with dimensions, got none");
@@ -228,8 +238,8 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
         "instance_norm: expected an input of at least 2 dimensions, got {}", input.sizes());
   // Each sample's channels are channels of one large sample.
   const int64_t samples = input.sizes()[0], channels = input.sizes()[1];
-  check_vector("running_mean", running_mean, channels);
-  check_vector("running_var", running_var, channels);
+  check_running("running_mean", running_mean, channels);
+  check_running("running_var", running_var, channels);
   check_vector("weight", weight, channels);
   check_vector("bias", bias, channels);
   Dims shape = input.sizes().dims();

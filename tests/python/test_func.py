@@ -271,3 +271,24 @@ def test_strict_names_what_is_missing_and_what_is_too_much():
         "Error(s) in reparametrizing for _Counting:\n\tUnexpected key(s): 'plain'."
         "\n\tMissing key(s): 'count', 'inner.bias', 'inner.weight'."
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: torch.vmap(lambda a: a, out_dims="first")(x), "must be an int, None or a"),
+        (lambda x: torch.vmap(lambda a: a, out_dims=None)(x), "when out_dim is None"),
+        (lambda x: torch.vmap(lambda a: (a, a), out_dims=(0, None))(x), "when out_dim is None"),
+        (lambda x: torch.vmap(lambda a: a, in_dims=(None,))(x), "at least one Tensor to vmap"),
+    ],
+)
+def test_vmap_refuses_dimensions_that_do_not_fit_what_is_returned(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(torch.ones(3, 2))
+
+
+def test_vmap_does_not_write_the_results_of_all_samples_into_one():
+    shared, x = torch.ones(2), torch.ones(3, 2)
+    with pytest.raises(RuntimeError, match="that all samples share"):
+        torch.vmap(lambda a, b: a.add_(b), in_dims=(None, 0))(shared, x)
+    assert torch.equal(torch.vmap(lambda b: torch.ones(2).add_(b))(x), x + 1)

@@ -280,3 +280,13 @@ def test_second_gradients_of_modules(name, last):
         return
     function, leaves = prepared(name, last)
     assert gradgradcheck(function, leaves, fast_mode=True)
+
+
+def test_running_statistics_have_no_gradient():
+    mean, variance = torch.zeros(3, requires_grad=True), torch.ones(3)
+    with pytest.raises(RuntimeError, match="with respect to argument 'running_mean'"):
+        torch.nn.functional.batch_norm(torch.ones(2, 3), mean, variance)
+    with pytest.raises(RuntimeError, match="with respect to argument 'running_var'"):
+        torch.nn.functional.batch_norm(torch.ones(2, 3), variance, mean)
+    with torch.no_grad():
+        torch.nn.functional.batch_norm(torch.ones(2, 3), mean, variance)

@@ -71,7 +71,7 @@ def _checked_inputs(args: Any, in_dims: Any, name: str) -> tuple[list[Any], list
         if dim is not None:
             sizes.append(value.size(dim))
     if not sizes:
-        raise ValueError(f"{where}: at least one input must have a dimension to map over")
+        raise ValueError(f"{where}: Expected at least one Tensor to vmap over")
     if len(set(sizes)) > 1:
         raise ValueError(
             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
@@ -111,6 +111,12 @@ def _places(out_dims: Any, spec: Any, is_tensor: bool, name: str) -> list[Any]:
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with "
             f"the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but "
             f"outputs has structure {spec}."
+        )
+    if any(place is not None and not isinstance(place, int) for place in places):
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+            "collection of ints representing where in the outputs the vmapped dimension should "
+            "appear."
         )
     return places
 
@@ -159,6 +165,12 @@ def _run_together(
         with batching(len(chunk), randomness):
             outputs = together(chunk)
             flat, spec = tree_flatten(outputs)
+            places = _places(out_dims, spec, isinstance(outputs, Tensor), name)
+            if any(dim is None and isinstance(leaf, Batched) for leaf, dim in zip(flat, places)):
+                raise ValueError(
+                    f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is "
+                    "None"
+                )
             rows = [_whole_result(leaf, len(chunk)) for leaf in flat]
     except Unbatchable:
         flambeau.set_rng_state(start)
@@ -199,6 +211,11 @@ def _run(sample: Callable[[int], Any], chunk: range, randomness: str, start: Ten
             flambeau.set_rng_state(start)
             raise RuntimeError(_RANDOM)
     return outputs
+
+
+def _versions(tensors: list[Tensor]) -> list[int]:
+    """How often each tensor has been written to."""
+    return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
 
 
 def _of_nothing(
@@ -246,10 +263,19 @@ def vmap(
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flat, dims, spec, size = _checked_inputs(args, in_dims, name)
+        shared = [v for v, d in zip(flat, dims) if d is None and isinstance(v, Tensor)]
 
         def sample(index: int) -> Any:
             picked = [v if d is None else v.select(d, index) for v, d in zip(flat, dims)]
-            return func(*tree_unflatten(picked, spec), **kwargs)
+            before = _versions(shared)
+            result = func(*tree_unflatten(picked, spec), **kwargs)
+            if size > 1 and _versions(shared) != before:
+                raise RuntimeError(
+                    f"vmap({name}, ...): `{name}` writes in place into an input that all samples "
+                    "share, which cannot hold the results of all of them; give it a dimension of "
+                    "samples, or write into a copy"
+                )
+            return result
 
         def together(chunk: range) -> Any:
             picked = [v if d is None else wrap(_part(v, d, chunk)) for v, d in zip(flat, dims)]
