@@ -319,6 +319,18 @@ Tensor padded_sources(std::string_view mode, int64_t before, int64_t padded, int
   return index;
 }
 
+// What stands before the first elements along a dimension, or behind the last ones.
+Tensor border(const Tensor& input, int64_t dim, int64_t width, bool behind, std::string_view mode) {
+  const int64_t size = input.sizes()[dim];
+  if (mode == "replicate") {
+    Dims sizes = input->sizes;
+    sizes[dim] = width;
+    return expand(narrow(input, dim, behind ? size - 1 : 0, 1), sizes);
+  }
+  if (mode == "circular") return narrow(input, dim, behind ? 0 : size - width, width);
+  return flip(narrow(input, dim, behind ? size - 1 - width : 1, width), dim);
+}
+
 Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
                std::string_view mode) {
   const int64_t size = input.sizes()[dim];
@@ -344,6 +356,11 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
   CHECK(size > 0 && padded > 0, RuntimeError,
         "pad: dimension {} of size {} with padding ({}, {}) would have size {}", dim, size, before,
         behind, padded);
+  if (before >= 0 && behind >= 0) {
+    return cat(
+        {border(input, dim, before, false, mode), input, border(input, dim, behind, true, mode)},
+        dim);
+  }
   return index_select(input, dim, padded_sources(mode, before, padded, size, input.device()));
 }
 
@@ -383,7 +400,9 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
     result = pad_dim(result, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode);
   }
   const bool keeps_format = dims == input.dim() - 2 && mode != "circular";
-  if (!keeps_format) return result.storage() == input.storage() ? clone(result) : result;
+  if (!keeps_format) {
+    return result.storage() == input.storage() ? clone(result) : contiguous(result);
+  }
   return own_copy(result, input);
 }
 OP_FUNCTION(

@@ -33,17 +33,29 @@ void copy_slices(const Tensor& x, const Tensor& out, const ResampleTable& t) {
   });
 }
 
+// Along the last dimension, where most elements have as many taps as any.
+template <int Taps, class T>
+void resample_row(const T* from, T* to, const ResampleTable& t, const T* weights) {
+  const int32_t *index = t.index.data(), *count = t.count.data();
+  for (int64_t i = 0; i < t.out; ++i, index += t.taps, weights += t.taps) {
+    T sum = 0;
+    if (Taps > 0 && count[i] == Taps) {
+      for (int k = 0; k < Taps; ++k) sum += weights[k] * from[index[k]];
+    } else {
+      for (int32_t k = 0; k < count[i]; ++k) sum += weights[k] * from[index[k]];
+    }
+    to[i] = sum;
+  }
+}
+
 template <class T>
 void resample_slice(const T* from, T* to, int64_t inner, const ResampleTable& t, const T* weights) {
+  if (inner == 1 && t.taps == 2) return resample_row<2>(from, to, t, weights);
+  if (inner == 1 && t.taps == 4) return resample_row<4>(from, to, t, weights);
+  if (inner == 1) return resample_row<0>(from, to, t, weights);
   for (int64_t i = 0; i < t.out; ++i) {
     const int32_t* index = t.index.data() + i * t.taps;
     const T* w = weights + i * t.taps;
-    if (inner == 1) {
-      T sum = 0;
-      for (int32_t k = 0; k < t.count[i]; ++k) sum += w[k] * from[index[k]];
-      to[i] = sum;
-      continue;
-    }
     T* row = to + i * inner;
     for (int32_t k = 0; k < t.count[i]; ++k) {
       const T* source = from + index[k] * inner;

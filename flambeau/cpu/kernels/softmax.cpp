@@ -147,7 +147,14 @@ void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, Comput
   C room[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
   const auto kept_row = [&](int64_t i) { return kept ? kept + i * kept_stride : room; };
+  // Short pieces of rows that lie far apart, which the processor does not foresee.
+  const auto prefetch_row = [&](int64_t i) {
+    constexpr int64_t line = 64 / sizeof(T);
+    for (int64_t j = 0; j < n; j += line) __builtin_prefetch(x + i * stride + j);
+  };
+  constexpr int64_t ahead = 8;
   for (int64_t i = 0; i < size; ++i) {
+    if (i + ahead < size) prefetch_row(i + ahead);
     const C* row = computed(x + i * stride, kept_row(i), n);
     IVDEP for (int64_t j = 0; j < n; ++j) most[j] = row[j] > most[j] ? row[j] : most[j];
   }
