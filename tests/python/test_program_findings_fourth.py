@@ -169,3 +169,13 @@ def test_a_window_on_no_memory_is_the_same_window_where_it_has_the_same_base() -
     x = torch.zeros(0, 5)
     assert x[:].is_set_to(x) and x[:].is_set_to(x[...])
     assert not x[:].is_set_to(torch.zeros(0, 5)) and not x.t().is_set_to(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_gradients_of_one_index_behind_others_go_to_their_own_rows(dtype: Any) -> None:
+    x = torch.zeros(3, 4, 3, dtype=dtype, requires_grad=True)
+    g = torch.arange(1.0, 10).view(3, 1, 3).to(dtype)
+    for index in (torch.tensor([True, False, False, False]), torch.tensor([0])):
+        assert torch.equal(torch.autograd.grad(x[:, index], x, g)[0][:, :1], g)
+        part = torch.autograd.grad(x[:, index, :2], x, g[..., :2])[0]
+        assert torch.equal(part[:, :1, :2], g[..., :2])

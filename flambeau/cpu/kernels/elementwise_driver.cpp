@@ -280,8 +280,13 @@ class WholeRegisters {
         const char* from = data[k] + row * rows.row_steps[k];
         const bool single = k == 2 && second_is_number;
         if (!single) from += whole * size;
-        for (int64_t i = 0; i < (single ? 1 : lanes_); ++i) {
-          std::memcpy(room[k] + i * size, from + std::min(i, rest - 1) * size, size);
+        // Its elements again and again, so that none of the lanes is out of the ordinary.
+        int64_t filled = single ? 1 : rest;
+        std::memcpy(room[k], from, filled * size);
+        while (!single && filled < lanes_) {
+          const int64_t more = std::min(filled, lanes_ - filled);
+          std::memcpy(room[k] + filled * size, room[k], more * size);
+          filled += more;
         }
       }
       const int64_t no_steps[most_inputs + 1] = {};

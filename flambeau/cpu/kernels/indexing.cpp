@@ -179,13 +179,21 @@ void write_row(char** data, const int64_t* strides, int64_t n) {
 struct RowsByTarget {
   std::vector<int64_t> order, starts;
 };
+
+// Where a row is written to, in bytes from the first element: behind its offset, and behind its own
+// place where rows are those of slices that one index is taken from.
+int64_t target_of(const TensorIter& iter, int64_t row) {
+  const char* offset = iter.data[2] + row * iter.strides[2][1];
+  return *reinterpret_cast<const int64_t*>(offset) + row * iter.strides[0][1];
+}
+
 RowsByTarget rows_by_target(const TensorIter& iter) {
   const int64_t rows = iter.shape[1];
   // Targets do not overlap, so that no two of them begin in the same one of these slots.
   const int64_t slot = iter.shape[0] * static_cast<int64_t>(item_size(iter.dtypes[0]));
   std::vector<int64_t> slots(rows);
   for (int64_t row = 0; row < rows; ++row) {
-    slots[row] = *reinterpret_cast<const int64_t*>(iter.data[2] + row * iter.strides[2][1]) / slot;
+    slots[row] = target_of(iter, row) / slot;
   }
   RowsByTarget grouped;
   grouped.order.resize(rows);
@@ -223,8 +231,7 @@ void add_rows_in_float(const TensorIter& iter) {
   parallel_for(0, groups, std::max<int64_t>(row_grain / work, 1), [&](int64_t first, int64_t last) {
     alignas(64) float sums[longest], wide[block];
     for (int64_t group = first; group < last; ++group) {
-      const char* offset = row_at(2, order[starts[group]]);
-      T* target = reinterpret_cast<T*>(iter.data[0] + *reinterpret_cast<const int64_t*>(offset));
+      T* target = reinterpret_cast<T*>(iter.data[0] + target_of(iter, order[starts[group]]));
       for (int64_t begin = 0; begin < n; begin += longest) {
         const int64_t width = std::min(longest, n - begin);
         load_row(target + begin, sums, width);
