@@ -111,7 +111,7 @@ def test_futures_arrive_once_and_call_back():
     assert doubled.wait() == 8 and first.done()
     with pytest.raises(RuntimeError, match="when running the callback: ValueError: no"):
         failed.wait()
-    with pytest.raises(RuntimeError, match="complete already"):
+    with pytest.raises(RuntimeError, match="completed Future as complete again"):
         first.set_result(5)
     assert torch.futures.wait_all([first, doubled]) == [4, 8]
 
