@@ -21,7 +21,7 @@ Tensor prelu(const Tensor& input, const Tensor& weight) {
   compute_dtype("prelu", dtypes::OnlyFloating, input.dtype());
   CHECK(weight.dim() <= 1 || weight.numel() != 1, RuntimeError,
         "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}", weight.dim());
-  if (weight.numel() == 1) return where(input > 0, input, input * reshape(weight, IntSpan{}));
+  if (weight.numel() == 1) return _prelu_kernel(input, reshape(weight, Dims(input.dim(), 1)));
   CHECK(input.dim() > 0, RuntimeError, "Not allow zero-dim input tensor.");
   const int64_t channels = input.dim() > 1 ? input.sizes()[1] : 1;
   CHECK(weight.numel() == channels && weight.dim() == 1, RuntimeError,
@@ -31,7 +31,7 @@ Tensor prelu(const Tensor& input, const Tensor& weight) {
         weight.numel(), channels);
   Dims shape(input.dim(), 1);
   shape[1] = channels;
-  return where(input > 0, input, input * reshape(weight, shape));
+  return _prelu_kernel(input, reshape(weight, shape));
 }
 OP(prelu, "prelu(input, weight)",
    "Each element where positive, weight (of its channel) times it elsewhere.")

@@ -18,8 +18,22 @@ struct ListedTaps {
   Entry entry[PlacedTaps<T, Rank, Count>::most];
   int count = 0;
 
-  ListedTaps(const T* place, const SampleShape& shape, SampleOptions how) {
+  // The elements of a plane, weighted. Most places have all their taps inside.
+  [[nodiscard]] T sum(const T* plane) const {
+    constexpr int all = PlacedTaps<T, Rank, Count>::most;
+    T total = 0;
+    if (count == all) {
+#pragma GCC unroll 8
+      for (int k = 0; k < all; ++k) total += entry[k].weight * plane[entry[k].offset];
+    } else {
+      for (int k = 0; k < count; ++k) total += entry[k].weight * plane[entry[k].offset];
+    }
+    return total;
+  }
+
+  void list(const T* place, const SampleShape& shape, SampleOptions how) {
     const PlacedTaps<T, Rank, Count> taps(place, shape.sizes, how);
+    count = 0;
     taps.for_each(shape.sizes, [&](int64_t offset, T weight, const T(&slope)[Rank]) {
       entry[count].offset = offset;
       entry[count].weight = weight;
@@ -29,22 +43,38 @@ struct ListedTaps {
   }
 };
 
+// Calls body(taps of some places of one sample, first of them, how many): all of them are taken in
+// one channel before the next, so that neighbours find what they read near by.
+template <class T, int Rank, int Count, class Body>
+void for_places(const T* grid, const SampleShape& shape, SampleOptions how, int64_t first,
+                int64_t last, const Body& body) {
+  constexpr int64_t most = Rank == 3 && Count == 4 ? 8 : 32;
+  ListedTaps<T, Rank, Count> taps[most];
+  for (int64_t i = first; i < last;) {
+    const int64_t left = shape.places - i % shape.places;  // of this sample
+    const int64_t count = std::min({most, last - i, left});
+    for (int64_t k = 0; k < count; ++k) taps[k].list(grid + (i + k) * Rank, shape, how);
+    body(taps, i, count);
+    i += count;
+  }
+}
+
 template <class T, int Rank, int Count>
 void sample_places(const T* x, const T* grid, T* out, const SampleShape& shape, SampleOptions how,
                    int64_t first, int64_t last) {
   const int64_t channels = shape.channels, places = shape.places, plane = shape.plane();
-  for (int64_t i = first; i < last; ++i) {
-    const ListedTaps<T, Rank, Count> taps(grid + i * Rank, shape, how);
-    const int64_t n = i / places;
-    const T* from = x + n * channels * plane;
-    T* to = out + n * channels * places + i % places;
-    for (int64_t c = 0; c < channels; ++c) {
-      T sum = 0;
-      for (int k = 0; k < taps.count; ++k)
-        sum += taps.entry[k].weight * from[c * plane + taps.entry[k].offset];
-      to[c * places] = sum;
-    }
-  }
+  for_places<T, Rank, Count>(
+      grid, shape, how, first, last,
+      [&](const ListedTaps<T, Rank, Count>* taps, int64_t begin, int64_t count) {
+        const int64_t n = begin / places;
+        for (int64_t c = n * channels; c < (n + 1) * channels; ++c) {
+          const T* from = x + c * plane;
+          T* to = out + c * places + begin % places;
+          for (int64_t i = 0; i < count; ++i) {
+            to[i] = taps[i].sum(from);
+          }
+        }
+      });
 }
 
 void grid_sample_kernel(const Tensor& x, const Tensor& grid, const Tensor& out, SampleOptions how) {
@@ -65,21 +95,22 @@ template <class T, int Rank, int Count>
 void backward_sample(const T* grad, const T* x, const T* grid, T* grad_x, T* grad_grid,
                      const SampleShape& shape, SampleOptions how, int64_t n) {
   const int64_t channels = shape.channels, places = shape.places, plane = shape.plane();
-  for (int64_t i = 0; i < places; ++i) {
-    const int64_t at_grid = (n * places + i) * Rank;
-    const ListedTaps<T, Rank, Count> taps(grid + at_grid, shape, how);
-    T slopes[Rank] = {};
+  const auto add = [&](const ListedTaps<T, Rank, Count>* taps, int64_t begin, int64_t count) {
+    if (grad_grid) std::fill_n(grad_grid + begin * Rank, count * Rank, T(0));
     for (int64_t c = n * channels; c < (n + 1) * channels; ++c) {
-      const T g = grad[c * places + i];
-      for (int k = 0; k < taps.count; ++k) {
-        const auto& entry = taps.entry[k];
-        const int64_t at = c * plane + entry.offset;
-        if (grad_x) grad_x[at] += entry.weight * g;
-        for (int d = 0; d < Rank; ++d) slopes[d] += entry.slope[d] * x[at] * g;
+      const T *g = grad + c * places + begin % places, *from = x + c * plane;
+      for (int64_t i = 0; i < count; ++i) {
+        T* slopes = grad_grid ? grad_grid + (begin + i) * Rank : nullptr;
+        for (int k = 0; k < taps[i].count; ++k) {
+          const auto& entry = taps[i].entry[k];
+          if (grad_x) grad_x[c * plane + entry.offset] += entry.weight * g[i];
+          for (int d = 0; slopes && d < Rank; ++d)
+            slopes[d] += entry.slope[d] * from[entry.offset] * g[i];
+        }
       }
     }
-    if (grad_grid) std::copy(slopes, slopes + Rank, grad_grid + at_grid);
-  }
+  };
+  for_places<T, Rank, Count>(grid, shape, how, n * places, (n + 1) * places, add);
 }
 
 void grid_sample_backward_kernel(const Tensor& grad, const Tensor& x, const Tensor& grid,

@@ -303,6 +303,38 @@ ComputeType<T> window_sum(const T* x, const PoolGeometry& g, int64_t i0, int64_t
   return total;
 }
 
+// Where windows overlap, or share rows with their neighbours, the rows of a row of windows are
+// added up first, which vectorises. Windows as wide as the input are sums of all that lies in them.
+template <class T>
+void avg_plane(const T* x, T* out, const PoolGeometry& g) {
+  using C = ComputeType<T>;
+  const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
+  if (d2.out == 1) {
+    for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
+      const C sum = window_sum(x, g, i0, i1, i2);
+      out[at] = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
+    });
+    return;
+  }
+  std::vector<C> columns(d2.in);
+  for (int64_t i0 = 0; i0 < d0.out; ++i0) {
+    for (int64_t i1 = 0; i1 < d1.out; ++i1) {
+      std::fill(columns.begin(), columns.end(), C(0));
+      for (int64_t x0 = d0.start[i0]; x0 < d0.end[i0]; ++x0) {
+        for (int64_t x1 = d1.start[i1]; x1 < d1.end[i1]; ++x1) {
+          const T* row = x + (x0 * d1.in + x1) * d2.in;
+          IVDEP for (int64_t i = 0; i < d2.in; ++i) columns[i] += static_cast<C>(row[i]);
+        }
+      }
+      for (int64_t i2 = 0; i2 < d2.out; ++i2) {
+        C sum = 0;
+        for (int64_t i = d2.start[i2]; i < d2.end[i2]; ++i) sum += columns[i];
+        *out++ = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
+      }
+    }
+  }
+}
+
 template <class T>
 void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
   using C = ComputeType<T>;
@@ -310,12 +342,8 @@ void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
   const T* from = x.data<T>();
   T* to = out.data<T>();
   if (!is_channels_last(x)) {
-    for_planes(x.sizes()[0] * channels, in_size, [&](int64_t p) {
-      for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
-        const C sum = window_sum(from + p * in_size, g, i0, i1, i2);
-        to[p * out_size + at] = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
-      });
-    });
+    for_planes(x.sizes()[0] * channels, in_size,
+               [&](int64_t p) { avg_plane(from + p * in_size, to + p * out_size, g); });
     return;
   }
   parallel_for(0, x.sizes()[0], 1, [&](int64_t first, int64_t last) {
