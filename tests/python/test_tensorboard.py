@@ -250,7 +250,6 @@ def test_tensors_meshes_and_curves_as_they_stand(tmp_path: Path) -> None:
 
 
 def test_boxes_and_films(tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
     image = torch.zeros(3, 12, 16, dtype=torch.uint8)
     with SummaryWriter(tmp_path) as writer:
         box = torch.tensor([[2, 3, 9, 10]])
