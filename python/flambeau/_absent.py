@@ -47,6 +47,8 @@ _MODULES = {
     "numa": "Flambeau does not bind processes to parts of the machine",
     "quantization": "Flambeau has no quantized tensors",
     "onnx._internal": "Flambeau does not export models to ONNX",
+    "sparse._triton_ops": _COMPILER,
+    "sparse._triton_ops_meta": _COMPILER,
     "utils._sympy": _COMPILER,
     "utils.cpp_extension": "extensions are built against PyTorch's own C++ headers",
     "utils.mobile_optimizer": _COMPILER,

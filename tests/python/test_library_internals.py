@@ -121,3 +121,18 @@ def test_shufflers_are_where_loaders_look_for_them() -> None:
 
 def test_annotations_of_scripts_are_a_module() -> None:
     assert torch.jit.annotations.BroadcastingList2[int] is int
+
+
+def test_nothing_is_compiled_and_libraries_are_told_so(recwarn) -> None:
+    from flambeau._dynamo.eval_frame import is_dynamo_supported
+    from flambeau._dynamo.utils import disable_cache_limit, warn_once
+    from flambeau._library.infer_schema import infer_schema
+    from flambeau.utils import _triton
+
+    assert infer_schema is torch.library.infer_schema
+    assert not is_dynamo_supported()
+    assert not (_triton.has_triton() or _triton.has_triton_package() or _triton.has_triton_tma())
+    with disable_cache_limit():
+        for _ in range(3):
+            warn_once("said once")
+    assert [str(warning.message) for warning in recwarn] == ["said once"]
