@@ -185,7 +185,10 @@ int64_t product_of(IntSpan sizes) {
 
 Tensor tensorinv(const Tensor& a, int64_t ind) {
   CHECK(ind > 0, RuntimeError, "Expected a strictly positive integer for 'ind', but got {}", ind);
-  const auto cut = static_cast<size_t>(std::min<int64_t>(ind, a.dim()));
+  CHECK(a.dim() >= ind, RuntimeError,
+        "linalg.tensorinv: expected at least ind = {} dimensions, got a tensor of shape {}", ind,
+        a.sizes());
+  const auto cut = static_cast<size_t>(ind);
   const IntSpan front = a.sizes().first(cut), back = a.sizes().from(cut);
   const int64_t rows = product_of(front), columns = product_of(back);
   CHECK(

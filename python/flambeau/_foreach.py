@@ -76,6 +76,12 @@ def _offer_both(name: str, apply: Callable[..., Any], apply_: Callable[..., Any]
 
     def inplace(self: Any, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
         tensors = _checked(inplace.__name__, self)
+        # Before the first is written: none is, if one must not be.
+        if _C.is_grad_enabled() and any(x.requires_grad and x.is_leaf for x in tensors):
+            raise RuntimeError(
+                f"{inplace.__name__}: a leaf Variable that requires grad is being used in an "
+                "in-place operation."
+            )
         for _ in apply_(tensors, *args, **kwargs):
             pass
         return tensors

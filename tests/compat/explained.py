@@ -407,7 +407,7 @@ def of_statements(case: Case) -> Iterator[Reason]:
             target, source = (variables.get(name, {}).get("shape") for name in product.groups())
             if target != source:
                 yield number, "PyTorch's gradient of a scattered product takes all of the source"
-        if re.search(r"\*\* False|False \*\*|pow_?\((\w+, )?False\)", statement):
+        if re.search(r"\*\*=? False|False \*\*|pow_?\((\w+, )?False\)", statement):
             yield number, "PyTorch's derivatives of x ** False and False ** x are NaN at zero"
         kept = re.search(r"(?:^|inputs=\[)(\w+)(?:\.retain_grad|\])", statement)
         if kept and any(re.match(RESHAPED.format(kept[1]), s) for s in case.statements[number:]):

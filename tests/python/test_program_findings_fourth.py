@@ -179,3 +179,20 @@ def test_gradients_of_one_index_behind_others_go_to_their_own_rows(dtype: Any) -
         assert torch.equal(torch.autograd.grad(x[:, index], x, g)[0][:, :1], g)
         part = torch.autograd.grad(x[:, index, :2], x, g[..., :2])[0]
         assert torch.equal(part[:, :1, :2], g[..., :2])
+
+
+def test_lists_are_written_to_as_a_whole_or_not_at_all() -> None:
+    x, leaf = torch.zeros(2), torch.zeros(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        torch._foreach_add_([x, leaf], 1.0)
+    assert x.tolist() == [0, 0]
+    with torch.no_grad():
+        torch._foreach_add_([x, leaf], 1.0)
+    assert x.tolist() == leaf.tolist() == [1, 1]
+
+
+def test_products_and_inverses_of_too_few_dimensions_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="at least 1D"):
+        torch.ones(()).to_sparse() @ torch.ones(())
+    with pytest.raises(RuntimeError, match="dimensions"):
+        torch.linalg.tensorinv(torch.ones(()))

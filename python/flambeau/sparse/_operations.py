@@ -191,6 +191,11 @@ def _addmv(x: Any, a: Any, vector: Any, *, beta: Any = 1, alpha: Any = 1) -> Any
 
 @takes("matmul", "__matmul__", "__rmatmul__", compressed=True)
 def _matmul(a: Any, b: Any) -> Any:
+    if not a.dim() or not b.dim():
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {a.dim()}D and "
+            f"{b.dim()}D"
+        )
     if b.dim() == 1:
         return _mv(a, b)
     if a.dim() == 1:
