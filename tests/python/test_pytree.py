@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
+from dataclasses import dataclass
+from enum import Enum
 
 import pytest
 
@@ -111,3 +113,66 @@ def test_a_leaf_may_be_of_any_class() -> None:
 
     leaf = Odd()
     assert pytree.tree_leaves([leaf, 1]) == [leaf, 1]
+
+
+class Colour(Enum):
+    RED = 1
+
+
+Named = namedtuple("Named", ["one", "two"])
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        3,
+        [1, (2, {"a": 3}), OrderedDict(b=4)],
+        defaultdict(list, {"q": 1}),
+        deque([1], maxlen=3),
+        {Colour.RED: 1, "b": [2]},
+        Named(1, 2),
+    ],
+)
+def test_a_structure_survives_as_text(tree: object) -> None:
+    pytree._register_namedtuple(Named, serialized_type_name="tests.Named")
+    spec = pytree.tree_structure(tree)
+    assert pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
+
+
+def test_structures_that_have_no_text_say_so() -> None:
+    Other = namedtuple("Other", ["a"])
+    with pytest.raises(NotImplementedError, match="_register_namedtuple"):
+        pytree.treespec_dumps(pytree.tree_structure(Other(1)))
+    with pytest.raises(ValueError, match="Unknown protocol 9"):
+        pytree.treespec_dumps(pytree.tree_structure([1]), 9)
+    with pytest.raises(TypeError, match="PyTreeSpec"):
+        pytree.treespec_dumps("text")  # type: ignore[arg-type]
+    assert pytree.treespec_pprint(pytree.tree_structure([1, {"a": 2}])) == "[*, {'a': *}]"
+
+
+def test_dataclasses_are_containers_and_constants_belong_to_the_structure() -> None:
+    @dataclass
+    class Batch:
+        data: list[int]
+        label: int | None = None
+        note: str = "x"
+
+    @dataclass(frozen=True)
+    class Mode:
+        name: str
+
+    pytree.register_dataclass(Batch, drop_field_names=["note"])
+    pytree.register_constant(Mode)
+    try:
+        leaves, spec = pytree.tree_flatten([Batch([1, 2], note="y"), Mode("a")])
+        assert leaves == [1, 2]
+        assert pytree.tree_unflatten([3, 4], spec) == [Batch([3, 4]), Mode("a")]
+        assert pytree.tree_structure(Mode("a")) == pytree.tree_structure(Mode("a"))
+        assert pytree.tree_structure(Mode("a")) != pytree.tree_structure(Mode("b"))
+        with pytest.raises(ValueError, match="Missing fields in `field_names`"):
+            pytree.register_dataclass(Batch, field_names=["data", "label"])
+        with pytest.raises(TypeError, match="non-default `__eq__`"):
+            pytree.register_constant(type("Plain", (), {}))
+    finally:
+        pytree._deregister_pytree_node(Batch)
+        pytree._deregister_pytree_node(Mode)

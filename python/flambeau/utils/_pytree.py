@@ -12,6 +12,7 @@ from collections import OrderedDict, defaultdict, deque
 
 from flambeau.utils._pytree_nodes import (  # noqa: F401
     SUPPORTED_NODES,
+    SUPPORTED_SERIALIZED_TYPES,
     GetAttrKey,
     MappingKey,
     NodeDef,
@@ -50,6 +51,15 @@ from flambeau.utils._pytree_nodes import (  # noqa: F401
     keystr,
     register_pytree_node,
 )
+from flambeau.utils._pytree_text import (
+    ConstantNode,  # noqa: F401
+    _register_namedtuple,  # noqa: F401
+    register_constant,
+    register_dataclass,
+    treespec_dumps,
+    treespec_loads,
+    treespec_pprint,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +70,12 @@ if TYPE_CHECKING:
     IsLeaf = Callable[[Any], bool] | None
 
 PyTree = Context = object
+KeyPath = tuple
 
 __all__ = [
     "Context",
     "GetAttrKey",
+    "KeyPath",
     "LeafSpec",
     "MappingKey",
     "NodeDef",
@@ -79,6 +91,8 @@ __all__ = [
     "is_structseq_instance",
     "key_get",
     "keystr",
+    "register_constant",
+    "register_dataclass",
     "register_pytree_node",
     "tree_all",
     "tree_all_only",
@@ -97,6 +111,9 @@ __all__ = [
     "tree_map_with_path",
     "tree_structure",
     "tree_unflatten",
+    "treespec_dumps",
+    "treespec_loads",
+    "treespec_pprint",
 ]
 
 

@@ -4,6 +4,7 @@ children.
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 TYPE_CHECKING = False
@@ -116,7 +117,16 @@ class NodeDef(
     __slots__ = ()
 
 
+class SerializedDef(
+    namedtuple("SerializedDef", ["name", "to_dumpable_context", "from_dumpable_context"])
+):
+    """What one kind of container is called in text, and how its context is written there."""
+
+    __slots__ = ()
+
+
 SUPPORTED_NODES: dict[Any, NodeDef] = {}
+SUPPORTED_SERIALIZED_TYPES: dict[Any, SerializedDef] = {}
 
 
 def _with_sequence_keys(flatten: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -221,19 +231,41 @@ def register_pytree_node(
             holds.
         unflatten_fn: makes an instance from children and context.
         flatten_with_keys_fn: as flatten_fn, with (key, child) pairs, for paths.
-        serialized_type_name, to_dumpable_context, from_dumpable_context: for writing TreeSpecs to
-            files; accepted and not used.
+        serialized_type_name: the name of the class where `treespec_dumps` writes its structure.
+        to_dumpable_context, from_dumpable_context: make JSON of a context, and a context of that;
+            without them the context is written as it is.
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
+    if (to_dumpable_context is None) != (from_dumpable_context is None):
+        raise ValueError(
+            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or "
+            "registered."
+        )
+    if serialized_type_name is not None:
+        SUPPORTED_SERIALIZED_TYPES[cls] = SerializedDef(
+            serialized_type_name, to_dumpable_context, from_dumpable_context
+        )
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
-_register_pytree_node = _private_register_pytree_node = register_pytree_node
+_private_register_pytree_node = register_pytree_node
+
+
+def _register_pytree_node(cls: type, *args: Any, **kwargs: Any) -> None:
+    """register_pytree_node under its older name."""
+    warnings.warn(
+        "`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
+        "`torch.utils._pytree.register_pytree_node` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    register_pytree_node(cls, *args, **kwargs)
 
 
 def _deregister_pytree_node(cls: type) -> None:
     del SUPPORTED_NODES[cls]
+    SUPPORTED_SERIALIZED_TYPES.pop(cls, None)
 
 
 register_pytree_node(
