@@ -313,7 +313,7 @@ Tensor padded_sources(std::string_view mode, int64_t before, int64_t padded, int
     if (mode == "circular") return remainder_checked(at, Scalar(size));
     return sub(Scalar(last), abs(sub(Scalar(last), abs(at))));
   }
-  const Tensor index = make_tensor({padded}, DType::int64, device);
+  Tensor index = make_tensor({padded}, DType::int64, device);
   for (int64_t i = 0; i < padded; ++i)
     index.data<int64_t>()[i] = padded_source(mode, i - before, size);
   return index;

@@ -224,7 +224,8 @@ template <class T>
 void add_rows_in_float(const TensorIter& iter) {
   constexpr int64_t longest = 1024, block = 32;
   const int64_t n = iter.shape[0];
-  const auto [order, starts] = rows_by_target(iter);
+  const auto grouped = rows_by_target(iter);
+  const auto &order = grouped.order, &starts = grouped.starts;
   const auto groups = static_cast<int64_t>(starts.size()) - 1;
   const int64_t work = std::max<int64_t>(iter.numel / groups, 1);
   const auto row_at = [&](int k, int64_t row) { return iter.data[k] + row * iter.strides[k][1]; };
