@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import warnings
 
 from flambeau import _C
@@ -38,11 +39,20 @@ __all__ = [
 ]
 
 
+_DEFAULT: Any = object()  # None is no dtype
+
+
+def _dtype_for(type: Any) -> Any:
+    """The dtype that Python's own type of numbers stands for; anything else itself."""
+    named = {float: _C.float64, int: _C.int64, bool: _C.bool, complex: _C.complex128}
+    return named.get(type, type) if isinstance(type, builtins.type) else type
+
+
 class finfo:
     """The limits of a floating-point dtype, the default one by default."""
 
-    def __init__(self, type: Any = None) -> None:
-        dtype = _C.get_default_dtype() if type is None else type
+    def __init__(self, type: Any = _DEFAULT) -> None:
+        dtype = _C.get_default_dtype() if type is _DEFAULT else _dtype_for(type)
         facts = _C._float_facts(dtype)
         self.bits, self.max, self.min, self.eps, self.tiny, self.resolution = facts
         self.smallest_normal = self.tiny
@@ -70,8 +80,9 @@ class iinfo:
     """The limits of an integer dtype."""
 
     def __init__(self, type: Any) -> None:
-        self.bits, self.min, self.max = _C._integer_facts(type)
-        self.dtype = str(type).removeprefix("torch.")
+        dtype = _dtype_for(type)
+        self.bits, self.min, self.max = _C._integer_facts(dtype)
+        self.dtype = str(dtype).removeprefix("torch.")
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -80,7 +80,12 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) {
   return wrap_dtype(to_real(dtype_value(self)));
 }
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
-  return wrap_dtype(to_complex(dtype_value(self)));
+  return guarded([&]() -> PyObject* {
+    const DType dtype = dtype_value(self);
+    CHECK(is_floating(dtype) || is_complex(dtype), RuntimeError,
+          "Unknown Complex ScalarType for {}", dtype_legacy_name(dtype));
+    return wrap_dtype(to_complex(dtype));
+  });
 }
 PyObject* module_name(PyObject*, void*) { return PyUnicode_FromString("flambeau"); }
 

@@ -248,3 +248,23 @@ def test_the_last_of_several_written_to_one_place_stays_where_runs_must_agree() 
             assert written.tolist() == last
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_nothing_is_added_where_no_place_is_named(dtype: torch.dtype) -> None:
+    none, row = torch.zeros(5, dtype=torch.bool), torch.ones(3, dtype=dtype)
+    nowhere = torch.empty(0, dtype=torch.int64)
+    for index in (none, nowhere):
+        x = torch.ones(5, 3, dtype=dtype)
+        assert torch.index_put(x, (index,), row, accumulate=True).tolist() == x.tolist()
+    empty = torch.ones(0, 3, dtype=dtype)
+    assert empty.index_put_((nowhere,), row, accumulate=True).shape == (0, 3)
+    narrow = torch.ones(5, 0, dtype=dtype)
+    assert narrow.index_add_(0, torch.tensor([1, 1]), torch.ones(2, 0, dtype=dtype)).shape == (5, 0)
+
+
+@pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64])
+def test_an_embedding_of_no_words_has_a_gradient_of_zeros(index_dtype: torch.dtype) -> None:
+    weight = torch.ones(5, 3, requires_grad=True)
+    torch.nn.functional.embedding(torch.empty(0, dtype=index_dtype), weight).sum().backward()
+    assert weight.grad is not None and weight.grad.tolist() == [[0.0] * 3] * 5

@@ -248,3 +248,28 @@ def test_what_is_shrunk_at_a_bound_is_within_it(dtype) -> None:
         assert x.grad is not None
         assert (result != 0).tolist() == [False, False, True, False]
         assert x.grad.tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_neighbours_are_those_of_the_dtype(dtype: torch.dtype) -> None:
+    info = torch.finfo(dtype)
+    least = info.smallest_normal * info.eps
+    inf = math.inf
+    numbers = [0.0, 0.0, 1.0, 1.0, -1.0, inf, info.max, -0.0, math.nan, least]
+    start = torch.tensor(numbers, dtype=dtype)
+    aim = torch.tensor([1.0, -1.0, 2.0, 0.0, 0.0, 0.0, inf, 0.0, 1.0, -1.0], dtype=dtype)
+    found = torch.nextafter(start, aim).tolist()
+    below = 1 - info.eps / 2
+    assert found[:8] == [least, -least, 1 + info.eps, below, -below, info.max, inf, 0]
+    assert math.isnan(found[8]) and found[9] == 0
+    assert torch.nextafter(start.view(5, 2).t(), aim.view(5, 2).t()).t()[1].tolist() == found[2:4]
+
+
+def test_limits_are_asked_by_dtypes_and_types_of_numbers() -> None:
+    assert torch.finfo(float) == torch.finfo(torch.float64) and torch.finfo().dtype == "float32"
+    assert torch.iinfo(int) == torch.iinfo(torch.int64)
+    for wrong in (None, 2, "float32", int, str):
+        with pytest.raises(TypeError):
+            torch.finfo(wrong)
+    with pytest.raises(RuntimeError, match="Unknown Complex ScalarType for Long"):
+        torch.int64.to_complex()

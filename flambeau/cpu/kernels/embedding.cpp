@@ -16,7 +16,7 @@ namespace {
 struct Indices {
   explicit Indices(const Tensor& indices)
       : wide(indices.dtype() == DType::int64 ? indices.data<int64_t>() : nullptr),
-        narrow(wide ? nullptr : indices.data<int32_t>()) {}
+        narrow(indices.dtype() == DType::int64 ? nullptr : indices.data<int32_t>()) {}
   int64_t operator[](int64_t i) const { return wide ? wide[i] : narrow[i]; }
   const int64_t* wide;
   const int32_t* narrow;

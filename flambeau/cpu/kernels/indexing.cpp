@@ -252,6 +252,7 @@ void add_rows_in_float(const TensorIter& iter) {
 }
 
 void index_write_kernel(const TensorIter& iter, WriteMode mode) {
+  if (iter.numel == 0) return;
   if (mode == WriteMode::add && dtypes::Reduced.has(iter.dtypes[0]) && takes_whole_rows(iter)) {
     return dispatch<dtypes::Reduced>("index_put", iter.dtypes[0], [&](auto tag) {
       add_rows_in_float<typename decltype(tag)::type>(iter);

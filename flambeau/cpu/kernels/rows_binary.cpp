@@ -3,6 +3,7 @@
 #include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
+#include "flambeau/kernels/neighbour.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
@@ -142,6 +143,17 @@ void copysign_kernel(const TensorIter& iter, const Scalar* params) {
   binary_kernel<copysign_formula, dtypes::Floating, false>(iter, params);
 }
 KERNEL_FOR(copysign, copysign_kernel)
+
+void nextafter_kernel(const TensorIter& iter, const Scalar* params) {
+  const DType dtype = iter.dtypes[1];
+  if (!dtypes::Reduced.has(dtype)) {
+    return binary_kernel<nextafter_formula, dtypes::OnlyFloating, false>(iter, params);
+  }
+  const uint16_t infinity = dtype == DType::float16 ? 0x7c00 : 0x7f80;
+  binary_loop<uint16_t, uint16_t>(
+      iter, [=](uint16_t a, uint16_t b) { return math::next_pattern(a, b, infinity); }, 1);
+}
+KERNEL_FOR(nextafter, nextafter_kernel)
 
 // Complex numbers whose parts alternate in registers. GCC would sort the parts apart, and back.
 template <int... I>
