@@ -13,8 +13,9 @@ namespace flambeau {
 namespace {
 
 Tensor pow_gradient_base(const Tensor& g, const Tensor& base, const Tensor& exponent) {
-  // Where the exponent is zero the derivative is zero, whatever the base.
-  return where(exponent == 0, 0.0, mul_conj(g, exponent * pow(base, exponent - 1)));
+  // Where the exponent is zero the derivative is zero, whatever the base, and so is the second one.
+  const Tensor constant = exponent == 0, lower = where(constant, 1, exponent) - 1;
+  return where(constant, 0.0, mul_conj(g, exponent * pow(base, lower)));
 }
 
 // The same for an exponent that is a number, which keeps all of its digits.

@@ -39,7 +39,7 @@ SAVES_MORE_THERE = (
     r"prod_?\(|pow|\*\*|cumm(ax|in)|sgn|sign|_pool1d|replicate|rounding_mode|//"
     r"|index_(add|reduce)|\.gather|\.take|\.put\(|masked_select|quantile"
     r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
-    r"|scatter_reduce|polar"
+    r"|scatter_reduce|polar|log_ndtr"
 )
 KINKED = r"pow|\*\*|norm|std|hypot|dist|sinc|copysign|sgn"  # at zero
 DIFFERENTIATES = r"backward|\.grad\(|vjp\("
@@ -375,6 +375,8 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"gelu\((\w+)", _has(math.isinf), "PyTorch's gelu of infinity is NaN, where it takes many"),
     (r"histc\((\w+)", lambda x: len({*x["values"]}) == 1 and abs(x["values"][0]) > 2**23,
         "where one more is the same number, bins around it have no width"),
+    (r"hardsigmoid\((\w+)", lambda x: x["dtype"] == "float64",
+        "PyTorch takes a sixth in single precision for the slope of hardsigmoid"),
     (r"matrix_exp\((\w+)", _halves, "PyTorch's powers of a matrix of half precision overflow"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),

@@ -196,3 +196,16 @@ def test_products_and_inverses_of_too_few_dimensions_are_refused() -> None:
         torch.ones(()).to_sparse() @ torch.ones(())
     with pytest.raises(RuntimeError, match="dimensions"):
         torch.linalg.tensorinv(torch.ones(()))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])
+def test_derivatives_of_what_is_constantly_one_are_zero(dtype: Any) -> None:
+    x = torch.tensor([0.0, 2.0], dtype=torch.float64, requires_grad=True)
+    first = torch.autograd.grad((x ** torch.zeros(2, dtype=dtype)).sum(), x, create_graph=True)[0]
+    second = torch.autograd.grad(first.sum(), x)[0]
+    assert first.tolist() == second.tolist() == [0, 0]
+
+
+def test_padding_of_a_weight_without_dimensions_is_no_question_of_its_size() -> None:
+    with pytest.raises(RuntimeError, match="must be 2-D"):
+        F.embedding(torch.tensor([0]), torch.tensor(3), padding_idx=0)

@@ -33,7 +33,7 @@ def embedding(
     if padding_idx is None:
         padding_idx = -1
     else:
-        rows = weight.size(0)
+        rows = weight.size(0) if weight.dim() else 1  # what has none is refused below
         if not -rows <= padding_idx < rows:
             raise AssertionError("Padding_idx must be within num_embeddings")
         if padding_idx < 0:
