@@ -13,6 +13,7 @@ import contextlib
 import os
 import pickle
 import sys
+import warnings
 from types import FunctionType
 from typing import IO, TypeAlias
 
@@ -277,10 +278,17 @@ def save(
         _write_archive(file, _archive_name(f), records, storages)
 
 
+class _NoFolder(RuntimeError, FileNotFoundError):
+    """There is no folder to write into: PyTorch's kind of error, and the one of `open`."""
+
+
 @contextlib.contextmanager
 def _written(f: Any) -> Iterator[Any]:
     """What to write to; when it has been written, others find it in the file."""
     if isinstance(f, (str, os.PathLike)):
+        folder = os.path.dirname(os.fspath(f))
+        if folder and not os.path.isdir(folder):
+            raise _NoFolder(f"Parent directory {folder} does not exist.")
         with replaced_file(os.fspath(f)) as file:
             yield file
         return
@@ -349,6 +357,9 @@ def get_default_load_endianness() -> Any:
 def set_default_load_endianness(endianness: Any) -> None:
     """Sets the byte order assumed for files that do not say."""
     global _default_endianness
+    known = (LoadEndianness.NATIVE, LoadEndianness.LITTLE, LoadEndianness.BIG, None)
+    if endianness not in known or isinstance(endianness, bool):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
     _default_endianness = endianness
 
 
@@ -488,6 +499,11 @@ def _loads_weights_only(asked: bool | None, pickle_module: Any) -> bool:
     if _is_set(force):
         asked = True
     elif asked is None and _is_set(trust):
+        warnings.warn(
+            f"Environment variable {trust} detected, since the `weights_only` argument was not "
+            "explicitly passed to `torch.load`, forcing weights_only=False.",
+            stacklevel=3,
+        )
         asked = False
     if asked and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")

@@ -81,6 +81,11 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
     return tuple.release();
   });
 }
+PyObject* get_saved_variables(PyObject* self, void* closure) {
+  constexpr const char* text = "'saved_variables' is deprecated; use 'saved_tensors'";
+  if (PyErr_WarnEx(PyExc_DeprecationWarning, text, 1) < 0) return nullptr;
+  return get_saved_tensors(self, closure);
+}
 PyObject* get_needs_input_grad(PyObject* self, void*) {
   PyObject* needs = as_context(self)->needs_input_grad;
   return Py_NewRef(needs ? needs : Py_None);
@@ -434,7 +439,7 @@ bool add_functions(PyObject* module) {
   static PyGetSetDef attributes[] = {
       {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward was given.", nullptr},
       {"_raw_saved_tensors", get_raw_saved_tensors, nullptr, nullptr, nullptr},
-      {"saved_variables", get_saved_tensors, nullptr, nullptr, nullptr},
+      {"saved_variables", get_saved_variables, nullptr, nullptr, nullptr},
       {"needs_input_grad", get_needs_input_grad, nullptr,
        "For each input, whether it needs a gradient.", nullptr},
       {"next_functions", node_next_functions, nullptr, nullptr, nullptr},

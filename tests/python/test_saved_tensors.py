@@ -249,3 +249,20 @@ def test_a_program_may_end_while_hooks_are_set() -> None:
         "torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x).__enter__()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_saved_variables_is_an_older_name() -> None:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * g * ctx.saved_variables[0]
+
+    x = leaf(3.0)
+    with pytest.warns(DeprecationWarning, match="saved_variables"):
+        Square.apply(x).sum().backward()
+    assert x.grad.item() == 6

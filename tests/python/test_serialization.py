@@ -249,3 +249,14 @@ def test_a_transformer_layer_with_its_activation_is_saved_whole(activation: str)
     buffer.seek(0)
     loaded = torch.load(buffer, weights_only=False)
     assert loaded.activation is getattr(torch.nn.functional, activation)
+
+
+def test_what_programs_are_told_about_folders_and_the_environment(tmp_path, monkeypatch):
+    with pytest.raises(RuntimeError, match=r"Parent directory .*absent does not exist\."):
+        torch.save(1, tmp_path / "absent" / "x.pt")
+    torch.save(1, tmp_path / "x.pt")
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.warns(UserWarning, match="forcing weights_only=False"):
+        torch.load(tmp_path / "x.pt")
+    with pytest.raises(TypeError, match="set_default_load_endianness"):
+        torch.serialization.set_default_load_endianness("little")
