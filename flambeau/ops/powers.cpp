@@ -91,7 +91,7 @@ Tensor power_by_formula(const Tensor& x, const Scalar& exponent) {
   const NoGrad off;
   if (exponent == Scalar(0.5)) return sqrt(x);
   if (exponent == Scalar(-0.5)) return rsqrt(x);
-  if (exponent == Scalar(3)) return x * x * x;
+  if (exponent == Scalar(3)) return mul_(x * x, x);
   if (exponent == Scalar(-1)) return reciprocal(x);
   if (exponent == Scalar(-2)) return reciprocal(square(x));
   return {};

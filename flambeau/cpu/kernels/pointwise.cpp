@@ -61,7 +61,7 @@ void copy_same(const TensorIter& iter) {
     };
     for_each_block(iter, [=](char** data, const Block& block) {
       if (block.steps[0] == sizeof(T) && block.row_steps[1] == sizeof(T) && block.m > 1 &&
-          in_elements(block.steps[1]) && in_elements(block.row_steps[0]))
+          block.steps[1] != 0 && in_elements(block.steps[1]) && in_elements(block.row_steps[0]))
         return copy_turned(sizeof(T), {data[0], block.row_steps[0]}, {data[1], block.steps[1]},
                            block.n, block.m, beyond_cache);
       for (int64_t row = 0; row < block.m; ++row) {
@@ -277,10 +277,13 @@ void nan_to_num_kernel(const TensorIter& iter, double nan, double posinf, double
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C n = static_cast<C>(nan), up = static_cast<C>(posinf), down = static_cast<C>(neginf);
-    unary_loop<T, T>(
-        iter, [=](C x) { return x != x           ? n
-                                : math::isinf(x) ? (x > 0 ? up : down)
-                                                 : x; }, 1);
+    constexpr C infinity = std::numeric_limits<C>::infinity();
+    const auto formula = [=](C x) {  // choices one after the other, which are vector code
+      C y = x == infinity ? up : x;
+      y = x == -infinity ? down : y;
+      return x == x ? y : n;
+    };
+    unary_loop<T, T>(iter, formula, 1);
   });
 }
 KERNEL_FOR(nan_to_num, nan_to_num_kernel)
