@@ -91,6 +91,10 @@ Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<
   }
   const double p = ord.to_double();
   const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
+  // Only the common orders have kernels for half precision.
+  if (dtypes::Reduced.has(x.dtype()) && p != 1 && p != 2) {
+    return to(linalg_vector_norm(to(x, DType::float32), ord, dim, keepdim), x.dtype());
+  }
   const DimSet dims = DimSet::of(dim, x.dim());
   check_norm_is_defined(x, p, dim);
   Tensor out = make_tensor(reduced_shape(x.sizes(), dims, keepdim), to_real(x.dtype()), x.device());

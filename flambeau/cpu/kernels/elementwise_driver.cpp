@@ -73,8 +73,9 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
 
 class Driver {
  public:
-  Driver(const ElementwiseLoop& loop, bool beyond_cache)
+  Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache)
       : loop_(loop),
+        formula_(formula),
         longest_((beyond_cache ? 1024 : buffer_bytes) /
                  *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)),
         beyond_cache_(beyond_cache) {}
@@ -85,16 +86,23 @@ class Driver {
       if (block.m == 1 && is_new(data)) return run_past_cache(data, block, number);
       // Once only: the output may be one of the inputs.
       if (block.n < short_row && block.m > 1 && join_rows(data, block)) return;
-      return loop_.dense(loop_.formula, data, block, number);
+      if (!number || loop_.row_with_number) return run_dense_rows(data, block, number);
     }
     if (block.m == 1) return run_row(data, block.steps, block.n);
     if (!turn_rows(data, block) && !join_rows(data, block)) run_rows(data, block);
   }
 
  private:
-  void dense(char* const* data, int64_t n) const {
-    const int64_t no_steps[most_inputs + 1] = {};
-    loop_.dense(loop_.formula, data, {n, 1, no_steps, no_steps}, false);
+  void dense(char* const* data, int64_t n) const { loop_.row(formula_, data, n); }
+  void run_dense_rows(char* const* data, const Block& block, bool number) const {
+    const auto run = number ? loop_.row_with_number : loop_.row;
+    if (block.m == 1) return run(formula_, data, block.n);
+    char* at[most_inputs + 1];
+    std::copy_n(data, loop_.inputs + 1, at);
+    for (int64_t row = 0; row < block.m; ++row) {
+      run(formula_, at, block.n);
+      for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
+    }
   }
   // Whether operand k lies side by side.
   bool is_dense_at(const int64_t* steps, int k) const { return steps[k] == loop_.sizes[k]; }
@@ -114,16 +122,22 @@ class Driver {
   }
   // A row in pieces, whose results go from a buffer to memory without reading its lines before.
   void run_past_cache(char* const* data, const Block& row, bool second_is_number) const {
-    alignas(64) char buffer[buffer_bytes];
+    alignas(64) char buffer[buffer_bytes], numbers[buffer_bytes + spread_bytes];
     char* at[most_inputs + 1];
     std::copy_n(data, loop_.inputs + 1, at);
     char* to = data[0];
     at[0] = buffer;
+    auto run = second_is_number ? loop_.row_with_number : loop_.row;
+    if (!run) {
+      spread_elements(loop_.sizes[2], numbers, data[2], 0, 1, std::min(row.n, longest_));
+      at[2] = numbers;
+      run = loop_.row;
+    }
     // The first piece ends at a line of memory, and so do all others.
     const auto past_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % 64);
     int64_t count = std::min(row.n, longest_ - past_line / loop_.sizes[0]);
     for (int64_t left = row.n; left > 0; count = std::min(left, longest_)) {
-      loop_.dense(loop_.formula, at, {count, 1, row.steps, row.row_steps}, second_is_number);
+      run(formula_, at, count);
       copy_past_cache(to, buffer, count * loop_.sizes[0]);
       to += count * loop_.sizes[0];
       for (int k = 1; k <= loop_.inputs; ++k) at[k] += count * row.steps[k];
@@ -193,7 +207,7 @@ class Driver {
                       count, false);
       }
       if (is_dense(steps, loop_.inputs)) {
-        loop_.dense(loop_.formula, at, {block.n, count, steps, row_steps}, false);
+        run_dense_rows(at, {block.n, count, steps, row_steps}, false);
       } else {
         run_rows(at, {block.n, count, steps, row_steps});
       }
@@ -245,6 +259,7 @@ class Driver {
   }
 
   const ElementwiseLoop& loop_;
+  const void* const formula_;
   const int64_t longest_;  // elements that every buffer has room for
   const bool beyond_cache_;
 };
@@ -254,49 +269,50 @@ class Driver {
 // have equal results wherever they stand. So the rest is computed in a register of its own.
 class WholeRegisters {
  public:
-  explicit WholeRegisters(const ElementwiseLoop& loop)
+  WholeRegisters(const ElementwiseLoop& loop, const void* formula)
       : loop_(loop),
+        formula_(formula),
         whole_(loop),
         lanes_(register_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)) {
-    whole_.formula = this;
-    whole_.dense = [](const void* self, char* const* data, const Block& rows, bool number) {
-      static_cast<const WholeRegisters*>(self)->run(data, rows, number);
+    whole_.row = [](const void* self, char* const* data, int64_t n) {
+      const auto& mine = *static_cast<const WholeRegisters*>(self);
+      mine.run(mine.loop_.row, data, n, false);
+    };
+    if (!loop.row_with_number) return;
+    whole_.row_with_number = [](const void* self, char* const* data, int64_t n) {
+      const auto& mine = *static_cast<const WholeRegisters*>(self);
+      mine.run(mine.loop_.row_with_number, data, n, true);
     };
   }
   const ElementwiseLoop& loop() const { return whole_; }
 
  private:
-  void run(char* const* data, const Block& rows, bool second_is_number) const {
-    const int64_t rest = rows.n % lanes_, whole = rows.n - rest;
-    if (whole > 0) {
-      const Block most = {whole, rows.m, rows.steps, rows.row_steps};
-      loop_.dense(loop_.formula, data, most, second_is_number);
-    }
-    for (int64_t row = 0; rest > 0 && row < rows.m; ++row) {
-      alignas(64) char room[most_inputs + 1][register_bytes];
-      char* at[most_inputs + 1] = {room[0], room[1], room[2], room[3]};
-      for (int k = 1; k <= loop_.inputs; ++k) {
-        const int64_t size = loop_.sizes[k];
-        const char* from = data[k] + row * rows.row_steps[k];
-        const bool single = k == 2 && second_is_number;
-        if (!single) from += whole * size;
-        // Its elements again and again, so that none of the lanes is out of the ordinary.
-        int64_t filled = single ? 1 : rest;
-        std::memcpy(room[k], from, filled * size);
-        while (!single && filled < lanes_) {
-          const int64_t more = std::min(filled, lanes_ - filled);
-          std::memcpy(room[k] + filled * size, room[k], more * size);
-          filled += more;
-        }
+  void run(ElementwiseLoop::Row* row, char* const* data, int64_t n, bool second_is_number) const {
+    const int64_t rest = n % lanes_, whole = n - rest;
+    if (whole > 0) row(formula_, data, whole);
+    if (rest == 0) return;
+    alignas(64) char room[most_inputs + 1][register_bytes];
+    char* at[most_inputs + 1] = {room[0], room[1], room[2], room[3]};
+    for (int k = 1; k <= loop_.inputs; ++k) {
+      const int64_t size = loop_.sizes[k];
+      const bool single = k == 2 && second_is_number;
+      const char* from = data[k] + (single ? 0 : whole * size);
+      // Its elements again and again, so that none of the lanes is out of the ordinary.
+      int64_t filled = single ? 1 : rest;
+      std::memcpy(room[k], from, filled * size);
+      while (!single && filled < lanes_) {
+        const int64_t more = std::min(filled, lanes_ - filled);
+        std::memcpy(room[k] + filled * size, room[k], more * size);
+        filled += more;
       }
-      const int64_t no_steps[most_inputs + 1] = {};
-      loop_.dense(loop_.formula, at, {lanes_, 1, no_steps, no_steps}, second_is_number);
-      const int64_t size = loop_.sizes[0];
-      std::memcpy(data[0] + row * rows.row_steps[0] + whole * size, room[0], rest * size);
     }
+    row(formula_, at, lanes_);
+    const int64_t size = loop_.sizes[0];
+    std::memcpy(data[0] + whole * size, room[0], rest * size);
   }
 
   const ElementwiseLoop& loop_;
+  const void* const formula_;
   ElementwiseLoop whole_;
   const int64_t lanes_;
 };
@@ -307,7 +323,8 @@ using TwiceAsWide = std::conditional_t<std::is_same_v<T, uint16_t>, int32_t, int
 // A loop over operands as they are stored, some in another type than the given loop takes.
 class ConvertingLoop {
  public:
-  ConvertingLoop(const TensorIter& iter, const ElementwiseLoop& loop) : loop_(loop) {
+  ConvertingLoop(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula)
+      : loop_(loop), formula_(formula) {
     for (int k = 0; k <= loop.inputs; ++k) {
       if (!converted_dtypes.has(iter.dtypes[k])) continue;
       const auto size = static_cast<int64_t>(item_size(iter.dtypes[k]));
@@ -317,40 +334,43 @@ class ConvertingLoop {
       dtypes_[k] = iter.dtypes[k];
       stored_.sizes[k] = size;
     }
-    stored_.formula = this;
-    stored_.dense = [](const void* self, char* const* data, const Block& rows, bool number) {
-      static_cast<const ConvertingLoop*>(self)->run(data, rows, number);
+    stored_.row = [](const void* self, char* const* data, int64_t n) {
+      static_cast<const ConvertingLoop*>(self)->run(data, n, false);
     };
+    if (loop.row_with_number) {
+      stored_.row_with_number = [](const void* self, char* const* data, int64_t n) {
+        static_cast<const ConvertingLoop*>(self)->run(data, n, true);
+      };
+    }
   }
   bool any() const { return any_; }
   const ElementwiseLoop& stored() const { return stored_; }
 
  private:
-  void run(char* const* data, const Block& rows, bool second_is_number) const {
+  void run(char* const* data, int64_t n, bool second_is_number) const {
     const int64_t piece =
         buffer_bytes / *std::max_element(loop_.sizes, loop_.sizes + loop_.inputs + 1);
+    const auto run = second_is_number ? loop_.row_with_number : loop_.row;
     // Not a page apart, or a load would wait for a store to another buffer.
     alignas(64) char buffers[most_inputs + 1][buffer_bytes + 256];
-    const int64_t no_steps[most_inputs + 1] = {};
-    for (int64_t row = 0; row < rows.m; ++row) {
-      for (int64_t begin = 0; begin < rows.n; begin += piece) {
-        const int64_t count = std::min(piece, rows.n - begin);
-        char *at[most_inputs + 1], *to = nullptr;
-        for (int k = 0; k <= loop_.inputs; ++k) {
-          const bool single = k == 2 && second_is_number;
-          at[k] = data[k] + row * rows.row_steps[k] + (single ? 0 : begin * stored_.sizes[k]);
-          if (!converts_[k]) continue;
-          if (k > 0) convert_row(dtypes_[k], at[k], buffers[k], single ? 1 : count);
-          if (k == 0) to = at[0];
-          at[k] = buffers[k];
-        }
-        loop_.dense(loop_.formula, at, {count, 1, no_steps, no_steps}, second_is_number);
-        if (to) convert_row_back(dtypes_[0], buffers[0], to, count);
+    for (int64_t begin = 0; begin < n; begin += piece) {
+      const int64_t count = std::min(piece, n - begin);
+      char *at[most_inputs + 1], *to = nullptr;
+      for (int k = 0; k <= loop_.inputs; ++k) {
+        const bool single = k == 2 && second_is_number;
+        at[k] = data[k] + (single ? 0 : begin * stored_.sizes[k]);
+        if (!converts_[k]) continue;
+        if (k > 0) convert_row(dtypes_[k], at[k], buffers[k], single ? 1 : count);
+        if (k == 0) to = at[0];
+        at[k] = buffers[k];
       }
+      run(formula_, at, count);
+      if (to) convert_row_back(dtypes_[0], buffers[0], to, count);
     }
   }
 
   const ElementwiseLoop& loop_;
+  const void* const formula_;
   ElementwiseLoop stored_;
   DType dtypes_[most_inputs + 1];
   bool converts_[most_inputs + 1] = {};
@@ -391,12 +411,15 @@ void convert_row_back(DType dtype, const char* computed, char* stored, int64_t n
   });
 }
 
-void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
-  const WholeRegisters whole(loop);
+void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula,
+                     int cost) {
+  const WholeRegisters whole(loop, formula);
   const ElementwiseLoop& computed = cost > 1 ? whole.loop() : loop;
-  const ConvertingLoop converting(iter, computed);
+  const void* computing = cost > 1 ? &whole : formula;
+  const ConvertingLoop converting(iter, computed, computing);
   const ElementwiseLoop& stored = converting.any() ? converting.stored() : computed;
-  const Driver driver(stored, cost == 1 && iter.numel * stored.sizes[0] >= cached_bytes);
+  const bool beyond_cache = cost == 1 && iter.numel * stored.sizes[0] >= cached_bytes;
+  const Driver driver(stored, converting.any() ? &converting : computing, beyond_cache);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
 }

@@ -123,6 +123,14 @@ Part<T> transposed(const Part<T>& p) {
           p.addend, p.addend_col, p.addend_row, p.alpha, p.beta};
 }
 
+// Sums and a row of the addend that is not contiguous. Out of line: tiles have dozens of rows.
+template <class T>
+[[gnu::noinline]] Vector<T> plus_strided(Vector<T> value, const T* from, int64_t step, T beta,
+                                         int n) {
+  for (int l = 0; l < n; ++l) value[l] += from[l * step] * beta;
+  return value;
+}
+
 // Writes a finished row of sums.
 template <class T>
 inline void finish(const Part<T>& p, int64_t i, int64_t j, Vector<T> sums, int n) {
@@ -132,10 +140,8 @@ inline void finish(const Part<T>& p, int64_t i, int64_t j, Vector<T> sums, int n
     const T* from = p.addend + i * p.addend_row + j * p.addend_col;
     if (p.addend_col == 1) {
       value += load_part(from, n) * p.beta;
-    } else if (p.addend_col == 0) {
-      value += *from * p.beta;
     } else {
-      for (int l = 0; l < n; ++l) value[l] += from[l * p.addend_col] * p.beta;
+      value = plus_strided<T>(value, from, p.addend_col, p.beta, n);
     }
   }
   store_part(out, value, n);
@@ -159,7 +165,8 @@ template <int Rows, int Vectors, class T>
     a += p.a_col;
     b += p.b_row;
   };
-  if (last_lanes == lanes<T>) {
+  // With AVX-512 a part is loaded as quickly as a whole.
+  if (FLAMBEAU_ISA_RANK < 4 && last_lanes == lanes<T>) {
     for (int64_t x = 0; x < p.k; ++x) step([](const T* at) { return load_all(at); });
   } else {
     for (int64_t x = 0; x < p.k; ++x) step([=](const T* at) { return load_part(at, last_lanes); });
@@ -293,7 +300,7 @@ void inner_product(const Part<T>& p) {
 
 // Any strides, any type: one row of sums at a time, in blocks of columns.
 template <class T>
-void plain_product(const Part<T>& p) {
+[[gnu::noinline]] void plain_product(const Part<T>& p) {
   using C = ComputeType<T>;
   constexpr int64_t block = 256;
   C sums[block];

@@ -20,6 +20,9 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
+template <class T, class... Any>
+constexpr bool is_one_of = (std::is_same_v<T, Any> || ...);
+
 // A stored element in the type that arithmetic is done in.
 template <class T>
 inline ComputeType<T> load(const char* at) {
@@ -82,14 +85,17 @@ void dispatch_row(std::string_view op, DType dtype, Body&& body) {
 // An elementwise loop as the driver in elementwise_driver.cpp sees it, which brings operands of any
 // layout into the one that `dense` takes.
 struct ElementwiseLoop {
+  // o[i] = f(in[i]...) over n elements that lie side by side.
+  using Row = void(const void* formula, char* const* data, int64_t n);
   int inputs;
   int64_t sizes[4];  // bytes of an element of the output, then of each input
-  const void* formula;
-  // o[i] = f(in[i]...) over rows of n elements that lie side by side, where rows may begin anywhere
-  // (the steps of the block are not read). Of two inputs the second may be one value a row.
-  void (*dense)(const void* formula, char* const* data, const Block& rows, bool second_is_number);
+  Row* row;
+  // The same where the second of two inputs is one value, for the types that meet most numbers;
+  // elsewhere null, and the driver repeats the number in a buffer.
+  Row* row_with_number = nullptr;
 };
-void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, int cost);
+void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula,
+                     int cost);
 
 // The first element of operand k, in the type that a loop over T computes in.
 template <class T>
@@ -201,7 +207,7 @@ void register_loop(float* o, int64_t n, const F& f, In... in) {
 // A formula with a rare case that keeps it from being vector code says where (usual), and is
 // computed without that case where it does not occur.
 template <class Out, class F, class... In>
-[[gnu::noinline]] void contiguous_loop(Out* o, int64_t n, F f, In... in) {
+[[gnu::always_inline]] inline void contiguous_loop(Out* o, int64_t n, const F f, In... in) {
   if constexpr (TakesRegisters<F, In...>) {
     register_loop(o, n, f, in...);
   } else {
@@ -220,31 +226,36 @@ using LoopType =
     std::conditional_t<std::is_same_v<T, Half> || (is_reduced_type<T> && TakesRegisters<F, In...>),
                        float, T>;
 
-template <class Out, class... In, class F, size_t... K>
-void typed_loop(const TensorIter& iter, const F& f, int cost, std::index_sequence<K...>) {
-  const auto dense = [](const void* formula, char* const* data, const Block& rows,
-                        [[maybe_unused]] bool second_is_number) {
-    const F& f = *static_cast<const F*>(formula);
-    for (int64_t row = 0; row < rows.m; ++row) {
-      const auto at = [&](int k) { return data[k] + row * rows.row_steps[k]; };
-      Out* out = reinterpret_cast<Out*>(at(0));
-      if constexpr (sizeof...(In) == 2) {
-        using T = std::tuple_element_t<0, std::tuple<In...>>;
-        if (second_is_number) {
-          const Repeated<T> second{*reinterpret_cast<const T*>(at(2))};
-          contiguous_loop(out, rows.n, f, reinterpret_cast<const T*>(at(1)), second);
-          continue;
-        }
-      }
-      contiguous_loop(out, rows.n, f, reinterpret_cast<const In*>(at(K + 1))...);
-    }
-  };
-  run_elementwise(iter, {sizeof...(In), {sizeof(Out), sizeof(In)...}, &f, dense}, cost);
-}
+// The loop of formulas F over arrays of these types.
+template <class F, class Out, class... In>
+struct LoopOf {
+  template <size_t... K>
+  static void on_arrays(const F& f, char* const* data, int64_t n, std::index_sequence<K...>) {
+    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, f,
+                    reinterpret_cast<const In*>(data[K + 1])...);
+  }
+  static void row(const void* f, char* const* data, int64_t n) {
+    on_arrays(*static_cast<const F*>(f), data, n, std::index_sequence_for<In...>());
+  }
+  template <class T>
+  static void row_with_number(const void* f, char* const* data, int64_t n) {
+    const Repeated<T> second{*reinterpret_cast<const T*>(data[2])};
+    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, *static_cast<const F*>(f),
+                    reinterpret_cast<const T*>(data[1]), second);
+  }
+  static constexpr ElementwiseLoop make() {
+    ElementwiseLoop loop{sizeof...(In), {sizeof(Out), sizeof(In)...}, row};
+    using T = std::tuple_element_t<0, std::tuple<In...>>;
+    if constexpr (sizeof...(In) == 2 && is_one_of<T, float, double, BFloat16, int64_t, uint64_t>)
+      loop.row_with_number = row_with_number<T>;
+    return loop;
+  }
+  static constexpr ElementwiseLoop value = make();
+};
 template <class Out, class... In, class F>
 void elementwise_loop(const TensorIter& iter, const F& f, int cost) {
-  typed_loop<LoopType<Out, F, In...>, LoopType<In, F, In...>...>(iter, f, cost,
-                                                                 std::index_sequence_for<In...>());
+  run_elementwise(iter, LoopOf<F, LoopType<Out, F, In...>, LoopType<In, F, In...>...>::value, &f,
+                  cost);
 }
 
 template <class Out, class In, class F>

@@ -14,19 +14,27 @@ constexpr DTypeSet drawable = integers | dtypes::Floating | DType::bool_;
 
 CpuGenerator& cpu(Generator& generator) { return static_cast<CpuGenerator&>(generator); }
 
-template <class T, class Body>
-void for_each_run(const char* op, const Tensor& out, const Body& body) {
+// Calls fill(body, first element, bytes from element to element, how many) for all of `out` in the
+// order of memory.
+using FillRun = void(const void* body, char* data, int64_t step, int64_t count);
+void for_each_run(const char* op, const Tensor& out, const void* body, FillRun* fill) {
   if (out.is_contiguous()) {
-    body(Run<T>{out.data<T>(), 1, out.numel()});
-    return;
+    return fill(body, static_cast<char*>(out.raw()), static_cast<int64_t>(item_size(out.dtype())),
+                out.numel());
   }
   Tensor target = out;
   const DType dtype = out.dtype();
   TensorIter iter;
   iter.build({op}, &target, &dtype, 1, nullptr, 0, dtype);
-  const int64_t stride = iter.strides[0][0] / static_cast<int64_t>(sizeof(T));
-  for_each_row_in_order(iter, [&](char** data, int64_t count) {
-    body(Run<T>{reinterpret_cast<T*>(data[0]), stride, count});
+  const int64_t step = iter.strides[0][0];
+  for_each_row_in_order(iter,
+                        [&](char** data, int64_t count) { fill(body, data[0], step, count); });
+}
+template <class T, class Body>
+void for_each_run(const char* op, const Tensor& out, const Body& body) {
+  for_each_run(op, out, &body, [](const void* body, char* data, int64_t step, int64_t count) {
+    const int64_t stride = step / static_cast<int64_t>(sizeof(T));
+    (*static_cast<const Body*>(body))(Run<T>{reinterpret_cast<T*>(data), stride, count});
   });
 }
 

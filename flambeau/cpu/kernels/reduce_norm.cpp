@@ -30,18 +30,18 @@ struct NormP : Adding<NormP<In>, ComputeType<In>> {
   C finish(C total) const { return std::pow(total, C(1) / p); }
 };
 
-// The largest or smallest magnitude. No element gives zero.
-template <class In, bool Max>
+// The largest magnitude, or with the sign -1 the smallest: the largest of what lies below zero.
+template <class C>
 struct NormInf {
-  using Lane = ComputeType<In>;
-  using Acc = Lane;
-  static Lane start() { return Max ? Lane(0) : std::numeric_limits<Lane>::infinity(); }
-  static Lane choose(Lane a, Lane b) { return Max ? math::maximum(a, b) : math::minimum(a, b); }
-  static Lane step(Lane a, Lane x) { return choose(a, math::abs(x)); }
-  static Lane join(Lane a, Lane b) { return choose(a, b); }
+  using Lane = C;
+  using Acc = C;
+  C sign;
+  Lane start() const { return sign > 0 ? Lane(0) : -std::numeric_limits<Lane>::infinity(); }
+  Lane step(Lane a, Lane x) const { return math::maximum(a, math::abs(x) * sign); }
+  static Lane join(Lane a, Lane b) { return math::maximum(a, b); }
   static Acc widen(Lane a) { return a; }
-  static Acc merge(Acc a, Acc b) { return choose(a, b); }
-  static Acc finish(Acc a) { return a; }
+  static Acc merge(Acc a, Acc b) { return math::maximum(a, b); }
+  Acc finish(Acc a) const { return a * sign; }
 };
 
 void vector_norm_kernel(const Reduction& r, double p) {
@@ -49,21 +49,18 @@ void vector_norm_kernel(const Reduction& r, double p) {
   if (r.in_dtype == DType::complex128) {
     return reduce<std::complex<double>, double>(r, Norm2<double>());
   }
-  dispatch<dtypes::Floating>("linalg_vector_norm", r.in_dtype, [&](auto tag) {
+  if (p == 1 || p == 2) {
+    return dispatch<dtypes::Floating>("linalg_vector_norm", r.in_dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      p == 1 ? reduce<T, T>(r, Norm1<T>()) : reduce<T, T>(r, Norm2<ComputeType<T>>());
+    });
+  }
+  // Rare orders have no loops for half precision: see ops/norm.cpp.
+  dispatch<dtypes::Floating - dtypes::Reduced>("linalg_vector_norm", r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (p == 2) {
-      reduce<T, T>(r, Norm2<ComputeType<T>>());
-    } else if (p == 1) {
-      reduce<T, T>(r, Norm1<T>());
-    } else if (p == 0) {
-      reduce<T, T>(r, Norm0<T>());
-    } else if (p == HUGE_VAL) {
-      reduce<T, T>(r, NormInf<T, true>());
-    } else if (p == -HUGE_VAL) {
-      reduce<T, T>(r, NormInf<T, false>());
-    } else {
-      reduce<T, T>(r, NormP<T>(p));
-    }
+    if (p == 0) return reduce<T, T>(r, Norm0<T>());
+    if (std::isinf(p)) return reduce<T, T>(r, NormInf<T>{p > 0 ? T(1) : T(-1)});
+    reduce<T, T>(r, NormP<T>(p));
   });
 }
 KERNEL_FOR(vector_norm, vector_norm_kernel)

@@ -11,9 +11,6 @@ namespace flambeau {
 
 namespace cpu::ISA_NAMESPACE {
 
-template <class Formula, class... Any>
-constexpr bool is_one_of = (std::is_same_v<Formula, Any> || ...);
-
 // The same without sign, and the size of one with the sign of another.
 inline Floats size_of(Floats x) {
   return std::bit_cast<Floats>(std::bit_cast<Ints>(x) & 0x7fffffff);

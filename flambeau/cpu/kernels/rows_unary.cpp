@@ -50,8 +50,9 @@ namespace {
 // Transcendental functions are worth a second thread earlier than additions are.
 constexpr int unary_cost = 4;
 
+// A formula and its parameters, of which most have none.
 template <class Formula, class C>
-struct Plain {
+struct WithParameters {
   C p, q;
   auto operator()(C x) const { return Formula::at(x, p, q); }
   Floats operator()(Floats x) const requires std::is_same_v<C, float> && requires {
@@ -59,42 +60,52 @@ struct Plain {
   }
   { return UnaryByRegister<Formula>::at(x, all_lanes(p), all_lanes(q)); }
 };
+template <class Formula, class C>
+struct Plain {
+  auto operator()(C x) const { return Formula::at(x, C(0), C(0)); }
+  Floats operator()(Floats x) const requires std::is_same_v<C, float> && requires {
+    UnaryByRegister<Formula>::at(x, x, x);
+  }
+  { return UnaryByRegister<Formula>::at(x, x, x); }
+};
 
 template <class Formula, DTypeSet Set, bool Predicate>
-void unary_kernel(const TensorIter& iter, const Scalar* params) {
+void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params) {
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Predicate, bool, T>;
-    const C p = params ? params[0].to<C>() : C(0);
-    const C q = Formula::two && params ? params[1].to<C>() : C(0);
-    unary_loop<Out, T>(iter, Plain<Formula, C>{p, q}, unary_cost);
+    if constexpr (Formula::parameters == 0) {
+      unary_loop<Out, T>(iter, Plain<Formula, C>(), unary_cost);
+    } else {
+      const C p = params[0].to<C>(), q = Formula::parameters == 2 ? params[1].to<C>() : C(0);
+      unary_loop<Out, T>(iter, WithParameters<Formula, C>{p, q}, unary_cost);
+    }
   });
 }
 
 }  // namespace
 
-#define FORMULA(name_, value, two_)                                   \
+#define FORMULA(name_, value, parameters_)                            \
   struct name_##_formula {                                            \
     static constexpr const char* name = #name_;                       \
-    static constexpr bool two = two_;                                 \
+    static constexpr int parameters = parameters_;                    \
     template <class C>                                                \
     static auto at(C x, [[maybe_unused]] C p, [[maybe_unused]] C q) { \
       using namespace math;                                           \
       return static_cast<std::common_type_t<decltype(value)>>(value); \
     }                                                                 \
   };
-#define UNARY(name, set, value, keeps, gradient, doc, ...) \
-  FORMULA(name, value, false)                              \
+#define ROW(name, parameters, set, value) \
+  FORMULA(name, value, parameters)        \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
+#define UNARY(name, set, value, keeps, gradient, doc, ...) ROW(name, 0, set, value)
 #define PREDICATE(name, set, value, doc, ...) \
-  FORMULA(name, value, false)                 \
+  FORMULA(name, value, 0)                     \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, true>)
-#define UNARY1(name, p, p_default, set, value, keeps, gradient, doc) \
-  UNARY(name, set, value, keeps, gradient, doc)
+#define UNARY1(name, p, p_default, set, value, keeps, gradient, doc) ROW(name, 1, set, value)
 #define UNARY2(name, p_name, p_default, q_name, q_default, set, value, keeps, gradient, doc) \
-  FORMULA(name, value, true)                                                                 \
-  KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, false>)
+  ROW(name, 2, set, value)
 #include "flambeau/kernels/unary.def"
 
 namespace {
