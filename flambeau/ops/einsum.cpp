@@ -295,6 +295,19 @@ Labels in_order(Labels labels, const Labels& output) {
   return labels;
 }
 
+// A sum over one element is none.
+void drop_single(Term& a, Term& b, const bool* needed) {
+  for (const int label : Labels(a.labels)) {
+    const int in_a = a.find(label), in_b = b.find(label);
+    if (needed[label] || in_b < 0) continue;
+    if (a.tensor.sizes()[in_a] != 1 || b.tensor.sizes()[in_b] != 1) continue;
+    for (const auto& [term, at] : {std::pair(&a, in_a), std::pair(&b, in_b)}) {
+      term->tensor = squeeze(term->tensor, Dims{at});
+      term->labels.erase(term->labels.begin() + at);
+    }
+  }
+}
+
 // The product of two terms, summed over labels that are not needed any more. Groups of labels come
 // in the order of the output; where all that only b has stands there before all that only a has
 // (and `last` says that this is the output), so does it in the result.
@@ -306,6 +319,7 @@ Term contract(Term a, Term b, const bool* needed, const Labels& output, bool las
   for (const int label : a.labels) for_b[label] = true;
   sum_out(a, for_a);
   sum_out(b, for_b);
+  drop_single(a, b, needed);
   Labels batch, left, right, contracted;
   for (const int label : a.labels) {
     const bool shared = b.find(label) >= 0;

@@ -27,6 +27,9 @@ def test_einsum_without_a_sum_promotes_and_with_one_does_not() -> None:
     half, single = torch.ones(2, dtype=torch.float16), torch.full((3,), 2.0)
     assert torch.einsum("i,j->ij", half, single).dtype is torch.float32
     assert torch.einsum("i,j->", half, single).item() == 12
+    assert torch.einsum("ij,jk->ik", half[:, None], single[None]).dtype is torch.float32
+    truth = torch.tensor([[False], [True]])
+    assert torch.einsum("...i,...i->...", truth, truth).tolist() == [False, True]
     with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
         torch.einsum("ij,jk->ik", torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64))
 
