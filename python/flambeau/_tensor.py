@@ -172,8 +172,8 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
     func, args = _utils._reduce_tensor(
         self if _C._is_wrapped(self) else self.resolve_conj().resolve_neg()
     )
-    if type(self) is flambeau.Tensor:
-        return (func, args, dict(self.__dict__)) if self.__dict__ else (func, args)
+    if type(self) is flambeau.Tensor and not self.__dict__:
+        return (func, args)
     return (_rebuild_from_type_v2, (func, type(self), args, _state_of(self)))
 
 

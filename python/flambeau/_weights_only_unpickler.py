@@ -84,6 +84,13 @@ def storage_class(kind: Any) -> Any:
 _STORAGES = (_storage.UntypedStorage, _storage.TypedStorage)
 
 
+def _core_type(name: str) -> Any:
+    """The class of tensors, by which a plain pickle says what kind of tensor it holds."""
+    if name != "Tensor":
+        raise pickle.UnpicklingError(f"Weights only load failed. Unsupported class {name!r}.")
+    return _Name(flambeau.Tensor)
+
+
 def _rebuild_from_type(func: Any, new_type: Any, args: Any, state: Any) -> Any:
     from flambeau import _tensor
 
@@ -123,6 +130,7 @@ def default_safe_globals() -> dict[str, Any]:
         "_codecs.encode": _encode,
         "torch.serialization._get_layout": flambeau.serialization._get_layout,
         "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
+        "torch._utils._core_type": _core_type,
         "torch.Size": flambeau.Size,
         "torch.device": flambeau.device,
         "torch.Tensor": _Name(flambeau.Tensor),

@@ -18,7 +18,6 @@ from types import FunctionType
 from typing import IO, TypeAlias
 
 import flambeau
-from flambeau import _tensor, _utils
 from flambeau import storage as _storage
 from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
 from flambeau._legacy_format import load_legacy, write_legacy
@@ -124,10 +123,6 @@ class _Pickler(_PythonPickler):
             return flambeau.device, (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, tuple) and type(obj).__module__ == "torch.return_types":
             return type(obj), (tuple(obj), {})
-        if type(obj) is flambeau.Tensor and obj.__dict__:
-            # PyTorch's form for a tensor with attributes.
-            func, args = _utils._reduce_tensor(obj)
-            return _tensor._rebuild_from_type_v2, (func, flambeau.Tensor, args, dict(obj.__dict__))
         return NotImplemented
 
     def save_global(self, obj: Any, name: str | None = None) -> None:

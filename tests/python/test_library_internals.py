@@ -23,6 +23,7 @@ def test_tensors_are_laid_out_as_one_and_found_again() -> None:
 def test_an_archive_written_record_by_record_is_loaded(tmp_path) -> None:
     """As programs do that save large models without holding them: they pickle by themselves."""
     weights = torch.arange(5.0)
+    weights.note = "kept"
     path = tmp_path / "weights.pt"
     writer = torch._C.PyTorchFileWriter(str(path))
 
@@ -40,7 +41,22 @@ def test_an_archive_written_record_by_record_is_loaded(tmp_path) -> None:
     Pickler(buffer, protocol=2).dump({"w": weights})
     writer.write_record("data.pkl", buffer.getvalue(), len(buffer.getvalue()))
     writer.write_end_of_file()
-    assert torch.equal(torch.load(path)["w"], weights)
+    loaded = torch.load(path)["w"]
+    assert torch.equal(loaded, weights) and loaded.note == "kept"
+
+
+def test_attributes_of_tensors_are_pickled_as_pytorch_does() -> None:
+    """Programs that write files themselves take what __reduce_ex__ gives apart."""
+    tensor = torch.arange(3.0)
+    assert tensor.__reduce_ex__(2)[0] is torch._utils._rebuild_tensor_v2
+    tensor.note = "kept"
+    rebuild, arguments = tensor.__reduce_ex__(2)
+    assert arguments[0] is torch._utils._rebuild_tensor_v2
+    assert arguments[1] is torch.Tensor
+    assert isinstance(arguments[2][0], torch.storage.TypedStorage)
+    assert arguments[3] == {"note": "kept"}
+    again = pickle.loads(pickle.dumps(tensor))
+    assert torch.equal(rebuild(*arguments), again) and again.note == "kept"
 
 
 def test_a_writer_takes_strings_and_addresses() -> None:
