@@ -13,7 +13,6 @@
 #include "flambeau/cuda/cudnn_graph.h"
 #include "flambeau/cuda/dense.h"
 #include "flambeau/cuda/device.h"
-#include "flambeau/cuda/graph.h"
 #include "flambeau/cuda/stream.h"
 #include "flambeau/kernels/math_mode.h"
 
@@ -419,7 +418,6 @@ void drops(const Attention& p, const Tensor& q0, const Tensor& /*k*/, const Tens
   if (!has_fused_form(p, q0.dtype())) return;
   if (cudnn().version() <= 91500 && p.keys % 128 != 0) return;
   const int device = q0.device().index;
-  if (capturing_graph(device)) return;  // every replay would drop the same weights
   const DeviceGuard guard(device);
   const CudnnHandle handle(device);
   AttentionProblem problem;

@@ -20,15 +20,15 @@ def gives_memory_back() -> Iterator[None]:
     torch.cuda.empty_cache()
 
 
-@pytest.fixture
-def bytes_() -> torch.Tensor:
+def marked_bytes() -> torch.Tensor:
     """Zeros, with 5 behind half of them and 7 as the last."""
     x = torch.zeros(N, dtype=torch.uint8, device="cuda")
     x[N // 2], x[-1] = 5, 7
     return x
 
 
-def test_elements_are_computed_and_converted(bytes_: torch.Tensor) -> None:
+def test_elements_are_computed_and_converted() -> None:
+    bytes_ = marked_bytes()
     twice = bytes_ * 2
     assert twice[-3:].tolist() == [0, 0, 14] and int(twice.sum()) == 24
     half = bytes_.to(torch.float16)
@@ -37,7 +37,8 @@ def test_elements_are_computed_and_converted(bytes_: torch.Tensor) -> None:
     assert int((bytes_ > 0).sum()) == 2
 
 
-def test_strided_views_are_read_and_written(bytes_: torch.Tensor) -> None:
+def test_strided_views_are_read_and_written() -> None:
+    bytes_ = marked_bytes()
     rows = bytes_[: N // 3 * 3].view(-1, 3)
     turned = rows.t().contiguous()
     assert turned.shape == (3, N // 3)
@@ -47,7 +48,8 @@ def test_strided_views_are_read_and_written(bytes_: torch.Tensor) -> None:
     assert bytes_[-2].item() == (N - 2) % 2 and int(bytes_.sum(dtype=torch.int64)) == 12 + N // 2
 
 
-def test_reductions_count_all_elements(bytes_: torch.Tensor) -> None:
+def test_reductions_count_all_elements() -> None:
+    bytes_ = marked_bytes()
     assert int(bytes_.sum()) == 12
     assert bytes_.argmax().item() == N - 1 and bytes_.max().item() == 7
     assert int(torch.count_nonzero(bytes_)) == 2
@@ -64,7 +66,8 @@ def test_scans_reach_the_end() -> None:
     assert long[-1].item() == (1 << 31) - 1
 
 
-def test_parts_are_joined_and_taken_apart(bytes_: torch.Tensor) -> None:
+def test_parts_are_joined_and_taken_apart() -> None:
+    bytes_ = marked_bytes()
     both = torch.cat([bytes_, bytes_])
     assert both[N + N // 2].item() == 5 and both[-1].item() == 7 and int(both.sum()) == 24
     places = torch.tensor([N - 1, 0, N // 2], device="cuda")
