@@ -1,6 +1,8 @@
 // Brings operands of any layout to the loops over arrays of loops.h: what does not lie side by side
 // goes through small buffers, a piece at a time; what lies across the rows is turned on the way,
 // and what is computed in another type than it is stored in is converted.
+#include <optional>
+
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 
@@ -413,9 +415,10 @@ void convert_row_back(DType dtype, const char* computed, char* stored, int64_t n
 
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula,
                      int cost) {
-  const WholeRegisters whole(loop, formula);
-  const ElementwiseLoop& computed = cost > 1 ? whole.loop() : loop;
-  const void* computing = cost > 1 ? &whole : formula;
+  std::optional<WholeRegisters> whole;
+  if (cost > 1) whole.emplace(loop, formula);
+  const ElementwiseLoop& computed = whole ? whole->loop() : loop;
+  const void* computing = whole ? &*whole : formula;
   const ConvertingLoop converting(iter, computed, computing);
   const ElementwiseLoop& stored = converting.any() ? converting.stored() : computed;
   const bool beyond_cache = cost == 1 && iter.numel * stored.sizes[0] >= cached_bytes;
