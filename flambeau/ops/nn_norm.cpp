@@ -254,8 +254,8 @@ struct GroupNormRule {
   }
 };
 
-Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias,
-                  double eps, bool /*cudnn_enabled*/) {
+void check_group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
+                      const Tensor& bias) {
   CHECK(input.dim() >= 2, RuntimeError,
         "Expected at least 2 dimensions for input tensor but received {}", input.dim());
   const int64_t channels = input.sizes()[1];
@@ -282,7 +282,15 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
     CHECK(input.sizes()[d] > 0, RuntimeError,
           "Expected HxW to be greater than 0, got 0 for input of shape {}", input.sizes());
   }
-  if (input.numel() == 0) return composed_group_norm(input, num_groups, weight, bias, eps);
+}
+
+Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias,
+                  double eps, bool /*cudnn_enabled*/) {
+  check_group_norm(input, num_groups, weight, bias);
+  const bool has_parameters = weight.defined() || bias.defined();
+  if (input.numel() == 0 || !has_parameters) {  // rows are all there is to do
+    return composed_group_norm(input, num_groups, weight, bias, eps);
+  }
   CHECK(input.is_floating(), NotImplementedError,
         "\"GroupNormKernelImpl\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const Groups all(input, num_groups);

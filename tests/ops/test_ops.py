@@ -424,8 +424,8 @@ def test_result_can_be_written_to(entry: Op, device: str) -> None:
 
     def body(one: Call, dtype: str) -> Iterator[str | None]:
         sample = build(torch, entry, one, dtype, device)
-        for x in sample.tensors:
-            x.requires_grad_(dtype_name(x.dtype) == dtype)
+        for x, spec in zip(sample.tensors, sample.specs, strict=True):
+            x.requires_grad_(spec.differentiable and dtype_name(x.dtype) == dtype)
         memories = {x.untyped_storage().data_ptr() for x in sample.tensors}
         for result in tensors_of(run(entry, sample)):
             if result.grad_fn is None or result.untyped_storage().data_ptr() in memories:

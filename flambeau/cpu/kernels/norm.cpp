@@ -50,9 +50,9 @@ template <class S, class Term, class Other>
       for (int l = 0; l < lanes; ++l) sums[l] += term(i + l);
       for (int l = 0; l < lanes; ++l) others[l] += other(i + l);
     }
-    for (; i < end; ++i) {
-      sums[0] += term(i);
-      others[0] += other(i);
+    for (int l = 0; i < end; ++i, ++l) {
+      sums[l] += term(i);
+      others[l] += other(i);
     }
     total += in_double(sums);
     total_other += in_double(others);
