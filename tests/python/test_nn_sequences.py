@@ -147,12 +147,6 @@ def test_the_identity_grid_samples_the_image_itself() -> None:
         assert close(F.grid_sample(image, grid, mode, align_corners=False), image)
 
 
-def test_cubic_sampling_is_for_images_only() -> None:
-    volume, grid = torch.ones(1, 1, 2, 2, 2), torch.zeros(1, 1, 1, 1, 3)
-    with pytest.raises(RuntimeError, match="bicubic interpolation only supports 4D input"):
-        F.grid_sample(volume, grid, "bicubic", align_corners=False)
-
-
 def test_folding_undoes_unfolding_but_for_overlaps() -> None:
     image = torch.randn(2, 3, 4, 6)
     assert torch.equal(F.fold(F.unfold(image, 2, stride=2), (4, 6), 2, stride=2), image)
