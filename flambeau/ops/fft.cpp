@@ -249,7 +249,7 @@ struct Extent {
 
   [[nodiscard]] int64_t count() const {
     int64_t product = 1;
-    for (const int64_t n : lengths) product *= n;
+    for (const int64_t n : lengths) product = checked_multiply(product, n);
     return product;
   }
 };

@@ -352,10 +352,12 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
     return pad_dim(narrow(input, dim, cut, kept), dim, std::max<int64_t>(before, 0),
                    std::max<int64_t>(behind, 0), mode);
   }
-  const int64_t padded = size + before + behind;
-  CHECK(size > 0 && padded > 0, RuntimeError,
-        "pad: dimension {} of size {} with padding ({}, {}) would have size {}", dim, size, before,
-        behind, padded);
+  int64_t padded = 0;
+  const bool fits = !__builtin_add_overflow(size, before, &padded) &&
+                    !__builtin_add_overflow(padded, behind, &padded);
+  CHECK(size > 0 && fits && padded > 0, RuntimeError,
+        "pad: dimension {} of size {} cannot have a padding of ({}, {})", dim, size, before,
+        behind);
   if (before >= 0 && behind >= 0) {
     return cat(
         {border(input, dim, before, false, mode), input, border(input, dim, behind, true, mode)},

@@ -25,8 +25,9 @@ std::tuple<Tensor, Tensor> sobol_engine_draw(const Tensor& quasi, int64_t n,
       sobolstate.dim() == 2 && sobolstate.size(0) == dimension && sobolstate.size(1) == sobol_bits,
       RuntimeError, "{}: sobolstate must have shape [{}, {}], but has {}", op, dimension,
       sobol_bits, sobolstate.sizes());
-  CHECK(n >= 0 && num_generated >= 0 && n + num_generated <= (int64_t{1} << sobol_bits),
-        RuntimeError, "{}: {} points after {} are more than a sequence has", op, n, num_generated);
+  constexpr int64_t most = int64_t{1} << sobol_bits;
+  CHECK(n >= 0 && num_generated >= 0 && n <= most && num_generated <= most - n, RuntimeError,
+        "{}: {} points after {} are more than a sequence has", op, n, num_generated);
   const DType kind = dtype.value_or(default_dtype());
   CHECK(is_floating(kind), NotImplementedError, "\"{}\" not implemented for '{}'", op,
         dtype_legacy_name(kind));
