@@ -35,7 +35,9 @@ WindowShape window_shape(IntSpan in, IntSpan kernel, IntSpan dilation, IntSpan p
     // Bounds within which no product or sum of theirs overflows.
     constexpr int64_t most = INT32_MAX;
     CHECK(
-        k[i] <= most && d[i] <= most && p[i] <= most && s[i] <= most && in[i] <= most, RuntimeError,
+        k[i] <= most && d[i] <= most && p[i] <= most && s[i] <= most && in[i] <= most &&
+            in[i] >= -most,
+        RuntimeError,
         "window too large: kernel size {}, dilation {}, padding {} and stride {} for a size of {}",
         k[i], d[i], p[i], s[i], in[i]);
     const int64_t room = in[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1;

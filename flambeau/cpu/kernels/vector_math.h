@@ -19,6 +19,7 @@ namespace cpu::ISA_NAMESPACE {
 constexpr int float_lanes = register_bytes / sizeof(float);
 typedef float Floats __attribute__((vector_size(register_bytes)));
 typedef int32_t Ints __attribute__((vector_size(register_bytes)));
+typedef uint32_t Words __attribute__((vector_size(register_bytes)));
 
 inline Floats load_floats(const float* from) {
   Floats lanes;
@@ -72,7 +73,9 @@ inline Floats exp_between(Floats x) {
   const Floats shifted = x * steps + math::integer_shift;
   const Floats r = x - (shifted - math::integer_shift) * step;
   const Ints n = std::bit_cast<Ints>(shifted);
-  const Ints bits = chosen(std::bit_cast<Ints>(powers_of_two), n) + (n << (23 - lane_bits));
+  const Ints table = chosen(std::bit_cast<Ints>(powers_of_two), n);
+  // Infinities, of which no power comes out, may carry into the sign.
+  const Words bits = std::bit_cast<Words>(table) + std::bit_cast<Words>(n << (23 - lane_bits));
   const Floats power = std::bit_cast<Floats>(bits);
   return power * (((r * (1.0f / 6) + 0.5f) * r + 1.0f) * r + 1.0f);
 }
