@@ -27,7 +27,7 @@ CtcLengths check_lengths(const Tensor& x, const Tensor& targets, IntSpan inputs,
           "Expected target_lengths to have value at least 0, but got value {} {}", wanted[n],
           checking);
     lengths.starts.push_back(targets.dim() == 1 ? start : n * targets.sizes()[1]);
-    start += wanted[n];
+    if (__builtin_add_overflow(start, wanted[n], &start)) start = INT64_MAX;  // more than there are
     longest = std::max(longest, wanted[n]);
   }
   CHECK(targets.dim() == 1 || targets.dim() == 2, RuntimeError,
