@@ -158,3 +158,23 @@ class functional_datapipe:
                 kind.register_datapipe_as_function(self.name, cls)
                 return cls
         raise TypeError("`functional_datapipe` can only decorate IterDataPipe or MapDataPipe")
+
+
+class Batching:
+    """What pipes have that give the elements of another in batches."""
+
+    def __init__(
+        self,
+        datapipe: Any,
+        batch_size: int,
+        drop_last: bool = False,
+        wrapper_class: Any = DataChunk,
+    ) -> None:
+        if batch_size <= 0:
+            raise AssertionError("Batch size is required to be larger than 0!")
+        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
+        self.wrapper_class = wrapper_class
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.datapipe), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.utils.data.datapipes.datapipe import (
-    DataChunk,
+    Batching,
     IterDataPipe,
     MapDataPipe,
     Shuffling,
@@ -45,20 +45,8 @@ class Mapper(MapDataPipe):
 
 
 @functional_datapipe("batch")
-class Batcher(MapDataPipe):
+class Batcher(Batching, MapDataPipe):
     """Elements that stand beside each other, in batches."""
-
-    def __init__(
-        self,
-        datapipe: Any,
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Any = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
-        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
-        self.wrapper_class = wrapper_class
 
     def __getitem__(self, index: int) -> Any:
         if not 0 <= index < len(self):
@@ -66,10 +54,6 @@ class Batcher(MapDataPipe):
         first = index * self.batch_size
         last = min(first + self.batch_size, len(self.datapipe))
         return self.wrapper_class([self.datapipe[i] for i in range(first, last)])
-
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self.datapipe), self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
 
 
 @functional_datapipe("concat")

@@ -14,6 +14,7 @@ import flambeau
 from flambeau.utils.data.collate import default_collate
 from flambeau.utils.data.datapipes._streams import FileLister, FileOpener, StreamReader
 from flambeau.utils.data.datapipes.datapipe import (
+    Batching,
     DataChunk,
     IterDataPipe,
     Shuffling,
@@ -175,20 +176,8 @@ class Filter(IterDataPipe):
 
 
 @functional_datapipe("batch")
-class Batcher(IterDataPipe):
+class Batcher(Batching, IterDataPipe):
     """Elements that come after each other, in batches."""
-
-    def __init__(
-        self,
-        datapipe: Any,
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Any = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
-        self.datapipe, self.batch_size, self.drop_last = datapipe, batch_size, drop_last
-        self.wrapper_class = wrapper_class
 
     def __iter__(self) -> Iterator[Any]:
         batch: list[Any] = []
@@ -199,10 +188,6 @@ class Batcher(IterDataPipe):
                 batch = []
         if batch and not self.drop_last:
             yield self.wrapper_class(batch)
-
-    def __len__(self) -> int:
-        whole, rest = divmod(len(self.datapipe), self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
 
 
 @functional_datapipe("unbatch")
