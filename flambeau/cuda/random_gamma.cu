@@ -156,9 +156,7 @@ __global__ void __launch_bounds__(binomial_threads)
       {state, static_cast<uint64_t>(blockIdx.x) * binomial_threads + threadIdx.x}};
   int64_t i = static_cast<int64_t>(blockIdx.x) * binomial_threads * binomial_each + threadIdx.x;
   for (int j = 0; j < binomial_each && i < numel; ++j, i += binomial_threads) {
-    using C = ComputeType<T>;
-    const C count = static_cast<C>(counts[i]), p = static_cast<C>(probs[i]);
-    out[i] = static_cast<T>(sampling::binomial(source, count, p));
+    out[i] = static_cast<T>(sampling::binomial(source, counts[i], probs[i]));
   }
 }
 

@@ -1,6 +1,5 @@
 // CUDA kernels of random draws that depend on an input or on one another: coins of given bias,
-// dropout, samples from a table of weights, permutations. Words of the generator are dealt out to
-// elements as PyTorch deals them.
+// dropout, permutations. Words of the generator are dealt out to elements as PyTorch deals them.
 #include <cmath>
 
 #include "flambeau/cuda/allocator.h"
@@ -172,7 +171,7 @@ void dropout_backward_kernel(const TensorIter& iter, double scale) {
 }
 KERNEL_FOR(dropout_backward, dropout_backward_kernel)
 
-// --- Indices by weight ---------------------------------------------------------------------------
+// --- Probabilities -------------------------------------------------------------------------------
 
 template <class T>
 __global__ void __launch_bounds__(block_size)
@@ -194,108 +193,6 @@ void check_probabilities_kernel(const Tensor& probabilities) {
   });
 }
 KERNEL_FOR(check_probabilities, check_probabilities_kernel)
-
-// Reports (see fault.h) what of a row cannot be drawn by. A block has a row.
-template <class T>
-__global__ void __launch_bounds__(block_size)
-    check_row(const T* weights, int64_t size, FaultPlace fault) {
-  using C = ComputeType<T>;
-  weights += blockIdx.x * size;
-  bool any = false;
-  for (int64_t i = threadIdx.x; i < size; i += block_size) {
-    const C weight = static_cast<C>(weights[i]);
-    if (!(weight >= 0 && isfinite(weight))) report(fault, FaultKind::weight, i, blockIdx.x, size);
-    any |= weight != 0;
-  }
-  if (!__syncthreads_or(any) && threadIdx.x == 0)
-    report(fault, FaultKind::weights, 0, blockIdx.x, size);
-}
-
-void check_weights_kernel(const Tensor& weights) {
-  const int device = weights.device().index;
-  const DeviceGuard guard(device);
-  const int64_t size = weights.sizes().back();
-  dispatch<dtypes::Floating>("multinomial", weights.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    launch("multinomial", check_row<T>, blocks_for(weights.numel(), size), block_size,
-           weights.data<T>(), size, fault_of(device));
-  });
-}
-KERNEL_FOR(check_weights, check_weights_kernel)
-
-// The running sums of a row of weights, over their total. A block has a row.
-template <class T>
-__global__ void __launch_bounds__(block_size)
-    running_weights(const T* weights, ComputeType<T>* sums, int64_t size) {
-  using C = ComputeType<T>;
-  __shared__ C part[block_size];
-  weights += blockIdx.x * size;
-  sums += blockIdx.x * size;
-  const int64_t each = (size + block_size - 1) / block_size;
-  const int64_t begin = min(threadIdx.x * each, size), end = min(begin + each, size);
-  C total = 0;
-  for (int64_t i = begin; i < end; ++i) total += static_cast<C>(weights[i]);
-  part[threadIdx.x] = total;
-  for (int step = 1; step < block_size; step *= 2) {
-    __syncthreads();
-    const C left = threadIdx.x >= step ? part[threadIdx.x - step] : C(0);
-    __syncthreads();
-    part[threadIdx.x] += left;
-  }
-  __syncthreads();
-  const C all = part[block_size - 1];
-  C sum = part[threadIdx.x] - total;
-  for (int64_t i = begin; i < end; ++i) {
-    sum += static_cast<C>(weights[i]);
-    sums[i] = sum / all;
-  }
-}
-
-template <class C>
-__global__ void __launch_bounds__(block_size)
-    weighted_indices(const C* sums, int64_t* out, int64_t rows, int64_t size, int64_t samples,
-                     PhiloxState state) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (i >= rows * samples) return;
-  const int64_t row = i / samples;
-  // The samples of a row have whole blocks of threads.
-  constexpr int64_t unit = 128;
-  const int64_t thread = row * ((samples + unit - 1) / unit * unit) + i % samples;
-  const C u = static_cast<C>(uniform_float(philox(state, thread, 0).x));
-  const C* of_row = sums + row * size;
-  int64_t low = 0, high = size - 1;
-  while (low < high) {  // the first sum that reaches u
-    const int64_t middle = (low + high) / 2;
-    if (of_row[middle] < u) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  // Rounding may leave u beyond the last sum: never an index whose weight is zero.
-  while (low > 0 && of_row[low] == of_row[low - 1]) --low;
-  out[i] = low;
-}
-
-void multinomial_kernel(const Tensor& out, const Tensor& weights, Generator& generator) {
-  const int device = out.device().index;
-  const DeviceGuard guard(device);
-  const int64_t size = weights.sizes().back(), rows = weights.numel() / std::max<int64_t>(size, 1);
-  const int64_t samples = out.sizes().back();
-  if (out.numel() == 0) return;
-  check_weights_kernel(weights);
-  dispatch<dtypes::Floating>("multinomial", weights.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using C = ComputeType<T>;
-    const Workspace sums(weights.numel() * sizeof(C), device);
-    launch("multinomial", running_weights<T>, blocks_for(rows, 1), block_size, weights.data<T>(),
-           sums.get<C>(), size);
-    launch("multinomial", weighted_indices<C>, blocks_for(out.numel(), block_size), block_size,
-           sums.get<const C>(), out.data<int64_t>(), rows, size, samples,
-           claim_words(generator, 4));
-  });
-}
-KERNEL_FOR(multinomial, multinomial_kernel)
 
 // --- Permutations --------------------------------------------------------------------------------
 

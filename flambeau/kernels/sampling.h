@@ -96,17 +96,20 @@ FLAMBEAU_DEVICE Real stirling_rest(Real k) {
 }
 
 // Hoermann's transformed rejection (BTRS, "The generation of binomial random variates", 1993), for
-// p <= 1/2 and count * p >= 10.
-template <class Source, class Real = typename Source::Real>
+// p <= 1/2 and count * p >= 10. What is made of these two alone is rounded to their type T, as
+// PyTorch rounds it.
+template <class T, class Source, class Real = typename Source::Real>
 FLAMBEAU_DEVICE Real reject_binomial(Source& source, Real count, Real p) {
-  const Real deviation = std::sqrt(count * p * (1 - p));
+  const auto rounded = [](Real x) { return static_cast<Real>(static_cast<T>(x)); };
+  const Real mean = rounded(count * p), failure = rounded(1 - p), more = rounded(count + 1);
+  const Real deviation = std::sqrt(rounded(mean * failure));
   const Real b = 1.15 + 2.53 * deviation;
   const Real a = -0.0873 + 0.0248 * b + 0.01 * p;
-  const Real c = count * p + 0.5;
+  const Real c = mean + 0.5;
   const Real squeeze = 0.92 - 4.2 / b;
-  const Real odds = p / (1 - p);
+  const Real odds = rounded(p / failure);
   const Real alpha = (2.83 + 5.1 / b) * deviation;
-  const Real m = std::floor((count + 1) * p);
+  const Real m = std::floor(rounded(more * p));
   for (;;) {
     const Real u = source.uniform() - 0.5;
     Real v = source.uniform();
@@ -116,21 +119,22 @@ FLAMBEAU_DEVICE Real reject_binomial(Source& source, Real count, Real p) {
     if (k < 0 || k > count) continue;
     v = std::log(v * alpha / (a / (us * us) + b));
     const Real bound = (m + 0.5) * std::log((m + 1) / (odds * (count - m + 1))) +
-                       (count + 1) * std::log((count - m + 1) / (count - k + 1)) +
+                       more * std::log((count - m + 1) / (count - k + 1)) +
                        (k + 0.5) * std::log(odds * (count - k + 1) / (k + 1)) + stirling_rest(m) +
                        stirling_rest(count - m) - stirling_rest(k) - stirling_rest(count - k);
     if (v <= bound) return k;
   }
 }
 
-template <class Source, class Real = typename Source::Real>
-FLAMBEAU_DEVICE Real binomial(Source& source, Real count, Real p) {
+template <class T, class Source, class Real = typename Source::Real>
+FLAMBEAU_DEVICE Real binomial(Source& source, T trials, T probability) {
+  const Real count = static_cast<Real>(trials), p = static_cast<Real>(probability);
   if (std::isnan(count) || std::isnan(p)) return std::numeric_limits<Real>::quiet_NaN();
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
   const bool turned = p > 0.5;  // failures are counted where they are fewer
   const Real rare = turned ? 1 - p : p;
-  const Real found = count * rare >= 10 ? reject_binomial(source, count, rare)
+  const Real found = count * rare >= 10 ? reject_binomial<T>(source, count, rare)
                                         : count_successes(source, count, rare);
   return turned ? count - found : found;
 }

@@ -135,10 +135,18 @@ for floating in ("float16", "bfloat16", "float64"):
         f"gamma {floating}": f"torch._standard_gamma({rates} / 8)",
         f"Dirichlet {floating}": f"torch._sample_dirichlet(({rates} + 1).view(77, 13))",
     }
-# In half precision PyTorch rounds every number on the way to a binomial sample; we do not.
-CASES["binomial float64"] = (
-    "torch.binomial(torch.full((4000,), 40.0).double(), torch.linspace(0, 1, 4000).double())"
-)
+for floating in ("float16", "bfloat16", "float32", "float64"):
+    # How the running sums of weights are rounded shows in what many draws find.
+    weights = f"(torch.arange(60_000) % 997 + 1).to(torch.{floating}) / 997"
+    for rows, size in ((1, 50), (1, 6000), (2, 1024), (7, 200), (40, 1000), (600, 99)):
+        CASES[f"multinomial {rows} x {size} {floating}"] = (
+            f"torch.multinomial(({weights})[:{rows * size}].view({rows}, {size}), 3000, True)"
+        )
+    for count in (20, 200):
+        CASES[f"binomial {count} {floating}"] = (
+            f"torch.binomial(torch.full((8192,), {count}.0, dtype=torch.{floating}),"
+            f" torch.linspace(0, 1, 8192).to(torch.{floating}))"
+        )
 for dtype in ("uint8", "int8", "int16", "int32", "int64", "bool", "float16", "bfloat16", "float32"):
     CASES[f"any {dtype}"] = f"torch.empty(1001, dtype=torch.{dtype}).random_()"
     CASES[f"some {dtype}"] = f"torch.empty(1001, dtype=torch.{dtype}).random_(0, 2)"
