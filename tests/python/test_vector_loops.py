@@ -212,7 +212,7 @@ def test_cross_entropy_of_long_rows() -> None:
 @pytest.mark.parametrize("level", [0.0, 1000.0, -1000.0])
 def test_cross_entropy_where_a_late_logit_is_above_all_others(level: float) -> None:
     """Sums are of exponentials relative to one of the first logits, wherever the largest is."""
-    for above in (3.0, 12.0, 18.0, 25.0, 80.0, math.inf):
+    for above in (3.0, 12.0, 18.0, 25.0, 80.0, 100.0, 200.0, 354.9, 500.0, 3e4, math.inf):
         x = torch.randn(3, 1030) + level
         x[:, 700] = level + above
         target = torch.tensor([700, 700, 3])
@@ -225,6 +225,20 @@ def test_cross_entropy_where_a_late_logit_is_above_all_others(level: float) -> N
         (slopes,) = torch.autograd.grad(got.sum(), x)
         exact = logs.exp().scatter_add(1, target[:, None], -torch.ones(3, 1, dtype=torch.float64))
         np.testing.assert_allclose(slopes, exact, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_cross_entropy_of_rows_with_logits_that_are_masked(dtype: torch.dtype) -> None:
+    x = torch.randn(40, 700).to(dtype)
+    x[::2, :300] = -math.inf
+    x[1::3, 300:650:2] = -math.inf
+    x[5] = -math.inf
+    x[6, 2] = x[7, 690] = math.nan
+    target = torch.full((40,), 699)
+    got = torch.nn.functional.cross_entropy(x, target, reduction="none").double()
+    wanted = -torch.log_softmax(x.double(), 1)[:, 699]
+    assert got[5:8].isnan().all() and wanted[5:8].isnan().all()
+    np.testing.assert_allclose(got, wanted, 1e-6 if dtype == torch.float32 else 1e-2)
 
 
 def test_gradient_of_cross_entropy_at_every_target() -> None:

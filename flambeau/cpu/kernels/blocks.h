@@ -66,4 +66,15 @@ inline void store_row(const ComputeType<T>* values, T* out, int64_t n) {
   for (; i < n; ++i) out[i] = static_cast<T>(values[i]);
 }
 
+// The n elements of x in the type that they are computed in, in `room` unless they have it already.
+template <class T>
+const ComputeType<T>* computed(const T* x, ComputeType<T>* room, int64_t n) {
+  if constexpr (is_reduced_type<T>) {
+    load_row(x, room, n);
+    return room;
+  } else {
+    return x;
+  }
+}
+
 }  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -97,6 +97,21 @@ inline void load_lanes(const C* row, int64_t i, int64_t n, C* lanes) {
   std::copy_n(row + i, n - i, lanes);
 }
 
+// The largest lane of a register, of which the first N are asked.
+template <int N, class Register>
+inline auto largest_lane(Register lanes) {
+  if constexpr (N == 1) {
+    return lanes[0];
+  } else {
+    constexpr int all = sizeof(Register) / sizeof(lanes[0]);
+    const auto turned = [&]<int... I>(std::integer_sequence<int, I...>) {
+      return __builtin_shufflevector(lanes, lanes, ((I + N / 2) % all)...);
+    }
+    (std::make_integer_sequence<int, all>());
+    return largest_lane<N / 2>(larger_or_second(lanes, turned));
+  }
+}
+
 // The largest element of a row. NaN is passed over here: it comes back through the sum of
 // exponentials.
 template <class C>
@@ -119,8 +134,7 @@ C row_max(const C* x, int64_t n) {
   }
   best[0] =
       larger_or_second(larger_or_second(best[0], best[1]), larger_or_second(best[2], best[3]));
-  std::memcpy(lanes[0], &best[0], sizeof best[0]);
-  return *std::max_element(lanes[0], lanes[0] + width);
+  return largest_lane<width>(best[0]);
 }
 
 // The sum of exp(x - most) over a row; the exponentials are left in `out` if Keep.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numbers>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/blocks.h"
@@ -119,6 +120,8 @@ struct LogSum {
   [[nodiscard]] C log_probability(C x) const { return (x - most) - rest; }
 };
 
+constexpr auto log2_e = static_cast<float>(std::numbers::log2e);
+
 template <class C>
 LogSum<C> log_sum_exp(const C* row, int64_t n) {
   const C most = row_max(row, n);
@@ -126,34 +129,53 @@ LogSum<C> log_sum_exp(const C* row, int64_t n) {
   return {most, row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr))};
 }
 
-// Of long rows of floats in one pass, by the largest of the first elements instead of all: where no
-// element is far above that, the sum is as good.
-LogSum<float> log_sum_exp(const float* row, int64_t n) {
+// Sums of a long row of floats, lane by lane, in one pass: of powers 2**(x log2(e) - base), whose
+// base belongs to the largest of the first elements instead of all.
+float sum_powers(const float* row, int64_t n, float* total) {
   constexpr int width = float_lanes, registers = 4;
-  constexpr double far = 1e3;
-  const float guess = row_max(row, std::min<int64_t>(n, 8 * width));
-  Floats total[registers] = {};
+  constexpr int64_t ahead = 4096;  // elements on their way from memory
+  const float base = row_max(row, 8 * width) * log2_e;
+  Floats totals[registers] = {};
   int64_t i = 0;
   for (; i + registers * width <= n; i += registers * width) {
 #pragma GCC unroll 4
     for (int k = 0; k < registers; ++k) {
-      total[k] += exp_below(load_floats(row + i + k * width) - guess);
+      const float* at = row + i + k * width;
+      __builtin_prefetch(at + ahead, 0, 2);
+      totals[k] += exp2_anywhere(load_floats(at) * log2_e - base);
     }
   }
-  float lanes[width];
   for (; i < n; i += width) {
-    load_lanes(row, i, n, lanes);
-    total[0] += exp_below(load_floats(lanes) - guess);
+    load_lanes(row, i, n, total);
+    totals[0] += exp2_anywhere(load_floats(total) * log2_e - base);
   }
-  store_floats((total[0] + total[1]) + (total[2] + total[3]), lanes);
-  const double sum = fold_sum<width>(lanes);
-  // Nor are infinities below that.
-  if (!(sum < far * static_cast<double>(n))) return log_sum_exp<float>(row, n);
-  const double log = static_cast<double>(guess) + std::log(sum);
-  LogSum<float> found;
-  found.most = static_cast<float>(log);
-  found.rest = static_cast<float>(log - static_cast<double>(found.most));
-  return found;
+  store_floats((totals[0] + totals[1]) + (totals[2] + totals[3]), total);
+  return base;
+}
+
+// Of as many long rows as a register has lanes, or fewer; their lanes are folded together.
+template <class T>
+void log_sums_of_long_rows(const T* x, int64_t n, int64_t rows, float* room, LogSum<float>* out) {
+  constexpr int width = float_lanes;
+  constexpr double far = 64;
+  float base[width] = {}, total[width][width] = {};
+  for (int64_t row = 0; row < rows; ++row) {
+    base[row] = sum_powers(computed(x + row * n, room, n), n, total[row]);
+  }
+  fold_rows<width>(total, OneRegister<float>::add);
+  double logs[width];
+  for (int j = 0; j < width; ++j) {
+    logs[j] = (base[j] + math::log2(static_cast<double>(total[0][j]))) / log2_e;
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    // Where elements are far above the base, or not finite, all of them must be asked first.
+    if (!(total[0][row] < far * static_cast<double>(n))) {
+      out[row] = log_sum_exp(computed(x + row * n, room, n), n);
+    } else {
+      out[row].most = static_cast<float>(logs[row]);
+      out[row].rest = static_cast<float>(logs[row] - out[row].most);
+    }
+  }
 }
 
 // log_sum_exp of each row; rows of middle length several at a time.
@@ -162,15 +184,15 @@ void log_sums_of_rows(const T* x, int64_t n, int64_t rows, LogSum<ComputeType<T>
   using C = ComputeType<T>;
   constexpr int width = one<C>;
   if (n < width || n > middle_row) {
-    if constexpr (is_reduced_type<T>) {
-      const auto row = std::make_unique_for_overwrite<C[]>(n);
-      for (int64_t i = 0; i < rows; ++i) {
-        load_row(x + i * n, row.get(), n);
-        out[i] = log_sum_exp(row.get(), n);
+    const std::unique_ptr<C[]> room(is_reduced_type<T> ? new C[n] : nullptr);
+    if constexpr (std::is_same_v<C, float>) {
+      for (int64_t i = 0; n > middle_row && i < rows; i += width) {
+        const int64_t some = std::min<int64_t>(width, rows - i);
+        log_sums_of_long_rows(x + i * n, n, some, room.get(), out + i);
       }
-    } else {
-      for (int64_t i = 0; i < rows; ++i) out[i] = log_sum_exp(x + i * n, n);
+      if (n > middle_row) return;
     }
+    for (int64_t i = 0; i < rows; ++i) out[i] = log_sum_exp(computed(x + i * n, room.get(), n), n);
     return;
   }
   for (int64_t i = 0; i < rows; i += width) {
@@ -210,13 +232,14 @@ void cross_entropy_typed(const Tensor& x, const Tensor& target, int64_t ignore_i
   auto* const sums = reinterpret_cast<LogSum<S>*>(log_sums.data<S>());
   const int64_t rows = x.sizes()[0], classes = x.sizes()[1];
   const Targets targets(target, classes, ignore_index);
-  constexpr int64_t together = 4 * one<S>;
+  // So few rows that the logits of targets are still in a cache when the sums are known.
+  const int64_t together =
+      std::clamp<int64_t>(32768 / std::max<int64_t>(classes, 1), 1, 4 * one<S>);
   parallel_for(
       0, rows, default_grain / 8 / std::max<int64_t>(classes, 1) + 1,
       [&](int64_t first, int64_t last) {
         for (int64_t row = first; row < last; ++row) {
           const T* logits = x.data<T>() + row * classes;
-          // A few rows ahead, so that the logits of targets are still in a cache.
           if ((row - first) % together == 0) {
             log_sums_of_rows(logits, classes, std::min(together, last - row), sums + row);
           }

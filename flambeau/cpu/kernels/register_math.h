@@ -90,25 +90,9 @@ class Pieces {
 
 // What the powers of two of `powers_of_two` leave out, as a share of each.
 constexpr auto rests_of_powers = [] {
-  constexpr double sixteenths[] = {1.0,
-                                   1.0442737824274138403,
-                                   1.0905077326652576592,
-                                   1.1387886347566916537,
-                                   1.1892071150027210667,
-                                   1.2418578120734840486,
-                                   1.2968395546510096659,
-                                   1.3542555469368927283,
-                                   1.4142135623730950488,
-                                   1.4768261459394993114,
-                                   1.5422108254079408236,
-                                   1.6104903319492543082,
-                                   1.6817928305074290861,
-                                   1.7562521603732994831,
-                                   1.8340080864093424635,
-                                   1.9152065613971472939};
   std::array<float, float_lanes> rests{};
   for (int j = 0; j < float_lanes; ++j) {
-    const double power = sixteenths[j * 16 / float_lanes];
+    const double power = sixteenths_of_two[j * 16 / float_lanes];
     rests[j] = static_cast<float>((power - static_cast<float>(power)) / power);
   }
   return rests;

@@ -126,17 +126,6 @@ void softmax_rows(const T* x, T* out, int64_t rows, int64_t n, bool beyond_cache
   }
 }
 
-// The n elements of x in the type that they are computed in, in `room` unless they have it already.
-template <class T>
-const ComputeType<T>* computed(const T* x, ComputeType<T>* room, int64_t n) {
-  if constexpr (is_reduced_type<T>) {
-    load_row(x, room, n);
-    return room;
-  } else {
-    return x;
-  }
-}
-
 // Of a block of columns, rows `stride` apart: the largest elements, and the sums of exponentials,
 // which are left in `kept` unless that is null.
 template <class T>

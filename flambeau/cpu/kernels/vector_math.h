@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 
 #include "flambeau/cpu/kernels/lanes.h"
@@ -50,17 +51,32 @@ inline Lanes chosen(Lanes table, Ints index) {
 #endif
 }
 
+// 2**(j / 16)
+constexpr double sixteenths_of_two[] = {1.0,
+                                        1.0442737824274138403,
+                                        1.0905077326652576592,
+                                        1.1387886347566916537,
+                                        1.1892071150027210667,
+                                        1.2418578120734840486,
+                                        1.2968395546510096659,
+                                        1.3542555469368927283,
+                                        1.4142135623730950488,
+                                        1.4768261459394993114,
+                                        1.5422108254079408236,
+                                        1.6104903319492543082,
+                                        1.6817928305074290861,
+                                        1.7562521603732994831,
+                                        1.8340080864093424635,
+                                        1.9152065613971472939};
+
 // The powers 2**(j / lanes) as bits, from which j is taken off where n / lanes, shifted up to be an
 // exponent, leaves it: so the sum of both is the bits of 2**(n / lanes).
 constexpr int lane_bits = std::countr_zero(static_cast<unsigned>(float_lanes));
 constexpr auto powers_of_two = [] {
-  constexpr float sixteenths[] = {1.0f,        1.04427378f, 1.09050773f, 1.13878863f,
-                                  1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
-                                  1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f,
-                                  1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f};
   std::array<int32_t, float_lanes> bits{};
   for (int j = 0; j < float_lanes; ++j) {
-    bits[j] = std::bit_cast<int32_t>(sixteenths[j * 16 / float_lanes]) - (j << (23 - lane_bits));
+    const auto power = static_cast<float>(sixteenths_of_two[j * 16 / float_lanes]);
+    bits[j] = std::bit_cast<int32_t>(power) - (j << (23 - lane_bits));
   }
   return bits;
 }();
@@ -81,6 +97,42 @@ inline Floats exp_between(Floats x) {
 }
 // e**x for x <= 0, as softmax asks for it: zero from -88 on, NaN for NaN.
 inline Floats exp_below(Floats x) { return exp_between(larger_or_second(all_lanes(-88.03f), x)); }
+
+// 2**y for every y, infinities among them: right to two units in the last place.
+#if FLAMBEAU_ISA_RANK >= 4
+constexpr auto halves_of_sixteenths = [] {  // 2**(j / 32)
+  std::array<float, 2 * float_lanes> powers{};
+  for (int j = 0; j < 2 * float_lanes; ++j) {
+    const double more = j % 2 == 0 ? 1.0 : 1.0218971486541166782;
+    powers[j] = static_cast<float>(sixteenths_of_two[j / 2] * more);
+  }
+  return powers;
+}();
+inline Floats exp2_anywhere(Floats y) {
+  constexpr float shift = 0x1.8p18f;  // a number whose last bits count thirty-seconds
+  constexpr int below_32nd = 5 << 4 | _MM_FROUND_TO_NEG_INF;
+  const Floats r = _mm512_maskz_reduce_ps(0xffff, y, below_32nd);
+  const Floats floor = _mm512_maskz_add_round_ps(0xffff, y, all_lanes(shift),
+                                                 _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  const float* const table = halves_of_sixteenths.data();
+  const Floats power = _mm512_maskz_permutex2var_ps(
+      0xffff, load_floats(table), std::bit_cast<__m512i>(floor), load_floats(table + float_lanes));
+  const Floats rest = (r * 0.24265225f + 0.69312374f) * r + 1.0f;
+  return _mm512_maskz_scalef_ps(0xffff, power * rest, y);
+}
+#else
+inline Floats exp2_anywhere(Floats y) {
+  constexpr auto ln2 = static_cast<float>(std::numbers::ln2);
+  const Floats bounded = clamped(y, -127.0f, 127.99f);
+  const Floats shifted = bounded * static_cast<float>(float_lanes) + math::integer_shift;
+  const Floats r = (bounded - (shifted - math::integer_shift) * (1.0f / float_lanes)) * ln2;
+  const Ints n = std::bit_cast<Ints>(shifted);
+  const Ints bits = chosen(std::bit_cast<Ints>(powers_of_two), n) + (n << (23 - lane_bits));
+  const Floats power = std::bit_cast<Floats>(bits);
+  const Floats result = power * (((r * (1.0f / 6) + 0.5f) * r + 1.0f) * r + 1.0f);
+  return y > 127.99f ? all_lanes(std::numeric_limits<float>::infinity()) : result;
+}
+#endif
 
 }  // namespace cpu::ISA_NAMESPACE
 
