@@ -58,6 +58,20 @@ void composed_backward(const Tensor& g, const Tensor& x, const Tensor& weight, c
   out[2] = sum(g, over, false);
 }
 
+Tensor empty_in(MemoryFormat format, const Tensor& like) {
+  return make_strided(like.sizes(), format_strides(like.sizes(), format), like.dtype(),
+                      like.device());
+}
+
+// The input as kernels read it. What is channels last but for the strides of dimensions of one gets
+// those of the format, and so does the result.
+Tensor in_known_layout(const Tensor& input) {
+  const MemoryFormat last =
+      input.dim() == 5 ? MemoryFormat::channels_last_3d : MemoryFormat::channels_last;
+  if (!input.is_contiguous(last)) return contiguous(input, suggest_format(input));
+  return make_alias(input, input.sizes(), format_strides(input.sizes(), last), input.offset());
+}
+
 void fused_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight,
                     const Statistics& s, bool wants_x, Grads& out) {
   const MemoryFormat format = suggest_format(input);
@@ -74,14 +88,14 @@ void fused_backward(const Tensor& gradient, const Tensor& input, const Tensor& w
     out[1] = empty_like(s.mean);
     kernels::channel_gradient_numbers(x.device_type(), sum_g, sum_gx, s.invstd, weight, count,
                                       out[1], scale, slope, offset);
-    out[0] = empty_like(x);
+    out[0] = empty_in(format, x);
     kernels::channel_backward(x.device_type(), g, x, s.mean, scale, slope, offset, out[0]);
     return;
   }
   out[1] = sum_gx * s.invstd;
   if (!wants_x) return;
   const Tensor scale = weight.defined() ? as_stat(weight) * s.invstd : s.invstd;
-  out[0] = empty_like(x);
+  out[0] = empty_in(format, x);
   if (!s.from_batch) {
     kernels::channel_affine(x.device_type(), g, scale, zeros_like(scale), out[0]);
     return;
@@ -194,7 +208,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   Tensor out;
   {
     const NoGrad off;
-    const Tensor x = input.is_contiguous() ? input : contiguous(input, suggest_format(input));
+    const Tensor x = input.is_contiguous() ? input : in_known_layout(input);
     out = input.is_contiguous() ? make_tensor(x.sizes(), x.dtype(), x.device()) : empty_like(x);
     const int64_t channels = x.sizes()[1];
     Tensor var;

@@ -408,6 +408,10 @@ PyObject* swap_tensors(PyObject*, PyObject* args) {
     std::swap(a->backward_hooks, b->backward_hooks);
     a->tensor->python = first;
     b->tensor->python = second;
+    // They may have exchanged attributes, through which cycles can go.
+    for (PyObject* object : {first, second}) {
+      if (!PyObject_GC_IsTracked(object)) PyObject_GC_Track(object);
+    }
     Py_RETURN_NONE;
   });
 }

@@ -83,9 +83,12 @@ void destroy_object(PyObject* self) {
   Py_DECREF(type);
 }
 
+// Serves classes derived in Python too: what their own deallocator would do, and the resurrection.
+// With one deallocator for all, an object can change between those that add no slots.
 void tensor_dealloc(PyObject* self) {
   if (stays_with_tensor(self)) return;
-  if (Py_TYPE(self) == tensor_type) {
+  PyTypeObject* type = Py_TYPE(self);
+  if (type == tensor_type) {
     PyTensor* object = as_object(self);
     if (!object->dict && !object->weak_references && !object->backward_hooks) {
       if (object->tensor.defined()) object->tensor->python = nullptr;
@@ -95,13 +98,6 @@ void tensor_dealloc(PyObject* self) {
       return;
     }
   }
-  destroy_object(self);
-}
-
-// Of classes derived in Python: what their own deallocator would do, and the resurrection.
-void subclass_dealloc(PyObject* self) {
-  if (stays_with_tensor(self)) return;
-  PyTypeObject* type = Py_TYPE(self);
   if (type->tp_finalize) {
     if (PyObject_CallFinalizerFromDealloc(self) < 0) return;
   }
@@ -152,8 +148,9 @@ int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
 
 int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
   if (PyType_Type.tp_init(cls, args, kwargs) < 0) return -1;
-  reinterpret_cast<PyTypeObject*>(cls)->tp_dealloc = subclass_dealloc;
-  return prefer_dispatch(reinterpret_cast<PyTypeObject*>(cls)) ? 0 : -1;
+  auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  type->tp_dealloc = tensor_dealloc;
+  return prefer_dispatch(type) ? 0 : -1;
 }
 
 Py_hash_t tensor_hash(PyObject* self) {

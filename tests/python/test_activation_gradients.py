@@ -110,3 +110,14 @@ def test_a_pass_through_gradients_leaves_the_step_itself(of) -> None:
     assert again.equal(slope)
     assert torch.autograd.gradgradcheck(of, x)
     assert y.grad_fn.name() == f"{of.__name__.title()}Backward0"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_compared_with_bounds_that_are_not_rounded(dtype: torch.dtype) -> None:
+    """0.1 is above the nearest float16 and below the nearest bfloat16."""
+    x = torch.tensor([0.1], dtype=dtype, requires_grad=True)
+    above = dtype is torch.bfloat16
+    (gradient,) = torch.autograd.grad(torch.nn.functional.threshold(x, 0.1, 20.0), x)
+    assert gradient.tolist() == [above]
+    (gradient,) = torch.autograd.grad(torch.nn.functional.hardtanh(x, -0.1, 0.1), x)
+    assert gradient.tolist() == [not above]

@@ -111,3 +111,13 @@ def test_a_slope_lies_as_its_argument_does(name: str) -> None:
         function = getattr(function, part)
     (g,) = torch.autograd.grad(function(x).sum(), x)
     assert g.stride() == x.stride()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_sees_channels_last_through_dimensions_of_one(training: bool) -> None:
+    x = torch.rand(2, 3, 4, 1).transpose(1, 2).requires_grad_()  # strides (12, 1, 4, 1)
+    layer = torch.nn.BatchNorm2d(4).train(training)
+    out = layer(x)
+    assert out.stride() == (12, 1, 4, 4)
+    assert torch.autograd.grad(out.sum(), x)[0].stride() == (12, 3, 1, 1)
+    torch.testing.assert_close(out, layer(x.contiguous()))

@@ -127,3 +127,17 @@ def test_parameter_dict_is_a_dictionary() -> None:
     assert len(merged) == 0 and len(params) == 2
     with pytest.raises(TypeError, match="not a string"):
         params[1] = torch.ones(1)  # type: ignore[index]
+
+
+def test_a_list_of_parameters_does_not_mention_the_meta_device() -> None:
+    text = str(nn.ParameterList([torch.ones(1, device="meta")]))
+    assert text == "ParameterList(  (0): Parameter containing: [torch.float32 of size 1])"
+
+
+def test_parameters_that_become_sparse_are_new_ones() -> None:
+    layer = nn.Linear(2, 2)
+    weight = layer.weight
+    weight.grad = torch.ones(2, 2)
+    layer._apply(lambda tensor: tensor.detach().reshape(-1, 1).to_sparse())
+    assert isinstance(layer.weight, nn.Parameter) and layer.weight is not weight
+    assert layer.weight.is_sparse and layer.weight.grad.is_sparse

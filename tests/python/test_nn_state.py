@@ -173,3 +173,38 @@ def test_load_state_dict_leaves_no_reference_cycle() -> None:
 def test_spectral_norm_refuses_a_lazy_module() -> None:
     with pytest.raises(ValueError, match="can't have uninitialized parameters"):
         nn.utils.spectral_norm(nn.LazyLinear(3))
+
+
+class Loud(torch.Tensor):
+    def module_load(self, other: torch.Tensor, assign: bool = False) -> torch.Tensor:
+        return other.detach() if assign else self.detach().copy_(2 * other)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_parameters_stay_the_same_objects_where_loading_swaps(assign: bool) -> None:
+    layer = nn.Linear(2, 2)
+    layer.weight = nn.Parameter(layer.weight.detach().as_subclass(Loud))
+    weight, bias = layer.weight, layer.bias
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        layer.load_state_dict({"weight": torch.ones(2, 2), "bias": torch.ones(2)}, assign=assign)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    assert layer.weight is weight and layer.bias is bias and isinstance(weight, nn.Parameter)
+    assert weight.tolist() == ([[1, 1], [1, 1]] if assign else [[2, 2], [2, 2]])
+    assert weight.requires_grad and bias.tolist() == [1, 1]
+
+
+def test_module_load_may_not_return_what_it_was_given() -> None:
+    class Lazy(torch.Tensor):
+        def module_load(self, other: torch.Tensor, assign: bool = False) -> torch.Tensor:
+            return other
+
+    layer = nn.Linear(2, 2, bias=False)
+    layer.weight = nn.Parameter(layer.weight.detach().as_subclass(Lazy))
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        with pytest.raises(RuntimeError, match="module_load returned one of self or other"):
+            layer.load_state_dict({"weight": torch.ones(2, 2)})
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)

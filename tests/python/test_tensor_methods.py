@@ -134,6 +134,17 @@ def test_swap_tensors_exchanges_what_two_tensors_are() -> None:
     assert reference() is first
 
 
+def test_a_plain_tensor_and_one_of_a_class_can_be_swapped() -> None:
+    class Marked(torch.Tensor):
+        pass
+
+    plain, marked = torch.zeros(2), torch.ones(2).as_subclass(Marked)
+    marked.cycle = marked
+    torch.utils.swap_tensors(plain, marked)
+    assert type(plain) is Marked and plain.tolist() == [1, 1] and plain.cycle is marked
+    assert type(marked) is torch.Tensor and marked.tolist() == [0, 0]
+
+
 def test_only_tensors_on_a_gpu_describe_themselves_to_cuda_libraries() -> None:
     assert not hasattr(torch.ones(2), "__cuda_array_interface__")
     with pytest.raises(AttributeError, match="non-CUDA tensor type"):

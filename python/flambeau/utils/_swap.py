@@ -18,8 +18,7 @@ def _slots(tensor: Any) -> set[str]:
 def swap_tensors(t1: Any, t2: Any) -> None:
     """Exchanges two tensors: memory, history, class and attributes.
 
-    Neither may have weak references, which would not notice, nor slots that the other lacks. Their
-    classes must be the same, or both written in Python.
+    Neither may have weak references, which would not notice, nor slots that the other lacks.
     """
     for name, tensor in (("t1", t1), ("t2", t2)):
         if not isinstance(tensor, _C.Tensor):

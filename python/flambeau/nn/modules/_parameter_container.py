@@ -25,7 +25,7 @@ def _describe(value: Any, kind: str) -> str:
     if not isinstance(value, Tensor):
         return "Object of type: " + typename(value)
     size = "x".join(str(length) for length in value.size())
-    device = "" if value.device.type == "cpu" else f" ({value.device})"
+    device = "" if value.device.type in ("cpu", "meta") else f" ({value.device})"
     name = "Parameter" if isinstance(value, Parameter) else "Tensor"
     return f"{name} containing: [{kind} of size {size}{device}]"
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau.__future__ import get_swap_module_params_on_conversion
 from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.utils._swap import swap_tensors
 from flambeau.utils.hooks import RemovableHandle
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
@@ -258,15 +260,12 @@ class StateMethods:
             )
         try:
             with flambeau.no_grad():
-                if not assign:
+                if get_swap_module_params_on_conversion():
+                    swap_tensors(target, _in_place_of(target, _remapped(target, value, assign)))
+                elif assign:
+                    setattr(self, name, _in_place_of(target, value))
+                else:
                     target.copy_(value)
-                    return
-                if isinstance(target, Parameter):
-                    if not isinstance(value, Parameter):
-                        value = Parameter(value, requires_grad=target.requires_grad)
-                    else:
-                        value.requires_grad_(target.requires_grad)
-                setattr(self, name, value)
         except Exception as error:
             error_msgs.append(
                 f'While {"assigning" if assign else "copying"} the parameter named "{key}", '
@@ -341,6 +340,26 @@ def _load_tree(
                 "expected to return new values, if incompatible_keys need to be "
                 "modified, it should be done inplace."
             )
+
+
+def _in_place_of(target: Tensor, value: Tensor) -> Tensor:
+    """``value`` as what may stand where ``target`` does: a parameter where that is one."""
+    if not isinstance(target, Parameter):
+        return value
+    if isinstance(value, Parameter):
+        return value.requires_grad_(target.requires_grad)
+    return Parameter(value, requires_grad=target.requires_grad)
+
+
+def _remapped(target: Tensor, value: Tensor, assign: bool) -> Tensor:
+    """What ``target`` wants to be exchanged for when ``value`` is loaded into it."""
+    remapped = target.module_load(value, assign=assign)
+    if remapped is target or remapped is value:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning "
+            "one of the inputs in module_load"
+        )
+    return remapped
 
 
 def _quoted(keys: list[str]) -> str:

@@ -102,6 +102,11 @@ def _register_buffer(module: Module, name: str, value: Buffer) -> None:
     module.register_buffer(name, value, getattr(value, "persistent", True))
 
 
+def _shares_kind(one: Tensor, other: Tensor) -> bool:
+    """Whether one's memory can take the place of the other's."""
+    return one.is_meta == other.is_meta and one.layout == other.layout
+
+
 def _addindent(text: str, spaces: int) -> str:
     """Indents every line of ``text`` but the first."""
     return text.replace("\n", "\n" + " " * spaces)
@@ -343,7 +348,7 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
                     kept.grad = None if grad is None else fn(grad)
                 flambeau.utils.swap_tensors(param, kept)
                 continue
-            if converted.is_meta == param.is_meta and not overwrites:
+            if _shares_kind(converted, param) and not overwrites:
                 param.data = converted
                 kept = param
             else:
@@ -352,7 +357,7 @@ class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
             if param.grad is not None:
                 with flambeau.no_grad():
                     converted_grad = fn(param.grad)
-                if kept is param and converted_grad.is_meta == param.grad.is_meta:
+                if kept is param and _shares_kind(converted_grad, param.grad):
                     param.grad.data = converted_grad
                 else:
                     kept.grad = converted_grad.requires_grad_(param.grad.requires_grad)
