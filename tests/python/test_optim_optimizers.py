@@ -326,24 +326,29 @@ def test_third_party_optimizers_need_only_step() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["RAdam", "NAdam", "ASGD", "Adamax", "RMSprop", "Rprop", "Adadelta"]
+    "name", ["Adam", "RAdam", "NAdam", "ASGD", "Adamax", "RMSprop", "Rprop", "Adadelta"]
 )
-def test_steps_that_ask_for_no_value_are_the_same_steps(name: str) -> None:
-    results = []
-    for capturable in (False, True):
-        torch.manual_seed(0)
-        parameter = torch.randn(6, requires_grad=True)
-        options = {"t0": 3} if name == "ASGD" else {}
-        optimizer = getattr(torch.optim, name)(
-            [parameter], lr=0.05, capturable=capturable, **options
-        )
-        for _ in range(12):
-            optimizer.zero_grad()
-            ((parameter - 1) ** 2).sum().backward()
+def test_steps_for_capture_are_refused_where_nothing_is_captured(name: str) -> None:
+    parameter = torch.randn(6, requires_grad=True)
+    optimizer = getattr(torch.optim, name)([parameter], capturable=True)
+    optimizer.step()  # there is no gradient, and nothing to do
+    parameter.grad = torch.ones(6)
+    with pytest.raises(AssertionError, match="If capturable=True, params and state_steps must be"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+def test_fused_steps_want_real_parameters_on_a_device(name: str) -> None:
+    for place in (torch.ones(3, dtype=torch.complex64), torch.ones(3, device="meta")):
+        parameter = torch.nn.Parameter(place)
+        parameter.grad = torch.ones_like(place)
+        optimizer = getattr(torch.optim, name)([parameter], fused=True)
+        with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be float"):
             optimizer.step()
-        kept = optimizer.state[parameter].get("ax", parameter)
-        results.append(torch.stack([parameter.detach(), kept.detach()]))
-    assert torch.allclose(*results, rtol=1e-4, atol=1e-4)
+    optimizer = torch.optim.Adam([torch.ones(3)], foreach=True, differentiable=True)
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(3)
+    with pytest.raises(AssertionError, match="_foreach ops don't support autograd"):
+        optimizer.step()
 
 
 DIFFERENTIABLE = [

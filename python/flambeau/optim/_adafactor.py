@@ -7,7 +7,6 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.optim._plain import PlainOptimizer, count, new_step, zeros_like
-from flambeau.optim.optimizer import _check_common
 
 __all__ = ["Adafactor"]
 
@@ -29,7 +28,10 @@ class Adafactor(PlainOptimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        _check_common(lr)
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if lr < 0.0:
+            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
         if beta2_decay > 0.0:
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
         if eps[0] is not None and eps[0] < 0.0:

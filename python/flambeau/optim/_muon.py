@@ -8,7 +8,6 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.optim._plain import PlainOptimizer, zeros_like
-from flambeau.optim.optimizer import _check_common
 
 __all__ = ["Muon"]
 
@@ -65,7 +64,12 @@ class Muon(PlainOptimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        _check_common(lr, weight_decay, eps)
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        if lr < 0.0:
+            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
+        if weight_decay < 0.0:
+            raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
         if momentum < 0.0:
             raise ValueError(f"momentum should be >= 0 but is: {momentum}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.optim.optimizer import Optimizer, _check_capture, _get_value
+from flambeau.optim.optimizer import Optimizer, _check_step, _get_value
 
 
 class PlainOptimizer(Optimizer):
@@ -44,7 +44,7 @@ class PlainOptimizer(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters once."""
         loss = self._closure_loss(closure)
-        _check_capture(self)
+        _check_step(self)
         for group in self.param_groups:
             differentiable = group.get("differentiable", False)
             keep = differentiable or group.get("capturable", False)

@@ -9,9 +9,9 @@ import flambeau
 from flambeau import _C, Tensor
 from flambeau.optim.optimizer import (
     Optimizer,
-    _check_capture,
     _check_common,
     _check_fused,
+    _check_step,
     _get_value,
 )
 
@@ -28,8 +28,8 @@ def _check_number(name: str, value: Any, plain: bool) -> None:
 class Adam(Optimizer):
     """Adam (Kingma and Ba, 2014): steps scaled by running moments of the gradient.
 
-    All parameters of a group are updated by one op; ``foreach`` and ``fused`` are accepted and
-    make no difference.
+    All parameters of a group are updated by one op: ``foreach`` and ``fused`` make no difference
+    but that what PyTorch refuses with them is refused.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Adam(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters once."""
         loss = None if closure is None else self._closure_loss(closure)
-        _check_capture(self)
+        _check_step(self)
         state = self.state
         for group in self.param_groups:
             params: list[Tensor] = []

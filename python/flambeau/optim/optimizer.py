@@ -491,8 +491,13 @@ def _check_common(
         raise ValueError(f"Invalid weight_decay value: {weight_decay}")
 
 
-def _check_capture(optimizer: Any) -> None:
-    """Raises where a step that asks for values would be captured into a CUDA graph."""
+def _check_step(optimizer: Any) -> None:
+    """Raises where parameters do not lie where the implementation that was asked for steps, and
+    where a step that asks for values would be captured into a CUDA graph.
+    """
+    for group in optimizer.param_groups:
+        if group.get("fused") or group.get("capturable") or group.get("differentiable"):
+            _check_places(group)
     if not _C._cuda_is_loaded():
         return
     from flambeau.cuda.graphs import is_current_stream_capturing
@@ -504,6 +509,30 @@ def _check_capture(optimizer: Any) -> None:
                     "Attempting CUDA graph capture of step() for an instance of "
                     f"{type(optimizer).__name__} but param_groups' capturable is False."
                 )
+
+
+_CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
+_FUSED_DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
+
+
+def _check_places(group: dict[str, Any]) -> None:
+    """What PyTorch's implementations refuse is refused here too, though one op serves them all."""
+    params = [param for param in group["params"] if param.grad is not None]
+    if group.get("fused"):
+        for param in params:
+            if not (param.is_floating_point() and param.device.type in _FUSED_DEVICES):
+                raise RuntimeError(
+                    "`fused=True` requires all the params to be floating point Tensors of "
+                    f"supported devices: {_FUSED_DEVICES} but {param.dtype} and {param.device.type}"
+                )
+    elif group.get("capturable"):
+        if any(param.device.type not in _CAPTURABLE_DEVICES for param in params):
+            raise AssertionError(
+                "If capturable=True, params and state_steps must be on supported devices: "
+                f"{_CAPTURABLE_DEVICES}."
+            )
+    elif group.get("foreach") and group.get("differentiable") and params:
+        raise AssertionError("_foreach ops don't support autograd")
 
 
 def _check_fused(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:

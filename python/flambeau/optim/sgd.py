@@ -7,7 +7,13 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau.optim.optimizer import Optimizer, _check_common, _check_fused, _get_value
+from flambeau.optim.optimizer import (
+    Optimizer,
+    _check_common,
+    _check_fused,
+    _check_places,
+    _get_value,
+)
 
 __all__ = ["SGD", "sgd"]
 
@@ -15,8 +21,8 @@ __all__ = ["SGD", "sgd"]
 class SGD(Optimizer):
     """Stochastic gradient descent, optionally with (Nesterov) momentum.
 
-    All parameters of a group are updated by one op; ``foreach`` and ``fused`` are accepted and
-    make no difference.
+    All parameters of a group are updated by one op: ``foreach`` and ``fused`` make no difference
+    but that what PyTorch refuses with them is refused.
     """
 
     def __init__(
@@ -77,6 +83,8 @@ class SGD(Optimizer):
                     grads.append(grad)
             if not params:
                 continue
+            if group["fused"]:
+                _check_places(group)
             buffers: list[Tensor | None] = []
             if group["momentum"] != 0:
                 buffers = [state[param].get("momentum_buffer") for param in params]
