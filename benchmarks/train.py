@@ -2,13 +2,17 @@
 examples a second, peak memory, and the first losses, beside PyTorch.
 
 Usage: python benchmarks/train.py [--device cuda] [--mode float32 bfloat16] [--models resnet50 ...]
-       [--rounds 1] [--steps 20] [--scale 1.0] [--oracle PYTHON]
+       [--rounds 1] [--steps 20] [--scale 1.0] [--oracle PYTHON] [--losses]
 
 Each library runs in a process of its own and both take turns, so that a busy moment of the machine
 hits both alike; the best round counts. The models are the same text. In bfloat16 mode products run
 under autocast and images lie channels last. --oracle (or FLAMBEAU_ORACLE) names an interpreter that
 has PyTorch, where this one has not. Peak memory is the allocator's on a GPU; on the CPU it is the
 process's largest resident size less what it was before the model was made.
+
+--losses compares the losses of all steps instead: how far ours lie from PyTorch's at most, relative
+to these, and beside it what rounding alone does, PyTorch's own distance from PyTorch with the last
+bit of every initial weight changed at random.
 """
 
 from __future__ import annotations
@@ -285,13 +289,24 @@ def resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def training(name: str, mode: str, device: str, batch: int) -> Callable[[], Any]:
+def change_last_bits(model: Any) -> None:
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            up = torch.rand(weight.shape, generator=generator) < 0.5
+            weight.copy_(torch.nextafter(weight, torch.where(up, torch.inf, -torch.inf)))
+
+
+def training(name: str, mode: str, device: str, batch: int, shaken: bool) -> Callable[[], Any]:
     """A function that does one step and returns the loss."""
     make, loss_of, _, _, _, kind = MODELS[name]
     torch.manual_seed(0)
     reduced = mode == "bfloat16"
     images = loss_of is image_loss
-    model = make().to(device)
+    model = make()
+    if shaken:
+        change_last_bits(model)
+    model = model.to(device)
     if reduced and images:
         model = model.to(memory_format=torch.channels_last)
     compute_loss = loss_of(batch, reduced and images, device)
@@ -313,15 +328,16 @@ def work(arguments: list[str]) -> None:
     """Answers each number of steps read from standard input with time, memory and losses."""
     global torch, nn, F
     library, name, mode, device, threads, batch = arguments
-    torch = importlib.import_module(library)
-    nn, F = torch.nn, importlib.import_module(f"{library}.nn.functional")
+    shaken = library == "shaken"
+    torch = importlib.import_module("torch" if shaken else library)
+    nn, F = torch.nn, importlib.import_module(f"{torch.__name__}.nn.functional")
     torch.set_num_threads(int(threads))
     at_first = resident()
-    step = training(name, mode, device, int(batch))
+    step = training(name, mode, device, int(batch), shaken)
     for line in sys.stdin:
         start = time.perf_counter()
         losses = [step() for _ in range(int(line))]
-        values = [round(float(loss), 4) for loss in losses]  # waits for the device
+        values = [float(loss) for loss in losses]  # waits for the device
         taken = time.perf_counter() - start
         on_gpu = device == "cuda"
         peak = torch.cuda.max_memory_allocated() / 2**30 if on_gpu else resident() - at_first
@@ -367,16 +383,53 @@ class Worker:
         self.process.wait()
 
 
+def start_workers(
+    name: str, mode: str, batch: int, libraries: list[str], options: argparse.Namespace
+) -> dict[str, Worker]:
+    problem = [name, mode, options.device, str(options.threads), str(batch)]
+    oracle = options.oracle or sys.executable
+    return {
+        library: Worker(
+            sys.executable if library == "flambeau" else oracle,
+            [library, *problem],
+            options.timeout,
+        )
+        for library in libraries
+    }
+
+
+def batch_of(name: str, options: argparse.Namespace) -> int:
+    _, _, on_gpu, on_cpu, _, _ = MODELS[name]
+    return max(1, int((on_gpu if options.device == "cuda" else on_cpu) * options.scale))
+
+
+def compare_losses(name: str, mode: str, options: argparse.Namespace) -> None:
+    """Prints one line: the first and last losses, and how far others lie from PyTorch's."""
+    batch = batch_of(name, options)
+    losses: dict[str, list[float]] = {}
+    for library in ("flambeau", "torch", "shaken"):
+        worker = start_workers(name, mode, batch, [library], options)[library]
+        answer = worker.steps(options.steps)
+        worker.end()
+        if answer is None:
+            return print(f"{name:<12}{mode:<10}{library} died", flush=True)
+        losses[library] = answer["losses"]
+
+    def apart(library: str) -> float:
+        return max(
+            abs(a - b) / abs(b) for a, b in zip(losses[library], losses["torch"], strict=True)
+        )
+
+    ends = "  ".join(f"{values[0]:.5f} .. {values[-1]:.5f}" for values in losses.values())
+    print(
+        f"{name:<12}{mode:<10}{apart('flambeau'):>9.1e}{apart('shaken'):>9.1e}  {ends}", flush=True
+    )
+
+
 def compare(name: str, mode: str, options: argparse.Namespace) -> None:
     """Prints one line a library."""
-    _, _, on_gpu, on_cpu, examples, _ = MODELS[name]
-    batch = max(1, int((on_gpu if options.device == "cuda" else on_cpu) * options.scale))
-    problem = [name, mode, options.device, str(options.threads), str(batch)]
-    interpreters = {"flambeau": sys.executable, "torch": options.oracle or sys.executable}
-    workers = {
-        library: Worker(interpreters[library], [library, *problem], options.timeout)
-        for library in options.libraries
-    }
+    batch, examples = batch_of(name, options), MODELS[name][4]
+    workers = start_workers(name, mode, batch, options.libraries, options)
     first = {library: worker.steps(3) for library, worker in workers.items()}
     rounds: dict[str, list[dict[str, Any] | None]] = {library: [] for library in workers}
     for _ in range(options.rounds):
@@ -392,7 +445,8 @@ def compare(name: str, mode: str, options: argparse.Namespace) -> None:
             continue
         rate = batch * examples * options.steps / min(answer["taken"] for answer in done)
         peak = max(answer["peak"] for answer in done)
-        print(f"{line}{rate:>14,.2f}{peak:>8.2f}  {start['losses']}", flush=True)
+        losses = [round(loss, 4) for loss in start["losses"]]
+        print(f"{line}{rate:>14,.2f}{peak:>8.2f}  {losses}", flush=True)
 
 
 def main() -> None:
@@ -411,15 +465,18 @@ def main() -> None:
     parser.add_argument("--timeout", type=int, default=300)
     parser.add_argument("--oracle", default=os.environ.get("FLAMBEAU_ORACLE"))
     parser.add_argument("--libraries", nargs="*", default=None)
+    parser.add_argument("--losses", action="store_true")
     options = parser.parse_args()
     has_torch = options.oracle or importlib.util.find_spec("torch")
     options.libraries = options.libraries or ["flambeau"] + (["torch"] if has_torch else [])
-    print(
-        f"{'model':<12}{'batch':<8}{'mode':<10}{'library':<10}{'examples/s':>14}{'GiB':>8}  losses"
-    )
+    if options.losses:
+        print(f"{'model':<12}{'mode':<10}{'ours':>9}{'rounding':>9}  ours, PyTorch's, rounded")
+    else:
+        titles = f"{'library':<10}{'examples/s':>14}{'GiB':>8}  losses"
+        print(f"{'model':<12}{'batch':<8}{'mode':<10}{titles}")
     for mode in options.mode:
         for name in options.models:
-            compare(name, mode, options)
+            (compare_losses if options.losses else compare)(name, mode, options)
 
 
 if __name__ == "__main__":
