@@ -57,12 +57,18 @@ def test_large_transposed_copies_go_past_the_cache() -> None:
     assert np.array_equal(x.t().contiguous().numpy(), x.numpy().T)
 
 
-def test_columns_beside_matrices_of_every_width() -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int16, np.int64, np.complex128])
+def test_rows_and_columns_beside_matrices_of_every_width(dtype: type) -> None:
     for width in [*range(1, 40), 64, 255, 256, 257, 600]:
-        x, column, row = torch.randn(45, width), torch.randn(45, 1), torch.randn(1, width)
-        assert np.array_equal((x * column).numpy(), x.numpy() * column.numpy())
-        assert np.array_equal((row + column).numpy(), row.numpy() + column.numpy())
-        assert np.array_equal((column - x).numpy(), column.numpy() - x.numpy())
+        x, column, row = (
+            torch.randint(0, 100, shape).numpy().astype(dtype)
+            for shape in [(45, width), (45, 1), (1, width)]
+        )
+        a, b, c = torch.from_numpy(x), torch.from_numpy(column), torch.from_numpy(row)
+        assert np.array_equal((a * b).numpy(), x * column)
+        assert np.array_equal((c + b).numpy(), row + column)
+        assert np.array_equal((b - a).numpy(), column - x)
+        assert np.array_equal((a + c).numpy(), x + row)
 
 
 @pytest.mark.parametrize("shape", [(7,), (70000,), (300, 5), (3, 1000), (4, 5, 600), (20, 1, 900)])

@@ -12,32 +12,38 @@ namespace {
 // Bytes of a buffer: small enough for a few in the first-level cache and on a small stack.
 constexpr int64_t buffer_bytes = 4096;
 constexpr int most_inputs = 3;
-constexpr int64_t most_spread = 256;  // elements of rows whose single values are worth spreading
-constexpr int64_t short_row = 32;     // elements of rows that are better joined than left single
+// Elements of rows that are better joined than left single: where every row repeats one value, that
+// is written again for each; where all rows repeat the same one, that is written once.
+constexpr int64_t short_spread_row = 32, short_row = 256;
+constexpr int64_t most_spread = 256;  // the same where a single value has to be spread in any case
 constexpr int64_t spread_bytes = register_bytes;
 
 void move_elements(int64_t size, char* to, int64_t to_step, const char* from, int64_t from_step,
                    int64_t n) {
+  if (to_step == size && from_step == size) {
+    std::memcpy(to, from, n * size);
+    return;
+  }
   dispatch_size(static_cast<size_t>(size), [&](auto tag) {
     move_strided<sizeof(typename decltype(tag)::type)>(to, to_step, from, from_step, n);
   });
 }
 
+template <class T>
+void spread(char* to, const char* from, int64_t step, int64_t rows, int64_t n) {
+  constexpr int lanes = spread_bytes / sizeof(T);
+  T* next = reinterpret_cast<T*>(to);
+  for (int64_t row = 0; row < rows; ++row, from += step, next += n) {
+    const auto all = LanesOf<T, lanes>::all(reinterpret_cast<const T*>(from));
+    for (int64_t i = 0; i < n; i += lanes) LanesOf<T, lanes>::store(all, next + i);
+  }
+}
 // Each of `rows` elements, `step` bytes apart, n times side by side. Written by whole registers:
 // the last one may reach up to `spread_bytes` beyond the end.
 void spread_elements(int64_t size, char* to, const char* from, int64_t step, int64_t rows,
                      int64_t n) {
-  dispatch_size(static_cast<size_t>(size), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    constexpr int lanes = spread_bytes / sizeof(T);
-    T* next = reinterpret_cast<T*>(to);
-    for (int64_t row = 0; row < rows; ++row, from += step, next += n) {
-      T values[lanes];
-      std::fill_n(values, lanes, *reinterpret_cast<const T*>(from));
-      const auto all = LanesOf<T, lanes>::load(values);
-      for (int64_t i = 0; i < n; i += lanes) LanesOf<T, lanes>::store(all, next + i);
-    }
-  });
+  dispatch_size(static_cast<size_t>(size),
+                [&](auto tag) { spread<typename decltype(tag)::type>(to, from, step, rows, n); });
 }
 
 template <class T>
@@ -87,7 +93,8 @@ class Driver {
     if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
       if (block.m == 1 && is_new(data)) return run_past_cache(data, block, number);
       // Once only: the output may be one of the inputs.
-      if (block.n < short_row && block.m > 1 && join_rows(data, block)) return;
+      const int64_t short_one = number ? short_spread_row : short_row;
+      if (block.n < short_one && block.m > 1 && join_rows(data, block)) return;
       if (!number || loop_.row_with_number) return run_dense_rows(data, block, number);
     }
     if (block.m == 1) return run_row(data, block.steps, block.n);
@@ -100,10 +107,9 @@ class Driver {
     const auto run = number ? loop_.row_with_number : loop_.row;
     if (block.m == 1) return run(formula_, data, block.n);
     char* at[most_inputs + 1];
-    std::copy_n(data, loop_.inputs + 1, at);
     for (int64_t row = 0; row < block.m; ++row) {
+      for (int k = 0; k <= loop_.inputs; ++k) at[k] = data[k] + row * block.row_steps[k];
       run(formula_, at, block.n);
-      for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
     }
   }
   // Whether operand k lies side by side.
@@ -190,7 +196,8 @@ class Driver {
     const int64_t rows = std::min(longest_ / block.n, block.m);
     for (int k = 1; k <= loop_.inputs; ++k) {
       const int64_t size = loop_.sizes[k];
-      turned[k] = !is_dense_at(steps, k) && steps[k] % size == 0 && block.row_steps[k] == size;
+      turned[k] = !is_dense_at(steps, k) && steps[k] != 0 && steps[k] % size == 0 &&
+                  block.row_steps[k] == size;
       any |= turned[k];
       if (turned[k]) steps[k] = size;
     }

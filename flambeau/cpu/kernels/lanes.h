@@ -33,6 +33,18 @@ struct LanesOf {
     asm("" : "+v"(lanes));  // else GCC joins it with a store, and copies by small integers
     return lanes;
   }
+  // One element in every lane.
+  static Register all(const Lane* from) {
+    if constexpr (units == 1) {
+      Unit value;
+      std::memcpy(&value, from, sizeof value);
+      return Register{} + value;
+    } else {
+      Lane lanes[N];
+      std::fill_n(lanes, N, *from);
+      return load(lanes);
+    }
+  }
   static void store(Register lanes, Lane* to) {
     std::memcpy(static_cast<void*>(to), &lanes, sizeof lanes);
   }
