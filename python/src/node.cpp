@@ -5,7 +5,9 @@
 #include "python/src/interop.h"
 
 #include <cstring>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace flambeau::python {
 
@@ -105,11 +107,12 @@ PyObject* node_getattr(PyObject* self, PyObject* name) {
   return guarded([&] { return node_saved_attribute(node_of(self), text); });
 }
 void node_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   auto* object = reinterpret_cast<PyNode*>(self);
   if (object->node) object->node->python = nullptr;
   object->node.~NodePtr();
   PyTypeObject* type = Py_TYPE(self);
-  PyObject_Free(self);
+  PyObject_GC_Del(self);
   Py_DECREF(type);
 }
 PyObject* node_variable(PyObject* self, void*) {
@@ -208,27 +211,56 @@ struct PreCallable {
   }
 };
 
+// The extras of a node that only its one holder refers to.
+NodeExtras* own_extras(const NodePtr& node) {
+  return node && node->use_count() == 1 ? node->maybe_extras() : nullptr;
+}
+
+const TensorCallable* callable_of(const TensorHook& hook) { return hook.target<TensorCallable>(); }
+const PreCallable* callable_of(const NodePreHook& hook) { return hook.target<PreCallable>(); }
+const PostCallable* callable_of(const NodePostHook& hook) { return hook.target<PostCallable>(); }
+
 // Calls `visit` with the Python callable of each hook that has one which nobody else holds.
+template <class Entry, class Visit>
+int each_callable(const std::vector<Entry>& hooks, Visit& visit) {
+  for (const Entry& entry : hooks) {
+    const auto* hook = [&] {
+      if constexpr (requires { entry.hook; }) {
+        return callable_of(entry.hook);
+      } else {
+        return callable_of(entry.second);
+      }
+    }();
+    if (!hook || hook->callable.use_count() != 1) continue;
+    if (const int stop = visit(held(hook->callable))) return stop;
+  }
+  return 0;
+}
 template <class Visit>
-int each_callable(const AutogradMeta& meta, Visit&& visit) {
-  const auto show = [&](const auto* hook) {
-    return hook && hook->callable.use_count() == 1 ? visit(held(hook->callable)) : 0;
-  };
-  for (const auto& [key, hook] : meta.hooks) {
-    if (const int stop = show(hook.template target<TensorCallable>())) return stop;
-  }
-  const NodeExtras* extras =
-      meta.grad_fn && meta.grad_fn->use_count() == 1 ? meta.grad_fn->maybe_extras() : nullptr;
+int each_callable(const NodeExtras* extras, Visit& visit) {
   if (!extras) return 0;
-  for (const auto& entry : extras->tensor_hooks) {
-    if (const int stop = show(entry.hook.template target<TensorCallable>())) return stop;
-  }
-  for (const auto& [key, hook] : extras->pre_hooks) {
-    if (const int stop = show(hook.template target<PreCallable>())) return stop;
-  }
-  for (const auto& [key, hook] : extras->post_hooks) {
-    if (const int stop = show(hook.template target<PostCallable>())) return stop;
-  }
+  if (const int stop = each_callable(extras->tensor_hooks, visit)) return stop;
+  if (const int stop = each_callable(extras->pre_hooks, visit)) return stop;
+  return each_callable(extras->post_hooks, visit);
+}
+
+// Takes hooks off. What Python had for them dies with the list, which is empty by then.
+template <class... Hooks>
+void drop(Hooks&... hooks) {
+  (void)std::tuple(std::exchange(hooks, {})...);
+}
+void drop_hooks(NodeExtras* extras) {
+  if (extras) drop(extras->tensor_hooks, extras->pre_hooks, extras->post_hooks);
+}
+
+// A hook may hold the node that it is on.
+int node_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  const auto visitor = [&](PyObject* callable) { return visit(callable, arg); };
+  return each_callable(own_extras(reinterpret_cast<PyNode*>(self)->node), visitor);
+}
+int node_clear(PyObject* self) {
+  drop_hooks(own_extras(reinterpret_cast<PyNode*>(self)->node));
   return 0;
 }
 
@@ -299,34 +331,27 @@ NodePtr node_of(PyObject* object) {
 PyObject* wrap_node(const NodePtr& node) {
   if (!node) Py_RETURN_NONE;
   if (node->python) return Py_NewRef(static_cast<PyObject*>(node->python));
-  auto* object = PyObject_New(PyNode, type_named(node->name()));
+  auto* object = PyObject_GC_New(PyNode, type_named(node->name()));
   if (!object) return nullptr;
   new (&object->node) NodePtr(node);
   node->python = object;
+  PyObject_GC_Track(object);
   return reinterpret_cast<PyObject*>(object);
 }
 
 int visit_hooks(const Tensor& tensor, visitproc visit, void* arg) {
   const AutogradMeta* meta = tensor.defined() ? maybe_meta(tensor) : nullptr;
   if (!meta || tensor.impl()->use_count() != 1) return 0;
-  return each_callable(*meta, [&](PyObject* callable) { return visit(callable, arg); });
+  const auto visitor = [&](PyObject* callable) { return visit(callable, arg); };
+  if (const int stop = each_callable(meta->hooks, visitor)) return stop;
+  return each_callable(own_extras(meta->grad_fn), visitor);
 }
 
 void clear_hooks(const Tensor& tensor) {
   AutogradMeta* meta = tensor.defined() ? maybe_meta(tensor) : nullptr;
   if (!meta || tensor.impl()->use_count() != 1) return;
-  std::vector<Object> dying;  // after the lists have been emptied
-  each_callable(*meta, [&](PyObject* callable) {
-    dying.push_back(Object::borrow(callable));
-    return 0;
-  });
-  meta->hooks.clear();
-  if (!meta->grad_fn || meta->grad_fn->use_count() != 1) return;
-  if (NodeExtras* extras = meta->grad_fn->maybe_extras()) {
-    extras->tensor_hooks.clear();
-    extras->pre_hooks.clear();
-    extras->post_hooks.clear();
-  }
+  drop_hooks(own_extras(meta->grad_fn));
+  drop(meta->hooks);
 }
 
 PyObject* node_name(PyObject* self, PyObject*) {
@@ -414,14 +439,16 @@ bool add_nodes(PyObject* module) {
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(node_repr)},
                          {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                         {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
                          {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
                          {Py_tp_call, reinterpret_cast<void*>(node_call)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, attributes},
                          {0, nullptr}};
   PyType_Spec spec{"torch._C._Node", sizeof(PyNode), 0,
-                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-                                         Py_TPFLAGS_DISALLOW_INSTANTIATION),
+                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                         Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION),
                    slots};
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   static PyMethodDef handle_methods[] = {

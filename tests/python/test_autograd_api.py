@@ -154,3 +154,13 @@ def test_multithreading_is_a_setting_and_a_context() -> None:
     torch.autograd.set_multithreading_enabled(False)
     assert not torch.autograd.is_multithreading_enabled()
     torch.autograd.set_multithreading_enabled(True)
+
+
+def test_zeros_can_stand_for_missing_gradients_of_tensors_beside_edges() -> None:
+    x, y = torch.rand(2, requires_grad=True).clone(), torch.rand(2, requires_grad=True).clone()
+    edge_x, edge_y = (torch.autograd.graph.get_gradient_edge(t) for t in (x, y))
+    out = x.clone()
+    found = torch.autograd.grad(out.sum(), (edge_x, y), materialize_grads=True)
+    assert found[0].tolist() == [1, 1] and found[1].tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="cannot be used when the given input is a GradientEdge"):
+        torch.autograd.grad(out.sum(), (x, edge_y), materialize_grads=True)

@@ -151,3 +151,28 @@ def test_a_ring_of_attributes_lives_as_long_as_a_gradient_is_in_it() -> None:
     del owner
     gc.collect()
     assert seen() is None
+
+
+@pytest.mark.parametrize("on_node", [True, False])
+def test_a_hook_that_holds_the_node_it_is_on_dies_with_the_graph(on_node: bool) -> None:
+    calls: list[Any] = []
+
+    def build() -> tuple[torch.Tensor, weakref.ref[Sentinel]]:
+        sentinel = Sentinel()
+        middle = torch.ones(2, requires_grad=True).clone()
+        node = middle.grad_fn
+
+        def hook(*_: Any) -> None:
+            calls.append((node, sentinel))
+
+        (node if on_node else middle).register_hook(hook)
+        return middle.sum(), weakref.ref(sentinel)
+
+    out, seen = build()
+    gc.collect()
+    out.backward(retain_graph=True)
+    assert len(calls) == 1 and seen() is not None
+    calls.clear()
+    del out
+    gc.collect()
+    assert seen() is None

@@ -324,10 +324,6 @@ def grad(
             grad, overridable, outputs, inputs, grad_outputs, retain_graph, create_graph,
             only_inputs, allow_unused, is_grads_batched, materialize_grads,
         )  # fmt: skip
-    if materialize_grads and any(isinstance(target, graph.GradientEdge) for target in wanted):
-        raise RuntimeError(
-            "materialize_grads cannot be used when the given input is a GradientEdge"
-        )
     given = _gradients_tuple(grad_outputs, len(sources))
     of_vmap = batch_state.size is not None and _is_batch(given)
     if of_vmap:
@@ -346,10 +342,19 @@ def grad(
         result = _as_samples(result)
     if materialize_grads:
         result = tuple(
-            flambeau.zeros_like(tensor, requires_grad=create_graph) if found is None else found
-            for found, tensor in zip(result, wanted)
+            _zeros_for(target, create_graph) if found is None else found
+            for found, target in zip(result, wanted)
         )
     return result if names is None else dict(zip(names, result))
+
+
+def _zeros_for(target: Any, requires_grad: bool) -> Tensor:
+    """The gradient of a tensor on which nothing depends."""
+    if isinstance(target, graph.GradientEdge):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    return flambeau.zeros_like(target, requires_grad=requires_grad)
 
 
 def __getattr__(name: str) -> Any:
