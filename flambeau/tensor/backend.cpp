@@ -38,7 +38,7 @@ std::string folder_of_this_library() {
 
 // The CPU's library was opened, or refused, when this one was loaded.
 bool try_load(DeviceType type) {
-  if (type == DeviceType::meta) return true;
+  if (type >= DeviceType::meta) return type == DeviceType::meta;
   if (type == DeviceType::cuda) return open_backend(type, "libflambeau_cuda.so");
   const std::lock_guard lock(loading);
   return library_of(type).loaded;
@@ -85,6 +85,8 @@ void refuse_backend(DeviceType type, std::string failure) {
 }
 
 void load_backend(DeviceType type) {
+  CHECK(static_cast<int>(type) < device_type_count, NotImplementedError,
+        "not linked with support for {} devices", type);
   if (try_load(type)) return;
   const std::string& failure = library_of(type).failure;
   if (type == DeviceType::cpu) fail<RuntimeError>("the CPU kernels cannot be loaded: {}", failure);
@@ -99,7 +101,7 @@ void load_backend(DeviceType type) {
 }
 
 bool backend_loaded(DeviceType type) {
-  if (type == DeviceType::meta) return true;
+  if (type >= DeviceType::meta) return type == DeviceType::meta;
   const std::lock_guard lock(loading);
   return library_of(type).loaded;
 }

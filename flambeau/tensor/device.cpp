@@ -1,11 +1,27 @@
 #include "flambeau/tensor/device.h"
 
+#include <algorithm>
+#include <array>
+
 #include "flambeau/base/check.h"
 
 namespace flambeau {
 namespace {
 
 thread_local Device the_default;
+
+// In the order of DeviceType. Those after meta have no enumerator and no place in tables of
+// device_type_count: they are names that programs ask for, compare and choose another of, and
+// load_backend refuses them, so nothing ever lies there.
+constexpr std::array<std::string_view, 20> names{
+    "cpu", "cuda", "meta", "ipu", "xpu",  "mkldnn", "opengl", "opencl", "ideep", "hip",
+    "ve",  "fpga", "maia", "xla", "lazy", "vulkan", "mps",    "hpu",    "mtia",  "privateuseone"};
+
+std::string all_names() {
+  std::string text;
+  for (const std::string_view name : names) (text += text.empty() ? "" : ", ") += name;
+  return text;
+}
 
 int parse_index(std::string_view text, std::string_view whole) {
   CHECK(!text.empty() && text.size() <= 3 && (text.size() == 1 || text[0] != '0'), RuntimeError,
@@ -21,30 +37,15 @@ int parse_index(std::string_view text, std::string_view whole) {
 
 }  // namespace
 
-std::string_view device_type_name(DeviceType type) {
-  switch (type) {
-    case DeviceType::cpu: return "cpu";
-    case DeviceType::cuda: return "cuda";
-    case DeviceType::meta: return "meta";
-  }
-  return "unknown";
-}
+std::string_view device_type_name(DeviceType type) { return names[static_cast<size_t>(type)]; }
 
 Device Device::parse(std::string_view text) {
   CHECK(!text.empty(), RuntimeError, "Device string must not be empty");
   const size_t colon = text.find(':');
-  const std::string_view name = text.substr(0, colon);
-  Device device;
-  if (name == "cpu") {
-    device.type = DeviceType::cpu;
-  } else if (name == "cuda") {
-    device.type = DeviceType::cuda;
-  } else if (name == "meta") {
-    device.type = DeviceType::meta;
-  } else {
-    fail<RuntimeError>("Expected one of cpu, cuda, meta device type at start of device string: {}",
-                       text);
-  }
+  const auto* const found = std::ranges::find(names, text.substr(0, colon));
+  CHECK(found != names.end(), RuntimeError,
+        "Expected one of {} device type at start of device string: {}", all_names(), text);
+  Device device(static_cast<DeviceType>(found - names.begin()));
   if (colon != std::string_view::npos) {
     device.index = static_cast<int8_t>(parse_index(text.substr(colon + 1), text));
   }

@@ -26,7 +26,9 @@ Allocator& allocator(DeviceType type) {
     static NoBytes none;
     return none;
   }
-  if (!allocators[static_cast<int>(type)]) load_backend(type);
+  if (static_cast<int>(type) >= device_type_count || !allocators[static_cast<int>(type)]) {
+    load_backend(type);
+  }
   return *allocators[static_cast<int>(type)];
 }
 

@@ -1,6 +1,7 @@
 """The operators that torchvision brings compiled against PyTorch's libraries, written as ops of
-this one, so that its detectors work: suppression of boxes, alignment of regions, convolutions whose
-taps are moved. `ops.load_library` registers them in the place of torchvision's own file.
+this one, so that its detectors work: suppression of boxes, alignment and pooling of regions,
+convolutions whose taps are moved. `ops.load_library` registers them in the place of torchvision's
+own file.
 """
 
 from __future__ import annotations
@@ -124,6 +125,16 @@ def _samples(
     return points.nan_to_num(0.0, 0.0, 0.0).clamp(0, limit - 1), weights
 
 
+def _check_regions(op: str, input: Tensor, rois: Tensor) -> None:
+    if rois.dim() != 2 or rois.size(1) != 5:
+        raise RuntimeError(f"{op}: rois must have shape as Tensor[K, 5], got {rois.shape}")
+    if input.dtype != rois.dtype:
+        raise RuntimeError(
+            f"{op}: Expected tensor for input to have the same type as tensor for rois; but type "
+            f"{input.dtype} does not equal {rois.dtype}"
+        )
+
+
 def roi_align(
     input: Tensor,
     rois: Tensor,
@@ -134,13 +145,7 @@ def roi_align(
     aligned: bool,
 ) -> Tensor:
     """The mean of an image around points of each bin of regions (image, x1, y1, x2, y2)."""
-    if rois.dim() != 2 or rois.size(1) != 5:
-        raise RuntimeError(f"roi_align: rois must have shape as Tensor[K, 5], got {rois.shape}")
-    if input.dtype != rois.dtype:
-        raise RuntimeError(
-            f"roi_align: Expected tensor for input to have the same type as tensor for rois; but "
-            f"type {input.dtype} does not equal {rois.dtype}"
-        )
+    _check_regions("roi_align", input, rois)
     corners = rois[:, 1:] * spatial_scale - (0.5 if aligned else 0.0)
     sizes = corners[:, 2:] - corners[:, :2]
     sizes = sizes if aligned else sizes.clamp(min=1.0)
@@ -160,6 +165,106 @@ def roi_align(
         weighted = flambeau.einsum("ckisjt,kis,kjt->kcij", seen, y_weight[own], x_weight[own])
         out = out.index_copy(0, own, weighted)
     return out
+
+
+def _covered(start: Tensor, size: Tensor, bins: int, length: int, limit: int) -> Tensor:
+    """Which of `length` pixels along one axis belong to each bin of regions: (k, bins, length).
+
+    Bins are widened to whole pixels; pixels from `limit` on belong to none.
+    """
+    width = (size / bins)[:, None]
+    bin = flambeau.arange(bins, dtype=size.dtype, device=size.device)
+    begin = ((bin * width).floor() + start[:, None]).clamp(0, limit)
+    end = (((bin + 1) * width).ceil() + start[:, None]).clamp(0, limit)
+    pixel = flambeau.arange(length, dtype=size.dtype, device=size.device)
+    return (pixel >= begin[:, :, None]) & (pixel < end[:, :, None])
+
+
+def _round(x: Tensor) -> Tensor:
+    """The nearest whole number, the one farther from zero of two."""
+    return flambeau.copysign((x.abs() + 0.5).floor(), x)
+
+
+def roi_pool(
+    input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
+) -> tuple[Tensor, Tensor]:
+    """The largest value in each bin of regions (image, x1, y1, x2, y2), and where it stands."""
+    _check_regions("roi_pool", input, rois)
+    corners = _round(rois[:, 1:] * spatial_scale)
+    sizes = (corners[:, 2:] - corners[:, :2] + 1).clamp(min=1)
+    height, width = input.shape[-2:]
+    rows = _covered(corners[:, 1], sizes[:, 1], pooled_height, height, height)
+    columns = _covered(corners[:, 0], sizes[:, 0], pooled_width, width, width)
+    shape = (len(rois), input.size(1), pooled_height, pooled_width)
+    pooled = input.new_zeros(shape)
+    places = flambeau.full(shape, -1, dtype=flambeau.int32, device=input.device)
+    lowest = -float("inf")
+    for number, (row, column) in enumerate(zip(rows, columns)):
+        image = input[int(rois[number, 0])]
+        # The largest of each row in the columns of a bin, then the largest of these.
+        seen = image.detach()[:, :, None].masked_fill(~column, lowest)  # (c, h, columns, w)
+        best, at_column = seen.max(-1)
+        lines = best.transpose(1, 2)[:, None].masked_fill(~row[:, None], lowest)
+        at_row = lines.max(-1)[1]  # (c, rows, columns)
+        at_column = at_column.transpose(1, 2)[:, None].expand_as(lines)
+        place = at_row * width + at_column.gather(-1, at_row[..., None])[..., 0]
+        taken = image.flatten(1).gather(1, place.flatten(1)).view_as(place)
+        empty = ~(row.any(-1)[:, None] & column.any(-1))
+        pooled = pooled.select_scatter(taken.masked_fill(empty, 0), 0, number)
+        places[number] = place.masked_fill(empty, -1)
+    return pooled, places
+
+
+def _channel_mapping(rois: Tensor, channels: int, height: int, width: int) -> Tensor:
+    """The channel from which each bin of each region is taken."""
+    mapping = flambeau.arange(channels, dtype=flambeau.int32, device=rois.device)
+    return mapping.view(1, -1, height, width).expand(len(rois), -1, -1, -1).contiguous()
+
+
+def _check_channels(op: str, input: Tensor, height: int, width: int) -> None:
+    if input.size(1) % (height * width):
+        raise RuntimeError(
+            f"{op}: input channels must be a multiple of pooling height * pooling width, got "
+            f"{input.size(1)} channels for bins of {height} x {width}"
+        )
+
+
+def ps_roi_align(
+    input: Tensor,
+    rois: Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    sampling_ratio: int,
+) -> tuple[Tensor, Tensor]:
+    """`roi_align` in which each bin has channels of its own."""
+    _check_channels("ps_roi_align", input, pooled_height, pooled_width)
+    bins = (pooled_height, pooled_width)
+    every = roi_align(input, rois, spatial_scale, *bins, sampling_ratio, True)
+    own = every.unflatten(1, (-1, *bins)).diagonal(dim1=2, dim2=4).diagonal(dim1=2, dim2=3)
+    return own.contiguous(), _channel_mapping(rois, input.size(1), *bins)
+
+
+def ps_roi_pool(
+    input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
+) -> tuple[Tensor, Tensor]:
+    """The mean of each bin of regions, each bin in channels of its own."""
+    _check_regions("ps_roi_pool", input, rois)
+    _check_channels("ps_roi_pool", input, pooled_height, pooled_width)
+    corners = _round(rois[:, 1:] * spatial_scale)
+    sizes = (corners[:, 2:] - corners[:, :2]).clamp(min=1)
+    height, width = input.shape[-2:]
+    rows = _covered(corners[:, 1], sizes[:, 1], pooled_height, height, height - 1)
+    columns = _covered(corners[:, 0], sizes[:, 0], pooled_width, width, width - 1)
+    area = rows.sum(-1)[:, :, None] * columns.sum(-1)[:, None]
+    images = input.unflatten(1, (-1, pooled_height, pooled_width))
+    pooled = input.new_zeros((len(rois), images.size(1), pooled_height, pooled_width))
+    for number in range(input.size(0)):
+        own = (rois[:, 0] == number).argwhere()[:, 0]
+        weights = [mask[own].to(input.dtype) for mask in (rows, columns)]
+        total = flambeau.einsum("cijhw,kih,kjw->kcij", images[number], *weights)
+        pooled = pooled.index_copy(0, own, total / area[own].clamp(min=1)[:, None])
+    return pooled, _channel_mapping(rois, input.size(1), pooled_height, pooled_width)
 
 
 def deform_conv2d(
@@ -204,7 +309,7 @@ def deform_conv2d(
 _library = Library("torchvision", "DEF")
 for _schema in _SCHEMAS:
     _library.define(_schema)
-for _function in (nms, roi_align, deform_conv2d):
+for _function in (nms, roi_align, roi_pool, ps_roi_align, ps_roi_pool, deform_conv2d):
     _library.impl(_function.__name__, _function, "CompositeImplicitAutograd")
 # No version: torchvision compares it with the toolkit that the library was built with.
 _library.impl("_cuda_version", lambda: -1, "CompositeImplicitAutograd")

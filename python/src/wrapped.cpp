@@ -82,6 +82,8 @@ PyObject* make_wrapped_object(PyObject*, PyObject* args) {
           TypeError,
           "_make_wrapper_subclass(): sizes and strides of one length, a dtype and a "
           "device are needed");
+    CHECK(static_cast<int>(device.type) < device_type_count, NotImplementedError,
+          "_make_wrapper_subclass(): not linked with support for {} devices", device.type);
     return wrap_as(type, make_wrapped(sizes, strides, offset, dtype_of_object(dtype), device));
   });
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -88,6 +89,72 @@ def test_regions_are_means_of_samples(ratio: int, aligned: bool) -> None:
                     for b in range(across)
                 ]
                 assert got[row, 0, i, j].item() == pytest.approx(sum(seen) / len(seen), abs=1e-12)
+
+
+def _whole_bins(start: float, size: float, bins: int, limit: int) -> list[range]:
+    """The pixels of each bin of a region along one axis."""
+    return [
+        range(
+            min(max(math.floor(i * size / bins) + int(start), 0), limit),
+            min(max(math.ceil((i + 1) * size / bins) + int(start), 0), limit),
+        )
+        for i in range(bins)
+    ]
+
+
+_REGIONS = [[0, 1, 1, 5, 4], [1, 0.5, 0.2, 3.4, 6.9], [0, -3, -2, 20, 30], [1, 9, 9, 12, 12]]
+
+
+def test_pooled_regions_are_the_largest_of_their_bins() -> None:
+    torch.manual_seed(0)
+    image = torch.randn(2, 3, 6, 7, dtype=torch.float64)
+    rois = torch.tensor(_REGIONS, dtype=torch.float64)
+    got, places = vision.roi_pool(image, rois, 1.0, 2, 3)
+    assert places.dtype is torch.int32
+    for row, (number, *corners) in enumerate(_REGIONS):
+        x1, y1, x2, y2 = (math.floor(corner + 0.5) for corner in corners)
+        tall = _whole_bins(y1, max(y2 - y1 + 1, 1), 2, 6)
+        wide = _whole_bins(x1, max(x2 - x1 + 1, 1), 3, 7)
+        for c, i, j in itertools.product(range(3), range(2), range(3)):
+            seen = [(-image[number, c, y, x].item(), y * 7 + x) for y in tall[i] for x in wide[j]]
+            best, place = min(seen, default=(0.0, -1))
+            assert got[row, c, i, j].item() == -best and places[row, c, i, j].item() == place
+
+
+def test_bins_with_channels_of_their_own() -> None:
+    torch.manual_seed(0)
+    image = torch.randn(2, 12, 6, 7, dtype=torch.float64)
+    rois = torch.tensor(_REGIONS, dtype=torch.float64)
+    got, channels = vision.ps_roi_pool(image, rois, 1.0, 2, 3)
+    aligned, same_channels = vision.ps_roi_align(image, rois, 1.0, 2, 3, 2)
+    every = vision.roi_align(image, rois, 1.0, 2, 3, 2, True)
+    assert torch.equal(channels, same_channels) and channels.dtype is torch.int32
+    assert got.shape == aligned.shape == (4, 2, 2, 3)
+    for row, (number, *corners) in enumerate(_REGIONS):
+        x1, y1, x2, y2 = (math.floor(corner + 0.5) for corner in corners)
+        tall = _whole_bins(y1, max(y2 - y1, 1), 2, 5)
+        wide = _whole_bins(x1, max(x2 - x1, 1), 3, 6)
+        for c, i, j in itertools.product(range(2), range(2), range(3)):
+            own = (c * 2 + i) * 3 + j
+            seen = [image[number, own, y, x].item() for y in tall[i] for x in wide[j]]
+            want = sum(seen) / max(len(seen), 1)
+            assert got[row, c, i, j].item() == pytest.approx(want, abs=1e-12)
+            assert channels[row, c, i, j].item() == own
+            assert aligned[row, c, i, j].item() == every[row, own, i, j].item()
+    for pool in (vision.ps_roi_pool, lambda *given: vision.ps_roi_align(*given, 2)):
+        with pytest.raises(RuntimeError, match="multiple of pooling height"):
+            pool(image, rois, 1.0, 5, 1)
+
+
+def test_gradients_of_pooled_regions() -> None:
+    torch.manual_seed(0)
+    image = torch.randn(1, 4, 5, 5, dtype=torch.float64, requires_grad=True)
+    rois = torch.tensor([[0, 0.3, 0.4, 3.1, 3.7]], dtype=torch.float64)
+    for pool in (vision.roi_pool, vision.ps_roi_pool):
+        assert torch.autograd.gradcheck(lambda x, pool=pool: pool(x, rois, 1.0, 2, 2)[0], (image,))
+    assert torch.autograd.gradcheck(
+        lambda x: vision.ps_roi_align(x, rois, 1.0, 2, 2, 2)[0], (image,)
+    )
 
 
 def test_gradients_of_regions_and_moved_taps() -> None:

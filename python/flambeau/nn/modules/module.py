@@ -124,7 +124,7 @@ class _CallSignature:
         return inspect.Signature(list(map(inspect.Parameter, ("args", "kwargs"), kinds)))
 
 
-class Module(_C._ModuleBase, HookMethods, StateMethods, TraversalMethods):
+class Module(HookMethods, StateMethods, TraversalMethods, _C._ModuleBase):
     """Base of all networks: assign parameters and modules to it, and define ``forward``.
 
     Finding a parameter, buffer or submodule by attribute, and calling a module, are in C

@@ -1,0 +1,83 @@
+"""Single rules that unmodified programs of other people brought to light, a fifth lot."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+
+
+@pytest.mark.parametrize("name", ["mps", "xpu", "xla", "hpu", "privateuseone"])
+def test_devices_can_be_named_that_nothing_lies_on(name: str) -> None:
+    device = torch.device(name)
+    assert (device.type, device.index, str(torch.device(name, 1))) == (name, None, f"{name}:1")
+    assert device == torch.device(name) != torch.device("cpu") and device != torch.device("meta")
+    assert hash(device) == hash(torch.device(name)) and torch.ones(1).device != device
+    assert pickle.loads(pickle.dumps(device)) == device
+    for call in (
+        lambda: torch.ones(2, device=name),
+        lambda: torch.empty(0, device=f"{name}:0"),
+        lambda: torch.rand(2, device=device),
+        lambda: torch.tensor([1.0], device=device),
+        lambda: torch.ones(2).to(device),
+        lambda: nn.Linear(2, 2).to(device),
+        lambda: torch.Generator(device),
+    ):
+        with pytest.raises(RuntimeError, match=f"not linked with support for {name} devices"):
+            call()
+    torch.set_default_device(name)
+    try:
+        with pytest.raises(NotImplementedError, match=f"support for {name} devices"):
+            torch.zeros(1)
+    finally:
+        torch.set_default_device("cpu")
+
+
+def test_names_that_are_no_devices_are_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"Expected one of cpu, cuda, .*mps.* device type at"):
+        torch.device("mpx")
+
+
+class Counting:
+    """What is put before a module's own bases, as fairseq does with its incremental decoders."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)
+        self.count = 7
+
+
+def test_bases_of_a_module_class_can_be_replaced() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x)
+
+    Model.__bases__ = (Counting, *Model.__bases__)
+    model = Model()
+    assert model.count == 7 and model(torch.ones(1, 2)).shape == (1, 3)
+    assert [name for name, _ in model.named_parameters()] == ["layer.weight", "layer.bias"]
+
+
+def test_a_file_is_a_lock_between_processes(tmp_path: Path) -> None:
+    from flambeau.utils.file_baton import FileBaton
+
+    path = str(tmp_path / "lock")
+    first, second = FileBaton(path), FileBaton(path, 0.01, warn_after_seconds=0)
+    assert first.try_acquire() and not second.try_acquire()
+    threading.Timer(0.1, first.release).start()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        second.wait()
+    assert len(said) == 1 and "still waiting" in str(said[0].message)
+    assert second.try_acquire()
+    second.release()
+    second.wait()
