@@ -50,8 +50,8 @@ endif()
 # which a precompiled header of another checkout is another header.
 function(precompile target)
   if(NOT CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
-    list(TRANSFORM ARGN PREPEND "${CMAKE_SOURCE_DIR}/")
-    target_precompile_headers(${target} PRIVATE ${ARGN})
+    list(TRANSFORM ARGN REPLACE "(.+[.]h)" "${CMAKE_SOURCE_DIR}/\\1")
+    target_precompile_headers(${target} ${ARGN})
   endif()
 endfunction()
 

@@ -7,7 +7,7 @@ file(GLOB kernel_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/cpu/ker
 add_library(flambeau SHARED ${sources})
 target_include_directories(flambeau PUBLIC "${CMAKE_SOURCE_DIR}")
 target_link_libraries(flambeau PUBLIC OpenMP::OpenMP_CXX PRIVATE dnnl openblas m dl)
-precompile(flambeau flambeau/autograd/record.h flambeau/ops/op.h flambeau/ops/ops.h)
+precompile(flambeau PRIVATE flambeau/autograd/record.h flambeau/ops/op.h flambeau/ops/ops.h)
 
 # Ops that are seldom called, or with so much to compute that the code around it does not count, are
 # compiled in two thirds of the time of -O2.
@@ -31,16 +31,34 @@ set(kernel_flags -O2 -ftree-vectorize -fvect-cost-model=dynamic
   -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 set(isa_flags_v3 -march=x86-64-v3)
 set(isa_flags_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+function(add_kernels target isa)
+  add_library(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE flambeau mvec m)
+  target_compile_definitions(${target} PRIVATE FLAMBEAU_ISA=${isa})
+  target_compile_options(${target} PRIVATE ${isa_flags_${isa}} ${kernel_flags})
+  set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "")  # so that precompiled headers agree
+endfunction()
+
+# Kernels that wider registers do not make faster, as they wait for memory or for one another's
+# results, are compiled once, for the least set, and linked into every library.
+set(narrow_kernels ctc embedding_bag grid_sample pool resample scan sort sparse)
+list(TRANSFORM narrow_kernels REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/\\1.cpp")
+list(REMOVE_ITEM kernel_sources ${narrow_kernels})
+add_kernels(flambeau_cpu v3 OBJECT ${narrow_kernels})
+precompile(flambeau_cpu PRIVATE flambeau/cpu/kernels/loops.h)
+
 set(kernel_libraries)
 foreach(isa IN LISTS FLAMBEAU_ISAS)
   if(NOT DEFINED isa_flags_${isa})
     message(FATAL_ERROR "FLAMBEAU_ISAS: unknown instruction set '${isa}', known are v3 and v4")
   endif()
-  add_library(flambeau_cpu_${isa} SHARED ${kernel_sources})
-  target_link_libraries(flambeau_cpu_${isa} PRIVATE flambeau mvec m)
-  target_compile_definitions(flambeau_cpu_${isa} PRIVATE FLAMBEAU_ISA=${isa})
-  target_compile_options(flambeau_cpu_${isa} PRIVATE ${isa_flags_${isa}} ${kernel_flags})
-  precompile(flambeau_cpu_${isa} flambeau/cpu/kernels/loops.h)
+  add_kernels(flambeau_cpu_${isa} ${isa} SHARED ${kernel_sources})
+  target_link_libraries(flambeau_cpu_${isa} PRIVATE flambeau_cpu)
+  if(isa STREQUAL v3)
+    precompile(flambeau_cpu_${isa} REUSE_FROM flambeau_cpu)
+  else()
+    precompile(flambeau_cpu_${isa} PRIVATE flambeau/cpu/kernels/loops.h)
+  endif()
   list(APPEND kernel_libraries flambeau_cpu_${isa})
 endforeach()
 foreach(isa IN ITEMS v3 v4)

@@ -8,7 +8,7 @@ endif()
 Python_add_library(_C MODULE WITH_SOABI ${extension_sources})
 target_include_directories(_C PRIVATE "${CMAKE_SOURCE_DIR}")
 target_link_libraries(_C PRIVATE flambeau)
-precompile(_C python/src/binding.h)
+precompile(_C PRIVATE python/src/binding.h)
 # The interpreter provides CPython's symbols when it loads the module.
 target_link_options(_C PRIVATE -Wl,-z,undefs)
 set_target_properties(_C PROPERTIES

@@ -6,7 +6,8 @@
 // instructions. A static initialiser may therefore use them, and an inline function or an
 // instantiated template, which the linker keeps once for all units that have it, is shared within
 // one set only. What units define lies in a namespace of its own per set, so that a backtrace or a
-// profile shows which one ran.
+// profile shows which one ran. Units that wider registers do not make faster are compiled for the
+// least set alone and are part of every library: narrow_kernels in cmake/library.cmake.
 #pragma once
 
 #include "flambeau/kernels/slot.h"
