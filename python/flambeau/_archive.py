@@ -25,6 +25,7 @@ _COMMENT = re.compile(rb"flambeau frame ([0-9a-f]{8})")
 _COMMENT_SIZE = len(b"flambeau frame ") + 8
 _LARGE = 0xFFFFFFFF
 _CHUNK = 1 << 20
+_LARGEST_PROGRAM = 1 << 24  # bytes of text in one record
 # 1980-01-01: files of the same content have the same bytes.
 _DATE = 0x21
 
@@ -130,6 +131,12 @@ class ArchiveError(RuntimeError):
         )
 
 
+def _is_program(info: zipfile.ZipInfo) -> bool:
+    """Whether a record is TorchScript, compressed text that is read only on request."""
+    name = info.filename.partition("/")[2]
+    return name.startswith("code/") and info.file_size < _LARGEST_PROGRAM
+
+
 class ArchiveReader:
     """Reads records of an archive and checks all of it that it reads.
 
@@ -160,24 +167,26 @@ class ArchiveReader:
             return mmap.mmap(file.fileno(), 0, access=access)
 
     def _check(self, infos: list[zipfile.ZipInfo]) -> None:
-        """That records are stored plainly and lie within the file, and the frame where it can be
-        checked.
+        """That records lie within the file and, but for programs, are stored plainly, and the frame
+        where it can be checked.
         """
         file: Any = self.zip.fp
         end = file.seek(0, 2)
         spans = []
         for info in sorted(infos, key=lambda info: info.header_offset):
-            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            plain = info.compress_type == zipfile.ZIP_STORED
+            if info.flag_bits & 1 or not (plain or _is_program(info)):
                 raise ArchiveError(f"record {info.filename} is compressed or encrypted")
             start = self._data_offset(info)
-            if info.file_size != info.compress_size or start + info.file_size > end:
+            stop = start + info.compress_size
+            if (plain and info.file_size != info.compress_size) or stop > end:
                 raise ArchiveError(f"record {info.filename} does not lie within the file")
-            spans.append((start, start + info.file_size))
+            spans.append((start, stop))
         if len(self.zip.namelist()) != len(set(self.zip.namelist())):
             raise ArchiveError("two records have one name")
         for info in infos:
             # Storages are checked when they are read; these are small, and some are never read.
-            if "/data/" not in info.filename:
+            if "/data/" not in info.filename and not _is_program(info):
                 self.zip.read(info)
         if not self.zip.comment:
             return
@@ -216,6 +225,11 @@ class ArchiveReader:
     def has(self, record: str) -> bool:
         """Whether there is a record."""
         return f"{self.root}/{record}" in self.names
+
+    def records(self, prefix: str) -> list[str]:
+        """The names of all records that begin so."""
+        start = f"{self.root}/"
+        return [n[len(start) :] for n in sorted(self.names) if n.startswith(start + prefix)]
 
     def read(self, record: str) -> bytes:
         """The bytes of a record."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import flambeau
 from flambeau import storage as _storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 
@@ -117,8 +119,25 @@ def placed(storage: Any, location: str, map_location: Any) -> Any:
         return default_restore_location(storage, str(map_location.get(location, location)))
     if isinstance(map_location, (str, flambeau.device)):
         return default_restore_location(storage, str(map_location))
-    result = map_location(storage, location)
+    try:
+        result = map_location(storage, location)
+    except Exception as error:
+        raise CallersError from error
     return default_restore_location(storage, location) if result is None else result
+
+
+class CallersError(RuntimeError):
+    """Caused by what a function of the caller's raised, which says nothing about the file."""
+
+
+@contextlib.contextmanager
+def callers_errors() -> Iterator[None]:
+    """Lets through what functions of the caller's raise, as they raised it."""
+    try:
+        yield
+    except CallersError as error:
+        assert error.__cause__ is not None
+        raise error.__cause__ from None
 
 
 def typed(untyped: Any, kind: Any) -> Any:

@@ -5,6 +5,7 @@ Beside them those that lay many tensors out as one, which programs take from her
 from __future__ import annotations
 
 import copyreg
+import math
 from collections import OrderedDict
 
 import flambeau
@@ -136,6 +137,16 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
     from flambeau.sparse import _construct
 
     return _construct.rebuild(layout, data)
+
+
+def _rebuild_nested_tensor(
+    buffer: Tensor, sizes: Tensor, strides: Tensor, storage_offsets: Tensor
+) -> Tensor:
+    parts = list(zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist(), strict=True))
+    if sum(math.prod(size) for size, _, _ in parts) > buffer.numel():
+        raise RuntimeError("load: a nested tensor has more elements than its buffer")
+    components = [buffer.as_strided(size, stride, offset) for size, stride, offset in parts]
+    return flambeau.nested.nested_tensor(components, dtype=buffer.dtype, device=buffer.device)
 
 
 def _rebuild_meta_tensor_no_storage(

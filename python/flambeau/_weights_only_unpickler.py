@@ -43,8 +43,11 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What add_safe_globals added."""
-    return list(user_safe_globals.values())
+    """What add_safe_globals added; with its name, what has another one."""
+    return [
+        item if _entry(item)[0] == name else (item, name)
+        for name, item in user_safe_globals.items()
+    ]
 
 
 def clear_safe_globals() -> None:

@@ -10,6 +10,7 @@ written as well (`_legacy_format`).
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 import pickle
 import sys
@@ -22,6 +23,7 @@ from flambeau import storage as _storage
 from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
 from flambeau._legacy_format import load_legacy, write_legacy
 from flambeau._storage_io import (
+    callers_errors,
     default_restore_location,
     location_tag,
     memory_of,
@@ -333,7 +335,7 @@ class skip_data:
 # Loading -----------------------------------------------------------------------------------------
 
 
-class LoadEndianness:
+class LoadEndianness(enum.Enum):
     """The byte order to assume for files that do not say."""
 
     NATIVE = 1
@@ -352,8 +354,7 @@ def get_default_load_endianness() -> Any:
 def set_default_load_endianness(endianness: Any) -> None:
     """Sets the byte order assumed for files that do not say."""
     global _default_endianness
-    known = (LoadEndianness.NATIVE, LoadEndianness.LITTLE, LoadEndianness.BIG, None)
-    if endianness not in known or isinstance(endianness, bool):
+    if not (endianness is None or isinstance(endianness, LoadEndianness)):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
     _default_endianness = endianness
 
@@ -425,19 +426,8 @@ def _record_storage(reader: ArchiveReader, record: str) -> Any:
     return storage
 
 
-def _load_archive(
-    file: Any,
-    map_location: Any,
-    pickle_module: Any,
-    weights_only: bool,
-    mmap: bool,
-    pickle_args: dict[str, Any],
-) -> Any:
-    import io
-
-    reader = ArchiveReader(file, mmap, _mmap_flags == _MAP_SHARED)
-    if not reader.has("data.pkl"):
-        raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
+def _storages_of(reader: ArchiveReader, map_location: Any) -> Callable[[Any], Any]:
+    """What gives a pickle its storages by their persistent ids."""
     order = reader.read("byteorder").decode() if reader.has("byteorder") else _assumed_byteorder()
     loaded: dict[str, Any] = {}
 
@@ -453,6 +443,30 @@ def _load_archive(
             loaded[key] = placed(untyped, location, map_location)
         return typed(loaded[key], kind)
 
+    return persistent_load
+
+
+def _load_archive(
+    file: Any,
+    map_location: Any,
+    pickle_module: Any,
+    weights_only: bool,
+    mmap: bool,
+    pickle_args: dict[str, Any],
+) -> Any:
+    import io
+
+    reader = ArchiveReader(file, mmap, _mmap_flags == _MAP_SHARED)
+    if not reader.has("data.pkl"):
+        raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
+    if reader.has("constants.pkl"):
+        if weights_only:
+            raise RuntimeError(
+                "Cannot use ``weights_only=True`` with TorchScript archives passed to "
+                "``torch.load``. Read its parameters by torch.jit.load(f).state_dict()."
+            )
+        return flambeau.jit.load(file, map_location)
+    persistent_load = _storages_of(reader, map_location)
     content = reader.read("data.pkl")
     unpickler = make_unpickler(
         pickle_module, io.BytesIO(content), persistent_load, weights_only, **pickle_args
@@ -530,8 +544,8 @@ def load(
     weights_only = _loads_weights_only(weights_only, pickle_module)
     pickle_load_args.setdefault("encoding", "utf-8")
     if mmap and not isinstance(f, (str, os.PathLike)):
-        raise ValueError("f must be a string or filename in order to use mmap argument")
-    with _opened(f) as file:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    with callers_errors(), _opened(f) as file:
         start = file.tell()
         magic = file.read(4)
         file.seek(start)

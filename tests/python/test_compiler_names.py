@@ -37,14 +37,17 @@ def test_a_traced_module_is_called_once_and_is_itself():
         torch.jit.freeze(nn.Linear(1, 1))
 
 
-def test_torchscript_files_are_refused(tmp_path):
+def test_torchscript_files_are_not_written(tmp_path):
     with pytest.raises(NotImplementedError, match="TorchScript files"):
         torch.jit.save(nn.Linear(1, 1), tmp_path / "model.pt")
     with pytest.raises(FileNotFoundError):
         torch.jit.load(tmp_path / "model.pt")
     (tmp_path / "model.pt").write_bytes(b"")
-    with pytest.raises(RuntimeError, match="TorchScript files"):
+    with pytest.raises(RuntimeError, match="not a zip file"):
         torch.jit.load(tmp_path / "model.pt")
+    torch.save({"a": torch.ones(1)}, tmp_path / "weights.pt")
+    with pytest.raises(RuntimeError, match=r"failed locating file constants\.pkl"):
+        torch.jit.load(tmp_path / "weights.pt")
 
 
 def test_tasks_of_the_jit_are_futures():

@@ -30,6 +30,28 @@ def test_a_function_of_the_program_puts_storages_back_by_the_default_rule() -> N
     assert serialization.location_tag(torch.ones(1).untyped_storage()) == "cpu"
 
 
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_what_a_function_of_the_program_raises_is_no_fault_of_the_file(
+    weights_only: bool, zipped: bool
+) -> None:
+    def fails(storage: Any, location: str) -> Any:
+        raise KeyError(location)
+
+    file = io.BytesIO()
+    torch.save(torch.arange(3), file, _use_new_zipfile_serialization=zipped)
+    for wrong, error in ((fails, KeyError), (3, TypeError)):
+        file.seek(0)
+        with pytest.raises(error):
+            torch.load(file, map_location=wrong, weights_only=weights_only)
+
+
+def test_nested_tensors_are_saved_by_their_buffers() -> None:
+    parts = [torch.arange(6.0).view(2, 3), torch.ones(1, 3), torch.zeros(0, 3)]
+    back = torch.load(_saved(torch.nested.nested_tensor(parts)))
+    assert back.is_nested and all(map(torch.equal, back.unbind(), parts))
+
+
 def test_unknown_places_are_named_in_the_error() -> None:
     with pytest.raises(RuntimeError, match=r"don't know how to restore.*\(tagged with moon\)"):
         torch.load(_saved(torch.ones(2)), map_location="moon")

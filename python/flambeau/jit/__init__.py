@@ -1,8 +1,8 @@
 """The parts of TorchScript that have a meaning where functions run as they stand: what marks a
 function for its compiler changes nothing here, and nothing is ever scripted or recorded.
 
-Files of TorchScript hold programs of its own language: `save` and `load` say that they are not
-here.
+Files of TorchScript hold programs of its own language, which are not run: `load` reads the modules
+around them, with their parameters and buffers; `save` says that it is not here.
 """
 
 from __future__ import annotations
@@ -53,11 +53,6 @@ __all__ = [
     "unused",
     "wait",
 ]
-
-_NO_FILES = (
-    "Flambeau does not {} TorchScript files, which hold compiled programs; exchange state_dict()s "
-    "with flambeau.save and flambeau.load"
-)
 
 
 class ScriptModule(nn.Module):
@@ -244,16 +239,23 @@ def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
     """Refuses: the files hold programs in TorchScript's language."""
-    raise NotImplementedError(f"torch.jit.save: {_NO_FILES.format('write')}")
+    raise NotImplementedError(
+        "torch.jit.save: Flambeau does not write TorchScript files, which hold compiled programs; "
+        "exchange state_dict()s with flambeau.save and flambeau.load"
+    )
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, **kwargs: Any) -> Any:
-    """Refuses: the files hold programs in TorchScript's language."""
-    # What cannot be found or opened is the more useful thing to hear of.
-    if not hasattr(f, "read"):
-        with open(f, "rb"):
-            pass
-    raise RuntimeError(f"torch.jit.load: {_NO_FILES.format('read')}")
+    """The module of a TorchScript file: its state_dict() can be loaded, its program not be run.
+
+    Args:
+        f: a path, or a file object opened for reading bytes that can seek.
+        map_location: where storages go, as in `flambeau.load`.
+        _extra_files: a dict whose values become the text of the file's records of these names.
+    """
+    from flambeau.jit._files import load as load_file
+
+    return load_file(f, map_location, _extra_files)
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

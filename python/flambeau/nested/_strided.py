@@ -79,6 +79,16 @@ class StridedNestedTensor(Nested):
     def is_contiguous(self, memory_format: Any = flambeau.contiguous_format) -> bool:
         return True
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from flambeau import _utils
+
+        components = self.detach().unbind()
+        strides = flambeau.tensor([each.stride() for each in components], dtype=flambeau.int64)
+        ends = flambeau.tensor([each.numel() for each in components]).cumsum(0)
+        starts = flambeau.cat([ends.new_zeros(1), ends[:-1]])
+        held = (self.values().detach(), self._nested_tensor_size(), strides, starts)
+        return _utils._rebuild_nested_tensor, held
+
     def contiguous(self, memory_format: Any = flambeau.contiguous_format) -> Any:
         return self
 
