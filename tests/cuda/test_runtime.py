@@ -10,6 +10,13 @@ import pytest
 import flambeau as torch
 
 
+def test_streams_tell_where_they_are() -> None:
+    stream = torch.cuda.Stream()
+    assert stream.device == torch.device("cuda:0")
+    assert (stream.device_index, stream.device_type) == (0, 1)
+    assert stream.stream_id != torch.cuda.default_stream().stream_id
+
+
 def test_a_device_has_a_name_and_properties() -> None:
     assert torch.cuda.device_count() >= 1
     properties = torch.cuda.get_device_properties(0)

@@ -53,6 +53,11 @@ class Stream:
         return self._raw[0]
 
     @property
+    def device_type(self) -> int:
+        """The number of CUDA among the kinds of devices."""
+        return 1
+
+    @property
     def stream_id(self) -> int:
         return self._raw[1]
 
