@@ -257,3 +257,11 @@ def test_nested_tensors_have_the_same_size_where_all_parts_have() -> None:
     ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
     even = torch.nested.nested_tensor([torch.ones(3), torch.ones(3)])
     assert ragged.is_same_size(ragged * 2) and not ragged.is_same_size(even)
+
+
+def test_strided_nested_tensors_are_joined_along_any_dimension() -> None:
+    x = torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(1, 3)])
+    assert [tuple(each.shape) for each in torch.cat([x, x], -1).unbind()] == [(2, 6), (1, 6)]
+    assert [tuple(each.shape) for each in torch.cat([x, x]).unbind()] == [(2, 3), (1, 3)] * 2
+    with pytest.raises(RuntimeError, match="Expected each tensor in given list to be nested"):
+        torch.cat([x, torch.ones(2, 3)])

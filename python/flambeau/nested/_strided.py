@@ -137,6 +137,8 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
     name = func.__name__
     if name == "grad":
         return _gradients(func, *args)
+    if name in ("cat", "concat", "concatenate"):
+        return _joined(*args, **kwargs)
     given = (*args, *kwargs.values())
     first: Any = next((x for x in given if isinstance(x, StridedNestedTensor)), None)
     if first is None:
@@ -206,6 +208,18 @@ def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: A
     if results and isinstance(results[0], (tuple, list)):
         return tuple(from_components(items) for items in zip(*results, strict=True))
     return from_components(results)
+
+
+def _joined(tensors: Sequence[StridedNestedTensor], dim: int = 0) -> Any:
+    """The components of all, one after the other, or joined with those of the same place."""
+    for tensor in tensors:
+        if not isinstance(tensor, StridedNestedTensor):
+            raise RuntimeError("Expected each tensor in given list to be nested.")
+    batches = [tensor.unbind() for tensor in tensors]
+    if dim % tensors[0].dim() == 0:
+        return from_components([component for batch in batches for component in batch])
+    place = _component_dim("cat", dim, tensors[0].dim())
+    return from_components([flambeau.cat(each, place) for each in zip(*batches, strict=True)])
 
 
 def _selected(name: str, nested: StridedNestedTensor, index: Any) -> Any:
