@@ -78,6 +78,12 @@ Tensor formula(const Tensor& q, Tensor k, Tensor v, Tensor mask, const Choices& 
 
 // --- The kernel ----------------------------------------------------------------------------------
 
+// With one dimension for all batches, and no fewer than four in all.
+Tensor with_four_dims(Tensor x) {
+  while (x.dim() < 4) x = unsqueeze(x, 0);
+  return x.dim() > 4 ? flatten(x, 0, x.dim() - 4) : x;
+}
+
 // A tensor as (batch, heads, steps, width), its leading dimensions broadcast to `lead` but for the
 // heads of keys and values, which may be fewer.
 Tensor as_heads(const Tensor& x, IntSpan lead, bool keep_heads) {
@@ -86,9 +92,7 @@ Tensor as_heads(const Tensor& x, IntSpan lead, bool keep_heads) {
   if (keep_heads && rank >= 3 && !sizes.empty()) sizes.back() = x.sizes()[rank - 3];
   sizes.push_back(x.sizes()[rank - 2]);
   sizes.push_back(x.sizes()[rank - 1]);
-  Tensor wide = x.sizes() == IntSpan(sizes) ? x : expand(x, sizes);
-  while (wide.dim() < 4) wide = unsqueeze(wide, 0);
-  if (wide.dim() > 4) wide = flatten(wide, 0, wide.dim() - 4);
+  const Tensor wide = with_four_dims(x.sizes() == IntSpan(sizes) ? x : expand(x, sizes));
   return wide.strides()[3] == 1 || wide.sizes()[3] == 1 ? wide : contiguous(wide);
 }
 
@@ -113,9 +117,7 @@ struct Problem {
     Dims shape = lead.dims();
     shape.push_back(sizes.queries);
     shape.push_back(sizes.keys);
-    mask = expand(plain, shape);
-    while (mask.dim() < 4) mask = unsqueeze(mask, 0);
-    if (mask.dim() > 4) mask = flatten(mask, 0, mask.dim() - 4);
+    mask = with_four_dims(expand(plain, shape));
   }
 };
 

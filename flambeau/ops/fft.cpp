@@ -14,19 +14,22 @@ namespace {
 
 // --- The three transforms -----------------------------------------------------------------------
 
+// Dimensions of the input, those of large steps in memory first.
+Dims by_stride(const Tensor& input, Dims dims) {
+  const IntSpan steps = input.strides();
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](int64_t a, int64_t b) { return steps[a] > steps[b]; });
+  return dims;
+}
+
 // Transformed dimensions lie innermost in the result, in the order given; the others keep the order
 // they have in the input.
 Tensor make_result(const Tensor& input, IntSpan sizes, IntSpan dims, DType dtype) {
   Dims order;
-  const auto is_transformed = [&](int64_t d) {
-    return std::find(dims.begin(), dims.end(), d) != dims.end();
-  };
   for (int64_t d = 0; d < input.dim(); ++d) {
-    if (!is_transformed(d)) order.push_back(d);
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) order.push_back(d);
   }
-  const IntSpan steps = input.strides();
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return steps[a] > steps[b]; });
+  order = by_stride(input, order);
   for (const int64_t d : dims) order.push_back(d);
   Dims strides(sizes.size(), 0);
   int64_t step = 1;
@@ -37,15 +40,18 @@ Tensor make_result(const Tensor& input, IntSpan sizes, IntSpan dims, DType dtype
   return make_strided(sizes, strides, dtype, input.device());
 }
 
-Dims by_stride(const Tensor& input, IntSpan dims) {
-  Dims sorted = dims.dims();
-  const IntSpan steps = input.strides();
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](int64_t a, int64_t b) { return steps[a] > steps[b]; });
-  return sorted;
-}
+// The dimensions of a transform of which the last one is halved.
+struct HalvedDims {
+  Dims others, all;  // the last one innermost
+  int64_t last;
+  HalvedDims(const Tensor& input, const Dims& dims)
+      : others(by_stride(input, Dims(dims.begin(), dims.end() - 1))),
+        all(others),
+        last(dims.back()) {
+    all.push_back(last);
+  }
+};
 
-Tensor to_real_half(const Tensor& input, const Dims& dims, double scale);
 Tensor from_half(const Tensor& input, const Dims& dims, int64_t last_size, double scale);
 
 Tensor complex_fft(const Tensor& input, const Dims& dims, bool inverse, double scale) {
@@ -65,9 +71,10 @@ Tensor complex_fft(const Tensor& input, const Dims& dims, bool inverse, double s
   return out;
 }
 
-// Multiplies all but the first element along dim, and for an even length the last, which stand for
-// themselves and not also for a conjugate partner.
-Tensor weigh_partners(const Tensor& x, int64_t dim, int64_t length, double weight) {
+// What to multiply halves of transforms by: the weight, and one for the first element along dim
+// and, of an even length, the last, which stand for themselves and not also for a conjugate
+// partner.
+Tensor weights_of_partners(const Tensor& x, int64_t dim, int64_t length, double weight) {
   const int64_t half = x.size(dim), partners = (length - 1) / 2;
   Dims shape(x.dim(), 1);
   shape[dim] = half;
@@ -78,47 +85,40 @@ Tensor weigh_partners(const Tensor& x, int64_t dim, int64_t length, double weigh
 }
 
 Tensor to_real_half(const Tensor& input, const Dims& dims, double scale) {
-  const int64_t last = dims.back(), n = input.size(last);
+  const HalvedDims order(input, dims);
+  const int64_t n = input.size(order.last);
   Dims sizes = input->sizes;
-  sizes[last] = n / 2 + 1;
-  Dims others(dims.begin(), dims.end() - 1);
-  others = by_stride(input, others);
-  Dims order = others;
-  order.push_back(last);
-  Tensor out = make_result(input, sizes, order, to_complex(input.dtype()));
+  sizes[order.last] = n / 2 + 1;
+  Tensor out = make_result(input, sizes, order.all, to_complex(input.dtype()));
   if (out.numel() > 0) {
-    kernels::fft_real(input.device_type(), input, out, last, scale);
-    for (const int64_t d : others) {
+    kernels::fft_real(input.device_type(), input, out, order.last, scale);
+    for (const int64_t d : order.others) {
       kernels::fft_complex(input.device_type(), out, out, d, false, 1.0);
     }
   }
   if (Record r{"fft_r2c", out, {input}}) {
     r.wrt(0, [dims, n, scale](const Tensor& g) {
-      return from_half(g * weigh_partners(g, dims.back(), n, 0.5), dims, n, scale);
+      return from_half(g * weights_of_partners(g, dims.back(), n, 0.5), dims, n, scale);
     });
   }
   return out;
 }
 
 Tensor from_half(const Tensor& input, const Dims& dims, int64_t last_size, double scale) {
-  const int64_t last = dims.back();
+  const HalvedDims order(input, dims);
   Dims sizes = input->sizes;
-  sizes[last] = last_size;
-  Dims others(dims.begin(), dims.end() - 1);
-  others = by_stride(input, others);
+  sizes[order.last] = last_size;
   Tensor half = detach(input);
-  if (!others.empty()) {
+  if (!order.others.empty()) {
     const NoGrad off;
-    half = complex_fft(half, others, true, 1.0);
+    half = complex_fft(half, order.others, true, 1.0);
   }
-  Dims order = others;
-  order.push_back(last);
-  Tensor out = make_result(input, sizes, order, to_real(input.dtype()));
-  if (out.numel() > 0) kernels::fft_to_real(input.device_type(), half, out, last, scale);
+  Tensor out = make_result(input, sizes, order.all, to_real(input.dtype()));
+  if (out.numel() > 0) kernels::fft_to_real(input.device_type(), half, out, order.last, scale);
   if (Record r{"fft_c2r", out, {input}}) {
     r.wrt(0, [dims, last_size, scale](const Tensor& g) {
       const Tensor result = to_real_half(g, dims, scale);
-      return result * weigh_partners(result, dims.back(), last_size, 2.0);
+      return result * weights_of_partners(result, dims.back(), last_size, 2.0);
     });
   }
   return out;
