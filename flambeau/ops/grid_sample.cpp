@@ -2,6 +2,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/vision.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/twin.h"
 
 namespace flambeau {
 namespace {
@@ -48,6 +49,94 @@ struct Sampling {
   }
 };
 
+// The same in differentiable operations, for second derivatives: what kernels/grid_sample.h says of
+// one place is said here of all of them.
+
+// The taps of one dimension: inputs (-1: outside, where everything is zero) and their weights.
+struct ComposedTap {
+  Tensor index, weight;
+};
+
+Tensor composed_padding(const Tensor& raw, int64_t size, SampleOptions how) {
+  if (how.padding == SamplePadding::zeros) return raw;
+  Tensor at = raw;
+  if (how.padding == SamplePadding::reflection) {
+    const double low = how.align_corners ? 0 : -0.5;
+    const auto span = static_cast<double>(how.align_corners ? size - 1 : size);
+    if (span <= 0) return at * 0;
+    const Tensor length = abs(at - low), flips = floor(detach(length) / span);
+    const Tensor rest = length - flips * span;
+    at = where(floor(flips / 2) * 2 == flips, rest + low, (span + low) - rest);
+  }
+  const auto last = static_cast<double>(size - 1);
+  return where(at <= 0, Scalar(0.0), where(at >= last, Scalar(last), at));
+}
+
+ComposedTap composed_tap(const Tensor& at, const Tensor& weight, int64_t size) {
+  const Tensor inside = (at >= 0) & (at < size);
+  return {to(where(inside, at, Scalar(-1.0)), DType::int64), weight};
+}
+
+// Keys' cubic convolution at a distance, with a = -0.75.
+Tensor composed_cubic(const Tensor& x) {
+  constexpr double a = -0.75;
+  const Tensor d = abs(x), near = ((a + 2) * d - (a + 3)) * d * d + 1;
+  return where(d <= 1, near, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a);
+}
+
+std::vector<ComposedTap> composed_taps(const Tensor& x, int64_t size, SampleOptions how) {
+  const auto length = static_cast<double>(size);
+  const Tensor wide = how.align_corners ? (x + 1) * ((length - 1) / 2) : ((x + 1) * length - 1) / 2;
+  const Tensor raw = where(abs(detach(wide)) < 1e9, wide, Scalar(-100.0));
+  if (how.mode == SampleMode::bicubic) {
+    const Tensor low = floor(detach(raw));
+    std::vector<ComposedTap> taps;
+    for (int step = -1; step < 3; ++step) {
+      const Tensor at = composed_padding(low + step, size, how);
+      taps.push_back(composed_tap(at, composed_cubic(raw - low - step), size));
+    }
+    return taps;
+  }
+  const Tensor at = composed_padding(raw, size, how);
+  const Tensor low = floor(detach(at)), rest = at - low;
+  if (how.mode == SampleMode::nearest) {
+    // Of two as near, the even one. Its weight is one wherever the place is near it.
+    const Tensor up = (rest > 0.5) | ((rest == 0.5) & (floor(low / 2) * 2 != low));
+    return {composed_tap(low + up, at * 0 + 1, size)};
+  }
+  return {composed_tap(low, 1 - rest, size), composed_tap(low + 1, rest, size)};
+}
+
+Tensor composed_sampler(const Tensor& input, const Tensor& places, SampleOptions how) {
+  const Sampling s(input, places);
+  const Tensor flat = flatten(s.x, 2, -1);
+  const Dims shape{s.x.sizes()[0], s.x.sizes()[1], s.grid.sizes()[1]};
+  // One dimension after the other, the slowest first: all combinations of the taps so far.
+  std::vector<ComposedTap> all{
+      {zeros({}, {.dtype = DType::int64, .device = flat.device()}), ones({}, options_of(flat))}};
+  for (int64_t d = s.grid.sizes()[2]; d-- > 0;) {
+    const int64_t size = s.x.sizes()[4 - d];
+    std::vector<ComposedTap> next;
+    for (const ComposedTap& slow : all) {
+      for (const ComposedTap& tap : composed_taps(select(s.grid, 2, d), size, how)) {
+        const Tensor inside = (slow.index >= 0) & (tap.index >= 0);
+        next.push_back(
+            {where(inside, slow.index * size + tap.index, Scalar(-1)), slow.weight * tap.weight});
+      }
+    }
+    all = std::move(next);
+  }
+  Tensor total = zeros(shape, options_of(flat));
+  for (const ComposedTap& tap : all) {
+    const Tensor index = expand(unsqueeze(clamp(tap.index, Scalar(0), std::nullopt), 1), shape);
+    const Tensor weight = masked_fill(tap.weight, tap.index < 0, Scalar(0.0));
+    total = total + gather(flat, 2, index) * unsqueeze(weight, 1);
+  }
+  Dims sizes{shape[0], shape[1]};
+  for (int64_t d = 1; d + 1 < places.dim(); ++d) sizes.push_back(places.sizes()[d]);
+  return to(view(total, sizes), input.dtype());
+}
+
 struct SampleRule {
   Saved input, grid;
   SampleOptions how;
@@ -55,9 +144,13 @@ struct SampleRule {
 
   void operator()(Grads& in, Grads& out) const {
     if (!in[0].defined()) return;
-    CHECK(!grad_enabled(), NotImplementedError,
-          "derivative for grid_sampler_backward is not implemented");
     const Tensor image = input(), places = grid();
+    if (grad_enabled()) {
+      twin_gradients({image, places}, in, out, [this](const std::vector<Tensor>& again) {
+        return std::vector{composed_sampler(again[0], again[1], how)};
+      });
+      return;
+    }
     const Sampling s(image, places);
     const Tensor g = contiguous(to(in[0], s.x.dtype()));
     const Tensor to_x = wants_input ? zeros(s.x.sizes(), options_of(s.x)) : Tensor();

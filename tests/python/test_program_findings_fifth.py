@@ -81,3 +81,24 @@ def test_a_file_is_a_lock_between_processes(tmp_path: Path) -> None:
     assert second.try_acquire()
     second.release()
     second.wait()
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_sampled_images_have_second_derivatives(mode: str, padding: str) -> None:
+    torch.manual_seed(0)
+    image = torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True)
+    grid = (torch.rand(1, 2, 3, 2, dtype=torch.float64) * 3 - 1.5).requires_grad_()
+    for corners in (False, True):
+
+        def sample(x: torch.Tensor, at: torch.Tensor, corners: bool = corners) -> torch.Tensor:
+            return nn.functional.grid_sample(x, at, mode, padding, corners)
+
+        assert torch.autograd.gradgradcheck(sample, (image, grid))
+        # The kernel of the gradients and the operations that stand for it agree.
+        plain = torch.autograd.grad(sample(image, grid).square().sum(), (image, grid))
+        kept = torch.autograd.grad(
+            sample(image, grid).square().sum(), (image, grid), create_graph=True
+        )
+        for one, other in zip(plain, kept):
+            torch.testing.assert_close(one, other.detach())

@@ -137,7 +137,6 @@ op(
     call(t(1, 2, 3, 2), t(1, 0, 2, 2, **PLACES), 0, 0, False),
     call(t(1, 1, 3, 4), t(1, 2, 1, 2, **PLACES), 2, 0, False),
     ref=grid_sampler,
-    second=False,
     **IMAGE,
 )
 op(
@@ -146,7 +145,6 @@ op(
     call(t(1, 1, 2, 2, 2), t(1, 0, 1, 2, 3, **PLACES), 0, 0, True),
     call(t(1, 1, 3, 2, 4), t(1, 1, 1, 2, 3, **PLACES), 2, 0, False),
     ref=grid_sampler,
-    second=False,
     **IMAGE,
 )
 op(
