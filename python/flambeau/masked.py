@@ -71,13 +71,17 @@ def _highest(dtype: Any) -> Any:
     return torch.iinfo(dtype).max if _is_whole(dtype) else math.inf
 
 
+def _spread(mask: Any, input: Any) -> Any:
+    """A mask of any layout in the shape of the input."""
+    dense = mask if mask.layout is torch.strided else mask.to_dense()
+    return dense.broadcast_to(input.shape)
+
+
 def _filled(input: Any, mask: Any, value: Any) -> Any:
     """input with `value` where it is masked out."""
     if mask is None:
         return input
-    return torch.where(
-        mask.broadcast_to(input.shape), input, torch.tensor(value, dtype=input.dtype)
-    )
+    return torch.where(_spread(mask, input), input, torch.tensor(value, dtype=input.dtype))
 
 
 def _summed_dtype(input: Any, dtype: Any) -> Any:
@@ -90,7 +94,7 @@ def _counts(input: Any, dims: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
     """How many elements take part in each result."""
     marks = torch.ones(input.shape, dtype=torch.int64)
     if mask is not None:
-        marks = mask.broadcast_to(input.shape).to(torch.int64)
+        marks = _spread(mask, input).to(torch.int64)
     return marks.sum(dims, keepdim) if dims else marks
 
 
@@ -121,7 +125,7 @@ def _takes_sparse(*layouts: Any) -> Callable[[Any], Any]:
                 )
             if mask is None:
                 mask = _places(input)
-            mask = mask.to_dense().broadcast_to(input.shape)
+            mask = _spread(mask, input)
             dims = _dims(dim, input.dim())
             result = reduce(input.to_dense(), dims, keepdim=keepdim, dtype=dtype, mask=mask)
             if result.dim() == 0:
@@ -232,10 +236,17 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
            mask: Any = None) -> Any:  # fmt: skip
     """The lower middle element along dim; NaN where there is none."""
     values = input if dtype is None else input.to(dtype)
-    if not values.dtype.is_floating_point:
-        raise ValueError(f"median expects a floating point dtype, got {values.dtype}")
     if mask is None:
         return torch.median(values, dim, keepdim)[0]
+    if _is_whole(values.dtype):
+        counts = _counts(values, (dim,), True, mask)
+        if bool((counts == 0).any()):
+            raise ValueError(
+                "masked median expects no fully masked out rows if dtype is not floating point"
+            )
+        ordered = torch.sort(_filled(values, mask, _highest(values.dtype)), dim)[0]
+        middle = ordered.gather(dim, (counts - 1) // 2)
+        return middle if keepdim else middle.squeeze(dim)
     if bool(torch.isnan(values).any()):
         raise ValueError("masked median expects no NaN in the input")
     return torch.nanmedian(_filled(values, mask, math.nan), dim, keepdim)[0]

@@ -102,3 +102,23 @@ def test_sparse_tensors_need_masks_and_layouts_that_reductions_know() -> None:
         torch.masked.mean(x, 0)
     with pytest.raises(RuntimeError, match="keepdim=False"):
         torch.masked.sum(x.to_sparse_csr(), 0)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean", "var"])
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_the_mask_of_a_dense_tensor_can_be_sparse(name: str, layout: Any) -> None:
+    x = torch.tensor([[1.0, 0, 2], [0, 3, 0]])
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    function = getattr(masked, name)
+    wanted = function(x, 1, mask=mask)
+    assert torch.equal(function(x, 1, mask=mask.to_sparse(layout=layout)), wanted)
+
+
+def test_the_median_of_integers_is_one_of_those_that_are_left() -> None:
+    x = torch.tensor([[3, 1, 2, 5], [4, 4, 0, 1]]) + 2**60
+    mask = torch.tensor([[True, False, True, True], [False, True, False, True]])
+    assert (masked.median(x, 1, mask=mask) - 2**60).tolist() == [3, 1]
+    assert masked.median(x, 1, keepdim=True, mask=mask).shape == (2, 1)
+    assert (masked.median(x, 1) - 2**60).tolist() == [2, 1]
+    with pytest.raises(ValueError, match="no fully masked out rows"):
+        masked.median(x, 0, mask=mask)

@@ -43,6 +43,8 @@ def is_compressed(value: Any) -> bool:
 
 
 def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(tree, _C.Size):
+        return tree
     if isinstance(tree, (list, tuple)):
         return type(tree)(_map(item, change) for item in tree)
     return change(tree)
