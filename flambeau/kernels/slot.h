@@ -12,14 +12,13 @@
 namespace flambeau {
 
 // No kernel ever sees a sparse tensor (Note [Sparse tensors]) or one whose memory it cannot reach.
-// Kernels of a GPU may ask for numbers that the host keeps, such as lengths.
 template <class T>
 void check_kernel_argument(const char*, DeviceType, const T&) {}
 inline void check_kernel_argument(const char* op, DeviceType device, const Tensor& tensor) {
   if (!tensor.defined()) return;
   if (tensor.is_sparse()) [[unlikely]]
     refuse_sparse(op, tensor);
-  if (!tensor.device().is_cpu() && tensor.device_type() != device) [[unlikely]]
+  if (tensor.device_type() != device) [[unlikely]]
     refuse_devices(op, device, tensor.device());
 }
 inline void check_kernel_argument(const char* op, DeviceType device,

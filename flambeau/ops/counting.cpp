@@ -179,6 +179,7 @@ void check_members(const Tensor& tensor) {
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
   check_members(elements);
   check_members(test_elements);
+  check_same_device("isin", elements.device(), test_elements.device());
   const Tensor tests = reshape(test_elements, {-1});
   const DType dtype = result_type(elements, tests);
   Tensor found;
