@@ -121,4 +121,4 @@ def test_the_median_of_integers_is_one_of_those_that_are_left() -> None:
     assert masked.median(x, 1, keepdim=True, mask=mask).shape == (2, 1)
     assert (masked.median(x, 1) - 2**60).tolist() == [2, 1]
     with pytest.raises(ValueError, match="no fully masked out rows"):
-        masked.median(x, 0, mask=mask)
+        masked.median(x, 1, mask=mask & torch.tensor([[True], [False]]))
