@@ -6,6 +6,8 @@ no reduction, so that their gradients are zero.
 
 from __future__ import annotations
 
+import warnings
+
 import flambeau
 from flambeau import _C
 from flambeau.nested._pointwise import is_pointwise
@@ -23,6 +25,8 @@ _Tensor: Any = flambeau.Tensor
 
 
 def _check(data: Any, mask: Any) -> None:
+    if data.layout != mask.layout:
+        raise TypeError("data and mask must have the same layout.")
     if mask.dtype != flambeau.bool:
         raise TypeError("mask must have dtype bool.")
     if data.dim() != mask.dim():
@@ -42,6 +46,13 @@ class MaskedTensor(_Tensor):
             raise TypeError("data must be a Tensor")
         if is_masked_tensor(mask) or not isinstance(mask, _Tensor):
             raise TypeError("mask must be a Tensor")
+        if data.requires_grad:
+            warnings.warn(
+                "It is not recommended to create a MaskedTensor with a tensor that requires_grad. "
+                "To avoid this, you can use data.detach().clone()",
+                UserWarning,
+                stacklevel=2,
+            )
         _check(data, mask)
         made = _over(data.detach().clone(), mask.clone())
         return made.requires_grad_(requires_grad)
@@ -66,7 +77,7 @@ class MaskedTensor(_Tensor):
 
     def to_tensor(self, value: Any) -> Any:
         """A plain tensor, with `value` for the elements that are not there."""
-        return self.get_data().masked_fill(~self._mask, value)
+        return _dense(self.get_data()).masked_fill(~_dense(self._mask), value)
 
     @property
     def grad(self) -> Any:
@@ -84,7 +95,7 @@ class MaskedTensor(_Tensor):
         return len(self.get_data())
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        data, mask = self.get_data().detach().tolist(), self._mask.tolist()
+        data, mask = _dense(self.get_data().detach()).tolist(), _dense(self._mask).tolist()
         if self._mask.dim() == 0:
             return f"MaskedTensor({_shown(data) if mask else '--'}, {mask})"
         lines = "\n".join(f"  {line}" for line in _lines(data, mask))
@@ -106,6 +117,10 @@ def _lines(data: Any, mask: Any) -> list[str]:
         inner[-1] += "," if index + 1 < len(data) else ""
         lines += [f"  {line}" for line in inner]
     return [*lines, "]"]
+
+
+def _dense(tensor: Any) -> Any:
+    return tensor if tensor.layout is flambeau.strided else tensor.to_dense()
 
 
 def _over(data: Any, mask: Any) -> Any:
@@ -135,7 +150,8 @@ def as_masked_tensor(data: Any, mask: Any) -> Any:
 _REDUCTIONS = "sum mean amax amin argmax argmin prod std var".split()
 _ALONG = ("softmax", "log_softmax", "cumsum", "cumprod")
 _VIEWS = """t transpose permute view reshape flatten unflatten unsqueeze squeeze expand __getitem__
-select narrow unbind chunk split stack cat contiguous index_select movedim swapaxes""".split()
+select narrow unbind chunk split stack cat contiguous index_select movedim swapaxes to_dense
+to_sparse to_sparse_csr""".split()
 _ON_TENSOR = """__get__ __set__ requires_grad_ retain_grad register_hook dim size numel stride
 is_contiguous is_floating_point is_complex data_ptr""".split()
 
@@ -189,11 +205,18 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
         return _over(getattr(flambeau.masked, name)(*data, **named, mask=kept), kept)
     if not is_pointwise(name):
         raise TypeError(f"{name}: not implemented for masked tensors")
-    if any(not flambeau.equal(masked[0]._mask, other._mask) for other in masked[1:]):
-        raise ValueError("Input masks must match.")
-    result = func(*data, **named)
+    mask = masked[0]._mask
+    if any(not flambeau.equal(_dense(mask), _dense(other._mask)) for other in masked[1:]):
+        raise ValueError(
+            "Input masks must match. If you need support for this, please open an issue on Github."
+        )
     writes = name.endswith("_") and not name.endswith("__")
-    return args[0] if writes else _over(result, masked[0]._mask.expand(result.shape))
+    if mask.layout is not flambeau.strided and not writes:
+        # Of a sparse tensor only what it stores is there, so that any function will do.
+        dense = func(*(_dense(x) if isinstance(x, _Tensor) else x for x in data), **named)
+        return _over(dense.sparse_mask(mask), mask)
+    result = func(*data, **named)
+    return args[0] if writes else _over(result, mask.expand(result.shape))
 
 
 def _gradients(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
@@ -208,7 +231,7 @@ def _gradients(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
 
 
 def _reduced(name: str, tensor: Any, args: Any, kwargs: Any) -> Any:
-    mask, values = tensor._mask, tensor.get_data()
+    mask, values = _dense(tensor._mask), _dense(tensor.get_data())
     dim = kwargs.get("dim", args[0] if args else None)
     keepdim = kwargs.get("keepdim", False)
     there = mask.any() if dim is None else mask.any(dim, keepdim)

@@ -79,3 +79,34 @@ def test_the_functions_have_a_second_home():
     x, mask = torch.tensor([-100.0, -200.0]), torch.tensor([True, False])
     found = torch.masked._ops.logaddexp(x, x / 100, input_mask=mask, other_mask=mask)
     assert found.tolist() == [-1.0, -float("inf")]
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_masked_tensors_hold_what_they_store(layout: torch.layout) -> None:
+    data, mask = torch.tensor([[0.0, 1], [2, 3]]), torch.tensor([[True, False], [False, True]])
+    places = mask.to_sparse(layout=layout)
+    tensor = torch.masked.masked_tensor(data.sparse_mask(places), places)
+    assert torch.cos(tensor).get_data().layout is layout
+    assert torch.equal(torch.cos(tensor).to_tensor(9.0), torch.cos(data).masked_fill(~mask, 9.0))
+    assert (tensor + tensor).to_tensor(9.0).tolist() == [[0, 9], [9, 6]]
+    assert tensor.sum().item() == 3 and tensor.amax().item() == 3
+    assert tensor.to_dense().get_data().layout is torch.strided
+    assert "--" in repr(tensor)
+    with pytest.raises(TypeError, match="same layout"):
+        torch.masked.masked_tensor(data, places)
+
+
+def test_aliases_of_functions_take_masked_tensors() -> None:
+    data, mask = torch.tensor([0.5, 1.0]), torch.tensor([True, False])
+    tensor = torch.masked.masked_tensor(data, mask)
+    for name in ("arcsin", "arctan", "fix", "conj_physical"):
+        assert torch.equal(getattr(torch, name)(tensor).get_data(), getattr(torch, name)(data))
+    assert torch.greater_equal(tensor, tensor).get_data().all()
+    other = torch.masked.masked_tensor(data, ~mask)
+    with pytest.raises(ValueError, match="Input masks must match"):
+        torch.arctan2(tensor, other)
+
+
+def test_a_masked_tensor_of_one_with_a_history_warns() -> None:
+    with pytest.warns(UserWarning, match="not recommended to create a MaskedTensor"):
+        torch.masked.masked_tensor(torch.ones(1, requires_grad=True), torch.tensor([True]))
