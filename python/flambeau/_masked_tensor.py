@@ -151,7 +151,7 @@ _REDUCTIONS = "sum mean amax amin argmax argmin prod std var".split()
 _ALONG = ("softmax", "log_softmax", "cumsum", "cumprod")
 _VIEWS = """t transpose permute view reshape flatten unflatten unsqueeze squeeze expand __getitem__
 select narrow unbind chunk split stack cat contiguous index_select movedim swapaxes to_dense
-to_sparse to_sparse_csr""".split()
+to_sparse to_sparse_csr unfold""".split()
 _ON_TENSOR = """__get__ __set__ requires_grad_ retain_grad register_hook dim size numel stride
 is_contiguous is_floating_point is_complex data_ptr""".split()
 
