@@ -67,6 +67,12 @@ class Pass {
            (node.variable ? targets_.contains(&node) : at->second.needed && continues(node));
   }
 
+  bool needs(const Edge& edge) {
+    if (inputs_.empty()) return true;
+    const auto at = states_.find(edge.node.get());
+    return at == states_.end() || at->second.needed;
+  }
+
   Pass(const BackwardOptions& options, const std::vector<Edge>& inputs)
       : options_(options), inputs_(inputs), captured_(inputs.size()) {}
 
@@ -366,6 +372,7 @@ thread_local Pass* Pass::current = nullptr;
 }  // namespace
 
 int64_t current_pass() { return Pass::current ? Pass::current->id() : -1; }
+bool pass_needs(const Edge& edge) { return !Pass::current || Pass::current->needs(edge); }
 bool pass_will_run(const Node& node) { return Pass::current && Pass::current->will_run(node); }
 
 bool pass_fills_all_leaves() { return Pass::current && Pass::current->fills_all_leaves(); }

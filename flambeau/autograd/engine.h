@@ -28,6 +28,12 @@ Tensor fit_gradient(const GradMeta& meta, Tensor grad, const Node* from, size_t 
 // The number of the pass that runs on this thread, -1 outside of one; whether it will reach a node.
 int64_t current_pass();
 bool pass_will_run(const Node& node);
+// Whether the pass that runs, if it was asked for some inputs only, needs the gradient there.
+bool pass_needs(const Edge& edge);
+// The same of an input of the node whose rule, one for all its inputs, runs.
+inline bool rule_needs(size_t input) {
+  return !running_node || pass_needs(running_node->edges[input]);
+}
 // Whether a pass runs that accumulates into every leaf it reaches.
 bool pass_fills_all_leaves();
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <mutex>
 
+#include "flambeau/autograd/engine.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/check.h"
 #include "flambeau/base/current_op.h"
@@ -112,7 +113,8 @@ void Node::apply(Grads& in, Grads& out) {
   if (whole_rule_) return whole_rule_(in, out);
   if (!in[0].defined()) return;
   for (Indexed& entry : rules_) {
-    if (wants(entry.index)) out[entry.index] = entry.rule(in[0]);
+    const Edge& edge = edges[entry.index];
+    if (edge && pass_needs(edge)) out[entry.index] = entry.rule(in[0]);
   }
 }
 

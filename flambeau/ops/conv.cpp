@@ -2,6 +2,7 @@
 // its derivatives are the two adjoints, whose derivatives are again these three functions.
 #include <algorithm>
 
+#include "flambeau/autograd/engine.h"
 #include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/conv.h"
@@ -71,13 +72,16 @@ struct ConvRule {
   void operator()(Grads& in, Grads& out) const {
     const Tensor& g = in[0];
     if (!g.defined()) return;
-    if (wants_x) out[0] = convolve_input(g, maybe_conj(w()), {}, x_sizes, geometry);
-    if (wants_w && wants_bias && !grad_enabled() && !g.is_complex()) {
+    const bool to_w = wants_w && rule_needs(1), to_bias = wants_bias && rule_needs(2);
+    if (wants_x && rule_needs(0)) {
+      out[0] = convolve_input(g, maybe_conj(w()), {}, x_sizes, geometry);
+    }
+    if (to_w && to_bias && !grad_enabled() && !g.is_complex()) {
       std::tie(out[1], out[2]) = weight_and_bias_gradients(g, x(), w_sizes, geometry);
       return;
     }
-    if (wants_w) out[1] = convolve_weight(g, maybe_conj(x()), w_sizes, geometry);
-    if (wants_bias) out[2] = bias_gradient(g, w_sizes[0]);
+    if (to_w) out[1] = convolve_weight(g, maybe_conj(x()), w_sizes, geometry);
+    if (to_bias) out[2] = bias_gradient(g, w_sizes[0]);
   }
 };
 

@@ -283,3 +283,13 @@ def test_versions() -> None:
 def test_the_data_of_a_tensor_cannot_be_deleted(x) -> None:
     with pytest.raises(RuntimeError, match="Deleting tensor data is not allowed"):
         del x.data
+
+
+def test_only_the_gradients_that_are_asked_for_are_computed() -> None:
+    x = torch.tensor([2.0, 3.0], requires_grad=True)
+    q = torch.tensor([1.5, 2.5], requires_grad=True)
+    y = torch.special.zeta(x, q)  # whose derivative by the first argument is not known
+    (slope,) = torch.autograd.grad(y.sum(), q, retain_graph=True)
+    torch.testing.assert_close(slope, -x.detach() * torch.special.zeta(x.detach() + 1, q.detach()))
+    with pytest.raises(NotImplementedError, match="zeta"):
+        y.sum().backward()

@@ -220,3 +220,21 @@ def test_what_a_jvp_may_not_return(returned: Any, message: str) -> None:
 
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match=message):
         Double.apply(forward_ad.make_dual(torch.ones(2), torch.ones(2)))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_the_derivative_of_samples_by_image_and_grid(mode: str, padding: str) -> None:
+    torch.manual_seed(0)
+    image = torch.randn(2, 3, 5, 4, dtype=torch.float64)
+    grid = torch.rand(2, 3, 2, 2, dtype=torch.float64) * 2.2 - 1.1
+    along = torch.randn_like(image), torch.randn_like(grid)
+
+    def sample(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.grid_sample(x, g, mode, padding, align_corners=False)
+
+    _, change = torch.func.jvp(sample, (image, grid), along)
+    step = 1e-6
+    ahead = sample(image + step * along[0], grid + step * along[1])
+    behind = sample(image - step * along[0], grid - step * along[1])
+    torch.testing.assert_close(change, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-7)
