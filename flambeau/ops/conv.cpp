@@ -226,18 +226,21 @@ void check_operands(const char* op, size_t rank, const Tensor& input, const Tens
   }
 }
 
-void check_channels(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t groups) {
+void check_groups(const Tensor& weight, int64_t groups) {
   const IntSpan w = weight.sizes();
   CHECK(w[0] >= groups, RuntimeError,
         "Given groups={}, expected weight to be at least {} at dimension 0, but got weight of size "
-        "{} "
-        "instead",
+        "{} instead",
         groups, groups, w);
   CHECK(w[0] % groups == 0, RuntimeError,
         "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of "
-        "size "
-        "[{}] instead",
+        "size {} instead",
         groups, groups, w);
+}
+
+void check_channels(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t groups) {
+  check_groups(weight, groups);
+  const IntSpan w = weight.sizes();
   CHECK(input.sizes()[1] == w[1] * groups, RuntimeError,
         "Given groups={}, weight of size {}, expected input{} to have {} channels, but got {} "
         "channels "
@@ -388,15 +391,11 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
   const Dims extra = expand_values("output_padding", output_padding, rank);
   const bool batched = static_cast<size_t>(input.dim()) == rank + 2;
   const Tensor x = batched ? input : unsqueeze(input, 0);
+  check_groups(weight, groups);
   CHECK(x.sizes()[1] == weight.sizes()[0], RuntimeError,
         "Given transposed=1, weight of size {}, expected input{} to have {} channels, but got {} "
         "channels instead",
         weight.sizes(), x.sizes(), weight.sizes()[0], x.sizes()[1]);
-  CHECK(weight.sizes()[0] % groups == 0, RuntimeError,
-        "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of "
-        "size "
-        "[{}] instead",
-        groups, groups, weight.sizes());
   const int64_t channels = weight.sizes()[1] * groups;
   CHECK(
       !bias.defined() || (bias.dim() == 1 && bias.numel() == channels), RuntimeError,

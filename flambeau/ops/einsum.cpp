@@ -461,7 +461,7 @@ static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_s
     // One element against many: their sum, once.
     if (size_a == 1 && size_b != 1) b = sum(b, IntSpan(db), true, b.dtype());
     if (size_b == 1 && size_a != 1) a = sum(a, IntSpan(da), true, a.dtype());
-    contracted *= std::min(size_a, size_b);
+    contracted *= size_a == size_b ? size_a : 1;
     order_a.push_back(da);
     order_b.push_back(db);
   }

@@ -45,10 +45,11 @@ Tensor linalg_matrix_norm(const Tensor& a, const Scalar& ord, IntSpan dim, bool 
   const double order = ord.to_double(), size = std::abs(order);
   CHECK(size == 1 || size == 2 || std::isinf(size), RuntimeError,
         "linalg.matrix_norm: Order {} not supported.", order);
-  // The largest of no values is zero; the smallest is an error.
+  // The largest of no values is zero, and a function of nothing; the smallest is an error.
   const auto extreme = [order](const Tensor& x, int64_t along, bool keep_it) {
     if (order < 0) return amin(x, IntSpan{along}, keep_it);
-    return x.size(along) > 0 ? amax(x, IntSpan{along}, keep_it) : sum(x, IntSpan{along}, keep_it);
+    if (x.size(along) > 0) return amax(x, IntSpan{along}, keep_it);
+    return sum(detach(x), IntSpan{along}, keep_it);
   };
   if (size == 2) {
     const Tensor s = linalg_svdvals(matrices(a, dim, dtype), std::nullopt);

@@ -133,7 +133,7 @@ void check_tau(const char* op, const Tensor& a, const Tensor& tau) {
   CHECK(a.dim() >= 2, RuntimeError, "{}: input must have at least 2 dimensions.", op);
   CHECK(a.size(-2) >= a.size(-1), RuntimeError,
         "{}: input.shape[-2] must be greater than or equal to input.shape[-1]", op);
-  CHECK(tau.dim() >= 1 && a.size(-1) >= tau.size(-1), RuntimeError,
+  CHECK(a.size(-1) >= tau.size(-1), RuntimeError,
         "{}: input.shape[-1] must be greater than or equal to tau.shape[-1]", op);
   CHECK(tau.dim() == a.dim() - 1, RuntimeError,
         "{}: Expected tau to have one dimension less than input, but got tau.ndim equal to {} and "

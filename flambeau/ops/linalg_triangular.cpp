@@ -51,9 +51,12 @@ Tensor solve_adjoint_triangular(const Tensor& a, const Tensor& b, bool upper, bo
                            upper, left, unitriangular, true);
 }
 
-Tensor linalg_solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
+Tensor linalg_solve_triangular(const Tensor& a, const Tensor& given, bool upper, bool left,
                                bool unitriangular) {
   constexpr const char* op = "linalg.solve_triangular";
+  // B is read in A's dtype, unless it would lose imaginary parts.
+  const bool fits = a.is_complex() || !given.is_complex();
+  const Tensor b = fits ? to(given, a.dtype()) : given;
   check_alike(op, a, b, "A", "B");
   check_square(op, a);
   check_matrix(op, b, "B");

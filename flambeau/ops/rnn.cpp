@@ -313,8 +313,8 @@ std::tuple<Tensor, CellState> run_recurrence(Cell cell, const Tensor& x, const C
         "rnn: the data has {} rows, but the steps add up to {}", x.sizes()[0], steps.total());
   const char* op = std::array{"lstm", "gru", "rnn_tanh", "rnn_relu"}[static_cast<size_t>(cell)];
   check_inputs(op, r, in);
-  // A device without kernels of its own for the cell still has the operations it is made of.
-  if (!has_kernels(cell, x.device_type())) return composed(r, in);
+  // Where the cell has no kernel of its own there are still the operations it is made of.
+  if (x.is_complex() || !has_kernels(cell, x.device_type())) return composed(r, in);
   Kept kept;
   Tensor output;
   CellState state;

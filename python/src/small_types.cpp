@@ -330,13 +330,17 @@ PyObject* size_reduce(PyObject* self, PyObject*) {
 }
 PyObject* size_concat(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
-    if (!PyTuple_Check(a) || !PyTuple_Check(b)) {
-      PyErr_Format(PyExc_TypeError, "can only concatenate tuple (not \"%s\") to torch.Size",
-                   Py_TYPE(b)->tp_name);
-      return nullptr;
-    }
-    return size_from_tuple(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+    CHECK(PyTuple_Check(b), TypeError, "can only concatenate tuple (not {}) to torch.Size",
+          Py_TYPE(b)->tp_name);
+    Object joined = check(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+    return size_new(size_type, check(PyTuple_Pack(1, joined.get())).get(), nullptr);
   });
+}
+// A tuple may stand on the left, too; what others do with a size, as a list that it is added to, is
+// theirs to say.
+PyObject* size_add(PyObject* a, PyObject* b) {
+  if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+  return size_concat(a, b);
 }
 PyObject* size_repeat(PyObject* self, Py_ssize_t n) {
   return guarded([&] { return size_from_tuple(PyTuple_Type.tp_as_sequence->sq_repeat(self, n)); });
@@ -356,7 +360,7 @@ bool add_size(PyObject* module) {
                          {Py_tp_repr, slot(size_repr)},
                          {Py_tp_methods, size_methods},
                          {Py_sq_concat, slot(size_concat)},
-                         {Py_nb_add, slot(size_concat)},
+                         {Py_nb_add, slot(size_add)},
                          {Py_sq_repeat, slot(size_repeat)},
                          {Py_mp_subscript, slot(size_subscript)},
                          {0, nullptr}};

@@ -19,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from explained import INTEGERS, Case, explanation
+from explained import INTEGERS, explanation
+from refused import Case
 
 WORKER = Path(__file__).with_name("worker.py")
 RECORDED = Path(__file__).with_name("recorded.json.gz")

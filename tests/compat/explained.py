@@ -9,16 +9,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-Reason = tuple[int, str]  # the statement, and why it need not agree
+from refused import (
+    DIFFERENTIATES,
+    HALF_DONE_THERE,
+    HALVES,
+    Case,
+    Reason,
+    earlier,
+    flat,
+    refused,
+    refused_by_one,
+)
 
 INTEGERS = ("bool", "uint8", "int8", "int16", "int32", "int64")
-HALVES = ("float16", "bfloat16")
 LEAST = {-2147483648, -9223372036854775808}
 RUNTIME = {"RuntimeError", "NotImplementedError"}
 TOUCHED = "modified by an inplace operation"
+# How else PyTorch tells that what it has saved is there no more.
+GONE = ("has been detached in-place", "a second time", "is a view and its base or another view")
 # What follows the name of a variable that is written to.
 WRITTEN = r"(\.\w+_\(|\[[^\n]*\] *\S?= | [-+*/%&|@<>]+= )"
 # A change of a variable's shape in place.
@@ -42,48 +52,6 @@ SAVES_MORE_THERE = (
     r"|scatter_reduce|polar|log_ndtr"
 )
 KINKED = r"pow|\*\*|norm|std|hypot|dist|sinc|copysign|sgn"  # at zero
-DIFFERENTIATES = r"backward|\.grad\(|vjp\("
-SINGLE_PLACE = "refer to a single memory location"
-
-
-@dataclass
-class Case:
-    """A program on which the two differ, and what came of it."""
-
-    statements: list[str]
-    ours: Any
-    theirs: Any
-    # What the variables were, here and there, before a statement.
-    before: Callable[[int], tuple[Any, Any]]
-
-    def __post_init__(self) -> None:
-        self.own_errors = {n: (kind, text) for n, kind, text in self.ours["errors"]}
-        self.errors = {n: (kind, text) for n, kind, text in self.theirs["errors"]}
-        self.variables = self.theirs["variables"]
-
-    def operand(self, number: int, pattern: str) -> Iterator[Any]:
-        """What a variable that a pattern finds in a statement was there, in both."""
-        found = re.search(pattern, self.statements[number])
-        if found:
-            for variables in self.before(number):
-                if "values" in variables.get(found[1], ()):
-                    yield variables[found[1]]
-
-    def around(self, number: int, name: str) -> list[tuple[Any, Any]]:
-        """What a variable was before and after a statement: here, then there."""
-        before, after = self.before(number), self.before(number + 1)
-        return [(one.get(name) or {}, two.get(name) or {}) for one, two in zip(before, after)]
-
-    def origin(self, name: str) -> Iterator[int]:
-        """The statement that a variable comes from."""
-        for number, statement in enumerate(self.statements):
-            if re.match(rf"(with .*: )?{name} = ", statement):
-                yield number
-                return
-
-
-def _flat(values: Any) -> list[float]:
-    return [part for value in values for part in (value if isinstance(value, list) else [value])]
 
 
 def _overlaps_itself(variable: Any) -> bool:
@@ -121,178 +89,6 @@ def _reads_what_it_writes(statement: str, variables: Any) -> bool:
     return any(w[k] != target[k] for w in same for k in ("shape", "stride", "offset"))
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why one library alone may refuse a statement, with certain words."""
-
-    words: str
-    why: str
-    statement: str = ""  # a pattern that is found in it
-    holds: Callable[[Case, int], bool] = lambda case, number: True
-
-
-def _earlier(pattern: str) -> Callable[[Case, int], bool]:
-    """Whether a statement before one has a pattern."""
-    return lambda case, number: any(re.search(pattern, s) for s in case.statements[:number])
-
-
-def _real_but_for_rounding(case: Case, number: int) -> bool:
-    operands = [x for x in case.operand(number, r"= (\w+)") if "complex" in x["dtype"]]
-    parts = [[abs(value[1]) for value in x["values"]] for x in operands]
-    return len(parts) == 2 and not any(parts[0]) and 0 < max(parts[1]) < 1e-5
-
-
-def _reads_its_target(case: Case, number: int) -> bool:
-    statement = case.statements[number]
-    target = re.search(r"out=(\w+)", statement)
-    if target is None:
-        return False
-    there = case.before(number)[1]
-    memory = there[target[1]]["memory"]
-    others = [there[name] for name in re.findall(r"\bv\d+\b", statement) if name in there]
-    return sum(x.get("memory") == memory for x in others) > 1
-
-
-def _resizes_its_target(case: Case, number: int) -> bool:
-    target = re.search(r"out=(\w+)", case.statements[number])
-    shapes = [x.get("shape") for x in case.around(number, target[1])[0]] if target else [0, 0]
-    return shapes[0] != shapes[1]
-
-
-def _of_zero_gradients(case: Case, number: int) -> bool:
-    grads = (case.variables.get("grads") or {}).get("items", ())
-    return all(not any(_flat(g["values"])) for g in grads if g)
-
-
-def _fills_single_half(case: Case, number: int) -> bool:
-    operands = case.operand(number, r"full_like\((\w+)")
-    return any(x["dtype"] in HALVES and not x["shape"] for x in operands)
-
-
-def _takes_nothing(case: Case, number: int) -> bool:
-    names = re.findall(r"\bv\d+\b", case.statements[number])
-    operands = [x for name in names for x in case.operand(number, rf"\b({name})\b")]
-    return any(0 in x["shape"] for x in operands)
-
-
-def _multiplies_nothing(case: Case, number: int) -> bool:
-    operands = [*case.operand(number, r"(\w+) @"), *case.operand(number, r"@ (\w+)")]
-    return any(0 in x["shape"] for x in operands)
-
-
-REFUSED_THERE = (
-    Refusal("does not support automatic differentiation for outputs",
-        "a derivative that PyTorch lacks may be had here"),
-    Refusal("derivative for aten::", "a derivative that PyTorch lacks may be had here"),
-    Refusal("is not differentiable with respect to argument",
-        "a derivative that PyTorch lacks may be had here"),
-    Refusal("Found dtype", "the gradient of a loss between two dtypes is cast", DIFFERENTIATES),
-    Refusal("is unsupported for Sparse tensors", "sparse tensors can do more here"),
-    Refusal("not implemented for", "sparse tensors can do more here", r"sparse"),
-    Refusal("please report an enhancement request", "PyTorch finds itself wrong"),
-    Refusal("A leaf node was passed to _will_engine_execute_node",
-        "hooks on several gradients, of leaves among them, work in autograd.grad() as well"),
-    Refusal("Autograd not support dtype",
-        "PyTorch lets integers that a gradient's owner was written into require grad"),
-    Refusal("please report a bug to PyTorch", "PyTorch finds itself wrong"),
-    Refusal("returned an invalid gradient",
-        "what is scattered nowhere has a gradient of zeros",
-        holds=_earlier(r"\.scatter(_add)?_?\(")),
-    Refusal("derivative for set_ is not implemented",
-        "a view keeps the history that it had when its base was set to other memory"),
-    Refusal("ZeroTensors are immutable",
-        "gradients add up, also to one that PyTorch knows to be zero"),
-    Refusal("index_fill_(): Converting complex Scalar to non-complex type",
-        "a complex number is a truth value, too, where it is written by one index"),
-    Refusal("stack expects a non-empty TensorList",
-        "a function of nothing has a Jacobian of no elements; PyTorch stacks one row an output"),
-    Refusal("Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex)",
-        "a real number filled into complex ones takes the real part of their gradient"),
-    Refusal("has been modified inplace",
-        "what has no gradient needs no history, a stale one neither",
-        r"dtype=torch\.(u?int|bool)|\.isfinite\("),
-    Refusal("view size is not compatible",
-        "a Kronecker product can be taken of operands in any layout", r"kron\("),
-    Refusal("cannot be converted to type",
-        "whether a complex number is real may depend on its last bit",
-        holds=_real_but_for_rounding),
-    Refusal("with a bool tensor", "PyTorch's derivative of a power cannot take a bool exponent",
-        DIFFERENTIATES),
-    Refusal("tensors expected, but got 0D",
-        "PyTorch's dot has resized what it reads when it comes to read it",
-        holds=_reads_its_target),
-    Refusal("more than one element",
-        "PyTorch's transforms write into memory that they are given", r"torch\.func\.|functional"),
-    Refusal("more than one element",
-        "expanded memory of another shape is resized before it is written to",
-        holds=_resizes_its_target),
-    Refusal(SINGLE_PLACE,
-        "a result is computed here before it is written over what it came from", "out="),
-    Refusal("returned an invalid gradient",
-        "PyTorch asks a tensor for its shape of then; its data were exchanged",
-        holds=_earlier(r"\.data = ")),
-    Refusal("setStorage",
-        "PyTorch asks a tensor for its shape of then; its memory was exchanged",
-        holds=_earlier(r"\.set_\(")),
-    Refusal("", "a function can be mapped over no samples at all",
-        r"vmap\(|jac(rev|fwd|obian)\(|hessian\(", _takes_nothing),
-    Refusal("a second time", "a pass to an inner tensor ends before the step that made it",
-        holds=_earlier("inputs=")),
-    Refusal("does not require grad", "PyTorch may give gradients that are zero no history",
-        "for g in grads", _of_zero_gradients),
-)  # fmt: skip
-REFUSED_HERE = (
-    Refusal("with size 0", "an index into a dimension of size 0 is out of range, whatever else is",
-        r"\] = (-?[\d.]+( [-+] [\d.]+j)?|-?inf|nan|True|False)$"),
-    Refusal("without overflow", "PyTorch does not check a number that fills a single half",
-        holds=_fills_single_half),
-    Refusal("once_differentiable", "PyTorch may give gradients that are zero no history",
-        "for g in grads"),
-    Refusal(SINGLE_PLACE, "PyTorch sorts, and searches, into the memory that it still reads",
-        "out="),
-    Refusal("result type Complex", "PyTorch lets a complex mean lose its imaginary part",
-        r"torch\.(mean|logsumexp)\(.*out="),
-    Refusal('"dot" not implemented', "PyTorch maps dot over no samples of any dtype", r"vmap\(",
-        lambda case, n: any(0 in x["shape"] for x in case.operand(n, r"\)\)\((\w+)"))),
-    Refusal("expected scalar type", "PyTorch multiplies nothing of any two dtypes",
-        holds=_multiplies_nothing),
-    Refusal("not implemented for", "PyTorch asks for no dtype where nothing is computed",
-        holds=_takes_nothing),
-    Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
-        r"tri[ul]_\(|out="),
-    Refusal("derivative for aten::floor_divide_ is not implemented",
-        "PyTorch lets gradients pass a division into a view that has none"),
-)  # fmt: skip
-# What both refuse, after PyTorch has done something of it.
-HALF_DONE_THERE = (
-    Refusal("ZeroDivisionError",
-        "PyTorch has divided some elements when it finds the divisor zero"),
-    Refusal("number of ones in mask",
-        "PyTorch has written some elements when it finds that the source has too few"),
-    Refusal("Inplace update to inference tensor",
-        "PyTorch has written when it finds that it must not"),
-    Refusal("out of bounds",
-        "PyTorch has written some elements when it finds an index out of range",
-        r"_\(|[])] *[^=<>!]?=[^=]", lambda case, number: case.errors[number][0] == "IndexError"),
-)  # fmt: skip
-
-
-def _refused(case: Case, table: tuple[Refusal, ...], errors: dict[int, Any]) -> Iterator[Reason]:
-    for number, (_, text) in errors.items():
-        for refusal in table:
-            found = refusal.words in text and re.search(refusal.statement, case.statements[number])
-            if found and refusal.holds(case, number):
-                yield number, refusal.why
-
-
-def refused_by_one(case: Case) -> Iterator[Reason]:
-    """Statements that one of the two refuses."""
-    theirs = {n: error for n, error in case.errors.items() if n not in case.own_errors}
-    yield from _refused(case, REFUSED_THERE, theirs)
-    own = {n: error for n, error in case.own_errors.items() if n not in case.errors}
-    yield from _refused(case, REFUSED_HERE, own)
-
-
 def _folds(case: Case, number: int) -> bool:
     """Whether a statement multiplies more than matrices, which PyTorch folds into some."""
     patterns = (r"(\w+) @", r"@=? (\w+)", r"matmul\((\w+)", r"matmul\(\w+, (\w+)")
@@ -306,7 +102,7 @@ def saved_by_one(case: Case) -> Iterator[Reason]:
     for number in case.errors.keys() ^ case.own_errors.keys():
         (_, text) = case.errors.get(number) or case.own_errors[number]
         if number in case.errors and re.search(DIFFERENTIATES, case.statements[number]):
-            gone = any(w in text for w in (TOUCHED, "has been detached in-place", "a second time"))
+            gone = any(w in text for w in (TOUCHED, *GONE))
             for op in reversed(range(number)) if gone else ():
                 folds = "detached" in text and _folds(case, op)
                 if folds or re.search(SAVES_MORE_THERE, case.statements[op]):
@@ -320,7 +116,7 @@ def saved_by_one(case: Case) -> Iterator[Reason]:
 def refused_by_both(case: Case) -> Iterator[Reason]:
     """Statements that both refuse, one of them after it has done something."""
     both = {n: error for n, error in case.errors.items() if n in case.own_errors}
-    yield from _refused(case, HALF_DONE_THERE, {n: (0, ": ".join(e)) for n, e in both.items()})
+    yield from refused(case, HALF_DONE_THERE, {n: (0, ": ".join(e)) for n, e in both.items()})
     for number, (kind, text) in both.items():
         statement = case.statements[number]
         own_kind, own_text = case.own_errors[number]
@@ -335,6 +131,10 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
         unfit = any(words in text for words in SEEN_BEFORE_INDICES)
         if (own_kind == "IndexError" and unfit) or (kind == "IndexError" and unwritable):
             yield number, "two things are wrong, and either may be seen first"
+        if "vmap(" in statement and "out of bounds" in text and own_kind == "IndexError":
+            yield number, "an index out of range is a RuntimeError where PyTorch maps over samples"
+        if ".item() on a Tensor" in text and "must only return Tensors" in own_text:
+            yield number, "PyTorch lets nobody read a number of one sample, nor can it be returned"
         if "setStorage" in text and own_kind == "IndexError":
             yield number, "an index into a dimension of size 0 is out of range, whatever else is"
         target = re.search(r"out=\(?(\w+)", statement)
@@ -351,7 +151,7 @@ def _halves(x: Any) -> bool:
 
 def _has(test: Callable[[float], bool], dtype: str = "") -> Callable[[Any], bool]:
     """Whether an element of a tensor, of a dtype of that name, passes a test."""
-    return lambda x: dtype in x["dtype"] and any(map(test, _flat(x["values"])))
+    return lambda x: dtype in x["dtype"] and any(map(test, flat(x["values"])))
 
 
 # What a statement may give, or how it may round, by what an operand holds: where it stands in the
@@ -378,6 +178,11 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"hardsigmoid\((\w+)", lambda x: x["dtype"] == "float64",
         "PyTorch takes a sixth in single precision for the slope of hardsigmoid"),
     (r"matrix_exp\((\w+)", _halves, "PyTorch's powers of a matrix of half precision overflow"),
+    (r"(\w+)\.neg_?\(",
+        lambda x: "complex" in x["dtype"] and 0 in flat(x["values"]),
+        "PyTorch's negative of a complex zero has the one sign or the other, by its place"),
+    (r"train\(torch\.optim\.\w*Adam\w*, (\w+)", lambda x: x["dtype"] == "float16",
+        "PyTorch's Adam squares in half precision, where small squares and its epsilon are zero"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),
     (r"(\w+)\.resize_\(", _overlaps_itself,
@@ -411,6 +216,11 @@ def of_statements(case: Case) -> Iterator[Reason]:
                 yield number, "PyTorch's gradient of a scattered product takes all of the source"
         if re.search(r"\*\*=? False|False \*\*|pow_?\((\w+, )?False\)", statement):
             yield number, "PyTorch's derivatives of x ** False and False ** x are NaN at zero"
+        number_and_tangent = re.search(r"dual\(.*, (\w+)[.\w()]*, (\w+)[.\w()]*\)", statement)
+        for variables in case.before(number) if number_and_tangent else ():
+            dtypes = {variables.get(name, {}).get("dtype") for name in number_and_tangent.groups()}
+            if len(dtypes - {None}) > 1:
+                yield number, "a tangent has the dtype of its number here"
         kept = re.search(r"(?:^|inputs=\[)(\w+)(?:\.retain_grad|\])", statement)
         if kept and any(re.match(RESHAPED.format(kept[1]), s) for s in case.statements[number:]):
             yield number, "PyTorch keeps the gradient of what was there before a change of shape"
@@ -501,7 +311,7 @@ def _items(variable: Any) -> list[Any]:
 
 
 def _zero(item: Any) -> bool:
-    return "values" in (item or ()) and not any(map(bool, _flat(item["values"])))
+    return "values" in (item or ()) and not any(map(bool, flat(item["values"])))
 
 
 def _history_differs(ours: Any, theirs: Any) -> bool:
@@ -522,22 +332,22 @@ def of_variables(case: Case) -> Iterator[Reason]:
                     yield number, "PyTorch may give gradients that are zero no history"
         if 0 in variable.get("shape", ()):
             for number in case.origin(name):
-                if "torch.func.hessian" in case.statements[number]:
+                if re.search(r"func\.(hessian|jacfwd\(torch)", case.statements[number]):
                     yield number, "whether second derivatives of nothing have a history is not told"
     own = case.ours["variables"]
     infinite = any(
-        x.get("requires_grad") and any(map(math.isinf, _flat(x["values"])))
+        x.get("requires_grad") and any(map(math.isinf, flat(x["values"])))
         for x in case.variables.values()
     )
     for name, variable in case.variables.items():
         grads = [(v.get("grad") or {}).get("values", ()) for v in (own.get(name) or {}, variable)]
-        nans = [list(map(math.isnan, _flat(values))) for values in grads]
+        nans = [list(map(math.isnan, flat(values))) for values in grads]
         if nans[0] == nans[1] or any(one and not other for one, other in zip(*nans)):
             continue
         for number, statement in enumerate(case.statements):
             if "for g in grads" not in statement:
                 continue
-            if _earlier(KINKED)(case, number):
+            if earlier(KINKED)(case, number):
                 yield number, "PyTorch's second derivative at a kink, as of 0 ** x, may be NaN"
             elif infinite:
                 yield number, "a second derivative of what is infinite may be a difference of such"

@@ -206,3 +206,23 @@ def test_a_result_that_is_given_is_written_and_not_cast() -> None:
     with torch.autocast("cpu"):
         assert torch.mm(x, x, out=out) is out
     assert torch.equal(out, x @ x)
+
+
+@pytest.mark.parametrize(
+    "equation, shapes, low",
+    [
+        ("ij,jk->ik", [(2, 3), (3, 2)], True),
+        ("...i,...i->...", [(2, 3), (2, 3)], True),
+        ("i,j->ij", [(2,), (3,)], False),
+        ("...i,...i->...", [(2, 1), (2, 1)], False),
+        ("ij,jk->ik", [(2, 1), (3, 2)], False),
+        ("b i, b i -> b i", [(2, 3), (2, 3)], False),
+        ("ij->i", [(2, 3)], False),
+        ("i...,i...", [(2, 3), (2, 3)], True),
+    ],
+)
+def test_einsum_is_a_product_only_where_it_adds_up(equation, shapes, low) -> None:
+    operands = [torch.ones(shape) for shape in shapes]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result = torch.einsum(equation, *operands)
+    assert result.dtype is (torch.bfloat16 if low else torch.float32)

@@ -238,3 +238,17 @@ def test_the_derivative_of_samples_by_image_and_grid(mode: str, padding: str) ->
     ahead = sample(image + step * along[0], grid + step * along[1])
     behind = sample(image - step * along[0], grid - step * along[1])
     torch.testing.assert_close(change, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+def test_what_is_unpacked_leads_back_to_leaves_outside_of_the_level() -> None:
+    x, w = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0], requires_grad=True)
+    with forward_ad.dual_level():
+        primal, tangent = forward_ad.unpack_dual(forward_ad.make_dual(x, torch.ones(2)) ** 2 * w)
+        alone = forward_ad.unpack_dual(forward_ad.make_dual(x, torch.ones(2)) ** 2)
+    assert primal.requires_grad and not alone.primal.requires_grad
+    assert not alone.tangent.requires_grad
+    assert torch.autograd.grad(tangent.sum(), w)[0].tolist() == [2, 4]
+    assert torch.autograd.grad(primal.sum(), w)[0].tolist() == [1, 4]
+    with torch.no_grad(), forward_ad.dual_level():
+        primal, tangent = forward_ad.unpack_dual(forward_ad.make_dual(x, torch.ones(2)) * w)
+    assert not primal.requires_grad and not tangent.requires_grad

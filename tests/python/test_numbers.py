@@ -273,3 +273,16 @@ def test_limits_are_asked_by_dtypes_and_types_of_numbers() -> None:
             torch.finfo(wrong)
     with pytest.raises(RuntimeError, match="Unknown Complex ScalarType for Long"):
         torch.int64.to_complex()
+
+
+def test_sizes_are_added_to_lists_and_to_tuples() -> None:
+    size, shape = torch.Size([1, 2]), [3]
+    shape += size
+    assert shape == [3, 1, 2]
+    assert (0, *size) == (0,) + size and type((0,) + size) is torch.Size
+    with pytest.raises(TypeError, match="can only concatenate list"):
+        [3] + size
+    with pytest.raises(TypeError, match="can only concatenate tuple"):
+        size + [3]
+    with pytest.raises(TypeError, match="item 2 is 'str'"):
+        size + ("a",)

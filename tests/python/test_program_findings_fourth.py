@@ -38,6 +38,8 @@ def test_vmap_of_what_returns_its_argument_gives_the_argument() -> None:
     x = torch.ones(3, 2, requires_grad=True)
     same, total = torch.func.vmap(lambda t: (t, t.sum()))(x)
     assert same is x and total.tolist() == [2, 2, 2]
+    one = torch.ones(1, requires_grad=True)
+    assert torch.func.vmap(lambda t: (t, t.sum()))(one)[0] is one
     assert torch.func.vmap(lambda t: t, out_dims=1)(x).shape == (2, 3)
 
 
@@ -212,3 +214,48 @@ def test_derivatives_of_what_is_constantly_one_are_zero(dtype: Any) -> None:
 def test_padding_of_a_weight_without_dimensions_is_no_question_of_its_size() -> None:
     with pytest.raises(RuntimeError, match="must be 2-D"):
         F.embedding(torch.tensor([0]), torch.tensor(3), padding_idx=0)
+
+
+def test_a_dimension_of_one_meets_nothing_in_tensordot() -> None:
+    assert torch.tensordot(torch.zeros(1, 0), torch.zeros(1, 0), 1).shape == (1, 0)
+    assert torch.equal(torch.tensordot(torch.ones(2, 0), torch.ones(1, 4), 1), torch.zeros(2, 4))
+    assert torch.tensordot(torch.ones(2, 3), torch.ones(1, 4), 1).tolist() == [[3.0] * 4] * 2
+
+
+def test_a_triangular_system_is_read_in_the_dtype_of_its_matrix() -> None:
+    a = 5 * torch.eye(2)
+    for dtype in (torch.bool, torch.int64, torch.float64):
+        b = torch.tensor([[5, 0], [10, 5]]).to(dtype)
+        x = torch.linalg.solve_triangular(a, b, upper=False)
+        assert x.dtype == torch.float32 and torch.equal(x, b.float() / 5)
+    with pytest.raises(RuntimeError, match="same dtype"):
+        torch.linalg.solve_triangular(a, a.to(torch.complex64), upper=False)
+
+
+def test_the_largest_of_no_singular_values_has_no_history() -> None:
+    x = torch.zeros(5, 0, 3, requires_grad=True)
+    assert torch.linalg.matrix_norm(x, 2).tolist() == [0.0] * 5
+    assert not torch.linalg.matrix_norm(x, 2).requires_grad
+    assert not torch.linalg.matrix_norm(x, float("inf")).requires_grad
+    assert torch.linalg.matrix_norm(x, 1).requires_grad
+    assert torch.linalg.matrix_norm(x, "nuc").requires_grad
+
+
+def test_recurrent_layers_take_complex_numbers() -> None:
+    x = torch.randn(1, 5, 3, dtype=torch.complex128, requires_grad=True)
+    for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
+        output = layer(3, 2, dtype=torch.complex128)(x)[0]
+        (grad,) = torch.autograd.grad(output.abs().sum(), x)
+        assert output.shape == (1, 5, 2) and grad.abs().min() > 0
+    net = torch.nn.RNN(3, 2, dtype=torch.complex128)
+    bias = net.bias_ih_l0 + net.bias_hh_l0
+    torch.testing.assert_close(net(x)[0], (x @ net.weight_ih_l0.mT + bias).tanh())
+
+
+def test_which_error_tells_of_what_has_no_dimensions() -> None:
+    with pytest.raises(IndexError, match="no dimensions"):
+        torch.linalg.householder_product(torch.ones(2, 2), torch.tensor(1.0))
+    with pytest.raises(RuntimeError, match="pad_sequence"):
+        torch.nn.utils.rnn.pad_sequence([torch.tensor(1.0)])
+    with pytest.raises(RuntimeError, match="to be at least 1 at dimension 0"):
+        torch.nn.functional.conv_transpose1d(torch.zeros(1, 0, 3), torch.zeros(0, 2, 2))

@@ -223,3 +223,32 @@ def test_unsqueeze_of_a_tensor_without_dimensions() -> None:
     x = torch.tensor(3.0).to_sparse().unsqueeze(0)
     assert x.sparse_dim() == 1 and x.indices().tolist() == [[0]]
     assert x.to_dense().tolist() == [3.0]
+
+
+def test_sums_of_sparse_integers_are_int64() -> None:
+    x = torch.tensor([[1, 0], [100, 100]], dtype=torch.int8).to_sparse()
+    for sums in (x.sum(0), x.to_sparse_csr().sum(0, True)):
+        assert sums.dtype is torch.int64 and sums.to_dense().flatten().tolist() == [101, 100]
+    assert torch.sparse.sum(x, 0).dtype is torch.int8
+    with pytest.raises(RuntimeError, match="without dimensions"):
+        torch.tensor(1.0).to_sparse().sum(0)
+
+
+def test_a_product_is_added_to_what_has_its_dtype_and_can_be_expanded_to_its_shape() -> None:
+    x = torch.tensor([[1, 0], [1, 1]])
+    expected = [[2, 1], [3, 2]]
+    assert torch.sparse.addmm(torch.ones(1, 2).long(), x.to_sparse(), x).tolist() == expected
+    assert torch.addmm(torch.tensor(1), x.to_sparse(), x).tolist() == expected
+    with pytest.raises(RuntimeError, match="expected scalar type Long but found Float"):
+        torch.sparse.addmm(torch.ones(2, 2), x.to_sparse(), x)
+    with pytest.raises(RuntimeError, match="expanded size"):
+        torch.sparse.addmm(torch.ones(1, 0).long(), x.to_sparse(), x)
+
+
+def test_functions_of_sparse_tensors_that_need_others() -> None:
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        torch.sparse.softmax(torch.ones(2, 2).long().to_sparse(), 0)
+    with pytest.raises(RuntimeError, match="hspmm: Argument #3: matrices expected, got 1D"):
+        torch.hspmm(MATRIX.to_sparse(), torch.ones(3))
+    with pytest.raises(RuntimeError, match="smm: Argument #2: matrices expected, got 0D"):
+        torch.smm(torch.tensor(1.0).to_sparse(), MATRIX)

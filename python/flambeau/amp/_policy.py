@@ -102,10 +102,29 @@ def eligible(tensor: Tensor, device: str) -> bool:
     return tensor.is_floating_point() and not double and tensor.device.type == device
 
 
+def _sums_products(equation: str, *given: Any) -> bool:
+    """Whether einsum adds up products, along a letter of two operands that the output lacks."""
+    operands = given[0] if isinstance(given[0], (list, tuple)) else given
+    inputs, arrow, output = equation.replace(" ", "").replace("...", ".").partition("->")
+    for letter in {*inputs} - {*".,"} - {*output}:
+        if not arrow and inputs.count(letter) == 1:
+            continue
+        along: list[int] = []
+        for term, operand in zip(inputs.split(","), operands):
+            before, here, after = term.partition(letter)
+            place = -1 - len(after) if "." in before else len(before)
+            along += operand.shape[place : place + 1 or None] if here else ()
+        if sum(size != 1 for size in along) > 1:
+            return True
+    return False
+
+
 def _policy_name(name: str, args: Any, kwargs: Any) -> str:
     """The name that an op's policy goes by: ways of padding and of resizing have policies of their
-    own, and the inner product of vectors is dot.
+    own, the inner product of vectors is dot, and einsum may multiply without adding up.
     """
+    if name == "einsum" and len(args) > 1 and isinstance(args[0], str):
+        return "matmul" if _sums_products(*args) else "mul"
     if name == "pad":
         return f"{args[2] if len(args) > 2 else kwargs.get('mode', 'constant')}_pad"
     if name == "interpolate" and "area" in (*args[3:4], kwargs.get("mode")):

@@ -48,10 +48,24 @@ class _Level(list[_Start]):
         self.tracked = flambeau.is_grad_enabled()
         self.pushing = False  # whether products with tangents are being computed
 
-    @property
-    def differentiable(self) -> bool:
-        """Whether what is computed has to lead back to what any start was made of."""
-        return any(start.differentiable for start in self)
+    def differentiable(self, *results: Any) -> bool:
+        """Whether results have to lead back to what any start was made of, or do lead to leaves
+        that are none of this level."""
+        if any(start.differentiable for start in self):
+            return True
+        own = {id(start.leaf) for start in self}
+        nodes = [result.grad_fn for result in results if isinstance(result, flambeau.Tensor)]
+        seen = set()
+        while nodes and self.tracked:
+            node = nodes.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            leaf = getattr(node, "variable", None)
+            if leaf is not None and id(leaf) not in own:
+                return True
+            nodes += [before for before, _ in node.next_functions]
+        return False
 
 
 # The levels that were entered.
@@ -172,7 +186,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if not tensor.requires_grad or not starts:
         return UnpackedDualTensor(tensor, None)
     leaves, tangents = [start.leaf for start in starts], [start.tangent for start in starts]
-    differentiable = starts.differentiable
+    differentiable = starts.differentiable(tensor)
     with flambeau.enable_grad():
         weight = flambeau.zeros_like(tensor).requires_grad_()
         starts.pushing = True
@@ -231,7 +245,7 @@ def push_tangents(function: Any, args: tuple[Any, ...], tangents: list[Any], res
             else tangent
             for arg, tangent in zip(args, tangents)
         ]
-    with flambeau.set_grad_enabled(_levels[-1].differentiable):
+    with flambeau.set_grad_enabled(_levels[-1].differentiable(*outputs)):
         pushed = context.apply_jvp(*tangents)
     pushed = pushed if isinstance(pushed, tuple) else (pushed,)
     if len(pushed) != len(outputs):
@@ -257,7 +271,7 @@ def _with_tangent(output: Any, tangent: Any) -> Any:
             f"{list(tangent.shape)} and {list(output.shape)}"
         )
     level = _levels[-1]
-    return _begin(level, output, tangent, _Cut, level.differentiable)
+    return _begin(level, output, tangent, _Cut, level.differentiable(output))
 
 
 def _share_memory(one: Tensor, two: Tensor) -> bool:

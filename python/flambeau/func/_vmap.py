@@ -87,17 +87,27 @@ def _part(value: Tensor, dim: int, chunk: range) -> Tensor:
     return value if dim == 0 else value.movedim(dim, 0)
 
 
-def _row(parts: tuple[Any, ...]) -> Any:
-    """One result of every sample; that of a single sample keeps its layout."""
+def _row(parts: tuple[Any, ...], given: list[tuple[Tensor, tuple[Any, ...]]]) -> Any:
+    """One result of every sample; that of a single sample keeps its layout, and an argument that
+    is returned, maybe written to, is the result itself."""
+    for samples, picked in given:
+        if all(part is one for part, one in zip(parts, picked)):
+            return samples
     if not isinstance(parts[0], Tensor):
         return parts[0]
     return flambeau.stack(parts) if len(parts) > 1 else parts[0].unsqueeze(0)
 
 
-def _stacked(outputs: list[Any], out_dims: Any, name: str) -> Any:
-    """The results of all samples, stacked leaf by leaf."""
+def _stacked(
+    outputs: list[Any],
+    out_dims: Any,
+    name: str,
+    given: list[tuple[Tensor, tuple[Any, ...]]] | None = None,
+) -> Any:
+    """The results of all samples, stacked leaf by leaf; `given` are arguments with their samples in
+    front, and those samples."""
     flats, specs = zip(*map(tree_flatten, outputs))
-    rows = [_row(parts) for parts in zip(*flats)]
+    rows = [_row(parts, given or []) for parts in zip(*flats)]
     return _arranged(rows, specs[0], outputs[0], out_dims, name)
 
 
@@ -265,8 +275,11 @@ def vmap(
         flat, dims, spec, size = _checked_inputs(args, in_dims, name)
         shared = [v for v, d in zip(flat, dims) if d is None and isinstance(v, Tensor)]
 
+        picks: list[list[Any]] = []
+
         def sample(index: int) -> Any:
             picked = [v if d is None else v.select(d, index) for v, d in zip(flat, dims)]
+            picks.append(picked)
             before = _versions(shared)
             result = func(*tree_unflatten(picked, spec), **kwargs)
             if size > 1 and _versions(shared) != before:
@@ -290,8 +303,11 @@ def vmap(
             chunk = range(first, min(first + step, size))
             part = _run_together(together, chunk, randomness, start, out_dims, name)
             if part is None:
+                picks.clear()
                 outputs = _run(sample, chunk, randomness, start)
-                part = _stacked(outputs, out_dims, name)
+                columns = zip(flat, dims, zip(*picks))
+                given = [(_part(v, d, chunk), column) for v, d, column in columns if d is not None]
+                part = _stacked(outputs, out_dims, name, given)
             parts.append(part)
         return parts[0] if len(parts) == 1 else _joined(parts, out_dims)
 

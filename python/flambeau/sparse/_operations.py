@@ -115,6 +115,11 @@ def _grouped(place: Any) -> tuple[Any, Any, Any]:
     return order, begins.nonzero().squeeze(1), _ops.cumsum(begins, 0) - 1
 
 
+def _counts(x: Any) -> bool:
+    """Whether the elements are integers or truth values."""
+    return not (x.is_floating_point() or x.is_complex())
+
+
 def _word(x: Any) -> str:
     """How messages call a dtype: Float for torch.float32."""
     from flambeau import _tensor_types
@@ -155,6 +160,13 @@ def reduced_product(a: Any, b: Any, reduce: str) -> Any:
     return _ops.scatter_reduce(out, 0, spread, terms, reduce, include_self=False)
 
 
+def _check_matrices(name: str, a: Any, b: Any) -> None:
+    for place, x in ((2, a), (3, b)):
+        if x.dim() != 2:
+            got = f"got {x.dim()}D tensor"
+            raise RuntimeError(f"{name}: Argument #{place}: matrices expected, {got}")
+
+
 @takes("mm", "spmm", compressed=True)
 def _mm(a: Any, b: Any) -> Any:
     return product(a, b, False)
@@ -162,12 +174,14 @@ def _mm(a: Any, b: Any) -> Any:
 
 @takes("smm", compressed=True)
 def _smm(a: Any, b: Any) -> Any:
+    _check_matrices("smm", a, b)
     dense = product(a, b, True)
     return dense if is_sparse(dense) else dense.to_sparse()._coalesced_(False)
 
 
 @takes("hspmm", compressed=True)
 def _hspmm(a: Any, b: Any) -> Any:
+    _check_matrices("hspmm", a, b)
     return product(a, b, True).to_sparse(1)._coalesced_(False)
 
 
@@ -224,8 +238,14 @@ def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -
     """beta times x plus alpha times the product."""
     if not is_sparse(a) and not is_sparse(b):
         return _ops.addmm(x, a, b, beta=beta, alpha=alpha)
+    if x.dtype != a.dtype:
+        raise RuntimeError(f"expected scalar type {_word(a)} but found {_word(x)}")
+    if _counts(x):
+        alpha, beta = int(alpha), int(beta)
     result = product(a, b, masked)
-    if is_sparse(x) and not is_sparse(result):
+    if not is_sparse(x):
+        x = x.expand(result.shape)
+    elif not is_sparse(result):
         result = result.to_sparse()
     base = x if beta == 1 else x * beta
     return _ops.add(base, result, alpha=alpha)
@@ -247,6 +267,8 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
 def _sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim is None or dim == ():
         return _ops._sparse_total(x, dtype)
+    if dtype is None and _counts(x):
+        dtype = flambeau.int64
     if x.is_sparse:
         return sum_along(x, dim, keepdim, dtype)
     if not keepdim:
@@ -263,6 +285,8 @@ def sum_along(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         return values.sum()
     given = [dim] if isinstance(dim, int) else list(dim)
     dims = {wrapped_dim(d, x.dim()) for d in given}
+    if dims and x.dim() == 0:
+        raise RuntimeError(f"sum: a sparse tensor without dimensions has none to add up, got {dim}")
     if len(dims) != len(given):
         raise RuntimeError(f"sum: each dimension can be given once, but got dim={given}")
     indexed = x.sparse_dim()
@@ -345,6 +369,9 @@ def softmax(x: Any, dim: int, dtype: Any, logarithm: bool) -> Any:
     if dtype is not None:
         together = together.to(dtype)
     dim = wrapped_dim(dim, x.dim())
+    if _counts(together):
+        name = "log_softmax" if logarithm else "softmax"
+        raise NotImplementedError(f"\"{name}\" not implemented for '{_word(together)}'")
     if dim < together.sparse_dim():
         return with_values(together, _softmax_values(together, dim, logarithm))
     inner = _ops.log_softmax if logarithm else _ops.softmax

@@ -34,7 +34,7 @@ def embedding(
         padding_idx = -1
     else:
         rows = weight.size(0) if weight.dim() else 1  # what has none is refused below
-        if not -rows <= padding_idx < rows:
+        if padding_idx and not -rows <= padding_idx < rows:
             raise AssertionError("Padding_idx must be within num_embeddings")
         if padding_idx < 0:
             padding_idx += rows

@@ -245,6 +245,8 @@ def pad_sequence(
         raise RuntimeError(
             f"Expected padding_side to be one of left or right, but got {padding_side}."
         )
+    if sequences[0].dim() == 0:
+        raise RuntimeError("pad_sequence: expected sequences, but the first one has no dimensions")
     longest = max(sequence.size(0) for sequence in sequences)
     trailing = sequences[0].shape[1:]
     shape = (len(sequences), longest) if batch_first else (longest, len(sequences))
