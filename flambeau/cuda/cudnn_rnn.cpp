@@ -1,6 +1,6 @@
 // Stacks of recurrent layers through cuDNN. What describes a stack is made once and kept; sequences
 // are described anew in each call. Dropout between layers is cuDNN's own: its random numbers are
-// seeded from the device's generator, and again after that was seeded.
+// seeded by a number drawn from the device's generator, and again after that was seeded.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -95,8 +95,8 @@ class DropoutDescriptor {
 struct DropoutStates {
   void* data = nullptr;
   size_t bytes = 0;
-  bool seeded = false;
-  uint64_t seed = 0, offset = 0;  // of the generator after it was last asked
+  const PhiloxGenerator* seeded_by = nullptr;
+  uint64_t seedings = 0;  // of the generator at that time
 };
 
 DropoutStates& dropout_states(const CudnnHandle& handle, int device) {
@@ -112,16 +112,13 @@ DropoutStates& dropout_states(const CudnnHandle& handle, int device) {
 // Seeds the states where they are new or the generator was seeded since.
 void seed_dropout(PhiloxGenerator& generator, const CudnnHandle& handle, int device) {
   DropoutStates& states = dropout_states(handle, device);
-  const uint64_t seed = generator.initial_seed(), begin = generator.take(4);
-  if (!states.seeded || seed != states.seed || begin < states.offset) {
-    const DropoutDescriptor seeding;
-    check_cudnn(cudnn().set_dropout(seeding.get(), handle.get(), 0.5F, states.data, states.bytes,
-                                    seed + begin),
-                op);
-  }
-  states.seeded = true;
-  states.seed = seed;
-  states.offset = generator.offset();
+  if (states.seeded_by == &generator && states.seedings == generator.seedings()) return;
+  const DropoutDescriptor seeding;
+  check_cudnn(cudnn().set_dropout(seeding.get(), handle.get(), 0.5F, states.data, states.bytes,
+                                  static_cast<uint64_t>(generator.draw_integer())),
+              op);
+  states.seeded_by = &generator;
+  states.seedings = generator.seedings();
 }
 
 void copy_states(void* to, const void* from, size_t bytes, int device) {

@@ -57,7 +57,7 @@ void add_number(TensorIter& iter, const Scalar& value) {
   });
 }
 
-// out = beta * addend, or zero: what a product over no elements gives.
+// out = beta * addend, or zero: what a product over no elements gives, or one times zero.
 void write_empty_product(const Gemm& p, bool adds, int device) {
   if (adds) {
     TensorIter iter = over(p, p.m, p.n, {&p.out, &p.addend}, device);
@@ -238,7 +238,8 @@ void gemm_kernel(const Gemm& p) {
         "\"addmm_cuda\" not implemented for '{}'", dtype_legacy_name(p.dtype));
   const int device = device_of(p.out.data);
   const DeviceGuard guard(device);
-  if (p.k == 0) return write_empty_product(p, p.addend.data && p.beta.to<bool>(), device);
+  if (p.k == 0 || !p.alpha.to<bool>())
+    return write_empty_product(p, p.addend.data && p.beta.to<bool>(), device);
   // Out with contiguous columns is the transposed product with contiguous rows.
   const auto out = as_lt(p.out, p.m, p.n);
   Product(out && out->transposed ? transposed(p) : p, device).run();

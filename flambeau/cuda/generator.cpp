@@ -1,5 +1,6 @@
 #include "flambeau/cuda/generator.h"
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -18,6 +19,7 @@ GeneratorPtr PhiloxGenerator::clone() const {
 void PhiloxGenerator::manual_seed(uint64_t seed) {
   seed_ = seed;
   offset_ = 0;
+  ++seedings_;
 }
 
 void PhiloxGenerator::get_state(std::span<std::byte> out) const {
@@ -36,6 +38,7 @@ void PhiloxGenerator::set_state(std::span<const std::byte> state) {
     std::memcpy(&position, state.data() + sizeof seed_, sizeof position);
   set_offset(position);
   std::memcpy(&seed_, state.data(), sizeof seed_);
+  ++seedings_;
 }
 
 void PhiloxGenerator::set_offset(uint64_t offset) {
@@ -52,6 +55,22 @@ uint64_t PhiloxGenerator::take(uint64_t words) {
   const uint64_t begin = offset_;
   offset_ += (words + 3) / 4 * 4;
   return begin;
+}
+
+// The first two words of a block of the first thread's stream (see philox.cuh), on the host.
+int64_t PhiloxGenerator::draw_integer() {
+  const uint64_t position = take(4) / 4;
+  std::array<uint32_t, 4> counter{static_cast<uint32_t>(position),
+                                  static_cast<uint32_t>(position >> 32), 0, 0};
+  auto key_x = static_cast<uint32_t>(seed_), key_y = static_cast<uint32_t>(seed_ >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53} * counter[0], b = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key_x, static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key_y, static_cast<uint32_t>(a)};
+    key_x += 0x9E3779B9;
+    key_y += 0xBB67AE85;
+  }
+  return static_cast<int64_t>((uint64_t{counter[0]} << 32 | counter[1]) & INT64_MAX);
 }
 
 namespace {

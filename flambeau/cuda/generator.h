@@ -33,9 +33,13 @@ class PhiloxGenerator final : public Generator {
   PhiloxState claim(uint64_t words);
   // The same, whether or not a graph is being captured; returns where the words begin.
   uint64_t take(uint64_t words);
+  // An integer of 63 bits, the one that a kernel would draw for a single element.
+  int64_t draw_integer();
+  // How often a seed or a state was set: others who draw by this generator begin anew then.
+  [[nodiscard]] uint64_t seedings() const { return seedings_; }
 
  private:
-  uint64_t seed_;
+  uint64_t seed_, seedings_ = 0;
   uint64_t offset_ = 0;  // in words of 32 bits, a multiple of four
 };
 

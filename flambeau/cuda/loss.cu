@@ -188,12 +188,10 @@ __global__ void __launch_bounds__(block_size)
     losses[row] = C(0);
     return;
   }
-  // The two large terms first: their difference is what the loss is mostly made of.
-  C loss = math::isfinite(all.most) ? (all.most - static_cast<C>(x[chosen])) + math::log(all.sum)
-                                    : all.log_sum() - static_cast<C>(x[chosen]);
+  C loss = all.log_sum(static_cast<C>(x[chosen]));
   if (wanted.each > C(0)) {
     loss = loss * wanted.chosen +
-           (all.log_sum() - sum.value / static_cast<C>(classes)) * (C(1) - wanted.chosen);
+           all.log_sum(sum.value / static_cast<C>(classes)) * (C(1) - wanted.chosen);
   }
   losses[row] = loss;
 }

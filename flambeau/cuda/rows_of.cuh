@@ -72,11 +72,12 @@ struct ExpSum {
     const C one[1] = {x};
     add(one);
   }
-  // The logarithm of the sum of exp(x).
-  __device__ C log_sum() const {
+  // The logarithm of the sum of exp(x), less a number close to the largest: that is taken off
+  // first, so that large numbers lose nothing.
+  __device__ C log_sum(C less = 0) const {
     return most == std::numeric_limits<C>::infinity() || most == -std::numeric_limits<C>::infinity()
-               ? most
-               : most + math::log(sum);
+               ? most - less
+               : most - less + math::log(sum);
   }
 };
 

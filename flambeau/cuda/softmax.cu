@@ -12,10 +12,11 @@ namespace {
 
 template <bool Log, class C>
 struct Normalize {
-  C shift, factor;  // the log of the sum; or the largest and one over the sum
+  C most, sum;  // the largest, and the logarithm of the sum or one over it
   __device__ explicit Normalize(const ExpSum<C>& s)
-      : shift(Log ? s.most + math::log(s.sum) : s.most), factor(Log ? C(0) : C(1) / s.sum) {}
-  __device__ C operator()(C x) const { return Log ? x - shift : math::exp(x - shift) * factor; }
+      : most(s.most), sum(Log ? math::log(s.sum) : C(1) / s.sum) {}
+  // Large numbers lose nothing: the largest is taken off before the rest.
+  __device__ C operator()(C x) const { return Log ? x - most - sum : math::exp(x - most) * sum; }
 };
 
 // The column of this thread: every inner-th element from where it starts.

@@ -13,6 +13,7 @@ struct MathMode {
   std::atomic<bool> conv_benchmark{false};  // time several algorithms for a shape, keep the fastest
   std::atomic<bool> deterministic{false};   // only algorithms that give the same in every run
   std::atomic<bool> deterministic_warn_only{false};  // warn where there is no such algorithm
+  std::atomic<bool> attention_formula{false};   // attention by its formula, without other kernels
   std::atomic<bool> fills_uninitialized{true};  // if deterministic, new memory has known contents
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/kernels/math_mode.h"
 #include "flambeau/ops/dropout.h"
 #include "flambeau/ops/matmul.h"
 #include "flambeau/ops/ops.h"
@@ -40,12 +41,12 @@ Tensor safe_softmax(const Tensor& scores) {
 }
 
 // Whether PyTorch's kernel for this problem drops weights in the order of memory. It has one for
-// float32 on CUDA if rows can be read 16 bytes at a time.
+// float32 on CUDA if rows can be read 16 bytes at a time, and takes it unless forbidden.
 bool drops_in_sequence(const Tensor& q, const Tensor& v, const Tensor& weights) {
   constexpr int64_t at_once = 16 / sizeof(float);
   return q.dtype() == DType::float32 && q.device().is_cuda() && weights.dim() == 4 &&
-         weights.is_contiguous() && weights.numel() > 0 && q.size(-1) % at_once == 0 &&
-         v.size(-1) % at_once == 0;
+         !math_mode.attention_formula && weights.is_contiguous() && weights.numel() > 0 &&
+         q.size(-1) % at_once == 0 && v.size(-1) % at_once == 0;
 }
 
 Tensor formula(const Tensor& q, Tensor k, Tensor v, Tensor mask, const Choices& o) {
@@ -268,7 +269,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const bool has_kernel = device == DeviceType::meta || kernels::attention.filled(device);
   const Dims lead = leading(query, key, value, o);
   const bool drops = dropout_p > 0 && !attn_mask.defined() && same_groups &&
-                     drops_in_kernel(query, key, value, lead, o);
+                     !math_mode.attention_formula && drops_in_kernel(query, key, value, lead, o);
   if ((dropout_p > 0 && !drops) || mask_wants || query.is_complex() || !has_kernel ||
       !same_groups || query.size(-1) == 0) {
     return formula(query, key, value, attn_mask, o);

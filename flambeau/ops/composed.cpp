@@ -8,6 +8,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -189,20 +190,19 @@ Tensor window_angles(const char* op, int64_t length, bool periodic, const Option
   CHECK(is_differentiable(dtype), RuntimeError, "{} expects floating point dtypes, got: {}", op,
         dtype);
   wide.dtype = dtype;
-  if (length <= 1) return ones({length}, wide);  // of any dtype; see finished
+  if (length <= 1) return ones({length}, wide);  // of any dtype; see finished_window
   const double last = static_cast<double>(std::max<int64_t>(periodic ? length : length - 1, 1));
   return arange(0, length, 1, wide) * (2 * std::numbers::pi / last);
 }
 
-Tensor finished(Tensor window, const Options& options) {
+Tensor finished_window(Tensor window, const Options& options) {
   if (window.size(0) <= 1) window = ones_like(window, options.dtype_or(default_dtype()));
-  if (options.requires_grad) set_requires_grad(window, true);
-  return window;
+  return finished(std::move(window), options);
 }
 
 Tensor hann_window(int64_t window_length, bool periodic, const Options& options) {
   const Tensor x = window_angles("hann_window", window_length, periodic, options);
-  return finished(cos(x) * -0.5 + 0.5, options);
+  return finished_window(cos(x) * -0.5 + 0.5, options);
 }
 OP_FUNCTION(hann_window, "hann_window(window_length, periodic=True, **options)",
             "The Hann window: half of a raised cosine.")
@@ -210,7 +210,7 @@ OP_FUNCTION(hann_window, "hann_window(window_length, periodic=True, **options)",
 Tensor hamming_window(int64_t window_length, bool periodic, double alpha, double beta,
                       const Options& options) {
   const Tensor x = window_angles("hamming_window", window_length, periodic, options);
-  return finished(cos(x) * -beta + alpha, options);
+  return finished_window(cos(x) * -beta + alpha, options);
 }
 OP_FUNCTION(hamming_window,
             "hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, **options)",
@@ -218,14 +218,14 @@ OP_FUNCTION(hamming_window,
 
 Tensor bartlett_window(int64_t window_length, bool periodic, const Options& options) {
   const Tensor x = window_angles("bartlett_window", window_length, periodic, options);
-  return finished(1 - abs(x * (1 / std::numbers::pi) - 1), options);
+  return finished_window(1 - abs(x * (1 / std::numbers::pi) - 1), options);
 }
 OP_FUNCTION(bartlett_window, "bartlett_window(window_length, periodic=True, **options)",
             "The Bartlett window: a triangle.")
 
 Tensor blackman_window(int64_t window_length, bool periodic, const Options& options) {
   const Tensor x = window_angles("blackman_window", window_length, periodic, options);
-  return finished(cos(x) * -0.5 + cos(x * 2) * 0.08 + 0.42, options);
+  return finished_window(cos(x) * -0.5 + cos(x * 2) * 0.08 + 0.42, options);
 }
 OP_FUNCTION(blackman_window, "blackman_window(window_length, periodic=True, **options)",
             "The Blackman window: a sum of three cosines.")
@@ -241,7 +241,7 @@ Tensor kaiser_window(int64_t window_length, bool periodic, double beta, const Op
   }
   const Tensor cast = to(window, options.device_or_default(), options.dtype_or(default_dtype()),
                          false, false, std::nullopt);
-  return finished(cast, options);
+  return finished_window(cast, options);
 }
 Tensor kaiser_window_default(int64_t window_length, bool periodic, const Options& options) {
   return kaiser_window(window_length, periodic, 12.0, options);

@@ -50,9 +50,7 @@ Tensor empty_sparse(const char* op, IntSpan size, const Options& options) {
 Tensor finish(Tensor tensor, const Options& options) {
   CHECK(options.layout == Layout::strided, RuntimeError,
         "full(...) is not implemented for sparse layout, got {}", layout_word(options.layout));
-  if (options.pin_memory) tensor = pin_memory(tensor);
-  if (options.requires_grad) set_requires_grad(tensor, true);
-  return tensor;
+  return finished(std::move(tensor), options);
 }
 
 // As `input`, except for what the options say.

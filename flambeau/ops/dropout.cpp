@@ -88,7 +88,7 @@ std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p, bool in_seq
   {
     const NoGrad off;
     const bool is_dense = is_non_overlapping_and_dense(input.sizes(), input.strides());
-    const Tensor x = is_dense ? input : contiguous(input, suggest_format(input));
+    const Tensor x = is_dense ? input : contiguous(input);
     result = empty_like(x);
     mask = empty_like(x, DType::bool_);
     const DropOrder order = in_sequence ? DropOrder::sequence
@@ -97,6 +97,10 @@ std::tuple<Tensor, Tensor> drop_fused(const Tensor& input, double p, bool in_seq
     with_generator(result, nullptr, [&](Generator& generator) {
       kernels::dropout(x.device_type(), x, 1.0 - p, result, mask, order, generator);
     });
+    if (!is_dense) {  // drawn in the order of indices, but laid out like the input
+      result = copy_(empty_like(input), result);
+      mask = copy_(empty_like(input, DType::bool_), mask);
+    }
   }
   if (Record r{"native_dropout", result, {input}}) {
     r.wrt(0, [kept = r.save(mask), scale = 1.0 / (1.0 - p)](const Tensor& g) {

@@ -7,6 +7,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -376,10 +377,8 @@ Options frequency_options(const char* op, const Options& options) {
   return plain;
 }
 
-Tensor scaled(Tensor frequencies, int64_t n, double d, const Options& options) {
-  Tensor result = frequencies * (1.0 / (static_cast<double>(n) * d));
-  if (options.requires_grad) set_requires_grad(result, true);
-  return result;
+Tensor scaled(const Tensor& frequencies, int64_t n, double d, const Options& options) {
+  return finished(frequencies * (1.0 / (static_cast<double>(n) * d)), options);
 }
 
 Tensor fftfreq(int64_t n, double d, const Options& options) {

@@ -1,6 +1,6 @@
 #include "flambeau/ops/pinned.h"
 
-#include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/accelerator.h"
 #include "flambeau/tensor/backend.h"
@@ -23,8 +23,13 @@ Tensor pin_memory(const Tensor& tensor) {
   auto storage = make_intrusive<Storage>(bytes, tensor.device(),
                                          accelerator(DeviceType::cuda).pinned_allocator());
   Tensor copy = make_over(std::move(storage), tensor.sizes(), strides, 0, tensor.dtype());
-  const NoGrad off;
   return copy_(copy, tensor);
+}
+
+Tensor finished(Tensor tensor, const Options& options) {
+  if (options.pin_memory) tensor = pin_memory(tensor);
+  if (options.requires_grad) set_requires_grad(tensor, true);
+  return tensor;
 }
 
 }  // namespace flambeau

@@ -5,6 +5,7 @@
 #include "flambeau/kernels/random.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/ops/random.h"
 #include "flambeau/tensor/shape.h"
 
@@ -39,13 +40,10 @@ Options options_of(const Tensor& tensor, const Tensor& out) {
 
 Tensor finish(const char* op, Tensor tensor, const Tensor& out, const Options& options) {
   if (out.defined()) out.bump_version(op);
-  if (options.requires_grad) {
-    CHECK(is_differentiable(tensor.dtype()), RuntimeError,
-          "{}: Only Tensors of floating point and complex dtype can require gradients, got {}", op,
-          tensor.dtype());
-    set_requires_grad(tensor, true);
-  }
-  return tensor;
+  CHECK(!options.requires_grad || is_differentiable(tensor.dtype()), RuntimeError,
+        "{}: Only Tensors of floating point and complex dtype can require gradients, got {}", op,
+        tensor.dtype());
+  return finished(std::move(tensor), options);
 }
 
 // An uninitialised tensor like `input`, but for what the options say.

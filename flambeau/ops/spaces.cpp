@@ -7,6 +7,7 @@
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/known_contents.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -42,11 +43,6 @@ Tensor even_steps(const char* op, const Scalar& start, const Scalar& end, int64_
 DType steps_dtype(const Scalar& start, const Scalar& end, const Options& options) {
   const bool is_complex = start.is_complex() || end.is_complex();
   return options.dtype_or(is_complex ? default_complex_dtype() : default_dtype());
-}
-
-Tensor finished(const Tensor& result, const Options& options) {
-  if (options.requires_grad) set_requires_grad(result, true);
-  return result;
 }
 
 Tensor linspace_between(const Operand& start, const Operand& end, int64_t steps,

@@ -145,18 +145,23 @@ def typename(obj: Any) -> str:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Sets the default dtype from the name of a tensor type, "torch.DoubleTensor"."""
+    """Sets the default dtype and device by a tensor type or its name, "torch.cuda.FloatTensor"."""
     warnings.warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
         "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
         stacklevel=2,
     )
-    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
+    name = (
+        t if isinstance(t, str) else f"{getattr(t, '__module__', '')}.{getattr(t, '__name__', t)}"
+    )
     by_name = {"Half": "float16", "Float": "float32", "Double": "float64", "BFloat16": "bfloat16"}
     kind = name.rsplit(".", 1)[-1].removesuffix("Tensor")
     if kind not in by_name:
         raise TypeError(f"only floating-point types are supported as the default type, got {name}")
+    on_cuda = ".cuda." in name
     _C.set_default_dtype(getattr(_C, by_name[kind]))
+    if on_cuda or _C.get_default_device().type == "cuda":
+        _C.set_default_device("cuda" if on_cuda else "cpu")
 
 
 # Permissions and demands about how results are computed -------------------------------------------

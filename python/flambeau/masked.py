@@ -92,7 +92,7 @@ def _summed_dtype(input: Any, dtype: Any) -> Any:
 
 def _counts(input: Any, dims: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
     """How many elements take part in each result."""
-    marks = torch.ones(input.shape, dtype=torch.int64)
+    marks = torch.ones(input.shape, dtype=torch.int64, device=input.device)
     if mask is not None:
         marks = _spread(mask, input).to(torch.int64)
     return marks.sum(dims, keepdim) if dims else marks

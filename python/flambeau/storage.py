@@ -118,6 +118,18 @@ class UntypedStorage:
     def get_device(self) -> int:
         return self._bytes.get_device()
 
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether this is page-locked memory of the host."""
+        return self._bytes.is_pinned()
+
+    def pin_memory(self, device: Any = None) -> UntypedStorage:
+        """A copy in page-locked memory of the host; itself if it is there already."""
+        if self.is_cuda:
+            raise TypeError(
+                f"cannot pin '{self.device.type}' memory: only CPU memory can be pinned"
+            )
+        return self if self.is_pinned() else UntypedStorage._of(self._bytes.pin_memory())
+
     def nbytes(self) -> int:
         """The number of bytes."""
         return self._bytes.numel()
@@ -297,6 +309,15 @@ class TypedStorage:
     @property
     def is_cuda(self) -> bool:
         return self.device.type == "cuda"
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether this is page-locked memory of the host."""
+        return self._untyped_storage.is_pinned(device)
+
+    def pin_memory(self, device: Any = None) -> TypedStorage:
+        """A copy in page-locked memory of the host; itself if it is there already."""
+        pinned = self._untyped_storage.pin_memory(device)
+        return TypedStorage(wrap_storage=pinned, dtype=self.dtype)
 
     def untyped(self) -> Any:
         """The memory."""

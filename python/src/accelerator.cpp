@@ -257,11 +257,12 @@ PyObject* set_math_mode(PyObject*, PyObject* args) {
     int value = 0;
     if (!PyArg_ParseTuple(args, "sp:_set_math_mode", &name, &value)) return nullptr;
     const std::string_view which = name;
-    std::atomic<bool>* mode = which == "matmul_tf32"      ? &math_mode.matmul_tf32
-                              : which == "conv_tf32"      ? &math_mode.conv_tf32
-                              : which == "rnn_tf32"       ? &math_mode.rnn_tf32
-                              : which == "conv_benchmark" ? &math_mode.conv_benchmark
-                              : which == "deterministic"  ? &math_mode.deterministic
+    std::atomic<bool>* mode = which == "matmul_tf32"         ? &math_mode.matmul_tf32
+                              : which == "conv_tf32"         ? &math_mode.conv_tf32
+                              : which == "rnn_tf32"          ? &math_mode.rnn_tf32
+                              : which == "conv_benchmark"    ? &math_mode.conv_benchmark
+                              : which == "deterministic"     ? &math_mode.deterministic
+                              : which == "attention_formula" ? &math_mode.attention_formula
                               : which == "deterministic_warn_only"
                                   ? &math_mode.deterministic_warn_only
                               : which == "fills_uninitialized" ? &math_mode.fills_uninitialized

@@ -116,14 +116,24 @@ void capsule_destructor(PyObject* capsule, const char* name) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-// The stream that the consumer will read on. On the CPU there is none to wait for.
-void check_stream(const Tensor& tensor, PyObject* stream) {
+Object call_streams(const char* function, const char* format, auto... arguments) {
+  Object streams = check(PyImport_ImportModule("flambeau.cuda.streams"));
+  return check(PyObject_CallMethod(streams.get(), function, format, arguments...));
+}
+
+// Lets the stream that the consumer will read on wait for what this one is doing. On the CPU there
+// is none to wait for.
+void hand_over(const Tensor& tensor, PyObject* stream) {
   if (stream == Py_None) return;
   CHECK(PyLong_Check(stream), TypeError, "__dlpack__(): stream must be int or None, not {}",
         Py_TYPE(stream)->tp_name);
-  if (!tensor.device().is_cpu() || PyLong_AsLong(stream) == -1) return;
-  PyErr_SetString(PyExc_AssertionError, "__dlpack__(): stream should be None on cpu.");
-  throw PythonError();
+  if (PyLong_AsLong(stream) == -1) return;
+  if (tensor.device().is_cuda()) {
+    call_streams("_hand_over", "iO", tensor.device().index, stream);
+  } else if (tensor.device().is_cpu()) {
+    PyErr_SetString(PyExc_AssertionError, "__dlpack__(): stream should be None on cpu.");
+    throw PythonError();
+  }
 }
 
 PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -134,7 +144,7 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                                      &stream, &version, &device, &copy))
       return nullptr;
     Tensor tensor = tensor_of(self);
-    check_stream(tensor, stream);
+    hand_over(tensor, stream);
     const char* obstacle =
         tensor.requires_grad() ? "Can't export tensors that require gradient, use tensor.detach()"
         : tensor.device().is_meta() ? "Cannot pack tensors on meta: they have no data"
@@ -218,12 +228,23 @@ Tensor imported(Managed* managed) {
 Object request_capsule(PyObject* object) {
   if (!PyObject_HasAttrString(object, "__dlpack__")) fail_invalid_capsule();
   Object method = check(PyObject_GetAttrString(object, "__dlpack__"));
-  Object none = check(PyTuple_New(0));
-  Object kwargs = check(Py_BuildValue("{s:(ii)}", "max_version", 1, 0));
-  PyObject* capsule = PyObject_Call(method.get(), none.get(), kwargs.get());
+  Object none = check(PyTuple_New(0)), kwargs = check(PyDict_New());
+  if (PyObject_HasAttrString(object, "__dlpack_device__")) {
+    Object place = check(PyObject_CallMethod(object, "__dlpack_device__", nullptr));
+    int kind = 0, index = 0;
+    if (!PyArg_ParseTuple(place.get(), "ii:__dlpack_device__", &kind, &index)) throw PythonError();
+    if (kind == 2) {
+      Object stream = call_streams("_reading_stream", "i", index);
+      if (PyDict_SetItemString(kwargs.get(), "stream", stream.get())) throw PythonError();
+    }
+  }
+  Object versioned = check(PyDict_Copy(kwargs.get()));
+  Object version = check(Py_BuildValue("(ii)", 1, 0));
+  if (PyDict_SetItemString(versioned.get(), "max_version", version.get())) throw PythonError();
+  PyObject* capsule = PyObject_Call(method.get(), none.get(), versioned.get());
   if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) return check(capsule);
   PyErr_Clear();  // a producer of before versions
-  return check(PyObject_CallNoArgs(method.get()));
+  return check(PyObject_Call(method.get(), none.get(), kwargs.get()));
 }
 
 PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {

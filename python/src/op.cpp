@@ -290,6 +290,15 @@ PyObject* call_by_copy(const Family& family, const Call& call, const Overload& o
   return Py_NewRef(call.args[0]);
 }
 
+// A new tensor that goes into out= is of out's dtype and device unless others were asked for.
+void make_like_out(const Family& family, Options& options, const Tensor& out) {
+  CHECK(!options.dtype || *options.dtype == out.dtype(), RuntimeError,
+        "{}(): dtype {} does not match dtype of out parameter ({})", family.name,
+        dtype_legacy_name(*options.dtype), dtype_legacy_name(out.dtype()));
+  options.dtype = out.dtype();
+  if (!options.device) options.device = out.device();
+}
+
 PyObject* call_family(const Family& family, const Call& call) {
   PyObject* out = nullptr;
   for (Py_ssize_t k = 0; k < call.keywords(); ++k) {
@@ -321,13 +330,7 @@ PyObject* call_family(const Family& family, const Call& call) {
       return call_unlike(family, call, frame.pending);
     check_no_overlap(family, call, out);
     check_out_dtype(family, overload, frame, out);
-    if (is_tensor(out) && frame.options.dtype) {
-      CHECK(*frame.options.dtype == tensor_of(out).dtype(), RuntimeError,
-            "{}(): dtype {} does not match dtype of out parameter ({})", family.name,
-            dtype_legacy_name(*frame.options.dtype), dtype_legacy_name(tensor_of(out).dtype()));
-    }
-    // A new tensor that goes into out= has out's dtype unless another one was asked for.
-    if (is_tensor(out) && !frame.options.dtype) frame.options.dtype = tensor_of(out).dtype();
+    if (is_tensor(out)) make_like_out(family, frame.options, tensor_of(out));
     const NoGrad off;
     run(overload, frame, result);
     if (is_tensor(out) && result.form == Result::Form::tensor) {

@@ -201,3 +201,43 @@ def test_wide_unsigned_integers_are_computed_as_on_the_cpu(dtype: torch.dtype) -
             assert cpu.dtype == device.dtype and torch.equal(cpu, device), text
         elif not isinstance(cpu, type):
             assert not isinstance(device, type), (text, device)
+
+
+@pytest.mark.parametrize("shape", [(16, 4), (4, 1536), (3, 5000)])
+def test_log_softmax_of_large_numbers_loses_nothing(shape: tuple[int, int]) -> None:
+    small = torch.randint(100, shape, device="cuda").float()
+    assert torch.equal(torch.log_softmax(small, 1), torch.log_softmax(small + 1e7, 1))
+
+
+def test_a_product_times_nothing_leaves_the_addend() -> None:
+    for rows in (1, 4):
+        a, b = torch.rand(rows, 32, device="cuda"), torch.rand(32, 8, device="cuda")
+        c = torch.rand(rows, 8, device="cuda")
+        assert torch.equal(torch.addmm(c, a, b, alpha=0), c)
+        assert torch.equal(torch.addmm(c, a, b, alpha=0, beta=2), c * 2)
+
+
+def test_dropout_keeps_the_order_of_dimensions() -> None:
+    for order in ((0, 1, 2, 3), (3, 1, 0, 2), (0, 2, 3, 1)):
+        back = [order.index(d) for d in range(4)]
+        x = torch.ones(3, 4, 5, 6, device="cuda").permute(order).contiguous().permute(back)
+        for part in (x, x[1:], x[1:, 1:]):
+            y = torch.nn.functional.dropout(part, 0.5)
+            assert y.permute(order).is_contiguous()
+            assert set(y.unique().tolist()) == {0.0, 2.0}
+
+
+def test_composed_functions_stay_on_the_device() -> None:
+    x = torch.rand(4, 6, device="cuda")
+    mask = x > 0.3
+    torch.testing.assert_close(
+        torch.masked.var(x, 1, mask=mask).cpu(), torch.masked.var(x.cpu(), 1, mask=mask.cpu())
+    )
+    lengths = torch.tensor([1, 0, 3], device="cuda")
+    reduced = torch.segment_reduce(x, "sum", lengths=lengths)
+    torch.testing.assert_close(reduced[2], x[1:].sum(0))
+    with pytest.raises(RuntimeError, match="isin: Expected all tensors to be on the same device"):
+        torch.isin(torch.arange(9), torch.arange(30, device="cuda"))
+    with pytest.raises(RuntimeError, match="isin: Expected all tensors to be on the same device"):
+        torch.isin(torch.arange(9, device="cuda"), torch.arange(30))
+    torch.cuda.synchronize()

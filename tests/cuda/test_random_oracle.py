@@ -116,6 +116,9 @@ CASES = {
     ),
     "binomial by distribution": "D.Binomial(9, torch.linspace(0.1, 0.9, 90)).sample((7,))",
 }
+CASES["dropout between layers"] = "recurrent(torch.nn.LSTM)"
+CASES["dropout between layers, drawn on"] = "recurrent(torch.nn.GRU) + recurrent(torch.nn.LSTM)"
+CASES["dropped weights by the formula"] = "by_formula(13, 16, 64)"
 for floating in ("float16", "bfloat16", "float64"):
     empty = f"torch.empty(1001, dtype=torch.{floating})"
     rates = f"torch.linspace(0, 80, 1001, dtype=torch.{floating})"
@@ -168,6 +171,14 @@ def drop(queries, keys, width, **options):
     q, k = torch.zeros(2, 3, queries, width), torch.zeros(2, 3, keys, width)
     v = torch.eye(keys, width).expand(2, 3, keys, width).contiguous()
     return F.scaled_dot_product_attention(q, k, v, dropout_p=0.25, **options)
+
+def by_formula(*sizes):
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        return drop(*sizes)
+
+def recurrent(kind):
+    # So small that the rounding of products does not show.
+    return kind(8, 64, 2, dropout=0.5)(torch.ones(4, 8, 8))[0] / 100
 
 for name, text in json.load(sys.stdin).items():
     torch.manual_seed(1234)

@@ -511,3 +511,75 @@ def test_kernels_started_often_can_be_captured_and_take_turns_with_copies() -> N
         x.add_(1)
     assert x.tolist() == [56.0] * 100
     assert y.tolist() == [50.0] * 100
+
+
+def test_new_tensors_go_where_out_lies() -> None:
+    for make in (
+        lambda out: torch.arange(5, out=out),
+        lambda out: torch.full((5,), 2.0, out=out),
+        lambda out: torch.linspace(0, 1, 5, out=out),
+        lambda out: torch.eye(3, out=out),
+        lambda out: torch.empty(5, out=out),
+        lambda out: torch.rand(5, out=out),
+    ):
+        out = torch.empty(0, device="cuda")
+        assert make(out) is out
+        assert out.is_cuda and out.numel() >= 5
+
+
+def test_the_default_tensor_type_says_the_device() -> None:
+    with pytest.warns(UserWarning, match="set_default_tensor_type"):
+        torch.set_default_tensor_type(torch.cuda.DoubleTensor)
+        try:
+            x = torch.zeros(2)
+            assert x.is_cuda and x.dtype == torch.float64
+        finally:
+            torch.set_default_tensor_type("torch.FloatTensor")
+    assert torch.zeros(2).device.type == "cpu"
+    assert torch.zeros(2).dtype == torch.float32
+
+
+def test_new_tensors_are_pinned_where_asked_for() -> None:
+    like = torch.zeros(5)
+    made = [
+        make(like, pin_memory=True)
+        for make in (torch.rand_like, torch.randn_like, torch.empty_like, torch.ones_like)
+    ]
+    made += [make(3, pin_memory=True) for make in (torch.rand, torch.randperm, torch.eye)]
+    made += [torch.linspace(0, 1, 3, pin_memory=True), torch.hann_window(4, pin_memory=True)]
+    assert all(x.is_pinned() and x.untyped_storage().is_pinned() for x in made)
+    assert not like.untyped_storage().is_pinned()
+    assert like.untyped_storage().pin_memory().is_pinned()
+    x = torch.ones(3, requires_grad=True)
+    (x.pin_memory() * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_others_read_after_what_was_asked_for_before() -> None:
+    asked = []
+
+    class Producer:
+        def __init__(self, tensor: torch.Tensor) -> None:
+            self.tensor = tensor
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.tensor.__dlpack_device__()
+
+        def __dlpack__(self, **options: object) -> object:
+            asked.append(options["stream"])
+            return self.tensor.__dlpack__(**options)
+
+    x = torch.zeros(1 << 20, device="cuda")
+    side, reading = torch.cuda.Stream(), torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(20_000_000)
+        x.add_(1)
+        producer = Producer(x)
+        capsule = x.__dlpack__(stream=reading.cuda_stream)
+    with torch.cuda.stream(reading):
+        read = torch.from_dlpack(capsule).sum()
+    assert read.item() == 1 << 20
+    torch.from_dlpack(producer)
+    with torch.cuda.stream(side):
+        torch.from_dlpack(producer)
+    assert asked == [1, side.cuda_stream]

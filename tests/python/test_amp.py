@@ -30,6 +30,12 @@ def test_products_compute_in_low_precision_and_losses_in_single(x):
     assert (x @ x).dtype == torch.float32
 
 
+def test_a_device_may_be_named_with_its_number(x):
+    with torch.autocast("cpu:0", torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+        assert torch.is_autocast_enabled("cpu:0")
+
+
 def test_a_region_can_be_excepted_and_states_are_put_back(x):
     with torch.autocast("cpu", dtype=torch.float16):
         with torch.autocast("cpu", enabled=False):

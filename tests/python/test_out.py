@@ -162,3 +162,10 @@ def test_activations_write_into_an_output() -> None:
         function, out = getattr(torch.nn.functional, name), torch.empty(0)
         assert function(X, out=out) is out
         assert torch.equal(out, function(X))
+
+
+def test_new_tensors_are_made_where_out_lies() -> None:
+    for make in (torch.arange, torch.zeros, torch.ones, torch.rand, torch.eye):
+        out = torch.empty(0, device="meta")
+        assert make(5, out=out) is out
+        assert out.device.type == "meta" and out.size(0) == 5

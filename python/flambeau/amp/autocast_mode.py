@@ -73,8 +73,8 @@ class _Mode(TorchFunctionMode):
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is an autocast for a kind of device."""
-    return device_type in POLICIES
+    """Whether there is an autocast for a kind of device; its number does not matter."""
+    return device_type.split(":")[0] in POLICIES
 
 
 # Devices that PyTorch casts on and for which there are no kernels here.
@@ -86,7 +86,7 @@ def _checked_device(device_type: Any) -> str:
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if not is_autocast_available(device_type):
         raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
-    return device_type
+    return device_type.split(":")[0]
 
 
 class autocast:

@@ -250,7 +250,7 @@ def _grad_of_batch(
             _C._engine_run_backward(outputs, row, keep, create_graph, inputs, allow_unused, False)
         )
     if not rows:
-        return tuple(flambeau.zeros((0, *tensor.shape), dtype=tensor.dtype) for tensor in inputs)
+        return tuple(tensor.new_zeros((0, *tensor.shape)) for tensor in inputs)
     return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows))
 
 

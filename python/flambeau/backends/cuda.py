@@ -12,7 +12,7 @@ import warnings
 
 import flambeau
 from flambeau.backends._flags import Precision, everything
-from flambeau.nn.attention import SDPBackend
+from flambeau.nn.attention import SDPBackend, _allow, _allowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,58 +151,58 @@ def preferred_blas_library(backend: Any = None) -> Any:
     return _prefer("blas", backend, known, _BlasBackend)
 
 
-# Which formulas of attention may be chosen.
-_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True, "reduction": False}
+_reduced_math = False
 
 
 def enable_flash_sdp(enabled: bool) -> None:
     """Sets whether attention may be computed block by block."""
-    _attention["flash"] = bool(enabled)
+    _allow({SDPBackend.FLASH_ATTENTION: bool(enabled)})
 
 
 def flash_sdp_enabled() -> bool:
     """Whether attention may be computed block by block."""
-    return _attention["flash"]
+    return _allowed[SDPBackend.FLASH_ATTENTION]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
     """Sets whether attention may be computed with little memory."""
-    _attention["mem_efficient"] = bool(enabled)
+    _allow({SDPBackend.EFFICIENT_ATTENTION: bool(enabled)})
 
 
 def mem_efficient_sdp_enabled() -> bool:
     """Whether attention may be computed with little memory."""
-    return _attention["mem_efficient"]
+    return _allowed[SDPBackend.EFFICIENT_ATTENTION]
 
 
 def enable_math_sdp(enabled: bool) -> None:
     """Sets whether attention may be computed as its formula says, with the whole matrix."""
-    _attention["math"] = bool(enabled)
+    _allow({SDPBackend.MATH: bool(enabled)})
 
 
 def math_sdp_enabled() -> bool:
     """Whether attention may be computed as its formula says, with the whole matrix."""
-    return _attention["math"]
+    return _allowed[SDPBackend.MATH]
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Sets whether attention may be computed by cuDNN."""
-    _attention["cudnn"] = bool(enabled)
+    _allow({SDPBackend.CUDNN_ATTENTION: bool(enabled)})
 
 
 def cudnn_sdp_enabled() -> bool:
     """Whether attention may be computed by cuDNN."""
-    return _attention["cudnn"]
+    return _allowed[SDPBackend.CUDNN_ATTENTION]
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     """Sets whether half precision may be summed in half precision."""
-    _attention["reduction"] = bool(enabled)
+    global _reduced_math
+    _reduced_math = bool(enabled)
 
 
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     """Whether half precision may be summed in half precision."""
-    return _attention["reduction"]
+    return _reduced_math
 
 
 class SDPAParams:
@@ -230,14 +230,6 @@ def is_ck_sdpa_available() -> bool:
 def is_flash_attention_available() -> bool:
     """True: it is a part of the library."""
     return True
-
-
-def __getattr__(name: str) -> Any:
-    if name == "SDPBackend":
-        from flambeau.nn.attention import SDPBackend
-
-        return SDPBackend
-    raise AttributeError(f"module 'flambeau.backends.cuda' has no attribute '{name}'")
 
 
 def _why_not(params: SDPAParams, enabled: bool, halves_only: bool) -> str | None:
@@ -285,11 +277,10 @@ def sdp_kernel(
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
     """A context in which attention may be computed in these ways."""
-    before = dict(_attention)
-    _attention.update(
-        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
-    )
+    before = dict(_allowed)
+    wanted = (enable_flash, enable_mem_efficient, enable_math, enable_cudnn)
+    _allow(dict(zip(_allowed, wanted, strict=True)))
     try:
         yield
     finally:
-        _attention.update(before)
+        _allow(before)

@@ -194,6 +194,17 @@ def current_stream(device: Any = None) -> Stream:
     return Stream._wrap(_C._cuda_current_stream(device_index(device)))
 
 
+def _reading_stream(device: int) -> int:
+    """What DLPack calls the current stream, to tell a producer who will read: the default is 1."""
+    return current_stream(device).cuda_stream or 1
+
+
+def _hand_over(device: int, stream: int) -> None:
+    """Lets a stream that DLPack names, in which others will read, wait for the current one."""
+    reading = default_stream(device) if stream in (0, 1) else ExternalStream(stream, device)
+    reading.wait_stream(current_stream(device))
+
+
 def default_stream(device: Any = None) -> Stream:
     """The stream that is current on a device unless another is set."""
     return Stream._wrap(_C._cuda_default_stream(device_index(device)))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
+from flambeau import _C
+
 __all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
 
 WARN_FOR_UNFUSED_KERNELS = False
@@ -28,18 +30,23 @@ class SDPBackend(IntEnum):
         return f"SDPBackend.{self.name}"
 
 
-# Those allowed at the moment. All of them give the same numbers, so attention may take any that
-# the device has; the choice is kept for programs that ask.
-_allowed = [
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.MATH,
-    SDPBackend.CUDNN_ATTENTION,
-]
+# Those allowed at the moment. They give the same numbers, but for what dropout drops.
+_allowed = {
+    SDPBackend.FLASH_ATTENTION: True,
+    SDPBackend.EFFICIENT_ATTENTION: True,
+    SDPBackend.MATH: True,
+    SDPBackend.CUDNN_ATTENTION: True,
+}
+
+
+def _allow(backends: dict[SDPBackend, bool]) -> None:
+    _allowed.update(backends)
+    others = any(allowed for backend, allowed in _allowed.items() if backend != SDPBackend.MATH)
+    _C._set_math_mode("attention_formula", not others)
 
 
 def _cur_sdpa_kernel_backends() -> list[SDPBackend]:
-    return list(_allowed)
+    return [backend for backend, allowed in _allowed.items() if allowed]
 
 
 @contextmanager
@@ -51,10 +58,10 @@ def sdpa_kernel(
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances"
         )
-    chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
-    before = list(_allowed)
-    _allowed[:] = chosen
+    chosen = [backends] if isinstance(backends, SDPBackend) else backends
+    before = dict(_allowed)
+    _allow({backend: backend in chosen for backend in _allowed})
     try:
         yield
     finally:
-        _allowed[:] = before
+        _allow(before)
