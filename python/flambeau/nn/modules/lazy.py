@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau import _C
 from flambeau.nn.parameter import UninitializedBuffer, is_lazy
 
 __all__ = ["LazyModuleMixin"]
 
 
-class LazyModuleMixin(_C._ModuleBase):
+class LazyModuleMixin:
     """Makes a module initialize its parameters in its first forward pass.
 
     A subclass comes before the module's class in the list of bases, has UninitializedParameters,
     gives them their shapes in ``initialize_parameters``, and becomes ``cls_to_become`` after.
-    That takes objects of one layout, hence the base class, which is Module's.
+    That takes objects of one layout: a plain class, as Module's first base is.
     """
 
     cls_to_become: type | None = None
