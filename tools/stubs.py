@@ -345,7 +345,7 @@ def package_stub() -> str:
             if value.__name__.startswith("flambeau."):
                 parent, _, leaf = value.__name__.rpartition(".")
                 lines.append(f"from {parent} import {leaf} as {name}")
-        elif value is not None and getattr(flambeau._C, name, None) is value:
+        elif value is not None and vars(flambeau._C).get(name) is value:
             lines.append(f"from flambeau._C import {name} as {name}")
         elif comes_from_package(value):
             lines.append(f"from {value.__module__} import {value.__name__} as {name}")

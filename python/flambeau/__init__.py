@@ -96,8 +96,8 @@ _HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_matmul_names"))
 _HOMES.update(Event="_streams", Stream="_streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES["GradScaler"] = "amp"
-_SLOPES = ("_softmax_backward_data", "_log_softmax_backward_data")
-_HOMES.update(dict.fromkeys(_SLOPES, "_aten_functions"))
+_ATEN = "_softmax_backward_data _log_softmax_backward_data _has_compatible_shallow_copy_type"
+_HOMES.update(dict.fromkeys(_ATEN.split(), "_aten_functions"))
 _HOMES["_amp_update_scale_"] = "amp.grad_scaler"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import Tensor, nn, preserve_format
+from flambeau.nn._functional.overridable import overridable
 
 
 def _to_copy(
@@ -113,3 +114,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         *(_softmax_backward_data, _log_softmax_backward_data),
     )
 }
+
+
+@overridable
+def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
+    """Whether ``input.data = from_`` is possible; classes of tensors say so for theirs."""
+    return input.layout == from_.layout

@@ -178,6 +178,15 @@ class _autograd:
             _C._set_version(tensor, version)
 
 
+class _cpu:
+    """Functions of PyTorch's core about the processor."""
+
+    @staticmethod
+    def _init_amx() -> bool:
+        """Whether matrix tiles can be used: no kernel here does."""
+        return False
+
+
 class _functions:
     """Types of nodes."""
 
@@ -201,6 +210,10 @@ def attribute(name: str) -> Any:
         return _switch
     if name == "_TensorMeta":
         return _TensorMeta
+    if name == "Tag":
+        from flambeau.library import Tag
+
+        return Tag
     found = None if name == "attribute" else globals().get(name)
     if found is None or getattr(found, "__module__", None) != __name__:
         raise AttributeError(f"module '{_C.__name__}' has no attribute '{name}'")

@@ -192,6 +192,10 @@ class OpOverloadPacket:
         return f"<OpOverloadPacket(op='{self}')>"
 
 
+# Namespaces of what processes exchange, whose names stand in libraries' tables of operators.
+_COLLECTIVES = {"_c10d_functional", "c10d_functional", "c10d"}
+
+
 class _OpNamespace:
     """The operators of one namespace; `aten` holds those of this library."""
 
@@ -206,7 +210,9 @@ class _OpNamespace:
         if function is None and self.name == "aten" and not name.startswith("__"):
             from flambeau._aten_functions import FUNCTIONS
 
-            function = FUNCTIONS.get(name) or _own_function(name) or _missing(name)
+            function = FUNCTIONS.get(name) or _own_function(name) or _missing("aten", name)
+        if function is None and self.name in _COLLECTIVES and not name.startswith("__"):
+            function = _missing(self.name, name)
         if function is None and self.name == "profiler":
             function = {"_record_function_enter": _enter, "_record_function_exit": _exit}.get(name)
         if function is None:
@@ -234,11 +240,11 @@ def _exit(part: Any) -> None:
     part.__exit__(None, None, None)
 
 
-def _missing(name: str) -> Callable[..., Any]:
+def _missing(namespace: str, name: str) -> Callable[..., Any]:
     """A function that refuses: libraries name many of PyTorch's inner operators in tables."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"ops.aten.{name}: Flambeau has no operator of this name")
+        raise NotImplementedError(f"ops.{namespace}.{name}: Flambeau has no operator of this name")
 
     return refuse
 

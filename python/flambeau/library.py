@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import weakref
 
 from flambeau import _ops, _schema
 from flambeau._ops import OpOverload, OpOverloadPacket
@@ -79,7 +80,9 @@ class Library:
         if kind == "DEF" and ns in ("aten", "prim", "prims"):
             raise ValueError(f"{ns} is a reserved namespace. Please use another one.")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
-        self._defined: list[str] = []
+        self._defined: list[_ops.Operator] = []
+        # Operators go with the library that defined them.
+        weakref.finalize(self, _forget_all, self._defined).atexit = False
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -93,7 +96,7 @@ class Library:
         if known.schema is not None:
             raise RuntimeError(f"Tried to register an operator ({self.ns}::{schema}) twice")
         known.schema = _schema.parse(f"{self.ns}::{name}", schema[schema.index("(") :])
-        self._defined.append(known.qualname)
+        self._defined.append(known)
         return name
 
     def impl(
@@ -125,9 +128,19 @@ class Library:
         kernels[key] = fn
 
     def _destroy(self) -> None:
-        for qualname in self._defined:
-            _ops.forget(qualname)
-        self._defined.clear()
+        _forget_all(self._defined)
+
+
+def _forget_all(operators: list[_ops.Operator]) -> None:
+    for operator in operators:
+        # Another library may have defined the name anew in the meantime.
+        if _ops.operator(operator.qualname) is operator:
+            _ops.forget(operator.qualname)
+    operators.clear()
+
+
+# Libraries of operators that were defined by their names alone; nobody else holds them.
+_kept: list[Library] = []
 
 
 def define(
@@ -153,7 +166,10 @@ def define(
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be a str, got {qualname}")
     namespace, _, name = qualname.partition("::")
-    (lib or Library(namespace, "FRAGMENT")).define(name + schema)
+    if lib is None:
+        lib = Library(namespace, "FRAGMENT")
+        _kept.append(lib)
+    lib.define(name + schema)
 
 
 def impl(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,3 +104,61 @@ def test_sampled_images_have_second_derivatives(mode: str, padding: str) -> None
         )
         for one, other in zip(plain, kept):
             torch.testing.assert_close(one, other.detach())
+
+
+def test_operators_go_with_their_library() -> None:
+    for _ in range(2):  # a second definition is possible once the first is gone
+        library = torch.library.Library("passing", "FRAGMENT")
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2)
+        assert torch.ops.passing.twice(torch.ones(1)).item() == 2
+        del library
+        gc.collect()
+        assert not hasattr(torch.ops.passing, "twice")
+    torch.library.define("passing::kept", "(Tensor x) -> Tensor")
+    gc.collect()
+    assert torch.ops.passing.kept.default is not None
+
+
+def test_an_operator_defined_anew_outlives_the_first() -> None:
+    def define(factor: int) -> Any:
+        @torch.library.custom_op("passing::scaled", mutates_args=())
+        def scaled(x: torch.Tensor) -> torch.Tensor:
+            return x * factor
+
+        return scaled
+
+    kept = define(2)
+    kept = define(3)
+    gc.collect()
+    assert kept(torch.ones(1)).item() == torch.ops.passing.scaled(torch.ones(1)).item() == 3
+
+
+def test_what_libraries_of_quantized_weights_mention_when_imported() -> None:
+    from flambeau._inductor.decomposition import decompositions, register_decomposition
+    from flambeau._prims_common import make_contiguous_strides_for, suggest_memory_format
+    from flambeau.sparse import SparseSemiStructuredTensor
+
+    @register_decomposition([torch.ops.aten.relu.default])
+    def rule(x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(min=0)
+
+    assert decompositions[torch.ops.aten.relu.default] is rule
+    assert make_contiguous_strides_for((2, 3, 4)) == (12, 4, 1)
+    assert make_contiguous_strides_for((2, 3, 4), row_major=False) == (12, 1, 3)
+    image = torch.ones(2, 3, 4, 5)
+    assert suggest_memory_format(image) is torch.contiguous_format
+    last = image.contiguous(memory_format=torch.channels_last)
+    assert suggest_memory_format(last) is torch.channels_last
+    assert torch._C.Tag is torch.Tag and not torch._C._cpu._init_amx()
+    assert torch._has_compatible_shallow_copy_type(image, last)
+    assert not torch._has_compatible_shallow_copy_type(image, image.to_sparse())
+    assert nn.functional.ScalingType.RowWise.value == 1
+    for use in (
+        lambda: torch.ops._c10d_functional.wait_tensor.default(image),
+        lambda: nn.functional.scaled_mm(image, image),
+        lambda: SparseSemiStructuredTensor(image),
+        lambda: torch._inductor.codecache.Anything(),
+    ):
+        with pytest.raises(NotImplementedError):
+            use()

@@ -20,6 +20,7 @@ from flambeau.nn._functional.loss import *  # noqa: F403
 from flambeau.nn._functional.normalization import *  # noqa: F403
 from flambeau.nn._functional.overridable import overridable as _overridable
 from flambeau.nn._functional.pooling import *  # noqa: F403
+from flambeau.nn._functional.scaled import *  # noqa: F403
 from flambeau.nn._functional.sparse import *  # noqa: F403
 from flambeau.nn._functional.vision import *  # noqa: F403
 from flambeau.overrides import (  # noqa: F401

@@ -171,8 +171,23 @@ class check_sparse_tensor_invariants(contextlib.ContextDecorator):
         check_sparse_tensor_invariants._enabled = self.before.pop()
 
 
+# Two of four weights kept is what NVIDIA's tensor cores multiply; libraries ask for the classes by
+# name when they are imported.
+_SEMI_STRUCTURED = {
+    "SparseSemiStructuredTensor",
+    "SparseSemiStructuredTensorCUSPARSELT",
+    "SparseSemiStructuredTensorCUTLASS",
+    "to_sparse_semi_structured",
+}
+
+
 def __getattr__(name: str) -> Any:
     """The constructors of old: `torch.sparse.FloatTensor(indices, values, size)`."""
+    if name in _SEMI_STRUCTURED:
+        from flambeau._absent import absent
+
+        made = absent(__name__, name, "Flambeau has no kernels of semi-structured sparsity")
+        return globals().setdefault(name, made)
     if not name.endswith("Tensor"):
         raise AttributeError(f"module 'flambeau.sparse' has no attribute '{name}'")
     from flambeau._tensor_types import tensor_type
