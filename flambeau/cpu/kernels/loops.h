@@ -176,31 +176,44 @@ inline bool is_at(Repeated<float>, const float*) { return false; }
 template <class F, class... In>
 concept TakesRegisters = std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
 
+// The first elements of an operand, copied to `room`; a value stays one.
+inline const float* copied_to(float* room, const float* in, int64_t n) {
+  return std::copy_n(in, n, room) - n;
+}
+inline Repeated<float> copied_to(float*, Repeated<float> in, int64_t) { return in; }
+
+inline const float* behind(const float* in, int64_t n) { return in + n; }
+inline Repeated<float> behind(Repeated<float> in, int64_t) { return in; }
+
 // Arrays, or values repeated, a register at a time. What is too large for the caches goes past
 // them, unless it replaces an input.
 template <class F, class... In>
 void register_loop(float* o, int64_t n, const F& f, In... in) {
   int64_t i = 0;
+  // A few elements, as the only ones of a row, so that the formula is compiled once.
   const auto some = [&](int64_t count) {
     float room[sizeof...(In) + 1][float_lanes] = {};
     float* next = room[0];
-    const auto moved = [&](auto operand) {
-      float* mine = next += float_lanes;
-      for (int64_t j = 0; j < count; ++j) mine[j] = operand[i + j];
-      return load_floats(mine);
+    const auto copied = [&](auto operand) {
+      return copied_to(next += float_lanes, behind(operand, i), count);
     };
-    store_floats(f(moved(in)...), room[0]);
+    register_loop<F, In...>(room[0], float_lanes, f, copied(in)...);
     std::copy_n(room[0], count, o + i);
     i += count;
   };
   const bool beyond_cache = n * static_cast<int64_t>(sizeof(float)) >= cached_bytes / 2;
-  if (beyond_cache && !(is_at(in, o) || ...)) {
-    some(-reinterpret_cast<uintptr_t>(o) % sizeof(Floats) / sizeof(float));
-    for (; i + float_lanes <= n; i += float_lanes) stream_floats(f(floats_at(in, i)...), o + i);
-    _mm_sfence();
-  } else {
-    for (; i + float_lanes <= n; i += float_lanes) store_floats(f(floats_at(in, i)...), o + i);
+  const bool past_cache = beyond_cache && !(is_at(in, o) || ...);
+  if (past_cache) some(-reinterpret_cast<uintptr_t>(o) % sizeof(Floats) / sizeof(float));
+  const F formula = f;  // of whose parameters the compiler knows that no result replaces them
+  for (; i + float_lanes <= n; i += float_lanes) {
+    const Floats result = formula(floats_at(in, i)...);
+    if (past_cache) {
+      stream_floats(result, o + i);
+    } else {
+      store_floats(result, o + i);
+    }
   }
+  if (past_cache) _mm_sfence();
   if (i < n) some(n - i);
 }
 

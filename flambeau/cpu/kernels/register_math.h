@@ -119,6 +119,56 @@ struct Exponent {
   }
 };
 
+// For 16 pieces of 0.703 <= z < 1.406 a number near 1 / z of eight bits, and its logarithm in two
+// parts, of which the first has so few bits that adding a multiple of that of two is exact. One is
+// exact, for numbers close to it.
+struct LogPieces {
+  LogPieces() {
+    for (int n = 0; n < 16; ++n) {
+      const auto edge = [&](int m) { return std::bit_cast<float>(0x3f340000 + (m << 19)); };
+      const double center = n == 9 ? 1 : (static_cast<double>(edge(n)) + edge(n + 1)) / 2;
+      inverses[n] = static_cast<float>(std::round(128 / center) / 128);
+      const double log = -std::log(static_cast<double>(inverses[n]));
+      logs[n] = static_cast<float>(std::round(log * 0x1p14) * 0x1p-14);
+      rests[n] = static_cast<float>(log - logs[n]);
+    }
+  }
+  Sixteen inverses, logs, rests;
+};
+inline const LogPieces log_pieces;
+
+// The logarithm of 1 + r for small r, plus that of the number whose bits are `above` those of the
+// least of the pieces, less what 1 + r is of it.
+[[gnu::always_inline]] inline Floats log_from(Ints above, Floats r) {
+  constexpr float ln2 = 0x1.62e4p-1f;  // of 15 bits
+  constexpr auto ln2_rest = static_cast<float>(std::numbers::ln2 - ln2);
+  const Ints piece = above >> 19;
+  const Floats n = __builtin_convertvector(above >> 23, Floats);
+  const Floats whole = n * ln2 + log_pieces.logs.at(piece);
+  const Floats rest = n * ln2_rest + log_pieces.rests.at(piece);
+  Floats series = r * 0.2f - 0.25f;
+  series = series * r + (1.0f / 3);
+  series = series * r - 0.5f;
+  return whole + (r + ((r * r) * series + rest));
+}
+
+// Where the result in a lane is not that of the usual formula, the C library's.
+template <class F>
+[[gnu::noinline]] Floats with_rare_lanes(Floats x, Floats y, Ints usual, F f) {
+  for (int lane = 0; lane < float_lanes; ++lane) {
+    if (!usual[lane]) y[lane] = f(x[lane]);
+  }
+  return y;
+}
+// Whether every lane holds true.
+inline bool all_true(Ints lanes) {
+#if FLAMBEAU_ISA_RANK >= 4
+  return _mm512_movepi32_mask(std::bit_cast<__m512i>(lanes)) == 0xffff;
+#else
+  return _mm256_movemask_ps(std::bit_cast<__m256>(lanes)) == 0xff;
+#endif
+}
+
 inline const Pieces<5> log1p_shares(
     [](double u) { return std::abs(u) < 1e-9 ? 1 - u / 2 : std::log1p(u) / u; }, 1.0f / 15);
 
@@ -188,10 +238,10 @@ inline Floats expm1(Floats x) {
   const Floats above = ((series * r + 0.5f) * (r * r) + rest) + r;
   return with_sign_of(x, power * above + (power - 1.0f));
 }
-// e**-t for t >= 0. The power of two is kept 2**40 too high until the end, which may be subnormal.
-inline Floats exp_of_minus(Floats t) {
+// e**-|x|. The power of two is kept 2**40 too high until the end, which may be subnormal.
+inline Floats exp_of_minus_size(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Exponent parts(-min(t, 104.0f));
+  const Exponent parts(max(with_sign_of(all_lanes(-1.0f), x), -104.0f));
   const Floats r = parts.r, power = parts.power(40);
   Floats series = r * (1.0f / 6) + 0.5f;
   if (float_lanes < 16) series = (r * (1.0f / 24) + (1.0f / 6)) * r + 0.5f;
@@ -199,20 +249,20 @@ inline Floats exp_of_minus(Floats t) {
   const Floats above = (series * r + 1.0f) * r + rest;
   return (power * above + power) * 0x1p-40f;
 }
-// log(1 + e**-t) for t >= 0: what softplus has above max(x, 0).
-inline Floats softplus_tail(Floats t) {
-  const Floats u = exp_of_minus(t);
+// log(1 + e**-|x|): what softplus has above max(x, 0).
+inline Floats softplus_tail(Floats x) {
+  const Floats u = exp_of_minus_size(x);
   return u * cpu::ISA_NAMESPACE::log1p_shares(u);
 }
 // tanh(softplus(x)) is a fraction of polynomials of u = e**-|x|.
 inline Floats mish(Floats x) {
-  const Floats u = exp_of_minus(abs(x));
+  const Floats u = exp_of_minus_size(x);
   const Floats above = u * 2.0f + 1.0f, below = (u + 2.0f) * u;
   const Floats top = x > 0.0f ? above : below;
   return x * (top / (top + (x > 0.0f ? u * u * 2.0f : 2.0f + Floats{})));
 }
 inline Floats logaddexp(Floats a, Floats b) {
-  const Floats top = a > b ? a : b, sum = top + softplus_tail(abs(a - b));
+  const Floats top = a > b ? a : b, sum = top + softplus_tail(a - b);
   return (abs(a) == std::numeric_limits<float>::infinity()) & (a == b) ? a : sum;
 }
 inline Floats erf(Floats x) {
@@ -226,13 +276,27 @@ inline Floats tanh(Floats x) {
   return with_sign_of(x, min(t * tanh_shares(t), 1.0f));
 }
 
-// By the vector library, to which GCC turns the loop.
 inline Floats log(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  float lanes[float_lanes];
-  store_floats(x, lanes);
-  for (float& lane : lanes) lane = log(lane);
-  return load_floats(lanes);
+  const Ints bits = std::bit_cast<Ints>(x), above = bits - 0x3f340000;
+  const Floats z = std::bit_cast<Floats>(bits - (above & -0x800000));
+  const Floats y = log_from(above, z * log_pieces.inverses.at(above >> 19) - 1.0f);
+  const Ints usual = (x >= 0x1p-126f) & (x < std::numeric_limits<float>::infinity());
+  if (all_true(usual)) [[likely]]
+    return y;
+  return with_rare_lanes(x, y, usual, ::logf);
+}
+// As log(1 + x), but with r from x itself, not from the sum, which has lost its last bits.
+inline Floats log1p(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Ints above = std::bit_cast<Ints>(x + 1.0f) - 0x3f340000;
+  const Ints inverse = std::bit_cast<Ints>(log_pieces.inverses.at(above >> 19));
+  const Floats share = std::bit_cast<Floats>(inverse - (above & -0x800000));
+  const Floats y = with_sign_of(x, log_from(above, x * share + (share - 1.0f)));
+  const Ints usual = (x > -1.0f) & (x < 0x1p100f);
+  if (all_true(usual)) [[likely]]
+    return y;
+  return with_rare_lanes(x, y, usual, ::log1pf);
 }
 inline Floats atan(Floats x) {
   using namespace cpu::ISA_NAMESPACE;

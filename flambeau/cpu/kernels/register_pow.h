@@ -35,14 +35,23 @@ inline Floats rest_of_product(Floats a, Floats b, Floats c) {
 #endif
 }
 
+#if FLAMBEAU_ISA_RANK >= 4
+constexpr auto fractional_powers = [] {  // 2**(j / 16)
+  std::array<float, float_lanes> powers{};
+  for (int j = 0; j < float_lanes; ++j) powers[j] = static_cast<float>(sixteenths_of_two[j]);
+  return powers;
+}();
+#endif
+
 struct FloatSum {
   Floats first, second;
 };
-// The logarithm of a positive normal number to base two, plus `more`, an integer.
-inline FloatSum log2_of(Floats a, Floats more) {
+// The logarithm of a positive normal number to base two, plus an integer, if there is one.
+template <class... Integer>
+[[gnu::always_inline]] inline FloatSum log2_of(Floats a, Integer... more) {
   constexpr float log2_e = 0x1.715476p0f, log2_e_rest = 0x1.4ae0c0p-26f;
   const Ints bits = std::bit_cast<Ints>(a), above = bits - 0x3f340000, piece = above >> 19;
-  const Floats exponent = __builtin_convertvector(above >> 23, Floats) + more;
+  const Floats exponent = (__builtin_convertvector(above >> 23, Floats) + ... + more);
   const Floats z = std::bit_cast<Floats>(bits - (above & -0x800000));
   // z / center - 1 = r + r_rest exactly, and r times log2(e) is such a sum, too.
   const Floats inverse = log_table.inverses.at(piece), product = z * inverse;
@@ -62,25 +71,44 @@ inline FloatSum log2_of(Floats a, Floats more) {
   return {log, rest - (log - sum)};
 }
 
-// For positive normal a, times 2**scale.
-[[gnu::always_inline]] inline Floats pow_of_positive(Floats a, Floats b, Floats scale) {
-  const auto [log, log_rest] = log2_of(a, scale);
-  const Floats product = b * log;
-  const Floats product_rest = clamped(b * log_rest + rest_of_product(b, log, product), -0.1f, 0.1f);
-  const Floats y = clamped(product, -152.0f, 129.0f);
-  const Floats shifted = y * float_lanes + math::integer_shift;
-  const Floats r = (y - (shifted - math::integer_shift) * (1.0f / float_lanes)) + product_rest;
-  Floats series = r * 0.0555050857f + 0.240233555f;
-  if (float_lanes < 16) series = (r * 0.00961873122f + 0.0555093177f) * r + 0.240226507f;
-  series = series * r + 0.693147182f;
-  // The power of two in two parts, for exponents that a float has only in the product.
+// 2**(n / lanes) times e, where n stands in the last bits of `shifted`: in one rounding, and beyond
+// the ends of the range too.
+inline Floats times_power(Floats shifted, Floats above) {
   const Ints n = std::bit_cast<Ints>(shifted);
+#if FLAMBEAU_ISA_RANK >= 4
+  const Floats power = chosen(std::bit_cast<Floats>(fractional_powers), n);
+  const Floats exponent = (shifted - math::integer_shift) * (1.0f / float_lanes);
+  return std::bit_cast<Floats>(_mm512_maskz_scalef_ps(
+      0xffff, std::bit_cast<__m512>(power * above + power), std::bit_cast<__m512>(exponent)));
+#else
+  // The power of two in two parts, for exponents that a float has only in the product.
   const Ints whole = n - std::bit_cast<int32_t>(math::integer_shift);
   const Ints half = whole >> (lane_bits + 1), other = whole - (half << lane_bits);
   const Ints bits = chosen(std::bit_cast<Ints>(powers_of_two), n) + (other << (23 - lane_bits));
   const Floats power = std::bit_cast<Floats>(bits);
-  const Floats above = series * r + chosen(std::bit_cast<Floats>(rests_of_powers), n);
   return (power * above + power) * std::bit_cast<Floats>((half + 127) << 23);
+#endif
+}
+
+// Exponents below it have products with every logarithm whose rests are below a tenth.
+constexpr float usual_exponents = 0x1p13f;
+
+// For positive normal a, times 2**scale where that is given. Without, b is a usual exponent.
+template <class... Scale>
+[[gnu::always_inline]] inline Floats pow_of_positive(Floats a, Floats b, Scale... scale) {
+  const auto [log, log_rest] = log2_of(a, scale...);
+  Floats y = b * log, rest = b * log_rest + rest_of_product(b, log, y);
+  if (float_lanes < 16 || sizeof...(Scale) > 0) {
+    rest = clamped(rest, -0.1f, 0.1f);
+    y = clamped(y, -152.0f, 129.0f);
+  }
+  const Floats shifted = y * float_lanes + math::integer_shift;
+  const Floats r = (y - (shifted - math::integer_shift) * (1.0f / float_lanes)) + rest;
+  Floats series = r * 0.0555050857f + 0.240233555f;
+  if (float_lanes < 16) series = (r * 0.00961873122f + 0.0555093177f) * r + 0.240226507f;
+  series = series * r + 0.693147182f;
+  const Ints n = std::bit_cast<Ints>(shifted);
+  return times_power(shifted, series * r + chosen(std::bit_cast<Floats>(rests_of_powers), n));
 }
 
 // Everything else, as C's pow has it.
@@ -102,19 +130,23 @@ inline FloatSum log2_of(Floats a, Floats more) {
   return is_one ? all_lanes(1.0f) : y;
 }
 
-// Whether every lane holds true.
-inline bool all_true(Ints lanes) {
+inline bool is_usual_power(Floats a, Floats b) {
+  const Words above_least = std::bit_cast<Words>(a) - 0x00800000u;
 #if FLAMBEAU_ISA_RANK >= 4
-  return _mm512_movepi32_mask(std::bit_cast<__m512i>(lanes)) == 0xffff;
+  const auto normal =
+      _mm512_cmplt_epu32_mask(std::bit_cast<__m512i>(above_least), _mm512_set1_epi32(0x7f000000));
+  return _mm512_mask_cmp_ps_mask(normal, std::bit_cast<__m512>(size_of(b)),
+                                 _mm512_set1_ps(usual_exponents), _CMP_LT_OQ) == 0xffff;
 #else
-  return _mm256_movemask_ps(std::bit_cast<__m256>(lanes)) == 0xff;
+  const Ints usual = (above_least < 0x7f000000u) & (size_of(b) < usual_exponents);
+  return _mm256_movemask_ps(std::bit_cast<__m256>(usual)) == 0xff;
 #endif
 }
 
-inline Floats pow_by_register(Floats a, Floats b) {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  const Ints is_usual = (a >= 0x1p-126f) & (a < infinity) & (size_of(b) < infinity);
-  return all_true(is_usual) ? pow_of_positive(a, b, Floats{}) : pow_of_any(a, b);
+[[gnu::always_inline]] inline Floats pow_by_register(Floats a, Floats b) {
+  if (is_usual_power(a, b)) [[likely]]
+    return pow_of_positive(a, b);
+  return pow_of_any(a, b);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

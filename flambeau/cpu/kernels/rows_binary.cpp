@@ -14,6 +14,9 @@ constexpr bool binary_by_register = is_one_of<Formula, struct real_silu_gradient
 // Formulas of complex numbers that look at one part at a time.
 template <class Formula>
 constexpr bool binary_by_parts = is_one_of<Formula, struct add_formula, struct sub_formula>;
+// Formulas whose operands may change places.
+template <class Formula>
+constexpr bool commutes = is_one_of<Formula, struct add_formula, struct mul_formula>;
 template <class Formula>
 struct BinaryByRegister {
   static Floats at(Floats a, Floats b) requires binary_by_register<Formula> {
@@ -22,9 +25,7 @@ struct BinaryByRegister {
 };
 template <>
 struct BinaryByRegister<struct bce_logits_formula> {
-  static Floats at(Floats a, Floats b) {
-    return math::max(a, 0) - a * b + math::softplus_tail(math::abs(a));
-  }
+  static Floats at(Floats a, Floats b) { return math::max(a, 0) - a * b + math::softplus_tail(a); }
 };
 
 // Formulas that call the C library for huge quotients, without that call.
@@ -88,8 +89,23 @@ TensorIter over_parts(TensorIter iter) {
   return iter;
 }
 
+// Whether rows meet one value each, or all of them one, as their first operand: as the second one,
+// loops have a form for it.
+bool begins_with_number(const TensorIter& iter) {
+  return iter.ndim > 0 && iter.strides[1][0] == 0 && iter.strides[2][0] != 0;
+}
+TensorIter with_operands_swapped(TensorIter iter) {
+  std::swap(iter.data[1], iter.data[2]);
+  std::swap(iter.strides[1], iter.strides[2]);
+  return iter;
+}
+
 template <class Formula, DTypeSet Set, bool Compares>
 void binary_kernel(const TensorIter& iter, const Scalar* params) {
+  if constexpr (commutes<Formula>) {
+    if (begins_with_number(iter))
+      return binary_kernel<Formula, Set, Compares>(with_operands_swapped(iter), params);
+  }
   if constexpr (binary_by_parts<Formula>) {
     if (is_complex(iter.dtypes[1]) && takes_arrays(iter)) {
       return binary_kernel<Formula, Set, Compares>(over_parts(iter), params);

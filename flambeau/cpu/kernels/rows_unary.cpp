@@ -12,7 +12,7 @@ template <class Formula>
 constexpr bool unary_by_register =
     is_one_of<Formula, struct sigmoid_formula, struct silu_formula, struct expm1_formula,
               struct tanh_formula, struct atan_formula, struct erf_formula, struct elu_formula,
-              struct celu_formula>;
+              struct celu_formula, struct log_formula, struct log1p_formula>;
 template <class Formula>
 struct UnaryByRegister {
   static Floats at(Floats x, Floats p, Floats q) requires unary_by_register<Formula> {
@@ -30,15 +30,13 @@ template <>
 struct UnaryByRegister<struct softplus_formula> {
   static Floats at(Floats x, Floats beta, Floats threshold) {
     const Floats y = x * beta;
-    const Floats soft = math::max(y, 0) + math::softplus_tail(math::abs(y));
-    return y > threshold ? x : soft / beta;
+    const Floats soft = math::max(y, 0) + math::softplus_tail(y);
+    return y > threshold ? x : soft * (1.0f / beta);
   }
 };
 template <>
 struct UnaryByRegister<struct log_sigmoid_formula> {
-  static Floats at(Floats x, Floats, Floats) {
-    return math::min(x, 0) - math::softplus_tail(math::abs(x));
-  }
+  static Floats at(Floats x, Floats, Floats) { return math::min(x, 0) - math::softplus_tail(x); }
 };
 template <>
 struct UnaryByRegister<struct mish_formula> {
