@@ -324,3 +324,42 @@ def test_slices_within_bounds_keep_their_gradient_whatever_their_norm() -> None:
     assert x.grad is not None
     assert x.grad[0].tolist() == [1, 1] and x.grad[2].tolist() == [1, 1]
     assert bool(x.grad[1].isfinite().all())
+
+
+@pytest.mark.parametrize("width", [7, 8, 13, 64, 128, 129])
+def test_results_of_many_short_runs(width: int) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((3, 5, 4, 6, width))
+    values[1, 2, 3, 4, width // 2] = np.nan
+    x = torch.from_numpy(values)
+    for dims in [(1, 4), (2, 4), (0, 2, 4), (1, 3, 4), (0, 1, 2, 3, 4)]:
+        for ours, theirs in [
+            (x.sum(dims), values.sum(dims)),
+            (x.nansum(dims), np.nansum(values, dims)),
+            (x.amax(dims), values.max(dims)),
+            (x.var(dims), values.var(dims, ddof=1)),
+            (x.norm(dim=dims), np.sqrt((values**2).sum(dims))),
+            ((x > 2).any(dims), (values > 2).any(dims)),
+            (x.nan_to_num().logsumexp(dims), np.log(np.exp(np.nan_to_num(values)).sum(dims))),
+        ]:
+            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-12)
+
+
+def test_sums_along_an_expanded_dimension() -> None:
+    x = torch.randn(5, 300, dtype=torch.float64)
+    torch.testing.assert_close(x.expand(7, 5, 300).sum(0), 7 * x)
+    torch.testing.assert_close(x.expand(7, 5, 300).sum((0, 1)), 7 * x.sum(0))
+    assert torch.equal(x.expand(7, 5, 300).amax(0), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float64])
+@pytest.mark.parametrize("k", [1, 5, 100, 128, 129, 300])
+def test_the_largest_of_rows_in_every_order(k: int, dtype: torch.dtype) -> None:
+    for n in (300, 1000, 5000):
+        rising = torch.arange(n, dtype=dtype)
+        rows = torch.stack([rising, rising.flip(0), rising[torch.randperm(n)], rising % 7])
+        for largest in (True, False):
+            values, places = rows.topk(k, largest=largest)
+            assert torch.equal(values, rows.sort(descending=largest, stable=True)[0][:, :k])
+            assert torch.equal(rows.gather(1, places), values)
+            assert all(len(set(row)) == k for row in places.tolist())

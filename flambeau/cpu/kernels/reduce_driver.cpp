@@ -145,7 +145,8 @@ class Driver {
   // Whether the kept dimension is the one to run along memory.
   bool columns_are_dense() const {
     if (r_.kept_dims == 0 || r_.reduced_dims == 0 || r_.kept_in[0] != gatherer_.item) return false;
-    return r_.reduced_in[0] > gatherer_.item && (r_.kept_sizes[0] >= 4 || rows_are_adjacent());
+    const bool across = r_.reduced_in[0] > gatherer_.item || r_.reduced_in[0] == 0;
+    return across && (r_.kept_sizes[0] >= 4 || rows_are_adjacent());
   }
   // Whether narrow rows lie one after the other, so that many can be taken as a wide one.
   bool rows_are_adjacent() const {
@@ -256,7 +257,44 @@ class Driver {
     }
   }
 
+  // Whether each result has many runs that are short: those are gathered side by side.
+  bool runs_are_short() const {
+    return r_.reduced_dims > 1 && r_.reduced_in[0] == gatherer_.item && r_.reduced_sizes[0] >= 8 &&
+           r_.reduced_sizes[0] <= narrow && r_.count >= 4 * r_.reduced_sizes[0];
+  }
+  Value gather_short_runs(Columns& columns, const char* base) const {
+    int64_t n = r_.reduced_sizes[0];
+    columns.start(n);
+    int64_t index[max_dims] = {};
+    for (int d = 1; d < r_.reduced_dims;) {
+      columns.add_rows(base, r_.reduced_in[1], r_.reduced_sizes[1]);
+      for (d = 2; d < r_.reduced_dims; ++d) {
+        base += r_.reduced_in[d];
+        if (++index[d] < r_.reduced_sizes[d]) break;
+        base -= r_.reduced_sizes[d] * r_.reduced_in[d];
+        index[d] = 0;
+      }
+    }
+    char* values = columns.finish();
+    while (n > 1) {
+      const int64_t half = (n + 1) / 2;
+      gatherer_.merge(values, values + half * gatherer_.acc, n - half);
+      n = half;
+    }
+    Value value;
+    std::memcpy(value.bytes, values, gatherer_.acc);
+    return value;
+  }
+
   void run_whole_rows(int64_t first, int64_t last) const {
+    if (runs_are_short()) {
+      Columns columns(gatherer_, narrow);
+      for (int64_t i = first; i < last; ++i) {
+        const Place at = place(i, 0);
+        store(at.out, gather_short_runs(columns, r_.in + at.in));
+      }
+      return;
+    }
     if (r_.count == 0 || r_.count > gatherer_.leaf || r_.reduced_dims != 1 || r_.kept_dims == 0) {
       for (int64_t i = first; i < last; ++i) {
         const Place at = place(i, 0);

@@ -213,11 +213,30 @@ void sort_kernel(const Tensor& input, const Tensor& values, const Tensor& indice
 }
 KERNEL_FOR(sort, sort_kernel)
 
+// Brings the least k elements to the front, in order; the others are lost. Few elements are below
+// the last of those that were the least so far: each is put in its place among them.
+template <class P>
+void bring_least_to_front(P* data, int64_t n, int64_t k) {
+  std::sort(data, data + k);
+  P last = data[k - 1];
+  for (int64_t i = k; i < n; ++i) {
+    const P element = data[i];
+    if (element >= last) continue;
+    P* place = std::upper_bound(data, data + k, element);
+    std::move_backward(place, data + k - 1, data + k);
+    *place = element;
+    last = data[k - 1];
+  }
+}
+constexpr int64_t few_chosen = 128;  // for more elements a heap is better
+
 void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                  int64_t dim, bool largest) {
   for_each_packed<dtypes::Real>("topk", input, values, indices, dim, largest,
                                 [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
-                                  if (k * 16 < n) {
+                                  if (k <= few_chosen && k * 8 < n) {
+                                    bring_least_to_front(packed, n, k);
+                                  } else if (k * 16 < n) {
                                     std::partial_sort(packed, packed + k, packed + n);
                                   } else {
                                     if (k < n) std::nth_element(packed, packed + k - 1, packed + n);
