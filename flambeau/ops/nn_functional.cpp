@@ -163,11 +163,6 @@ OP_FUNCTION(cosine_similarity, "cosine_similarity(x1, x2, dim=1, eps=1e-08)",
 
 // --- cross ---------------------------------------------------------------------------------------
 
-// Components moved along a dimension of length 3 by one or two places.
-Tensor rotated(const Tensor& x, int64_t dim, int64_t places) {
-  return cat({narrow(x, dim, places, 3 - places), narrow(x, dim, 0, places)}, dim);
-}
-
 Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
   CHECK(input.dim() == other.dim(), RuntimeError,
         "linalg.cross: inputs must have the same number of dimensions. Got {} and {}", input.dim(),
@@ -177,8 +172,9 @@ Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
         other.size(dim));
   CHECK(input.dtype() == other.dtype(), RuntimeError, "expected scalar type {} but found {}",
         dtype_legacy_name(input.dtype()), dtype_legacy_name(other.dtype()));
-  return rotated(input, dim, 1) * rotated(other, dim, 2) -
-         rotated(input, dim, 2) * rotated(other, dim, 1);
+  const std::vector<Tensor> a = unbind(input, dim), b = unbind(other, dim);
+  const auto component = [&](int i, int j) { return a[i] * b[j] - a[j] * b[i]; };
+  return stack({component(1, 2), component(2, 0), component(0, 1)}, dim);
 }
 OP_FUNCTION(linalg_cross, "linalg_cross(input, other, *, dim=-1)",
             "The vector product along a dimension of length 3.", picks)

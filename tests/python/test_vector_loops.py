@@ -381,3 +381,23 @@ def test_where_takes_whole_elements(dtype: str) -> None:
             assert b.masked_fill(condition, 7).tolist() == [
                 y if i % 5 == 0 else 7 for i, y in enumerate(b.tolist())
             ]
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int16, np.float32, np.int64, np.complex128])
+@pytest.mark.parametrize("lines", [1, 255, 1000, 70000])
+def test_short_pieces_are_joined_line_by_line(dtype: type, lines: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b, c, d = (rng.integers(0, 90, (lines, width)).astype(dtype) for width in (1, 1, 3, 4))
+    x, y, z, four = (torch.from_numpy(array) for array in (a, b, c, d))
+    assert np.array_equal(torch.cat([x, four], 1).numpy(), np.concatenate([a, d], 1))
+    assert np.array_equal(torch.cat([x, y], 1).numpy(), np.concatenate([a, b], 1))
+    assert np.array_equal(torch.cat([x, z, y], 1).numpy(), np.concatenate([a, c, b], 1))
+    assert np.array_equal(torch.stack([x, y], 2).numpy(), np.stack([a, b], 2))
+
+
+def test_values_before_rows_of_sums_and_products() -> None:
+    for width in (3, 40, 300):
+        column, row = torch.randn(50, 1), torch.randn(width)
+        assert np.array_equal((column + row).numpy(), column.numpy() + row.numpy())
+        assert np.array_equal(torch.outer(column[:, 0], row).numpy(), column.numpy() * row.numpy())
+        assert np.array_equal((column[0] * row).numpy(), column[0].numpy() * row.numpy())

@@ -2,6 +2,7 @@
 #include "flambeau/kernels/join.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "flambeau/base/parallel.h"
@@ -14,11 +15,42 @@ namespace {
 // Bytes that one thread should have to copy at least.
 constexpr int64_t copy_grain = int64_t{1} << 18;
 
+constexpr int64_t short_part = 16;  // bytes of a part that a single move copies
+
 struct Part {
   const char* data;
   int64_t bytes;  // of one row
   int64_t start;  // within a row of the result
 };
+
+template <size_t bytes>
+void move_lines(char* to, int64_t step, const char* from, int64_t lines) {
+  for (int64_t line = 0; line < lines; ++line) {
+    std::memcpy(to + line * step, from + line * bytes, bytes);
+  }
+}
+
+// Lines [first, last) of parts of a few bytes each: some lines of one part after the other.
+void join_short_parts(const std::vector<Part>& parts, char* to, int64_t row, int64_t first,
+                      int64_t last) {
+  constexpr int64_t block = 256;
+  for (int64_t begin = first; begin < last; begin += block) {
+    const int64_t lines = std::min(block, last - begin);
+    for (const Part& part : parts) {
+      char* place = to + begin * row + part.start;
+      const char* from = part.data + begin * part.bytes;
+      if (std::has_single_bit(static_cast<uint64_t>(part.bytes))) {
+        dispatch_size(part.bytes, [&](auto tag) {
+          move_lines<sizeof(typename decltype(tag)::type)>(place, row, from, lines);
+        });
+      } else {
+        for (int64_t line = 0; line < lines; ++line) {
+          std::memcpy(place + line * row, from + line * part.bytes, part.bytes);
+        }
+      }
+    }
+  }
+}
 
 void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows) {
   if (out.numel() == 0) return;
@@ -32,6 +64,12 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
     row += bytes;
   }
   char* to = static_cast<char*>(out.raw());
+  const auto is_short = [](const Part& part) { return part.bytes <= short_part; };
+  if (rows > 1 && std::all_of(parts.begin(), parts.end(), is_short)) {
+    return parallel_for(
+        0, rows, std::max<int64_t>(copy_grain / row, 1),
+        [&](int64_t begin, int64_t end) { join_short_parts(parts, to, row, begin, end); });
+  }
   parallel_for(0, rows * row, copy_grain, [&](int64_t begin, int64_t end) {
     int64_t line = begin / row, within = begin % row;
     const auto holds = [&](const Part& part) { return within < part.start + part.bytes; };
