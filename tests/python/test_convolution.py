@@ -110,3 +110,25 @@ def test_a_transposed_convolution_is_one_node():
     assert y.grad_fn is not None
     assert y.grad_fn.name() == "ConvolutionBackward0" and y._version == 0
     assert len(y.grad_fn.next_functions) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_grouped_convolutions_of_rows_and_their_gradients(dtype: torch.dtype) -> None:
+    """In single precision they are taken for images one row high."""
+    x = torch.randn(3, 8, 30, dtype=dtype, requires_grad=True)
+    weight = torch.randn(16, 2, 5, dtype=dtype, requires_grad=True)
+    bias = torch.randn(16, dtype=dtype, requires_grad=True)
+    found = F.conv1d(x, weight, bias, stride=2, padding=3, dilation=2, groups=4)
+    alone = [
+        F.conv1d(x[:, 2 * g : 2 * g + 2], weight[4 * g : 4 * g + 4], None, 2, 3, 2)
+        for g in range(4)
+    ]
+    wanted = torch.cat(alone, 1) + bias[:, None]
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    g = torch.randn_like(found)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, (x, weight, bias), g),
+        torch.autograd.grad(wanted, (x, weight, bias), g),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)

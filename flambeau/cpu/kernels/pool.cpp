@@ -102,8 +102,9 @@ void with_stride(int64_t stride, const Body& body) {
   body(stride);
 }
 
-// One row of the input at one place of the windows, for all outputs of a row.
-template <class T, class Stride>
+// One row of the input at one place of the windows, for all outputs of a row, and where they are
+// found if anybody asks for it.
+template <bool places, class T, class Stride>
 [[gnu::always_inline]] inline void max_step(const T* from, Stride stride, const Reach& reach,
                                             int32_t base, ComputeType<T>* best, int32_t* where) {
   using C = ComputeType<T>;
@@ -112,7 +113,7 @@ template <class T, class Stride>
     const C value = static_cast<C>(at[i * stride]), before = best[i];
     const bool wins = value > before || value != value;
     best[i] = wins ? value : before;
-    where[i] = wins ? base + static_cast<int32_t>(i * stride) : where[i];
+    if constexpr (places) where[i] = wins ? base + static_cast<int32_t>(i * stride) : where[i];
   }
 }
 
@@ -124,10 +125,12 @@ void max_plane(const T* x, T* out, int64_t* indices, const PoolGeometry& g, Comp
   using C = ComputeType<T>;
   const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
   int64_t row = 0;
+  // The type of most networks has a loop of its own for values alone.
+  const bool only_values = std::is_same_v<T, float> && !indices;
   for (int64_t i0 = 0; i0 < d0.out; ++i0) {
     for (int64_t i1 = 0; i1 < d1.out; ++i1, ++row) {
       std::fill_n(best, d2.out, lowest<C>());
-      for (int64_t i = 0; i < d2.out; ++i)
+      for (int64_t i = 0; i < d2.out && !only_values; ++i)
         where[i] = static_cast<int32_t>(first_offset(g, i0, i1, i));
       with_stride(d2.stride, [&](auto stride) {
         for (int64_t x0 = d0.start[i0]; x0 < d0.end[i0]; x0 += d0.step) {
@@ -135,8 +138,14 @@ void max_plane(const T* x, T* out, int64_t* indices, const PoolGeometry& g, Comp
             const int64_t begin = (x0 * d1.in + x1) * d2.in;
             for (int64_t k = 0; k < d2.kernel; ++k) {
               const Reach reach(d2, k);
-              max_step(x + begin, stride, reach, static_cast<int32_t>(begin + reach.offset), best,
-                       where);
+              const auto base = static_cast<int32_t>(begin + reach.offset);
+              if constexpr (std::is_same_v<T, float>) {
+                if (only_values) {
+                  max_step<false>(x + begin, stride, reach, base, best, where);
+                  continue;
+                }
+              }
+              max_step<true>(x + begin, stride, reach, base, best, where);
             }
           }
         }
