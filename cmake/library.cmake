@@ -9,14 +9,11 @@ target_include_directories(flambeau PUBLIC "${CMAKE_SOURCE_DIR}")
 target_link_libraries(flambeau PUBLIC OpenMP::OpenMP_CXX PRIVATE dnnl openblas m dl)
 precompile(flambeau PRIVATE flambeau/autograd/record.h flambeau/ops/op.h flambeau/ops/ops.h)
 
-# Ops that are seldom called, or with so much to compute that the code around it does not count, are
-# compiled in two thirds of the time of -O2.
-set(light_ops aliases counting ctc denormals distance embedding_bag fake_quantize fft fold
-  gather_reduce grid_sample linalg* loss_pairs pinned pool_fractional random_* resample rnn rnn_stack
-  scan shape_ops_embed sobol sort spaces sparse* special statistics unique views_copy views_pending)
-list(TRANSFORM light_ops REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/ops/\\1.cpp")
-file(GLOB light_ops CONFIGURE_DEPENDS ${light_ops})
-set_source_files_properties(${light_ops} PROPERTIES COMPILE_OPTIONS "-O1;-finline-small-functions")
+# Ops that small programs call all the time, for which every instruction around a kernel counts. The
+# others are compiled in two thirds of the time of -O2.
+set(quick_ops arithmetic copy creation elementwise indexing_slices join loss matmul matmul_add
+  nn_functional op optim_step reduce reduce_geometry rows select shape_ops softmax views views_order)
+compile_lightly("${CMAKE_SOURCE_DIR}/flambeau/ops" ${quick_ops})
 
 # The CPU's kernels: a library for each instruction set, see Note [Instruction sets] in
 # flambeau/cpu/kernels/isa.h. flambeau/cpu/isa.cpp, which chooses one, is told which were built.

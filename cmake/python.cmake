@@ -9,6 +9,9 @@ Python_add_library(_C MODULE WITH_SOABI ${extension_sources})
 target_include_directories(_C PRIVATE "${CMAKE_SOURCE_DIR}")
 target_link_libraries(_C PRIVATE flambeau)
 precompile(_C PRIVATE python/src/binding.h)
+# What a call of an op or of a tensor's method runs through.
+compile_lightly("${CMAKE_SOURCE_DIR}/python/src" arguments construct convert index module_base op out
+  overrides registry tensor tensor_attributes tensor_numbers)
 # The interpreter provides CPython's symbols when it loads the module.
 target_link_options(_C PRIVATE -Wl,-z,undefs)
 set_target_properties(_C PROPERTIES
