@@ -80,6 +80,15 @@ def test_a_module_is_read_with_its_parameters_and_buffers(
         module(torch.ones(3))
 
 
+def test_a_file_whose_text_and_objects_disagree_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(globals(), "LAYER", LAYER.replace('"mean"', '"median"'))
+    _write(monkeypatch, tmp_path / "made.pt")
+    with pytest.raises(RuntimeError, match=r"torch\.jit\.load: the file is damaged.*median"):
+        torch.jit.load(tmp_path / "made.pt")
+
+
 def test_load_sends_to_the_reader_of_modules_only_who_trusts_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

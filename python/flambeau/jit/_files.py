@@ -8,6 +8,7 @@ under `code/` says what is a module, a parameter, a buffer; nothing of that text
 from __future__ import annotations
 
 import io
+import pickle
 import re
 from typing import Any
 
@@ -114,12 +115,21 @@ def load(f: Any, map_location: Any, extra_files: dict[str, Any] | None) -> Recur
             raise RuntimeError(
                 "PytorchStreamReader failed locating file constants.pkl: file not found"
             )
-        content = reader.read("data.pkl")
-        storages = serialization._storages_of(reader, map_location)
-        root = guarded_load(_Unpickler(io.BytesIO(content), storages, True), content)
-        classes = _classes(reader)
-        for name in extra_files or ():
-            extra_files[name] = reader.read(f"extra/{name}").decode()  # type: ignore[index]
+        try:
+            for name in extra_files or ():
+                extra_files[name] = reader.read(f"extra/{name}").decode()  # type: ignore[index]
+            return _module(reader, map_location)
+        except (RuntimeError, pickle.UnpicklingError):
+            raise
+        except Exception as error:
+            raise RuntimeError(f"torch.jit.load: the file is damaged: {error!r}") from error
+
+
+def _module(reader: ArchiveReader, map_location: Any) -> RecursiveScriptModule:
+    content = reader.read("data.pkl")
+    storages = serialization._storages_of(reader, map_location)
+    root = guarded_load(_Unpickler(io.BytesIO(content), storages, True), content)
+    classes = _classes(reader)
     if not isinstance(root, _Saved) or root.class_name not in classes:
         raise RuntimeError("torch.jit.load: the file holds no module")
     return _Builder(classes).module(root)
