@@ -179,3 +179,61 @@ def test_concrete_arguments_decide():
         return -x if negate else x
 
     assert fx.symbolic_trace(function, {"negate": True})(torch.tensor(1.0)).item() == -1.0
+
+
+def test_a_pattern_may_return_several_values():
+    def function(x, y):
+        difference = x - y
+        return torch.sigmoid(difference) + torch.relu(difference) * 2
+
+    def pattern(a, b):
+        difference = a - b
+        return torch.sigmoid(difference), torch.relu(difference)
+
+    traced = fx.symbolic_trace(function)
+    matches = fx.replace_pattern(traced, pattern, lambda a, b: (torch.exp(a), torch.abs(b)))
+    traced.graph.lint()
+    x, y = torch.rand(3), torch.rand(3)
+    assert len(matches) == 1 and torch.equal(traced(x, y), torch.exp(x) + torch.abs(y) * 2)
+
+
+def test_operators_that_write_are_statements():
+    graph = fx.Graph()
+    left, right = graph.placeholder("a"), graph.placeholder("b")
+    graph.call_function(operator.imul, (left, right), {})
+    graph.output(left)
+    module = fx.GraphModule({}, graph)
+    assert module(2, 3) == 6 and "a *= b" in module.code
+
+
+def test_nodes_know_where_they_come_from():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(2, 2))
+
+        def forward(self, x):
+            return self.inner(x) + 1
+
+    tracer = fx.Tracer()
+    tracer.record_stack_traces = True
+    module = Outer()
+    traced = fx.GraphModule(module, tracer.trace(module))
+    for made in (traced, fx.Transformer(traced).transform()):
+        linear, add = (n for n in made.graph.nodes if n.op.startswith("call"))
+        stack = linear.meta["nn_module_stack"]
+        assert list(stack) == ["inner", "inner.0"]
+        assert stack["inner.0"] == ("inner.0", nn.Linear)
+        assert "nn_module_stack" not in add.meta
+        assert "test_fx.py" in add.stack_trace
+    assert fx.symbolic_trace(module).graph.output_node().stack_trace is None
+
+
+def test_tracers_and_modules_that_mention_themselves_are_copied():
+    tracer = fx.Tracer()
+    tracer.trace(nn.ReLU())
+    assert isinstance(copy.deepcopy(tracer), fx.Tracer)
+    traced = fx.symbolic_trace(nn.ReLU())
+    traced.meta = {"self": traced}
+    copied = copy.deepcopy(traced)
+    assert copied is not traced and copied.meta["self"] is copied

@@ -113,6 +113,16 @@ class _Writer:
             return self.call(f"{receiver}.{node.target}", node.args[1:], node.kwargs)
         return self._function(node)
 
+    def in_place(self, node: Node) -> str | None:
+        """The statement of an operator that writes into its left side; None for other nodes."""
+        sign = _IN_PLACE.get(getattr(node.target, "__name__", ""))
+        if sign is None or getattr(node.target, "__module__", None) != "_operator":
+            return None
+        left, right = node.args
+        if not isinstance(left, Node):
+            return None
+        return f"{left.name} {sign}= {self.text(right)};  {node.name} = {left.name}"
+
     def _function(self, node: Node) -> str:
         function, args = node.target, node.args
         name = getattr(function, "__name__", "")
@@ -160,7 +170,7 @@ def generate(graph: Graph, root: str) -> tuple[str, dict[str, Any]]:
         if node.op == "output":
             lines.append(f"return {writer.text(node.args[0])}")
             continue
-        line = f"{node.name} = {writer.value(node)}"
+        line = writer.in_place(node) or f"{node.name} = {writer.value(node)}"
         dead = list(ends.get(node, []))
         if not node.users:
             dead.append(node.name)

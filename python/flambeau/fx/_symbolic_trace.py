@@ -7,6 +7,7 @@ program has wrapped are noticed by what stands in their places; they are put bac
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import math
@@ -103,6 +104,15 @@ class Tracer(TracerBase):
         self.tensor_attrs: dict[Any, str] = {}
         self._module_names: dict[int, str] = {}
 
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        made = object.__new__(type(self))
+        memo[id(self)] = made
+        for name, value in vars(self).items():
+            # Modules of Python and functions are what they are.
+            shared = name in ("_autowrap_modules", "_autowrap")
+            made.__dict__[name] = value if shared else copy.deepcopy(value, memo)
+        return made
+
     def is_leaf_module(self, m: Any, module_qualified_name: str) -> bool:
         """Whether a call of a module is one node; of those of flambeau.nn all but Sequential."""
         home = type(m).__module__
@@ -121,9 +131,14 @@ class Tracer(TracerBase):
     def call_module(self, m: Any, forward: Any, args: Any, kwargs: Any) -> Any:
         """Called where the program calls a module: a node, or what its forward does."""
         path = self.path_of_module(m)
-        if self.is_leaf_module(m, path):
-            return self.create_proxy("call_module", path, args, kwargs)
-        return forward(*args, **kwargs)
+        around = self.module_stack
+        self.module_stack = {**around, path: (path, type(m))} if path else around
+        try:
+            if self.is_leaf_module(m, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+        finally:
+            self.module_stack = around
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """What an attribute of a module is while the program is traced: its value."""
@@ -167,7 +182,7 @@ class Tracer(TracerBase):
         args: list[Any] = [self.root] if is_module else []
         given = concrete_args or {}
         parameters = list(inspect.signature(function).parameters.values())[len(args) :]
-        plain = function.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) == 0
+        plain = not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
         for parameter in parameters:
             name = parameter.name
             stars: dict[Any, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
@@ -193,7 +208,8 @@ class Tracer(TracerBase):
             function, self.root = root, flambeau.nn.Module()
         self._module_names = {id(m): name for name, m in self.root.named_modules()}
         self.graph = Graph(tracer_cls=type(self))
-        with self._noticing(inspect.unwrap(function).__globals__):
+        # Functions of the library that are not written in Python have no globals.
+        with self._noticing(getattr(inspect.unwrap(function), "__globals__", {})):
             function, args = self.create_args_for_root(function, is_module, concrete_args)
             result = function(*args)
             self.create_node("output", "output", (self.create_arg(result),), {})

@@ -149,15 +149,13 @@ class GraphModule(flambeau.nn.Module):
         return text
 
     def __deepcopy__(self, memo: Any) -> GraphModule:
-        skip = {"_graph"}
-        copied = flambeau.nn.Module()
-        copied.__dict__ = {
+        made = GraphModule.__new__(GraphModule)
+        memo[id(self)] = made  # what the module holds may mention it
+        made.__dict__ = {
             key: copy.deepcopy(value, memo)
             for key, value in self.__dict__.items()
-            if key not in skip
+            if key != "_graph"
         }
-        made = GraphModule.__new__(GraphModule)
-        made.__dict__ = copied.__dict__
         type(made).__name__ = type(self).__name__
         made.graph = copy.deepcopy(self._graph, memo)
         return made

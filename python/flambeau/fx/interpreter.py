@@ -9,6 +9,7 @@ from flambeau.fx.proxy import GraphAppendingTracer, Proxy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 __all__ = ["Interpreter", "Transformer"]
@@ -127,13 +128,31 @@ class Interpreter:
         return map_arg(args, value)
 
 
+class _CarryingTracer(GraphAppendingTracer):
+    """Gives new nodes what was noted of the origin of the one that is being run."""
+
+    carried: Mapping[str, Any] = {}
+
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+        """Adds a node to the graph."""
+        node = super().create_node(*args, **kwargs)
+        node.meta.update(self.carried)
+        return node
+
+
 class Transformer(Interpreter):
     """Runs a graph with proxies, which makes another; override methods to change what it has."""
 
     def __init__(self, module: Any) -> None:
         super().__init__(module, garbage_collect_values=False)
         self.new_graph = Graph()
-        self.tracer = GraphAppendingTracer(self.new_graph)
+        self.tracer = _CarryingTracer(self.new_graph)
+
+    def run_node(self, n: Node) -> Any:
+        """Runs one node with proxies."""
+        kept = ("stack_trace", "nn_module_stack", "source_fn_stack")
+        self.tracer.carried = {key: n.meta[key] for key in kept if key in n.meta}
+        return super().run_node(n)
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Proxy:
         """An input of the new graph."""

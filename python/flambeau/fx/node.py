@@ -134,6 +134,15 @@ class Node:
             new.users.setdefault(self)
 
     @property
+    def stack_trace(self) -> str | None:
+        """Where the program made this node, if the tracer has noted it."""
+        return self.meta.get("stack_trace")
+
+    @stack_trace.setter
+    def stack_trace(self, trace: str | None) -> None:
+        self.meta["stack_trace"] = trace
+
+    @property
     def all_input_nodes(self) -> list[Node]:
         """The nodes whose values this one takes, each once."""
         return list(self._input_nodes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dis
 import inspect
 import operator
+import os
+import traceback
 
 import flambeau
 from flambeau.fx.node import Node, map_aggregate
@@ -12,12 +14,16 @@ from flambeau.overrides import is_tensor_method_or_property
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from flambeau.fx.graph import Graph
 
 __all__ = ["Attribute", "GraphAppendingTracer", "Proxy", "TraceError", "TracerBase"]
+
+
+# What the library does itself is no part of a program's stack.
+_HOME = os.path.dirname(flambeau.__file__) + os.sep
 
 
 class TraceError(ValueError):
@@ -28,6 +34,9 @@ class TracerBase:
     """Turns what is done with proxies into nodes of a graph."""
 
     graph: Graph
+    # The modules whose forward is running, outermost first: their paths and classes by path. It is
+    # replaced, never written into.
+    module_stack: Mapping[str, tuple[str, type]] = {}
     record_stack_traces = False
     check_mutable_operations = False
     trace_asserts = False
@@ -44,7 +53,13 @@ class TracerBase:
         type_expr: Any = None,
     ) -> Node:
         """Adds a node to the graph."""
-        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        if self.record_stack_traces:
+            outside = [f for f in traceback.extract_stack() if not f.filename.startswith(_HOME)]
+            node.stack_trace = "".join(traceback.StackSummary.from_list(outside).format())
+        if self.module_stack:
+            node.meta["nn_module_stack"] = dict(self.module_stack)
+        return node
 
     def proxy(self, node: Node) -> Proxy:
         """What stands for the value of a node."""

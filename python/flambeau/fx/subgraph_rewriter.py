@@ -64,14 +64,50 @@ def _matches(pattern: Any, found: Any, known: dict[Node, Any]) -> bool:
     return not isinstance(found, Node) and type(pattern) is type(found) and pattern == found
 
 
-def _closed(known: dict[Node, Any], last: Node) -> bool:
-    """Whether nobody outside the match uses a node within it, the last excepted."""
+def _closed(known: dict[Node, Any], results: list[Any]) -> bool:
+    """Whether nobody outside the match uses a node within it, what it returns excepted."""
     inside = {found for pattern, found in known.items() if pattern.op != "placeholder"}
     return all(
-        found is last or all(user in inside for user in found.users)
+        any(found is result for result in results) or all(user in inside for user in found.users)
         for found in inside
         if isinstance(found, Node)
     )
+
+
+def _complete(
+    anchors: list[Any], known: dict[Node, Any], candidates: list[Node]
+) -> dict[Node, Any] | None:
+    """A match of all that the pattern returns, of which some is known; None if there is none."""
+    open_ones = [anchor for anchor in anchors if isinstance(anchor, Node) and anchor not in known]
+    if not open_ones:
+        return known
+    for node in candidates:
+        attempt = dict(known)
+        if _matches(open_ones[0], node, attempt):
+            found = _complete(anchors, attempt, candidates)
+            if found is not None:
+                return found
+    return None
+
+
+def _insertion_point(graph: Graph, results: list[Node], inputs: list[Any]) -> Node:
+    """The first of the results to replace, or the node behind the last input if that is later."""
+    order = {node: at for at, node in enumerate(graph.nodes)}
+    first = min(results, key=order.__getitem__)
+    last_input = max(
+        (x for x in inputs if isinstance(x, Node)), key=order.__getitem__, default=None
+    )
+    if last_input is None or order[last_input] < order[first]:
+        return first
+    behind = last_input.next
+    while behind.op == "placeholder":
+        behind = behind.next
+    return behind
+
+
+def _returned(graph: Graph) -> list[Any]:
+    result = graph.output_node().args[0]
+    return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
@@ -83,36 +119,47 @@ def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Mat
         replacement: what stands there afterwards; its inputs are the pattern's, in their order.
     """
     wanted, instead = _as_graph(pattern), _as_graph(replacement)
-    anchor = wanted.output_node().args[0]
+    anchors = _returned(wanted)
     inputs = [node for node in wanted.nodes if node.op == "placeholder"]
-    taken: set[Node] = set()
-    found: list[tuple[Node, dict[Node, Any]]] = []
-    for node in gm.graph.nodes:
-        known: dict[Node, Any] = {}
-        if not isinstance(anchor, Node) or not _matches(anchor, node, known):
-            continue
-        inner = {value for key, value in known.items() if key.op != "placeholder"}
-        if _closed(known, node) and not inner & taken:
-            taken |= inner
-            found.append((node, known))
+    found = _find(gm.graph, anchors)
     matches = []
-    for node, known in found:
-        matches.append(Match(node, dict(known)))
-        values = dict(
-            zip((n for n in instead.nodes if n.op == "placeholder"), map(known.get, inputs))
-        )
-        with gm.graph.inserting_before(node):
-            result = gm.graph.graph_copy(instead, values)  # type: ignore[arg-type]
-        node.replace_all_uses_with(result)
-        _erase(gm.graph, node, known)
-        for _, later in found:
-            later.update({key: result for key, value in later.items() if value is node})
+    for known in found:
+        matches.append(Match(known[anchors[-1]], dict(known)))
+        given = [known.get(node) for node in inputs]
+        values = dict(zip((n for n in instead.nodes if n.op == "placeholder"), given))
+        olds = [known[anchor] for anchor in anchors]
+        with gm.graph.inserting_before(_insertion_point(gm.graph, olds, given)):
+            made = gm.graph.graph_copy(instead, values)  # type: ignore[arg-type]
+        news = list(made) if isinstance(made, (tuple, list)) else [made]
+        for old, new in zip(olds, news):
+            old.replace_all_uses_with(new)
+            for later in found:
+                later.update({key: new for key, value in later.items() if value is old})
+        _erase(gm.graph, matches[-1].nodes_map)
     _adopt(gm, replacement)
     gm.recompile()
     return matches
 
 
-def _erase(graph: Graph, last: Node, known: dict[Node, Any]) -> None:
+def _find(graph: Graph, anchors: list[Any]) -> list[dict[Node, Any]]:
+    """Where the pattern that returns the anchors is found; each node is part of one match."""
+    taken: set[Node] = set()
+    found = []
+    for node in graph.nodes:
+        start: dict[Node, Any] = {}
+        if not all(isinstance(a, Node) for a in anchors) or not _matches(anchors[0], node, start):
+            continue
+        known = _complete(anchors, start, [n for n in graph.nodes if n not in taken])
+        if known is None:
+            continue
+        inner = {value for key, value in known.items() if key.op != "placeholder"}
+        if _closed(known, [known[anchor] for anchor in anchors]) and not inner & taken:
+            taken |= inner
+            found.append(known)
+    return found
+
+
+def _erase(graph: Graph, known: dict[Node, Any]) -> None:
     """Removes what was matched, users first."""
     inner = {value for key, value in known.items() if key.op != "placeholder"}
     for node in reversed(list(graph.nodes)):
