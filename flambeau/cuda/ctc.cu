@@ -144,19 +144,16 @@ __global__ void __launch_bounds__(block_size)
 // What the kernels know of the batch, copied to the device.
 class BatchOnDevice {
  public:
-  BatchOnDevice(const Tensor& x, const Tensor& targets, const CtcLengths& lengths,
-                const Tensor& log_alpha)
+  BatchOnDevice(const Tensor& x, const CtcTargets& targets, const Tensor& log_alpha)
       : samples_(x.sizes()[1]),
-        memory_((3 * samples_ + targets.numel() + 1) * sizeof(int64_t), x.device().index) {
-    std::vector<int64_t> all(lengths.inputs);
-    all.insert(all.end(), lengths.targets.begin(), lengths.targets.end());
-    all.insert(all.end(), lengths.starts.begin(), lengths.starts.end());
-    const auto* labels = static_cast<const int64_t*>(targets.raw());
-    all.insert(all.end(), labels, labels + targets.numel());
+        memory_((3 * samples_ + targets.labels.size() + 1) * sizeof(int64_t), x.device().index) {
+    std::vector<int64_t> all(targets.input_lengths);
+    for (const auto& part : {targets.lengths, targets.starts, targets.labels})
+      all.insert(all.end(), part.begin(), part.end());
     upload("ctc_loss", memory_.get(), all.data(), all.size() * sizeof(int64_t), x.device().index);
     const int64_t* at = memory_.get<int64_t>();
     batch = {at,           at + samples_, at + 2 * samples_,    at + 3 * samples_,   samples_,
-             x.sizes()[2], lengths.blank, log_alpha.sizes()[2], log_alpha.sizes()[1]};
+             x.sizes()[2], targets.blank, log_alpha.sizes()[2], log_alpha.sizes()[1]};
   }
   Batch batch{};
 
@@ -167,10 +164,10 @@ class BatchOnDevice {
 
 constexpr auto ctc_dtypes = DType::float32 | DType::float64;
 
-void ctc_loss_kernel(const Tensor& x, const Tensor& targets, const CtcLengths& lengths,
-                     const Tensor& losses, const Tensor& log_alpha) {
+void ctc_loss_kernel(const Tensor& x, const CtcTargets& targets, const Tensor& losses,
+                     const Tensor& log_alpha) {
   const DeviceGuard guard(x.device().index);
-  const BatchOnDevice on_device(x, targets, lengths, log_alpha);
+  const BatchOnDevice on_device(x, targets, log_alpha);
   dispatch<ctc_dtypes>("ctc_loss", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch("ctc_loss", forward_kernel<T>, blocks_for(losses.numel(), 1), block_size, x.data<T>(),
@@ -179,14 +176,14 @@ void ctc_loss_kernel(const Tensor& x, const Tensor& targets, const CtcLengths& l
 }
 KERNEL_FOR(ctc_loss, ctc_loss_kernel)
 
-void ctc_loss_backward_kernel(const Tensor& grad, const Tensor& x, const Tensor& targets,
-                              const CtcLengths& lengths, const Tensor& losses,
-                              const Tensor& log_alpha, const Tensor& grad_x, bool zero_infinity) {
+void ctc_loss_backward_kernel(const Tensor& grad, const Tensor& x, const CtcTargets& targets,
+                              const Tensor& losses, const Tensor& log_alpha, const Tensor& grad_x,
+                              bool zero_infinity) {
   constexpr const char* op = "ctc_loss_backward";
   alert_not_deterministic("ctc_loss_backward_gpu");
   const int device = x.device().index;
   const DeviceGuard guard(device);
-  const BatchOnDevice on_device(x, targets, lengths, log_alpha);
+  const BatchOnDevice on_device(x, targets, log_alpha);
   const Batch& b = on_device.batch;
   dispatch<ctc_dtypes>(op, x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

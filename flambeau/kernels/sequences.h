@@ -10,9 +10,9 @@ namespace flambeau {
 
 enum class BagMode : int64_t { sum = 0, mean = 1, max = 2 };
 
-// Where each sample's labels lie in the flat targets, and how long everything is.
-struct CtcLengths {
-  std::vector<int64_t> inputs, targets, starts;
+// The labels of all samples, where each sample's begin, and how long everything is.
+struct CtcTargets {
+  std::vector<int64_t> labels, starts, lengths, input_lengths;
   int64_t blank = 0;
 };
 
@@ -26,14 +26,14 @@ SLOT(embedding_bag,
           const Tensor& sample_weights, BagMode mode, int64_t padding_idx, const Tensor& out,
           const Tensor& bag_of, const Tensor& bag_size, const Tensor& chosen))
 
-// x: log-probabilities (T, N, C) contiguous; targets int64. losses: (N); log_alpha: (N, T, 2 S +
-// 1), the logarithms of the probabilities of all beginnings.
-SLOT(ctc_loss, void(const Tensor& x, const Tensor& targets, const CtcLengths& lengths,
-                    const Tensor& losses, const Tensor& log_alpha))
+// x: log-probabilities (T, N, C) contiguous. losses: (N); log_alpha: (N, T, 2 S + 1), the
+// logarithms of the probabilities of all beginnings.
+SLOT(ctc_loss, void(const Tensor& x, const CtcTargets& targets, const Tensor& losses,
+                    const Tensor& log_alpha))
 // Fills grad_x, from zeros, with the gradient by the inputs of the softmax that x comes from.
 SLOT(ctc_loss_backward,
-     void(const Tensor& grad, const Tensor& x, const Tensor& targets, const CtcLengths& lengths,
-          const Tensor& losses, const Tensor& log_alpha, const Tensor& grad_x, bool zero_infinity))
+     void(const Tensor& grad, const Tensor& x, const CtcTargets& targets, const Tensor& losses,
+          const Tensor& log_alpha, const Tensor& grad_x, bool zero_infinity))
 
 }  // namespace kernels
 }  // namespace flambeau

@@ -9,7 +9,7 @@ namespace {
 constexpr const char* checking = "(while checking arguments for ctc_loss_allocate_outputs)";
 
 // Checks everything, and finds where each sample's labels start.
-CtcLengths check_lengths(const Tensor& x, const Tensor& targets, IntSpan inputs, IntSpan wanted,
+CtcTargets check_lengths(const Tensor& x, const Tensor& targets, IntSpan inputs, IntSpan wanted,
                          int64_t blank) {
   const int64_t steps = x.sizes()[0], batch = x.sizes()[1], classes = x.sizes()[2];
   CHECK(blank >= 0 && blank < classes, RuntimeError, "blank must be in label range");
@@ -17,7 +17,7 @@ CtcLengths check_lengths(const Tensor& x, const Tensor& targets, IntSpan inputs,
         "input_lengths must be of size batch_size");
   CHECK(static_cast<int64_t>(wanted.size()) == batch, RuntimeError,
         "target_lengths must be of size batch_size");
-  CtcLengths lengths{inputs.vec(), wanted.vec(), {}, blank};
+  CtcTargets result{{}, {}, wanted.vec(), inputs.vec(), blank};
   int64_t start = 0, longest = 0;
   for (int64_t n = 0; n < batch; ++n) {
     CHECK(inputs[n] >= 0 && inputs[n] <= steps, RuntimeError,
@@ -26,7 +26,7 @@ CtcLengths check_lengths(const Tensor& x, const Tensor& targets, IntSpan inputs,
     CHECK(wanted[n] >= 0, RuntimeError,
           "Expected target_lengths to have value at least 0, but got value {} {}", wanted[n],
           checking);
-    lengths.starts.push_back(targets.dim() == 1 ? start : n * targets.sizes()[1]);
+    result.starts.push_back(targets.dim() == 1 ? start : n * targets.sizes()[1]);
     if (__builtin_add_overflow(start, wanted[n], &start)) start = INT64_MAX;  // more than there are
     longest = std::max(longest, wanted[n]);
   }
@@ -43,13 +43,13 @@ CtcLengths check_lengths(const Tensor& x, const Tensor& targets, IntSpan inputs,
           "#2 'targets' {}",
           longest, targets.sizes()[1], checking);
   }
-  return lengths;
+  return result;
 }
 
-void check_labels(const Tensor& targets, const CtcLengths& lengths, int64_t classes) {
-  for (size_t n = 0; n < lengths.targets.size(); ++n) {
-    const int64_t* labels = targets.data<int64_t>() + lengths.starts[n];
-    for (int64_t s = 0; s < lengths.targets[n]; ++s) {
+void check_labels(const CtcTargets& targets, int64_t classes) {
+  for (size_t n = 0; n < targets.lengths.size(); ++n) {
+    const int64_t* labels = targets.labels.data() + targets.starts[n];
+    for (int64_t s = 0; s < targets.lengths[n]; ++s) {
       CHECK(labels[s] >= 0 && labels[s] < classes, RuntimeError,
             "ctc_loss: target label {} of sample {} is not in the valid range [0, {})", labels[s],
             n, classes);
@@ -58,16 +58,14 @@ void check_labels(const Tensor& targets, const CtcLengths& lengths, int64_t clas
 }
 
 // The losses of the samples of a batch: (N).
-Tensor sample_losses(const Tensor& x, const Tensor& targets, const CtcLengths& lengths,
-                     bool zero_infinity) {
+Tensor sample_losses(const Tensor& x, const CtcTargets& targets, bool zero_infinity) {
   int64_t longest = 0;
-  for (const int64_t length : lengths.targets) longest = std::max(longest, length);
+  for (const int64_t length : targets.lengths) longest = std::max(longest, length);
   const Tensor dense = contiguous(detach(x));
   Tensor losses = make_tensor(IntSpan{x.sizes()[1]}, x.dtype(), x.device());
   const Tensor log_alpha =
       make_tensor({x.sizes()[1], x.sizes()[0], 2 * longest + 1}, x.dtype(), x.device());
-  if (losses.numel() != 0)
-    kernels::ctc_loss(x.device_type(), dense, targets, lengths, losses, log_alpha);
+  if (losses.numel() != 0) kernels::ctc_loss(x.device_type(), dense, targets, losses, log_alpha);
   const Tensor raw = losses;
   if (zero_infinity) {
     const NoGrad off;
@@ -76,15 +74,14 @@ Tensor sample_losses(const Tensor& x, const Tensor& targets, const CtcLengths& l
     losses = clone(raw);
   }
   if (Record r{"ctc_loss", losses, {x}}) {
-    r.wrt(0, [x = r.save(x), labels = r.save(targets), lengths, raw, log_alpha,
-              zero_infinity](const Tensor& g) {
+    r.wrt(0, [x = r.save(x), targets, raw, log_alpha, zero_infinity](const Tensor& g) {
       CHECK(!grad_enabled(), RuntimeError,
             "the derivative for '_ctc_loss_backward' is not implemented.");
       const Tensor again = contiguous(x());
       Tensor grad_x = zeros(again.sizes(), options_of(again));
       if (grad_x.numel() != 0) {
-        kernels::ctc_loss_backward(again.device_type(), contiguous(g), again, labels(), lengths,
-                                   raw, log_alpha, grad_x, zero_infinity);
+        kernels::ctc_loss_backward(again.device_type(), contiguous(g), again, targets, raw,
+                                   log_alpha, grad_x, zero_infinity);
       }
       return grad_x;
     });
@@ -104,14 +101,17 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, IntSpan input_le
   const bool batched = log_probs.dim() == 3;
   const Tensor x = batched ? log_probs : unsqueeze(log_probs, 1);
   const Tensor labels = contiguous(to(to(detach(targets), DType::int64), Device()));
-  const CtcLengths lengths = check_lengths(x, labels, input_lengths, target_lengths, blank);
-  if (x.device_type() != DeviceType::meta) check_labels(labels, lengths, x.sizes()[2]);
-  const Tensor losses = sample_losses(x, labels, lengths, zero_infinity);
+  CtcTargets wanted = check_lengths(x, labels, input_lengths, target_lengths, blank);
+  if (x.device_type() != DeviceType::meta) {
+    wanted.labels.assign(labels.data<int64_t>(), labels.data<int64_t>() + labels.numel());
+    check_labels(wanted, x.sizes()[2]);
+  }
+  const Tensor losses = sample_losses(x, wanted, zero_infinity);
   if (reduction == 2) return sum(losses);
   if (reduction == 0) return batched ? losses : squeeze(losses, int64_t{0});
   Tensor counts = make_tensor(IntSpan{losses.numel()}, DType::int64, Device());
   for (int64_t n = 0; n < counts.numel(); ++n)
-    counts.data<int64_t>()[n] = std::max<int64_t>(lengths.targets[n], 1);
+    counts.data<int64_t>()[n] = std::max<int64_t>(wanted.lengths[n], 1);
   return mean(losses / to(to(counts, losses.dtype()), losses.device()), {}, false);
 }
 #define CTC_ARGUMENTS ", blank=0, reduction=0, zero_infinity=False)"

@@ -138,6 +138,27 @@ void refuse_if_sparse(std::string_view op, const Tensor& tensor) {
   if (tensor.defined() && tensor.is_sparse()) [[unlikely]]
     refuse_sparse(op, tensor);
 }
+
+// A tensor of no dimensions on the CPU goes along with those of any device, as a number does.
+bool is_host_number(const Tensor& tensor) { return tensor.dim() == 0 && tensor.device().is_cpu(); }
+
+// Finds the one device of inputs that lie on several, and makes numbers of those as good as such.
+[[gnu::cold, gnu::noinline]] void settle_device(TensorIter& iter, std::string_view op,
+                                                const Operand* inputs) {
+  const auto input = [&](int k) -> const Tensor& { return inputs[k - iter.outputs].tensor(); };
+  const Tensor* home = nullptr;
+  for (int k = iter.outputs; k < iter.count; ++k) {
+    if (!iter.is_number[k] && (!home || is_host_number(*home))) home = &input(k);
+  }
+  iter.device = home->device();
+  for (int k = iter.outputs; k < iter.count; ++k) {
+    if (iter.is_number[k] || input(k).device() == iter.device) continue;
+    if (!is_host_number(input(k))) refuse_devices(op, iter.device, input(k).device());
+    iter.is_number[k] = true;
+    std::memcpy(iter.numbers[k], input(k).raw(), input(k).item_size());
+    iter.data[k] = iter.numbers[k];
+  }
+}
 }  // namespace
 
 void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtypes, int n_outs,
@@ -163,12 +184,13 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
   for (int k = 0; k < n_outs; ++k) refuse_if_sparse(config.op, outs[k]);
   // The common shape, and whether everybody is simply contiguous in it.
   const Tensor* lead = nullptr;
-  bool simple = true;
+  bool simple = true, on_one_device = true;
   Dims common;
   for (int k = 0; k < n_inputs; ++k) {
     if (is_number[n_outs + k]) continue;
     const Tensor& tensor = inputs[k].tensor();
     simple &= tensor.is_contiguous();
+    on_one_device &= !lead || tensor.device() == lead->device();
     if (!lead) {
       lead = &tensor;
       common = tensor->sizes;
@@ -179,6 +201,7 @@ void TensorIter::build(const Config& config, Tensor* outs, const DType* out_dtyp
   }
   if (!lead && n_outs > 0 && outs[0].defined()) common = outs[0]->sizes;
   device = lead ? lead->device() : outs[0].device();
+  if (!on_one_device) settle_device(*this, config.op, inputs);
   set_dims(config, outs, out_dtypes, inputs, n_inputs, common);
   for (int k = 0; k < n_outs; ++k) simple &= outs[k].is_contiguous();
   for (int k = 0; k < count; ++k) {

@@ -577,8 +577,7 @@ def test_others_read_after_what_was_asked_for_before() -> None:
         producer = Producer(x)
         capsule = x.__dlpack__(stream=reading.cuda_stream)
     with torch.cuda.stream(reading):
-        read = torch.from_dlpack(capsule).sum()
-    assert read.item() == 1 << 20
+        assert torch.from_dlpack(capsule).sum().item() == 1 << 20
     torch.from_dlpack(producer)
     with torch.cuda.stream(side):
         torch.from_dlpack(producer)

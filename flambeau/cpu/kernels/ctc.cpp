@@ -30,13 +30,13 @@ struct Sample {
   const int64_t* labels;
   int64_t blank;
 
-  Sample(const Tensor& log_probs, const Tensor& targets, const CtcLengths& lengths, int64_t n)
+  Sample(const Tensor& log_probs, const CtcTargets& targets, int64_t n)
       : x(log_probs.data<T>() + n * log_probs.sizes()[2]),
         step(log_probs.sizes()[1] * log_probs.sizes()[2]),
-        steps(lengths.inputs[n]),
-        states(2 * lengths.targets[n] + 1),
-        labels(targets.data<int64_t>() + lengths.starts[n]),
-        blank(lengths.blank) {}
+        steps(targets.input_lengths[n]),
+        states(2 * targets.lengths[n] + 1),
+        labels(targets.labels.data() + targets.starts[n]),
+        blank(targets.blank) {}
 
   [[nodiscard]] int64_t label(int64_t s) const { return s % 2 ? labels[s / 2] : blank; }
   [[nodiscard]] T at(int64_t t, int64_t s) const { return x[t * step + label(s)]; }
@@ -62,14 +62,14 @@ T forward_sample(const Sample<T>& sample, T* alpha, int64_t width) {
   return -(sample.states > 1 ? log_add(last[0], last[-1]) : last[0]);
 }
 
-void ctc_loss_kernel(const Tensor& x, const Tensor& targets, const CtcLengths& lengths,
-                     const Tensor& losses, const Tensor& log_alpha) {
+void ctc_loss_kernel(const Tensor& x, const CtcTargets& targets, const Tensor& losses,
+                     const Tensor& log_alpha) {
   const int64_t width = log_alpha.sizes()[2], steps = log_alpha.sizes()[1];
   dispatch<DType::float32 | DType::float64>("ctc_loss_cpu", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_for(0, losses.numel(), 1, [&](int64_t first, int64_t last) {
       for (int64_t n = first; n < last; ++n) {
-        losses.data<T>()[n] = forward_sample(Sample<T>(x, targets, lengths, n),
+        losses.data<T>()[n] = forward_sample(Sample<T>(x, targets, n),
                                              log_alpha.data<T>() + n * steps * width, width);
       }
     });
@@ -104,9 +104,9 @@ void backward_sample(const Sample<T>& sample, const T* alpha, int64_t width, int
   }
 }
 
-void ctc_loss_backward_kernel(const Tensor& grad, const Tensor& x, const Tensor& targets,
-                              const CtcLengths& lengths, const Tensor& losses,
-                              const Tensor& log_alpha, const Tensor& grad_x, bool zero_infinity) {
+void ctc_loss_backward_kernel(const Tensor& grad, const Tensor& x, const CtcTargets& targets,
+                              const Tensor& losses, const Tensor& log_alpha, const Tensor& grad_x,
+                              bool zero_infinity) {
   const int64_t width = log_alpha.sizes()[2], steps = log_alpha.sizes()[1];
   const int64_t classes = x.sizes()[2];
   dispatch<DType::float32 | DType::float64>("ctc_loss_backward_cpu", x.dtype(), [&](auto tag) {
@@ -115,8 +115,8 @@ void ctc_loss_backward_kernel(const Tensor& grad, const Tensor& x, const Tensor&
       for (int64_t n = first; n < last; ++n) {
         const T loss = losses.data<T>()[n];
         if (zero_infinity && loss == std::numeric_limits<T>::infinity()) continue;
-        backward_sample(Sample<T>(x, targets, lengths, n), log_alpha.data<T>() + n * steps * width,
-                        width, classes, loss, grad.data<T>()[n], grad_x.data<T>() + n * classes);
+        backward_sample(Sample<T>(x, targets, n), log_alpha.data<T>() + n * steps * width, width,
+                        classes, loss, grad.data<T>()[n], grad_x.data<T>() + n * classes);
       }
     });
   });
