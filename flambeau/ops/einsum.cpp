@@ -427,7 +427,8 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
     in_place &= result.find(label) == static_cast<int>(order.size());
     order.push_back(result.find(label));
   }
-  return in_place ? result.tensor : permute(result.tensor, order);
+  const bool given = result.tensor.impl() == operands[0].impl();  // never the result itself
+  return in_place && !given ? result.tensor : permute(result.tensor, order);
 }
 OP_FUNCTION(einsum, "einsum(equation, *operands)",
             "Sums of products of elements of the operands, in the notation of Einstein.")

@@ -231,8 +231,8 @@ Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   Tensor out = fused("addcmul", kernels::addcmul, input, tensor1, tensor2, value, x, a, b);
   if (Record r{"addcmul", out, {x, a, b}}) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(2, [a = r.save_for(2, a), value](const Tensor& g) { return mul_conj(g * value, a()); });
-    r.wrt(1, [b = r.save_for(1, b), value](const Tensor& g) { return mul_conj(g * value, b()); });
+    r.wrt(2, [a = r.save_for(2, a), value](const Tensor& g) { return mul_conj(g, a() * value); });
+    r.wrt(1, [b = r.save_for(1, b), value](const Tensor& g) { return mul_conj(g, b() * value); });
   }
   return out;
 }
@@ -247,9 +247,9 @@ Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
     r.wrt(0, [](const Tensor& g) { return g; });
     const Saved kept_a = r.save_for(2, a);
     const Saved kept_b = r.wants(1) || r.wants(2) ? r.save(b) : Saved();
-    r.wrt(1, [b = kept_b, value](const Tensor& g) { return div_conj(g * value, b()); });
+    r.wrt(1, [b = kept_b, value](const Tensor& g) { return mul_conj(g, reciprocal(b()) * value); });
     r.wrt(2, [a = kept_a, b = kept_b, value](const Tensor& g) {
-      return mul_conj(-(g * value), a() / (b() * b()));
+      return mul_conj(-g, a() * value / (b() * b()));
     });
   }
   return out;

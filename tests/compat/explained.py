@@ -29,6 +29,10 @@ RUNTIME = {"RuntimeError", "NotImplementedError"}
 TOUCHED = "modified by an inplace operation"
 # How else PyTorch tells that what it has saved is there no more.
 GONE = ("has been detached in-place", "a second time", "is a view and its base or another view")
+# Nodes inside of what PyTorch composes a product with a vector of.
+INNER_NODES = {
+    mark + name for mark in ("", "<") for name in ("SqueezeBackward4", "UnsafeViewBackward0")
+}
 # What follows the name of a variable that is written to.
 WRITTEN = r"(\.\w+_\(|\[[^\n]*\] *\S?= | [-+*/%&|@<>]+= )"
 # A change of a variable's shape in place.
@@ -321,6 +325,9 @@ def _history_differs(ours: Any, theirs: Any) -> bool:
 def of_variables(case: Case) -> Iterator[Reason]:
     """Statements whose results tell that they may be anything."""
     for name, variable in case.variables.items():
+        if str(variable.get("value")) in INNER_NODES:
+            for number in case.origin(name):
+                yield number, "PyTorch names the last of several steps of a product"
         if variable.get("dtype") in INTEGERS:
             for number in case.origin(name):
                 if LEAST & {*variable["values"]}:

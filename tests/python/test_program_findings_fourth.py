@@ -259,3 +259,16 @@ def test_which_error_tells_of_what_has_no_dimensions() -> None:
         torch.nn.utils.rnn.pad_sequence([torch.tensor(1.0)])
     with pytest.raises(RuntimeError, match="to be at least 1 at dimension 0"):
         torch.nn.functional.conv_transpose1d(torch.zeros(1, 0, 3), torch.zeros(0, 2, 2))
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_gradients_by_a_complex_factor(name: str) -> None:
+    x, a, b = (torch.randn(3, dtype=torch.complex128, requires_grad=True) for _ in range(3))
+    assert torch.autograd.gradcheck(lambda *t: getattr(torch, name)(*t, value=2 - 1j), (x, a, b))
+
+
+@pytest.mark.parametrize("equation", ["...->...", "ij->ij", "ij"])
+def test_einsum_of_one_operand_is_a_view_of_it(equation: str) -> None:
+    x = torch.ones(2, 2, requires_grad=True)
+    same = torch.einsum(equation, x)
+    assert same is not x and not same.is_leaf and same.data_ptr() == x.data_ptr()

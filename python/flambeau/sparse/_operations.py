@@ -238,14 +238,14 @@ def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -
     """beta times x plus alpha times the product."""
     if not is_sparse(a) and not is_sparse(b):
         return _ops.addmm(x, a, b, beta=beta, alpha=alpha)
+    if not is_sparse(x):
+        x = x.expand(a.size(0), b.size(1))
     if x.dtype != a.dtype:
         raise RuntimeError(f"expected scalar type {_word(a)} but found {_word(x)}")
     if _counts(x):
         alpha, beta = int(alpha), int(beta)
     result = product(a, b, masked)
-    if not is_sparse(x):
-        x = x.expand(result.shape)
-    elif not is_sparse(result):
+    if is_sparse(x) and not is_sparse(result):
         result = result.to_sparse()
     base = x if beta == 1 else x * beta
     return _ops.add(base, result, alpha=alpha)
