@@ -268,7 +268,7 @@ def _grad_suffix(tensor: Tensor) -> str | None:
         # A view whose base was written in a way that leaves it without a derivative.
         return "grad_fn=<Invalid>"
     if grad_fn is not None:
-        return f"grad_fn=<{grad_fn.name()}>"
+        return f"grad_fn=<{type(grad_fn).__name__}>"
     return "requires_grad=True" if tensor.requires_grad else None
 
 

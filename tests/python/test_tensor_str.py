@@ -100,3 +100,10 @@ def test_format_applies_to_a_single_number_only() -> None:
     assert f"{torch.ones(1)}" == "tensor([1.])"
     with pytest.raises(TypeError, match="unsupported format string"):
         f"{torch.ones(2):.2f}"
+
+
+def test_a_history_is_named_by_its_class() -> None:
+    x = torch.ones(2, requires_grad=True).clone()
+    x.view(2).mul_(1)
+    assert str(x) == "tensor([1., 1.], grad_fn=<CopySlices>)"
+    assert x.grad_fn.name() == "torch::autograd::CopySlices"
