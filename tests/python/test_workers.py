@@ -213,3 +213,12 @@ def test_persistent_workers_go_with_their_loader(whole: bool) -> None:
     finally:
         gc.enable()
     assert len(list(iter(DataLoader(range(6), num_workers=1, persistent_workers=True)))) == 6
+
+
+def test_tensors_without_memory_travel_with_their_strides() -> None:
+    queue = mp.get_context("fork").Queue()
+    for sent in (torch.empty(2, 3, device="meta").t(), torch.empty(0, 3).t()):
+        queue.put(sent)
+        got = queue.get()
+        assert got.device == sent.device
+        assert got.shape == sent.shape and got.stride() == sent.stride()

@@ -123,8 +123,11 @@ def _rebuild(
     return tensor.requires_grad_(requires_grad) if requires_grad else tensor
 
 
-def _rebuild_empty(dtype: str, shape: Any, requires_grad: bool, is_parameter: bool) -> Tensor:
-    tensor = flambeau.empty(shape, dtype=getattr(flambeau, dtype))
+def _rebuild_bare(
+    dtype: str, device: str, where: tuple[Any, Any], requires_grad: bool, is_parameter: bool
+) -> Tensor:
+    """The receiving end of a tensor without memory: an empty one, or one of the meta device."""
+    tensor = flambeau.empty_strided(*where, dtype=getattr(flambeau, dtype), device=device)
     if is_parameter:
         return Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad) if requires_grad else tensor
@@ -148,12 +151,14 @@ def reduce_tensor(tensor: Tensor) -> Any:
         return _rebuild_sparse, (str(tensor.layout), _construct.parts(tensor), tensor.requires_grad)
     is_parameter = isinstance(tensor, Parameter)
     dtype = str(tensor.dtype).rpartition(".")[2]
-    if tensor.device.type != "cpu":
+    device = tensor.device.type
+    if device not in ("cpu", "meta"):
         raise RuntimeError(
-            f"tensors on {tensor.device.type} cannot be sent to another process; send tensor.cpu()"
+            f"tensors on {device} cannot be sent to another process; send tensor.cpu()"
         )
-    if tensor.numel() == 0:
-        return _rebuild_empty, (dtype, tuple(tensor.shape), tensor.requires_grad, is_parameter)
+    if tensor.numel() == 0 or tensor.is_meta:
+        bare = (tuple(tensor.shape), tensor.stride())
+        return _rebuild_bare, (dtype, device, bare, tensor.requires_grad, is_parameter)
     memory = _storage_bytes(tensor)
     path = _shared.get(memory.data_ptr())
     if path is not None:
