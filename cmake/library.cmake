@@ -9,11 +9,10 @@ target_include_directories(flambeau PUBLIC "${CMAKE_SOURCE_DIR}")
 target_link_libraries(flambeau PUBLIC OpenMP::OpenMP_CXX PRIVATE dnnl openblas m dl)
 precompile(flambeau PRIVATE flambeau/autograd/record.h flambeau/ops/op.h flambeau/ops/ops.h)
 
-# Ops that small programs call all the time, for which every instruction around a kernel counts. The
-# others are compiled in two thirds of the time of -O2.
-set(quick_ops arithmetic copy creation elementwise indexing_slices join loss matmul matmul_add
-  nn_functional op optim_step reduce reduce_geometry rows select shape_ops softmax views views_order)
-compile_lightly("${CMAKE_SOURCE_DIR}/flambeau/ops" ${quick_ops})
+# Ops whose code runs at every turn of small programs, and shows in their time. The others are
+# compiled in two thirds of the time of -O2.
+compile_lightly("${CMAKE_SOURCE_DIR}/flambeau/ops"
+  arithmetic elementwise indexing_slices reduce reduce_geometry views)
 
 # The CPU's kernels: a library for each instruction set, see Note [Instruction sets] in
 # flambeau/cpu/kernels/isa.h. flambeau/cpu/isa.cpp, which chooses one, is told which were built.
