@@ -182,9 +182,12 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
 
 // --- Products ---------------------------------------------------------------------------------
 
-// At the places that both store.
+// At the places that both store; what they store there may be broadcast.
 Tensor product_of_coo(const Tensor& a, const Tensor& b) {
-  CHECK(a.sizes() == b.sizes(), RuntimeError,
+  const int64_t indexed = sparse_dim(a);
+  CHECK(a.dim() == b.dim() && indexed == sparse_dim(b) &&
+            a.sizes().first(indexed) == b.sizes().first(indexed),
+        RuntimeError,
         "mul: expects sparse inputs with equal dimensionality, number of sparse dimensions, and "
         "shape of sparse dimensions, but got sizes {} and {}",
         a.sizes(), b.sizes());
@@ -196,7 +199,8 @@ Tensor product_of_coo(const Tensor& a, const Tensor& b) {
   const Tensor kept = squeeze(nonzero(values_at(marks, parts_of(x).indices)), IntSpan{1});
   const Tensor indices = index_select(parts_of(x).indices, 1, kept);
   const Tensor values = index_select(parts_of(x).values, 0, kept) * values_at(y, indices);
-  return make_coo(indices, values, a.sizes(), parts_of(a).coalesced && parts_of(b).coalesced);
+  return make_coo(indices, values, broadcast_shapes(a.sizes(), b.sizes()),
+                  parts_of(a).coalesced && parts_of(b).coalesced);
 }
 
 Tensor product_of_sparse(const Tensor& a, const Tensor& b) {

@@ -563,3 +563,17 @@ def test_what_has_no_meaning_for_sparse_tensors() -> None:
         torch.sparse.sum(coo(), [0, 0])
     with pytest.raises(RuntimeError, match="only supported by strided tensors"):
         torch.empty_like(coo(), memory_format=torch.channels_last)
+
+
+def test_a_product_broadcasts_what_two_sparse_tensors_store() -> None:
+    wide = torch.sparse_coo_tensor([[0, 1]], torch.arange(6.0).view(2, 3) + 1, (2, 3))
+    narrow = torch.sparse_coo_tensor([[1, 0]], torch.tensor([[2.0], [5.0]]), (2, 1))
+    a, b = wide.requires_grad_(), narrow.requires_grad_()
+    for product in (a * b, b * a):
+        assert product.shape == (2, 3)
+        assert product.to_dense().tolist() == [[5, 10, 15], [8, 10, 12]]
+    (a * b).to_dense().sum().backward()
+    assert b.grad.to_dense().tolist() == [[6], [15]]
+    flat = torch.sparse_coo_tensor([[0, 1], [0, 1]], torch.ones(2), (2, 3))
+    with pytest.raises(RuntimeError, match="expects sparse inputs with equal dimensionality"):
+        wide * flat
