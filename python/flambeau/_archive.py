@@ -147,11 +147,14 @@ class ArchiveReader:
     """
 
     def __init__(self, file: Any, mmap: bool, shared: bool = False) -> None:
+        self.start = file.tell() if hasattr(file, "tell") else 0
         with _as_archive_errors():
             self.zip = zipfile.ZipFile(file)
             infos = self.zip.infolist()
             if not infos:
                 raise ArchiveError("the archive is empty")
+            if min(info.header_offset for info in infos) != self.start:
+                raise ArchiveError("another one stands behind the archive that begins here")
             self._check(infos)
             self.root = infos[0].filename.partition("/")[0]
             self.names = {info.filename for info in infos}

@@ -465,6 +465,8 @@ def _load_archive(
                 "Cannot use ``weights_only=True`` with TorchScript archives passed to "
                 "``torch.load``. Read its parameters by torch.jit.load(f).state_dict()."
             )
+        if not mmap:
+            file.seek(reader.start)
         return flambeau.jit.load(file, map_location)
     persistent_load = _storages_of(reader, map_location)
     content = reader.read("data.pkl")
@@ -492,6 +494,9 @@ def _opened(f: Any) -> Iterator[Any]:
         import io
 
         yield io.BytesIO(f.read())  # zipfile asks for more of a file than this one has
+
+
+_TAR_MAGIC, _TAR_MAGIC_PLACE = b"ustar", 257
 
 
 def _is_set(variable: str) -> bool:
@@ -561,6 +566,13 @@ def load(
             )
         if not magic:
             raise EOFError("Ran out of input")
+        head = file.read(_TAR_MAGIC_PLACE + len(_TAR_MAGIC))
+        file.seek(start)
+        if head.endswith(_TAR_MAGIC):
+            raise RuntimeError(
+                "load: the file is in PyTorch's legacy .tar format, which Flambeau does not read; "
+                "load it with PyTorch and save it again"
+            )
         return load_legacy(file, map_location, pickle_module, weights_only, pickle_load_args)
 
 

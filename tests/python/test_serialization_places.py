@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 from typing import Any
 
 import pytest
@@ -44,6 +45,28 @@ def test_what_a_function_of_the_program_raises_is_no_fault_of_the_file(
         file.seek(0)
         with pytest.raises(error):
             torch.load(file, map_location=wrong, weights_only=weights_only)
+
+
+def test_of_two_archives_in_one_file_the_last_is_not_taken_for_the_first() -> None:
+    file = io.BytesIO()
+    file.write(b"a header")
+    torch.save(1, file)
+    second = file.tell()
+    torch.save(2, file)
+    file.seek(8)
+    with pytest.raises(RuntimeError, match="another one stands behind the archive"):
+        torch.load(file)
+    file.seek(second)
+    assert torch.load(file) == 2
+
+
+def test_tar_files_are_told_from_damaged_ones() -> None:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("storages"))
+    file.seek(0)
+    with pytest.raises(RuntimeError, match=r"legacy \.tar format"):
+        torch.load(file)
 
 
 def test_nested_tensors_are_saved_by_their_buffers() -> None:
