@@ -242,7 +242,7 @@ Tensor squeeze_dims(const Tensor& input, IntSpan dim) { return squeeze(input, di
 }  // namespace
 OP_VIEW(squeeze_all, "squeeze(input)", "input without its dimensions of size 1.")
 OP_VIEW(squeeze_dim, "squeeze(input, dim)", "input without dimension dim, if that has size 1.")
-OP_VIEW(squeeze_dims, "squeeze(input, dim)",
+OP_VIEW(squeeze_dims, "squeeze(input, *dim)",
         "input without those of the given dimensions that have size 1.")
 
 Tensor unsqueeze(const Tensor& input, int64_t dim) {

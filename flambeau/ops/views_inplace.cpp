@@ -189,7 +189,7 @@ OP_METHOD(squeeze_all_, "squeeze_(self)", "Removes the dimensions of size 1 from
           takes_pending)
 OP_METHOD(squeeze_dim_, "squeeze_(self, dim)", "Removes a dimension of size 1 from self.",
           takes_pending)
-OP_METHOD(squeeze_dims_, "squeeze_(self, dim)", "Removes dimensions of size 1 from self.",
+OP_METHOD(squeeze_dims_, "squeeze_(self, *dim)", "Removes dimensions of size 1 from self.",
           takes_pending)
 OP_METHOD(as_strided_, "as_strided_(self, size, stride, storage_offset=None)",
           "Gives self another size, strides and offset over its memory.", takes_pending)

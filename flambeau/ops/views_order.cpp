@@ -62,7 +62,7 @@ OP_METHOD(expand_op, "expand(self, *size, *, implicit=False)",
           "A view of self in which dimensions of size 1 are repeated to the given size.",
           makes_view)
 OP_METHOD(expand_as, "expand_as(self, other)", "self expanded to the shape of other.", makes_view)
-OP_VIEW(broadcast_to, "broadcast_to(input, size)", "input broadcast to the given size.")
+OP_VIEW(broadcast_to, "broadcast_to(input, *size)", "input broadcast to the given size.")
 OP_FUNCTION(broadcast_tensors, "broadcast_tensors(*tensors)",
             "The tensors expanded to their common shape.", makes_view)
 

@@ -12,6 +12,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.metadata
 import sys
+import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,6 +120,16 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__spec__ = spec.loader_state
 
 
+def _module_of_core() -> ModuleType:
+    """`torch._C._profiler`, filled on first use. The core is one file and no package, so Python
+    finds modules below it only where they are loaded already.
+    """
+    module = types.ModuleType(f"{_ALIAS}._C._profiler")
+    own = f"{_PACKAGE}.profiler._core"
+    module.__dict__["__getattr__"] = lambda name: getattr(importlib.import_module(own), name)
+    return module
+
+
 def _in_fresh_children() -> None:
     """Makes processes and fork servers that start from a fresh interpreter do the same."""
     from multiprocessing import util
@@ -149,6 +160,7 @@ def install() -> None:
             "install: torch has been imported already; put Flambeau in its place before that"
         )
     _alias_loaded()
+    sys.modules.setdefault(f"{_ALIAS}._C._profiler", _module_of_core())
     sys.meta_path.insert(0, _Finder())
     sys.meta_path.append(_AbsentFinder())
     # Libraries look at the name of the module they have imported.

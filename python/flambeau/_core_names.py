@@ -210,6 +210,10 @@ def attribute(name: str) -> Any:
         return _switch
     if name == "_TensorMeta":
         return _TensorMeta
+    if name == "_profiler":
+        from flambeau.profiler import _core
+
+        return _core
     if name == "Tag":
         from flambeau.library import Tag
 

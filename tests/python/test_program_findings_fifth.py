@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -159,6 +161,26 @@ def test_what_libraries_of_quantized_weights_mention_when_imported() -> None:
         lambda: nn.functional.scaled_mm(image, image),
         lambda: SparseSemiStructuredTensor(image),
         lambda: torch._inductor.codecache.Anything(),
+        lambda: torch.distributed.DeviceMesh("cpu", [0]),
     ):
         with pytest.raises(NotImplementedError):
             use()
+
+
+def test_sizes_and_dimensions_can_be_single_arguments() -> None:
+    x = torch.ones(1, 4, 1)
+    assert x.squeeze(0, 2).shape == x.clone().squeeze_(0, 2).shape == (4,)
+    assert x.squeeze(0, 1).shape == (4, 1) and x.squeeze(()).shape == (1, 4, 1)
+    assert x.broadcast_to(3, 4, 2).shape == x.broadcast_to((3, 4, 2)).shape == (3, 4, 2)
+
+
+def test_settings_of_profiles_are_accepted() -> None:
+    code = """
+from torch._C._profiler import _ExperimentalConfig
+import torch
+assert torch._C._profiler._ExperimentalConfig is torch.profiler._ExperimentalConfig
+assert _ExperimentalConfig is torch.profiler._ExperimentalConfig
+with torch.profiler.profile(experimental_config=_ExperimentalConfig(verbose=True)):
+    torch.ones(2) + 1
+"""
+    subprocess.run([sys.executable, "-m", "flambeau", "-c", code], check=True)

@@ -186,7 +186,16 @@ def _rank_not_in_group(group: Any) -> bool:
     return group is GroupMember.NON_GROUP_MEMBER
 
 
+# Classes and functions that libraries import to annotate arguments, or for runs of many processes.
+_OF_MANY = "DeviceMesh FileStore HashStore PrefixStore Store TCPStore init_device_mesh".split()
+
+
 def __getattr__(name: str) -> Any:
+    if name in _OF_MANY:
+        from flambeau._absent import absent
+
+        made = absent(__name__, name, "Flambeau runs in one process")
+        return globals().setdefault(name, made)
     if name == "fsdp":  # libraries ask whether modules are split, without importing it
         from flambeau._absent import absent_module
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flambeau.autograd import DeviceType
 from flambeau.autograd.profiler import record_function
 from flambeau.profiler import itt
+from flambeau.profiler._core import _ExperimentalConfig
 from flambeau.profiler.profiler import (
     ProfilerAction,
     ProfilerActivity,
@@ -19,6 +20,7 @@ __all__ = [
     "DeviceType",
     "ProfilerAction",
     "ProfilerActivity",
+    "_ExperimentalConfig",
     "itt",
     "kineto_available",
     "profile",
