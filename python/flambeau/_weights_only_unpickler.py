@@ -303,4 +303,9 @@ def unsafe_globals(data: bytes) -> list[str]:
             found.append(str(argument).replace(" ", "."))
         elif opcode.name == "STACK_GLOBAL":
             found.append(".".join(strings[-2:]))
-    return sorted({name for name in found if name not in safe and name not in user_safe_globals})
+    unsafe = set()
+    for name in found:
+        ours = replace_root(name, "torch", _PACKAGE)
+        if name not in safe and name not in user_safe_globals and ours not in user_safe_globals:
+            unsafe.add(replace_root(name, "__builtin__", "builtins"))
+    return sorted(unsafe)

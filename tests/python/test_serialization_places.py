@@ -111,3 +111,11 @@ def test_parameter_types_can_be_joined_with_others() -> None:
 def test_types_without_a_name_are_saved() -> None:
     types = [type(None), type(NotImplemented), type(...), int]
     assert torch.load(_saved(types), weights_only=False) == types
+
+
+def test_names_that_would_be_refused_are_those_of_the_file_and_not_allowed() -> None:
+    file = _saved([torch.nn.Linear(1, 1), slice(1, 2)])
+    names = serialization.get_unsafe_globals_in_checkpoint(file)
+    assert names == ["builtins.slice", "torch.nn.modules.linear.Linear"]
+    with serialization.safe_globals([torch.nn.Linear]):
+        assert serialization.get_unsafe_globals_in_checkpoint(file) == ["builtins.slice"]
