@@ -63,8 +63,7 @@ class Pass {
   bool will_run(const Node& node) {
     const auto at = states_.find(&node);
     if (at == states_.end()) return false;
-    return inputs_.empty() ||
-           (node.variable ? targets_.contains(&node) : at->second.needed && continues(node));
+    return inputs_.empty() || (node.variable ? targets_.contains(&node) : at->second.needed);
   }
 
   bool needs(const Edge& edge) {

@@ -187,6 +187,8 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "PyTorch's negative of a complex zero has the one sign or the other, by its place"),
     (r"train\(torch\.optim\.\w*Adam\w*, (\w+)", lambda x: x["dtype"] == "float16",
         "PyTorch's Adam squares in half precision, where small squares and its epsilon are zero"),
+    (r"(\w+)\.clamp_?\((?:m\w\w=)?v", _has(math.isnan),
+        "whether a bound takes part in what is no number is unspecified"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),
     (r"(\w+)\.resize_\(", _overlaps_itself,

@@ -272,3 +272,12 @@ def test_einsum_of_one_operand_is_a_view_of_it(equation: str) -> None:
     x = torch.ones(2, 2, requires_grad=True)
     same = torch.einsum(equation, x)
     assert same is not x and not same.is_leaf and same.data_ptr() == x.data_ptr()
+
+
+def test_hooks_on_several_gradients_come_where_a_pass_ends_at_inner_tensors() -> None:
+    b, d = (torch.ones(1, requires_grad=True).clone() for _ in range(2))
+    seen: list[Any] = []
+    torch.autograd.graph.register_multi_grad_hook((d, b), lambda grads: seen.append(list(grads)))
+    (b * 2).sum().backward(inputs=[b], retain_graph=True)
+    (b * 2 + d).sum().backward(inputs=[b, d])
+    assert seen == [[None, torch.tensor([2.0])], [torch.tensor([1.0]), torch.tensor([2.0])]]
