@@ -287,8 +287,9 @@ void check_group_norm(const Tensor& input, int64_t num_groups, const Tensor& wei
 Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps, bool /*cudnn_enabled*/) {
   check_group_norm(input, num_groups, weight, bias);
-  const bool has_parameters = weight.defined() || bias.defined();
-  if (input.numel() == 0 || !has_parameters) {  // rows are all there is to do
+  const bool is_plain =
+      !weight.defined() && !bias.defined() && suggest_format(input) == MemoryFormat::contiguous;
+  if (input.numel() == 0 || is_plain) {  // rows are all there is to do
     return composed_group_norm(input, num_groups, weight, bias, eps);
   }
   CHECK(input.is_floating(), NotImplementedError,

@@ -121,3 +121,16 @@ def test_batch_norm_sees_channels_last_through_dimensions_of_one(training: bool)
     assert out.stride() == (12, 1, 4, 4)
     assert torch.autograd.grad(out.sum(), x)[0].stride() == (12, 3, 1, 1)
     torch.testing.assert_close(out, layer(x.contiguous()))
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_group_norm_keeps_channels_last(affine: bool) -> None:
+    x = torch.rand(2, 6, 3, 4).contiguous(memory_format=torch.channels_last).requires_grad_()
+    layer = torch.nn.GroupNorm(3, 6, affine=affine)
+    out = layer(x)
+    weights = torch.rand(2, 6, 3, 4)
+    (gradient,) = torch.autograd.grad(out, x, weights)
+    assert out.stride() == x.stride() and gradient.stride() == x.stride()
+    y = x.detach().contiguous().requires_grad_()
+    torch.testing.assert_close(out, layer(y))
+    torch.testing.assert_close(gradient, torch.autograd.grad(layer(y), y, weights)[0])
