@@ -453,7 +453,7 @@ static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_s
   for (size_t i = 0; i < dims_self.size(); ++i) {
     const int64_t da = wrap_dim(dims_self[i], input.dim()),
                   db = wrap_dim(dims_other[i], other.dim());
-    const int64_t size_a = a.sizes()[da], size_b = b.sizes()[db];
+    const int64_t size_a = a.size(da), size_b = b.size(db);  // numbers have no dimension
     CHECK(
         size_a == size_b || size_a == 1 || size_b == 1, RuntimeError,
         "contracted dimensions need to match, but first has size {} in dim {} and second has size "

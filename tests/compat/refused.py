@@ -197,6 +197,10 @@ REFUSED_THERE = (
     ),
     Refusal("a second time", "a pass to an inner tensor ends before the step that made it",
         holds=earlier("inputs=")),
+    Refusal("modified by an inplace", "a pass to an inner tensor ends before the step that made it",
+        r"\b(v\d+)\b.*inputs=\[\1\]"),
+    Refusal('"avg_pool3d_out_frame" not implemented', "responses are normalized in any dtype",
+        "local_response_norm"),
     Refusal("does not require grad", "PyTorch may give gradients that are zero no history",
         "for g in grads", _of_zero_gradients),
 )  # fmt: skip

@@ -254,6 +254,8 @@ def test_recurrent_layers_take_complex_numbers() -> None:
 
 def test_which_error_tells_of_what_has_no_dimensions() -> None:
     with pytest.raises(IndexError, match="no dimensions"):
+        torch.tensordot(torch.tensor(1.0), torch.tensor(2.0), ([0], [0]))
+    with pytest.raises(IndexError, match="no dimensions"):
         torch.linalg.householder_product(torch.ones(2, 2), torch.tensor(1.0))
     with pytest.raises(RuntimeError, match="pad_sequence"):
         torch.nn.utils.rnn.pad_sequence([torch.tensor(1.0)])
