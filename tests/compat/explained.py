@@ -222,6 +222,9 @@ def of_statements(case: Case) -> Iterator[Reason]:
                 yield number, "PyTorch's gradient of a scattered product takes all of the source"
         if re.search(r"\*\*=? False|False \*\*|pow_?\((\w+, )?False\)", statement):
             yield number, "PyTorch's derivatives of x ** False and False ** x are NaN at zero"
+        inner = re.search(r"backward\(.*inputs=\[(\w+)\]", statement)
+        if inner and any(f"{inner[1]}.grad_fn.register" in s for s in case.statements[:number]):
+            yield number, "a pass to an inner tensor ends before the step that made it"
         number_and_tangent = re.search(r"dual\(.*, (\w+)[.\w()]*, (\w+)[.\w()]*\)", statement)
         for variables in case.before(number) if number_and_tangent else ():
             dtypes = {variables.get(name, {}).get("dtype") for name in number_and_tangent.groups()}
