@@ -265,3 +265,11 @@ def test_strided_nested_tensors_are_joined_along_any_dimension() -> None:
     assert [tuple(each.shape) for each in torch.cat([x, x]).unbind()] == [(2, 3), (1, 3)] * 2
     with pytest.raises(RuntimeError, match="Expected each tensor in given list to be nested"):
         torch.cat([x, torch.ones(2, 3)])
+
+
+def test_nothing_is_filled_up_only_where_there_is_something() -> None:
+    assert torch.nested.nested_tensor([]).to_padded_tensor(0.0).shape == (0,)
+    one = torch.nested.nested_tensor([torch.ones(0), torch.ones(2)])
+    assert one.to_padded_tensor(3.0).tolist() == [[3, 3], [1, 1]]
+    with pytest.raises(RuntimeError, match="non-zero numel"):
+        torch.nested.nested_tensor([torch.ones(0, 2)]).to_padded_tensor(0.0)

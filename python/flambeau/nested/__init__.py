@@ -241,6 +241,12 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None) -> Ten
     if not isinstance(input, StridedNestedTensor):
         raise NotImplementedError("to_padded_tensor: the input is not a nested tensor")
     components = input.unbind()
+    if not components:
+        return flambeau.empty(0, dtype=input.dtype, device=input.device)
+    if not any(component.numel() for component in components):
+        raise RuntimeError(
+            "to_padded_tensor: at least one constituent tensor should have non-zero numel"
+        )
     largest = [max(sizes) for sizes in zip(*input._sizes, strict=True)]
     shape = largest if output_size is None else list(output_size)[1:]
     if any(have > wanted for have, wanted in zip(largest, shape, strict=True)):
