@@ -189,6 +189,8 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "PyTorch's Adam squares in half precision, where small squares and its epsilon are zero"),
     (r"(\w+)\.clamp_?\((?:m\w\w=)?v", _has(math.isnan),
         "whether a bound takes part in what is no number is unspecified"),
+    (r"dual\(.*mean\(\), (\w+)", lambda x: 0 in x["shape"],
+        "what no tangents add up to is zero here; PyTorch takes their mean"),
     (r"(\w+)\.median\(", _overlaps_itself,
         "PyTorch's median sorts in the memory that expanded rows share"),
     (r"(\w+)\.resize_\(", _overlaps_itself,
