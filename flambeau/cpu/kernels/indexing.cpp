@@ -41,7 +41,7 @@ void for_each_row_by_lane(const TensorIter& iter, const void* context, RowsBody 
   for (int d = 0; d < iter.ndim; ++d) {
     if (iter.strides[0][d] != 0 && (lane < 0 || iter.shape[d] > iter.shape[lane])) lane = d;
   }
-  const int64_t grain = takes_whole_rows(iter) ? 2 * row_grain : default_grain / 4;
+  const int64_t grain = takes_whole_rows(iter) ? row_grain / 2 : default_grain / 4;
   if (lane < 0 || iter.numel <= grain) return for_each_row_in_order(iter, context, body);
   const int64_t work = std::max<int64_t>(iter.numel / iter.shape[lane], 1);
   const int64_t lanes = std::max<int64_t>(grain / work, 1);
