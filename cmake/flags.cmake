@@ -14,7 +14,9 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-unknown-pragmas>")
+# Warnings are for those who change the code; a release is built without looking for them.
+set(warns "$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<CONFIG:Release>>>")
+add_compile_options("$<${warns}:-Wall;-Wextra;-Wno-unknown-pragmas>")
 if(FLAMBEAU_WERROR)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()
