@@ -58,7 +58,8 @@ void check_labels(const CtcTargets& targets, int64_t classes) {
 }
 
 // The losses of the samples of a batch: (N).
-Tensor sample_losses(const Tensor& x, const CtcTargets& targets, bool zero_infinity) {
+Tensor sample_losses(const Tensor& x, const Tensor& labels, const CtcTargets& targets,
+                     bool zero_infinity) {
   int64_t longest = 0;
   for (const int64_t length : targets.lengths) longest = std::max(longest, length);
   const Tensor dense = contiguous(detach(x));
@@ -74,7 +75,9 @@ Tensor sample_losses(const Tensor& x, const CtcTargets& targets, bool zero_infin
     losses = clone(raw);
   }
   if (Record r{"ctc_loss", losses, {x}}) {
-    r.wrt(0, [x = r.save(x), targets, raw, log_alpha, zero_infinity](const Tensor& g) {
+    r.wrt(0, [x = r.save(x), labels = r.save(labels), targets, raw, log_alpha,
+              zero_infinity](const Tensor& g) {
+      labels();  // which must not have been written to
       CHECK(!grad_enabled(), RuntimeError,
             "the derivative for '_ctc_loss_backward' is not implemented.");
       const Tensor again = contiguous(x());
@@ -106,7 +109,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, IntSpan input_le
     wanted.labels.assign(labels.data<int64_t>(), labels.data<int64_t>() + labels.numel());
     check_labels(wanted, x.sizes()[2]);
   }
-  const Tensor losses = sample_losses(x, wanted, zero_infinity);
+  const Tensor losses = sample_losses(x, labels, wanted, zero_infinity);
   if (reduction == 2) return sum(losses);
   if (reduction == 0) return batched ? losses : squeeze(losses, int64_t{0});
   Tensor counts = make_tensor(IntSpan{losses.numel()}, DType::int64, Device());
