@@ -278,8 +278,8 @@ inline Floats tanh(Floats x) {
 
 inline Floats log(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Ints bits = std::bit_cast<Ints>(x), above = bits - 0x3f340000;
-  const Floats z = std::bit_cast<Floats>(bits - (above & -0x800000));
+  const Ints bits = std::bit_cast<Ints>(x), above = less(bits, 0x3f340000);
+  const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
   const Floats y = log_from(above, z * log_pieces.inverses.at(above >> 19) - 1.0f);
   const Ints usual = (x >= 0x1p-126f) & (x < std::numeric_limits<float>::infinity());
   if (all_true(usual)) [[likely]]
@@ -289,9 +289,9 @@ inline Floats log(Floats x) {
 // As log(1 + x), but with r from x itself, not from the sum, which has lost its last bits.
 inline Floats log1p(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Ints above = std::bit_cast<Ints>(x + 1.0f) - 0x3f340000;
+  const Ints above = less(std::bit_cast<Ints>(x + 1.0f), 0x3f340000);
   const Ints inverse = std::bit_cast<Ints>(log_pieces.inverses.at(above >> 19));
-  const Floats share = std::bit_cast<Floats>(inverse - (above & -0x800000));
+  const Floats share = std::bit_cast<Floats>(less(inverse, above & -0x800000));
   const Floats y = with_sign_of(x, log_from(above, x * share + (share - 1.0f)));
   const Ints usual = (x > -1.0f) & (x < 0x1p100f);
   if (all_true(usual)) [[likely]]

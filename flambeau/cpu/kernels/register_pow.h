@@ -50,9 +50,9 @@ struct FloatSum {
 template <class... Integer>
 [[gnu::always_inline]] inline FloatSum log2_of(Floats a, Integer... more) {
   constexpr float log2_e = 0x1.715476p0f, log2_e_rest = 0x1.4ae0c0p-26f;
-  const Ints bits = std::bit_cast<Ints>(a), above = bits - 0x3f340000, piece = above >> 19;
+  const Ints bits = std::bit_cast<Ints>(a), above = less(bits, 0x3f340000), piece = above >> 19;
   const Floats exponent = (__builtin_convertvector(above >> 23, Floats) + ... + more);
-  const Floats z = std::bit_cast<Floats>(bits - (above & -0x800000));
+  const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
   // z / center - 1 = r + r_rest exactly, and r times log2(e) is such a sum, too.
   const Floats inverse = log_table.inverses.at(piece), product = z * inverse;
   const Floats r_rest = rest_of_product(z, inverse, product), r = product - 1.0f;

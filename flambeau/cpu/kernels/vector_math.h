@@ -21,6 +21,12 @@ constexpr int float_lanes = register_bytes / sizeof(float);
 typedef float Floats __attribute__((vector_size(register_bytes)));
 typedef int32_t Ints __attribute__((vector_size(register_bytes)));
 typedef uint32_t Words __attribute__((vector_size(register_bytes)));
+// The difference of bits, which may wrap around.
+inline Ints less(Ints a, Ints b) {
+  return std::bit_cast<Ints>(std::bit_cast<Words>(a) - std::bit_cast<Words>(b));
+}
+inline Ints less(Ints a, int32_t b) { return less(a, Ints{} + b); }
+typedef uint32_t Words __attribute__((vector_size(register_bytes)));
 
 inline Floats load_floats(const float* from) {
   Floats lanes;
