@@ -1,11 +1,28 @@
 // Products of floats and of bfloat16 through oneDNN.
+#include <cpuid.h>
 #include <omp.h>
+
+#include <cstdlib>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
 #include "flambeau/cpu/onednn.h"
 
 namespace flambeau::cpu {
+namespace {
+
+// Some virtual machines announce AMX but do not describe its tiles (CPUID leaf 0x1d), which oneDNN
+// then configures with no rows: an illegal instruction. There, and unless the user has chosen an
+// instruction set, oneDNN is to do without; it has to be told before its first use.
+const bool tiles_are_described = [] {
+  unsigned int palette = 0, names = 0, rows = 0, unused = 0;
+  const bool described = __get_cpuid_count(0x1d, 1, &palette, &names, &rows, &unused) && rows > 0;
+  if (!described && !std::getenv("ONEDNN_MAX_CPU_ISA") && !std::getenv("DNNL_MAX_CPU_ISA"))
+    dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_fp16);
+  return described;
+}();
+
+}  // namespace
 
 void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float> a,
            BlasMatrix<const float> b, float beta, float* out, int64_t ld_out) {
