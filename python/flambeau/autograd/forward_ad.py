@@ -11,6 +11,7 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 import flambeau
+from flambeau.autograd.graph import lead_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,19 +54,8 @@ class _Level(list[_Start]):
         that are none of this level."""
         if any(start.differentiable for start in self):
             return True
-        own = {id(start.leaf) for start in self}
         nodes = [result.grad_fn for result in results if isinstance(result, flambeau.Tensor)]
-        seen = set()
-        while nodes and self.tracked:
-            node = nodes.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            leaf = getattr(node, "variable", None)
-            if leaf is not None and id(leaf) not in own:
-                return True
-            nodes += [before for before, _ in node.next_functions]
-        return False
+        return self.tracked and lead_elsewhere(nodes, [start.leaf for start in self])
 
 
 # The levels that were entered.

@@ -31,6 +31,22 @@ __all__ = [
 ]
 
 
+def lead_elsewhere(nodes: Iterable[Node | None], leaves: Iterable[Tensor]) -> bool:
+    """Whether the graph behind nodes ends in any leaf besides `leaves`."""
+    own = {id(leaf) for leaf in leaves}
+    waiting, seen = list(nodes), set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in own:
+            return True
+        waiting += [before for before, _ in node.next_functions]
+    return False
+
+
 class _NodeMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, (_C._Node, _C._FunctionBase))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor
+from flambeau.autograd.graph import lead_elsewhere
 from flambeau.func._batched import Batched, batch_size, physical, whole, wrap
 from flambeau.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
@@ -47,18 +48,7 @@ def _depends_on_others(tensor: Tensor, leaves: Iterable[Tensor]) -> bool:
     """Whether the graph of a tensor ends in any leaf besides `leaves`."""
     if tensor.grad_fn is None:
         return tensor.requires_grad and all(tensor is not leaf for leaf in leaves)
-    own = {id(leaf) for leaf in leaves}
-    waiting, seen = [tensor.grad_fn], {tensor.grad_fn}
-    while waiting:
-        for node, _ in waiting.pop().next_functions:
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            variable = getattr(node, "variable", None)
-            if variable is not None and id(variable) not in own:
-                return True
-            waiting.append(node)
-    return False
+    return lead_elsewhere([tensor.grad_fn], leaves)
 
 
 def released(tree: Any, leaves: list[Tensor], tracked: bool) -> Any:
