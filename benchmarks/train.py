@@ -11,8 +11,8 @@ has PyTorch, where this one has not. Peak memory is the allocator's on a GPU; on
 process's largest resident size less what it was before the model was made.
 
 --losses compares the losses of all steps instead: how far ours lie from PyTorch's at most, relative
-to these, and beside it what rounding alone does, PyTorch's own distance from PyTorch with the last
-bit of every initial weight changed at random.
+to these, and beside it what rounding alone does: PyTorch's own distance from PyTorch with the last
+bit of every initial weight changed at random, and in bfloat16 that of PyTorch's losses in float32.
 """
 
 from __future__ import annotations
@@ -406,24 +406,22 @@ def batch_of(name: str, options: argparse.Namespace) -> int:
 def compare_losses(name: str, mode: str, options: argparse.Namespace) -> None:
     """Prints one line: the first and last losses, and how far others lie from PyTorch's."""
     batch = batch_of(name, options)
-    losses: dict[str, list[float]] = {}
-    for library in ("flambeau", "torch", "shaken"):
-        worker = start_workers(name, mode, batch, [library], options)[library]
+    runs = [("torch", mode), ("flambeau", mode), ("shaken", mode), ("torch", "float32")]
+    losses: list[list[float]] = []
+    for library, precision in runs if mode != "float32" else runs[:-1]:
+        worker = start_workers(name, precision, batch, [library], options)[library]
         answer = worker.steps(options.steps)
         worker.end()
         if answer is None:
             return print(f"{name:<12}{mode:<10}{library} died", flush=True)
-        losses[library] = answer["losses"]
+        losses.append(answer["losses"])
 
-    def apart(library: str) -> float:
-        return max(
-            abs(a - b) / abs(b) for a, b in zip(losses[library], losses["torch"], strict=True)
-        )
+    def apart(values: list[float]) -> float:
+        return max(abs(a - b) / abs(b) for a, b in zip(values, losses[0], strict=True))
 
-    ends = "  ".join(f"{values[0]:.5f} .. {values[-1]:.5f}" for values in losses.values())
-    print(
-        f"{name:<12}{mode:<10}{apart('flambeau'):>9.1e}{apart('shaken'):>9.1e}  {ends}", flush=True
-    )
+    distances = "".join(f"{apart(values):>9.1e}" for values in losses[1:])
+    ends = "  ".join(f"{values[0]:.5f} .. {values[-1]:.5f}" for values in losses)
+    print(f"{name:<12}{mode:<10}{distances:<27}  {ends}", flush=True)
 
 
 def compare(name: str, mode: str, options: argparse.Namespace) -> None:
@@ -470,7 +468,8 @@ def main() -> None:
     has_torch = options.oracle or importlib.util.find_spec("torch")
     options.libraries = options.libraries or ["flambeau"] + (["torch"] if has_torch else [])
     if options.losses:
-        print(f"{'model':<12}{'mode':<10}{'ours':>9}{'rounding':>9}  ours, PyTorch's, rounded")
+        titles = f"{'ours':>9}{'last bit':>9}{'float32':>9}  PyTorch's, ours, the others'"
+        print(f"{'model':<12}{'mode':<10}{titles}")
     else:
         titles = f"{'library':<10}{'examples/s':>14}{'GiB':>8}  losses"
         print(f"{'model':<12}{'batch':<8}{'mode':<10}{titles}")
