@@ -428,7 +428,8 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const void* computing = whole ? &*whole : formula;
   const ConvertingLoop converting(iter, computed, computing);
   const ElementwiseLoop& stored = converting.any() ? converting.stored() : computed;
-  const bool beyond_cache = cost == 1 && iter.numel * stored.sizes[0] >= cached_bytes;
+  const bool streams = loop.takes_registers && !converting.any();
+  const bool beyond_cache = !streams && iter.numel * stored.sizes[0] >= cached_bytes;
   const Driver driver(stored, converting.any() ? &converting : computing, beyond_cache);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);

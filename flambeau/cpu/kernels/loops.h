@@ -93,6 +93,7 @@ struct ElementwiseLoop {
   // The same where the second of two inputs is one value, for the types that meet most numbers;
   // elsewhere null, and the driver repeats the number in a buffer.
   Row* row_with_number = nullptr;
+  bool takes_registers = false;  // and writes large rows past the cache itself
 };
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula,
                      int cost);
@@ -164,53 +165,97 @@ template <class Out, class F, class... In>
   }
 }
 
-// The register of floats that begins at element i of an array, or of a value repeated.
-inline Floats floats_at(const float* in, int64_t i) { return load_floats(in + i); }
-inline Floats floats_at(Repeated<float> in, int64_t) { return all_lanes(in.value); }
+// The elements that a register begins with at element i of an array, or of a value repeated: as
+// floats, or those in the first or the second halves of words, that are computed alike.
+inline Floats floats_at(const float* in, int64_t i, bool) { return load_floats(in + i); }
+inline Floats floats_at(Repeated<float> in, int64_t, bool) { return all_lanes(in.value); }
+inline Floats floats_at(const BFloat16* in, int64_t i, bool second) {
+  Words pairs;
+  std::memcpy(&pairs, in + i, sizeof pairs);
+  return std::bit_cast<Floats>(second ? pairs & 0xffff0000u : pairs << 16);
+}
+inline Floats floats_at(Repeated<BFloat16> in, int64_t, bool) {
+  return all_lanes(static_cast<float>(in.value));
+}
+
+// Rounded as BFloat16 does, in the upper halves of words.
+inline Words rounded_words(Floats values) {
+  const Words words = std::bit_cast<Words>(values);
+  return values != values ? Words{} + 0x7fc00000u : words + 0x7fffu + ((words >> 16) & 1u);
+}
+// The results that a register holds, in the type that they are stored in.
+template <class Out, class F, class... In>
+[[gnu::always_inline]] inline Floats results_at(const F& f, int64_t i, In... in) {
+  if constexpr (std::is_same_v<Out, float>) {
+    return f(floats_at(in, i, false)...);
+  } else {
+    const Words first = rounded_words(f(floats_at(in, i, false)...));
+    const Words second = rounded_words(f(floats_at(in, i, true)...));
+    return std::bit_cast<Floats>((first >> 16) | (second & 0xffff0000u));
+  }
+}
 
 // Whether an operand is the array at `place`.
-inline bool is_at(const float* in, const float* place) { return in == place; }
-inline bool is_at(Repeated<float>, const float*) { return false; }
+template <class T>
+inline bool is_at(const T* in, const T* place) {
+  return in == place;
+}
+template <class T>
+inline bool is_at(Repeated<T>, const T*) {
+  return false;
+}
 
 // Formulas that take registers of floats.
 template <class F, class... In>
 concept TakesRegisters = std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
 
 // The first elements of an operand, copied to `room`; a value stays one.
-inline const float* copied_to(float* room, const float* in, int64_t n) {
+template <class T>
+inline const T* copied_to(T* room, const T* in, int64_t n) {
   return std::copy_n(in, n, room) - n;
 }
-inline Repeated<float> copied_to(float*, Repeated<float> in, int64_t) { return in; }
+template <class T>
+inline Repeated<T> copied_to(T*, Repeated<T> in, int64_t) {
+  return in;
+}
 
-inline const float* behind(const float* in, int64_t n) { return in + n; }
-inline Repeated<float> behind(Repeated<float> in, int64_t) { return in; }
+template <class T>
+inline const T* behind(const T* in, int64_t n) {
+  return in + n;
+}
+template <class T>
+inline Repeated<T> behind(Repeated<T> in, int64_t) {
+  return in;
+}
 
 // Arrays, or values repeated, a register at a time. What is too large for the caches goes past
 // them, unless it replaces an input.
-template <class F, class... In>
-void register_loop(float* o, int64_t n, const F& f, In... in) {
+template <class F, class T, class... In>
+void register_loop(T* o, int64_t n, const F& f, In... in) {
+  constexpr int64_t lanes = register_bytes / sizeof(T);
   int64_t i = 0;
   // A few elements, as the only ones of a row, so that the formula is compiled once.
   const auto some = [&](int64_t count) {
-    float room[sizeof...(In) + 1][float_lanes] = {};
-    float* next = room[0];
+    T room[sizeof...(In) + 1][lanes] = {};
+    T* next = room[0];
     const auto copied = [&](auto operand) {
-      return copied_to(next += float_lanes, behind(operand, i), count);
+      return copied_to(next += lanes, behind(operand, i), count);
     };
-    register_loop<F, In...>(room[0], float_lanes, f, copied(in)...);
+    register_loop<F, T, In...>(room[0], lanes, f, copied(in)...);
     std::copy_n(room[0], count, o + i);
     i += count;
   };
-  const bool beyond_cache = n * static_cast<int64_t>(sizeof(float)) >= cached_bytes / 2;
+  const bool beyond_cache = n * static_cast<int64_t>(sizeof(T)) >= cached_bytes / 2;
   const bool past_cache = beyond_cache && !(is_at(in, o) || ...);
-  if (past_cache) some(-reinterpret_cast<uintptr_t>(o) % sizeof(Floats) / sizeof(float));
+  if (past_cache) some(-reinterpret_cast<uintptr_t>(o) % register_bytes / sizeof(T));
   const F formula = f;  // of whose parameters the compiler knows that no result replaces them
-  for (; i + float_lanes <= n; i += float_lanes) {
-    const Floats result = formula(floats_at(in, i)...);
+  for (; i + lanes <= n; i += lanes) {
+    const Floats result = results_at<T>(formula, i, in...);
+    float* to = reinterpret_cast<float*>(o + i);
     if (past_cache) {
-      stream_floats(result, o + i);
+      stream_floats(result, to);
     } else {
-      store_floats(result, o + i);
+      store_floats(result, to);
     }
   }
   if (past_cache) _mm_sfence();
@@ -234,10 +279,8 @@ template <class Out, class F, class... In>
 }
 
 // What a loop takes elements of T in: see Note [Types of loops].
-template <class T, class F, class... In>
-using LoopType =
-    std::conditional_t<std::is_same_v<T, Half> || (is_reduced_type<T> && TakesRegisters<F, In...>),
-                       float, T>;
+template <class T>
+using LoopType = std::conditional_t<std::is_same_v<T, Half>, float, T>;
 
 // The loop of formulas F over arrays of these types.
 template <class F, class Out, class... In>
@@ -261,14 +304,14 @@ struct LoopOf {
     using T = std::tuple_element_t<0, std::tuple<In...>>;
     if constexpr (sizeof...(In) == 2 && is_one_of<T, float, double, BFloat16, int64_t, uint64_t>)
       loop.row_with_number = row_with_number<T>;
+    loop.takes_registers = TakesRegisters<F, In...>;
     return loop;
   }
   static constexpr ElementwiseLoop value = make();
 };
 template <class Out, class... In, class F>
 void elementwise_loop(const TensorIter& iter, const F& f, int cost) {
-  run_elementwise(iter, LoopOf<F, LoopType<Out, F, In...>, LoopType<In, F, In...>...>::value, &f,
-                  cost);
+  run_elementwise(iter, LoopOf<F, LoopType<Out>, LoopType<In>...>::value, &f, cost);
 }
 
 template <class Out, class In, class F>

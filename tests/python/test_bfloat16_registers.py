@@ -1,0 +1,73 @@
+"""bfloat16 in formulas that are computed by registers: as float32, rounded once."""
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+UNARY = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "expm1": torch.expm1,
+    "erf": torch.erf,
+    "atan": torch.atan,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "softplus": F.softplus,
+    "mish": F.mish,
+    "elu": lambda x: F.elu(x, 0.7),
+}
+
+
+def every_bfloat16() -> torch.Tensor:
+    """All 65536 bit patterns, infinities, subnormals and NaNs among them."""
+    return torch.arange(-(1 << 15), 1 << 15).to(torch.int16).view(torch.bfloat16)
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether elements are the same or both NaN, zeros with their signs."""
+    bits = a.view(torch.int16) == b.view(torch.int16)
+    return bool((bits | (a.isnan() & b.isnan())).all())
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_every_number_is_rounded_once(name: str) -> None:
+    x, f = every_bfloat16(), UNARY[name]
+    expected = f(x.float()).bfloat16()
+    assert same(f(x), expected)
+    for first in (0, 1, 7):  # places in a register, whole ones and rests
+        assert same(f(x[first : first + 77]), expected[first : first + 77])
+    assert same(f(x[::3]), expected[::3])
+
+
+def test_large_results_past_the_cache() -> None:
+    x = every_bfloat16().repeat(130)[3:]  # not at the begin of a line of memory
+    assert same(torch.tanh(x), torch.tanh(x.float()).bfloat16())
+    y = x.clone()
+    assert same(y.tanh_(), torch.tanh(x))
+    out = torch.empty(x.numel() + 1, dtype=torch.bfloat16)[1:]
+    torch.tanh(x, out=out)
+    assert same(out, torch.tanh(x))
+
+
+@pytest.mark.parametrize("op", ["logaddexp", "xlogy", "pow"])
+def test_two_operands(op: str) -> None:
+    f = getattr(torch, op)
+    a = every_bfloat16()
+    for b in (a.flip(0), a.roll(12345), torch.tensor(2.5, dtype=torch.bfloat16)):
+        expected = f(a.float(), b.float()).bfloat16()
+        assert same(f(a, b), expected)
+        assert same(f(a[5:82], b if b.ndim == 0 else b[5:82]), expected[5:82])
+
+
+@pytest.mark.parametrize("op", ["fmod", "remainder", "floor_divide"])
+def test_large_rests_of_divisions(op: str) -> None:
+    f = getattr(torch, op)
+    a, b = torch.randn((1 << 22) + 5) * 100, torch.randn((1 << 22) + 5)
+    b[12345], a[54321], b[-1] = 1e-30, float("inf"), 0.0
+    pieces = [f(a[i : i + 65536], b[i : i + 65536]) for i in range(0, a.numel(), 65536)]
+    assert torch.equal(f(a, b).nan_to_num(7.0), torch.cat(pieces).nan_to_num(7.0))
+    exact = f(a.double(), 0.75).float()
+    assert torch.equal(f(a, 0.75).nan_to_num(7.0), exact.nan_to_num(7.0))
