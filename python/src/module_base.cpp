@@ -10,7 +10,7 @@ namespace {
 
 PyTypeObject* base_type = nullptr;
 PyObject* own_getattr = nullptr;       // the descriptor of _ModuleBase.__getattr__
-PyObject* own_getattribute = nullptr;  // and of _ModuleBase.__getattribute__
+PyObject* own_getattribute = nullptr;  // and of object.__getattribute__
 
 // The dictionaries of global hooks, which nn hands over once.
 PyObject* global_hooks = nullptr;
@@ -137,7 +137,9 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 // Python gives a class with a __getattr__ in its ancestry a slot that looks the attribute up in
 // the ordinary way first, fails, and only then asks. A class that has just ours gets ours back.
-// Should the class be given another __getattr__ later, Python changes the slot again.
+// Should the class be given another __getattr__ later, Python changes the slot again. The slot is
+// not _ModuleBase's own: `__getattribute__`, called by name, is that of object, and finds no
+// members.
 void use_own_slot(PyTypeObject* cls) {
   if (_PyType_Lookup(cls, name_getattr) == own_getattr &&
       _PyType_Lookup(cls, name_getattribute) == own_getattribute) {
@@ -177,7 +179,6 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot slots[] = {
-    {Py_tp_getattro, reinterpret_cast<void*>(getattro)},
     {Py_tp_call, reinterpret_cast<void*>(call)},
     {Py_tp_methods, methods},
     {Py_tp_doc, const_cast<char*>("What nn.Module does on every call, without Python.")},

@@ -13,6 +13,14 @@ from flambeau.distributions.utils import lazy_property
 __all__ = ["Distribution"]
 
 
+def _as_size(shape: Any) -> Any:
+    """A Size; what is none, such as the shapes of several tensors, stays what a subclass gave."""
+    try:
+        return flambeau.Size(shape)
+    except TypeError:
+        return shape
+
+
 class Distribution:
     """A probability distribution, or a batch of independent ones of the same family.
 
@@ -43,10 +51,7 @@ class Distribution:
         event_shape: Any = flambeau.Size(),
         validate_args: bool | None = None,
     ) -> None:
-        self._batch_shape, self._event_shape = (
-            flambeau.Size(batch_shape),
-            flambeau.Size(event_shape),
-        )
+        self._batch_shape, self._event_shape = _as_size(batch_shape), _as_size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:

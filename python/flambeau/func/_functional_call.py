@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import flambeau
 from flambeau import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from flambeau.nn import Module
@@ -120,6 +122,39 @@ class _Place:
             delattr(self.owner, self.key)
 
 
+@contextlib.contextmanager
+def reparametrized(
+    module: Module,
+    given: dict[str, Tensor],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """Gives a module other parameters and buffers for as long as the context lasts.
+
+    ``stack_weights`` asks that the module be restored in the opposite order, which it always is.
+    """
+    own = _own_tensors(module) if tie_weights or strict else {}
+    values = _with_tied(own, given) if tie_weights else given
+    if strict:
+        _check_names(module, own, values)
+    places: dict[str, _Place] = {}
+    try:
+        for name, value in values.items():
+            if not (value is None or isinstance(value, Tensor)):
+                raise TypeError(f"{value} is not an instance of torch.Tensor")
+            place = _Place(module, name)
+            place.write(value)
+            places[name] = place
+        yield
+    finally:
+        for name, place in reversed(places.items()):
+            now = place.read()
+            if name in given and now is not _ABSENT:
+                given[name] = now  # what forward assigned belongs to the caller's dictionary
+            place.write(place.before)
+
+
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: Any,
@@ -142,26 +177,9 @@ def functional_call(
         strict: whether all names must be given, and no other.
     """
     given = _merged(parameter_and_buffer_dicts)
-    own = _own_tensors(module) if tie_weights or strict else {}
-    values = _with_tied(own, given) if tie_weights else given
-    if strict:
-        _check_names(module, own, values)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    places: dict[str, _Place] = {}
-    try:
-        for name, value in values.items():
-            if not (value is None or isinstance(value, Tensor)):
-                raise TypeError(f"{value} is not an instance of torch.Tensor")
-            place = _Place(module, name)
-            place.write(value)
-            places[name] = place
+    with reparametrized(module, given, tie_weights=tie_weights, strict=strict):
         return module(*arguments, **(kwargs or {}))
-    finally:
-        for name, place in reversed(places.items()):
-            now = place.read()
-            if name in given and now is not _ABSENT:
-                given[name] = now  # what forward assigned belongs to the caller's dictionary
-            place.write(place.before)
 
 
 def stack_module_state(

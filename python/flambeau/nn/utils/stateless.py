@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from flambeau.func._functional_call import reparametrized as _reparametrize_module
 from flambeau.nn.modules.module import Module
 
-__all__ = ["functional_call"]
+__all__ = ["_reparametrize_module", "functional_call"]
 
 
 def functional_call(
