@@ -348,6 +348,61 @@ def test_arguments_are_never_written_twice():
     assert (x == 2).all()
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda a: a.add_(1),
+        lambda a: a.add_(1)[0],
+        lambda a: a.add_(1).t(),
+        lambda a: a[:, 1:].add_(1),
+        lambda a: a.add_(1).diagonal(),
+    ],
+)
+@pytest.mark.parametrize("in_dim", [0, 1])
+def test_what_is_a_part_of_an_argument_written_to_stays_one(part, in_dim):
+    x = torch.arange(12.0).reshape(2, 3, 2) if in_dim == 0 else torch.arange(12.0).view(3, 2, 2)
+    copy = x.clone()
+    found = torch.vmap(part, in_dims=in_dim)(x)
+    wanted = torch.stack([part(sample) for sample in copy.unbind(in_dim)])
+    assert torch.equal(found, wanted) and torch.equal(x, copy)
+    found.fill_(-1)
+    assert (x == -1).any()
+
+
+def test_parts_at_other_places_of_each_sample_are_copied():
+    x = torch.tensor([[1.0, 2.0], [4.0, 3.0]])
+    found = torch.vmap(lambda a: a[a.argmax().item()])(x)
+    assert found.tolist() == [2, 4]
+    found.zero_()
+    assert (x != 0).all()
+
+
+def test_parts_with_a_history_have_gradients():
+    x = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    y = x * 1
+    torch.vmap(lambda a: a.mul_(2)[0])(y).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[2, 0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("turn", "shape"),
+    [
+        (lambda a: a.t_(), (2, 4, 3)),
+        (lambda a: a.unsqueeze_(0), (2, 1, 3, 4)),
+        (lambda a: a[:1].squeeze_().zero_() + a.transpose_(0, 1)[:, 0], (2, 4, 3)),
+    ],
+)
+def test_samples_that_are_turned_in_place_turn_their_batch(turn, shape):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    expected = [sample.clone() for sample in x]
+    for sample in expected:
+        turn(sample)
+    torch.vmap(turn)(x)
+    assert x.shape == shape
+    assert torch.equal(x, torch.stack(expected))
+
+
 def test_errors_are_those_of_a_sample():
     with pytest.raises(RuntimeError, match="size of tensor a"):
         torch.vmap(lambda a: a + torch.ones(7))(torch.ones(3, 2))

@@ -87,6 +87,48 @@ def _part(value: Tensor, dim: int, chunk: range) -> Tensor:
     return value if dim == 0 else value.movedim(dim, 0)
 
 
+def _same_view_of_each(parts: tuple[Any, ...], samples: Tensor) -> bool:
+    """Whether results are the same part of every sample of an argument, so that together they are
+    a view of it, as they are where all samples are computed at once. Those with a history are not
+    looked at: it is theirs, not the argument's."""
+    first, base = parts[0], samples if samples._base is None else samples._base
+    if samples.requires_grad or samples.dtype != first.dtype:
+        return False
+    return all(
+        part._base is base
+        and not part.requires_grad
+        and (part.dtype, part.shape, part.stride()) == (first.dtype, first.shape, first.stride())
+        and (part.is_conj(), part.is_neg()) == (samples.is_conj(), samples.is_neg())
+        and part.storage_offset() == first.storage_offset() + turn * samples.stride(0)
+        for turn, part in enumerate(parts)
+    )
+
+
+def _turn_as_its_samples(whole: Tensor, picked: tuple[Tensor, ...]) -> None:
+    """Gives an argument whose samples were turned in place (`t_`, `squeeze_`) their shape."""
+    first, was = picked[0], whole[0]
+    shape, steps = first.shape, first.stride()
+    if (shape, steps) == (was.shape, was.stride()) or first.numel() != was.numel():
+        return
+    if first._base is not (whole if whole._base is None else whole._base):
+        return  # it has other memory now
+    if all((one.shape, one.stride()) == (shape, steps) for one in picked):
+        whole.as_strided_((len(picked), *shape), (whole.stride(0), *steps), first.storage_offset())
+
+
+def _given(
+    flat: list[Any], dims: list[Any], picks: list[list[Any]], chunk: range
+) -> list[tuple[Tensor, tuple[Any, ...]]]:
+    """The arguments that have samples, with these in front, and the samples of a chunk."""
+    found = []
+    for value, dim, column in zip(flat, dims, zip(*picks)):
+        if dim == 0 and len(chunk) == value.size(0):
+            _turn_as_its_samples(value, column)
+        if dim is not None:
+            found.append((_part(value, dim, chunk), column))
+    return found
+
+
 def _row(parts: tuple[Any, ...], given: list[tuple[Tensor, tuple[Any, ...]]]) -> Any:
     """One result of every sample; that of a single sample keeps its layout, and an argument that
     is returned, maybe written to, is the result itself."""
@@ -95,6 +137,11 @@ def _row(parts: tuple[Any, ...], given: list[tuple[Tensor, tuple[Any, ...]]]) ->
             return samples
     if not isinstance(parts[0], Tensor):
         return parts[0]
+    for samples, _ in given:
+        if _same_view_of_each(parts, samples):
+            first = parts[0]
+            shape, steps = (len(parts), *first.shape), (samples.stride(0), *first.stride())
+            return samples.as_strided(shape, steps, first.storage_offset())
     return flambeau.stack(parts) if len(parts) > 1 else parts[0].unsqueeze(0)
 
 
@@ -305,9 +352,7 @@ def vmap(
             if part is None:
                 picks.clear()
                 outputs = _run(sample, chunk, randomness, start)
-                columns = zip(flat, dims, zip(*picks))
-                given = [(_part(v, d, chunk), column) for v, d, column in columns if d is not None]
-                part = _stacked(outputs, out_dims, name, given)
+                part = _stacked(outputs, out_dims, name, _given(flat, dims, picks, chunk))
             parts.append(part)
         return parts[0] if len(parts) == 1 else _joined(parts, out_dims)
 
