@@ -114,6 +114,7 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
     r.wrt(0, [](const Tensor& g) { return g; });
     r.wrt(1, [dim, saved = r.save_for(1, index), alpha, shape = source->sizes](const Tensor& g) {
       const Tensor picked = reshape(index_select(g, dim, saved()), shape);
+      if (alpha.is_complex()) return mul_conj(picked, scalar_tensor(alpha, options_of(g)));
       return alpha == Scalar(1) ? picked : picked * alpha;
     });
   }

@@ -170,7 +170,9 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
   }
   const auto rules = [&](Record& r) {
     r.wrt(0, [](const Tensor& g) { return g; });
-    r.wrt(1, [alpha](const Tensor& g) { return g * alpha; });
+    r.wrt(1, [alpha](const Tensor& g) {
+      return alpha.is_complex() ? mul_conj(g, scalar_tensor(alpha, options_of(g))) : g * alpha;
+    });
   };
   if (out.defined() && !x.is_sparse()) {
     if (Record r = Record::in_place(op, out, {y})) rules(r);

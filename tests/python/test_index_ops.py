@@ -268,3 +268,24 @@ def test_an_embedding_of_no_words_has_a_gradient_of_zeros(index_dtype: torch.dty
     weight = torch.ones(5, 3, requires_grad=True)
     torch.nn.functional.embedding(torch.empty(0, dtype=index_dtype), weight).sum().backward()
     assert weight.grad is not None and weight.grad.tolist() == [[0.0] * 3] * 5
+
+
+def test_complex_factors_of_what_is_added_have_conjugate_gradients() -> None:
+    x = torch.randn(3, dtype=torch.complex128, requires_grad=True)
+    y = torch.randn(2, dtype=torch.complex128, requires_grad=True)
+    index, factor = torch.tensor([0, 2]), 2 + 3j
+    torch.autograd.gradcheck(lambda a, b: a.index_add(0, index, b, alpha=factor), (x, y))
+    torch.index_add(x, 0, index, y, alpha=factor).sum().abs().backward()
+    dense = torch.zeros(3, dtype=torch.complex128)
+    for combine in (torch.add, torch.sub):
+        torch.autograd.gradcheck(
+            lambda a, b, combine=combine: combine(
+                a, torch.sparse_coo_tensor(index[None], b, (3,)), alpha=factor
+            ),
+            (x, y),
+        )
+        both = torch.sparse_coo_tensor(index[None], y, (3,))
+        total = combine(both, both * 2, alpha=factor).to_dense()
+        (found,) = torch.autograd.grad(total, y, torch.ones_like(dense))
+        sign = 1 if combine is torch.add else -1
+        torch.testing.assert_close(found, torch.full_like(y, 1 + sign * 2 * (2 - 3j)))
