@@ -13,7 +13,7 @@ void write_out(const Family& family, const Tensor& out, const Tensor& result,
 void check_out_device(const Family& family, const Call& call, const Tensor& out);
 
 // Raises where out= shares memory with a tensor of the call in a way that the op does not allow:
-// in part, or, for ops that pick elements, at all.
+// in part, or, for ops that pick elements, at all; and where several share memory.
 void check_no_overlap(const Family& family, const Call& call, PyObject* out);
 
 // Tells that a tensor that was not empty has been given another shape. Ops that make tensors out of

@@ -169,3 +169,23 @@ def test_new_tensors_are_made_where_out_lies() -> None:
         out = torch.empty(0, device="meta")
         assert make(5, out=out) is out
         assert out.device.type == "meta" and out.size(0) == 5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, a, b: torch.aminmax(x, dim=0, out=(a, b)),
+        lambda x, a, b: torch.max(x, 0, out=(a, b)),
+        lambda x, a, b: torch.median(x, 0, out=(a, b)),
+    ],
+)
+def test_two_results_do_not_go_into_one_place(call):
+    x, memory = torch.tensor([[3, 1], [2, 5]]), torch.zeros(2, 2, dtype=torch.int64)
+    one = memory[0]
+    for other in (one, memory[0], memory.flatten()[1:3]):
+        with pytest.raises(ValueError, match="must not overlap"):
+            call(x, one, other)
+    assert (memory == 0).all()
+    first, second = call(x, memory[:, 0].clone(), memory[:, 1].clone())
+    call(x, memory[:, 0], memory[:, 1])  # side by side
+    assert memory.tolist() == torch.stack([first, second], 1).tolist()
