@@ -8,6 +8,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
+#include "flambeau/ops/views.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -398,7 +399,7 @@ OP_FUNCTION(rfftfreq, "fft_rfftfreq(n, d=1.0, **options)",
             "The frequencies that belong to the elements of a real transform of length n.",
             casts_out | counts)
 
-Tensor shifted(Tensor x, std::optional<IntSpan> dim, bool back) {
+Tensor shifted(const Tensor& x, std::optional<IntSpan> dim, bool back) {
   Dims dims;
   if (dim) {
     for (const int64_t d : *dim) dims.push_back(wrap_dim(d, x.dim()));
@@ -407,11 +408,9 @@ Tensor shifted(Tensor x, std::optional<IntSpan> dim, bool back) {
   }
   CHECK(!dims.empty(), RuntimeError, "{}: `shifts` required, there is no dimension to shift along",
         back ? "ifftshift" : "fftshift");
-  for (const int64_t d : dims) {
-    const int64_t size = x.size(d), front = back ? size / 2 : (size + 1) / 2;
-    x = cat({narrow(x, d, front, size - front), narrow(x, d, 0, front)}, d);
-  }
-  return x;
+  Dims shifts;
+  for (const int64_t d : dims) shifts.push_back((x.size(d) + (back ? 1 : 0)) / 2);
+  return roll(x, shifts, dims);
 }
 Tensor fftshift(const Tensor& input, std::optional<IntSpan> dim) {
   return shifted(input, dim, false);

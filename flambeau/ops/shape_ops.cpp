@@ -204,6 +204,8 @@ Tensor rolled(const Tensor& input, int64_t shift, int64_t dim) {
   return cat({narrow(input, dim, start, size - start), narrow(input, dim, 0, start)}, dim);
 }
 
+}  // namespace
+
 Tensor roll(const Tensor& input, IntSpan shifts, std::optional<IntSpan> along) {
   const IntSpan dims = along.value_or(IntSpan{});
   CHECK(!shifts.empty(), RuntimeError, "roll: `shifts` required");
@@ -232,6 +234,19 @@ Tensor roll(const Tensor& input, IntSpan shifts, std::optional<IntSpan> along) {
   return out;
 }
 
+namespace {
+
+// input turned by quarters, as a view of new memory.
+Tensor turned(const Tensor& input, int64_t quarters, int64_t a, int64_t b) {
+  const NoGrad off;
+  switch (quarters) {
+    case 1: return detach_alias(transpose(flip(input, b), a, b));
+    case 2: return flip(input, {a, b});
+    case 3: return detach_alias(transpose(flip(input, a), a, b));
+    default: return clone(input, MemoryFormat::contiguous);
+  }
+}
+
 Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
   CHECK(dims.size() == 2, RuntimeError,
         "rot90: expected total rotation dims == 2, but got dims = {}", dims.size());
@@ -241,12 +256,12 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
   CHECK(a != b, RuntimeError,
         "rot90: expected rotation dims to be different, but got dim0 = {} and dim1 = {}", dims[0],
         dims[1]);
-  switch (((k % 4) + 4) % 4) {
-    case 1: return transpose(flip(input, b), a, b);
-    case 2: return flip(input, {a, b});
-    case 3: return transpose(flip(input, a), a, b);
-    default: return clone(input, MemoryFormat::contiguous);
+  const int64_t quarters = ((k % 4) + 4) % 4;
+  const Tensor out = turned(input, quarters, a, b);
+  if (Record r{"rot90", out, {input}}) {
+    r.wrt(0, [quarters, a, b](const Tensor& g) { return rot90(g, -quarters, {a, b}); });
   }
+  return out;
 }
 
 }  // namespace

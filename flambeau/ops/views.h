@@ -40,6 +40,7 @@ inline Geometry geometry_of(const Tensor& tensor) {
 Tensor window_gradient(const Tensor& g, const Geometry& out, const Geometry& input);
 
 Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step);
+Tensor roll(const Tensor& input, IntSpan shifts, std::optional<IntSpan> along);
 
 // The length of range(start, end) after Python's clamping; start and end are moved into bounds.
 int64_t clamp_slice(int64_t size, int64_t& start, int64_t& end, int64_t step);

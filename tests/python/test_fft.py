@@ -154,3 +154,16 @@ def test_rows_of_real_numbers_may_lie_any_distance_apart(dtype, pitch, n) -> Non
     frames = memory.flatten().unfold(0, n, 3)
     torch.testing.assert_close(torch.fft.rfft(frames), torch.fft.rfft(frames.contiguous()))
     torch.testing.assert_close(torch.fft.irfft(torch.fft.rfft(rows), n), rows.contiguous())
+
+
+def test_shifts_and_turns_are_one_step_of_the_graph():
+    x = torch.arange(12.0, dtype=torch.float64).reshape(4, 3).requires_grad_()
+    for step, name in (
+        (torch.fft.fftshift, "RollBackward0"),
+        (torch.fft.ifftshift, "RollBackward0"),
+        (torch.rot90, "Rot90Backward0"),
+        (lambda a: torch.rot90(a, 3), "Rot90Backward0"),
+        (lambda a: torch.rot90(a, 2, (1, 0)), "Rot90Backward0"),
+    ):
+        assert step(x).grad_fn.name() == name
+        assert torch.autograd.gradcheck(step, x) and torch.autograd.gradgradcheck(step, x)
