@@ -51,8 +51,9 @@ struct SpreadRule {
     const IntSpan sizes = input.sizes();
     Tensor of_variance = g;
     if (root) {
-      const Tensor deviation = y();
-      of_variance = masked_fill(g / (deviation * 2.0), deviation == 0.0, 0.0);
+      // Where it is zero, nothing is divided by it: what is masked has derivatives, too.
+      const Tensor deviation = y(), none = deviation == 0.0;
+      of_variance = masked_fill(g / masked_fill(deviation * 2.0, none, 1.0), none, 0.0);
     }
     const auto count = static_cast<double>(reduced_count(sizes, dims));
     Dims list;

@@ -363,3 +363,20 @@ def test_the_largest_of_rows_in_every_order(k: int, dtype: torch.dtype) -> None:
             assert torch.equal(values, rows.sort(descending=largest, stable=True)[0][:, :k])
             assert torch.equal(rows.gather(1, places), values)
             assert all(len(set(row)) == k for row in places.tolist())
+
+
+def test_dimensions_to_count_along_may_be_given_one_by_one_to_the_method():
+    x = torch.tensor([[[1, 0], [2, 3]], [[0, 0], [4, 0]]])
+    assert x.count_nonzero(0, 1).tolist() == x.count_nonzero((0, 1)).tolist() == [3, 1]
+    assert torch.count_nonzero(x, (0, 1)).tolist() == torch.count_nonzero(x, [1, 0]).tolist()
+    assert x.count_nonzero().item() == x.count_nonzero(dim=None).item() == 4
+    with pytest.raises(TypeError):
+        torch.count_nonzero(x, 0, 1)
+
+
+def test_a_deviation_of_zero_has_tangents_of_zero():
+    x = torch.tensor([[1.0, 2.0], [1.0, 4.0]])
+    _, tangent = torch.func.jvp(lambda a: a.std(0), (x,), (x,))
+    assert tangent.tolist() == [0, pytest.approx(2**0.5)]
+    second = torch.func.hessian(lambda a: a.std(0).sum())(x)
+    assert second.isfinite().all()
