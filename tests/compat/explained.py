@@ -182,6 +182,8 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "where one more is the same number, bins around it have no width"),
     (r"hardsigmoid\((\w+)", lambda x: x["dtype"] == "float64",
         "PyTorch takes a sixth in single precision for the slope of hardsigmoid"),
+    (r"cholesky_inverse\((\w+)", lambda x: "complex" in x["dtype"],
+        "a factor has a real diagonal; of another PyTorch may see the real part"),
     (r"matrix_exp\((\w+)", _halves, "PyTorch's powers of a matrix of half precision overflow"),
     (r"(\w+)\.neg_?\(",
         lambda x: "complex" in x["dtype"] and 0 in flat(x["values"]),

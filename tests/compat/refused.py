@@ -177,6 +177,8 @@ REFUSED_THERE = (
     Refusal("returned an invalid gradient",
         "PyTorch asks a tensor for its shape of then; its data were exchanged",
         holds=earlier(r"\.data = ")),
+    Refusal("select(): index 0 out of range for tensor of size [0]",
+        "what has no channels can be normalized", "BatchNorm", _takes_nothing),
     Refusal("Expected grad_output to have non-zero size for non-batch dimensions",
         "what pools no channels has a gradient of none"),
     Refusal("cannot reshape tensor of 0 elements", "a weight of no elements has norms, too",
