@@ -24,6 +24,20 @@ void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   });
 }
 
+void pivot_order(const Tensor& pivots, const Tensor& order) {
+  const int64_t n = pivots.size(-1), rows = order.size(-1), count = pivots.numel() / n;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t* row = order.data<int64_t>() + i * rows;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t other = pivots.data<int>()[i * n + k] - 1;
+      CHECK(other >= 0 && other < rows, RuntimeError,
+            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+            "Did you properly pass the result of lu_factor?");
+      std::swap(row[k], row[other]);
+    }
+  }
+}
+
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transposed how) {
   dispatch<lapack_dtypes>("lu_solve_cpu", lu.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -226,6 +240,7 @@ void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool her
 const bool filled = [] {
   constexpr DeviceType cpu = DeviceType::cpu;
   kernels::lu_factor.fill(cpu, lu_factor);
+  kernels::pivot_order.fill(cpu, pivot_order);
   kernels::lu_solve.fill(cpu, lu_solve);
   kernels::determinant.fill(cpu, determinant);
   kernels::log_determinant.fill(cpu, log_determinant);

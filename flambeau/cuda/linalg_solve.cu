@@ -1,6 +1,7 @@
 // LU and Cholesky factors, determinants and solutions of linear systems on CUDA, through cuSOLVER,
 // and through cuBLAS where there are many small matrices.
 #include "flambeau/cuda/cusolver.h"
+#include "flambeau/cuda/fault.h"
 
 namespace flambeau::cuda {
 namespace {
@@ -9,6 +10,7 @@ cublasOperation_t operation(Transposed how) {
   return how == Transposed::no ? CUBLAS_OP_N : how == Transposed::yes ? CUBLAS_OP_T : CUBLAS_OP_C;
 }
 
+// Without pivots (null) no rows are exchanged.
 template <class T>
 void factor_lu(const SolverGuard& guard, const MatrixBatch<T>& m, int* pivots, int* info,
                int device) {
@@ -25,9 +27,10 @@ void factor_lu(const SolverGuard& guard, const MatrixBatch<T>& m, int* pivots, i
   const Workspace work(length * sizeof(T), device);
   const int64_t k = std::min(m.rows, m.cols);
   for (int64_t i = 0; i < m.count; ++i) {
-    check_solver(solver<T>().getrf(guard.solver(), m.rows, m.cols, m[i], m.ld,
-                                   work.template get<T>(), pivots + i * k, info + i),
-                 op);
+    check_solver(
+        solver<T>().getrf(guard.solver(), m.rows, m.cols, m[i], m.ld, work.template get<T>(),
+                          pivots ? pivots + i * k : nullptr, info + i),
+        op);
   }
 }
 
@@ -57,10 +60,41 @@ void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   const SolverGuard guard(device);
   for_matrix_type("lu_factor", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    factor_lu(guard, MatrixBatch<T>(a), pivots.data<int>(), info.data<int>(), device);
+    factor_lu(guard, MatrixBatch<T>(a), pivots.defined() ? pivots.data<int>() : nullptr,
+              info.data<int>(), device);
   });
 }
 KERNEL_FOR(lu_factor, lu_factor)
+
+// A thread for each matrix: exchanges follow one another.
+__global__ void __launch_bounds__(block_size)
+    play_exchanges(const int* pivots, int64_t* order, int64_t count, int64_t n, int64_t rows,
+                   FaultPlace fault) {
+  const int64_t matrix = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
+  if (matrix >= count) return;
+  pivots += matrix * n;
+  order += matrix * rows;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t other = int64_t{pivots[k]} - 1;
+    if (other < 0 || other >= rows) {
+      report(fault, FaultKind::index, other + 1, 0, rows);
+      continue;
+    }
+    const int64_t kept = order[k];
+    order[k] = order[other];
+    order[other] = kept;
+  }
+}
+
+void pivot_order(const Tensor& pivots, const Tensor& order) {
+  const int device = pivots.device().index;
+  const DeviceGuard guard(device);
+  const int64_t n = pivots.size(-1), count = pivots.numel() / n;
+  launch("lu_unpack", play_exchanges, blocks_for(count, block_size), block_size,
+         static_cast<const int*>(pivots.raw()), static_cast<int64_t*>(order.raw()), count, n,
+         order.size(-1), fault_of(device));
+}
+KERNEL_FOR(pivot_order, pivot_order)
 
 // Pivots may come from anybody: those out of range are counted, and followed by nobody.
 __global__ void __launch_bounds__(block_size)

@@ -15,8 +15,11 @@ enum class LeastSquares : uint8_t { gels, gelsy, gelsd, gelss };
 
 namespace kernels {
 
-// Rows are exchanged as `pivots` (int32, counted from 1) say; a becomes L and U in one matrix.
+// Rows are exchanged as `pivots` (int32, counted from 1) say; a becomes L and U in one matrix. On
+// CUDA, undefined pivots: no rows are exchanged.
 SLOT(lu_factor, void(const Tensor& a, const Tensor& pivots, const Tensor& info))
+// Plays the exchanges through on the rows of `order` (int64).
+SLOT(pivot_order, void(const Tensor& pivots, const Tensor& order))
 SLOT(lu_solve, void(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transposed how))
 SLOT(determinant, void(const Tensor& lu, const Tensor& pivots, const Tensor& out))
 SLOT(log_determinant,

@@ -30,13 +30,21 @@ std::string singular_factor(int code) {
 
 // --- Factors ----------------------------------------------------------------------------------
 
-Triple factor(const Tensor& a) {
+// The pivots of a factorisation that exchanges no rows: every row stays where it is.
+Tensor pivots_in_place(IntSpan sizes, Device device) {
+  const NoGrad off;
+  const int64_t n = sizes[sizes.size() - 1];
+  return contiguous(expand(arange(1, n + 1, 1, {.dtype = DType::int32, .device = device}), sizes));
+}
+
+Triple factor(const Tensor& a, bool exchanges = true) {
   Tensor lu = copy_columns(a);
   Dims n_pivots = batch_of(a).dims();
   n_pivots.push_back(std::min(a.size(-2), a.size(-1)));
-  Tensor pivots = make_tensor(n_pivots, DType::int32, a.device());
+  Tensor pivots = exchanges ? make_tensor(n_pivots, DType::int32, a.device())
+                            : pivots_in_place(n_pivots, a.device());
   Tensor info = make_info(batch_of(a), a.device());
-  if (lu.numel() > 0) kernels::lu_factor(a.device_type(), lu, pivots, info);
+  if (lu.numel() > 0) kernels::lu_factor(a.device_type(), lu, exchanges ? pivots : Tensor(), info);
   return {lu, pivots, info};
 }
 
@@ -45,24 +53,10 @@ Tensor permutation_of(const Tensor& pivots, int64_t rows) {
   Dims sizes = pivots.sizes().first(pivots.dim() - 1).dims();
   sizes.push_back(rows);
   const NoGrad off;
-  // Exchanges follow one another: they are played through on the host.
-  const Device host = pivots.device().is_meta() ? pivots.device() : Device();
-  Tensor order =
-      contiguous(expand(arange(0, rows, 1, {.dtype = DType::int64, .device = host}), sizes));
-  if (order.device().is_meta()) return order;
-  const Tensor dense = contiguous(to(pivots, host));
-  const int64_t n = pivots.size(-1), count = n > 0 ? pivots.numel() / n : 0;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t* row = order.data<int64_t>() + i * rows;
-    for (int64_t k = 0; k < n; ++k) {
-      const int64_t other = dense.data<int>()[i * n + k] - 1;
-      CHECK(other >= 0 && other < rows, RuntimeError,
-            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
-            "Did you properly pass the result of lu_factor?");
-      std::swap(row[k], row[other]);
-    }
-  }
-  return to(order, pivots.device());
+  Tensor order = contiguous(
+      expand(arange(0, rows, 1, {.dtype = DType::int64, .device = pivots.device()}), sizes));
+  if (pivots.numel() > 0) kernels::pivot_order(pivots.device_type(), contiguous(pivots), order);
+  return order;
 }
 
 // P with A = P L U.
@@ -118,8 +112,9 @@ Triple lu_factor_checked(std::string_view op, const Tensor& a, bool pivot, bool 
   CHECK(a.dim() >= 2, RuntimeError,
         "torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {} instead",
         a.sizes());
-  CHECK(pivot, RuntimeError, "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
-  auto [lu, pivots, info] = factor(a);
+  CHECK(pivot || !a.device().is_cpu(), RuntimeError,
+        "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
+  auto [lu, pivots, info] = factor(a, pivot);
   if (check_errors) check_info(op, info, singular_factor, true);
   if (Record r{"linalg_lu_factor_ex", lu, {a}}) {
     r.wrt(0, [y = r.save_output(lu), order = pivots](const Tensor& g) {
@@ -170,7 +165,7 @@ OP_FUNCTION(lu_unpack,
 
 Triple linalg_lu(const Tensor& a, bool pivot) {
   auto [lu, pivots, info] = lu_factor_checked("linalg.lu", a, pivot, false);
-  return lu_unpack(lu, pivots, true, true);
+  return lu_unpack(lu, pivots, true, pivot);  // without exchanges P is an empty tensor
 }
 OP_FUNCTION(linalg_lu, "linalg_lu(A, *, pivot=True) -> (P, L, U)",
             "The matrices P, L and U with A = P L U.")

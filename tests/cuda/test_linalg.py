@@ -197,3 +197,56 @@ def test_transforms_of_half_precision_are_of_half_precision() -> None:
     assert again.dtype == torch.float16 and torch.fft.fft(spectrum).dtype == torch.complex32
     torch.testing.assert_close(again.cpu().float(), x, rtol=1e-2, atol=1e-2)
     assert torch.fft.rfft(half.bfloat16()).dtype == torch.complex64
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", shapes((5, 5), (7, 16, 16), (2, 270, 270), (6, 4), (3, 4, 9)))
+def test_factors_without_exchanges_of_rows(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    n, limit = min(shape[-2:]), tolerance(dtype)
+    a = torch.randn(shape, dtype=dtype)
+    a.diagonal(dim1=-2, dim2=-1).add_(4 * max(shape[-2:]))
+    a = a.cuda()
+    lu, pivots = torch.linalg.lu_factor(a, pivot=False)
+    assert pivots.dtype == torch.int32
+    assert pivots.eq(torch.arange(1, n + 1, device="cuda")).all().item()
+    p, lower, upper = torch.linalg.lu(a, pivot=False)
+    assert p.shape == (0,) and p.dtype == dtype
+    torch.testing.assert_close(lower @ upper, a, rtol=limit, atol=limit)
+    with pytest.warns(UserWarning, match="deprecated"):
+        same, _, info = torch.lu(a, pivot=False, get_infos=True)
+    assert same.equal(lu) and info.eq(0).all().item()
+    if shape[-2] == shape[-1]:
+        b = torch.randn((*shape[:-1], 2), dtype=dtype, device="cuda")
+        x = torch.linalg.lu_solve(lu, pivots, b)
+        torch.testing.assert_close(a @ x, b, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (5, 3), (3, 5)], ids=str)
+def test_factors_without_exchanges_have_derivatives(shape: tuple[int, ...]) -> None:
+    a = torch.randn(shape, dtype=torch.float64)
+    a.diagonal(dim1=-2, dim2=-1).add_(8)
+    a = a.cuda().requires_grad_()
+    assert torch.autograd.gradcheck(lambda a: torch.linalg.lu_factor(a, pivot=False)[0], a)
+    assert torch.autograd.gradcheck(lambda a: torch.linalg.lu(a, pivot=False)[1:], a)
+
+
+def test_a_zero_where_no_rows_may_be_exchanged_is_named() -> None:
+    for shape in [(2, 2), (3, 2, 2)]:
+        a = torch.tensor([[0.0, 1.0], [1.0, 0.0]], device="cuda").expand(shape)
+        assert torch.linalg.lu_factor_ex(a, pivot=False).info.ne(0).all().item()
+        with pytest.raises(torch.linalg.LinAlgError, match="is zero"):
+            torch.linalg.lu_factor(a, pivot=False)
+
+
+def test_factors_are_unpacked_without_waiting() -> None:
+    a = torch.randn(3, 5, 5, dtype=torch.float64)
+    lu, pivots = torch.linalg.lu_factor(a.cuda())
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        p, lower, upper = torch.lu_unpack(lu, pivots)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.allclose((p @ lower @ upper).cpu(), a)
+    torch.lu_unpack(lu, pivots + 7)
+    with pytest.raises(IndexError, match=r"with size 5 \(found by lu_unpack"):
+        torch.cuda.synchronize()

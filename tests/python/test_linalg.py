@@ -344,3 +344,13 @@ def test_pivots_of_another_shape_than_the_factors_are_refused(shape: tuple[int, 
     pivots = torch.ones(shape, dtype=torch.int32)
     with pytest.raises(ValueError, match=r"LU_pivots to have shape \[3\]"):
         torch.lu_unpack(torch.eye(3), pivots)
+
+
+def test_factors_without_exchanges_have_shapes_on_meta() -> None:
+    a = torch.empty(2, 3, 4, device="meta")
+    p, lower, upper = torch.linalg.lu(a, pivot=False)
+    assert (p.shape, lower.shape, upper.shape) == ((0,), (2, 3, 3), (2, 3, 4))
+    lu, pivots = torch.linalg.lu_factor(a, pivot=False)
+    assert lu.shape == (2, 3, 4) and pivots.shape == (2, 3) and pivots.dtype == torch.int32
+    with pytest.raises(RuntimeError, match="LU without pivoting is not implemented on the CPU"):
+        torch.linalg.lu(torch.eye(3), pivot=False)
