@@ -1,12 +1,12 @@
 #include "flambeau/cuda/generator.h"
 
-#include <array>
 #include <cstring>
 #include <vector>
 
 #include "flambeau/base/check.h"
 #include "flambeau/cuda/device.h"
 #include "flambeau/cuda/graph.h"
+#include "flambeau/cuda/philox_block.h"
 
 namespace flambeau::cuda {
 
@@ -57,20 +57,10 @@ uint64_t PhiloxGenerator::take(uint64_t words) {
   return begin;
 }
 
-// The first two words of a block of the first thread's stream (see philox.cuh), on the host.
+// Of the first two words of a block of the first thread's stream, on the host.
 int64_t PhiloxGenerator::draw_integer() {
-  const uint64_t position = take(4) / 4;
-  std::array<uint32_t, 4> counter{static_cast<uint32_t>(position),
-                                  static_cast<uint32_t>(position >> 32), 0, 0};
-  auto key_x = static_cast<uint32_t>(seed_), key_y = static_cast<uint32_t>(seed_ >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53} * counter[0], b = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key_x, static_cast<uint32_t>(b),
-               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key_y, static_cast<uint32_t>(a)};
-    key_x += 0x9E3779B9;
-    key_y += 0xBB67AE85;
-  }
-  return static_cast<int64_t>((uint64_t{counter[0]} << 32 | counter[1]) & INT64_MAX);
+  const PhiloxWords words = philox_block(seed_, take(4) / 4, 0);
+  return static_cast<int64_t>((uint64_t{words.x} << 32 | words.y) & INT64_MAX);
 }
 
 namespace {

@@ -1,11 +1,11 @@
-// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"): word j of the
-// block at any position of any thread's stream, in ten rounds; and the uniform and normal numbers
-// that CUDA's own generators make of such words.
+// The words of a generator's stream (philox_block.h) at any position of any thread; and the uniform
+// and normal numbers that CUDA's own generators make of such words.
 #pragma once
 
 #include <cstdint>
 
 #include "flambeau/cuda/generator.h"
+#include "flambeau/cuda/philox_block.h"
 
 namespace flambeau::cuda {
 
@@ -19,19 +19,8 @@ __device__ inline uint64_t start_of(const PhiloxState& state) {
 
 // Four words of the stream of `thread`, `block` blocks after the state's position.
 __device__ inline uint4 philox(const PhiloxState& state, uint64_t thread, uint64_t block) {
-  const uint64_t seed = seed_of(state), position = start_of(state) / 4 + block;
-  uint4 counter{static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32),
-                static_cast<uint32_t>(thread), static_cast<uint32_t>(thread >> 32)};
-  uint32_t key_x = static_cast<uint32_t>(seed), key_y = static_cast<uint32_t>(seed >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const uint32_t low_0 = 0xD2511F53u * counter.x, high_0 = __umulhi(0xD2511F53u, counter.x);
-    const uint32_t low_1 = 0xCD9E8D57u * counter.z, high_1 = __umulhi(0xCD9E8D57u, counter.z);
-    counter = {high_1 ^ counter.y ^ key_x, low_1, high_0 ^ counter.w ^ key_y, low_0};
-    key_x += 0x9E3779B9u;
-    key_y += 0xBB67AE85u;
-  }
-  return counter;
+  const PhiloxWords words = philox_block(seed_of(state), start_of(state) / 4 + block, thread);
+  return {words.x, words.y, words.z, words.w};
 }
 
 // In (0, 1].
