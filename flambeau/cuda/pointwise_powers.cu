@@ -38,7 +38,7 @@ KERNEL_FOR(addcmul, addcmul_kernel)
 template <class C>
 struct AddQuotient {
   C value;
-  __device__ C operator()(C x, C a, C b) const { return x + value * a / b; }
+  __device__ C operator()(C x, C a, C b) const { return x + math::quotient(value * a, b); }
 };
 
 void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {

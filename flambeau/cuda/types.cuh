@@ -52,6 +52,39 @@ C number_as(const Scalar& number) {
 
 namespace math {
 
+// a / b without overflow on the way. Single precision is divided in double, as the CPU does; there
+// both numbers are brought near one by powers of two first. What is not finite, and division by
+// zero, is as the library says. One function that is not inlined, so that a quotient is the same
+// number in every kernel.
+__device__ __noinline__ inline DeviceComplex<double> quotient(DeviceComplex<double> a,
+                                                              DeviceComplex<double> b) {
+  const double above = ::fmax(::fabs(a.real()), ::fabs(a.imag()));
+  const double below = ::fmax(::fabs(b.real()), ::fabs(b.imag()));
+  if (!(above > 0 && below > 0 && isfinite(a) && isfinite(b))) return ::cuda::std::operator/(a, b);
+  const int up = ::ilogb(above), down = ::ilogb(below);
+  const double x = ::scalbn(a.real(), -up), y = ::scalbn(a.imag(), -up);
+  const double u = ::scalbn(b.real(), -down), v = ::scalbn(b.imag(), -down);
+  const double size = u * u + v * v;
+  return {::scalbn((x * u + y * v) / size, up - down), ::scalbn((y * u - x * v) / size, up - down)};
+}
+__device__ __noinline__ inline DeviceComplex<float> quotient(DeviceComplex<float> a,
+                                                             DeviceComplex<float> b) {
+  if (b == DeviceComplex<float>(0) || !isfinite(a) || !isfinite(b))
+    return ::cuda::std::operator/(a, b);
+  const double x = a.real(), y = a.imag(), u = b.real(), v = b.imag(), size = u * u + v * v;
+  return {static_cast<float>((x * u + y * v) / size), static_cast<float>((y * u - x * v) / size)};
+}
+// What `a / b` is in the formulas of rows: no templates, and so preferred to the library's.
+__device__ inline DeviceComplex<float> operator/(DeviceComplex<float> a, DeviceComplex<float> b) {
+  return quotient(a, b);
+}
+__device__ inline DeviceComplex<double> operator/(DeviceComplex<double> a,
+                                                  DeviceComplex<double> b) {
+  return quotient(a, b);
+}
+template <class T>
+requires(std::is_floating_point_v<T>) __device__ inline T quotient(T a, T b) { return a / b; }
+
 template <class T>
 __device__ inline DeviceComplex<T> exp2(DeviceComplex<T> x) {
   return exp(x * T(0.693147180559945309417));
@@ -81,7 +114,7 @@ __device__ inline DeviceComplex<T> rsqrt(DeviceComplex<T> x) {
 template <class T>
 __device__ inline DeviceComplex<T> reciprocal(DeviceComplex<T> x) {
   // One over zero has no sign.
-  return T(1) / (x == DeviceComplex<T>(0) ? DeviceComplex<T>(0) : x);
+  return quotient(DeviceComplex<T>(1), x == DeviceComplex<T>(0) ? DeviceComplex<T>(0) : x);
 }
 template <class T>
 __device__ inline DeviceComplex<T> logaddexp(DeviceComplex<T> a, DeviceComplex<T> b) {
@@ -93,8 +126,9 @@ template <class T>
 __device__ inline T abs(DeviceComplex<T> x) {
   return ::hypot(x.real(), x.imag());
 }
+// Not inlined, so that a power is the same number in the loops for dense and for other operands.
 template <class T>
-__device__ inline DeviceComplex<T> pow(DeviceComplex<T> a, DeviceComplex<T> b) {
+__device__ __noinline__ DeviceComplex<T> pow(DeviceComplex<T> a, DeviceComplex<T> b) {
   if (b == DeviceComplex<T>(0)) return DeviceComplex<T>(1);
   if (a == DeviceComplex<T>(0) && b.real() > 0) return DeviceComplex<T>(0);
   return ::cuda::std::pow(a, b);
