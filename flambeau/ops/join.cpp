@@ -167,8 +167,11 @@ Tensor cat_out(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& ou
           "locations. Found overlap in out=");
     check_no_partial_overlap("cat", out, tensor);
   }
-  if (!(out.sizes() == plan.sizes)) resize_tensor(out, plan.sizes, contiguous_strides(plan.sizes));
-  fill_joined(tensors, out, dim, MemoryFormat::contiguous);
+  const Dims strides = plan.format == MemoryFormat::contiguous
+                           ? contiguous_strides(plan.sizes)
+                           : format_strides(plan.sizes, plan.format);
+  if (!(out.sizes() == plan.sizes)) resize_tensor(out, plan.sizes, strides);
+  fill_joined(tensors, out, dim, out.strides() == strides ? plan.format : MemoryFormat::contiguous);
   out.bump_version("cat");
   return out;
 }

@@ -4,6 +4,8 @@
 
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/join.h"
+#include "flambeau/kernels/scan.h"
+#include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/views.h"
 
@@ -87,6 +89,24 @@ Tensor tile(const Tensor& input, IntSpan dims) {
   return repeat(input, repeats);
 }
 
+// The same where the number of indices is known: nobody has to wait for the device. Where it does
+// not fit the counts, or one of them is negative, the indices are out of range, and found to be so.
+Tensor interleaved_on_device(const Tensor& repeats, int64_t total) {
+  const int64_t n = repeats.numel();
+  CHECK(n > 0 || total == 0, RuntimeError,
+        "repeat_interleave: allocated size does not match required size ({} and 0)", total);
+  const Options options{.dtype = DType::int64, .device = repeats.device()};
+  Tensor index = make_tensor(total, DType::int64, repeats.device());
+  if (total == 0) return index;
+  const Tensor counts = contiguous(to(repeats, DType::int64));
+  const Tensor ends = make_tensor(n, DType::int64, repeats.device());
+  kernels::cumsum(repeats.device_type(), counts, ends, 0, false);
+  kernels::searchsorted(repeats.device_type(), ends, arange(0, total, 1, options), Tensor(), index,
+                        true);
+  const Tensor fits = (amin(counts, std::nullopt, false) >= 0) & (select(ends, 0, n - 1) == total);
+  return index_select(arange(0, n, 1, options), 0, where(fits, index, n));
+}
+
 // How often each index appears, as the indices themselves: [2, 0, 1] gives [0, 0, 2].
 Tensor interleaved_index(const Tensor& repeats, std::optional<int64_t> output_size) {
   CHECK(repeats.dim() == 1, RuntimeError,
@@ -94,6 +114,11 @@ Tensor interleaved_index(const Tensor& repeats, std::optional<int64_t> output_si
   CHECK(repeats.dtype() == DType::int64 || repeats.dtype() == DType::int32, RuntimeError,
         "repeat_interleave: repeats has to be Long or Int tensor, got {}", repeats.dtype());
   const NoGrad off;
+  if (output_size && !repeats.device().is_cpu()) {
+    CHECK(*output_size >= 0, RuntimeError, "repeat_interleave: output_size is negative: {}",
+          *output_size);
+    return to(interleaved_on_device(repeats, *output_size), repeats.dtype());
+  }
   const Tensor counts = contiguous(to(to(repeats, DType::int64), Device()));
   const int64_t* count = counts.data<int64_t>();
   int64_t total = 0;

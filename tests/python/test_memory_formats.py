@@ -142,3 +142,17 @@ def test_padding_by_nothing_gives_a_copy() -> None:
         x = torch.zeros(1, 1, 2, 2)
         F.pad(x, (0, 0, 0, 0), mode=mode).add_(1)
         assert not bool(x.any())
+
+
+@pytest.mark.parametrize("dim", range(4))
+def test_what_is_joined_in_channels_last_lies_so_in_a_resized_out(dim: int) -> None:
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    expected = torch.cat([x.contiguous(), x.contiguous()], dim)
+    for dtype in (torch.float32, torch.float64):
+        out = torch.cat([x, x], dim, out=torch.empty(0, dtype=dtype))
+        assert out.is_contiguous(memory_format=torch.channels_last)
+        assert out.equal(expected.to(dtype))
+    rows = torch.empty(expected.shape)
+    assert torch.cat([x, x], dim, out=rows).is_contiguous() and rows.equal(expected)
+    mixed = torch.cat([x, x.contiguous()], dim, out=torch.empty(0))
+    assert mixed.is_contiguous() and mixed.equal(expected)
