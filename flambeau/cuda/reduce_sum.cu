@@ -24,8 +24,8 @@ struct NanSum : Adding<NanSum<T>, ComputeType<T>, T> {
 };
 
 void nansum_kernel(const Reduction& r) {
-  dispatch<dtypes::Floating>("nansum", r.in_dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch<dtypes::FloatingComplex>("nansum", r.in_dtype, [&](auto tag) {
+    using T = Stored<typename decltype(tag)::type>;
     reduce<T>("nansum", r, NanSum<T>());
   });
 }

@@ -23,6 +23,10 @@ void check_alpha(const char* op, DType dtype, const Scalar& alpha) {
         "{}: For non-complex input tensors, argument alpha must not be a complex number.", op);
 }
 
+Scalar product(const Scalar& a, const Scalar& b) {
+  return double{static_cast<float>(a.to<double>()) * static_cast<float>(b.to<double>())};
+}
+
 // a + alpha * b, or a - alpha * b
 Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
                   bool subtracts, const Tensor& out) {
@@ -42,7 +46,7 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
     return in_place ? copy_(out, sum) : to(sum, dtype);
   }
   check_alpha(op, dtype, alpha);
-  check_number_fits(op, alpha, dtype);
+  check_number_fits(op, alpha, number_room(dtype, device));
   const Scalar factor = subtracts ? -alpha : alpha;
   if (in_place) {
     check_inplace(op, out, b.requires_grad());
@@ -51,12 +55,15 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
   Tensor result;
   {
     const NoGrad off;
-    const Tensor x = cast_operand(a, dtype, device), y = cast_operand(b, dtype, device);
+    // A number beside half precision is rounded on the CPU alone, as in PyTorch.
+    const bool exact = number_room(dtype, device) != dtype && !b.is_tensor();
+    const Tensor x = cast_operand(a, dtype, device);
+    const Tensor y = exact ? Tensor() : cast_operand(b, dtype, device);
     if (in_place && out.dtype() == dtype) result = out;
     TensorIter iter;
-    const Operand inputs[] = {x, y};
+    const Operand inputs[] = {x, exact ? Operand(Scalar(1.0)) : Operand(y)};
     iter.build({op}, &result, &dtype, 1, inputs, 2, dtype);
-    kernels::add_scaled(device.type, iter, factor);
+    kernels::add_scaled(device.type, iter, exact ? product(factor, b.scalar()) : factor);
     if (in_place && !result.is_same(out)) {
       copy_(out, result);
       result = out;
@@ -261,7 +268,8 @@ OP_FUNCTION(remainder_number, "remainder(self, other)",
 Tensor abs(const Tensor& input) {
   if (is_stored(input.dtype()) && is_signed(input.dtype())) [[unlikely]]
     return to(abs(to(input, widened(input.dtype()))), to_real(input.dtype()));
-  compute_dtype("abs", dtypes::Numeric, input.dtype());
+  // As in PyTorch, the CPU alone has no absolute values of bools.
+  compute_dtype("abs", input.device().is_cpu() ? dtypes::Numeric : dtypes::All, input.dtype());
   const DType dtype = to_real(input.dtype());
   Tensor out;
   TensorIter iter;

@@ -63,7 +63,8 @@ OP_FUNCTION(polar, "polar(abs, angle)", "Complex numbers from their absolute val
 Tensor trace(const Tensor& input) {
   CHECK(input.dim() == 2, RuntimeError, "trace: expected a matrix, but got tensor with dim {}",
         input.dim());
-  CHECK(input.dtype() != DType::bool_, NotImplementedError, "\"trace\" not implemented for 'Bool'");
+  CHECK(input.dtype() != DType::bool_ || !input.device().is_cpu(), NotImplementedError,
+        "\"trace\" not implemented for 'Bool'");
   return sum(diagonal(input, 0, 0, 1));
 }
 OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.")

@@ -269,6 +269,22 @@ Range widened(Range range) {
   return range;
 }
 
+// Which of the equal parts of a range each element lies in. PyTorch's devices compute that by
+// formulas of their own; on CUDA integers are divided as such.
+Tensor parts_of(const Tensor& x, const Range& range, int64_t bins) {
+  const double width = range.high - range.low;
+  if (x.device().is_cpu()) return to((x - range.low) * (bins / width), DType::int64);
+  if (x.dtype() == DType::int64) {
+    const auto low = static_cast<int64_t>(range.low), high = static_cast<int64_t>(range.high);
+    return div_trunc((x - low) * bins, high - low);
+  }
+  const double rounded =
+      x.dtype() == DType::float64
+          ? width
+          : double{static_cast<float>(range.high) - static_cast<float>(range.low)};
+  return to((x - range.low) * static_cast<double>(bins) / rounded, DType::int64);
+}
+
 Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar& max) {
   const DType dtype = input.dtype();
   const bool whole_range = min.to_double() == max.to_double();
@@ -280,24 +296,26 @@ Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar&
         "histc: aminmax not implemented for {}", dtype_legacy_name(dtype));
   CHECK(min.to_double() <= max.to_double(), RuntimeError,
         "torch.histc: max must be larger than min");
-  CHECK(is_floating(dtype), NotImplementedError, "\"histogram_cpu\" not implemented for '{}'",
-        dtype_legacy_name(dtype));
+  // As in PyTorch, integers are counted everywhere but on the CPU.
+  const bool whole = !input.device().is_cpu() && (dtypes::Signed | DType::uint8).has(dtype);
+  CHECK(is_floating(dtype) || whole, NotImplementedError,
+        "\"histogram_cpu\" not implemented for '{}'", dtype_legacy_name(dtype));
   CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension 0",
         bins);
   Tensor x = reshape(detach(input), {-1});
   Range range{min.to_double(), max.to_double()};
-  if (range.low == range.high) range = range_of(x, 0, 1, false);
+  if (whole) range = {std::trunc(range.low), std::trunc(range.high)};
+  if (range.low == range.high && !x.device().is_meta()) range = range_of(x, 0, 1, false);
   CHECK(std::isfinite(range.low) && std::isfinite(range.high), RuntimeError,
         "torch.histc: range of [{}, {}] is not finite", range.low, range.high);
   CHECK(range.low <= range.high, RuntimeError, "torch.histc: max must be larger than min");
-  range = {range.low, range.high};
   if (range.low == range.high) range = {range.low - 1, range.high + 1};
-  const DType wide = dtype == DType::float64 ? dtype : DType::float32;
-  x = to(x, wide);
-  const Tensor inside = masked_select(x, (x >= range.low) & (x <= range.high));
-  const double scale = static_cast<double>(bins) / (range.high - range.low);
-  const Tensor place = to((inside - range.low) * scale, DType::int64);
-  return to(counted(clamp(place, int64_t{0}, bins - 1), {}, bins, DType::int64), dtype);
+  x = to(x, whole ? DType::int64 : dtype == DType::float64 ? dtype : DType::float32);
+  // What lies outside is counted behind the last part, so that nobody has to wait for a shape.
+  const Tensor inside = (x >= range.low) & (x <= range.high);
+  const Tensor place = clamp(parts_of(x, range, bins), int64_t{0}, bins - 1);
+  const Tensor counts = counted(where(inside, place, bins), {}, bins + 1, DType::int64);
+  return to(clone(narrow(counts, 0, 0, bins)), dtype);
 }
 OP(histc, "histc(input, bins=100, min=0, max=0)",
    "How many elements lie in each of `bins` equal parts of a range; where min equals max, of the "

@@ -19,6 +19,10 @@ DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype) {
   fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
 }
 
+DType number_room(DType dtype, Device device) {
+  return !device.is_cpu() && dtypes::Reduced.has(dtype) ? DType::float32 : dtype;
+}
+
 void check_number_fits(const char* op, const Scalar& value, DType dtype) {
   CHECK(value.fits(dtype), RuntimeError,
         "{}: value cannot be converted to type {} without overflow: {}", op, dtype_name(dtype),
@@ -122,7 +126,7 @@ double rounded(const Scalar& number, DType dtype) {
 
 // A row's numbers as its kernel takes them. They must be able to stand in the dtype that it
 // computes in; where integers are among its dtypes, in the stored one.
-void set_params(const UnaryRow& row, DType dtype, const Scalar* params, int n_params,
+void set_params(const UnaryRow& row, DType dtype, Device device, const Scalar* params, int n_params,
                 Scalar* held) {
   const bool reduced = dtypes::Reduced.has(dtype);
   const DType room = reduced && !row.dtypes.has(DType::int64) ? DType::float32 : dtype;
@@ -131,7 +135,7 @@ void set_params(const UnaryRow& row, DType dtype, const Scalar* params, int n_pa
       // Bounds of integers lose their fractions.
       const bool cut =
           params[i].is_floating() && is_integral(dtype) && params[i].fits(DType::int64);
-      held[i] = clamp_bound(cut ? Scalar(params[i].to_int()) : params[i], dtype, i == 0);
+      held[i] = clamp_bound(cut ? Scalar(params[i].to_int()) : params[i], dtype, i == 0, device);
     } else {
       check_number_fits(row.name, params[i], room);
       // What elements are compared with is as coarse as they are, so that a bound is within.
@@ -152,10 +156,14 @@ void check_out_dtype(const UnaryRow& row, DType result, const Tensor& out) {
         row.name, dtype_legacy_name(out.dtype()), dtype_legacy_name(result));
 }
 
-// Whether the row computes the dtype, which it has no kernel for, in a wider one.
-bool widens(DTypeSet dtypes, DType dtype) {
-  return (dtypes.marked(DTypeSet::widens_float8) && dtypes::Float8.has(dtype)) ||
-         (dtypes.marked(DTypeSet::widens_complex32) && dtype == DType::complex32);
+// Whether the row computes the dtype, which it has no kernel for, in a wider one. complex32 is a
+// dtype of CUDA: there every row of complex numbers takes it.
+bool widens(DTypeSet dtypes, DType dtype, Device device) {
+  if (dtype == DType::complex32) {
+    return dtypes.marked(DTypeSet::widens_complex32) ||
+           (!device.is_cpu() && dtypes.has(DType::complex64));
+  }
+  return dtypes.marked(DTypeSet::widens_float8) && dtypes::Float8.has(dtype);
 }
 
 // What was computed in a wider dtype, in the dtype of the operands, or in the tensor it is for.
@@ -208,13 +216,14 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   if (in_place) check_inplace(row.name, out);
   DType dtype = input.dtype();
   if (!row.dtypes.has(dtype)) {
-    if (widens(row.dtypes, dtype)) return unary_widened(row, input, params, n_params, out);
+    if (widens(row.dtypes, dtype, input.device()))
+      return unary_widened(row, input, params, n_params, out);
     dtype = other_dtype(row.name, row.dtypes, row.out, dtype, out);
   }
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
   if (out.defined() && !in_place) check_out_dtype(row, result_dtype, out);
   Scalar held[2];
-  if (n_params > 0) set_params(row, dtype, params, n_params, held);
+  if (n_params > 0) set_params(row, dtype, input.device(), params, n_params, held);
   const Tensor x = input.dtype() == dtype ? input : to(input, dtype);
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && !result.defined()) check_overlaps(row.name, out, {input});
@@ -325,20 +334,46 @@ static bool is_number(const Operand& operand, DType dtype) {
          !tensor.is_complex() && !operand.requires_grad();
 }
 
-// What a tensor of half precision is multiplied by where it meets a number that its dtype cannot
-// hold: such a number is not rounded, so that 0.5 times 65536 is no infinity.
-static std::optional<double> exact_factor(const BinaryRow& row, const Operand& a, const Operand& b,
-                                          DType dtype) {
-  const bool times = row.slot == &kernels::mul;
-  if (!times && row.slot != &kernels::div) return {};
-  const Operand& number = times && !is_number(b, dtype) ? a : b;
+// How a tensor of half precision meets a number that its dtype cannot hold and that is not rounded,
+// so that 0.5 times 65536 is no infinity: multiplied by a factor, or with the factor added. The
+// CPU, as PyTorch's, does round what it adds.
+struct ExactNumber {
+  double factor;
+  bool sums, reversed;  // reversed: the number less the tensor
+};
+static std::optional<ExactNumber> exact_number(const BinaryRow& row, const Operand& a,
+                                               const Operand& b, DType dtype, Device device) {
+  const bool times = row.slot == &kernels::mul, minus = row.slot == &kernels::sub;
+  const bool sums = !device.is_cpu() && (minus || row.slot == &kernels::add);
+  if (!times && !sums && row.slot != &kernels::div) return {};
+  const bool leads = (times || sums) && !is_number(b, dtype);
+  const Operand& number = leads ? a : b;
   if (!is_number(number, dtype)) return {};
   const Scalar scalar = number.is_tensor() ? item(number.tensor()) : number.scalar();
   const auto value = scalar.to<double>();
   if (rounded(scalar, dtype) == value || !std::isfinite(value)) return {};
   const double single = static_cast<float>(value);  // what it is in float32, as in PyTorch
-  const double factor = times ? single : 1 / single;
-  return std::isfinite(static_cast<float>(factor)) ? std::optional(factor) : std::nullopt;
+  const double factor = minus ? -single : times || sums ? single : 1 / single;
+  if (!std::isfinite(static_cast<float>(factor))) return {};
+  return ExactNumber{factor, sums, minus && leads};
+}
+
+// base + factor * scaled is the result; a difference the other way round is turned afterwards.
+static void set_exact_operands(const ExactNumber& exact, bool number_last, Operand* inputs) {
+  const Operand tensor = inputs[number_last ? 0 : 1];
+  // Nothing but negative zero leaves every product as it is when they are added.
+  inputs[0] = exact.sums ? tensor : Operand(Scalar(-0.0));
+  inputs[1] = exact.sums ? Operand(Scalar(1.0)) : tensor;
+}
+static void run_exact(const char* op, const ExactNumber& exact, const TensorIter& iter,
+                      Tensor& result) {
+  kernels::add_scaled(iter.device.type, iter, exact.factor);
+  if (!exact.reversed) return;
+  TensorIter turned;
+  const DType dtype = result.dtype();
+  const Operand inputs[] = {result};
+  turned.build({op}, &result, &dtype, 1, inputs, 1, dtype);
+  kernels::neg(turned.device.type, turned, nullptr);
 }
 
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
@@ -356,7 +391,7 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   const DType common = result_type(a, b);
   DType dtype = common;
   if (!row.dtypes.has(common)) {
-    if (widens(row.dtypes, common)) return binary_widened(row, a, b, common, out);
+    if (widens(row.dtypes, common, device)) return binary_widened(row, a, b, common, out);
     dtype = other_dtype(row.name, row.dtypes, row.out, common, out);
   }
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
@@ -366,12 +401,9 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   if (out.defined() && (!result.defined() || cast_a.defined() || cast_b.defined())) {
     check_overlaps(row.name, out, {a, b});
   }
-  std::optional<double> factor;
-  if (dtypes::Reduced.has(dtype)) factor = exact_factor(row, a, b, dtype);
-  if (factor) {  // nothing but negative zero leaves every product as it is when they are added
-    if (is_number(b, dtype)) inputs[1] = inputs[0];
-    inputs[0] = Scalar(-0.0);
-  }
+  std::optional<ExactNumber> exact;
+  if (dtypes::Reduced.has(dtype)) exact = exact_number(row, a, b, dtype, device);
+  if (exact) set_exact_operands(*exact, is_number(b, dtype), inputs);
   TensorIter iter;
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 2, dtype);
   const bool records = row.gradient_a && grad_enabled() &&
@@ -379,12 +411,12 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
                        (in_place || is_differentiable(result_dtype));
   Tensor kept_a, kept_b;
   if (records) {
-    const DType wide = factor ? DType::float32 : dtype;  // of a number, the only thing that is cast
+    const DType wide = exact ? DType::float32 : dtype;  // of a number, the only thing that is cast
     kept_a = operand_to_keep(row, Keep::a, a, a, b, in_place, wide, device);
     kept_b = operand_to_keep(row, Keep::b, b, a, b, false, wide, device);
   }
-  if (factor) kernels::add_scaled(iter.device.type, iter, *factor);
-  if (!factor) (*row.slot)(iter.device.type, iter, nullptr);
+  if (exact) run_exact(row.name, *exact, iter, result);
+  if (!exact) (*row.slot)(iter.device.type, iter, nullptr);
   const bool fixed = in_place || (b.is_tensor() && out.is_same(b.tensor()));
   if (out.defined()) deliver(row.name, result, out, fixed);
   if (!records) return result;

@@ -148,8 +148,8 @@ Tensor promoted(const Tensor& input, bool to_complex_dtype) {
   DType dtype = input.dtype();
   if (is_integral(dtype, true)) dtype = default_dtype();
   const bool narrow = (dtypes::Reduced | dtypes::Stored).has(dtype);
-  CHECK(!narrow || (input.device_type() == DeviceType::cuda && !dtypes::Float8.has(dtype)),
-        NotImplementedError, "Unsupported dtype {}", dtype_legacy_name(dtype));
+  CHECK(!narrow || (!input.device().is_cpu() && !dtypes::Float8.has(dtype)), NotImplementedError,
+        "Unsupported dtype {}", dtype_legacy_name(dtype));
   if (narrow) dtype = is_complex(dtype) ? DType::complex64 : DType::float32;
   if (to_complex_dtype) dtype = to_complex(dtype);
   return dtype == input.dtype() ? input : to(input, dtype);

@@ -111,6 +111,11 @@ Tensor pow(const Operand& a, const Operand& b) {
     return sparse_pow(a.tensor(), b);
   const Device device = common_device("pow", {a, b});
   const DType dtype = result_type(a, b);
+  if (dtype == DType::complex32 && !device.is_cpu()) {
+    const Tensor x = a.is_tensor() ? to(a.tensor(), DType::complex64) : Tensor();
+    const Tensor e = b.is_tensor() ? to(b.tensor(), DType::complex64) : Tensor();
+    return to(pow(x.defined() ? Operand(x) : a, e.defined() ? Operand(e) : b), dtype);
+  }
   if (!b.is_tensor()) {
     if (b.scalar() == Scalar(0)) return ones_instead(a.tensor(), dtype);
     const Tensor base = to(a.tensor(), dtype);

@@ -31,6 +31,8 @@ Tensor finish_dtype(Tensor result, std::optional<DType> dtype) {
 
 Tensor sum_over(const char* op, const Tensor& input, DimSet dims, bool keepdim,
                 std::optional<DType> dtype) {
+  if (dtype.value_or(input.dtype()) == DType::complex32 && !input.device().is_cpu())
+    return to(sum_over(op, input, dims, keepdim, DType::complex64), DType::complex32);
   const Summands x = summands(input, dtype);
   Tensor out = reduce_with(kernels::sum, x.input, dims, keepdim, x.result);
   if (Record r{op, out, {x.input}}) {
@@ -125,12 +127,12 @@ namespace {
 
 Tensor nansum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
               std::optional<DType> dtype) {
-  CHECK(!input.is_complex() && !(dtype && is_complex(*dtype)), NotImplementedError,
-        "nansum on {} does not support complex inputs",
-        input.device().is_cpu() ? std::string("CPU") : to_text(input.device()));
+  const bool complex = input.is_complex() || (dtype && is_complex(*dtype));
+  CHECK(!complex || !input.device().is_cpu(), NotImplementedError,
+        "nansum on CPU does not support complex inputs");
   // Integers hold no NaN.
-  if (!input.is_floating()) return sum(input, dim, keepdim, dtype);
-  if (dtype && !is_floating(*dtype))
+  if (!is_differentiable(input.dtype())) return sum(input, dim, keepdim, dtype);
+  if (dtype && !is_differentiable(*dtype))
     return sum(masked_fill(input, isnan(input), 0.0), dim, keepdim, dtype);
   const Tensor x = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
   const DimSet dims = DimSet::of(dim, x.dim());

@@ -29,6 +29,8 @@ Tensor prod_gradient(const Tensor& g, const Tensor& x, const Tensor& y, int64_t 
 
 Tensor prod_over(const char* op, const Tensor& input, std::optional<int64_t> dim, bool keepdim,
                  std::optional<DType> dtype) {
+  if (dtype.value_or(input.dtype()) == DType::complex32 && !input.device().is_cpu())
+    return to(prod_over(op, input, dim, keepdim, DType::complex64), DType::complex32);
   // As for sums: integers are multiplied in int64 and cut afterwards.
   const Tensor typed = dtype && *dtype != input.dtype() ? to(input, *dtype) : input;
   const DType result = is_integral(typed.dtype(), true) ? DType::int64 : typed.dtype();

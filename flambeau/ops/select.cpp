@@ -47,9 +47,9 @@ OP_FUNCTION(where, "where(condition, input, other)",
 OP_METHOD(where_method, "where(self, condition, other)",
           "self where condition is true, other elsewhere.")
 
-Scalar clamp_bound(const Scalar& value, DType dtype, bool low) {
+Scalar clamp_bound(const Scalar& value, DType dtype, bool low, Device device) {
   if (!is_integral(dtype) || !value.is_integral()) {
-    check_number_fits("clamp", value, dtype);
+    check_number_fits("clamp", value, number_room(dtype, device));
     return value;
   }
   Scalar held = value;
@@ -73,7 +73,7 @@ namespace {
 // A bound as an operand of the clamp kernel; a missing one is the end of the dtype's range.
 Tensor bound(const Operand* given, DType dtype, Device device, bool low) {
   if (given && !given->is_tensor()) {
-    return cast_operand(clamp_bound(given->scalar(), dtype, low), dtype, device);
+    return cast_operand(clamp_bound(given->scalar(), dtype, low, device), dtype, device);
   }
   if (given) return cast_operand(*given, dtype, device);
   Options options;
@@ -271,6 +271,11 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   CHECK(!weight.is_tensor() || weight.tensor().dtype() == dtype, RuntimeError,
         "lerp: expected dtype {} for `weight` but got dtype {}", dtype,
         weight.is_tensor() ? weight.tensor().dtype() : dtype);
+  if (dtype == DType::complex32 && !device.is_cpu()) {
+    const auto wide = [](const Tensor& x) { return to(x, DType::complex64); };
+    const Tensor w = weight.is_tensor() ? wide(weight.tensor()) : Tensor();
+    return to(lerp(wide(input), wide(end), w.defined() ? Operand(w) : weight), dtype);
+  }
   CHECK(is_differentiable(dtype), NotImplementedError, "\"lerp\" not implemented for '{}'",
         dtype_legacy_name(dtype));
   if (!weight.is_tensor()) {

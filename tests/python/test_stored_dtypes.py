@@ -211,3 +211,22 @@ def test_random_complex_halves_are_pytorchs() -> None:
     drawn = torch.randn(3, dtype=torch.complex32)
     expected = torch.tensor([1.0898 - 0.2075j, -1.5410 + 0.4019j, -0.7671 - 0.9888j])
     assert torch.allclose(drawn.cfloat(), expected, atol=1e-3)
+
+
+def test_devices_other_than_the_cpu_take_more_dtypes() -> None:
+    def meta(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    assert meta(3, dtype=torch.bool).abs().dtype == torch.bool
+    assert meta(3, 3, dtype=torch.bool).trace().dtype == torch.int64
+    assert torch.histc(meta(3, dtype=torch.int32), 4).shape == (4,)
+    assert torch.nansum(meta(3, dtype=torch.complex64)).dtype == torch.complex64
+    half = meta(3, 3, dtype=torch.complex32)
+    for result in (half.exp(), half**half, half / half, half.sum(), half.prod(), half.trace()):
+        assert result.dtype == torch.complex32
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        torch.ones(3, dtype=torch.bool).abs()
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        torch.histc(torch.ones(3, dtype=torch.int64))
+    with pytest.raises(NotImplementedError, match="does not support complex"):
+        torch.nansum(torch.ones(3, dtype=torch.complex64))
