@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/kernels/sort.h"
 #include "flambeau/tensor/shape.h"
 
@@ -21,11 +25,13 @@ std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t> order_key(T value) {
   if constexpr (is_reduced_type<T>) {
     return order_key(static_cast<float>(value));
   } else if constexpr (std::is_floating_point_v<T>) {
+    // Without branches, which could not be foreseen.
     using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     constexpr U sign = U(1) << (sizeof(T) * 8 - 1);
-    if (value != value) return static_cast<U>(~U(0));
-    const U bits = std::bit_cast<U>(value == T(0) ? T(0) : value);
-    return static_cast<U>(bits & sign ? ~bits : bits | sign);
+    const U stored = std::bit_cast<U>(value), bits = stored == sign ? 0 : stored;
+    const U key = bits ^ (sign | (U(0) - (bits >> (sizeof(T) * 8 - 1))));
+    constexpr U infinity = std::bit_cast<U>(std::numeric_limits<T>::infinity());
+    return (bits & ~sign) > infinity ? static_cast<U>(~U(0)) : key;
   } else if constexpr (sizeof(T) <= 4) {
     return static_cast<uint32_t>(static_cast<int64_t>(value) -
                                  static_cast<int64_t>(std::numeric_limits<T>::min()));
@@ -56,14 +62,21 @@ using Pack = void (*)(const char* x, int64_t stride, int64_t n, bool descending,
 template <class Key, class T>
 void pack(const char* x, int64_t stride, int64_t n, bool descending, Packed<Key>* out) {
   const Key flip = descending ? ~Key(0) : Key(0);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto narrow = order_key(*reinterpret_cast<const T*>(x + i * stride));
-    Key key = static_cast<Key>(narrow);
-    // A narrow key stands in both halves of a wide one, so that NaN keeps all its bits set.
-    if constexpr (sizeof narrow < sizeof(Key)) key |= key << 32;
-    key ^= flip;
-    out[i] = static_cast<Packed<Key>>(key) << key_shift<Key> | static_cast<Packed<Key>>(i);
-  }
+  const auto loop = [=](int64_t step) __attribute__((always_inline)) {
+    for (int64_t i = 0; i < n; ++i) {
+      const auto narrow = order_key(*reinterpret_cast<const T*>(x + i * step));
+      Key key = static_cast<Key>(narrow);
+      // A narrow key stands in both halves of a wide one, so that NaN keeps all its bits set.
+      if constexpr (sizeof narrow < sizeof(Key)) key |= key << 32;
+      key ^= flip;
+      out[i] = static_cast<Packed<Key>>(key) << key_shift<Key> | static_cast<Packed<Key>>(i);
+    }
+  };
+  // Elements side by side make vector code, and so do the low halves of integers that are small.
+  constexpr auto item = static_cast<int64_t>(sizeof(T));
+  if (stride == item) return loop(item);
+  if (std::is_same_v<T, int32_t> && stride == 2 * item) return loop(2 * item);
+  loop(stride);
 }
 
 template <class Key>
@@ -76,15 +89,67 @@ Pack<Key> pack_for(DType dtype) {
   return found;
 }
 
+// The place of each of a few different words is the number of smaller ones, which are counted for
+// several words at once.
+constexpr int64_t few_words = 64, word_lanes = register_bytes / sizeof(uint64_t);
+typedef uint64_t WordLanes __attribute__((vector_size(register_bytes)));
+void sort_few(uint64_t* data, int64_t n) {
+  constexpr int64_t together = 4;  // registers
+  alignas(64) uint64_t words[few_words], places[few_words];
+  std::copy_n(data, n, words);
+  std::fill_n(words + n, -n & (together * word_lanes - 1), ~uint64_t{0});
+  for (int64_t j = 0; j < n; j += together * word_lanes) {
+    WordLanes mine[together], smaller[together] = {};
+    std::memcpy(mine, words + j, sizeof mine);
+    for (int64_t i = 0; i < n; ++i) {
+      const WordLanes other = WordLanes{} + words[i];
+#pragma GCC unroll 4
+      for (int64_t k = 0; k < together; ++k) {
+        smaller[k] -= std::bit_cast<WordLanes>(other < mine[k]);
+      }
+    }
+    std::memcpy(places + j, smaller, sizeof smaller);
+  }
+  for (int64_t i = 0; i < n; ++i) data[places[i]] = words[i];
+}
+
+// Two sorted runs as one, without a branch on which comes first.
+void merge_runs(const uint64_t* a, int64_t a_count, const uint64_t* b, int64_t b_count,
+                uint64_t* to) {
+  const uint64_t *const a_end = a + a_count, *const b_end = b + b_count;
+  while (a < a_end && b < b_end) {
+    const uint64_t first = *a, second = *b;
+    const bool takes_second = second < first;
+    *to++ = takes_second ? second : first;
+    b += takes_second;
+    a += !takes_second;
+  }
+  to = std::copy(a, a_end, to);
+  std::copy(b, b_end, to);
+}
+
+constexpr int64_t long_run = 512;
+void sort_short(uint64_t* data, int64_t n) {
+  for (int64_t i = 0; i < n; i += few_words) sort_few(data + i, std::min(few_words, n - i));
+  uint64_t other[long_run];
+  uint64_t *from = data, *to = other;
+  for (int64_t run = few_words; run < n; run *= 2) {
+    for (int64_t i = 0; i < n; i += 2 * run) {
+      const int64_t first = std::min(run, n - i), second = std::min(run, n - i - first);
+      merge_runs(from + i, first, from + i + first, second, to + i);
+    }
+    std::swap(from, to);
+  }
+  if (from != data) std::copy_n(from, n, data);
+}
+void sort_short(unsigned __int128* data, int64_t n) { std::sort(data, data + n); }
+
 // Long runs are sorted by the bytes of the key, from the lowest; the order of indices, in which
 // elements start, survives every pass. Bytes that all share are passed over.
 template <class Key>
 void sort_packed(Packed<Key>* data, int64_t n, std::unique_ptr<Packed<Key>[]>& scratch) {
   using P = Packed<Key>;
-  if (n < 512) {
-    std::sort(data, data + n);
-    return;
-  }
+  if (n < long_run) return sort_short(data, n);
   if (!scratch) scratch.reset(new P[n]);
   std::array<std::array<int64_t, 256>, sizeof(Key)> counts{};
   for (int64_t i = 0; i < n; ++i) {
@@ -145,58 +210,86 @@ void write_chosen(const Packed<Key>* chosen, int64_t n, const char* from, int64_
   }
 }
 
-// For every slice: packs it, lets choose(packed, n, scratch) bring what is wanted to the front and
-// say at which position that begins, and writes as many elements as the results have.
+// What is chosen from, and where it goes.
+struct Choice {
+  Choice(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim)
+      : in(input, dim),
+        out(values, dim),
+        at(indices, dim),
+        item(static_cast<int64_t>(item_size(input.dtype()))),
+        x(static_cast<const char*>(input.raw())),
+        y(static_cast<char*>(values.raw())),
+        where(indices.data<int64_t>()) {}
+  [[nodiscard]] const char* slice(int64_t number) const { return x + in.offset(number) * item; }
+  [[nodiscard]] int64_t stride() const { return in.stride() * item; }
+  template <class Key>
+  void write(int64_t number, const Packed<Key>* chosen) const {
+    write_chosen<Key>(chosen, out.size(), slice(number), stride(), y + out.offset(number) * item,
+                      out.stride() * item, item, where + at.offset(number), at.stride());
+  }
+  const Slices in, out, at;
+  const int64_t item;
+  const char* const x;
+  char* const y;
+  int64_t* const where;
+};
+
+// One thread's room for packed slices.
+template <class Key>
+struct Room {
+  std::unique_ptr<Packed<Key>[]> packed, scratch;
+};
+
 template <class Key, class Choose>
-void for_each_slice_packed(const Tensor& input, const Tensor& values, const Tensor& indices,
-                           int64_t dim, bool descending, DType read_as, const Choose& choose) {
-  const Slices in(input, dim), out(values, dim), at(indices, dim);
-  const int64_t n = in.size(), item = static_cast<int64_t>(item_size(input.dtype()));
-  const auto* x = static_cast<const char*>(input.raw());
-  auto* y = static_cast<char*>(values.raw());
-  int64_t* where = indices.data<int64_t>();
-  const Pack<Key> pack = pack_for<Key>(read_as);
-  const int64_t grain = std::max<int64_t>(1, default_grain / 16 / n);
-  parallel_for(0, input.numel() / n, grain, [&](int64_t first, int64_t last) {
-    const std::unique_ptr<Packed<Key>[]> packed(new Packed<Key>[n]);
-    std::unique_ptr<Packed<Key>[]> scratch;
-    for (int64_t slice = first; slice < last; ++slice) {
-      const char* from = x + in.offset(slice) * item;
-      pack(from, in.stride() * item, n, descending, packed.get());
-      const int64_t begin = choose(packed.get(), n, scratch);
-      write_chosen<Key>(packed.get() + begin, out.size(), from, in.stride() * item,
-                        y + out.offset(slice) * item, out.stride() * item, item,
-                        where + at.offset(slice), at.stride());
-    }
-  });
+void choose_from_slice(const Choice& choice, int64_t slice, Pack<Key> pack, bool descending,
+                       Room<Key>& room, const Choose& choose) {
+  const int64_t n = choice.in.size();
+  if (!room.packed) room.packed.reset(new Packed<Key>[n]);
+  pack(choice.slice(slice), choice.stride(), n, descending, room.packed.get());
+  const int64_t begin = choose(room.packed.get(), n, room.scratch);
+  choice.write<Key>(slice, room.packed.get() + begin);
 }
 
 // Whether 64-bit integers are such that their low halves, which come first, say everything.
-bool is_small(const Tensor& input) {
-  if (input.dtype() != DType::int64 || !input.is_contiguous()) return false;
-  const int64_t* x = input.data<int64_t>();
-  const int64_t n = input.numel();
-  int64_t least = 0, most = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    least = x[i] < least ? x[i] : least;
-    most = x[i] > most ? x[i] : most;
-  }
-  return least >= std::numeric_limits<int32_t>::min() &&
-         most <= std::numeric_limits<int32_t>::max();
+bool is_small(const char* x, int64_t stride, int64_t n) {
+  const auto loop = [=](int64_t step) __attribute__((always_inline)) {
+    uint64_t high = 0;  // bits of what is beyond 32 bits
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t value = *reinterpret_cast<const int64_t*>(x + i * step);
+      high |= static_cast<uint64_t>(value) + 0x80000000u;
+    }
+    return high >> 32 == 0;
+  };
+  constexpr auto item = static_cast<int64_t>(sizeof(int64_t));
+  return stride == item ? loop(item) : loop(stride);
 }
 
+// For every slice: packs it, lets choose(packed, n, scratch) bring what is wanted to the front and
+// say at which position that begins, and writes as many elements as the results have.
 template <DTypeSet Set, class Choose>
 void for_each_packed(const char* name, const Tensor& input, const Tensor& values,
                      const Tensor& indices, int64_t dim, bool descending, const Choose& choose) {
   dispatch<Set>(name, input.dtype(), [](auto) {});
   const int64_t n = input.dim() ? input->sizes[dim] : 1;
   if (values.numel() == 0 || n == 0) return;
-  const DType read_as = is_small(input) ? DType::int32 : input.dtype();
-  if (n <= INT64_C(0xffffffff) && item_size(read_as) <= 4) {
-    for_each_slice_packed<uint32_t>(input, values, indices, dim, descending, read_as, choose);
-  } else {
-    for_each_slice_packed<uint64_t>(input, values, indices, dim, descending, read_as, choose);
-  }
+  const Choice choice(input, values, indices, dim);
+  const bool may_be_narrow = n <= INT64_C(0xffffffff), is_long = input.dtype() == DType::int64;
+  const bool is_narrow = may_be_narrow && choice.item <= 4;
+  const auto pack_narrow = pack_for<uint32_t>(is_long ? DType::int32 : input.dtype());
+  const auto pack_wide = pack_for<uint64_t>(input.dtype());
+  const int64_t grain = std::max<int64_t>(1, default_grain / 16 / n);
+  parallel_for(0, input.numel() / n, grain, [&](int64_t first, int64_t last) {
+    Room<uint32_t> narrow;
+    Room<uint64_t> wide;
+    for (int64_t slice = first; slice < last; ++slice) {
+      if (is_narrow ||
+          (may_be_narrow && is_long && is_small(choice.slice(slice), choice.stride(), n))) {
+        choose_from_slice<uint32_t>(choice, slice, pack_narrow, descending, narrow, choose);
+      } else {
+        choose_from_slice<uint64_t>(choice, slice, pack_wide, descending, wide, choose);
+      }
+    }
+  });
 }
 
 template <class P>
@@ -217,15 +310,24 @@ KERNEL_FOR(sort, sort_kernel)
 // the last of those that were the least so far: each is put in its place among them.
 template <class P>
 void bring_least_to_front(P* data, int64_t n, int64_t k) {
-  std::sort(data, data + k);
+  sort_short(data, k);
   P last = data[k - 1];
-  for (int64_t i = k; i < n; ++i) {
-    const P element = data[i];
-    if (element >= last) continue;
-    P* place = std::upper_bound(data, data + k, element);
-    std::move_backward(place, data + k - 1, data + k);
-    *place = element;
-    last = data[k - 1];
+  constexpr int64_t together = 32;
+  for (int64_t begin = k; begin < n; begin += together) {
+    const int64_t end = std::min(begin + together, n);
+    if (end == begin + together) {
+      int below = 0;
+      for (int64_t i = 0; i < together; ++i) below |= data[begin + i] < last;
+      if (!below) continue;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const P element = data[i];
+      if (element >= last) continue;
+      int64_t place = k - 1;
+      for (; place > 0 && data[place - 1] > element; --place) data[place] = data[place - 1];
+      data[place] = element;
+      last = data[k - 1];
+    }
   }
 }
 constexpr int64_t few_chosen = 128;  // for more elements a heap is better
@@ -247,8 +349,110 @@ void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indice
 }
 KERNEL_FOR(topk, topk_kernel)
 
+// Of a long slice one element is found by counting how many have which first bits, then which next
+// ones among those; nothing is moved. The same for all dtypes but for how keys are read.
+constexpr int digit_bits = 16;
+constexpr int64_t long_slice = int64_t{1} << 15, digits = int64_t{1} << digit_bits;
+struct KeyReader {
+  // Counts the digits `shift` bits up in the keys whose bits above are `known`.
+  void (*count)(const char* x, int64_t stride, int64_t n, uint64_t known, int shift,
+                uint32_t* counts);
+  // The place of the element before which `rank` others have the same key.
+  int64_t (*find)(const char* x, int64_t stride, int64_t n, uint64_t key, int64_t rank);
+  int bits;
+};
+
+template <class T>
+void count_digits(const char* x, int64_t stride, int64_t n, uint64_t known, int shift,
+                  uint32_t* counts) {
+  const auto key_at = [&](int64_t i) {
+    return order_key(*reinterpret_cast<const T*>(x + i * stride));
+  };
+  if (shift + digit_bits == static_cast<int>(sizeof(key_at(0)) * 8)) {
+    for (int64_t i = 0; i < n; ++i) ++counts[key_at(i) >> shift];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const auto key = key_at(i);
+    if (key >> shift >> digit_bits == known) ++counts[key >> shift & (digits - 1)];
+  }
+}
+
+template <class T>
+int64_t find_key(const char* x, int64_t stride, int64_t n, uint64_t key, int64_t rank) {
+  const auto is_it = [&](int64_t i) {
+    return order_key(*reinterpret_cast<const T*>(x + i * stride)) == key;
+  };
+  constexpr int64_t together = 4096;
+  int64_t i = 0;
+  for (; i + together <= n; i += together) {
+    int here = 0;
+    for (int64_t j = 0; j < together; ++j) here += is_it(i + j);
+    if (here > rank) break;
+    rank -= here;
+  }
+  for (;; ++i) {
+    if (is_it(i) && rank-- == 0) return i;
+  }
+}
+
+KeyReader reader_for(const char* name, DType dtype) {
+  KeyReader found{};
+  dispatch<dtypes::Real>(name, dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    found = {count_digits<T>, find_key<T>, static_cast<int>(sizeof(order_key(T())) * 8)};
+  });
+  return found;
+}
+
+// The place of the element of the rank that rank_of tells from the number of keys whose first digit
+// is the last: those are the NaNs, where there are any.
+template <class Rank>
+int64_t find_ranked(const KeyReader& reader, const char* x, int64_t stride, int64_t n,
+                    const Rank& rank_of) {
+  uint64_t known = 0;
+  int64_t rank = 0;
+  std::mutex adding;
+  for (int shift = reader.bits - digit_bits; shift >= 0; shift -= digit_bits) {
+    std::vector<uint32_t> counts(digits);
+    parallel_for(0, n, default_grain, [&](int64_t first, int64_t last) {
+      std::vector<uint32_t> mine(digits);
+      reader.count(x + first * stride, stride, last - first, known, shift, mine.data());
+      const std::lock_guard lock(adding);
+      for (int64_t digit = 0; digit < digits; ++digit) counts[digit] += mine[digit];
+    });
+    if (shift + digit_bits == reader.bits) rank = rank_of(int64_t{counts[digits - 1]});
+    int64_t digit = 0;
+    for (; rank >= counts[digit]; ++digit) rank -= counts[digit];
+    known = known << digit_bits | static_cast<uint64_t>(digit);
+  }
+  return reader.find(x, stride, n, known, rank);
+}
+
+// One element of every slice, if slices are long; false if they are not.
+template <class Rank>
+bool choose_from_long(const char* name, const Tensor& input, const Tensor& values,
+                      const Tensor& indices, int64_t dim, const Rank& rank_of) {
+  const Choice choice(input, values, indices, dim);
+  const int64_t n = choice.in.size();
+  if (n < long_slice || n > INT64_C(0xffffffff) || values.numel() == 0) return false;
+  const KeyReader reader = reader_for(name, input.dtype());
+  const int64_t slices = input.numel() / n;
+  // Few slices are not spread over threads, but each of them is.
+  const int64_t grain = slices < get_num_threads() ? slices : 1;
+  parallel_for(0, slices, grain, [&](int64_t first, int64_t last) {
+    for (int64_t slice = first; slice < last; ++slice) {
+      const uint64_t place = find_ranked(reader, choice.slice(slice), choice.stride(), n, rank_of);
+      choice.write<uint32_t>(slice, &place);
+    }
+  });
+  return true;
+}
+
 void kthvalue_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                      int64_t dim) {
+  if (choose_from_long("kthvalue_cpu", input, values, indices, dim, [k](int64_t) { return k - 1; }))
+    return;
   for_each_packed<dtypes::Real>("kthvalue_cpu", input, values, indices, dim, false,
                                 [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
                                   std::nth_element(packed, packed + k - 1, packed + n);
@@ -260,6 +464,12 @@ KERNEL_FOR(kthvalue, kthvalue_kernel)
 void median_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim,
                    bool ignore_nan) {
   const bool may_have_nan = input.is_floating();
+  const auto rank_of = [=, n = input.dim() ? input->sizes[dim] : 1](int64_t last) {
+    const int64_t nans = may_have_nan ? last : 0;
+    if (nans > 0 && !ignore_nan) return n - nans;
+    return std::max<int64_t>(n - nans - 1, 0) / 2;
+  };
+  if (choose_from_long("median_cpu", input, values, indices, dim, rank_of)) return;
   for_each_packed<dtypes::Real>("median_cpu", input, values, indices, dim, false,
                                 [=]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
                                   using Key = KeyOf<P>;

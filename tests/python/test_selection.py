@@ -1,0 +1,93 @@
+"""Sorting short rows and choosing from long ones: values, and which of equal elements is named."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau import Tensor
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8]
+
+
+def numbers(rows: int, length: int, dtype: torch.dtype, values: int) -> Tensor:
+    return (torch.randint(0, values, (rows, length)) - (0 if dtype == torch.uint8 else 40)).to(
+        dtype
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("length", [1, 2, 7, 16, 17, 31, 33, 63, 64, 65, 100, 129, 300, 511, 512])
+def test_short_rows_are_sorted_stably(dtype: torch.dtype, length: int) -> None:
+    torch.manual_seed(length)
+    x = numbers(5, length, dtype, 90)
+    wanted = np.argsort(x.double().numpy(), axis=1, kind="stable")
+    values, places = x.sort(1)
+    assert np.array_equal(places.numpy(), wanted)
+    assert torch.equal(values, x.gather(1, places))
+    wanted = np.argsort(-x.double().numpy(), axis=1, kind="stable")
+    assert np.array_equal(x.sort(1, descending=True, stable=True)[1].numpy(), wanted)
+    wanted = np.argsort(x.double().numpy(), axis=0, kind="stable")
+    assert np.array_equal(x.sort(0)[1].numpy(), wanted)
+
+
+def test_rows_within_32_bits_lie_beside_others() -> None:
+    x = torch.randint(-50, 50, (9, 70))
+    x[4, 3], x[6, 69] = 1 << 40, -(1 << 31) - 1
+    x[7, 0], x[8, 1] = (1 << 31) - 1, -(1 << 31)
+    wanted = np.argsort(x.numpy(), axis=1, kind="stable")
+    assert np.array_equal(x.sort(1)[1].numpy(), wanted)
+    assert np.array_equal(x.topk(5, 1, largest=False)[1].numpy(), wanted[:, :5])
+    turned = x.t().contiguous().t()
+    assert np.array_equal(turned.sort(1)[1].numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [1, 5, 120, 129])
+def test_the_first_of_equal_elements_are_chosen(dtype: torch.dtype, k: int) -> None:
+    torch.manual_seed(k)
+    x = numbers(3, 1030, dtype, 200)
+    wanted = np.argsort(-x.double().numpy(), axis=1, kind="stable")[:, :k]
+    values, places = x.topk(k, 1)
+    assert np.array_equal(places.numpy(), wanted)
+    assert torch.equal(values, x.gather(1, places))
+    wanted = np.argsort(x.double().numpy(), axis=1, kind="stable")[:, :k]
+    assert np.array_equal(x.topk(k, 1, largest=False)[1].numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("values", [2, 200, 1 << 20])
+def test_one_of_a_long_slice(dtype: torch.dtype, values: int) -> None:
+    torch.manual_seed(values)
+    length = (1 << 15) + 101
+    x = numbers(3, length, dtype, min(values, 200) if dtype == torch.uint8 else values)
+    order = np.argsort(x.double().numpy(), axis=1, kind="stable")
+    for k in (1, 7, length // 2, length):
+        chosen, places = x.kthvalue(k, 1)
+        assert np.array_equal(places.numpy(), order[:, k - 1])
+        assert torch.equal(chosen, x.gather(1, places[:, None])[:, 0])
+    assert np.array_equal(x.median(1)[1].numpy(), order[:, (length - 1) // 2])
+    turned = x.t().contiguous()
+    assert np.array_equal(turned.median(0)[1].numpy(), order[:, (length - 1) // 2])
+    flat = np.sort(x.flatten().double().numpy())
+    assert x.median().item() == flat[(3 * length - 1) // 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_medians_of_long_slices_with_nan(dtype: torch.dtype) -> None:
+    x = torch.randn(2, 40_000).to(dtype)
+    x[0, 77] = x[0, 5_000] = math.nan
+    x[1, 0], x[1, 1] = math.inf, -math.inf
+    values, places = x.median(1)
+    assert values[0].isnan() and places[0] == 77
+    rest = np.sort(x[0].double().numpy())[: 40_000 - 2]
+    assert x.nanmedian(1)[0][0].item() == rest[(len(rest) - 1) // 2]
+    assert x.nanmedian(1)[0][1] == values[1] == x[1].sort()[0][19_999]
+    none = torch.full((40_000,), math.nan, dtype=dtype)
+    value, place = none.nanmedian(0)
+    assert value.isnan() and place == 0
+    with pytest.raises(NotImplementedError, match="median"):
+        torch.ones(40_000, dtype=torch.bool).median()
