@@ -14,7 +14,7 @@ constexpr int64_t buffer_bytes = 4096;
 constexpr int most_inputs = 3;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
 // is written again for each; where all rows repeat the same one, that is written once.
-constexpr int64_t short_spread_row = 32, short_row = 256;
+constexpr int64_t short_spread_row = 128, short_row = 256;
 constexpr int64_t most_spread = 256;  // the same where a single value has to be spread in any case
 constexpr int64_t spread_bytes = register_bytes;
 

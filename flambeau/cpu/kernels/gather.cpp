@@ -75,9 +75,14 @@ KERNEL_FOR(gather, gather_kernel)
 constexpr int64_t most_in_float = 4096;
 template <class T>
 void add_in_float(T* out, const T* in, const int64_t* index, int64_t n, int64_t size) {
-  float room[most_in_float];
+  constexpr int64_t together = 512;
+  float room[most_in_float], wide[together];
   load_row(out, room, size);
-  for (int64_t i = 0; i < n; ++i) room[index[i]] += static_cast<float>(in[i]);
+  for (int64_t begin = 0; begin < n; begin += together) {
+    const int64_t count = std::min(together, n - begin);
+    load_row(in + begin, wide, count);
+    for (int64_t i = 0; i < count; ++i) room[index[begin + i]] += wide[i];
+  }
   store_row(room, out, size);
 }
 

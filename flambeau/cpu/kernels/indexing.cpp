@@ -136,7 +136,9 @@ void read_block(char** data, const Block& block) {
 void index_read_kernel(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (iter.numel <= row_grain && takes_whole_rows(iter)) {
+    // For so few a second thread, and asking how to split them, cost more than they save.
+    constexpr int64_t few_bytes = 96 * 1024;
+    if (iter.numel * static_cast<int64_t>(sizeof(T)) <= few_bytes && takes_whole_rows(iter)) {
       char* data[] = {iter.data[0], iter.data[1], iter.data[2]};
       const int64_t steps[] = {sizeof(T), sizeof(T), 0};
       const int64_t rows[] = {iter.strides[0][1], iter.strides[1][1], iter.strides[2][1]};
