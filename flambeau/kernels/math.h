@@ -208,6 +208,7 @@ template <class T>
 FN T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
+REAL FN T log_odds(T x) { return log(x / (T(1) - x)); }
 REAL FN T softplus(T x) { return x > T(20) ? x : log1p(exp(x)); }
 
 FN float floor(float x) { return ::floorf(x); }

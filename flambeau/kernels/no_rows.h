@@ -5,6 +5,7 @@
 #undef PREDICATE
 #undef UNARY1
 #undef UNARY2
+#undef KERNEL2
 #undef BINARY
 #undef KERNEL
 #undef COMPARE

@@ -115,9 +115,9 @@ Tensor logit(const Tensor& input, std::optional<double> eps) {
   Tensor out;
   {
     const NoGrad off;
-    // Not clamp: where eps is above 1/2, PyTorch asks for the lower bound first.
-    const Tensor p = eps ? where(x < *eps, *eps, where(x > 1 - *eps, 1 - *eps, x)) : x;
-    out = log(p / (1 - p));
+    const DType room = x.dtype() == DType::float64 ? DType::float64 : DType::float32;
+    if (eps) check_number_fits("logit", *eps, room);
+    out = eps ? logit_between(x, *eps, 1 - *eps) : logit_between(x, -INFINITY, INFINITY);
   }
   if (Record r{"logit", out, {x}}) {
     r.wrt(0, [kept = r.save(x), eps](const Tensor& g) {

@@ -139,7 +139,8 @@ void set_params(const UnaryRow& row, DType dtype, Device device, const Scalar* p
     } else {
       check_number_fits(row.name, params[i], room);
       // What elements are compared with is as coarse as they are, so that a bound is within.
-      const bool compares = row.slot == &kernels::hardshrink || row.slot == &kernels::softshrink;
+      const bool compares = row.slot == &kernels::hardshrink || row.slot == &kernels::softshrink ||
+                            row.slot == &kernels::logit_between;
       held[i] = compares ? Scalar(rounded(params[i], dtype)) : params[i];
     }
   }

@@ -24,6 +24,8 @@ namespace flambeau {
 #define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc) \
   Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);                 \
   Tensor name##_(const Tensor& self, const Scalar& p, const Scalar& q);
+#define KERNEL2(name, dtypes, value) \
+  Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);
 #include "flambeau/kernels/unary.def"
 #define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) \
   Tensor name(const Operand& input, const Operand& other);                      \

@@ -124,6 +124,13 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   OP_FUNCTION(name, #name "(input, " #p_name p_default ", " #q_name q_default ")", doc)         \
   OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ", " #q_name q_default ")", doc)
 
+#define KERNEL2(name, dtypes, value)                                   \
+  Tensor name(const Tensor& input, const Scalar& p, const Scalar& q) { \
+    UNARY_ROW(name, dtypes, OutDType::same, Keep::nothing, nullptr);   \
+    const Scalar numbers[] = {p, q};                                   \
+    return unary_op(row, input, numbers, 2);                           \
+  }
+
 #include "flambeau/kernels/unary.def"
 
 #define BINARY_ROW(name_, dtypes_, out_, keeps_a, grad_a, keeps_b, grad_b)                   \

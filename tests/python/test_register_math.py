@@ -13,6 +13,8 @@ from flambeau import Tensor
 from flambeau.nn import functional
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "exp": torch.exp,
+    "sqrt": torch.sqrt,
     "expm1": torch.expm1,
     "tanh": torch.tanh,
     "erf": torch.erf,
@@ -78,6 +80,38 @@ def test_powers_of_special_numbers_are_those_of_double_precision() -> None:
         by_number = torch.pow(values, exponent)
         expected = torch.pow(values.double(), exponent).float()
         torch.testing.assert_close(by_number, expected, equal_nan=True, rtol=1e-6, atol=2e-45)
+
+
+def test_roots_are_rounded_as_ieee_asks() -> None:
+    bits = torch.arange(0x3F800000, 0x40800000, 7, dtype=torch.int32)  # from 1 to 4
+    x = bits.view(torch.float32)
+    assert torch.equal(torch.sqrt(x), torch.sqrt(x.double()).float())
+    sizes = torch.logspace(-45, 38.5, 50_001)
+    assert torch.equal(torch.sqrt(sizes), torch.sqrt(sizes.double()).float())
+
+
+def test_logit_and_erfinv_of_large_tensors() -> None:
+    p = torch.linspace(0, 1, 100_003)
+    exact = torch.log(p.double() / (1 - p.double()))
+    torch.testing.assert_close(torch.logit(p).double(), exact, rtol=1e-6, atol=1e-7)
+    bounded = p.double().clamp(0.25, 0.75)
+    exact = torch.log(bounded / (1 - bounded))
+    torch.testing.assert_close(torch.logit(p, 0.25).double(), exact, rtol=1e-6, atol=1e-7)
+    above_half = torch.where(p < 0.75, math.log(3), -math.log(3))  # the lower bound comes first
+    torch.testing.assert_close(torch.logit(p, 0.75), above_half)
+    odd = torch.tensor([-0.5, 1.5, math.nan, -0.0, math.inf, -math.inf])
+    assert torch.logit(odd).isnan().tolist() == [True, True, True, False, True, True]
+    for dtype in (torch.bfloat16, torch.float16):  # bounds are rounded to the dtype
+        high = (1 - torch.tensor(0.001, dtype=dtype).double()).to(dtype).double()
+        last = torch.logit(torch.ones(40, dtype=dtype), 0.001)[-1].double()
+        torch.testing.assert_close(last, torch.log(high / (1 - high)), rtol=0.01, atol=0)
+    x = torch.linspace(-1, 1, 100_003)
+    torch.testing.assert_close(
+        torch.erfinv(x).double(), torch.erfinv(x.double()), rtol=1e-6, atol=0
+    )
+    assert torch.erfinv(torch.tensor([1.5, -2.0, math.nan, 1.0])).isnan().tolist() == [True] * 3 + [
+        False
+    ]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -79,7 +79,10 @@ void run_common(const char* name, const TensorIter& iter, Vector vector, double 
   })
 COMMON_KERNEL(lgamma)
 COMMON_KERNEL(digamma)
-COMMON_KERNEL(erfinv)
+KERNEL_FOR(erfinv, [](const TensorIter& iter, const Scalar*) {
+  run_common(
+      "erfinv", iter, [](Floats x) { return erfinv_vector(x); }, math::erfinv_of);
+})
 BINARY_KERNEL(special_zeta, zeta_of(a, b))
 BINARY_KERNEL(special_xlog1py, xlog1py_of(a, b))
 BINARY_KERNEL(igamma, gammainc_of(a, b, false))

@@ -6,37 +6,39 @@
 #include <limits>
 #include <utility>
 
-#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
 // A polynomial, written out: a loop inside the loop over elements would keep that from being vector
 // code.
-template <class C, size_t N>
-[[gnu::always_inline]] inline C horner(const C (&highest_first)[N], C x) {
+template <class N, class C, size_t terms>
+[[gnu::always_inline]] inline C horner(const N (&highest_first)[terms], C x) {
   return [&]<size_t... K>(std::index_sequence<K...>) __attribute__((always_inline)) {
-    C y = highest_first[0];
+    C y = C{} + highest_first[0];
     ((y = y * x + highest_first[K + 1]), ...);
     return y;
   }
-  (std::make_index_sequence<N - 1>());
+  (std::make_index_sequence<terms - 1>());
 }
 
 // x times a polynomial in w = -log(1 - x**2), or in the root of w where x is close to 1.
-[[gnu::always_inline]] inline float erfinv_vector(float x) {
+inline Floats erfinv_vector(Floats x) {
   constexpr float near[] = {6.25530017e-10f, -2.42394744e-8f, 3.82790148e-7f,  -2.9116693e-6f,
                             7.24097436e-6f,  3.75635573e-5f,  -1.18348027e-4f, -2.34112376e-3f,
                             1.15512451e-2f,  2.32013434e-1f,  8.86226952e-1f};
   constexpr float far[] = {-6.02716071e-5f, -2.44854475e-4f, 1.01054209e-3f,
                            -1.74357293e-3f, 2.47751581e-3f,  -3.7442447e-3f,
                            5.3754322e-3f,   1.00525578f,     3.08362911f};
-  const float w = -math::log((1.0f - x) * (1.0f + x));
-  const float root = __builtin_sqrtf(w);
-  const float factor = w < 6.0f ? horner(near, w) : horner(far, root - 3.24974487f);
-  const float size = __builtin_fabsf(x);
-  const float end = x * std::numeric_limits<float>::infinity();
-  return size < 1.0f ? x * factor : size == 1.0f ? end : std::numeric_limits<float>::quiet_NaN();
+  const Floats w = -math::log((1.0f - x) * (1.0f + x));
+  const Floats factor = horner(near, w);
+  if (all_true(w < 6.0f)) [[likely]]
+    return x * factor;
+  const Floats far_factor = horner(far, math::sqrt(w) - 3.24974487f);
+  const Floats y = x * (w < 6.0f ? factor : far_factor), size = size_of(x);
+  const Floats end = x * std::numeric_limits<float>::infinity();
+  return size < 1.0f ? y : size == 1.0f ? end : all_lanes(std::numeric_limits<float>::quiet_NaN());
 }
 
 // The sine and cosine of pi r for |r| <= 1/2.
