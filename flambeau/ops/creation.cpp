@@ -97,6 +97,12 @@ Tensor empty(IntSpan size, const Options& options) {
 }
 
 Tensor known_contents(const Tensor& fresh) {
+  // What lies in memory by chance is no truth value: see Note [Foreign truth values].
+  const bool deterministic = math_mode.deterministic && math_mode.fills_uninitialized;
+  if (fresh.dtype() == DType::bool_ && !deterministic && !fresh.is_sparse()) {
+    const NoGrad off;
+    return filled(fresh, false);
+  }
   if (!math_mode.deterministic || !math_mode.fills_uninitialized || fresh.is_sparse()) return fresh;
   const NoGrad off;
   if (is_differentiable(fresh.dtype())) {

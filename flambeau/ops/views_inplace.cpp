@@ -132,6 +132,7 @@ void point_at(const Tensor& self, const Tensor& source, const Tensor& recorded) 
         self.device());
   self->storage = source.storage();
   self->offset = source.offset();
+  self->pending = source->pending;
   set_geometry(*self.impl(), source.sizes(), source.strides());
   self.bump_version("set_");
   // What was recorded before keeps its accumulator; what follows gets one of the new shape.
@@ -151,8 +152,9 @@ Tensor set_window_(const Tensor& self, const Tensor& source, int64_t storage_off
                    IntSpan stride) {
   check_inplace("set_", self, source.requires_grad());
   const Dims strides = stride.empty() ? contiguous_strides(size) : stride.dims();
-  point_at(self, make_over(source.storage(), size, strides, storage_offset, source.dtype()),
-           source);
+  const Tensor window = make_over(source.storage(), size, strides, storage_offset, source.dtype());
+  window->pending = source->pending;
+  point_at(self, window, source);
   return self;
 }
 Tensor set_empty_(const Tensor& self) {
@@ -194,13 +196,13 @@ OP_METHOD(squeeze_dims_, "squeeze_(self, *dim)", "Removes dimensions of size 1 f
 OP_METHOD(as_strided_, "as_strided_(self, size, stride, storage_offset=None)",
           "Gives self another size, strides and offset over its memory.", takes_pending)
 OP_METHOD(resize_, "resize_(self, *size, *, memory_format=None)",
-          "Resizes self; memory grows where needed, new elements are undefined.")
+          "Resizes self; memory grows where needed, new elements are undefined.", takes_pending)
 OP_METHOD(resize_as_, "resize_as_(self, the_template, *, memory_format=None)",
-          "Resizes self to the size of another tensor.")
-OP_METHOD(set_empty_, "set_(self)", "Makes self empty.")
+          "Resizes self to the size of another tensor.", takes_pending)
+OP_METHOD(set_empty_, "set_(self)", "Makes self empty.", takes_pending)
 OP_METHOD(set_source_, "set_(self, source)",
-          "Makes self share the memory, size and strides of source.")
+          "Makes self share the memory, size and strides of source.", takes_pending)
 OP_METHOD(set_window_, "set_(self, source, storage_offset, size, stride=())",
-          "Makes self a window on the memory of source.")
+          "Makes self a window on the memory of source.", takes_pending)
 
 }  // namespace flambeau

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "flambeau/autograd/meta.h"
+#include "flambeau/ops/foreign_truth.h"
 #include "flambeau/ops/ops.h"
 #include "python/src/interop.h"
 
@@ -127,7 +128,9 @@ void hand_over(const Tensor& tensor, PyObject* stream) {
   if (stream == Py_None) return;
   CHECK(PyLong_Check(stream), TypeError, "__dlpack__(): stream must be int or None, not {}",
         Py_TYPE(stream)->tp_name);
-  if (PyLong_AsLong(stream) == -1) return;
+  const int64_t number = PyLong_AsLong(stream);
+  if (PyErr_Occurred()) throw PythonError();
+  if (number == -1) return;
   if (tensor.device().is_cuda()) {
     call_streams("_hand_over", "iO", tensor.device().index, stream);
   } else if (tensor.device().is_cpu()) {
@@ -149,8 +152,8 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
         tensor.requires_grad() ? "Can't export tensors that require gradient, use tensor.detach()"
         : tensor.device().is_meta() ? "Cannot pack tensors on meta: they have no data"
         : tensor.is_sparse()        ? "Can't export tensors with layout other than torch.strided"
-        : tensor->pending           ? "Can't export tensors with the conjugate bit set"
-                                    : nullptr;
+        : tensor->pending & ~foreign_truth ? "Can't export tensors with the conjugate bit set"
+                                           : nullptr;
     if (obstacle) {
       PyErr_SetString(PyExc_BufferError, obstacle);
       return nullptr;
@@ -216,7 +219,7 @@ Tensor imported(Managed* managed) {
   const size_t bytes = static_cast<size_t>(storage_extent(shape, strides)) * item_size(dtype);
   StoragePtr storage = make_intrusive<Storage>(static_cast<char*>(in.data) + in.byte_offset, bytes,
                                                device, std::move(owner));
-  return make_over(std::move(storage), shape, strides, 0, dtype);
+  return over_foreign(make_over(std::move(storage), shape, strides, 0, dtype));
 }
 
 [[noreturn]] void fail_invalid_capsule() {

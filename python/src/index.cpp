@@ -99,7 +99,7 @@ void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
     }
   }
   if (index.dim() == 0) return apply_bool(result, dim, item(index).to<bool>());
-  add_index(result, dim, index);
+  add_index(result, dim, resolve(index));
   dim += mask ? index.dim() : 1;
 }
 

@@ -340,7 +340,9 @@ void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
 
 void nonzero_kernel(const Tensor& input, bool flat, Tensor& out) {
   dispatch<dtypes::All>("nonzero", input.dtype(), [&](auto tag) {
-    find_nonzero<typename decltype(tag)::type>(input, flat, out);
+    // Whatever a byte holds, both passes agree on it.
+    using T = typename decltype(tag)::type;
+    find_nonzero<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>(input, flat, out);
   });
 }
 KERNEL_FOR(nonzero, nonzero_kernel)
