@@ -162,7 +162,9 @@ Tensor cat_out(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& ou
   for (const Tensor& tensor : tensors) {
     const bool same = tensor.storage() == out.storage() && tensor.offset() == out.offset() &&
                       tensor.sizes() == out.sizes();
-    CHECK(!same || out.numel() == 0, RuntimeError,
+    // An input that is the output itself would grow with it, also if it is empty now.
+    const bool grows = tensor.is_same(out) && !(out.sizes() == plan.sizes);
+    CHECK(!grows && (!same || out.numel() == 0), RuntimeError,
           "cat: unsupported operation: the input tensors cannot refer to any of the output memory "
           "locations. Found overlap in out=");
     check_no_partial_overlap("cat", out, tensor);

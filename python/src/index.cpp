@@ -6,6 +6,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/sparse.h"
 #include "python/src/binding.h"
 
 namespace flambeau::python {
@@ -230,6 +231,7 @@ Tensor without_leading_ones(const Tensor& value) {
 
 void assign(const Tensor& target, const Tensor& value) {
   if (value.dim() == 0 && target.dim() > 0 && !target->pending) {
+    CHECK(!value.is_sparse(), NotImplementedError, "{}", sparse_refusal("fill_", value));
     fill_(target, value);
     return;
   }

@@ -303,3 +303,20 @@ def test_unpacking_may_free_what_is_being_unpacked():
     assert [t.tolist() for t in node.saved_tensors] == [[1, 1, 1], [2, 2, 2]]
     with pytest.raises(RuntimeError, match="second time"):
         _ = node.saved_tensors
+
+
+def test_an_output_of_cat_that_would_grow_is_no_input():
+    out = torch.empty(0)
+    with pytest.raises(RuntimeError, match="cannot refer to any of the output memory"):
+        torch.cat([torch.ones(1000, 4), out], out=out)
+    assert out.shape == (0,)
+    empty = torch.empty(0)
+    assert torch.cat([empty.view(-1), torch.ones(500)], out=empty).sum() == 500
+    assert torch.cat([empty[:0], empty[:0]]).shape == (0,)
+
+
+def test_a_sparse_number_is_not_assigned():
+    x = torch.zeros(3, 4)
+    with pytest.raises(NotImplementedError, match="fill_"):
+        x[1:] = torch.tensor(2.0).to_sparse()
+    assert x.sum() == 0
