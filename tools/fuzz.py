@@ -1,18 +1,20 @@
 """Calls registered ops with random, hostile and boundary arguments, and reports what must not be:
 a crash, a hang, an exception that no user should see, or memory that nobody asked for.
 
-    python tools/fuzz.py [--calls 100000] [--seed 0] [--ops REGEX]
+    python tools/fuzz.py [--calls 100000] [--seed 0] [--ops REGEX] [--reached]
 
-Half of them are nearly right: a sample of tests/ops in which one or two arguments were changed, so
-that they pass the first checks. Calls run in child processes, a batch each. The arguments of a call
-follow from its seed, so that `--repeat SEED` runs a reported call again, alone. `make fuzz` runs it
-under the sanitizers.
+Of ten calls, three have arguments of the kinds that the registry names; four are nearly right: a
+sample of tests/ops in which one or two arguments were changed, so that they pass the first checks;
+two are of functions in Python; and one is a short program whose tensors share memory. Results are
+differentiated, twice where that is possible. Calls run in child processes, a batch each. All of a
+call follows from its seed, so that `--repeat SEED` runs a reported one again, alone; `--reached`
+tells which ops never gave a result. `make fuzz` runs it under the sanitizers.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import contextlib
 import mmap
 import os
 import random
@@ -21,7 +23,6 @@ import resource
 import signal
 import sys
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,265 +30,51 @@ sys.path.append(str(Path(__file__).parent.parent / "python"))  # PYTHONPATH come
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "ops"))
 
 import harness
+from fuzz_arguments import Arguments
+from fuzz_calls import (
+    EXPECTED,
+    LEFT_OUT,
+    Call,
+    Ops,
+    by_name,
+    named_functions,
+    nearly_right,
+    registered,
+)
+from fuzz_programs import program
 from samples import ENTRIES
-from samples.spec import Op
 
 import flambeau as torch
 
 BATCH = 2000
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
 SECONDS = 60 if SANITIZED else 20  # for one call
-LARGE = 1 << 24  # elements of a result that is not summed up to be differentiated
+LARGE = 1 << 20  # elements of a result that is not differentiated
 UNASKED = 512 << 20  # bytes that a call may take beyond what goes in and comes out
-EXPECTED = (
-    RuntimeError,
-    TypeError,
-    ValueError,
-    IndexError,
-    NotImplementedError,
-    OverflowError,
-    ZeroDivisionError,
-    MemoryError,
+NOTICED = 32 << 20  # growth after which the process's peak is forgotten again
+# What the standard library or a check within says; a user is told what he did instead.
+INTERNAL = re.compile(
+    r"vector::|basic_string::|_M_|map::at|std::|stoi|stol|bad optional|bad_variant|internal|"
+    r"max_size|unordered_map|object has no attribute '_[^_]",
+    re.IGNORECASE,
 )
-DTYPES = """bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64
-complex64 complex128""".split()
-SMALL = (0, 1, 2, 3, -1, -2, 4, 5, -3, 7)
-EXTREME = (2**63 - 1, -(2**63), 2**62, 2**40, -(2**40), 65)
-REALS = (0.0, 1.0, 0.5, -1.0, 2.0, math.inf, -math.inf, math.nan, 1e-300, 1e300, -0.0)
-WORDS = """linear mean sum amax amin prod reflect replicate circular constant none same valid
-fro nuc left right gels gelsd reduced complete r L U trunc floor lower higher nearest bilinear
-area backward forward ortho ij xy ij,jk->ik i->""".split()
-# They wait for something outside the process, or change a setting of all that follow.
-LEFT_OUT = re.compile(r"_cuda.*|set_.*|_set_.*|manual_seed.*|_accelerator.*")
 
 
-@dataclass
-class Ops:
-    """What is called: rows of the registry, and samples."""
-
-    rows: list[dict[str, Any]]
-    entries: list[Op]
-
-
-class Arguments:
-    """Random arguments for the kinds that the registry names."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
-
-    def make(self, kind: str) -> Any:
-        if self.rng.random() < 0.02:
-            return self.rng.choice([None, "?", object(), [], {}, 3, 2.5])
-        maker = getattr(self, kind, None)
-        return maker() if maker else None
-
-    def sizes(self) -> list[int]:
-        return [
-            self.rng.choice((0, 1, 2, 3, 3, 4, 5))
-            for _ in range(self.rng.choice((0, 1, 1, 2, 2, 3, 4)))
-        ]
-
-    def tensor(self) -> Any:
-        rng = self.rng
-        if rng.random() < 0.05:
-            return None
-        dtype = getattr(torch, rng.choice(DTYPES if rng.random() < 0.5 else ["float32", "int64"]))
-        sizes = rng.choice(([3, 4], [2, 3, 4], [5])) if rng.random() < 0.4 else self.sizes()
-        device = "meta" if rng.random() < 0.04 else "cpu"
-        x = torch.empty(sizes, dtype=dtype, device=device)
-        if device == "cpu":
-            x.copy_(
-                torch.randint(-3, 6, sizes).to(dtype) if rng.random() < 0.5 else torch.randn(sizes)
-            )
-            if rng.random() < 0.1 and x.numel() and x.is_floating_point():
-                x.view(-1)[0] = rng.choice((math.inf, -math.inf, math.nan, -0.0, 1e-30))
-        x = self.laid_out(x)
-        if rng.random() < 0.03:
-            return self.unlike(x)
-        if rng.random() < 0.2 and (dtype.is_floating_point or dtype.is_complex):
-            x = x.detach().requires_grad_()
-        return x
-
-    def laid_out(self, x: Any) -> Any:
-        way = self.rng.random()
-        if way < 0.2 and x.dim() > 1:
-            return x.transpose(0, -1)
-        if way < 0.3 and x.dim() > 0 and x.size(0) > 1:
-            return x[::2]
-        if way < 0.4 and x.dim() > 0:
-            return x[:1].expand(x.shape) if x.size(0) else x
-        return x
-
-    def unlike(self, x: Any) -> Any:
-        """A tensor that most ops cannot take as it is: sparse, or with a sign still pending."""
-        if x.is_meta or x.is_complex() or self.rng.random() < 0.3:
-            return x.conj() if x.is_complex() else torch._C._neg_view(x) if x.is_signed() else x
-        return x.to_sparse_csr() if x.dim() == 2 and self.rng.random() < 0.5 else x.to_sparse()
-
-    def tensors(self) -> Any:
-        return [self.tensor() for _ in range(self.rng.choice((0, 1, 2, 3)))]
-
-    def operand(self) -> Any:
-        return self.tensor() if self.rng.random() < 0.6 else self.scalar()
-
-    def scalar(self) -> Any:
-        number = (self.integer, self.real, self.boolean, lambda: complex(self.real(), 1.0))
-        return self.rng.choice(number)()
-
-    def integer(self) -> int:
-        return self.rng.choice(SMALL if self.rng.random() < 0.93 else EXTREME)
-
-    def real(self) -> float:
-        return self.rng.choice(REALS)
-
-    def boolean(self) -> bool:
-        return self.rng.random() < 0.5
-
-    def ints(self) -> Any:
-        if self.rng.random() < 0.3:
-            return self.integer()
-        return [self.integer() for _ in range(self.rng.choice((0, 1, 1, 2, 2, 3, 4)))]
-
-    def reals(self) -> Any:
-        return [self.real() for _ in range(self.rng.choice((0, 1, 2, 3)))]
-
-    def dtype(self) -> Any:
-        return getattr(torch, self.rng.choice(DTYPES)) if self.rng.random() < 0.7 else None
-
-    def device(self) -> Any:
-        return self.rng.choice((None, "cpu", "meta", "cpu:0"))
-
-    def string(self) -> Any:
-        return self.rng.choice(WORDS)
-
-    def memory_format(self) -> Any:
-        return self.rng.choice(
-            (torch.contiguous_format, torch.preserve_format, torch.channels_last)
-        )
-
-    def layout(self) -> Any:
-        return torch.strided
-
-
-def parameters(signature: str) -> list[tuple[str, bool, bool]]:
-    """Name, whether it can be left out, and whether it goes by keyword, of each parameter."""
-    inside = signature[signature.index("(") + 1 :].split(" -> ")[0].rstrip(" ").removesuffix(")")
-    found, keyword, depth, piece = [], False, 0, ""
-    for letter in inside + ",":
-        depth += (letter in "([") - (letter in ")]")
-        if letter != "," or depth:
-            piece += letter
-            continue
-        text, piece = piece.strip(), ""
-        if text == "*":
-            keyword = True
-        elif text:
-            name, _, default = text.lstrip("*").partition("=")
-            found.append((name, bool(default) or text.startswith("**"), keyword))
-    return found
-
-
-class Changed(Arguments):
-    """Arguments that differ from given ones."""
-
-    def changed(self, value: Any) -> Any:
-        if self.rng.random() < 0.05:
-            return self.make("operand")
-        if isinstance(value, torch.Tensor):
-            return self.changed_tensor(value)
-        if isinstance(value, (list, tuple)):
-            return self.changed_list(list(value))
-        kinds = {bool: "boolean", int: "integer", float: "real", str: "string"}
-        return self.make(kinds.get(type(value), "scalar"))
-
-    def changed_tensor(self, x: Any) -> Any:
-        way = self.rng.random()
-        if way < 0.4:
-            return x.to(getattr(torch, self.rng.choice(DTYPES)))
-        if way < 0.5 or x.dim() == 0:
-            return x.unsqueeze(self.rng.randint(0, x.dim()))
-        dim = self.rng.randrange(x.dim())
-        if way < 0.6:
-            return x.narrow(dim, 0, self.rng.randint(0, x.size(dim)))
-        if way < 0.7:
-            return torch.cat([x, x], dim)
-        if way < 0.75 and x.size(dim):
-            return x.select(dim, 0)
-        if way < 0.8:
-            return x.transpose(dim, -1)
-        return self.laid_out(x) if way < 0.9 else self.make("tensor")
-
-    def changed_list(self, items: list[Any]) -> Any:
-        way = self.rng.random()
-        if items and way < 0.7:
-            place = self.rng.randrange(len(items))
-            items[place] = self.changed(items[place])
-        elif items and way < 0.85:
-            items.pop()
-        else:
-            items.append(self.integer())
-        return items
-
-
-def nearly_right(ops: Ops, seed: int) -> tuple[Any, list[Any], dict[str, Any]] | None:
-    """A sample's call with one or two other arguments, differentiated where that is possible."""
-    rng = random.Random(seed)
-    entry = rng.choice(ops.entries)
-    layout = rng.choice(harness.LAYOUTS)
-    dtype = rng.choice(DTYPES if rng.random() < 0.2 else ["float32", "float64", "int64"])
-    change = Changed(rng)
-    try:  # not every dtype can hold the values, not every tensor can be changed so
-        sample = harness.build(torch, entry, rng.choice(entry.calls), dtype, layout=layout)
-        args, kwargs = sample.args, sample.kwargs
-        for _ in range(rng.choice((0, 1, 1, 2))):
-            place = rng.choice([*range(len(args)), *kwargs] or [None])
-            if isinstance(place, int):
-                other = change.changed(args[place])
-                if place or isinstance(other, torch.Tensor):  # methods are called on tensors
-                    args[place] = other
-            elif place is not None:
-                kwargs[place] = change.changed(kwargs[place])
-    except EXPECTED:
-        return None
-
-    def tracked(x: Any) -> Any:
-        differentiable = x.layout is torch.strided and (x.is_floating_point() or x.is_complex())
-        return x.detach().requires_grad_() if differentiable and rng.random() < 0.5 else x
-
-    args, kwargs = harness.map_tensors((args, kwargs), tracked)
-    return harness.resolve(torch, entry), list(args), kwargs
-
-
-def one_call(ops: Ops, seed: int) -> tuple[Any, list[Any], dict[str, Any]]:
+def one_call(ops: Ops, seed: int, show: Any = lambda text: None) -> Call:
     """The function and the arguments that a seed stands for."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
-    if seed % 2 and ops.entries and (call := nearly_right(ops, seed)):
-        return call
-    row = rng.choice(ops.rows)
-    make = Arguments(rng)
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    skipping = False
-    names = parameters(row["signature"])
-    for (name, optional, keyword), kind in zip(names, row["arguments"], strict=True):
-        if kind == "options":
-            if rng.random() < 0.3:
-                kwargs["dtype"] = make.dtype()
-            continue
-        if optional and rng.random() < 0.4:
-            skipping = True
-        elif keyword or skipping:
-            kwargs[name] = make.make(kind)
-        else:
-            args.append(make.make(kind))
-    if row["inplace"] and rng.random() < 0.3:
-        return getattr(torch.Tensor, row["name"] + "_"), args, kwargs
-    if row["function"]:
-        if rng.random() < 0.1:
-            kwargs["out"] = make.make("tensors" if row["returns"] == "tuple" else "tensor")
-        return getattr(torch._C, row["name"]), args, kwargs
-    return getattr(torch.Tensor, row["name"]), args, kwargs
+    way = seed % 10
+    call = None
+    if way == 9 and not ops.narrowed:
+        return program(rng, show)
+    if way in (1, 3, 5, 7, 9):
+        call = nearly_right(ops, rng)
+    elif way in (4, 8):
+        call = by_name(ops, rng)
+    return (
+        call or (registered(ops, rng) if ops.rows else None) or by_name(ops, rng) or Call("", list)
+    )
 
 
 def most_memory() -> int:
@@ -295,34 +82,141 @@ def most_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
+def forget_peak() -> None:
+    """Lets the most that the process has held be what it holds, so that the next call shows."""
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
 def bytes_of(values: Any) -> int:
     """What the tensors among some values hold."""
     found = values if isinstance(values, (list, tuple)) else [values]
-    return sum(x.numel() * x.itemsize for x in found if isinstance(x, torch.Tensor))
+    return sum(
+        x.numel() * x.itemsize
+        for x in found
+        if isinstance(x, torch.Tensor) and x.layout is torch.strided
+    )
 
 
-def attempt(ops: Ops, seed: int) -> str | None:
-    """Runs a call and the backward of its result; says what should not have happened."""
-    function, args, kwargs = one_call(ops, seed)
-    before, result = most_memory(), None
+def differentiate(call: Call, result: Any, rng: random.Random) -> None:
+    """The gradients of a result for a gradient of any layout, and those gradients' own."""
+    leaves: list[Any] = []
+    harness.map_tensors((call.args, call.kwargs), leaves.append)
+    leaves = [x for x in leaves if x.requires_grad and x.is_leaf]
+    for out in harness.flat_results(result):
+        if not isinstance(out, torch.Tensor) or out.grad_fn is None or out.numel() >= LARGE:
+            continue
+        if out.layout is not torch.strided or not leaves or rng.random() < 0.3:
+            out.sum().abs().backward(retain_graph=True)
+            continue
+        gradient = Arguments(rng).laid_out(torch.randn(out.shape).to(out.device, out.dtype))
+        if rng.random() < 0.02:
+            gradient = Arguments(rng).make("tensor")
+        again = rng.random() < 0.5
+        grads = torch.autograd.grad(
+            out, leaves, gradient, create_graph=again, retain_graph=True, allow_unused=True
+        )
+        for grad in grads if again else ():
+            if grad is not None and grad.grad_fn is not None:
+                grad.sum().abs().backward(retain_graph=True)
+
+
+def context(rng: random.Random) -> Any:
+    """Where a call is made: mostly nowhere special."""
+    way = rng.random()
+    if way < 0.02:
+        return torch.autocast("cpu", rng.choice((torch.bfloat16, torch.float16)))
+    if way < 0.04:
+        return torch.inference_mode()
+    return torch.no_grad() if way < 0.05 else contextlib.nullcontext()
+
+
+def transformed(call: Call, rng: random.Random) -> Any:
+    """What is run: the function, or now and then its batched or its forward-mode form."""
+    places = [i for i, x in enumerate(call.args) if isinstance(x, torch.Tensor)]
+    way = rng.random()
+    if way > 0.06 or not places or call.label == "program":
+        return call.function(*call.args, **call.kwargs)
+    tensors = tuple(call.args[i].detach() for i in places)
+
+    def inner(*given: Any) -> Any:
+        args = list(call.args)
+        for i, x in zip(places, given, strict=True):
+            args[i] = x
+        return call.function(*args, **call.kwargs)
+
+    if way < 0.03:
+        return torch.func.vmap(inner)(*(torch.stack([x, x]) for x in tensors))
+    tangents = tuple(torch.randn(x.shape).to(x.dtype) for x in tensors)
+    return torch.func.jvp(inner, tensors, tangents)
+
+
+def unexpected(call: Call, error: Exception) -> bool:
+    """Whether an exception is none that the user's own arguments explain."""
+    if isinstance(error, EXPECTED):
+        return bool(INTERNAL.search(str(error)))
+    if isinstance(error, SystemError):
+        return True
+    if isinstance(error, AttributeError) and "Tensor" not in str(error):
+        return False  # a function in Python was given something else
+    in_python = hasattr(call.function, "__code__")
+    return not (in_python and isinstance(error, (KeyError, AssertionError, RecursionError)))
+
+
+def attempt(ops: Ops, call: Call, seed: int) -> tuple[bool, str | None]:
+    """Runs a call and the backward of its result; says whether it gave one, and what should not
+    have happened.
+    """
+    rng = random.Random(seed + 1)
+    before, result, done = most_memory(), None, False
+    given = bytes_of(call.args)
     try:
-        result = function(*args, **kwargs)
-        for leaf in result if isinstance(result, (list, tuple)) else [result]:
-            if getattr(leaf, "grad_fn", None) is not None and leaf.numel() < LARGE:
-                leaf.sum().abs().backward()
-    except EXPECTED:
-        pass
+        with context(rng):
+            result = transformed(call, rng)
+        done = True
+        differentiate(call, result, rng)
     except Exception as error:
-        if isinstance(error, AttributeError) and "Tensor" not in str(error):
-            return None  # a function in Python was given something else
-        return f"{type(error).__name__}: {error}"
+        if unexpected(call, error):
+            return done, f"{type(error).__name__}: {error}"
     taken = most_memory() - before
-    if taken > UNASKED + 4 * (bytes_of(args) + bytes_of(result)):
-        return f"took {taken >> 20} MB"
-    return None
+    if taken > NOTICED:
+        asked = 4 * (given + bytes_of(result))
+        result = None
+        forget_peak()
+        if taken > UNASKED + asked:
+            return done, f"took {taken >> 20} MB"
+    return done, None
 
 
-def run_batch(ops: Ops, first: int, count: int, note: mmap.mmap) -> None:
+class Outcomes:
+    """How often calls of each name gave a result or were refused, in memory that children share."""
+
+    def __init__(self, ops: Ops) -> None:
+        labels = [row["signature"].split(" -> ")[0] for row in ops.rows]
+        labels += [f"sample {entry.name}" for entry in ops.entries]
+        labels += [label for label, _ in ops.named] + ["program", ""]
+        self.place = {label: 8 * i for i, label in enumerate(labels)}
+        self.counts = mmap.mmap(-1, 8 * len(labels))
+
+    def add(self, label: str, done: bool) -> None:
+        start = self.place[label] + (0 if done else 4)
+        value = int.from_bytes(self.counts[start : start + 4], "little") + 1
+        self.counts[start : start + 4] = value.to_bytes(4, "little")
+
+    def report(self) -> None:
+        def count(start: int) -> int:
+            return int.from_bytes(self.counts[start : start + 4], "little")
+
+        never = [x for x, at in self.place.items() if not count(at) and not count(at + 4)]
+        refused = [f"{x} ({count(at + 4)})" for x, at in self.place.items() if not count(at)]
+        refused = [x for x in refused if not x.endswith(" (0)")]
+        done = sum(count(at) for at in self.place.values())
+        print(f"{done} gave a result; never called: {len(never)}; only refused: {len(refused)}")
+        print("never called:", *never, sep="\n    ")
+        print("only refused:", *refused, sep="\n    ")
+
+
+def run_batch(ops: Ops, first: int, count: int, note: mmap.mmap, outcomes: Outcomes) -> None:
     """The calls of a child process; where it stands is written into shared memory."""
     if not SANITIZED:  # AddressSanitizer's shadow is larger; it has a limit of its own
         limit = 6 << 30
@@ -332,14 +226,16 @@ def run_batch(ops: Ops, first: int, count: int, note: mmap.mmap) -> None:
     for seed in range(first, first + count):
         note[0:8] = seed.to_bytes(8, "little")
         signal.alarm(SECONDS)
-        text = attempt(ops, seed)
+        call = one_call(ops, seed)
+        done, text = attempt(ops, call, seed)
+        outcomes.add(call.label, done)
         if text is not None:
             print(f"seed {seed}: {describe(ops, seed)}\n    {text}", flush=True)
     os._exit(0)
 
 
 def describe(ops: Ops, seed: int) -> str:
-    function, args, kwargs = one_call(ops, seed)
+    call = one_call(ops, seed)
 
     def short(value: Any) -> str:
         if isinstance(value, torch.Tensor):
@@ -350,36 +246,26 @@ def describe(ops: Ops, seed: int) -> str:
             return f"[{', '.join(map(short, value))}]"
         return repr(value)
 
-    shown = [short(value) for value in args] + [f"{k}={short(v)}" for k, v in kwargs.items()]
-    return f"{function}({', '.join(shown)})"
+    shown = [short(value) for value in call.args]
+    shown += [f"{k}={short(v)}" for k, v in call.kwargs.items()]
+    return f"{call.label}: {call.function}({', '.join(shown)})"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--ops", default=".*", help="names of ops, a regex")
-    parser.add_argument("--repeat", type=int, help="run the call of this seed here")
-    options = parser.parse_args()
+def repeat(ops: Ops, seed: int) -> None:
+    print(describe(ops, seed), flush=True)
+    call = one_call(ops, seed, lambda text: print("   ", text, flush=True))
+    print(attempt(ops, call, seed))
 
-    def wanted(name: str) -> bool:
-        return bool(re.fullmatch(options.ops, name)) and not LEFT_OUT.fullmatch(name)
 
-    ops = Ops(
-        [row for row in torch._C._op_registry() if wanted(row["name"])],
-        [entry for name, entry in ENTRIES.items() if wanted(name)],
-    )
-    if options.repeat is not None:
-        print(describe(ops, options.repeat), flush=True)
-        print(attempt(ops, options.repeat))
-        return
+def run(ops: Ops, first: int, calls: int, outcomes: Outcomes) -> int:
+    """Runs calls in batches; the number of those that crashed or hung."""
     note = mmap.mmap(-1, 8)
-    seed, end, faults = options.seed, options.seed + options.calls, 0
+    seed, end, faults = first, first + calls, 0
     while seed < end:
         count = min(BATCH, end - seed)
         child = os.fork()
         if child == 0:
-            run_batch(ops, seed, count, note)
+            run_batch(ops, seed, count, note, outcomes)
         _, status = os.waitpid(child, 0)
         if status == 0:
             seed += count
@@ -388,6 +274,34 @@ def main() -> None:
         what = "hung" if status == signal.SIGALRM else f"died with status {status}"
         print(f"seed {stopped}: {what} in {describe(ops, stopped)}", flush=True)
         seed, faults = stopped + 1, faults + 1
+    return faults
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ops", help="names of ops, a regex; programs are left out then")
+    parser.add_argument("--repeat", type=int, help="run the call of this seed here")
+    parser.add_argument("--reached", action="store_true", help="list what gave no result")
+    options = parser.parse_args()
+
+    def wanted(name: str) -> bool:
+        return bool(re.fullmatch(options.ops or ".*", name)) and not LEFT_OUT.fullmatch(name)
+
+    ops = Ops(
+        [row for row in torch._C._op_registry() if wanted(row["name"])],
+        [entry for name, entry in ENTRIES.items() if wanted(name)],
+        named_functions(wanted),
+        narrowed=options.ops is not None,
+    )
+    if options.repeat is not None:
+        repeat(ops, options.repeat)
+        return
+    outcomes = Outcomes(ops)
+    faults = run(ops, options.seed, options.calls, outcomes)
+    if options.reached:
+        outcomes.report()
     print(f"{options.calls} calls of {len(ops.rows)} ops, {faults} crashes or hangs")
     sys.exit(1 if faults else 0)
 
