@@ -1,6 +1,7 @@
 #include "flambeau/cuda/stream.h"
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -122,16 +123,19 @@ class CudaAccelerator final : public Accelerator {
     raise_fault(stream.device.index);
   }
 
+  static void make_event(Event& event, int device) {
+    const unsigned flags = (event.timed ? cudaEventDefault : cudaEventDisableTiming) |
+                           (event.blocking ? cudaEventBlockingSync : cudaEventDefault) |
+                           (event.shared ? cudaEventInterprocess : cudaEventDefault);
+    cudaEvent_t handle = nullptr;
+    check(cudaEventCreateWithFlags(&handle, flags), "Event");
+    event.handle = handle;
+    event.device = device;
+  }
+
   void record_event(Event& event, const Stream& stream) override {
     const DeviceGuard guard(stream.device.index);
-    if (!event.handle) {
-      const unsigned flags = (event.timed ? cudaEventDefault : cudaEventDisableTiming) |
-                             (event.blocking ? cudaEventBlockingSync : cudaEventDefault);
-      cudaEvent_t handle = nullptr;
-      check(cudaEventCreateWithFlags(&handle, flags), "Event");
-      event.handle = handle;
-      event.device = stream.device.index;
-    }
+    if (!event.handle) make_event(event, stream.device.index);
     CHECK(event.device == stream.device.index, RuntimeError,
           "Event device cuda:{} does not match recording stream's device cuda:{}.", event.device,
           stream.device.index);
@@ -169,6 +173,28 @@ class CudaAccelerator final : public Accelerator {
   void destroy_event(Event& event) noexcept override {
     if (event.handle) cudaEventDestroy(native(event));
     event.handle = nullptr;
+  }
+
+  std::string event_name(Event& event, int device) override {
+    CHECK(event.shared, RuntimeError,
+          "Event.ipc_handle: only events made with interprocess=True have one");
+    const DeviceGuard guard(event.handle ? event.device : checked_index(device));
+    if (!event.handle) make_event(event, checked_index(device));
+    cudaIpcEventHandle_t name;
+    check(cudaIpcGetEventHandle(&name, native(event)), "Event.ipc_handle");
+    return {name.reserved, sizeof name.reserved};
+  }
+
+  Event open_event(int device, const std::string& name) override {
+    cudaIpcEventHandle_t given;
+    CHECK(name.size() == sizeof given.reserved, ValueError,
+          "Event.from_ipc_handle: expected a handle of {} bytes, got {}", sizeof given.reserved,
+          name.size());
+    std::memcpy(given.reserved, name.data(), name.size());
+    const DeviceGuard guard(checked_index(device));
+    cudaEvent_t handle = nullptr;
+    check(cudaIpcOpenEventHandle(&handle, given), "Event.from_ipc_handle");
+    return {handle, checked_index(device), false, false, true};
   }
 
   MemoryNumbers memory_statistics(int device) override { return memory(device).statistics(); }

@@ -39,6 +39,7 @@ struct Event {
   int device = -1;
   bool timed = false;
   bool blocking = false;  // waiting for it sleeps instead of spinning
+  bool shared = false;    // other processes may open it
 };
 
 // The allocator's numbers under the names that PyTorch's memory_stats gives them.
@@ -139,6 +140,9 @@ class Accelerator {
   virtual void wait_for_event(const Event& event) = 0;
   virtual double elapsed_ms(const Event& start, const Event& end) = 0;
   virtual void destroy_event(Event& event) noexcept = 0;
+  // The name by which another process opens a shared event, made on the device if need be.
+  virtual std::string event_name(Event& event, int device) = 0;
+  virtual Event open_event(int device, const std::string& name) = 0;
 
   virtual MemoryNumbers memory_statistics(int device) = 0;
   virtual void reset_peaks(int device) = 0;

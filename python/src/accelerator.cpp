@@ -147,16 +147,39 @@ void destroy_event(PyObject* capsule) {
   if (event->handle) accelerator(type).destroy_event(*event);
   delete event;
 }
+PyObject* wrapped(std::unique_ptr<Event> event) {
+  PyObject* capsule = PyCapsule_New(event.get(), event_capsule, destroy_event);
+  if (capsule) event.release();
+  return capsule;
+}
 PyObject* new_event(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
-    int timed = 0, blocking = 0;
-    if (!PyArg_ParseTuple(args, "pp:Event", &timed, &blocking)) return nullptr;
-    auto* event = new Event;
+    int timed = 0, blocking = 0, shared = 0;
+    if (!PyArg_ParseTuple(args, "ppp:new_event", &timed, &blocking, &shared)) return nullptr;
+    auto event = std::make_unique<Event>();
     event->timed = timed;
     event->blocking = blocking;
-    PyObject* capsule = PyCapsule_New(event, event_capsule, destroy_event);
-    if (!capsule) delete event;
-    return capsule;
+    event->shared = shared;
+    return wrapped(std::move(event));
+  });
+}
+PyObject* event_name(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* event = nullptr;
+    int device = 0;
+    if (!PyArg_ParseTuple(args, "Oi:ipc_handle", &event, &device)) return nullptr;
+    const std::string name = accelerator(type).event_name(event_from(event), device);
+    return PyBytes_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+  });
+}
+PyObject* open_event(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int device = 0;
+    const char* name = nullptr;
+    Py_ssize_t size = 0;
+    if (!PyArg_ParseTuple(args, "iy#:from_ipc_handle", &device, &name, &size)) return nullptr;
+    const std::string given(name, static_cast<size_t>(size));
+    return wrapped(std::make_unique<Event>(accelerator(type).open_event(device, given)));
   });
 }
 PyObject* event_record(PyObject*, PyObject* args) {
@@ -286,6 +309,8 @@ PyMethodDef functions[] = {{"_set_math_mode", set_math_mode, METH_VARARGS, nullp
                            {"_cuda_stream_query", stream_query, METH_O, nullptr},
                            {"_cuda_stream_synchronize", stream_synchronize, METH_O, nullptr},
                            {"_cuda_new_event", new_event, METH_VARARGS, nullptr},
+                           {"_cuda_event_name", event_name, METH_VARARGS, nullptr},
+                           {"_cuda_open_event", open_event, METH_VARARGS, nullptr},
                            {"_cuda_event_record", event_record, METH_VARARGS, nullptr},
                            {"_cuda_event_wait", event_wait, METH_VARARGS, nullptr},
                            {"_cuda_event_query", event_query, METH_O, nullptr},

@@ -25,11 +25,14 @@ __all__ = [
     "SDPAParams",
     "SDPBackend",
     "allow_fp16_bf16_reduction_math_sdp",
+    "blas_workspace_size",
     "can_use_cudnn_attention",
     "can_use_efficient_attention",
     "can_use_flash_attention",
     "cuBLASModule",
     "cuFFTPlanCacheManager",
+    "cublas_workspace_size",
+    "cublaslt_workspace_size",
     "cudnn_sdp_enabled",
     "cufft_plan_cache",
     "enable_cudnn_sdp",
@@ -152,6 +155,38 @@ def preferred_blas_library(backend: Any = None) -> Any:
 
 
 _reduced_math = False
+
+
+_WORKSPACE = 32 << 20  # what products may use at most, and what NVIDIA advises
+
+
+def _workspace_size(name: str, size: int | None) -> int:
+    if size is not None and size < 0:
+        raise RuntimeError(f"{name}: size must be non-negative, got {size}")
+    if size is not None and size != _WORKSPACE:
+        import warnings
+
+        warnings.warn(
+            f"{name}: products take at most {_WORKSPACE} bytes of work space out of the caching "
+            "allocator, which cannot be changed",
+            stacklevel=3,
+        )
+    return _WORKSPACE
+
+
+def cublas_workspace_size(size: int | None = None) -> int:
+    """The bytes of work space that a product may use; they cannot be set."""
+    return _workspace_size("cublas_workspace_size", size)
+
+
+def cublaslt_workspace_size(size: int | None = None) -> int:
+    """The bytes of work space that a product may use; they cannot be set."""
+    return _workspace_size("cublaslt_workspace_size", size)
+
+
+def blas_workspace_size(size: int | None = None, backend: Any = None) -> int:
+    """The bytes of work space that a product may use; they cannot be set."""
+    return _workspace_size("blas_workspace_size", size)
 
 
 def enable_flash_sdp(enabled: bool) -> None:

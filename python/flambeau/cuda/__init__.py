@@ -43,6 +43,7 @@ from flambeau.cuda._libraries import (
     cudart,
     cudaStatus,
     current_blas_handle,
+    current_solver_handle,
 )
 from flambeau.cuda._management import (
     clock_rate,
@@ -54,6 +55,7 @@ from flambeau.cuda._management import (
 )
 from flambeau.cuda.graphs import (
     CUDAGraph,
+    export_dot,
     graph,
     graph_pool_handle,
     is_current_stream_capturing,
@@ -64,6 +66,7 @@ from flambeau.cuda.memory import (
     MemPool,
     caching_allocator_alloc,
     caching_allocator_delete,
+    caching_allocator_disabled,
     caching_allocator_enable,
     change_current_allocator,
     empty_cache,
@@ -139,6 +142,7 @@ __all__ = [
     "_CudaDeviceProperties",
     "caching_allocator_alloc",
     "caching_allocator_delete",
+    "caching_allocator_disabled",
     "caching_allocator_enable",
     "can_device_access_peer",
     "change_current_allocator",
@@ -148,6 +152,7 @@ __all__ = [
     "cudart",
     "current_blas_handle",
     "current_device",
+    "current_solver_handle",
     "current_stream",
     "default_stream",
     "device",
@@ -155,6 +160,7 @@ __all__ = [
     "device_memory_used",
     "device_of",
     "empty_cache",
+    "export_dot",
     "get_allocator_backend",
     "get_arch_list",
     "get_device_capability",
@@ -261,13 +267,24 @@ os.register_at_fork(after_in_child=_note_fork)
 _C._set_vendor_folders(_libraries.wheel_folders())
 
 
+# Imported when they are first asked for.
+_LATE_MODULES = frozenset(
+    "amp comm gds green_contexts jiterator nccl nvtx profiler sparse tunable".split()
+)
+_LATE_NAMES = {"GreenContext": "green_contexts", "_compile_kernel": "_nvrtc"}
+
+
 def __getattr__(name: str) -> object:
     if name == "default_generators":
         return tuple(random.default_generator(index) for index in range(device_count()))
-    if name in ("amp", "comm", "nccl", "nvtx", "profiler"):
+    if name in _LATE_MODULES:
         import importlib
 
         return importlib.import_module(f"flambeau.cuda.{name}")
+    if name in _LATE_NAMES:
+        import importlib
+
+        return getattr(importlib.import_module(f"flambeau.cuda.{_LATE_NAMES[name]}"), name)
     if name.endswith("Tensor"):
         return tensor_type(name, cuda=True)
     if name.endswith("Storage"):

@@ -120,18 +120,28 @@ def cudart() -> _Cudart:
     return _Cudart()
 
 
-_blas_handles: dict[int, Any] = {}
+_handles: dict[tuple[str, int], Any] = {}
+
+
+def _handle(file: str, create: str, set_stream: str) -> int:
+    """A library's handle for the current device, set to the current stream."""
+    device = int(_C._cuda_current_device())
+    library = open_library(file)
+    if (file, device) not in _handles:
+        handle = ctypes.c_void_p()
+        if getattr(library, create)(ctypes.byref(handle)) != 0:
+            raise RuntimeError(f"{create} makes no handle")
+        _handles[file, device] = handle
+    stream = _C._cuda_current_stream(-1)[2]
+    getattr(library, set_stream)(_handles[file, device], ctypes.c_void_p(stream))
+    return int(_handles[file, device].value or 0)
 
 
 def current_blas_handle() -> int:
     """A cuBLAS handle for the current device and stream, for other libraries."""
-    library = open_library("libcublas.so.13")
-    device = int(_C._cuda_current_device())
-    if device not in _blas_handles:
-        handle = ctypes.c_void_p()
-        if library.cublasCreate_v2(ctypes.byref(handle)) != 0:
-            raise RuntimeError("cuBLAS makes no handle")
-        _blas_handles[device] = handle
-    stream = _C._cuda_current_stream(-1)[2]
-    library.cublasSetStream_v2(_blas_handles[device], ctypes.c_void_p(stream))
-    return int(_blas_handles[device].value or 0)
+    return _handle("libcublas.so.13", "cublasCreate_v2", "cublasSetStream_v2")
+
+
+def current_solver_handle() -> int:
+    """A cuSOLVER handle for the current device and stream, for other libraries."""
+    return _handle("libcusolver.so.12", "cusolverDnCreate", "cusolverDnSetStream")

@@ -8,6 +8,15 @@ import warnings
 import flambeau
 from flambeau import _C
 from flambeau.cuda._device import synchronize
+from flambeau.cuda._graph_hooks import (
+    GraphHooks,
+    export_dot,
+    register_graph_capture_end_hook,
+    register_graph_capture_start_hook,
+    register_graph_instantiate_hook,
+    register_graph_replay_end_hook,
+    register_graph_replay_start_hook,
+)
 from flambeau.cuda.memory import empty_cache
 from flambeau.cuda.streams import Stream, current_stream
 from flambeau.cuda.streams import stream as stream_context
@@ -18,12 +27,20 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from flambeau.cuda._graph_hooks import Hook
+
 __all__ = [
     "CUDAGraph",
+    "export_dot",
     "graph",
     "graph_pool_handle",
     "is_current_stream_capturing",
     "make_graphed_callables",
+    "register_graph_capture_end_hook",
+    "register_graph_capture_start_hook",
+    "register_graph_instantiate_hook",
+    "register_graph_replay_end_hook",
+    "register_graph_replay_start_hook",
 ]
 
 
@@ -53,6 +70,8 @@ class CUDAGraph:
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._raw = _C._cuda_new_graph(keep_graph)
+        self._keeps, self._is_executable = keep_graph, False
+        self._hooks = GraphHooks()
 
     def capture_begin(
         self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global"
@@ -65,7 +84,10 @@ class CUDAGraph:
             capture_error_mode: which calls of other threads end the capture: "global" for all that
                 may be unsafe, "thread_local" for this thread's only, or "relaxed".
         """
+        if self._hooks.any("capture_end", "instantiate") and not self._keeps:
+            self.enable_debug_mode()  # hooks look at what was captured
         _C._cuda_graph_begin(self._raw, (0, 0) if pool is None else pool, capture_error_mode)
+        self._hooks.run("capture_start", self)
 
     def capture_end(self) -> None:
         """Ends the capture: from now on replay() runs it."""
@@ -75,14 +97,24 @@ class CUDAGraph:
                 "captured on wrong device or stream.",
                 stacklevel=2,
             )
+        self._is_executable = not self._keeps
+        self._hooks.run("capture_end", self)
+        if self._is_executable:
+            self._hooks.run("instantiate", self)
 
     def instantiate(self) -> None:
         """Makes a kept graph executable, again if need be."""
         _C._cuda_graph_instantiate(self._raw)
+        self._is_executable = True
+        self._hooks.run("instantiate", self)
 
     def replay(self) -> None:
         """Runs the captured work in the current stream."""
+        if not self._is_executable and self._hooks.any("instantiate"):
+            self.instantiate()
+        self._hooks.run("replay_start", self)
         _C._cuda_graph_replay(self._raw)
+        self._hooks.run("replay_end", self)
 
     def reset(self) -> None:
         """Forgets the work and lets its memory go."""
@@ -112,6 +144,26 @@ class CUDAGraph:
     def register_generator_state(self, generator: Any) -> None:
         """Lets the graph draw from a generator; one that a capture draws from is known anyway."""
         _C._cuda_graph_register(self._raw, generator)
+
+    def register_capture_start_hook(self, fn: Hook) -> Any:
+        """Calls a function with the graph when a capture begins; the handle takes it off again."""
+        return self._hooks.add("capture_start", fn)
+
+    def register_capture_end_hook(self, fn: Hook) -> Any:
+        """Calls a function with the graph when a capture has ended."""
+        return self._hooks.add("capture_end", fn)
+
+    def register_post_instantiate_hook(self, fn: Hook) -> Any:
+        """Calls a function with the graph when it has been made executable."""
+        return self._hooks.add("instantiate", fn)
+
+    def register_replay_start_hook(self, fn: Hook) -> Any:
+        """Calls a function with the graph before each replay."""
+        return self._hooks.add("replay_start", fn)
+
+    def register_replay_end_hook(self, fn: Hook) -> Any:
+        """Calls a function with the graph after each replay has been asked for."""
+        return self._hooks.add("replay_end", fn)
 
 
 class graph:

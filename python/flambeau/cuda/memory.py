@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import os
 
 from flambeau import _C
 from flambeau.cuda._device import current_device, device_index, is_initialized
@@ -20,6 +21,7 @@ __all__ = [
     "MemPool",
     "caching_allocator_alloc",
     "caching_allocator_delete",
+    "caching_allocator_disabled",
     "caching_allocator_enable",
     "change_current_allocator",
     "empty_cache",
@@ -320,6 +322,23 @@ def caching_allocator_enable(value: bool = True) -> None:
             "caching_allocator_enable(False): set FLAMBEAU_NO_CUDA_MEMORY_CACHING=1 before the "
             "first use of a device instead"
         )
+
+
+@contextlib.contextmanager
+def caching_allocator_disabled() -> Iterator[None]:
+    """A context without caching, which cannot be had while a process runs: raises."""
+    caching_allocator_enable(False)
+    yield
+
+
+def _set_allocator_settings(env: str) -> None:
+    """Settings in the form of PYTORCH_CUDA_ALLOC_CONF, before the first use of a device."""
+    if is_initialized() and env.replace(" ", "") not in ("", "expandable_segments:True"):
+        raise RuntimeError(
+            f"_set_allocator_settings({env!r}): the allocator is in use; set "
+            "PYTORCH_CUDA_ALLOC_CONF, or call this, before the first use of a device"
+        )
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = env
 
 
 class CUDAPluggableAllocator:

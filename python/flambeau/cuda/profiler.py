@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 
 from flambeau import _C
+from flambeau.cuda._libraries import check_error, cudart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["profile", "start", "stop"]
+__all__ = ["check_error", "cudart", "profile", "start", "stop"]
 
 
 def start() -> None:

@@ -140,15 +140,26 @@ class Event:
     Args:
         enable_timing: whether it can measure.
         blocking: whether synchronize() sleeps instead of spinning.
-        interprocess: not supported.
+        interprocess: whether other processes may open it by its ipc_handle(); it cannot measure.
     """
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> None:
-        if interprocess:
-            raise NotImplementedError("Event: interprocess events are not implemented")
-        self._raw = _C._cuda_new_event(enable_timing, blocking)
+        if interprocess and enable_timing:
+            raise ValueError("Event: an interprocess event cannot have enable_timing=True")
+        self._raw = _C._cuda_new_event(enable_timing, blocking, interprocess)
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
+        """The event of another process that its ipc_handle() names."""
+        event = cls.__new__(cls)
+        event._raw = _C._cuda_open_event(device_index(device), handle)
+        return event
+
+    def ipc_handle(self) -> bytes:
+        """What another process opens the event by, if it was made with interprocess=True."""
+        return bytes(_C._cuda_event_name(self._raw, -1))
 
     def record(self, stream: Stream | None = None) -> None:
         """Sets the mark behind the work that a stream, by default the current one, was given."""

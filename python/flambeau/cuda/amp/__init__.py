@@ -47,3 +47,15 @@ def custom_bwd(bwd: Any) -> Any:
     """`flambeau.amp.custom_bwd` for CUDA."""
     warn_older_name("custom_bwd", "cuda")
     return amp.custom_bwd(bwd, device_type="cuda")
+
+
+def __getattr__(name: str) -> object:
+    if name == "amp_definitely_not_available":
+        from flambeau.cuda.amp.common import amp_definitely_not_available
+
+        return amp_definitely_not_available
+    if name in ("autocast_mode", "common", "grad_scaler"):
+        import importlib
+
+        return importlib.import_module(f"flambeau.cuda.amp.{name}")
+    raise AttributeError(f"module 'flambeau.cuda.amp' has no attribute '{name}'")
