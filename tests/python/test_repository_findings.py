@@ -61,3 +61,77 @@ def test_distribution_keeps_a_shape_that_is_none():
     assert plain.batch_shape == fl.Size([2])
     several = fl.distributions.Distribution(fl.Size(), [(3,), (4,)], validate_args=False)
     assert several.event_shape == [(3,), (4,)]
+
+
+def test_older_vmap():
+    """pytorch-minimize takes Hessians by it; gradients that do not exist may pass through."""
+    from flambeau._vmap_internals import _vmap, vmap
+
+    x = fl.randn(3, requires_grad=True, dtype=fl.double)
+    unused = fl.zeros(3, requires_grad=True)
+    (slope,) = fl.autograd.grad((x**3).sum(), x, create_graph=True)
+
+    def product(v):
+        return fl.autograd.grad(slope, [x, unused], v, retain_graph=True, allow_unused=True)
+
+    rows, none = _vmap(product, allow_none_pass_through=True)(fl.eye(3, dtype=fl.double))
+    assert none is None
+    assert fl.equal(rows, fl.diag(6 * x.detach()))
+    swapped = _vmap(lambda v: (v, v), 0, (0, 1))(fl.ones(2, 3))
+    assert [tuple(each.shape) for each in swapped] == [(2, 3), (3, 2)]
+    with pytest.raises(ValueError, match="NoneType'> for return 1"):
+        _vmap(product)(fl.eye(3, dtype=fl.double))
+    with pytest.raises(ValueError, match="one dim per output"):
+        _vmap(lambda v: (v, v), 0, (0,))(fl.ones(2))
+    with pytest.raises(ValueError, match="must only return Tensors, got type <class 'list'>"):
+        _vmap(lambda v: [v])(fl.ones(2))
+    with pytest.warns(FutureWarning, match=r"torch\.vmap"):
+        assert fl.equal(vmap(lambda v: v + 1)(fl.ones(2)), fl.full((2,), 2.0))
+
+
+def test_helpers_of_functional_derivatives():
+    """Their private names are imported by pytorch-minimize."""
+    from flambeau.autograd import functional
+
+    x = fl.ones(2, requires_grad=True)
+    basis = functional._construct_standard_basis_for((x, fl.zeros(1, dtype=fl.double)), (2, 1))
+    assert fl.equal(basis[0], fl.eye(3)[:, :2])
+    assert fl.equal(basis[1], fl.eye(3, dtype=fl.double)[:, 2:])
+    with pytest.raises(AssertionError):
+        functional._construct_standard_basis_for((), ())
+    (((plain,),),) = (functional._grad_postprocess(((x,),), create_graph=False),)
+    assert not plain.requires_grad
+    assert functional._tuple_postprocess(((x,), (x,)), (True, False)) == (x, x)
+    assert functional._tuple_postprocess(((x,),), (False, False)) is x
+    assert functional._as_tuple([3]) == (3,)
+
+
+def test_names_of_quantization_can_be_imported():
+    from flambeau.ao.quantization import FakeQuantizeBase, ObserverBase
+
+    assert not isinstance(nn.Linear(2, 2), (FakeQuantizeBase, ObserverBase))
+    with pytest.raises(NotImplementedError, match="no quantized tensors"):
+        FakeQuantizeBase()
+
+
+def test_line_search_alone():
+    """The search of L-BFGS, and its interpolation, as pytorch-minimize and others call them."""
+    from flambeau.optim.lbfgs import _cubic_interpolate, _strong_wolfe
+
+    slopes = fl.tensor(-1.0), fl.tensor(0.5)
+    between = _cubic_interpolate(0.0, 1.0, slopes[0], 1.0, 0.9, slopes[1])
+    assert float(between) == pytest.approx(0.5168367524)
+    assert _cubic_interpolate(1.0, 1.0, slopes[0], 0.2, 0.9, slopes[1], bounds=(2.0, 3.0)) == 2.0
+
+    def value(x, t, d):
+        moved = x + t * d
+        return float((moved**4).sum()), 4 * moved**3
+
+    x = fl.tensor([1.0, -2.0], dtype=fl.double)
+    f, g = value(x, 0.0, x)
+    loss, gradient, t, calls = _strong_wolfe(value, x, 1.0, -g, f, g, -g.dot(g))
+    assert loss < f
+    assert abs(float(gradient.dot(g))) <= 0.9 * float(g.dot(g))
+    assert value(x, t, -g)[0] == loss
+    stopped = _strong_wolfe(value, x, 1.0, -g, f, g, -g.dot(g), max_ls=1)
+    assert stopped[3] < calls

@@ -32,9 +32,11 @@ _INDEPENDENT = {
 }
 
 
-def _as_tuple(values: Any, what: str, caller: str) -> tuple[bool, tuple[Tensor, ...]]:
-    """Whether `values` was a tuple, and the tuple."""
+def _as_tuple(values: Any, what: str | None = None, caller: str | None = None) -> Any:
+    """Whether `values` was a tuple, and the tuple; without a caller just the tuple, unchecked."""
     is_tuple = isinstance(values, tuple)
+    if what is None and caller is None:
+        return values if is_tuple else tuple(values) if isinstance(values, list) else (values,)
     items = values if is_tuple else (values,)
     for index, item in enumerate(items):
         if isinstance(item, flambeau.Tensor):
@@ -51,7 +53,12 @@ def _as_tuple(values: Any, what: str, caller: str) -> tuple[bool, tuple[Tensor, 
     return is_tuple, items
 
 
-def _untuple(values: Sequence[Any], was_tuple: bool) -> Any:
+def _tuple_postprocess(values: Sequence[Any], was_tuple: bool | tuple[bool, bool]) -> Any:
+    """A tuple, or its only item; of tuples of tuples if there are two answers."""
+    if isinstance(was_tuple, tuple):
+        outer, inner = was_tuple
+        values = tuple(_tuple_postprocess(value, inner) for value in values)
+        return _tuple_postprocess(values, outer)
     return tuple(values) if was_tuple else values[0]
 
 
@@ -73,8 +80,32 @@ def _prepare(
     return tuple(prepared)
 
 
-def _finish(values: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
-    return values if create_graph else tuple(value.detach() for value in values)
+def _grad_postprocess(values: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
+    """The results, or tuples of them, without history unless the graph is wanted."""
+    if create_graph or not values:
+        return values
+    if isinstance(values[0], flambeau.Tensor):
+        return tuple(value.detach() for value in values)
+    return tuple(_grad_postprocess(value, create_graph) for value in values)
+
+
+def _construct_standard_basis_for(
+    tensors: tuple[Tensor, ...], tensor_numels: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """The columns of an identity matrix, as wide as all tensors together, that are each one's."""
+    if not tensors or len(tensors) != len(tensor_numels) or min(tensor_numels) <= 0:
+        raise AssertionError(
+            "_construct_standard_basis_for: one positive number of elements is wanted for each of "
+            f"one or more tensors, got {len(tensors)} tensors and {tensor_numels}"
+        )
+    total = sum(tensor_numels)
+    basis, start = [], 0
+    for tensor, numel in zip(tensors, tensor_numels):
+        columns = flambeau.zeros(total, numel, dtype=tensor.dtype, device=tensor.device)
+        columns[start : start + numel].fill_diagonal_(1)
+        basis.append(columns)
+        start += numel
+    return tuple(basis)
 
 
 def _check_vector(v: tuple[Tensor, ...], like: tuple[Tensor, ...], like_is_tuple: bool) -> None:
@@ -225,8 +256,8 @@ def vjp(
         grads = _gradients(outputs, primals, vectors, create_graph)
         result = _zeros_for_none(grads, primals, strict, create_graph, "back")
     return (
-        _untuple(_finish(outputs, create_graph), outputs_tuple),
-        _untuple(_finish(result, create_graph), inputs_tuple),
+        _tuple_postprocess(_grad_postprocess(outputs, create_graph), outputs_tuple),
+        _tuple_postprocess(_grad_postprocess(result, create_graph), inputs_tuple),
     )
 
 
@@ -262,8 +293,8 @@ def jvp(
         found = _gradients(grads, duals, vectors, create_graph)
         result = _zeros_for_none(found, outputs, strict, create_graph, "back_trick")
     return (
-        _untuple(_finish(outputs, create_graph), outputs_tuple),
-        _untuple(_finish(result, create_graph), outputs_tuple),
+        _tuple_postprocess(_grad_postprocess(outputs, create_graph), outputs_tuple),
+        _tuple_postprocess(_grad_postprocess(result, create_graph), outputs_tuple),
     )
 
 
@@ -347,7 +378,7 @@ def _jacobian_by_columns(func: Callable[..., Any], inputs: Any) -> Any:
         ]
         for i, output in enumerate(outputs)
     ]
-    return _untuple([_untuple(row, inputs_tuple) for row in jacobians], outputs_tuple)
+    return _tuple_postprocess(jacobians, (outputs_tuple, inputs_tuple))
 
 
 def jacobian(
@@ -407,8 +438,8 @@ def jacobian(
                 row = _jacobian_at_once(output, primals, create_graph)
             else:
                 row = _rows_of_jacobian(output, primals, index, create_graph, strict)
-            jacobians.append(_untuple(_finish(tuple(row), create_graph), inputs_tuple))
-    return _untuple(jacobians, outputs_tuple)
+            jacobians.append(_grad_postprocess(tuple(row), create_graph))
+    return _tuple_postprocess(jacobians, (outputs_tuple, inputs_tuple))
 
 
 def _checked_scalar(value: Any, caller: str, strict: bool) -> Tensor:
@@ -491,8 +522,8 @@ def vhp(
         grads = _gradients(jac, primals, vectors, create_graph)
         result = _zeros_for_none(grads, primals, strict, create_graph, "double_back")
     return (
-        _finish((output,), create_graph)[0],
-        _untuple(_finish(result, create_graph), inputs_tuple),
+        _grad_postprocess((output,), create_graph)[0],
+        _tuple_postprocess(_grad_postprocess(result, create_graph), inputs_tuple),
     )
 
 
@@ -529,6 +560,6 @@ def hvp(
         grads = _gradients(double, duals, vectors, create_graph)
         result = _zeros_for_none(grads, primals, strict, create_graph, "double_back_trick")
     return (
-        _finish((output,), create_graph)[0],
-        _untuple(_finish(result, create_graph), inputs_tuple),
+        _grad_postprocess((output,), create_graph)[0],
+        _tuple_postprocess(_grad_postprocess(result, create_graph), inputs_tuple),
     )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau import Tensor
 
-# How much the loss must fall for its slope, and how flat it must have become.
-_SUFFICIENT_DECREASE = 1e-4
-_CURVATURE = 0.9
-_MOST_STEPS = 25
+
+class Conditions(NamedTuple):
+    """How much the loss must fall for its slope, how flat it must become, and in how many steps."""
+
+    decrease: float = 1e-4
+    curvature: float = 0.9
+    most_steps: int = 25
 
 
-class _Point:
+class Point:
     """A distance along the direction, with the loss, the gradient and the slope there."""
 
     __slots__ = ("distance", "gradient", "loss", "slope")
@@ -25,7 +28,7 @@ class _Point:
         self.slope = slope
 
 
-def _cubic_minimum(one: _Point, other: _Point, bounds: tuple[float, float] | None = None) -> float:
+def cubic_minimum(one: Point, other: Point, bounds: tuple[float, float] | None = None) -> float:
     """Where the cubic through two points with their slopes is least, within bounds."""
     left, right = (one, other) if one.distance <= other.distance else (other, one)
     low, high = bounds or (left.distance, right.distance)
@@ -48,44 +51,48 @@ def strong_wolfe(
     gradient: Tensor,
     slope: float,
     tolerance_change: float,
+    conditions: Conditions = Conditions(),
 ) -> tuple[float, Tensor, float, int]:
     """Finds a distance; returns loss, gradient, distance and the number of evaluations."""
     largest_move = float(direction.abs().max())
-    start = _Point(0.0, loss, gradient, slope)
+    start = Point(0.0, loss, gradient, slope)
     evaluations = 0
 
-    def point(t: float) -> _Point:
+    def point(t: float) -> Point:
         nonlocal evaluations
         evaluations += 1
         new_loss, new_gradient = at(t)
         new_gradient = new_gradient.clone()
-        return _Point(t, float(new_loss), new_gradient, float(new_gradient.dot(direction)))
+        return Point(t, float(new_loss), new_gradient, float(new_gradient.dot(direction)))
 
-    def is_too_high(new: _Point) -> bool:
-        return new.loss > loss + _SUFFICIENT_DECREASE * new.distance * slope
+    def is_too_high(new: Point) -> bool:
+        return new.loss > loss + conditions.decrease * new.distance * slope
 
-    def is_flat(new: _Point) -> bool:
-        return abs(new.slope) <= -_CURVATURE * slope
+    def is_flat(new: Point) -> bool:
+        return abs(new.slope) <= -conditions.curvature * slope
 
-    bracket, steps, found = _find_bracket(start, point, distance, is_too_high, is_flat)
+    most = conditions.most_steps
+    bracket, steps, found = _find_bracket(start, point, distance, is_too_high, is_flat, most)
     if not found:
-        _narrow(bracket, point, is_too_high, is_flat, steps, largest_move, tolerance_change)
+        left = most - steps
+        _narrow(bracket, point, is_too_high, is_flat, left, largest_move, tolerance_change)
     best = min(bracket, key=lambda each: each.loss) if not found else bracket[0]
     return best.loss, best.gradient, best.distance, evaluations
 
 
 def _find_bracket(
-    start: _Point,
-    point: Callable[[float], _Point],
+    start: Point,
+    point: Callable[[float], Point],
     distance: float,
-    is_too_high: Callable[[_Point], bool],
-    is_flat: Callable[[_Point], bool],
-) -> tuple[list[_Point], int, bool]:
+    is_too_high: Callable[[Point], bool],
+    is_flat: Callable[[Point], bool],
+    most_steps: int,
+) -> tuple[list[Point], int, bool]:
     """Goes further out until a good point lies between two, or is found itself."""
     previous = start
     new = point(distance)
     steps = 0
-    while steps < _MOST_STEPS:
+    while steps < most_steps:
         if is_too_high(new) or (steps > 1 and new.loss >= previous.loss):
             return [previous, new], steps, False
         if is_flat(new):
@@ -96,7 +103,7 @@ def _find_bracket(
             new.distance + 0.01 * (new.distance - previous.distance),
             new.distance * 10,
         )
-        further = _cubic_minimum(previous, new, bounds)
+        further = cubic_minimum(previous, new, bounds)
         previous = new
         new = point(further)
         steps += 1
@@ -104,22 +111,22 @@ def _find_bracket(
 
 
 def _narrow(
-    bracket: list[_Point],
-    point: Callable[[float], _Point],
-    is_too_high: Callable[[_Point], bool],
-    is_flat: Callable[[_Point], bool],
-    steps: int,
+    bracket: list[Point],
+    point: Callable[[float], Point],
+    is_too_high: Callable[[Point], bool],
+    is_flat: Callable[[Point], bool],
+    most_steps: int,
     largest_move: float,
     tolerance_change: float,
 ) -> None:
     """Shrinks a bracket, whose first point becomes the lower one, until a point is good."""
     bracket.sort(key=lambda each: each.loss)
     made_little_progress = False
-    while steps < _MOST_STEPS:
+    for _ in range(most_steps):
         one, other = bracket[0].distance, bracket[1].distance
         if abs(other - one) * largest_move < tolerance_change:
             return
-        t = _cubic_minimum(bracket[0], bracket[1])
+        t = cubic_minimum(bracket[0], bracket[1])
         low, high = min(one, other), max(one, other)
         margin = 0.1 * (high - low)
         # Twice in a row close to an end, or beyond it: step away from that end.
@@ -132,7 +139,6 @@ def _narrow(
         else:
             made_little_progress = False
         new = point(t)
-        steps += 1
         if is_too_high(new) or new.loss >= bracket[0].loss:
             bracket[1] = new
             bracket.sort(key=lambda each: each.loss)

@@ -7,10 +7,39 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.optim._line_search import strong_wolfe
+from flambeau.optim._line_search import Conditions, Point, cubic_minimum, strong_wolfe
 from flambeau.optim.optimizer import Optimizer, _check_common, _get_value
 
 __all__ = ["LBFGS"]
+
+
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> Any:
+    """Where the cubic through two points is least: places, values and slopes are given."""
+    return cubic_minimum(Point(x1, f1, None, g1), Point(x2, f2, None, g2), bounds)
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, float, Tensor], tuple[float, Tensor]],
+    x: Any,
+    t: float,
+    d: Tensor,
+    f: float,
+    g: Tensor,
+    gtd: Any,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:
+    """The line search alone, for other methods: loss, gradient, distance, evaluations."""
+    conditions = Conditions(c1, c2, max_ls)
+
+    def at(distance: float) -> tuple[float, Tensor]:
+        return obj_func(x, distance, d)
+
+    return strong_wolfe(at, t, d, f, g.clone(), float(gtd), tolerance_change, conditions)
 
 
 class LBFGS(Optimizer):
