@@ -234,7 +234,7 @@ def test_a_zero_where_no_rows_may_be_exchanged_is_named() -> None:
     for shape in [(2, 2), (3, 2, 2)]:
         a = torch.tensor([[0.0, 1.0], [1.0, 0.0]], device="cuda").expand(shape)
         assert torch.linalg.lu_factor_ex(a, pivot=False).info.ne(0).all().item()
-        with pytest.raises(torch.linalg.LinAlgError, match="is zero"):
+        with pytest.raises(RuntimeError, match="is zero"):
             torch.linalg.lu_factor(a, pivot=False)
 
 
