@@ -278,12 +278,31 @@ PyObject* tolist(PyObject* self, PyObject*) {
   });
 }
 
+// Gives all tensors over a storage the memory of another tensor, which gets theirs; False where the
+// memory is not the storage's own, and others may know its address.
+PyObject* exchange_memory(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *first = nullptr, *second = nullptr;
+    if (!PyArg_ParseTuple(args, "OO:_exchange_memory", &first, &second)) return nullptr;
+    CHECK(is_tensor(first) && is_tensor(second), TypeError,
+          "_exchange_memory(): expected two tensors");
+    Storage &a = *tensor_of(first).storage(), &b = *tensor_of(second).storage();
+    CHECK(a.bytes() == b.bytes() && a.device() == b.device(), RuntimeError,
+          "_exchange_memory(): expected memory of the same size and device, got {} and {} bytes",
+          a.bytes(), b.bytes());
+    if (!a.resizable()) Py_RETURN_FALSE;
+    a.swap_contents(b);
+    Py_RETURN_TRUE;
+  });
+}
+
 PyMethodDef methods[] = {
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
     {"numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_numpy)),
      METH_VARARGS | METH_KEYWORDS, "numpy(*, force=False)\n\nA NumPy array over the same memory."},
     {nullptr, nullptr, 0, nullptr}};
 PyMethodDef functions[] = {
+    {"_exchange_memory", exchange_memory, METH_VARARGS, nullptr},
     {"from_numpy", from_numpy, METH_O,
      "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},
     {"frombuffer", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(frombuffer)),

@@ -222,3 +222,20 @@ def test_tensors_without_memory_travel_with_their_strides() -> None:
         got = queue.get()
         assert got.device == sent.device
         assert got.shape == sent.shape and got.stride() == sent.stride()
+
+
+def test_views_move_with_the_memory_that_is_shared():
+    x = torch.arange(6.0).reshape(2, 3)
+    row, kept = x[1], (x * 1).requires_grad_()
+    x.share_memory_()
+    assert x.is_shared() and row.is_shared() and row.data_ptr() == x[1].data_ptr()
+    row.zero_()
+    assert x.tolist() == [[0, 1, 2], [0, 0, 0]]
+    y = kept * x  # saved for backward
+    row.share_memory_()
+    y.sum().backward()
+    assert torch.equal(kept.grad, x)
+    lent = torch.ones(3)
+    array = lent.numpy()
+    lent.share_memory_().zero_()
+    assert array.tolist() == [1, 1, 1]  # memory that others know stays where it is

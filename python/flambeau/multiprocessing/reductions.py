@@ -96,6 +96,8 @@ def share_memory_(tensor: Tensor) -> Tensor:
     new = _mapped(path, old.numel())
     new.copy_(old)
     _adopt(new, path)
+    if flambeau._C._exchange_memory(tensor, new):  # views of the tensor move with it
+        return tensor
     offset, size, stride = tensor.storage_offset(), tensor.size(), tensor.stride()
     whole = new[: new.numel() // tensor.dtype.itemsize * tensor.dtype.itemsize].view(tensor.dtype)
     tensor.data = whole.as_strided(size, stride, offset)
