@@ -417,11 +417,15 @@ PoolGeometry adaptive_geometry(const char* op, size_t rank, const Tensor& input,
   return geometry;
 }
 
-// Whether all is averaged to one number, which PyTorch does behind any number of dimensions.
+// Whether all is averaged to one number, which PyTorch does behind any number of dimensions, and to
+// none where there is nothing to average.
 bool is_mean_of_planes(size_t rank, const Tensor& input, IntSpan output_size) {
-  const size_t dims = input.dim();
-  if (rank == 1 || dims == rank + 1 || dims == rank + 2) return false;
-  return std::all_of(output_size.begin(), output_size.end(), [](int64_t n) { return n == 1; });
+  const auto is_one = [](int64_t n) { return n == 1; };
+  if (!std::all_of(output_size.begin(), output_size.end(), is_one)) return false;
+  const IntSpan sizes = input.sizes();
+  const bool usual = sizes.size() == rank + 1 || sizes.size() == rank + 2;
+  if (!usual) return rank > 1;
+  return output_size.size() > 0 && std::find(sizes.end() - rank, sizes.end(), 0) != sizes.end();
 }
 
 // One average over all of each channel.
@@ -452,7 +456,7 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
     const PoolGeometry geometry = adaptive_geometry(op, rank, input, output_size, sizes);          \
     compute_dtype(op, dtypes::OnlyFloating, input.dtype());                                        \
     const Batched batch(input, rank);                                                              \
-    CHECK(batch.x.sizes()[1] > 0, RuntimeError,                                                    \
+    CHECK(input.dim() == (rank) + 1 || batch.x.sizes()[1] > 0, RuntimeError,                       \
           "{}(): Expected input to have non-zero size for non-batch dimensions, but input "        \
           "has sizes {} with dimension {} being empty",                                            \
           op, input.sizes(), input.dim() - rank - 1);                                              \

@@ -69,3 +69,16 @@ def test_windows_far_larger_than_the_input_take_no_time() -> None:
     assert F.max_pool1d(x, huge, ceil_mode=True).tolist() == [[4.0]]
     values, places = F.max_pool1d(x, huge, 1, huge // 2, return_indices=True)
     assert values.tolist() == [[4.0] * 4] and places.tolist() == [[1] * 4]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_nothing_has_no_average(rank):
+    average = getattr(F, f"adaptive_avg_pool{rank}d")
+    for lead in ((2,), (2, 3)):
+        assert average(torch.ones(*lead, *(0,) * rank), 1).isnan().all()
+        with pytest.raises(RuntimeError, match="non-zero size"):
+            average(torch.ones(*lead, *(0,) * rank), 2)
+    largest = getattr(F, f"adaptive_max_pool{rank}d")
+    assert largest(torch.ones(0, *(3,) * rank), 2).shape == (0, *(2,) * rank)
+    with pytest.raises(RuntimeError, match="non-zero size"):
+        largest(torch.ones(1, 0, *(3,) * rank), 2)
