@@ -486,6 +486,7 @@ static Tensor inner(const Tensor& input, const Tensor& other) {
   CHECK(input.size(-1) == other.size(-1), RuntimeError,
         "inner() the last dimension must match on both input tensors but got shapes {} and {}",
         input.sizes(), other.sizes());
+  if (input.dim() == 1 && other.dim() == 1) return dot(input, other);
   return tensordot(input, other, int64_t{-1}, int64_t{-1});
 }
 OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.")

@@ -342,7 +342,7 @@ void check_mv_dtypes(const Tensor& input, const Tensor& mat, const Tensor& vec) 
 
 }  // namespace
 
-static Tensor dot(const Tensor& input, const Tensor& tensor) {
+Tensor dot(const Tensor& input, const Tensor& tensor) {
   check_dot("dot", input, tensor);
   Tensor out = make_tensor({}, input.dtype(), input.device());
   const MatrixView scalar{&out, 1, 1, 0, 0, {}, {}};

@@ -41,6 +41,8 @@ Tensor as_rows(const Tensor& x);
 void check_same_dtype(const Tensor& a, const Tensor& b);
 // An out= argument, resized; raises if its dtype differs.
 void prepare_out(const char* op, const Tensor& out, IntSpan sizes, DType dtype);
+Tensor dot(const Tensor& input, const Tensor& tensor);
+
 // Kernels write while they read: an output in the memory of an input needs a copy first.
 bool shares_memory(const Tensor& out, const Tensor& a, const Tensor& b);
 Tensor write_out(const char* op, const Tensor& out, const Tensor& result);

@@ -354,3 +354,10 @@ def test_factors_without_exchanges_have_shapes_on_meta() -> None:
     assert lu.shape == (2, 3, 4) and pivots.shape == (2, 3) and pivots.dtype == torch.int32
     with pytest.raises(RuntimeError, match="LU without pivoting is not implemented on the CPU"):
         torch.linalg.lu(torch.eye(3), pivot=False)
+
+
+def test_inner_products_of_vectors_refuse_truth_values_as_dot_does():
+    for size in (0, 3):
+        with pytest.raises(NotImplementedError, match="Bool"):
+            torch.inner(torch.ones(size, dtype=torch.bool), torch.ones(size, dtype=torch.bool))
+    assert torch.inner(torch.tensor([1, 2]), torch.tensor([3, 4])).item() == 11

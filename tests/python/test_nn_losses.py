@@ -220,3 +220,9 @@ def test_no_class_can_be_right_where_there_are_none(reduction: str, smoothing: f
     torch.testing.assert_close(
         nothing, F.nll_loss(x, torch.tensor([-100, -100]), reduction=reduction), equal_nan=True
     )
+
+
+def test_soft_margins_have_the_shape_of_their_input():
+    with pytest.raises(RuntimeError, match="broadcast shape"):
+        F.soft_margin_loss(torch.tensor(0.5), torch.ones(2))
+    assert F.soft_margin_loss(torch.ones(2), torch.tensor(1.0), reduction="none").shape == (2,)

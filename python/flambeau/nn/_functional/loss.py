@@ -287,7 +287,13 @@ def soft_margin_loss(
             f"soft_margin_loss: result type Float can't be cast to the desired output type "
             f"{input.dtype}"
         )
-    return reduce_loss((-input * target).exp().log1p(), reduction).to(input.dtype)
+    losses = (-input * target).exp().log1p()
+    if losses.shape != input.shape:
+        raise RuntimeError(
+            f"soft_margin_loss: output with shape {list(input.shape)} doesn't match the broadcast "
+            f"shape {list(losses.shape)}"
+        )
+    return reduce_loss(losses, reduction).to(input.dtype)
 
 
 def hinge_embedding_loss(
