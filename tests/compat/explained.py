@@ -103,7 +103,12 @@ def _folds(case: Case, number: int) -> bool:
 def saved_by_one(case: Case) -> Iterator[Reason]:
     """Ops of which one library keeps more for the gradient than the other, where a pass is refused
     by that one: what it has kept was written to, or is gone. The op is left out, not the pass."""
-    for number in case.errors.keys() ^ case.own_errors.keys():
+    both = case.errors.keys() & case.own_errors.keys()
+    # Where a statement has another fault behind its pass, both refuse it.
+    only_there = [
+        n for n in both if TOUCHED in case.errors[n][1] and TOUCHED not in case.own_errors[n][1]
+    ]
+    for number in [*(case.errors.keys() ^ case.own_errors.keys()), *only_there]:
         (_, text) = case.errors.get(number) or case.own_errors[number]
         if number in case.errors and re.search(DIFFERENTIATES, case.statements[number]):
             gone = any(w in text for w in (TOUCHED, *GONE))
@@ -235,6 +240,9 @@ def of_statements(case: Case) -> Iterator[Reason]:
             dtypes = {variables.get(name, {}).get("dtype") for name in number_and_tangent.groups()}
             if len(dtypes - {None}) > 1:
                 yield number, "a tangent has the dtype of its number here"
+        tangent = number_and_tangent and rf"{number_and_tangent[2]}{WRITTEN}"
+        if tangent and any(re.match(tangent, s) for s in case.statements[number:]):
+            yield number, "whether a tangent of a view lies where the input's does is not told"
         kept = re.search(r"(?:^|inputs=\[)(\w+)(?:\.retain_grad|\])", statement)
         if kept and any(re.match(RESHAPED.format(kept[1]), s) for s in case.statements[number:]):
             yield number, "PyTorch keeps the gradient of what was there before a change of shape"
@@ -332,6 +340,19 @@ def _history_differs(ours: Any, theirs: Any) -> bool:
     return _wants_gradient(ours) and not _wants_gradient(theirs)
 
 
+def of_attention(case: Case) -> Iterator[Reason]:
+    """Attention, where its gradients have the same numbers and lie in memory in other ways."""
+    own = case.ours["variables"].get("grads")
+    for one, two in zip(_items(own), _items(case.variables.get("grads"))):
+        if not one or not two or one["shape"] != two["shape"] or one["stride"] == two["stride"]:
+            continue
+        numbers = zip(flat(one["values"]), flat(two["values"]))
+        if all(math.isclose(x, y, rel_tol=1e-2, abs_tol=1e-3) for x, y in numbers):
+            for number, statement in enumerate(case.statements):
+                if "scaled_dot_product_attention" in statement:
+                    yield number, "a gradient of attention lies in memory as its input does"
+
+
 def of_variables(case: Case) -> Iterator[Reason]:
     """Statements whose results tell that they may be anything."""
     for name, variable in case.variables.items():
@@ -372,7 +393,7 @@ def of_variables(case: Case) -> Iterator[Reason]:
 
 RULES = (
     refused_by_one, saved_by_one, refused_by_both, of_statements, of_integers, of_memory,
-    of_variables,
+    of_attention, of_variables,
 )  # fmt: skip
 
 

@@ -113,6 +113,12 @@ def _takes_nothing(case: Case, number: int) -> bool:
     return any(0 in x["shape"] for x in operands)
 
 
+def _gives_nothing(case: Case, number: int) -> bool:
+    made = re.match(r"(\w+) = ", case.statements[number])
+    (_, (_, there)) = case.around(number, made[1]) if made else ((), ({}, {}))
+    return 0 in there.get("shape", ())
+
+
 def _stores_nothing(case: Case, number: int) -> bool:
     operands = case.operand(number, r"(\w+)\.to_sparse")
     return any(not any(flat(x["values"])) for x in operands)
@@ -232,6 +238,10 @@ REFUSED_HERE = (
         holds=_multiplies_nothing),
     Refusal("not implemented for", "PyTorch asks for no dtype where nothing is computed",
         holds=_takes_nothing),
+    Refusal("not implemented for", "PyTorch asks for no dtype where nothing is computed",
+        r"mode='area'", _gives_nothing),
+    Refusal("expected scalar type", "PyTorch asks for no dtype where nothing is computed",
+        "scaled_dot_product_attention", _takes_nothing),
     Refusal("Expected a floating point or complex", "PyTorch asks for no dtype of no elements",
         r"linalg\.cond", _takes_nothing),
     Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
