@@ -73,10 +73,10 @@ Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
                      DType::int64);
 }
 Tensor count_nonzero_along(const Tensor& input, IntSpan dim) { return count_nonzero(input, dim); }
-OP(count_nonzero, "count_nonzero(input, dim=None)",
-   "The number of elements that are not zero, of all or along the given dimensions.")
 OP_METHOD(count_nonzero_along, "count_nonzero(self, *dim)",
           "The number of elements that are not zero along the given dimensions.")
+OP(count_nonzero, "count_nonzero(input, dim=None)",
+   "The number of elements that are not zero, of all or along the given dimensions.")
 
 }  // namespace
 
