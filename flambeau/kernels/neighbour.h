@@ -1,8 +1,10 @@
-// Neighbours of half-precision numbers: a row computes in float, whose neighbours are others, so
-// these are found among the bit patterns.
+// Neighbours of numbers, found among the bit patterns: of half precision, as a row computes in
+// float, whose neighbours are others, and without the C library's branches.
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "flambeau/tensor/half.h"
 
@@ -19,6 +21,21 @@ FLAMBEAU_DEVICE inline uint16_t next_pattern(uint16_t a, uint16_t b, uint16_t in
   if (from == to) return b;
   if (size_a == 0) return static_cast<uint16_t>((b & 0x8000) | 1);
   return static_cast<uint16_t>((from < to) == is_negative ? a - 1 : a + 1);
+}
+
+// The next number from a towards b, by choices that become vector code.
+template <class Bits, class T>
+inline T next_of_bits(T a, T b) {
+  const T zero_or_first = std::bit_cast<T>(Bits{1});  // the least size there is
+  const Bits bits = std::bit_cast<Bits>(a);
+  using Words = std::make_unsigned_t<Bits>;                          // which may wrap
+  const Words step = (a < b) == (bits >= 0) ? Words{1} : ~Words{0};  // away from zero or to it
+  const T moved = std::bit_cast<T>(static_cast<Words>(static_cast<Words>(bits) + step));
+  const T from_zero = b > T(0) ? zero_or_first : -zero_or_first;
+  const T next = a == T(0) ? from_zero : moved;
+  const T ordered = a == b ? b : next;
+  const T first = a != a ? a : ordered;
+  return b != b ? b : first;
 }
 
 }  // namespace flambeau::math

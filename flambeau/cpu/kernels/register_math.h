@@ -148,9 +148,13 @@ struct LogPieces {
 };
 inline const LogPieces log_pieces;
 
-// The logarithm of 1 + r for small r, plus that of the number whose bits are `above` those of the
-// least of the pieces, less what 1 + r is of it.
-[[gnu::always_inline]] inline Floats log_from(Ints above, Floats r) {
+// A logarithm as the sum of a number of at most 22 bits and a smaller one.
+struct LogParts {
+  Floats whole, rest;
+};
+// That of 1 + r for small r, plus that of the number whose bits are `above` those of the least of
+// the pieces, less what 1 + r is of it.
+[[gnu::always_inline]] inline LogParts log_parts_from(Ints above, Floats r) {
   constexpr float ln2 = 0x1.62e4p-1f;  // of 15 bits
   constexpr auto ln2_rest = static_cast<float>(std::numbers::ln2 - ln2);
   const Ints piece = above >> 19;
@@ -160,8 +164,15 @@ inline const LogPieces log_pieces;
   Floats series = r * 0.2f - 0.25f;
   series = series * r + (1.0f / 3);
   series = series * r - 0.5f;
-  return whole + (r + ((r * r) * series + rest));
+  return {whole, r + ((r * r) * series + rest)};
 }
+// That of a positive normal number.
+[[gnu::always_inline]] inline LogParts log_parts(Floats x) {
+  const Ints bits = std::bit_cast<Ints>(x), above = less(bits, 0x3f340000);
+  const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
+  return log_parts_from(above, z * log_pieces.inverses.at(above >> 19) - 1.0f);
+}
+inline Floats sum_of(LogParts log) { return log.whole + log.rest; }
 
 // Where the result in a lane is not that of the usual formula, the C library's.
 template <class F>
@@ -318,9 +329,7 @@ inline Floats tanh(Floats x) {
 
 inline Floats log(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Ints bits = std::bit_cast<Ints>(x), above = less(bits, 0x3f340000);
-  const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
-  const Floats y = log_from(above, z * log_pieces.inverses.at(above >> 19) - 1.0f);
+  const Floats y = sum_of(log_parts(x));
   const Ints usual = (x >= 0x1p-126f) & (x < std::numeric_limits<float>::infinity());
   if (all_true(usual)) [[likely]]
     return y;
@@ -332,7 +341,7 @@ inline Floats log1p(Floats x) {
   const Ints above = less(std::bit_cast<Ints>(x + 1.0f), 0x3f340000);
   const Ints inverse = std::bit_cast<Ints>(log_pieces.inverses.at(above >> 19));
   const Floats share = std::bit_cast<Floats>(less(inverse, above & -0x800000));
-  const Floats y = with_sign_of(x, log_from(above, x * share + (share - 1.0f)));
+  const Floats y = with_sign_of(x, sum_of(log_parts_from(above, x * share + (share - 1.0f))));
   const Ints usual = (x > -1.0f) & (x < 0x1p100f);
   if (all_true(usual)) [[likely]]
     return y;
@@ -342,6 +351,25 @@ inline Floats atan(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
   const Floats t = size_of(x), u = t > 1.0f ? 1.0f / t : t, y = u * atan_shares(u);
   return with_sign_of(x, t > 1.0f ? (half_pi - y) + half_pi_rest : y);
+}
+
+// The angle of the smaller to the larger side, taken from that of the axis which the larger one
+// lies on, whose own rest is the same share of it everywhere.
+inline Floats atan2(Floats y, Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const Floats a = size_of(y), b = size_of(x);
+  const Ints is_steep = a > b, is_left = std::bit_cast<Ints>(x) < 0;
+  const Floats low = is_steep ? b : a, high = is_steep ? a : b;
+  Floats ratio = high == 0.0f ? high : low / high;
+  ratio = low == infinity ? all_lanes(1.0f) : ratio;
+  const Floats size = ratio * atan_shares(ratio);
+  const Floats axis = is_steep ? all_lanes(half_pi) : is_left ? all_lanes(2 * half_pi) : Floats{};
+  const Ints turn = (is_steep ^ is_left) & std::numeric_limits<int32_t>::min();
+  const Floats away = std::bit_cast<Floats>(std::bit_cast<Ints>(size) ^ turn);
+  const Floats angle = axis * (half_pi_rest / half_pi) + (axis + away);
+  const Floats known = x == x ? y : x;
+  return known == known ? with_sign_of(y, angle) : known;
 }
 
 }  // namespace math

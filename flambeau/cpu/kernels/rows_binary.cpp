@@ -9,8 +9,12 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 
 // Formulas that are computed by registers, being bound by arithmetic otherwise.
 template <class Formula>
-constexpr bool binary_by_register = is_one_of<Formula, struct real_silu_gradient_formula,
-                                              struct logaddexp_formula, struct xlogy_formula>;
+constexpr bool binary_by_register =
+    is_one_of<Formula, struct real_silu_gradient_formula, struct logaddexp_formula,
+              struct xlogy_formula, struct atan2_formula>;
+// Formulas that call the vector library.
+template <class Formula>
+constexpr bool calls_library = is_one_of<Formula, struct hypot_formula, struct logaddexp2_formula>;
 // Formulas of complex numbers that look at one part at a time.
 template <class Formula>
 constexpr bool binary_by_parts = is_one_of<Formula, struct add_formula, struct sub_formula>;
@@ -119,7 +123,7 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
       sizeof(WithoutCall<Formula>);
     };
     using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
-    binary_loop<Out, T>(iter, F(), rare_case ? 4 : 1);
+    binary_loop<Out, T>(iter, F(), rare_case || calls_library<Formula> ? 4 : 1);
   });
 }
 
@@ -160,10 +164,15 @@ void copysign_kernel(const TensorIter& iter, const Scalar* params) {
 }
 KERNEL_FOR(copysign, copysign_kernel)
 
-void nextafter_kernel(const TensorIter& iter, const Scalar* params) {
+void nextafter_kernel(const TensorIter& iter, const Scalar*) {
   const DType dtype = iter.dtypes[1];
-  if (!dtypes::Reduced.has(dtype)) {
-    return binary_kernel<nextafter_formula, dtypes::OnlyFloating, false>(iter, params);
+  if (dtype == DType::float32) {
+    return binary_loop<float, float>(
+        iter, [](float a, float b) { return math::next_of_bits<int32_t>(a, b); }, 1);
+  }
+  if (dtype == DType::float64) {
+    return binary_loop<double, double>(
+        iter, [](double a, double b) { return math::next_of_bits<int64_t>(a, b); }, 1);
   }
   const uint16_t infinity = dtype == DType::float16 ? 0x7c00 : 0x7f80;
   binary_loop<uint16_t, uint16_t>(

@@ -3,6 +3,7 @@
 #include "flambeau/kernels/special.h"
 
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_gamma.h"
 #include "flambeau/cpu/kernels/special_vector.h"
 #include "flambeau/kernels/special_math.h"
 
@@ -71,18 +72,14 @@ void run_common(const char* name, const TensorIter& iter, Vector vector, double 
 #define POLYNOMIAL(name, value, doc) BINARY_KERNEL(name, value)
 #include "flambeau/kernels/special.def"
 // After the rows, so that they stay in the slots.
-#define COMMON_KERNEL(name)                                                                   \
-  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                                \
-    run_common(                                                                               \
-        #name, iter, [](float x) __attribute__((always_inline)) { return name##_vector(x); }, \
-        math::name##_of);                                                                     \
+#define COMMON_KERNEL(name, by_register)                                        \
+  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                  \
+    run_common(                                                                 \
+        #name, iter, [](Floats x) { return by_register(x); }, math::name##_of); \
   })
-COMMON_KERNEL(lgamma)
-COMMON_KERNEL(digamma)
-KERNEL_FOR(erfinv, [](const TensorIter& iter, const Scalar*) {
-  run_common(
-      "erfinv", iter, [](Floats x) { return erfinv_vector(x); }, math::erfinv_of);
-})
+COMMON_KERNEL(lgamma, lgamma_by_register)
+COMMON_KERNEL(digamma, digamma_by_register)
+COMMON_KERNEL(erfinv, erfinv_vector)
 BINARY_KERNEL(special_zeta, zeta_of(a, b))
 BINARY_KERNEL(special_xlog1py, xlog1py_of(a, b))
 BINARY_KERNEL(igamma, gammainc_of(a, b, false))
