@@ -51,6 +51,9 @@ SLOT(scatter, void(const TensorIter& iter, const IndexedDim& at, WriteMode mode)
 // Makes `out`: the positions of elements that are not zero, in order; either flat (n) or as
 // coordinates (rank, n). The input is contiguous.
 SLOT(nonzero, void(const Tensor& input, bool flat, Tensor& out))
+// Makes `out`: the elements of input where the mask, of the same shape, is true, as a vector. Both
+// are contiguous. On the CPU only.
+SLOT(masked_select, void(const Tensor& input, const Tensor& mask, Tensor& out))
 
 }  // namespace kernels
 }  // namespace flambeau

@@ -256,6 +256,15 @@ void write(const char* op, const Places& places, const Operand& values, WriteMod
   kernels::index_write(iter.device.type, iter, mode);
 }
 
+// One mask of the whole tensor, where a kernel picks elements without asking for their places.
+bool is_plain_mask(const Tensor& self, const std::vector<Tensor>& indices) {
+  return indices.size() == 1 && indices[0].defined() && indices[0].dtype() == DType::bool_ &&
+         self.dim() > 0 && indices[0].sizes() == self.sizes() &&
+         indices[0].device() == self.device() &&
+         kernels::masked_select.filled(self.device_type()) && self.is_contiguous() &&
+         indices[0].is_contiguous();
+}
+
 std::vector<Saved> save_all(const Record& r, const std::vector<Tensor>& indices) {
   std::vector<Saved> saved;
   for (const Tensor& index : indices) saved.push_back(r.save(index));
@@ -270,6 +279,11 @@ std::vector<Tensor> all_of(const std::vector<Saved>& saved) {
 }  // namespace
 
 Tensor read_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices) {
+  if (is_plain_mask(self, indices)) {
+    Tensor out;
+    kernels::masked_select(self.device_type(), self, indices[0], out);
+    return out;
+  }
   return read(op, places_of(self, indices));
 }
 
@@ -300,7 +314,7 @@ void write_along(const char* op, const Tensor& self, int64_t dim, const Tensor& 
 // --- index, index_put --------------------------------------------------------------------------
 
 Tensor index(const Tensor& input, const std::vector<Tensor>& indices) {
-  Tensor out = read("index", places_of(input, indices));
+  Tensor out = read_at("index", input, indices);
   if (Record r{"index", out, {input}}) {
     r.wrt(0, [shape = input->sizes, saved = save_all(r, indices)](const Tensor& g) {
       return index_put_(zeros(shape, options_of(g)), all_of(saved), g, true);

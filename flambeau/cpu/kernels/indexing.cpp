@@ -1,4 +1,4 @@
-// CPU kernels that read and write at offsets made of index tensors, and the search for nonzeros.
+// CPU kernels that read and write at offsets made of index tensors.
 #include "flambeau/cpu/kernels/indexing.h"
 
 #include <algorithm>
@@ -278,74 +278,6 @@ void index_write_kernel(const TensorIter& iter, WriteMode mode) {
   });
 }
 KERNEL_FOR(index_write, index_write_kernel)
-
-// Writes where the nonzeros of values [begin, end) are, from column `at` of `places` on: flat, or a
-// row of `places` for each dimension. A piece along the last dimension at a time, whose other
-// coordinates are the same; its own is written at every element and kept where that is no zero,
-// which costs less than a branch that cannot be foreseen.
-template <class T>
-void write_places(const T* values, int64_t begin, int64_t end, IntSpan sizes, bool flat,
-                  int64_t* places, int64_t total, int64_t at) {
-  constexpr int64_t longest = 256;
-  const int64_t rank = flat ? 1 : static_cast<int64_t>(sizes.size());
-  const int64_t row = flat ? end : sizes[rank - 1];
-  int64_t found[longest + 1];
-  for (int64_t i = begin, n; i < end; i += n) {
-    const int64_t first = i % row;
-    n = std::min({longest, row - first, end - i});
-    int64_t count = 0;
-    for (int64_t j = 0; j < n; ++j) {
-      found[count] = first + j;
-      count += values[i + j] != T(0);
-    }
-    if (count == 0) continue;
-    std::copy_n(found, count, places + (rank - 1) * total + at);
-    int64_t rest = i / row;
-    for (int64_t d = rank - 1; d-- > 0; rest /= sizes[d]) {
-      std::fill_n(places + d * total + at, count, rest % sizes[d]);
-    }
-    at += count;
-  }
-}
-
-// Each thread counts in its blocks; then every block knows where to write.
-template <class T>
-void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
-  constexpr int64_t block = 16384;
-  const T* values = input.data<T>();
-  const int64_t numel = input.numel(), blocks = (numel + block - 1) / block;
-  const int64_t rank = input.dim();
-  std::vector<int64_t> starts(blocks + 1, 0);
-  parallel_for(0, blocks, 4, [&](int64_t first, int64_t last) {
-    for (int64_t b = first; b < last; ++b) {
-      int64_t count = 0;
-      const int64_t end = std::min((b + 1) * block, numel);
-      for (int64_t i = b * block; i < end; ++i) count += values[i] != T(0);
-      starts[b + 1] = count;
-    }
-  });
-  for (int64_t b = 0; b < blocks; ++b) starts[b + 1] += starts[b];
-  const int64_t total = starts[blocks];
-  out = flat ? make_tensor(total, DType::int64, input.device())
-             : make_tensor({rank, total}, DType::int64, input.device());
-  if (total == 0 || (rank == 0 && !flat)) return;
-  int64_t* places = out.data<int64_t>();
-  parallel_for(0, blocks, 4, [&](int64_t first, int64_t last) {
-    for (int64_t b = first; b < last; ++b) {
-      const int64_t end = std::min((b + 1) * block, numel);
-      write_places(values, b * block, end, input.sizes(), flat, places, total, starts[b]);
-    }
-  });
-}
-
-void nonzero_kernel(const Tensor& input, bool flat, Tensor& out) {
-  dispatch<dtypes::All>("nonzero", input.dtype(), [&](auto tag) {
-    // Whatever a byte holds, both passes agree on it.
-    using T = typename decltype(tag)::type;
-    find_nonzero<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>(input, flat, out);
-  });
-}
-KERNEL_FOR(nonzero, nonzero_kernel)
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE
