@@ -5,6 +5,7 @@
 
 #include "flambeau/kernels/slot.h"
 #include "flambeau/tensor/tensor.h"
+#include "flambeau/tensor/tensor_iter.h"
 
 namespace flambeau {
 
@@ -80,6 +81,9 @@ SLOT(layer_norm_backward, void(const Tensor& g, const Tensor& x, const Tensor& w
 
 // log_probabilities: (N, C, D) contiguous; target: (N, D). For no reduction `out` is (N, D);
 // otherwise a scalar, and total_weight receives the sum of the weights.
+// Half the squared difference of two operands up to a limit, and from there on linear in it; on
+// the CPU only.
+SLOT(huber, void(const TensorIter& iter, double limit))
 SLOT(nll_loss,
      void(const Tensor& log_probabilities, const Tensor& target, const Tensor& weight,
           Reduction reduction, int64_t ignore_index, const Tensor& out, const Tensor& total_weight))

@@ -340,10 +340,18 @@ Tensor huber(const char* op, const Tensor& input, const Tensor& target, double l
   Tensor loss;
   {
     const NoGrad off;
-    loss = number(input) - number(target);
-    const Tensor factor = held(loss);
-    add_scaled_(loss, factor, -0.5);
-    mul_(loss, factor);
+    const Device device = common_device(op, {input, target});
+    if (kernels::huber.filled(device.type)) {
+      const Operand sides[] = {to(input, dtype), to(target, dtype)};
+      TensorIter iter;
+      iter.build({op}, &loss, &dtype, 1, sides, 2, dtype);
+      kernels::huber(device.type, iter, limit);
+    } else {
+      loss = number(input) - number(target);
+      const Tensor factor = held(loss);
+      add_scaled_(loss, factor, -0.5);
+      mul_(loss, factor);
+    }
   }
   if (Record r{op, loss, {input, target}}) {
     const auto slope = [x = r.save(input), y = r.save(target), number, held](const Tensor& g) {

@@ -47,6 +47,10 @@ Tensor dot(const Tensor& input, const Tensor& tensor);
 bool shares_memory(const Tensor& out, const Tensor& a, const Tensor& b);
 Tensor write_out(const char* op, const Tensor& out, const Tensor& result);
 
+// input + value * tensor1 * tensor2, element by element.
+Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
+               const Scalar& value);
+
 // "float", "long int": how messages of matrix products spell dtypes.
 std::string_view cpp_type_name(DType dtype);
 

@@ -267,6 +267,11 @@ Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const S
   const DType dtype = promote_types(input.dtype(), promote_types(vec1.dtype(), vec2.dtype()));
   check_factor("addr", "beta", dtype, beta);
   check_factor("addr", "alpha", dtype, alpha);
+  const bool same = input.dtype() == vec1.dtype() && input.dtype() == vec2.dtype();
+  if (same && (dtype == DType::float32 || dtype == DType::float64) && beta == Scalar(int64_t{1})) {
+    check_expands(input, {vec1.size(0), vec2.size(0)});
+    return addcmul(input, unsqueeze(vec1, 1), vec2, alpha);  // which reads and writes once
+  }
   const Tensor outer = scaled(mul(unsqueeze(vec1, 1), vec2), conj_scalar(alpha));
   check_expands(input, outer.sizes());
   if (beta == Scalar(int64_t{0})) return to(outer, promote_types(input.dtype(), outer.dtype()));

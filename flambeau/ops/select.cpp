@@ -2,6 +2,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/matmul.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
@@ -220,6 +221,8 @@ Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tenso
   return out;
 }
 
+}  // namespace
+
 Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
                const Scalar& value) {
   const auto is_half = [](const Tensor& x) { return x.dtype() == DType::complex32; };
@@ -236,6 +239,8 @@ Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2
   }
   return out;
 }
+
+namespace {
 
 Tensor addcdiv(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
                const Scalar& value) {

@@ -8,6 +8,7 @@
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/gelu.h"
 #include "flambeau/kernels/math.h"
+#include "flambeau/kernels/nn.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -257,6 +258,21 @@ void lerp_kernel(const TensorIter& iter, const Scalar* number) {
   });
 }
 KERNEL_FOR(lerp, lerp_kernel)
+
+// With the difference d and what the limit leaves of it, c, that is c (d - c / 2).
+void huber_kernel(const TensorIter& iter, double limit) {
+  dispatch_loop<dtypes::OnlyFloating>("huber", iter.dtypes[0], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const C most = static_cast<C>(limit);
+    const auto formula = [most](C a, C b) {
+      const C d = a - b, c = math::min(math::max(d, -most), most);
+      return c * (d - C(0.5) * c);
+    };
+    binary_loop<T, T>(iter, formula, 1);
+  });
+}
+KERNEL_FOR(huber, huber_kernel)
 
 void round_kernel(const TensorIter& iter, int64_t decimals) {
   dispatch_loop<dtypes::Real>("round", iter.dtypes[1], [&](auto tag) {
