@@ -127,11 +127,12 @@ void softmax_rows(const T* x, T* out, int64_t rows, int64_t n, bool beyond_cache
 }
 
 // Of a block of columns, rows `stride` apart: the largest elements, and the sums of exponentials,
-// which are left in `kept` unless that is null.
+// which are left in `kept` unless that is null; if it lies beside the tensors, so are the elements
+// in between.
 template <class T>
 void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, ComputeType<T>* most,
-                     ComputeType<T>* total, ComputeType<T>* kept = nullptr,
-                     int64_t kept_stride = 0) {
+                     ComputeType<T>* total, ComputeType<T>* kept = nullptr, int64_t kept_stride = 0,
+                     bool beside = false) {
   using C = ComputeType<T>;
   C room[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
@@ -145,11 +146,15 @@ void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, Comput
   for (int64_t i = 0; i < size; ++i) {
     if (i + ahead < size) prefetch_row(i + ahead);
     const C* row = computed(x + i * stride, kept_row(i), n);
+    if (beside && !is_reduced_type<T>) {
+      C* to = kept_row(i);
+      IVDEP for (int64_t j = 0; j < n; ++j) to[j] = row[j];
+    }
     IVDEP for (int64_t j = 0; j < n; ++j) most[j] = row[j] > most[j] ? row[j] : most[j];
   }
   for (int64_t i = 0; i < size; ++i) {
     C* to = kept_row(i);
-    const C* row = kept && is_reduced_type<T> ? to : computed(x + i * stride, room, n);
+    const C* row = beside ? to : computed(x + i * stride, room, n);
     IVDEP for (int64_t j = 0; j < n; ++j) {
       const C power = exp_below(row[j] - most[j]);
       to[j] = power;
@@ -159,33 +164,36 @@ void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, Comput
 }
 
 // Elements of a block of columns that stay in the cache in float.
-constexpr int64_t kept_elements = 65536;
+constexpr int64_t kept_elements = 262144;
 
-// Where the exponentials of a block of columns are kept between the passes: in the output, or in
-// float beside it while they fit the cache.
+// Where the exponentials of a block of columns are kept between the passes: beside the output, if
+// that is of another type or too large for the cache, while they fit the cache themselves; else in
+// the output.
 template <class T>
 class KeptExponentials {
  public:
   using C = ComputeType<T>;
-  KeptExponentials(T* out, int64_t size, int64_t stride, int64_t n) {
-    if constexpr (!is_reduced_type<T>) {
-      data = out;
-      row_stride = stride;
-    } else if (size * n <= kept_elements) {
+  KeptExponentials(T* out, int64_t size, int64_t stride, int64_t n, bool beyond_cache) {
+    if ((is_reduced_type<T> || beyond_cache) && size * n <= kept_elements) {
       room_.reset(new C[size * n]);
       data = room_.get();
       row_stride = n;
+      beside = true;
+    } else if constexpr (!is_reduced_type<T>) {
+      data = out;
+      row_stride = stride;
     }
   }
   C* data = nullptr;  // null: to be computed again
   int64_t row_stride = 0;
+  bool beside = false;
 
  private:
   std::unique_ptr<C[]> room_;
 };
 
 template <class T>
-void log_softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
+void log_softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n, bool) {
   using C = ComputeType<T>;
   C most[column_block], total[column_block], room[column_block], result[column_block];
   exp_sum_columns(x, size, stride, n, most, total);
@@ -198,11 +206,13 @@ void log_softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64
 }
 
 template <class T>
-void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n) {
+void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n,
+                     bool beyond_cache) {
   using C = ComputeType<T>;
   C most[column_block], total[column_block], room[column_block], result[column_block];
-  const KeptExponentials<T> kept(out, size, stride, n);
-  exp_sum_columns(x, size, stride, n, most, total, kept.data, kept.row_stride);
+  T stored[column_block];
+  const KeptExponentials<T> kept(out, size, stride, n, beyond_cache);
+  exp_sum_columns(x, size, stride, n, most, total, kept.data, kept.row_stride, kept.beside);
   for (int64_t j = 0; j < n; ++j) total[j] = C(1) / total[j];
   for (int64_t i = 0; i < size; ++i) {
     if (kept.data) {
@@ -212,8 +222,16 @@ void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n
       const C* row = computed(x + i * stride, room, n);
       IVDEP for (int64_t j = 0; j < n; ++j) result[j] = exp_below(row[j] - most[j]) * total[j];
     }
-    store_row(result, out + i * stride, n);
+    T* to = out + i * stride;
+    if (beyond_cache) {
+      store_row(result, stored, n);
+      copy_past_cache(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(stored),
+                      n * static_cast<int64_t>(sizeof(T)));
+    } else {
+      store_row(result, to, n);
+    }
   }
+  if (beyond_cache) _mm_sfence();
 }
 
 // An infinite maximum is the result itself, unless there is a NaN beside it.
@@ -284,11 +302,12 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
         },
         [&](int64_t at, int64_t n) {
           const auto columns = Log ? log_softmax_columns<T> : softmax_columns<T>;
-          columns(x + at, y + at, shape.size, shape.inner, n);
+          columns(x + at, y + at, shape.size, shape.inner, n, beyond_cache);
         },
         // So many columns that what is kept fits, but lines of memory are read whole.
-        is_reduced_type<T> ? std::clamp<int64_t>(kept_elements / (shape.size + 1), 64, column_block)
-                           : column_block);
+        is_reduced_type<T> || (beyond_cache && !Log)
+            ? std::clamp<int64_t>(kept_elements / (shape.size + 1) & ~63, 64, column_block)
+            : column_block);
   });
 }
 KERNEL_FOR(softmax, softmax_kernel<false>)

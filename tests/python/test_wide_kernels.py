@@ -1,0 +1,154 @@
+"""Kernels that take many elements at once, against NumPy and double precision."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau import Tensor
+from flambeau.nn import functional
+
+SPECIAL = [0.0, 1e-45, 1e-40, 1.2e-38, 1e-3, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0, 1e10, 3e38, math.inf]
+SIGNED = torch.tensor([*SPECIAL, *(-x for x in SPECIAL), math.nan])
+
+
+def units_wrong(found: Tensor, exact: Tensor) -> float:
+    """By how many units in the last place of a float the worst number differs from an exact one."""
+    least = torch.finfo(torch.float32).smallest_normal
+    _, exponent = torch.frexp(exact.abs().clamp(min=least))
+    return ((found.double() - exact).abs() * torch.pow(2.0, 24.0 - exponent.double())).max().item()
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma"])
+def test_gamma_functions_are_right_to_some_units(name: str) -> None:
+    f = getattr(torch, name)
+    x = torch.cat([torch.linspace(0.01, 9, 300_001), torch.logspace(-37, 30, 50_001)])
+    assert units_wrong(f(x), f(x.double())) < 2.5
+    below = -torch.linspace(0.01, 9, 30_001)
+    near = (below - below.round()).abs() > 0.01
+    torch.testing.assert_close(
+        f(below)[near], f(below.double())[near].float(), rtol=2e-6, atol=2e-6
+    )
+    exact = f(SIGNED.double()).float()
+    found = f(SIGNED)
+    torch.testing.assert_close(found, exact, equal_nan=True, rtol=1e-6, atol=0)
+    assert torch.equal(found.signbit()[exact == 0], exact.signbit()[exact == 0])
+
+
+def test_gamma_functions_do_not_look_at_neighbours() -> None:
+    x = torch.randn(4001) * 5
+    for f in (torch.lgamma, torch.digamma):
+        alone = torch.cat([f(x[i : i + 1]) for i in range(400)])
+        assert torch.equal(f(x)[:400].nan_to_num(7), alone.nan_to_num(7))
+        assert torch.equal(f(x[::3]).nan_to_num(7), f(x)[::3].nan_to_num(7))
+
+
+def test_angles_are_right_to_some_units() -> None:
+    generator = torch.Generator().manual_seed(3)
+    sizes = torch.pow(10.0, torch.rand(400_003, generator=generator) * 60 - 30)
+    y = torch.randn(400_003, generator=generator) * sizes
+    x = torch.randn(400_003, generator=generator) * sizes.flip(0).sqrt() * sizes.sqrt()
+    assert units_wrong(torch.atan2(y, x), torch.atan2(y.double(), x.double())) < 2.5
+    a, b = SIGNED[:, None].expand(29, 29).flatten(), SIGNED.repeat(29)
+    found, exact = torch.atan2(a, b), torch.from_numpy(np.arctan2(a.numpy(), b.numpy()))
+    torch.testing.assert_close(found, exact, equal_nan=True, rtol=3e-7, atol=2e-45)
+    known = ~exact.isnan()
+    assert torch.equal(found.signbit()[known], exact.signbit()[known])
+
+
+@pytest.mark.parametrize("op", ["atan2", "hypot", "logaddexp2"])
+def test_equal_elements_have_equal_results_wherever_they_stand(op: str) -> None:
+    f = getattr(torch, op)
+    a, b = torch.randn(1007), torch.randn(1007)
+    whole = f(a, b)
+    assert torch.equal(torch.cat([f(a[i:][:1], b[i:][:1]) for i in range(1007)]), whole)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_next_numbers(dtype: str) -> None:
+    a = np.concatenate([SIGNED.numpy(), np.random.default_rng(1).normal(size=30)]).astype(dtype)
+    least, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
+    a = np.concatenate([a, np.array([least, -least, most, -most], dtype)])
+    x, y = np.meshgrid(a, a)
+    found = torch.nextafter(torch.from_numpy(x.copy()), torch.from_numpy(y.copy())).numpy()
+    expected = np.nextafter(x, y)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(
+        np.signbit(found), np.signbit(expected) | np.isnan(expected) & np.signbit(found)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "float32", "int64", "complex128"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (255,), (257,), (16385,), (70, 1001), (3, 5, 7)])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_masks(dtype: str, shape: tuple[int, ...], share: float) -> None:
+    generator = np.random.default_rng(7)
+    x = (generator.normal(size=shape) * 9).astype(dtype)
+    mask = generator.random(shape) < share
+    t, m = torch.from_numpy(x), torch.from_numpy(mask)
+    np.testing.assert_array_equal(t[m].numpy(), x[mask])
+    np.testing.assert_array_equal(torch.masked_select(t, m).numpy(), x[mask])
+    np.testing.assert_array_equal(m.nonzero().numpy(), np.argwhere(mask))
+    kept = torch.where(m, t, torch.zeros_like(t))
+    np.testing.assert_array_equal(kept.nonzero().numpy(), np.argwhere(np.where(mask, x, 0)))
+
+
+def test_masks_of_views_and_their_gradients() -> None:
+    x = torch.randn(6, 8).t()
+    mask = x > 0
+    np.testing.assert_array_equal(x[mask].numpy(), x.numpy()[mask.numpy()])
+    plain = torch.randn(5, 7, requires_grad=True)
+    chosen = plain.detach() > 0
+    plain[chosen].sum().backward()
+    assert plain.grad is not None
+    assert torch.equal(plain.grad, chosen.float())
+    with pytest.raises(IndexError):
+        plain[chosen[:4]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_losses_with_a_limit(dtype: torch.dtype) -> None:
+    x = (torch.randn(37, 41) * 3).to(dtype).requires_grad_()
+    y = (torch.randn(41) * 3).to(dtype)
+    d = (x.detach().double() - y.double()).abs()
+    for limit in (0.5, 1.0, 2.5):
+        expected = torch.where(d < limit, d * d / 2, limit * (d - limit / 2))
+        found = functional.huber_loss(x, y.expand(37, 41), reduction="none", delta=limit)
+        torch.testing.assert_close(found, expected.to(dtype))
+        smooth = functional.smooth_l1_loss(x, y.expand(37, 41), reduction="none", beta=limit)
+        torch.testing.assert_close(smooth, (expected / limit).to(dtype), rtol=1.6e-2, atol=1e-5)
+        (slope,) = torch.autograd.grad(found.sum(), x)
+        clamped = (x.detach() - y).clamp(-limit, limit)
+        torch.testing.assert_close(slope, clamped)
+    assert functional.huber_loss(torch.tensor([math.nan]), torch.tensor([0.0])).isnan()
+
+
+@pytest.mark.parametrize("beta", [1, 0, 0.5])
+def test_addr(beta: float) -> None:
+    x, a, b = torch.randn(5, 7, requires_grad=True), torch.randn(5), torch.randn(7)
+    found = torch.addr(x, a, b, beta=beta, alpha=-2.5)
+    torch.testing.assert_close(found, beta * x - 2.5 * a[:, None] * b)
+    (slope,) = torch.autograd.grad(found.sum() + 0 * x.sum(), x)
+    torch.testing.assert_close(slope, torch.full((5, 7), float(beta)))
+    with pytest.raises(RuntimeError):
+        torch.addr(torch.randn(4, 7), a, b)
+    assert torch.addr(torch.ones(7), a, b).shape == (5, 7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [2051, 70000])
+def test_large_columns(dtype: torch.dtype, rows: int) -> None:
+    x = torch.randn(rows, 8_400_000 // rows).to(dtype)
+    found = x.softmax(0)
+    torch.testing.assert_close(found, x.double().softmax(0).to(dtype), rtol=2e-2, atol=1e-6)
+    torch.testing.assert_close(
+        found.double().sum(0), torch.ones(x.shape[1]).double(), rtol=1e-2, atol=0
+    )
+    for dim in (0, 1):
+        total = x.cumsum(dim)
+        assert torch.equal(total, x.double().cumsum(dim).to(dtype))
+    y = x.clone()
+    assert torch.equal(y.cumsum_(1), x.cumsum(1))
