@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -119,7 +120,7 @@ Tensor pdist(const Tensor& input, double p) {
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = i + 1; j < n; ++j) *place++ = i * n + j;
   }
-  return index_select(reshape(all, {-1}), 0, to(above, input.device()));
+  return index_select(reshape(all, {-1}), 0, sent_to(above, input.device()));
 }
 OP_FUNCTION(pdist, "pdist(input, p=2.0)", "The p-distances of all pairs of rows of a matrix.")
 

@@ -4,6 +4,7 @@
 
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/elementwise.h"
+#include "flambeau/kernels/scan.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/indexing.h"
 #include "flambeau/ops/views.h"
@@ -145,6 +146,17 @@ OP(masked_select, "masked_select(input, mask)",
 
 namespace {
 
+// By the number that each element has among those which the mask names: nobody has to wait to know
+// how many there are. Where the source has too few, the last numbers are found to be out of range.
+void scatter_by_number(const Tensor& self, const Tensor& mask, const Tensor& source) {
+  const Tensor chosen = contiguous(expand(mask, self.sizes())), flat = reshape(chosen, -1);
+  const Tensor numbers = make_tensor(flat.numel(), DType::int64, self.device());
+  kernels::cumsum(self.device_type(), to(flat, DType::int64), numbers, 0, false);
+  const Tensor places = where(flat, numbers - 1, int64_t{0});
+  const Tensor values = reshape(index_select(reshape(source, -1), 0, places), self.sizes());
+  copy_(self, where(chosen, values, self));
+}
+
 Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& source) {
   check_inplace("masked_scatter_", self, source.requires_grad());
   check_mask("masked_scatter_", mask);
@@ -153,7 +165,11 @@ Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sou
         dtype_legacy_name(self.dtype()), dtype_legacy_name(source.dtype()));
   common_device("masked_scatter_", {self, mask, source});
   check_no_internal_overlap("masked_scatter_", self);
-  if (!self.device().is_meta()) {
+  const bool on_device = !self.device().is_cpu() && !self.device().is_meta();
+  if (on_device && source.numel() > 0 && self.numel() > 0) {
+    const NoGrad off;
+    scatter_by_number(make_alias(self), mask, apart_from(self, source));
+  } else if (!self.device().is_meta()) {
     const NoGrad off;
     const Tensor window = make_alias(self);
     const Tensor places = nonzero_flat(expand(mask, self.sizes()));

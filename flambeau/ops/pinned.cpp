@@ -1,5 +1,6 @@
 #include "flambeau/ops/pinned.h"
 
+#include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/accelerator.h"
@@ -24,6 +25,16 @@ Tensor pin_memory(const Tensor& tensor) {
                                          accelerator(DeviceType::cuda).pinned_allocator());
   Tensor copy = make_over(std::move(storage), tensor.sizes(), strides, 0, tensor.dtype());
   return copy_(copy, tensor);
+}
+
+Tensor sent_to(const Tensor& made, Device device) {
+  // A graph would read the memory again when it is replayed, and is told so by the copy.
+  if (device.type != DeviceType::cuda || made.numel() == 0 ||
+      accelerator(DeviceType::cuda).is_capturing()) {
+    return to(made, device);
+  }
+  const NoGrad off;
+  return copy_(make_tensor(made.sizes(), made.dtype(), device), pin_memory(contiguous(made)), true);
 }
 
 Tensor finished(Tensor tensor, const Options& options) {

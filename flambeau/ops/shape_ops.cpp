@@ -7,6 +7,7 @@
 #include "flambeau/kernels/scan.h"
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise.h"
+#include "flambeau/ops/pinned.h"
 #include "flambeau/ops/views.h"
 
 namespace flambeau {
@@ -319,7 +320,8 @@ std::vector<Tensor> unravel_index(const Tensor& indices, IntSpan shape) {
     step *= static_cast<uint64_t>(sizes.data<int64_t>()[d]);
   }
   const Tensor flat = unsqueeze(to(indices, DType::int64), -1);
-  return unbind(remainder(div_floor(flat, to(steps, flat.device())), to(sizes, flat.device())), -1);
+  return unbind(
+      remainder(div_floor(flat, sent_to(steps, flat.device())), sent_to(sizes, flat.device())), -1);
 }
 
 }  // namespace
@@ -412,7 +414,7 @@ Tensor triangle_indices(const char* op, int64_t row, int64_t col, int64_t offset
     std::iota(columns, columns + length, from);
     columns += length;
   }
-  return to(to(out, dtype), device);
+  return sent_to(to(out, dtype), device);
 }
 Tensor tril_indices(int64_t row, int64_t col, int64_t offset, const Options& options) {
   return triangle_indices("tril_indices", row, col, offset, false, options);

@@ -2,8 +2,11 @@
 // in a given order of dimensions, the places of nonzero elements in a fixed number of rows.
 #include <cmath>
 
+#include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/kernels/creation.h"
+#include "flambeau/kernels/scan.h"
+#include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/known_contents.h"
 #include "flambeau/ops/ops.h"
@@ -107,11 +110,34 @@ OP_FUNCTION(empty_permuted, "empty_permuted(size, physical_layout, **options)",
 
 // --- Places of nonzero elements ------------------------------------------------------------------
 
+// The same without waiting to know how many there are: the k-th lies where k have been counted.
+Tensor nonzero_static_on_device(const Tensor& input, const Tensor& empty_places) {
+  const int64_t numel = input.numel(), size = empty_places.size(0);
+  const Options options{.dtype = DType::int64, .device = input.device()};
+  const Tensor counts = make_tensor(numel, DType::int64, input.device());
+  const Tensor marks = to(reshape(input != 0, -1), DType::int64);
+  kernels::cumsum(input.device_type(), marks, counts, 0, false);
+  Tensor index = make_tensor(size, DType::int64, input.device());
+  kernels::searchsorted(input.device_type(), counts, arange(1, size + 1, 1, options), Tensor(),
+                        index, false);
+  const Tensor there = unsqueeze(index < numel, 1);
+  std::vector<Tensor> columns(input.dim());
+  for (int64_t d = input.dim() - 1; d >= 0; --d) {
+    columns[d] = remainder(index, input->sizes[d]);
+    index = div_floor(index, input->sizes[d]);
+  }
+  return where(there, stack(columns, 1), empty_places);
+}
+
 Tensor nonzero_static(const Tensor& input, int64_t size, int64_t fill_value) {
   CHECK(size >= 0, RuntimeError, "nonzero_static: 'size' must be an non-negative integer");
   const Dims shape{size, input.dim()};
   Tensor out = full(shape, fill_value, {.dtype = DType::int64, .device = input.device()});
-  if (input.device().is_meta()) return out;
+  if (input.device().is_meta() || out.numel() == 0 || input.numel() == 0) return out;
+  if (!input.device().is_cpu()) {
+    const NoGrad off;
+    return nonzero_static_on_device(input, out);
+  }
   const Tensor found = nonzero(input);
   const int64_t rows = std::min(size, found.size(0));
   copy_(narrow(out, 0, 0, rows), narrow(found, 0, 0, rows));

@@ -245,3 +245,52 @@ def test_joined_channels_last_is_what_out_becomes(dim: int) -> None:
     assert last.is_contiguous(memory_format=torch.channels_last) and last.equal(expected)
     wide = torch.empty(0, device="cuda", dtype=torch.float64)
     assert torch.cat([x, x], dim, out=wide).equal(expected.double())
+
+
+def test_masks_scatter_without_waiting() -> None:
+    x, mask = torch.randn(3, 4), torch.rand(3, 4) > 0.4
+    mask[0, 0] = True
+    source, count = torch.randn(12), int(mask.sum())
+    on_device = [t.cuda() for t in (x, mask, source)]
+    with waiting_is_an_error():
+        ours = on_device[0].masked_scatter(*on_device[1:])
+        turned = on_device[0].t().masked_scatter(on_device[1].t(), on_device[2])
+    assert ours.cpu().equal(x.masked_scatter(mask, source))
+    assert turned.cpu().equal(x.t().masked_scatter(mask.t(), source))
+    y = x.cuda().requires_grad_()
+    y.masked_select(on_device[1]).sum().backward()
+    assert y.grad.cpu().equal(mask.float())
+    kept = on_device[0].masked_scatter(on_device[1], on_device[2][: count - 1])
+    with pytest.raises(IndexError, match="found by masked_scatter"):
+        torch.cuda.synchronize()
+    del kept
+    nothing = on_device[0].masked_scatter(on_device[1] & False, on_device[2][:0])
+    assert nothing.equal(on_device[0])
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 4)], ids=str)
+def test_a_fixed_number_of_places_is_found_without_waiting(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape) * (torch.rand(shape) > 0.5)
+    there = x.cuda()
+    for size in (0, 1, 3, 40):
+        with waiting_is_an_error():
+            places = torch.nonzero_static(there, size=size, fill_value=-7)
+        assert places.cpu().equal(torch.nonzero_static(x, size=size, fill_value=-7))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        places = torch.nonzero_static(there, size=5)
+    there.copy_(torch.ones(shape))
+    graph.replay()
+    assert places.cpu().equal(torch.nonzero_static(torch.ones(shape), size=5))
+
+
+def test_indices_made_on_the_host_are_not_waited_for() -> None:
+    points, index = torch.randn(5, 3, device="cuda"), torch.arange(12, device="cuda")
+    with waiting_is_an_error():
+        lower = [torch.tril_indices(n, n, device="cuda") for n in range(40)]
+        rows, columns = torch.unravel_index(index, (3, 4))
+        distances = torch.pdist(points)
+    for n, indices in enumerate(lower):
+        assert indices.cpu().equal(torch.tril_indices(n, n))
+    assert rows.tolist() == [i // 4 for i in range(12)] and columns.tolist() == [0, 1, 2, 3] * 3
+    torch.testing.assert_close(distances.cpu(), torch.pdist(points.cpu()))

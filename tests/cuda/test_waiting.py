@@ -14,15 +14,14 @@ import flambeau as torch
 # What may wait, and why.
 READS = "allclose cpu equal is_nonzero item"
 TAKES_FROM_THE_HOST = """
-    as_tensor asarray combinations ctc_loss kaiser_window new_tensor pdist tensor tril_indices
-    triu_indices
+    as_tensor asarray combinations ctc_loss kaiser_window new_tensor tensor
 """
 SHAPE_DEPENDS_ON_DATA = """
-    argwhere bincount histc histogram histogramdd masked_scatter masked_select nonzero
-    nonzero_static repeat_interleave unique unique_consecutive
+    argwhere bincount histc histogram histogramdd masked_select nonzero
+    repeat_interleave unique unique_consecutive
 """
 REFUSES_DATA = """
-    cov fake_quantize_per_channel_affine normal unravel_index cholesky_inverse inverse
+    cov fake_quantize_per_channel_affine normal cholesky_inverse inverse
     matrix_exp matrix_power nuclear_norm pinverse svd
 """
 WAITING = {*READS.split(), *TAKES_FROM_THE_HOST.split(), *SHAPE_DEPENDS_ON_DATA.split()}
