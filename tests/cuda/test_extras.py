@@ -10,6 +10,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.cuda import jiterator
+from flambeau.multiprocessing.reductions import rebuild_event, reduce_event
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32]
 CODE = "template <typename T> T weighted(T x, T y, T alpha) { return -x + alpha * y; }"
@@ -93,6 +94,9 @@ def test_events_are_opened_by_other_processes() -> None:
         [sys.executable, "-c", OTHER, handle.hex()], capture_output=True, text=True, timeout=120
     )
     assert answer.stdout.strip() == "True", answer.stderr
+    assert event.device == torch.device("cuda", 0) and torch.cuda.Event().device is None
+    name, (device, same) = reduce_event(event)
+    assert name is rebuild_event and device == 0 and same == handle
     assert torch.cuda.Event(interprocess=True).ipc_handle() != handle
     with pytest.raises(RuntimeError, match="interprocess=True"):
         torch.cuda.Event().ipc_handle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
+import flambeau
 from flambeau import _C
 from flambeau.cuda._device import device as device_context
 from flambeau.cuda._device import device_index
@@ -149,21 +150,32 @@ class Event:
         if interprocess and enable_timing:
             raise ValueError("Event: an interprocess event cannot have enable_timing=True")
         self._raw = _C._cuda_new_event(enable_timing, blocking, interprocess)
+        self._device = -1  # until it is known
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
         """The event of another process that its ipc_handle() names."""
         event = cls.__new__(cls)
-        event._raw = _C._cuda_open_event(device_index(device), handle)
+        event._device = device_index(device)
+        event._raw = _C._cuda_open_event(event._device, handle)
         return event
 
     def ipc_handle(self) -> bytes:
         """What another process opens the event by, if it was made with interprocess=True."""
-        return bytes(_C._cuda_event_name(self._raw, -1))
+        if self._device < 0:
+            self._device = int(_C._cuda_current_device())
+        return bytes(_C._cuda_event_name(self._raw, self._device))
+
+    @property
+    def device(self) -> Any:
+        """Whose mark it is; None before it is set."""
+        return None if self._device < 0 else flambeau.device("cuda", self._device)
 
     def record(self, stream: Stream | None = None) -> None:
         """Sets the mark behind the work that a stream, by default the current one, was given."""
-        _C._cuda_event_record(self._raw, (stream or current_stream())._raw)
+        raw = (stream or current_stream())._raw
+        _C._cuda_event_record(self._raw, raw)
+        self._device = raw[0]
 
     def wait(self, stream: Stream | None = None) -> None:
         """Lets what is put into a stream, by default the current one, wait for the mark."""

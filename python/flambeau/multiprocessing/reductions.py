@@ -178,7 +178,19 @@ def reduce_tensor(tensor: Tensor) -> Any:
     return _rebuild, (path, size, True, dtype, where, is_parameter)
 
 
+def rebuild_event(device: int, handle: bytes) -> Any:
+    """The event of another process."""
+    return flambeau.cuda.Event.from_ipc_handle(device, handle)
+
+
+def reduce_event(event: Any) -> Any:
+    """What another process opens an event by, which must have been made with interprocess=True."""
+    handle = event.ipc_handle()
+    return rebuild_event, (event.device.index, handle)
+
+
 def init_reductions() -> None:
     """Makes the pickler of multiprocessing send tensors in this way."""
+    ForkingPickler.register(flambeau.cuda.Event, reduce_event)
     ForkingPickler.register(Tensor, reduce_tensor)
     ForkingPickler.register(Parameter, reduce_tensor)
