@@ -54,7 +54,7 @@ UNASKED = 512 << 20  # bytes that a call may take beyond what goes in and comes 
 NOTICED = 32 << 20  # growth after which the process's peak is forgotten again
 # What the standard library or a check within says; a user is told what he did instead.
 INTERNAL = re.compile(
-    r"vector::|basic_string::|_M_|map::at|std::|stoi|stol|bad optional|bad_variant|internal|"
+    r"vector::|basic_string::|_M_|map::at|std::|stoi|stol|bad optional|bad_variant|internal assert|"
     r"max_size|unordered_map|object has no attribute '_[^_]",
     re.IGNORECASE,
 )

@@ -91,8 +91,8 @@ struct Export {
 template <class Managed>
 Managed* exported(const Tensor& tensor) {
   auto* owner = new Export<Managed>;
-  owner->tensor = tensor;
   lend_memory(tensor);
+  owner->tensor = make_alias(tensor);  // the tensor itself may be given other memory
   owner->shape = tensor->sizes;
   owner->strides = tensor->strides;
   DLTensor& out = owner->managed.tensor;

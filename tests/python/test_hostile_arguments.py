@@ -320,3 +320,20 @@ def test_a_sparse_number_is_not_assigned():
     with pytest.raises(NotImplementedError, match="fill_"):
         x[1:] = torch.tensor(2.0).to_sparse()
     assert x.sum() == 0
+
+
+def test_memory_given_to_dlpack_stays_when_its_tensor_takes_other_memory():
+    for change in (
+        lambda x: x.set_(torch.zeros(1, dtype=x.dtype)),
+        lambda x: setattr(x, "data", torch.zeros(1)),
+    ):
+        x = torch.full((1000,), 3)
+        capsule = torch.to_dlpack(x)
+        change(x)
+        torch.full((1000,), 9)  # would land in memory that was set free
+        assert torch.from_dlpack(capsule).tolist() == [3] * 1000
+    x = torch.full((1000,), 3)
+    y = torch.from_dlpack(x)
+    x.set_(y)
+    torch.full((1000,), 9)
+    assert y.clone().tolist() == x.clone().tolist() == [3] * 1000
