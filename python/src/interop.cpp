@@ -296,12 +296,21 @@ PyObject* exchange_memory(PyObject*, PyObject* args) {
   });
 }
 
+// The same values, whose writes count, without history and without being a view.
+PyObject* alias_of(PyObject*, PyObject* object) {
+  return guarded([&]() -> PyObject* {
+    CHECK(is_tensor(object), TypeError, "_alias(): expected a tensor");
+    return wrap(make_alias(tensor_of(object)));
+  });
+}
+
 PyMethodDef methods[] = {
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
     {"numpy", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(to_numpy)),
      METH_VARARGS | METH_KEYWORDS, "numpy(*, force=False)\n\nA NumPy array over the same memory."},
     {nullptr, nullptr, 0, nullptr}};
 PyMethodDef functions[] = {
+    {"_alias", alias_of, METH_O, nullptr},
     {"_exchange_memory", exchange_memory, METH_VARARGS, nullptr},
     {"from_numpy", from_numpy, METH_O,
      "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import flambeau as torch
@@ -292,3 +294,36 @@ def test_vmap_does_not_write_the_results_of_all_samples_into_one():
     with pytest.raises(RuntimeError, match="that all samples share"):
         torch.vmap(lambda a, b: a.add_(b), in_dims=(None, 0))(shared, x)
     assert torch.equal(torch.vmap(lambda b: torch.ones(2).add_(b))(x), x + 1)
+
+
+@pytest.mark.parametrize("forward", ["jvp", "jacfwd", "dual"])
+def test_tangents_notice_writes_to_what_they_were_computed_from(forward):
+    leaf = torch.ones(2, dtype=torch.float64, requires_grad=True)
+
+    def tangent(x: torch.Tensor) -> torch.Tensor:
+        if forward == "jvp":
+            return torch.func.jvp(lambda t: t.exp() * t, (x,), (torch.ones_like(x),))[1]
+        if forward == "jacfwd":
+            return torch.func.jacfwd(lambda t: t.exp() * t)(x)
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, torch.ones_like(x))
+            return forward_ad.unpack_dual(dual.exp() * dual)[1]
+
+    x = leaf.clone()
+    (right,) = torch.autograd.grad(tangent(x).sum(), leaf)
+    torch.testing.assert_close(right, torch.full_like(leaf, 3 * math.e))
+    product = tangent(x)
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_functions_of_tangents_may_write_into_their_arguments():
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True).clone()
+    value, tangent = torch.func.jvp(lambda t: t.mul_(2) * t, (x,), (torch.ones_like(x),))
+    assert value.tolist() == [4, 4] and tangent.tolist() == [8, 8] and x.tolist() == [2, 2]
+    leaf = torch.ones(2, requires_grad=True)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(leaf.clone(), torch.ones(2))
+        value, tangent = forward_ad.unpack_dual(dual.mul_(2) * dual)
+    assert value.tolist() == [4, 4] and tangent.tolist() == [8, 8]

@@ -87,11 +87,12 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class _Begin(flambeau.autograd.Function):
-    """The identity; its result shares memory, and may be written to."""
+    """The identity; its result shares memory, and may be written to. Writes to either are counted
+    for both, so that what was kept of the result is known to be stale."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        return tensor.data
+        return flambeau._C._alias(tensor)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -154,10 +155,8 @@ def _begin(
     with flambeau.enable_grad():
         if not tensor.requires_grad:
             leaf = tensor.detach().requires_grad_()
-        elif first is _Cut:
-            leaf = _Cut.apply(tensor)
         else:
-            leaf = tensor.view_as(tensor)
+            leaf = first.apply(tensor)  # no view: a write would give it another history
         dual = _Begin.apply(leaf)
     level.append(_Start(leaf, tangent, dual, dual.grad_fn, differentiable))
     return dual

@@ -169,6 +169,8 @@ class _Linear:
         _check_differentiable(tree_flatten(primals)[0], "primal")
         with flambeau.enable_grad():
             inputs = own_inputs(primals, self.leaves)
+            # The history of a view is another one after a write, by which none could be found.
+            inputs = tree_map_only(Tensor, lambda t: t if t.is_leaf else _writable(t), inputs)
             self.inputs, self.input_spec = flat_tensors(
                 inputs, f"{name}(f, primals, tangents): Expected primals to be Tensors"
             )
