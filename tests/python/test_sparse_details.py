@@ -252,3 +252,13 @@ def test_functions_of_sparse_tensors_that_need_others() -> None:
         torch.hspmm(MATRIX.to_sparse(), torch.ones(3))
     with pytest.raises(RuntimeError, match="smm: Argument #2: matrices expected, got 0D"):
         torch.smm(torch.tensor(1.0).to_sparse(), MATRIX)
+
+
+def test_a_single_number_made_sparse_does_not_share_memory():
+    x = torch.tensor(-1.5, requires_grad=True)
+    y = x.clone()
+    stored = y.to_sparse()
+    y.mul_(5)
+    assert stored.to_dense().item() == -1.5
+    stored.to_dense().backward()
+    assert x.grad is not None and x.grad.item() == 1

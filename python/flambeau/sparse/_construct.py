@@ -287,7 +287,8 @@ def _dense_to_coo(self: Any, sparse_dim: int | None) -> Any:
     if indexed < self.dim():
         stored = stored.flatten(indexed).any(-1)
     indices = stored.nonzero().t().contiguous()
-    values = self[tuple(indices)] if indexed else self.reshape(1)[: indices.shape[1]]
+    # A single element is copied as well: what is stored is apart from what it came from.
+    values = self[tuple(indices)] if indexed else self.reshape(1)[: indices.shape[1]].clone()
     return _ops._sparse_coo(indices, values, self.shape, True)
 
 
