@@ -112,7 +112,8 @@ static Tensor embedding_renorm_(const Tensor& self, const Tensor& indices, doubl
   const Lookup lookup{contiguous(indices), self.sizes()[0], -1, false};
   Dims shape = indices.sizes().dims();
   shape.push_back(1);
-  const Tensor uses = embedding_backward(ones(shape, options_of(self)), lookup);
+  const Options real{.dtype = to_real(self.dtype()), .device = self.device()};  // as norms are
+  const Tensor uses = embedding_backward(ones(shape, real), lookup);
   const Tensor norms = pow(sum(pow(abs(self), norm_type), IntSpan{-1}, true), 1.0 / norm_type);
   const Tensor too_long = (uses > 0) & (norms > max_norm);
   mul_(self, where(too_long, max_norm / (norms + 1e-7), 1.0));

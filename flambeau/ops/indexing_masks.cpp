@@ -19,20 +19,24 @@ void check_mask(const char* op, const Tensor& mask) {
         dtype_legacy_name(mask.dtype()));
 }
 
+void check_single_value(const Operand& value) {
+  CHECK(!value.is_tensor() || value.tensor().dim() == 0, RuntimeError,
+        "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} "
+        "dimension(s).",
+        value.tensor().dim());
+}
+
 // out = value where the mask says so, else input. `out` may be the input.
 void fill_where(const char* op, Tensor out, const Tensor& input, const Tensor& mask,
                 const Operand& value) {
   check_mask("masked_fill_", mask);
   const DType dtype = input.dtype();
   common_device(op, {input, mask, value});
+  check_single_value(value);
   Operand filling = value;
   Tensor cast;
   if (value.is_tensor()) {
     const Tensor& tensor = value.tensor();
-    CHECK(tensor.dim() == 0, RuntimeError,
-          "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} "
-          "dimension(s).",
-          tensor.dim());
     const NoGrad off;
     if (tensor.dtype() != dtype && tensor.device().is_cpu() && input.numel() > 0) {
       check_number_fits(op, item(tensor), dtype);
@@ -102,6 +106,7 @@ Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value
   if (overlaps_itself(self)) {
     // Each element is written once where the mask asks for it, or not at all.
     check_mask("masked_fill_", mask);
+    check_single_value(value);
     if (!value.is_tensor()) check_number_fits("masked_fill_", value.scalar(), self.dtype());
     const NoGrad off;
     write_at("masked_fill_", make_alias(self), {expand(mask, self.sizes())},

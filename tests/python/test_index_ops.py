@@ -289,3 +289,9 @@ def test_complex_factors_of_what_is_added_have_conjugate_gradients() -> None:
         (found,) = torch.autograd.grad(total, y, torch.ones_like(dense))
         sign = 1 if combine is torch.add else -1
         torch.testing.assert_close(found, torch.full_like(y, 1 + sign * 2 * (2 - 3j)))
+
+
+def test_expanded_tensors_are_filled_with_single_numbers_only() -> None:
+    x, mask = torch.ones(1).expand(2), torch.ones(2, dtype=torch.bool)
+    with pytest.raises(RuntimeError, match="0-dimensional value"):
+        x.masked_fill_(mask, torch.ones(1))

@@ -226,3 +226,8 @@ def test_soft_margins_have_the_shape_of_their_input():
     with pytest.raises(RuntimeError, match="broadcast shape"):
         F.soft_margin_loss(torch.tensor(0.5), torch.ones(2))
     assert F.soft_margin_loss(torch.ones(2), torch.tensor(1.0), reduction="none").shape == (2,)
+
+
+def test_classes_are_counted_along_the_last_dimension_of_the_input():
+    losses = F.multilabel_soft_margin_loss(torch.zeros(2), torch.ones(3, 2), reduction="none")
+    np.testing.assert_allclose(losses.numpy(), [3 * np.log(2) / 2] * 2, 1e-6)

@@ -87,3 +87,10 @@ def test_elements_that_are_no_number_have_gradients(reduce: str, wanted: list[fl
     x = torch.tensor([2, 2, float("nan"), 3, 4, 5], requires_grad=True)
     torch.segment_reduce(x, reduce, lengths=torch.tensor([2, 2, 2])).sum().backward()
     torch.testing.assert_close(x.grad, torch.tensor(wanted), equal_nan=True)
+
+
+def test_rows_of_complex_numbers_are_shortened():
+    weight = torch.full((3, 3), 3j, dtype=torch.complex128)
+    rows = torch.nn.functional.embedding(torch.tensor([0, 0, 2]), weight, max_norm=1.0)
+    torch.testing.assert_close(rows.abs().square().sum(1), torch.ones(3, dtype=torch.float64))
+    assert (weight[1] == 3j).all()

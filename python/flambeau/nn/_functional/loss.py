@@ -322,7 +322,8 @@ def multilabel_soft_margin_loss(
     loss = -(target * _C.log_sigmoid(input) + (1 - target) * _C.log_sigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    return reduce_loss(loss.sum(dim=-1) / input.size(-1), reduction)
+    classes = input.dim() - 1  # of the input: what it is broadcast to may have more dimensions
+    return reduce_loss(loss.sum(dim=classes) / input.size(classes), reduction)
 
 
 def _check_scores(input: Tensor, op: str) -> None:
