@@ -53,7 +53,7 @@ SAVES_MORE_THERE = (
     r"prod_?\(|pow|\*\*|cumm(ax|in)|sgn|sign|_pool1d|replicate|rounding_mode|//"
     r"|index_(add|reduce)|\.gather|\.take|\.put\(|masked_select|quantile"
     r"|sinc|logit|\.dist\(|smooth_l1|torch\.complex|addc(mul|div)|clamp|cosine_similarity"
-    r"|scatter_reduce|polar|log_ndtr"
+    r"|scatter_reduce|polar|log_ndtr|erfcx|to_sparse|fft\.|vmap\(.*softmax"
 )
 KINKED = r"pow|\*\*|norm|std|hypot|dist|sinc|copysign|sgn"  # at zero
 
