@@ -359,6 +359,17 @@ static std::optional<ExactNumber> exact_number(const BinaryRow& row, const Opera
   return ExactNumber{factor, sums, minus && leads};
 }
 
+// Whether a quotient of half precision is rounded to an integer, by a number that its dtype cannot
+// hold: it is computed in single precision, where the number is what it is.
+static bool rounds_exact_quotient(const BinaryRow& row, const Operand& a, const Operand& b,
+                                  DType dtype) {
+  if (row.slot != &kernels::div_floor && row.slot != &kernels::div_trunc) return false;
+  if (!a.is_tensor() || !is_number(b, dtype)) return false;
+  const Scalar scalar = b.is_tensor() ? item(b.tensor()) : b.scalar();
+  const auto value = scalar.to<double>();
+  return std::isfinite(value) && rounded(scalar, dtype) != value;
+}
+
 // base + factor * scaled is the result; a difference the other way round is turned afterwards.
 static void set_exact_operands(const ExactNumber& exact, bool number_last, Operand* inputs) {
   const Operand tensor = inputs[number_last ? 0 : 1];
@@ -395,6 +406,9 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
     if (widens(row.dtypes, common, device)) return binary_widened(row, a, b, common, out);
     dtype = other_dtype(row.name, row.dtypes, row.out, common, out);
   }
+  if (dtypes::Reduced.has(dtype) && rounds_exact_quotient(row, a, b, dtype)) [[unlikely]]
+    return narrowed(row.name, row.out, binary_op(row, to(a.tensor(), DType::float32), b), dtype,
+                    out, in_place);
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
   Tensor cast_a, cast_b;
   Operand inputs[] = {converted(a, dtype, device, cast_a), converted(b, dtype, device, cast_b)};

@@ -286,3 +286,20 @@ def test_sizes_are_added_to_lists_and_to_tuples() -> None:
         size + [3]
     with pytest.raises(TypeError, match="item 2 is 'str'"):
         size + ("a",)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("number", [0.1, 0.3, 7.7, 1e5, 3.0])
+def test_rounded_quotients_of_half_precision_are_by_the_number_itself(dtype, number) -> None:
+    x = (torch.randn(2000) * 50).to(dtype)
+    exact = torch.tensor(number, dtype=torch.float32)
+    for mode in ("trunc", "floor"):
+        expected = torch.div(x.float(), exact, rounding_mode=mode).to(dtype)
+        assert torch.div(x, number, rounding_mode=mode).equal(expected)
+        assert x.clone().div_(number, rounding_mode=mode).equal(expected)
+        assert torch.div(x, torch.tensor(number), rounding_mode=mode).equal(expected)
+        out = torch.empty_like(x)
+        assert torch.div(x, number, rounding_mode=mode, out=out).equal(expected)
+    y = x.clone().requires_grad_()
+    torch.div(y, number, rounding_mode="floor").sum().backward()
+    assert y.grad.dtype == dtype and y.grad.eq(0).all()
