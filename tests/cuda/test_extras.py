@@ -135,3 +135,19 @@ def test_handles_of_libraries() -> None:
     torch.cuda.memory._set_allocator_settings("expandable_segments:True")
     with pytest.raises(RuntimeError, match="in use"):
         torch.cuda.memory._set_allocator_settings("max_split_size_mb:64")
+
+
+def test_guards_and_offsets_by_their_private_names() -> None:
+    before = torch.cuda.current_device()
+    with torch.cuda._DeviceGuard(0):
+        assert torch.cuda.current_device() == 0
+    with torch.cuda._DeviceGuard(-1):
+        assert torch.cuda.current_device() == before
+    assert torch.cuda._exchange_device(-1) == -1
+    torch.cuda.manual_seed(3)
+    offset = torch.cuda._get_rng_state_offset()
+    first = torch.rand(5, device="cuda")
+    assert torch.cuda._get_rng_state_offset() > offset
+    torch.cuda._set_rng_state_offset(offset)
+    assert torch.rand(5, device="cuda").equal(first)
+    assert torch.cuda._get_generator("cuda").initial_seed() == 3

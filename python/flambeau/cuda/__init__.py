@@ -36,6 +36,15 @@ from flambeau.cuda._device import (
     set_sync_debug_mode,
     synchronize,
 )
+from flambeau.cuda._device import (
+    _DeviceGuard as _DeviceGuard,
+)
+from flambeau.cuda._device import (
+    _exchange_device as _exchange_device,
+)
+from flambeau.cuda._device import (
+    _maybe_exchange_device as _maybe_exchange_device,
+)
 from flambeau.cuda._libraries import (
     CudaError,
     DeferredCudaCallError,
@@ -94,6 +103,15 @@ from flambeau.cuda.memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
     use_mem_pool,
+)
+from flambeau.cuda.random import (
+    _get_generator as _get_generator,
+)
+from flambeau.cuda.random import (
+    _get_rng_state_offset as _get_rng_state_offset,
+)
+from flambeau.cuda.random import (
+    _set_rng_state_offset as _set_rng_state_offset,
 )
 from flambeau.cuda.random import (
     get_rng_state,

@@ -193,3 +193,29 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     if not is_available():
         return False
     return including_emulation or get_device_capability()[0] >= 8
+
+
+def _exchange_device(device: int) -> int:
+    """Makes a device the current one, unless its number is negative; the one before."""
+    before = current_device() if device >= 0 else -1
+    if device >= 0 and device != before:
+        set_device(device)
+    return before
+
+
+def _maybe_exchange_device(device: int) -> int:
+    """The same: a device that has not been used costs nothing to make current."""
+    return _exchange_device(device)
+
+
+class _DeviceGuard:
+    """A context in which a device is the current one, by its number."""
+
+    def __init__(self, index: int) -> None:
+        self.idx, self.prev_idx = index, -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = _exchange_device(self.idx)
+
+    def __exit__(self, *_: object) -> None:
+        _exchange_device(self.prev_idx)

@@ -75,3 +75,18 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Sets the states of the generators of all devices."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
+
+
+def _get_generator(device: Any) -> Any:
+    """A device's default generator."""
+    return default_generator(device)
+
+
+def _get_rng_state_offset(device: Any = "cuda") -> int:
+    """How far into its stream a device's default generator is."""
+    return int(default_generator(device).get_offset())
+
+
+def _set_rng_state_offset(offset: int, device: Any = "cuda") -> None:
+    """Moves a device's default generator to a place in its stream."""
+    default_generator(device).set_offset(offset)
