@@ -231,3 +231,15 @@ def test_soft_margins_have_the_shape_of_their_input():
 def test_classes_are_counted_along_the_last_dimension_of_the_input():
     losses = F.multilabel_soft_margin_loss(torch.zeros(2), torch.ones(3, 2), reduction="none")
     np.testing.assert_allclose(losses.numpy(), [3 * np.log(2) / 2] * 2, 1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0, 100.0, 1e4])
+def test_logits_that_lie_far_apart(scale: float) -> None:
+    generator = np.random.default_rng(1)
+    x = torch.from_numpy(generator.standard_normal((20, 3001)) * scale)
+    x[3, 100:], x[4, :200], x[5, 7] = -np.inf, -np.inf, x[5, 9] + 90
+    classes = x.argmax(1)
+    classes[::2] = torch.from_numpy(generator.integers(0, 50, 10))
+    found = F.cross_entropy(x.float(), classes, reduction="none")
+    exact = F.cross_entropy(x.float().double(), classes, reduction="none").float()
+    torch.testing.assert_close(found, exact)
