@@ -167,3 +167,35 @@ def test_iteration_and_membership() -> None:
     assert len(x) == 3 and 4 in x and 9 not in x
     first, *rest = x
     assert first.tolist() == [0, 1] and len(rest) == 2
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 1031])
+def test_rows_of_many_indices(count: int) -> None:
+    generator = np.random.default_rng(count)
+    x = generator.standard_normal((300, 37))
+    index = generator.integers(0, 300, count)
+    source, rows = torch.from_numpy(x), torch.from_numpy(index)
+    assert np.array_equal(source.index_select(0, rows).numpy(), x[index])
+    assert np.array_equal(source[rows - 300].numpy(), x[index])
+    columns = torch.from_numpy(index % 37)
+    assert np.array_equal(source[rows, columns].numpy(), x[index, index % 37])
+    for bad in (300, -301, 1 << 62, -(1 << 63)):
+        rows[count // 2] = bad
+        with pytest.raises(IndexError):
+            source[rows]
+        with pytest.raises(IndexError):
+            source.index_select(0, rows)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_many_halves_meet_at_few_places(dtype: torch.dtype) -> None:
+    values = torch.randn(40, 1030).to(dtype)
+    index = torch.randint(0, 11, (40, 1030))
+    found = torch.ones(40, 11, dtype=dtype).scatter_add_(1, index, values)
+    exact = torch.ones(40, 11).double().scatter_add_(1, index, values.double())
+    torch.testing.assert_close(found.double(), exact, rtol=0.005, atol=0.005)
+    rows = torch.randint(0, 300, (40_000,))
+    terms = torch.randn(40_000, 5).to(dtype)
+    found = torch.zeros(300, 5, dtype=dtype).index_add_(0, rows, terms)
+    exact = torch.zeros(300, 5).double().index_add_(0, rows, terms.double())
+    torch.testing.assert_close(found.double(), exact, rtol=0.005, atol=0.005)

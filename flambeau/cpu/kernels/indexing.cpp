@@ -56,28 +56,35 @@ void for_each_row_by_lane(const TensorIter& iter, const void* context, RowsBody 
 
 namespace {
 
+// Writes the offsets of a row of indices, or adds them to others, and says whether all indices are
+// some: the largest, counted from the smallest allowed one, is found without a branch.
+template <bool add, class OutStep, class InStep>
+bool offsets_of_row(char* const* data, OutStep step_out, InStep step_in, int64_t n,
+                    const IndexedDim& at) {
+  const auto size = static_cast<uint64_t>(at.size), stride = static_cast<uint64_t>(at.stride);
+  const uint64_t below = at.from_end ? size : 0;
+  uint64_t most = 0;
+  IVDEP for (int64_t i = 0; i < n; ++i) {
+    const uint64_t index = *reinterpret_cast<const uint64_t*>(data[1] + i * step_in);
+    const uint64_t counted = index + below;
+    most = counted > most ? counted : most;
+    // Wraps instead of overflowing: a bad index is reported before anybody uses the offset.
+    const uint64_t place = static_cast<int64_t>(index) < 0 ? index + size : index;
+    uint64_t& out = *reinterpret_cast<uint64_t*>(data[0] + i * step_out);
+    out = add ? out + place * stride : place * stride;
+  }
+  return most < size + below;
+}
+
 void index_offsets_kernel(const TensorIter& iter, const IndexedDim& at, bool add) {
-  const int64_t least = at.from_end ? -at.size : 0;
   for_each_row(iter, [&](char** data, const int64_t* strides, int64_t n) {
-    bool bad = false;
-    const auto run = [&](auto step_out, auto step_in) {
-      for (int64_t i = 0; i < n; ++i) {
-        const int64_t index = *reinterpret_cast<const int64_t*>(data[1] + i * step_in);
-        bad |= index < least || index >= at.size;
-        const int64_t place = index < 0 ? index + at.size : index;
-        // Wraps instead of overflowing: a bad index is reported before anybody uses the offset.
-        const uint64_t offset = static_cast<uint64_t>(place) * static_cast<uint64_t>(at.stride);
-        uint64_t& out = *reinterpret_cast<uint64_t*>(data[0] + i * step_out);
-        out = add ? out + offset : offset;
-      }
-    };
     constexpr std::integral_constant<int64_t, 8> dense;
-    if (strides[0] == 8 && strides[1] == 8) {
-      run(dense, dense);
-    } else {
-      run(strides[0], strides[1]);
-    }
-    if (!bad) return;
+    const bool is_dense = strides[0] == 8 && strides[1] == 8;
+    const bool good = add        ? offsets_of_row<true>(data, strides[0], strides[1], n, at)
+                      : is_dense ? offsets_of_row<false>(data, dense, dense, n, at)
+                                 : offsets_of_row<false>(data, strides[0], strides[1], n, at);
+    if (good) return;
+    const int64_t least = at.from_end ? -at.size : 0;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t index = *reinterpret_cast<const int64_t*>(data[1] + i * strides[1]);
       if (index < least || index >= at.size) fail_index(index, at);
@@ -231,7 +238,9 @@ void add_rows_in_float(const TensorIter& iter) {
   const auto groups = static_cast<int64_t>(starts.size()) - 1;
   const int64_t work = std::max<int64_t>(iter.numel / groups, 1);
   const auto row_at = [&](int k, int64_t row) { return iter.data[k] + row * iter.strides[k][1]; };
-  parallel_for(0, groups, std::max<int64_t>(row_grain / work, 1), [&](int64_t first, int64_t last) {
+  // In the order of targets, which are likely in the caches of the threads that filled them so.
+  const int64_t grain = std::max<int64_t>(default_grain / 2 / work, 1);
+  parallel_for(0, groups, grain, [&](int64_t first, int64_t last) {
     alignas(64) float sums[longest], wide[block];
     for (int64_t group = first; group < last; ++group) {
       T* target = reinterpret_cast<T*>(iter.data[0] + target_of(iter, order[starts[group]]));

@@ -56,15 +56,7 @@ void copy_row(char* to, const char* from, const int64_t* steps, int64_t n) {
 void copy_same(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const int64_t bytes = iter.numel * static_cast<int64_t>(sizeof(T));
-    // What is filled with one value is soon added to, and then had better not be in the cache of
-    // another thread.
-    constexpr int64_t near_bytes = int64_t{1} << 18;
-    if (iter.ndim == 1 && iter.strides[1][0] == 0 && bytes <= near_bytes) {
-      const int64_t steps[] = {iter.strides[0][0], 0};
-      return copy_row<T>(iter.data[0], iter.data[1], steps, iter.numel);
-    }
-    const bool beyond_cache = bytes >= cached_bytes;
+    const bool beyond_cache = iter.numel * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
     const auto in_elements = [](int64_t step) {
       return step % static_cast<int64_t>(sizeof(T)) == 0;
     };
