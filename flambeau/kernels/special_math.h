@@ -117,13 +117,24 @@ FN double zeta_of(double s, double q) {
   return sum;
 }
 
+// The derivative of digamma; below a half reflected, so that negative numbers work.
+FN double trigamma_of(double x) {
+  if (x < 0.5) {
+    const double s = std::sin(special_pi * (x - std::trunc(x)));
+    return special_pi * special_pi / (s * s) - trigamma_of(1 - x);
+  }
+  double sum = 0;
+  for (; x < 12; x += 1) sum += 1 / (x * x);
+  constexpr double bernoulli[] = {1.0 / 6,  -1.0 / 30,       1.0 / 42, -1.0 / 30,
+                                  5.0 / 66, -691.0 / 2730.0, 7.0 / 6};
+  const double inverse = 1 / x, square = inverse * inverse;
+  return sum + inverse + square * (0.5 + inverse * polynomial(bernoulli, square));
+}
+
 // The n-th derivative of digamma.
 FN double polygamma_of(double n, double x) {
   if (n == 0) return digamma_of(x);
-  if (n == 1 && x < 0.5) {  // reflected, so that negative numbers work
-    const double s = std::sin(special_pi * (x - std::trunc(x)));
-    return special_pi * special_pi / (s * s) - zeta_of(2, 1 - x);
-  }
+  if (n == 1) return trigamma_of(x);
   const double sign = std::fmod(n, 2) == 0 ? -1 : 1;
   return sign * std::exp(lgamma_of(n + 1)) * zeta_of(n + 1, x);
 }

@@ -38,6 +38,37 @@ def test_gamma_functions_are_right_to_some_units(name: str) -> None:
     assert torch.equal(found.signbit()[exact == 0], exact.signbit()[exact == 0])
 
 
+BESSEL = {
+    "i0": torch.i0,
+    "i0e": torch.special.i0e,
+    "i1": torch.special.i1,
+    "i1e": torch.special.i1e,
+    "trigamma": lambda x: torch.polygamma(1, x),
+}
+
+
+@pytest.mark.parametrize("name", BESSEL)
+def test_functions_of_vector_code_are_those_of_double_precision(name: str) -> None:
+    f = BESSEL[name]
+    sizes = torch.logspace(-18, 1.9, 5001)
+    x = torch.cat([torch.linspace(-30, 30, 50_001), sizes, -sizes])
+    exact = f(x.double())
+    if name == "trigamma":  # near its poles a float below zero is too far from a double
+        x, exact = x[(x > 0) | (x % 1 > 0.01)], exact[(x > 0) | (x % 1 > 0.01)]
+    assert units_wrong(f(x), exact) < 1
+    torch.testing.assert_close(f(SIGNED), f(SIGNED.double()).float(), equal_nan=True)
+    assert torch.equal(f(x[::3]), f(x)[::3])
+
+
+def test_trigamma_is_the_slope_of_digamma() -> None:
+    x = torch.tensor([0.5, 1.0, 2.0, 0.25, -0.5, 1e8], dtype=torch.float64)
+    known = [4.93480220054468, 1.64493406684823, 0.644934066848226]
+    known += [17.1973291545071, 8.93480220054468, 1.000000005e-8]
+    torch.testing.assert_close(
+        torch.polygamma(1, x), torch.tensor(known, dtype=torch.float64), rtol=1e-13, atol=0
+    )
+
+
 def test_gamma_functions_do_not_look_at_neighbours() -> None:
     x = torch.randn(4001) * 5
     for f in (torch.lgamma, torch.digamma):

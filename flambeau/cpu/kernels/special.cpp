@@ -32,8 +32,24 @@ void run_binary(const char* name, const TensorIter& iter, double (*f)(double, do
   });
 }
 
+// Floats and what is computed in them by vector code, doubles one by one.
+template <class Vector>
+void run_common(const char* name, const TensorIter& iter, Vector vector, double (*f)(double)) {
+  if (iter.dtypes[1] == DType::float64) return run_unary(name, iter, f);
+  dispatch_loop<dtypes::Floating - DType::float64>(name, iter.dtypes[1], [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    unary_loop<T, T>(iter, vector, cost);
+  });
+}
+
 void polygamma_kernel(const TensorIter& iter, const Scalar* params) {
   const double n = params[0].to_double();
+  if (n == 1) {
+    return run_common(
+        "polygamma", iter,
+        [](float x) __attribute__((always_inline)) { return trigamma_vector(x); },
+        math::trigamma_of);
+  }
   dispatch_loop<dtypes::Floating>("polygamma", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -45,16 +61,6 @@ void polygamma_kernel(const TensorIter& iter, const Scalar* params) {
 KERNEL_FOR(polygamma, polygamma_kernel)
 
 double xlog1py_of(double a, double b) { return b != b ? b : a == 0 ? 0 : a * std::log1p(b); }
-
-// Floats and what is computed in them by vector code, doubles one by one.
-template <class Vector>
-void run_common(const char* name, const TensorIter& iter, Vector vector, double (*f)(double)) {
-  if (iter.dtypes[1] == DType::float64) return run_unary(name, iter, f);
-  dispatch_loop<dtypes::Floating - DType::float64>(name, iter.dtypes[1], [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    unary_loop<T, T>(iter, vector, cost);
-  });
-}
 
 #define UNARY_KERNEL(name, function) \
   KERNEL_FOR(                        \
@@ -77,6 +83,19 @@ void run_common(const char* name, const TensorIter& iter, Vector vector, double 
     run_common(                                                                 \
         #name, iter, [](Floats x) { return by_register(x); }, math::name##_of); \
   })
+// Those that GCC makes vector code of.
+#define VECTOR_KERNEL(name, function)                                                             \
+  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                                    \
+    run_common(                                                                                   \
+        #name, iter, [](float x) __attribute__((always_inline)) { return function##_vector(x); }, \
+        math::function##_of);                                                                     \
+  })
+VECTOR_KERNEL(i0, i0)
+VECTOR_KERNEL(special_i0e, i0e)
+VECTOR_KERNEL(special_i1, i1)
+VECTOR_KERNEL(special_i1e, i1e)
+VECTOR_KERNEL(special_modified_bessel_i0, i0)
+VECTOR_KERNEL(special_modified_bessel_i1, i1)
 COMMON_KERNEL(lgamma, lgamma_by_register)
 COMMON_KERNEL(digamma, digamma_by_register)
 COMMON_KERNEL(erfinv, erfinv_vector)
