@@ -1,11 +1,11 @@
 // The search for elements that are not zero: blocks count, the host adds the counts up (it has to
 // know the total to allocate the result), and blocks write at the places that are theirs.
-#include <vector>
 
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/driver_tools.h"
 #include "flambeau/cuda/fault.h"
 #include "flambeau/cuda/loops.cuh"
+#include "flambeau/cuda/pinned.h"
 #include "flambeau/kernels/indexing.h"
 
 namespace flambeau::cuda {
@@ -70,6 +70,29 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
+// Numbers in page-locked memory, so that copies of them need not be waited for. The memory goes
+// back when they are done.
+template <class T>
+class HostNumbers {
+ public:
+  explicit HostNumbers(size_t count)
+      : bytes_(std::max<size_t>(count * sizeof(T), 1)),
+        data_(static_cast<T*>(pinned_memory().allocate(bytes_, Device()))) {}
+  HostNumbers(const HostNumbers&) = delete;
+  HostNumbers& operator=(const HostNumbers&) = delete;
+  ~HostNumbers() { pinned_memory().free(data_, bytes_, Device()); }
+  T& operator[](size_t i) const { return data_[i]; }
+  void copy(void* to, const void* from, size_t bytes, cudaStream_t stream) const {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "nonzero");
+    pinned_memory().record_use(data_, stream);
+  }
+  [[nodiscard]] T* get() const { return data_; }
+
+ private:
+  size_t bytes_;
+  T* data_;
+};
+
 template <class T>
 void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
   const int64_t n = input.numel();
@@ -78,17 +101,16 @@ void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
   const cudaStream_t stream = current_handle(device);
   const T* x = static_cast<const T*>(input.raw());
   const Workspace counts(blocks * sizeof(int), device), starts(blocks * sizeof(int64_t), device);
-  std::vector<int> counted(blocks);
-  std::vector<int64_t> first(blocks + 1, 0);
+  const HostNumbers<int> counted(blocks);
+  const HostNumbers<int64_t> first(blocks + 1);
   if (blocks) {
     launch("nonzero", count_kernel<T>, blocks, block_size, x, n, counts.get<int>());
-    check(cudaMemcpyAsync(counted.data(), counts.get(), blocks * sizeof(int),
-                          cudaMemcpyDeviceToHost, stream),
-          "nonzero");
+    counted.copy(counted.get(), counts.get(), blocks * sizeof(int), stream);
     about_to_wait();
     check(cudaStreamSynchronize(stream), "nonzero");
     raise_fault(device);
   }
+  first[0] = 0;
   for (unsigned b = 0; b < blocks; ++b) first[b + 1] = first[b] + counted[b];
   const int64_t total = first[blocks];
   Sizes shape{input.dim(), {}};
@@ -96,12 +118,9 @@ void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
   out = flat ? make_tensor(total, DType::int64, input.device())
              : make_tensor({shape.rank, total}, DType::int64, input.device());
   if (total == 0) return;
-  check(cudaMemcpyAsync(starts.get(), first.data(), blocks * sizeof(int64_t),
-                        cudaMemcpyHostToDevice, stream),
-        "nonzero");
+  first.copy(starts.get(), first.get(), blocks * sizeof(int64_t), stream);
   launch("nonzero", place_kernel<T>, blocks, block_size, x, n, starts.get<const int64_t>(),
          out.data<int64_t>(), total, flat, shape);
-  check(cudaStreamSynchronize(stream), "nonzero");  // `first` is read until then
 }
 
 void nonzero_kernel(const Tensor& input, bool flat, Tensor& out) {

@@ -46,6 +46,7 @@ void PinnedAllocator::free(void* data, size_t, Device) {
 
 void PinnedAllocator::reclaim() {
   if (waiting_.empty()) return;
+  const OutsideCapture outside;  // events may be asked although some stream is captured
   std::erase_if(waiting_, [&](Block& block) {
     for (const cudaEvent_t event : block.uses) {
       if (cudaEventQuery(event) == cudaErrorNotReady) {

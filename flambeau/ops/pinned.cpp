@@ -28,11 +28,7 @@ Tensor pin_memory(const Tensor& tensor) {
 }
 
 Tensor sent_to(const Tensor& made, Device device) {
-  // A graph would read the memory again when it is replayed, and is told so by the copy.
-  if (device.type != DeviceType::cuda || made.numel() == 0 ||
-      accelerator(DeviceType::cuda).is_capturing()) {
-    return to(made, device);
-  }
+  if (device.type != DeviceType::cuda || made.numel() == 0) return to(made, device);
   const NoGrad off;
   return copy_(make_tensor(made.sizes(), made.dtype(), device), pin_memory(contiguous(made)), true);
 }

@@ -131,10 +131,11 @@ Tensor interleaved_index(const Tensor& repeats, std::optional<int64_t> output_si
   CHECK(!output_size || *output_size == total, RuntimeError,
         "repeat_interleave: allocated size does not match required size ({} and {})",
         output_size.value_or(0), total);
+  if (!repeats.device().is_cpu()) return to(interleaved_on_device(repeats, total), repeats.dtype());
   const Tensor index = make_tensor(total, DType::int64, Device());
   int64_t* at = index.data<int64_t>();
   for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, count[i], i);
-  return to(to(index, repeats.dtype()), repeats.device());
+  return to(index, repeats.dtype());
 }
 
 Tensor repeat_interleave(const Tensor& input, const Tensor& repeats, std::optional<int64_t> dim,

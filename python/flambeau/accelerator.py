@@ -16,6 +16,7 @@ __all__ = [
     "device_count",
     "device_index",
     "empty_cache",
+    "empty_host_cache",
     "get_device_capability",
     "get_memory_info",
     "is_available",
@@ -84,6 +85,12 @@ def empty_cache() -> None:
     """Gives memory that is kept for later back to the device, where there is one."""
     if is_available():
         flambeau.cuda.empty_cache()
+
+
+def empty_host_cache() -> None:
+    """Gives page-locked memory of the host that no tensor uses back to the system."""
+    if flambeau.cuda.is_initialized():
+        flambeau._C._cuda_empty_host_cache()
 
 
 def get_memory_info(device: Any = None, /) -> tuple[int, int]:

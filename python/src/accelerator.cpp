@@ -244,6 +244,12 @@ PyObject* empty_cache(PyObject*, PyObject*) {
     return none();
   });
 }
+PyObject* empty_host_cache(PyObject*, PyObject*) {
+  return guarded([] {
+    accelerator(type).pinned_allocator().release_cached();
+    return none();
+  });
+}
 PyObject* record_stream(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *tensor = nullptr, *stream = nullptr;
@@ -320,6 +326,7 @@ PyMethodDef functions[] = {{"_set_math_mode", set_math_mode, METH_VARARGS, nullp
                            {"_cuda_reset_peaks", reset_peaks, METH_VARARGS, nullptr},
                            {"_cuda_memory_info", memory_info, METH_VARARGS, nullptr},
                            {"_cuda_empty_cache", empty_cache, METH_NOARGS, nullptr},
+                           {"_cuda_empty_host_cache", empty_host_cache, METH_NOARGS, nullptr},
                            {"_cuda_record_stream", record_stream, METH_VARARGS, nullptr},
                            {"_pin_memory", pinned, METH_O, nullptr},
                            {"_is_pinned", tensor_is_pinned, METH_O, nullptr},

@@ -151,3 +151,12 @@ def test_guards_and_offsets_by_their_private_names() -> None:
     torch.cuda._set_rng_state_offset(offset)
     assert torch.rand(5, device="cuda").equal(first)
     assert torch.cuda._get_generator("cuda").initial_seed() == 3
+
+
+def test_page_locked_memory_is_given_back() -> None:
+    x = torch.ones(1 << 20).pin_memory()
+    held = torch.cuda.host_memory_stats()["allocated_bytes.current"]
+    assert held >= 4 << 20
+    del x
+    torch.accelerator.empty_host_cache()
+    assert torch.cuda.host_memory_stats()["allocated_bytes.current"] <= held - (4 << 20)

@@ -294,3 +294,38 @@ def test_indices_made_on_the_host_are_not_waited_for() -> None:
         assert indices.cpu().equal(torch.tril_indices(n, n))
     assert rows.tolist() == [i // 4 for i in range(12)] and columns.tolist() == [0, 1, 2, 3] * 3
     torch.testing.assert_close(distances.cpu(), torch.pdist(points.cpu()))
+
+
+def test_indices_made_on_the_host_can_be_captured() -> None:
+    index = torch.arange(12, device="cuda")
+    torch.unravel_index(index, (3, 4)), torch.tril_indices(4, 4, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        rows, columns = torch.unravel_index(index, (3, 4))
+        lower = torch.tril_indices(4, 4, device="cuda")
+    for _ in range(3):
+        others = [torch.triu_indices(n, n, device="cuda") for n in range(2, 6)]  # other memory
+        lower.zero_()
+        graph.replay()
+        assert rows.tolist() == [i // 4 for i in range(12)]
+        assert columns.tolist() == [0, 1, 2, 3] * 3
+        assert lower.cpu().equal(torch.tril_indices(4, 4))
+        assert others[-1].cpu().equal(torch.triu_indices(5, 5))
+
+
+def test_places_are_found_while_the_device_is_busy() -> None:
+    x = (torch.rand(300_000, device="cuda") > 0.99).float()
+    expected = x.cpu().nonzero()
+    for _ in range(5):  # the host's memory is used again, but not too early
+        torch.cuda._sleep(2_000_000)
+        found = [(x * k).nonzero() for k in (1, 0, 2)]
+        assert found[0].cpu().equal(expected) and found[2].cpu().equal(expected)
+        assert found[1].shape == (0, 1)
+
+
+def test_repeats_are_made_on_the_device() -> None:
+    counts = torch.randint(0, 5, (1000,), device="cuda")
+    index = torch.repeat_interleave(counts)
+    assert index.cpu().equal(torch.repeat_interleave(counts.cpu()))
+    with pytest.raises(RuntimeError, match="can not be negative"):
+        torch.repeat_interleave(counts - 5)
