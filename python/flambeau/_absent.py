@@ -98,6 +98,8 @@ def absent_module(full: str) -> types.ModuleType:
             raise AttributeError(f"module '{full}' has no attribute '{name}'")
         return made.setdefault(name, absent(full, name, why))
 
+    # Asked whether it can be used, a module answers, where all else of it raises.
+    made["is_available"] = lambda: False
     module.__path__ = []
     module.__dict__["__getattr__"] = __getattr__
     return module

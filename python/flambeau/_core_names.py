@@ -204,6 +204,11 @@ _SWITCHES = frozenset(
 )
 
 
+# Classes of TorchScript's graphs, which libraries name in annotations and ask for by isinstance.
+_SCRIPT_CLASSES = frozenset(("Block", "CompilationUnit", "Graph", "Node", "Use", "Value"))
+_made_classes: dict[str, Any] = {}
+
+
 def attribute(name: str) -> Any:
     """What `flambeau._C.<name>` gives where the core has no such name."""
     if name in _SWITCHES:
@@ -218,6 +223,12 @@ def attribute(name: str) -> Any:
         from flambeau.library import Tag
 
         return Tag
+    if name in _SCRIPT_CLASSES:
+        if name not in _made_classes:
+            from flambeau._absent import absent
+
+            _made_classes[name] = absent(_C.__name__, name, "Flambeau has no TorchScript graphs")
+        return _made_classes[name]
     found = None if name == "attribute" else globals().get(name)
     if found is None or getattr(found, "__module__", None) != __name__:
         raise AttributeError(f"module '{_C.__name__}' has no attribute '{name}'")

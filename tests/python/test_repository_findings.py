@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import flambeau as fl
@@ -135,3 +138,34 @@ def test_line_search_alone():
     assert value(x, t, -g)[0] == loss
     stopped = _strong_wolfe(value, x, 1.0, -g, f, g, -g.dot(g), max_ls=1)
     assert stopped[3] < calls
+
+
+def test_sizes_of_storages_are_those_that_summaries_print():
+    """torchinfo adds up what `sys.getsizeof` says."""
+    for count in (0, 1, 1000):
+        memory = fl.zeros(count).untyped_storage()
+        assert memory.__sizeof__() == 40 + 4 * count
+        assert sys.getsizeof(memory) == 56 + 4 * count
+        typed = fl.TypedStorage(wrap_storage=memory, dtype=fl.float32)
+        assert typed.__sizeof__() == 32 + 4 * count
+
+
+def test_a_graph_of_a_trace_is_refused():
+    with pytest.raises(NotImplementedError, match="no TorchScript graphs"):
+        fl.jit._get_trace_graph(nn.Linear(2, 2), fl.ones(1, 2))
+
+
+def test_absent_modules_say_that_they_cannot_be_used():
+    """TorchOpt asks torch.distributed.rpc, and goes without it."""
+    code = (
+        "import torch, torch.distributed.rpc as rpc\n"
+        "assert rpc.is_available() is False\n"
+        "import torch.distributed.autograd as remote\n"
+        "assert remote.is_available() is False\n"
+        "assert not isinstance(3, (torch._C.Graph, torch._C.Value))\n"
+        "assert torch._C.Graph is torch._C.Graph\n"
+        "try:\n    torch._C.Graph()\nexcept NotImplementedError:\n    print('refused')\n"
+    )
+    command = [sys.executable, "-m", "flambeau", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "refused", done.stderr

@@ -326,3 +326,11 @@ def _overload(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _overload_method = _overload
+
+
+def _get_trace_graph(*args: Any, **kwargs: Any) -> Any:
+    """Would give the graph of a call in TorchScript's form."""
+    raise NotImplementedError(
+        "torch.jit._get_trace_graph: Flambeau has no TorchScript graphs; torch.fx traces modules, "
+        "and torch.utils.flop_counter counts their operations"
+    )
