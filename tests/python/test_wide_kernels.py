@@ -183,3 +183,26 @@ def test_large_columns(dtype: torch.dtype, rows: int) -> None:
         assert torch.equal(total, x.double().cumsum(dim).to(dtype))
     y = x.clone()
     assert torch.equal(y.cumsum_(1), x.cumsum(1))
+
+
+def test_quotients_of_complex_numbers() -> None:
+    generator = torch.Generator().manual_seed(5)
+    parts = torch.randn(4, 10_007, generator=generator)
+    parts = parts * torch.pow(10.0, torch.rand(4, 10_007, generator=generator) * 60 - 30)
+    a, b = torch.complex(parts[0], parts[1]), torch.complex(parts[2], parts[3])
+    found, exact = a / b, a.to(torch.complex128) / b.to(torch.complex128)
+    fits = (exact.abs() < 1e38) & (exact.abs() > 1e-30)
+    assert ((found.to(torch.complex128) - exact).abs() / exact.abs())[fits].max() < 2**-23.5
+    assert torch.equal(found[::3], a[::3] / b[::3])
+    assert torch.equal(found[:5], torch.cat([a[i : i + 1] / b[i : i + 1] for i in range(5)]))
+    # Infinities and zeros beside ordinary numbers, as the C library has them.
+    values = torch.tensor([1.0, 0.0, -2.0, math.inf, -math.inf])
+    c = torch.complex(values[:, None].expand(5, 5).flatten(), values.repeat(5))
+    p, q = c[:, None].expand(25, 25).flatten(), c.repeat(25)
+    whole = torch.view_as_real(p / q)
+    strided = torch.view_as_real(torch.stack([p, p], 1)[:, 0] / torch.stack([q, q], 1)[:, 0])
+    torch.testing.assert_close(whole, strided, equal_nan=True, rtol=0, atol=0)
+    assert torch.view_as_real(torch.complex(values[:1], values[1:2]) / 0j).isinf().any()
+    x = a.clone()
+    x /= b
+    assert torch.equal(x, found)

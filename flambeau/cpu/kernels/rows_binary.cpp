@@ -74,6 +74,21 @@ struct Division {
   static C only_usual(C a, C b) { return WithoutCall<Formula>::at(a, b); }
 };
 
+// Quotients of complex numbers, in double, where nothing overflows on the way; those of infinities,
+// and by zero, as the C library has them. In fused steps, which registers take too.
+template <class Formula>
+struct ComplexQuotient {
+  using C = std::complex<float>;
+  C operator()(C a, C b) const {
+    const double p = a.real(), q = a.imag(), r = b.real(), s = b.imag();
+    const double size = std::fma(r, r, s * s);
+    const double real = std::fma(p, r, q * s) / size, imaginary = std::fma(q, r, p * -s) / size;
+    if (!math::isfinite(real) || !math::isfinite(imaginary)) [[unlikely]]
+      return Formula::at(a, b);
+    return {static_cast<float>(real), static_cast<float>(imaginary)};
+  }
+};
+
 // Whether all operands are arrays of the same length.
 bool takes_arrays(const TensorIter& iter) {
   bool dense = iter.ndim <= 1;
@@ -122,8 +137,13 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     constexpr bool rare_case = std::is_floating_point_v<C> && requires {
       sizeof(WithoutCall<Formula>);
     };
-    using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
-    binary_loop<Out, T>(iter, F(), rare_case || calls_library<Formula> ? 4 : 1);
+    constexpr bool divides = std::is_same_v<Formula, struct div_formula>;
+    if constexpr (divides && std::is_same_v<C, std::complex<float>>) {
+      binary_loop<Out, T>(iter, ComplexQuotient<Formula>(), 4);
+    } else {
+      using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
+      binary_loop<Out, T>(iter, F(), rare_case || calls_library<Formula> ? 4 : 1);
+    }
   });
 }
 
@@ -202,6 +222,67 @@ void multiply_pairs(char** data, const Block& block) {
   }
   for (; i < block.n; ++i) out[i] = math::times(a[i], b[i]);
 }
+// As ComplexQuotient has it, for as many numbers as a register has doubles for both parts of; false
+// where one of them is not finite.
+typedef double Doubles __attribute__((vector_size(register_bytes)));
+typedef float HalfFloats __attribute__((vector_size(register_bytes / 2)));
+inline Doubles fused(Doubles a, Doubles b, Doubles c) {
+#if FLAMBEAU_ISA_RANK >= 4
+  return std::bit_cast<Doubles>(_mm512_maskz_fmadd_pd(
+      0xff, std::bit_cast<__m512d>(a), std::bit_cast<__m512d>(b), std::bit_cast<__m512d>(c)));
+#else
+  return std::bit_cast<Doubles>(_mm256_fmadd_pd(
+      std::bit_cast<__m256d>(a), std::bit_cast<__m256d>(b), std::bit_cast<__m256d>(c)));
+#endif
+}
+template <int... I>
+bool quotient_of_pairs(const float* a, const float* b, float* out,
+                       std::integer_sequence<int, I...>) {
+  const auto wide = [](const float* from) {
+    HalfFloats lanes;
+    std::memcpy(&lanes, from, sizeof lanes);
+    return __builtin_convertvector(lanes, Doubles);
+  };
+  const Doubles x = wide(a), y = wide(b), signs = {(I % 2 == 0 ? 1.0 : -1.0)...};
+  const Doubles real = __builtin_shufflevector(y, y, (I & ~1)...);
+  const Doubles imaginary = __builtin_shufflevector(y, y, (I | 1)...);
+  const Doubles size = fused(real, real, imaginary * imaginary);
+  const Doubles turned = __builtin_shufflevector(x, x, (I ^ 1)...) * (imaginary * signs);
+  const Doubles quotient = fused(x, real, turned) / size, zeros = quotient - quotient;
+  NanSeen seen;
+  seen.look_at(zeros, zeros);
+  const HalfFloats result = __builtin_convertvector(quotient, HalfFloats);
+  std::memcpy(out, &result, sizeof result);
+  return !seen.any();
+}
+void divide_pairs(char** data, const Block& block) {
+  using C = std::complex<float>;
+  constexpr int lanes = float_lanes / 4;
+  C* out = reinterpret_cast<C*>(data[0]);
+  const C *a = reinterpret_cast<const C*>(data[1]), *b = reinterpret_cast<const C*>(data[2]);
+  const ComplexQuotient<div_formula> single;
+  int64_t i = 0;
+  for (; i + lanes <= block.n; i += lanes) {
+    float room[2 * lanes];
+    if (quotient_of_pairs(reinterpret_cast<const float*>(a + i),
+                          reinterpret_cast<const float*>(b + i), room,
+                          std::make_integer_sequence<int, 2 * lanes>())) [[likely]] {
+      std::memcpy(out + i, room, sizeof room);
+    } else {
+      for (int64_t k = i; k < i + lanes; ++k) out[k] = single(a[k], b[k]);
+    }
+  }
+  for (; i < block.n; ++i) out[i] = single(a[i], b[i]);
+}
+void div_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::complex64 && takes_arrays(iter)) {
+    return for_each_block(
+        iter, [](char** data, const Block& b) { divide_pairs(data, b); }, 4);
+  }
+  binary_kernel<div_formula, dtypes::FloatingComplex, false>(iter, params);
+}
+KERNEL_FOR(div, div_kernel)
+
 void mul_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::complex64 && takes_arrays(iter)) {
     return for_each_block(iter, [](char** data, const Block& b) { multiply_pairs(data, b); });
