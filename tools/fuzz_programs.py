@@ -224,7 +224,6 @@ class Program:
             lambda: a[::-1],
             lambda: np.broadcast_to(a, (2, *a.shape)),
             lambda: a.astype(rng.choice((">i4", ">f8", "O", "U3", "M8[s]", "V5", "f2", "?", "g"))),
-            lambda: np.lib.stride_tricks.as_strided(a, (), ()),
             lambda: a.T,
             lambda: np.zeros(3, [("a", "i1"), ("b", "f8")])["b"],
             lambda: a[..., ::2],
@@ -249,6 +248,8 @@ class Program:
         ]
         source = rng.choice(sources)()
         dtype = getattr(torch, rng.choice(DTYPES))
+        # Elements that lie askew are read as the machine does it, which the sanitizers report.
+        m = m * dtype.itemsize % 2**63
         ways: list[Callable[[], Any]] = [
             lambda: torch.frombuffer(source, dtype=dtype, count=n, offset=m),
             lambda: torch.frombuffer(source, dtype=dtype),

@@ -189,6 +189,11 @@ struct Numpy {
   }
 };
 
+// A stride in bytes. Along a dimension of size one it may be any number, which is not used.
+int64_t bytes_apart(const Tensor& tensor, int64_t stride) {
+  return static_cast<int64_t>(static_cast<uint64_t>(stride) * tensor.item_size());
+}
+
 // x.numpy(*, force=False): an array over the same memory, which it keeps alive.
 PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
@@ -218,8 +223,7 @@ PyObject* to_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
           "Can't call numpy() on Tensor that has negative bit set. Use "
           "tensor.resolve_neg().numpy() instead.");
     Dims strides;
-    for (const int64_t stride : tensor.strides())
-      strides.push_back(stride * static_cast<int64_t>(tensor.item_size()));
+    for (const int64_t stride : tensor.strides()) strides.push_back(bytes_apart(tensor, stride));
     Object shape = check(wrap_ints(tensor.sizes())), steps = check(wrap_ints(strides));
     static const Numpy* numpy = new Numpy;
     PyObject* dtype = numpy->dtypes[static_cast<int>(tensor.dtype())].get();
@@ -259,8 +263,7 @@ PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
     });
     return wrap_scalar(scalar);
   }
-  const int64_t n = tensor->sizes[depth],
-                step = tensor->strides[depth] * static_cast<int64_t>(tensor.item_size());
+  const int64_t n = tensor->sizes[depth], step = bytes_apart(tensor, tensor->strides[depth]);
   Object list = check(PyList_New(n));
   for (int64_t i = 0; i < n; ++i)
     PyList_SET_ITEM(list.get(), i, check(list_of(tensor, depth + 1, at + i * step)).release());

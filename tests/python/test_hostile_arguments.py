@@ -337,3 +337,13 @@ def test_memory_given_to_dlpack_stays_when_its_tensor_takes_other_memory():
     x.set_(y)
     torch.full((1000,), 9)
     assert y.clone().tolist() == x.clone().tolist() == [3] * 1000
+
+
+def test_strides_of_one_element_may_be_any_number():
+    x = torch.arange(3.0).as_strided((1, 3), (2**62, 1))
+    assert x.tolist() == [[0, 1, 2]]
+    assert x.numpy().tolist() == [[0, 1, 2]]
+    for dim in (0, 1):
+        assert x.sort(dim)[0].tolist() == [[0, 1, 2]]
+        assert x.topk(1, dim)[0].shape[dim] == 1
+    assert x.unique().tolist() == [0, 1, 2]

@@ -181,7 +181,8 @@ class Slices {
     }
     return at;
   }
-  [[nodiscard]] int64_t stride() const { return tensor_.dim() ? tensor_->strides[dim_] : 1; }
+  // That of a dimension of size one may be any number, too large to be counted in bytes.
+  [[nodiscard]] int64_t stride() const { return size() > 1 ? tensor_->strides[dim_] : 1; }
   [[nodiscard]] int64_t size() const { return tensor_.dim() ? tensor_->sizes[dim_] : 1; }
 
  private:
