@@ -295,7 +295,7 @@ def of_memory(case: Case) -> Iterator[Reason]:
     for number, statement in enumerate(case.statements):
         if number in case.errors:
             continue
-        if re.search(r"\.data(\.\w+_\(| = )", statement):
+        if re.search(r"\.data(\.\w+_\(|\[.*\] = | = )", statement):
             if any(_folds(case, op) for op in range(number)):
                 yield number, "PyTorch may keep a folded copy of what it multiplies"
             if _kept_more_there(case, number):

@@ -31,7 +31,7 @@ FOLDER = HERE.parent.parent / "build" / "opinfo"
 SECONDS = 120  # for all calls of an operator
 
 TOLERANCES = {"float64": 1e-7, "complex128": 1e-7, "float32": 2e-4, "complex64": 2e-4,
-              "float16": 1e-2, "bfloat16": 4e-2}  # fmt: skip
+              "float16": 1e-2, "complex32": 1e-2, "bfloat16": 4e-2}  # fmt: skip
 
 # Their values are whatever was in memory.
 UNDEFINED = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|resize_(as_)?")
@@ -153,7 +153,10 @@ def flat_tensors(value: Any) -> list[Any]:
 def values_of(facts: dict[str, Any]) -> np.ndarray:
     """The elements of a recorded tensor."""
     name = facts["dtype"]
-    raw = np.frombuffer(facts["data"], "uint16" if name == "bfloat16" else name)
+    if name == "complex32":  # which NumPy lacks
+        raw = np.frombuffer(facts["data"], "float16").astype("float32").view("complex64")
+    else:
+        raw = np.frombuffer(facts["data"], "uint16" if name == "bfloat16" else name)
     steps = [step * raw.itemsize for step in facts["stride"]]
     if 0 in facts["shape"]:
         raw, steps = np.zeros(facts["shape"], raw.dtype), [0] * len(steps)
@@ -168,6 +171,8 @@ def our_values(tensor: Any) -> np.ndarray:
     plain = tensor.detach().resolve_conj()
     if plain.dtype == torch.bfloat16:
         plain = plain.float()
+    elif plain.dtype == torch.complex32:
+        plain = plain.to(torch.complex64)
     return np.asarray(plain.numpy())
 
 

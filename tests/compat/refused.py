@@ -113,6 +113,13 @@ def _takes_nothing(case: Case, number: int) -> bool:
     return any(0 in x["shape"] for x in operands)
 
 
+def _was_asked_in_vain(case: Case, number: int) -> bool:
+    """Whether both have refused an index into what a statement writes to."""
+    name = re.match(r"\w+", case.statements[number])
+    both = [n for n in case.errors if n in case.own_errors and n < number]
+    return any(name and f"{name[0]}[" in case.statements[n] for n in both)
+
+
 def _gives_nothing(case: Case, number: int) -> bool:
     made = re.match(r"(\w+) = ", case.statements[number])
     (_, (_, there)) = case.around(number, made[1]) if made else ((), ({}, {}))
@@ -250,6 +257,9 @@ REFUSED_HERE = (
         r"linalg\.cond", _takes_nothing),
     Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
         r"tri[ul]_\(|out="),
+    Refusal("a leaf Variable that requires grad",
+        "a view learns of its base's history when it is asked, even in vain there",
+        holds=_was_asked_in_vain),
     Refusal("derivative for aten::floor_divide_ is not implemented",
         "PyTorch lets gradients pass a division into a view that has none"),
 )  # fmt: skip
