@@ -141,6 +141,8 @@ def refused_by_both(case: Case) -> Iterator[Reason]:
         unfit = any(words in text for words in SEEN_BEFORE_INDICES)
         if (own_kind == "IndexError" and unfit) or (kind == "IndexError" and unwritable):
             yield number, "two things are wrong, and either may be seen first"
+        if "does not support automatic differentiation for outputs" in text:
+            yield number, "a derivative that PyTorch lacks may be had here, up to another fault"
         if "vmap(" in statement and "out of bounds" in text and own_kind == "IndexError":
             yield number, "an index out of range is a RuntimeError where PyTorch maps over samples"
         if ".item() on a Tensor" in text and "must only return Tensors" in own_text:
@@ -240,7 +242,8 @@ def of_statements(case: Case) -> Iterator[Reason]:
             dtypes = {variables.get(name, {}).get("dtype") for name in number_and_tangent.groups()}
             if len(dtypes - {None}) > 1:
                 yield number, "a tangent has the dtype of its number here"
-        tangent = number_and_tangent and rf"{number_and_tangent[2]}{WRITTEN}"
+        name = number_and_tangent and number_and_tangent[2]
+        tangent = name and rf"{name}{WRITTEN}|nn\.init\.\w+_\({name}\b"
         if tangent and any(re.match(tangent, s) for s in case.statements[number:]):
             yield number, "whether a tangent of a view lies where the input's does is not told"
         kept = re.search(r"(?:^|inputs=\[)(\w+)(?:\.retain_grad|\])", statement)

@@ -257,6 +257,8 @@ REFUSED_HERE = (
         r"linalg\.cond", _takes_nothing),
     Refusal("more than one element", "PyTorch lets some ops write into an expanded tensor",
         r"tri[ul]_\(|out="),
+    Refusal("setStorage", "what lies in memory behind a loss is nobody's", "as_strided",
+        earlier(r"autocast.* F\.\w+_loss\(")),
     Refusal("a leaf Variable that requires grad",
         "a view learns of its base's history when it is asked, even in vain there",
         holds=_was_asked_in_vain),
