@@ -112,6 +112,24 @@ def test_next_numbers(dtype: str) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_next_numbers_of_half_precision(dtype: torch.dtype) -> None:
+    x = torch.arange(-(1 << 15), 1 << 15).to(torch.int16).view(dtype)
+
+    def place(values: Tensor) -> Tensor:  # among all numbers, zeros being one of them
+        bits = values.view(torch.int16).long()
+        return torch.where(bits < 0, -(bits & 0x7FFF), bits)
+
+    for end, step in ((math.inf, 1), (-math.inf, -1)):
+        y = torch.full_like(x, end)
+        moves = ~x.isnan() & (x != end)
+        assert torch.equal(place(torch.nextafter(x, y))[moves], place(x)[moves] + step)
+    assert torch.equal(torch.nextafter(x, x).isnan(), x.isnan())
+    assert torch.nextafter(x, torch.full_like(x, math.nan)).isnan().all()
+    zeros = torch.tensor([0.0, -0.0], dtype=dtype)
+    assert torch.nextafter(zeros, zeros.flip(0)).signbit().tolist() == [True, False]
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "float32", "int64", "complex128"])
 @pytest.mark.parametrize("shape", [(0,), (1,), (255,), (257,), (16385,), (70, 1001), (3, 5, 7)])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
