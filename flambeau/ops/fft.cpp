@@ -37,7 +37,9 @@ Tensor make_result(const Tensor& input, IntSpan sizes, IntSpan dims, DType dtype
   int64_t step = 1;
   for (size_t k = order.size(); k-- > 0;) {
     strides[order[k]] = step;
-    step *= std::max<int64_t>(sizes[order[k]], 1);
+    const int64_t size = std::max<int64_t>(sizes[order[k]], 1);
+    CHECK(!__builtin_mul_overflow(step, size, &step), RuntimeError,
+          "fft: Stride calculation overflowed with sizes {}", sizes);
   }
   return make_strided(sizes, strides, dtype, input.device());
 }

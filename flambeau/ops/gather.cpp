@@ -24,7 +24,9 @@ Tensor over_index(const Tensor& tensor, const Tensor& index, int64_t dim) {
 
 IndexedDim along(const Tensor& self, int64_t dim) {
   const int64_t stride = self.dim() == 0 ? 1 : self->strides[dim];
-  return {dim, size_at(self, dim), stride * static_cast<int64_t>(self.item_size()), false, true};
+  const int64_t size = size_at(self, dim);
+  // The stride of a single place may be any number.
+  return {dim, size, size > 1 ? stride * static_cast<int64_t>(self.item_size()) : 0, false, true};
 }
 
 }  // namespace

@@ -194,7 +194,8 @@ class Indexing {
       IndexedDim at = rules;
       at.dim = axis.dim;
       at.size = axis.size;
-      at.stride = axis.stride * static_cast<int64_t>(self_.item_size());
+      // The stride of a single place may be any number.
+      at.stride = axis.size > 1 ? axis.stride * static_cast<int64_t>(self_.item_size()) : 0;
       const Tensor index = expand(axis.index, common_);
       const Operand inputs[] = {index};
       TensorIter iter;

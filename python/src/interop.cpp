@@ -266,7 +266,8 @@ PyObject* list_of(const Tensor& tensor, int64_t depth, const char* at) {
   const int64_t n = tensor->sizes[depth], step = bytes_apart(tensor, tensor->strides[depth]);
   Object list = check(PyList_New(n));
   for (int64_t i = 0; i < n; ++i)
-    PyList_SET_ITEM(list.get(), i, check(list_of(tensor, depth + 1, at + i * step)).release());
+    PyList_SET_ITEM(list.get(), i,
+                    check(list_of(tensor, depth + 1, at ? at + i * step : at)).release());
   return list.release();
 }
 
@@ -277,7 +278,8 @@ PyObject* tolist(PyObject* self, PyObject*) {
     CHECK(!tensor_of(self).device().is_meta(), NotImplementedError,
           "tolist: Cannot copy out of meta tensor; no data!");
     const Tensor tensor = to(resolve(tensor_of(self)), Device());
-    return list_of(tensor, 0, static_cast<const char*>(tensor.raw()));
+    const bool any = tensor.numel() > 0;  // where there is none, it may lie anywhere
+    return list_of(tensor, 0, any ? static_cast<const char*>(tensor.raw()) : nullptr);
   });
 }
 

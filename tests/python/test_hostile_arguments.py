@@ -347,3 +347,15 @@ def test_strides_of_one_element_may_be_any_number():
         assert x.sort(dim)[0].tolist() == [[0, 1, 2]]
         assert x.topk(1, dim)[0].shape[dim] == 1
     assert x.unique().tolist() == [0, 1, 2]
+    assert x[torch.tensor([0, 0])].tolist() == [[0, 1, 2]] * 2
+    assert x.gather(0, torch.zeros(1, 3, dtype=torch.int64)).tolist() == [[0, 1, 2]]
+
+
+def test_sizes_of_a_transform_that_cannot_be_counted_are_refused():
+    with pytest.raises(RuntimeError, match="overflowed"):
+        torch.fft.fftn(torch.zeros(0, 5, 1), s=(2**62,))
+
+
+def test_no_elements_may_lie_anywhere():
+    x = torch.zeros(3, dtype=torch.complex128)
+    assert x.as_strided((2, 0), (1, 1), 2**60).tolist() == [[], []]
