@@ -141,7 +141,33 @@ class PyTorchFileWriter:
             self._opened.close()
 
 
-class _nn:
+# Names of `_C._nn` that are functions of nn.functional, and those that are operators of `aten`.
+_FUNCTIONAL = dict.fromkeys(
+    """avg_pool2d avg_pool3d elu_ gelu hardtanh_ leaky_relu_ linear one_hot
+    scaled_dot_product_attention softplus softshrink""".split()
+)
+_FUNCTIONAL["log_sigmoid"] = "logsigmoid"
+_OPERATORS = frozenset(
+    """_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d elu gelu_ glu hardsigmoid hardsigmoid_
+    hardswish hardswish_ hardtanh leaky_relu mish mish_ relu6 relu6_ silu silu_
+    upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d upsample_trilinear3d""".split()
+)
+
+
+class _NNNames(type):
+    def __getattr__(cls, name: str) -> Any:
+        import flambeau
+
+        if name in _FUNCTIONAL:
+            return getattr(flambeau.nn.functional, _FUNCTIONAL[name] or name)
+        if name in _OPERATORS:
+            return getattr(flambeau.ops.aten, name)
+        raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
+
+
+class _nn(metaclass=_NNNames):
     """Functions of PyTorch's core about modules."""
 
     @staticmethod

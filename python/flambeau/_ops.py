@@ -210,6 +210,8 @@ class _OpNamespace:
         if function is None and self.name == "aten" and not name.startswith("__"):
             from flambeau._aten_functions import FUNCTIONS
 
+            if "upsample_" in name:
+                from flambeau._aten_upsample import FUNCTIONS
             function = FUNCTIONS.get(name) or _own_function(name) or _missing("aten", name)
         if function is None and self.name in _COLLECTIVES and not name.startswith("__"):
             function = _missing(self.name, name)

@@ -169,3 +169,51 @@ def test_absent_modules_say_that_they_cannot_be_used():
     command = [sys.executable, "-m", "flambeau", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == "refused", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "size", "rest"),
+    [
+        ("upsample_nearest1d", "nearest", [7], ()),
+        ("upsample_nearest2d", "nearest", [7, 3], ()),
+        ("_upsample_nearest_exact3d", "nearest-exact", [5, 2, 9], ()),
+        ("upsample_linear1d", "linear", [7], (True,)),
+        ("upsample_bilinear2d", "bilinear", [7, 3], (False,)),
+        ("upsample_bicubic2d", "bicubic", [7, 3], (True,)),
+        ("upsample_trilinear3d", "trilinear", [5, 2, 9], (False,)),
+        ("_upsample_bilinear2d_aa", "bilinear", [2, 3], (False,)),
+    ],
+)
+def test_upsampling_operators(name, mode, size, rest):
+    """They stand in tables of operators, and `_C._nn` has them too (fvcore)."""
+    x = fl.randn(2, 3, *(5, 4, 6)[: len(size)], dtype=fl.double)
+    align = rest[0] if rest else None
+    wanted = nn.functional.interpolate(
+        x, size=size, mode=mode, align_corners=align, antialias=name.endswith("_aa")
+    )
+    core = getattr(fl._C._nn, name)
+    for operator in (getattr(fl.ops.aten, name), core):
+        assert fl.equal(operator(x, size, *rest), wanted)
+    factors = [2.0] * len(size)
+    doubled = nn.functional.interpolate(
+        x, scale_factor=factors, mode=mode, align_corners=align, antialias=name.endswith("_aa")
+    )
+    assert fl.equal(core(x, None, *rest, factors), doubled)
+    assert fl.equal(core(x, list(doubled.shape[2:]), *rest, *factors), doubled)
+    with pytest.raises(NotImplementedError, match="cannot make"):
+        core(x, [100] * len(size), *rest, *factors)
+    with pytest.raises(RuntimeError, match="output_size equals to"):
+        core(x, [*size, 2], *rest)
+    with pytest.raises(RuntimeError, match="exactly one of"):
+        core(x, None, *rest, None)
+
+
+def test_functions_of_the_core_about_modules():
+    core = fl._C._nn
+    for name in ("gelu", "linear", "softplus", "scaled_dot_product_attention", "one_hot"):
+        assert getattr(core, name) is getattr(nn.functional, name)
+    assert core.log_sigmoid is nn.functional.logsigmoid
+    x = fl.randn(4)
+    assert fl.equal(core.silu(x), nn.functional.silu(x))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = core.nonsense
