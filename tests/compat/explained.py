@@ -303,6 +303,10 @@ def of_memory(case: Case) -> Iterator[Reason]:
                 yield number, "PyTorch may keep a folded copy of what it multiplies"
             if _kept_more_there(case, number):
                 yield number, "our gradient needs less than what was exchanged under PyTorch's"
+        exchanged = re.search(r"vector_to_parameters\(.*\[(\w+)\]\)", statement)
+        for old, new in case.around(number, exchanged[1]) if exchanged else ():
+            if old.get("requires_grad") and old["dtype"] != new["dtype"]:
+                yield number, "views of a leaf that has another dtype now belong to it or not"
         target = re.search(r"out=(\w+)", statement)
         for old, new in case.around(number, target[1]) if target else ():
             if new.get("requires_grad") and new["is_leaf"] and old.get("shape") != new["shape"]:
