@@ -217,3 +217,40 @@ def test_functions_of_the_core_about_modules():
     assert fl.equal(core.silu(x), nn.functional.silu(x))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = core.nonsense
+
+
+def test_collating_by_a_map_of_types():
+    """Programs enter types of their own into the map (MONAI)."""
+    import numpy as np
+
+    from flambeau.utils.data import default_collate
+    from flambeau.utils.data._utils.collate import (
+        collate,
+        collate_tensor_fn,
+        default_collate_fn_map,
+        np_str_obj_array_pattern,
+    )
+
+    class Own:
+        pass
+
+    def own(batch, *, collate_fn_map=None):
+        return len(batch)
+
+    assert collate([Own()], collate_fn_map={Own: own}) == 1
+    with pytest.raises(TypeError, match="batch must contain tensors"):
+        default_collate([Own()])
+    with pytest.raises(TypeError, match="batch must contain tensors"):
+        collate([fl.ones(2)])
+    mixed = {**default_collate_fn_map, Own: own}
+    made = collate([{"a": Own(), "b": np.ones(2), "c": np.float32(1)}] * 3, collate_fn_map=mixed)
+    assert made["a"] == 3
+    assert made["b"].shape == (3, 2)
+    assert made["c"].dtype == fl.float32
+    default_collate_fn_map[Own] = own
+    try:
+        assert default_collate([(Own(), 1.0), (Own(), 2.0)])[0] == 2
+    finally:
+        del default_collate_fn_map[Own]
+    assert collate_tensor_fn([fl.ones(2), fl.ones(2)]).shape == (2, 2)
+    assert np_str_obj_array_pattern.search(np.array(["a"]).dtype.str)
