@@ -347,8 +347,8 @@ def _history_differs(ours: Any, theirs: Any) -> bool:
     return _wants_gradient(ours) and not _wants_gradient(theirs)
 
 
-def of_attention(case: Case) -> Iterator[Reason]:
-    """Attention, where its gradients have the same numbers and lie in memory in other ways."""
+def of_layouts(case: Case) -> Iterator[Reason]:
+    """Steps whose gradients have the same numbers and lie in memory in other ways."""
     own = case.ours["variables"].get("grads")
     for one, two in zip(_items(own), _items(case.variables.get("grads"))):
         if not one or not two or one["shape"] != two["shape"] or one["stride"] == two["stride"]:
@@ -358,6 +358,8 @@ def of_attention(case: Case) -> Iterator[Reason]:
             for number, statement in enumerate(case.statements):
                 if "scaled_dot_product_attention" in statement:
                     yield number, "a gradient of attention lies in memory as its input does"
+                if "fft.rfft" in statement:
+                    yield number, "PyTorch gives the real parts of a gradient where they lie"
 
 
 def of_variables(case: Case) -> Iterator[Reason]:
@@ -400,7 +402,7 @@ def of_variables(case: Case) -> Iterator[Reason]:
 
 RULES = (
     refused_by_one, saved_by_one, refused_by_both, of_statements, of_integers, of_memory,
-    of_attention, of_variables,
+    of_layouts, of_variables,
 )  # fmt: skip
 
 
