@@ -24,6 +24,7 @@ _MODULES = {
     "distributed.autograd": _PROCESSES,
     "distributed.checkpoint": _PROCESSES,
     "distributed.device_mesh": _PROCESSES,
+    "distributed.elastic.utils": _PROCESSES,
     "distributed.fsdp": _PROCESSES,
     "distributed.launcher": _PROCESSES,
     "distributed.nn": _PROCESSES,

@@ -27,6 +27,7 @@ __all__ = [
     "cpu",
     "cuda",
     "cudnn",
+    "flags_frozen",
     "mha",
     "mkl",
     "mkldnn",
@@ -35,6 +36,11 @@ __all__ = [
     "opt_einsum",
     "quantized",
 ]
+
+
+def flags_frozen() -> bool:
+    """Whether settings can be changed by their context managers only: they never are so bound."""
+    return False
 
 
 class _Settings(types.ModuleType):
