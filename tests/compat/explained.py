@@ -286,7 +286,7 @@ def _kept_more_there(case: Case, number: int) -> bool:
     target = re.search(r"(\w+)\.data", case.statements[number])
     memory = there.get(target[1], {}).get("memory") if target else None
     for statement in case.statements[:number]:
-        if re.search(SAVES_MORE_THERE + "|copysign", statement):
+        if re.search(SAVES_MORE_THERE + "|copysign|scaled_dot_product", statement):
             names = re.findall(r"\bv\d+\b", statement)
             if any(memory and there.get(name, {}).get("memory") == memory for name in names):
                 return True
