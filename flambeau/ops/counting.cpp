@@ -243,6 +243,7 @@ Tensor bincount(const Tensor& input, const Tensor& weights, int64_t minlength) {
   const DType dtype = !weights.defined()                  ? DType::int64
                       : weights.dtype() == DType::float32 ? DType::float32
                                                           : DType::float64;
+  CHECK(largest < INT64_MAX, RuntimeError, "bincount: cannot count up to {}", largest);
   return counted(positions, weights, std::max(minlength, largest + 1), dtype);
 }
 OP(bincount, "bincount(input, weights=None, minlength=0)",

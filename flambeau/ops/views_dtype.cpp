@@ -26,7 +26,9 @@ Tensor view_as_real(const Tensor& input) {
         "tensor so you can view it as real, use self.resolve_conj(); however, be warned that the "
         "resulting tensor will NOT alias the original.");
   Dims sizes = input->sizes, strides = input->strides;
-  for (int64_t& stride : strides) stride *= 2;
+  for (int64_t& stride : strides) {  // of a single place it may be any number
+    stride = static_cast<int64_t>(2 * static_cast<uint64_t>(stride));
+  }
   sizes.push_back(2);
   strides.push_back(1);
   CHECK(static_cast<int64_t>(sizes.size()) <= max_dims, RuntimeError,

@@ -359,3 +359,14 @@ def test_sizes_of_a_transform_that_cannot_be_counted_are_refused():
 def test_no_elements_may_lie_anywhere():
     x = torch.zeros(3, dtype=torch.complex128)
     assert x.as_strided((2, 0), (1, 1), 2**60).tolist() == [[], []]
+
+
+def test_a_number_that_cannot_be_counted_to_is_refused():
+    for weights in (None, torch.ones(2)):
+        with pytest.raises(RuntimeError):
+            torch.bincount(torch.tensor([1, 2**63 - 1]), weights)
+
+
+def test_parts_of_a_single_complex_number_may_have_any_stride():
+    x = torch.tensor([1 + 2j]).as_strided((1,), (2**62,))
+    assert torch.view_as_real(x).tolist() == [[1, 2]]
