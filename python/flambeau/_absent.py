@@ -17,6 +17,7 @@ _COMPILER = "Flambeau has no compiler of programs"
 # Modules, with all that lie below them, of which nothing is there but the name.
 _MODULES = {
     "distributed._composable": _PROCESSES,
+    "distributed._composable_state": _PROCESSES,
     "distributed._functional_collectives": _PROCESSES,
     "distributed._shard": _PROCESSES,
     "distributed._tensor": _PROCESSES,

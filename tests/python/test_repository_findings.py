@@ -163,6 +163,8 @@ def test_absent_modules_say_that_they_cannot_be_used():
         "import torch.distributed.autograd as remote\n"
         "assert remote.is_available() is False\n"
         "from torch.distributed.elastic.utils.distributed import get_free_port\n"
+        "import torch.distributed._composable_state\n"
+        "assert not isinstance(3, torch.distributed.GradBucket)\n"
         "assert torch.backends.flags_frozen() is False\n"
         "assert not isinstance(3, (torch._C.Graph, torch._C.Value))\n"
         "assert torch._C.Graph is torch._C.Graph\n"

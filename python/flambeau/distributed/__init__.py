@@ -187,7 +187,10 @@ def _rank_not_in_group(group: Any) -> bool:
 
 
 # Classes and functions that libraries import to annotate arguments, or for runs of many processes.
-_OF_MANY = "DeviceMesh FileStore HashStore PrefixStore Store TCPStore init_device_mesh".split()
+_OF_MANY = frozenset(
+    """DeviceMesh FileStore GradBucket HashStore PrefixStore Store TCPStore
+    init_device_mesh""".split()
+)
 
 
 def __getattr__(name: str) -> Any:
