@@ -187,8 +187,8 @@ class Program:
             lambda: x.resize_(size),
             lambda: x.resize_as_(self.any()),
             lambda: torch.as_strided_scatter(x, self.any(), size, stride, offset),
-            lambda: torch.empty_strided(size, stride, dtype=x.dtype).fill_(0),
-            lambda: x.new_empty_strided(size, stride).zero_(),
+            lambda: torch.empty_strided(size, stride, dtype=x.dtype),
+            lambda: x.new_empty_strided(size, stride),
         ]
         return self.rng.choice(ways)()
 

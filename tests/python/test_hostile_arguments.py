@@ -370,3 +370,8 @@ def test_a_number_that_cannot_be_counted_to_is_refused():
 def test_parts_of_a_single_complex_number_may_have_any_stride():
     x = torch.tensor([1 + 2j]).as_strided((1,), (2**62,))
     assert torch.view_as_real(x).tolist() == [[1, 2]]
+
+
+def test_no_elements_are_clamped_between_no_bounds():
+    x = torch.empty_strided([0], [0], dtype=torch.int64)
+    assert torch.clamp(x, x).shape == torch.clamp(x, x, x).shape == (0,)

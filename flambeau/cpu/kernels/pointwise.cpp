@@ -128,6 +128,7 @@ bool repeats(const TensorIter& iter, int k) {
 }
 
 void clamp_kernel(const TensorIter& iter) {
+  if (iter.numel == 0) return;  // nor is there a first bound
   dispatch_loop<dtypes::Real>("clamp", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
