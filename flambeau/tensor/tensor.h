@@ -131,7 +131,10 @@ class Tensor {
     if (!impl_->storage) [[unlikely]]
       refuse_sparse("raw", *this);
     char* base = static_cast<char*>(impl_->storage->data());
-    return base ? base + impl_->offset * static_cast<int64_t>(item_size()) : nullptr;
+    if (!base) return nullptr;
+    // In words that may wrap: a tensor of no elements can have any offset.
+    const uint64_t bytes = static_cast<uint64_t>(impl_->offset) * item_size();
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(base) + bytes);
   }
   // The same, as elements of type T: those of its dtype, or integers of their size for kernels that
   // only move them. A kernel that is given another dtype than it reads raises here.
