@@ -77,7 +77,7 @@ Tensor sample_losses(const Tensor& x, const Tensor& labels, const CtcTargets& ta
   if (Record r{"ctc_loss", losses, {x}}) {
     r.wrt(0, [x = r.save(x), labels = r.save(labels), targets, raw, log_alpha,
               zero_infinity](const Tensor& g) {
-      labels();  // which must not have been written to
+      static_cast<void>(labels());  // which must not have been written to
       CHECK(!grad_enabled(), RuntimeError,
             "the derivative for '_ctc_loss_backward' is not implemented.");
       const Tensor again = contiguous(x());

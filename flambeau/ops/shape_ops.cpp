@@ -284,7 +284,7 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
         "rot90: expected rotation dims to be different, but got dim0 = {} and dim1 = {}", dims[0],
         dims[1]);
   const int64_t quarters = ((k % 4) + 4) % 4;
-  const Tensor out = turned(input, quarters, a, b);
+  Tensor out = turned(input, quarters, a, b);
   if (Record r{"rot90", out, {input}}) {
     r.wrt(0, [quarters, a, b](const Tensor& g) { return rot90(g, -quarters, {a, b}); });
   }

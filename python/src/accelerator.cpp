@@ -149,7 +149,7 @@ void destroy_event(PyObject* capsule) {
 }
 PyObject* wrapped(std::unique_ptr<Event> event) {
   PyObject* capsule = PyCapsule_New(event.get(), event_capsule, destroy_event);
-  if (capsule) event.release();
+  if (capsule) static_cast<void>(event.release());  // the capsule has it now
   return capsule;
 }
 PyObject* new_event(PyObject*, PyObject* args) {
