@@ -342,7 +342,8 @@ Tensor huber(const char* op, const Tensor& input, const Tensor& target, double l
     const NoGrad off;
     const Device device = common_device(op, {input, target});
     if (kernels::huber.filled(device.type)) {
-      const Operand sides[] = {to(input, dtype), to(target, dtype)};
+      const Tensor x = to(input, dtype), y = to(target, dtype);
+      const Operand sides[] = {x, y};
       TensorIter iter;
       iter.build({op}, &loss, &dtype, 1, sides, 2, dtype);
       kernels::huber(device.type, iter, limit);
