@@ -90,21 +90,22 @@ stubs: dev  ## write the type stubs from the built library
 # How Python runs with the sanitizers' package.
 SANITIZED = LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \
   PYTHONMALLOC=malloc PYTHONPATH=build/asan/python
-.PHONY: asan
-asan: setup  ## run the C++ tests and the smoke test under the sanitizers
+FUZZ = $(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=6000:allocator_may_return_null=1 \
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(BIN)/python tools/fuzz.py
+.PHONY: asan-build asan
+asan-build: setup
 	@$(MAKE) --no-print-directory build/asan/CMakeCache.txt
 	cmake --build --preset asan -j $(JOBS)
+asan: asan-build  ## run the C++ tests, the smoke test and some hostile calls under the sanitizers
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/smoke.py
+	$(FUZZ) --calls 10000
 
 .PHONY: fuzz
 CALLS ?= 100000
 SEED ?= 0
-fuzz: setup  ## hostile calls of every op under the sanitizers: CALLS=100000 SEED=0
-	@$(MAKE) --no-print-directory build/asan/CMakeCache.txt
-	cmake --build --preset asan -j $(JOBS)
-	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=6000:allocator_may_return_null=1 \
-	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(BIN)/python tools/fuzz.py --calls $(CALLS) --seed $(SEED)
+fuzz: asan-build  ## hostile calls of every op under the sanitizers: CALLS=100000 SEED=0
+	$(FUZZ) --calls $(CALLS) --seed $(SEED)
 
 # A machine without a GPU still shows whether its code compiles; tools/gpu_check.sh runs it on one.
 NVCC := $(or $(shell command -v nvcc),$(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc))
