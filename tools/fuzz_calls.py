@@ -210,7 +210,9 @@ def by_name(ops: Ops, rng: random.Random) -> Call | None:
     make = Arguments(rng)
     if label.startswith("operator."):
         count = 1 if label[9:] in "neg pos invert abs index not_ truth".split() else 2
-        return Call(label, function, [make.make("tensor")] + [make.anything()] * (count - 1))
+        operands = [make.make("tensor")] + [make.anything()] * (count - 1)
+        ours = any(isinstance(operand, torch.Tensor) for operand in operands)
+        return Call(label, function, operands) if ours else None  # Python's integers can hang
     if "_foreach_" in label:
         lists = [make.tensors() for _ in range(rng.choice((0, 1, 1, 2)))]
         return Call(label, function, [make.tensors(), *lists, *[make.scalar()] * rng.randint(0, 1)])

@@ -7,6 +7,7 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/kernels/elementwise.h"
+#include "flambeau/kernels/math.h"
 #include "flambeau/kernels/matmul.h"
 #include "flambeau/tensor/shape.h"
 
@@ -75,7 +76,7 @@ void scatter_columns(const Window& w, const T* columns, T* x) {
   for (int64_t row = 0; row < w.rows(); ++row) {
     const T* from = columns + row * w.y_size();
     for_row(w, row, [&](int64_t to, int64_t column) {
-      if (to >= 0) x[to] += from[column];
+      if (to >= 0) x[to] = math::plus(x[to], from[column]);
     });
   }
 }

@@ -63,7 +63,9 @@ Joined plan_cat(const std::vector<Tensor>& tensors, int64_t& dim) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (is_nothing(tensors[i])) continue;
     check_fits(tensors[i], i, plan.sizes, dim);
-    plan.sizes[dim] += tensors[i]->sizes[dim];
+    CHECK(!__builtin_add_overflow(plan.sizes[dim], tensors[i]->sizes[dim], &plan.sizes[dim]),
+          RuntimeError, "cat(): the size of dimension {} of all tensors together is too large",
+          dim);
   }
   return plan;
 }

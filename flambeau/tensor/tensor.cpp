@@ -198,9 +198,13 @@ void resize_tensor(const Tensor& tensor, IntSpan sizes, IntSpan strides) {
   checked_bytes(sizes, tensor.dtype());
   for (const int64_t stride : strides)  // contiguous_strides() ends there where it overflows
     CHECK(stride != INT64_MAX, RuntimeError, "Stride calculation overflowed with sizes {}", sizes);
-  const int64_t extent = storage_extent(sizes, strides) + tensor.offset();
-  const size_t need = checked_bytes(extent, tensor.dtype());
-  if (need > tensor.storage()->bytes() && checked_numel(sizes) > 0) tensor.storage()->resize(need);
+  if (checked_numel(sizes) > 0) {
+    int64_t extent = 0;
+    CHECK(!__builtin_add_overflow(storage_extent(sizes, strides), tensor.offset(), &extent),
+          RuntimeError, "resize_: sizes {} at offset {} are too large", sizes, tensor.offset());
+    const size_t need = checked_bytes(extent, tensor.dtype());
+    if (need > tensor.storage()->bytes()) tensor.storage()->resize(need);
+  }
   set_geometry(*tensor.impl(), sizes, strides);
 }
 

@@ -334,6 +334,8 @@ PyObject* call_family(const Family& family, const Call& call) {
     const NoGrad off;
     run(overload, frame, result);
     if (is_tensor(out) && result.form == Result::Form::tensor) {
+      CHECK(result.tensor.defined(), NotImplementedError,
+            "{}(): there is no result to write to out", family.name);
       check_not_read(family, call, tensor_of(out), result.tensor);
     }
     Object written = check(into_out(family, overload, result, out));

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import flambeau as torch
+from flambeau.nn import functional as F
 
 HALF = "\ud800"  # half of a surrogate pair: no UTF-8
 
@@ -375,3 +376,19 @@ def test_parts_of_a_single_complex_number_may_have_any_stride():
 def test_no_elements_are_clamped_between_no_bounds():
     x = torch.empty_strided([0], [0], dtype=torch.int64)
     assert torch.clamp(x, x).shape == torch.clamp(x, x, x).shape == (0,)
+
+
+def test_sizes_that_overflow_are_refused() -> None:
+    huge = torch.zeros(1).expand(2**62)
+    with pytest.raises(RuntimeError, match="too large"):
+        torch.cat([huge, huge])
+    far = torch.empty(0).as_strided((0,), (1,), 2**63 - 1)
+    with pytest.raises(RuntimeError):
+        torch.sum(torch.ones(3), 0, out=far)
+    assert far.resize_(0, 3).shape == (0, 3)
+
+
+def test_convolutions_of_integers_wrap() -> None:
+    largest = torch.full((1, 1, 2, 2), 2**63 - 1)
+    got = F.conv_transpose2d(largest, torch.ones(1, 1, 2, 2, dtype=torch.int64))
+    assert got[0, 0, 1, 1].item() == -4
