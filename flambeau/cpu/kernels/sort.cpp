@@ -314,7 +314,7 @@ template <class P>
 void bring_least_to_front(P* data, int64_t n, int64_t k) {
   sort_short(data, k);
   P last = data[k - 1];
-  constexpr int64_t together = 32;
+  constexpr int64_t together = 32, short_walk = 16;  // a place is looked for where it is longer
   for (int64_t begin = k; begin < n; begin += together) {
     const int64_t end = std::min(begin + together, n);
     if (end == begin + together) {
@@ -326,7 +326,12 @@ void bring_least_to_front(P* data, int64_t n, int64_t k) {
       const P element = data[i];
       if (element >= last) continue;
       int64_t place = k - 1;
-      for (; place > 0 && data[place - 1] > element; --place) data[place] = data[place - 1];
+      if (k > short_walk) {
+        place = std::upper_bound(data, data + k, element) - data;
+        std::move_backward(data + place, data + k - 1, data + k);
+      } else {
+        for (; place > 0 && data[place - 1] > element; --place) data[place] = data[place - 1];
+      }
       data[place] = element;
       last = data[k - 1];
     }
