@@ -3,8 +3,9 @@
     python benchmarks/ops.py [--oracle /path/to/python-with-torch] [--threads 2] [--only exp]
 
 Every row is an op on tensors of one size, layout and dtype, outputs freshly allocated each call.
-The table shows the best of all rounds, and its end the geometric mean of the ratios and the slowest
-rows. `--quick` takes one size in cache and one beyond it.
+The table shows the best of all rounds, and its end the geometric mean of the ratios, the slowest
+rows, and how the largest tensors fare beside a plain copy of as many bytes as an op must move.
+`--quick` takes one size in cache and one beyond it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SIZES = {"1k": 1 << 10, "64k": 1 << 16, "1M": 1 << 20, "16M": 1 << 24}
 FLOAT = """abs neg exp log sqrt rsqrt sin cos tan tanh sigmoid erf reciprocal floor round sign
  square exp2 expm1 log1p log2 log10 atan asin sinh cosh ceil trunc frac isnan isfinite isinf logit
  lgamma digamma erfinv""".split()
+HEAVY = "lgamma digamma erfinv".split()  # more arithmetic than memory
 ACTIVATIONS = """relu gelu silu elu selu leaky_relu softplus hardtanh hardswish hardsigmoid mish
  logsigmoid relu6 celu""".split()
 BINARY = """add sub mul div maximum minimum pow atan2 fmod remainder eq lt logical_and hypot
@@ -96,6 +98,30 @@ OTHERS = [
 ]
 
 
+# How many elements of its input's size, and how many bytes beside, an op moves for each element, if
+# it does little else: arithmetic that any processor outruns, or should.
+MOVES = {
+    **{name: (1, 1) if name.startswith("is") else (2, 0) for name in FLOAT},
+    **dict.fromkeys(ACTIVATIONS, (2, 0)),
+    **dict.fromkeys(BINARY + INTEGER[:-1], (3, 0)),
+    **dict.fromkeys(["eq", "lt", "logical_and"], (2, 1)),
+    **{f"{name} {over}": (2, 0) if name.startswith("cum") else (1, 0)
+       for name in REDUCTIONS for over in ("of all", "along rows", "along columns")},
+    **dict.fromkeys(["cummax along rows", "cummax along columns"], (2, 8)),
+    **dict.fromkeys(["x.sum(0)", "x.sum(1)", "t.sum(0)", "t.sum(1)", "row + column"], (1, 0)),
+    **dict.fromkeys(["torch.exp(t)", "t.contiguous()", "t * 2.0", "torch.exp(x)"], (2, 0)),
+    **dict.fromkeys(["x * 2.0", "x + row", "x * column", "torch.maximum(x, row)"], (2, 0)),
+    **dict.fromkeys(["softmax rows", "softmax columns", "log_softmax rows", "layer_norm"], (2, 0)),
+    **dict.fromkeys(["clamp", "index_select rows", "index rows x[r]"], (2, 0)),
+    **dict.fromkeys(["flip", "roll", "tril"], (2, 0)),
+    **dict.fromkeys(["x + y", "t + y2", "lerp", "addcmul", "x += y"], (3, 0)),
+    **dict.fromkeys(["cat 0", "cat 1", "stack"], (4, 0)),
+    "where": (3, 1), "masked_fill": (2, 1), "gather rows": (2, 8), "to float64": (1, 8),
+    "to int32": (1, 4), "mv": (1, 0), "mse_loss": (2, 0), "cross_entropy": (1, 0),
+}  # fmt: skip
+NOT_BOUND_BY_MEMORY = re.compile("median|" + "|".join(HEAVY))
+
+
 def rows() -> list[Row]:
     made = [Row(name, f"torch.{name}(p)") for name in FLOAT]
     made += [Row(name, f"functional.{name}(x)") for name in ACTIVATIONS]
@@ -163,7 +189,28 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     print(f"\n{len(ratios)} rows, geometric mean {mean:.2f} times PyTorch; {len(slow)} below 0.9:")
     for ratio, row, case in slow:
         print(f"  {ratio:.2f}  {row.name} ({row.layout}, {case})")
+    beside_copies({(row.name, case): ours for (row, case), (ours, *_) in zip(chosen, best)})
     return mean >= 1.5 and not slow
+
+
+def beside_copies(times: dict[tuple[str, str], float]) -> None:
+    """Prints what ops on the largest tensors cost beside a copy of the bytes that they move."""
+    for dtype, size in ("float32", 4), ("bfloat16", 2), ("int64", 8):
+        case = f"16M {dtype}"
+        copy = times.get(("x.clone()", case))
+        if copy is None:
+            continue
+        costs = {}
+        for (name, of), time in times.items():
+            if of == case and name in MOVES and not NOT_BOUND_BY_MEMORY.match(name):
+                elements, more = MOVES[name]
+                if dtype == "int64" and ("exp" in name or "2.0" in name):
+                    elements, more = 1, 4  # the result is float32
+                costs[name] = time / copy / ((elements + more / size) / 2)
+        beyond = sorted((c for c in costs.items() if c[1] > 1.4), key=lambda c: -c[1])
+        print(f"\n{case}: {len(costs) - len(beyond)} of {len(costs)} ops that memory binds cost at")
+        print("most 1.4 copies of the same bytes; the others:")
+        print("  " + ", ".join(f"{name} {cost:.2f}" for name, cost in beyond))
 
 
 if __name__ == "__main__":

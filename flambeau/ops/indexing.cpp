@@ -243,8 +243,17 @@ Tensor read(const char* op, const Places& places, Tensor out = {}) {
   return out;
 }
 
+// Places of complex halves as places of their parts: sums are taken part by part.
+Places places_of_parts(const Places& places) {
+  Dims shape = places.shape;
+  shape.push_back(2);
+  return {shape, view_as_real(places.window), unsqueeze(places.offsets, -1)};
+}
+
 // `values` broadcast to the shape of the places, beside them.
-TensorIter writing(const char* op, const Places& places, const Operand& values) {
+TensorIter writing(const char* op, const Places& places, const Tensor& values, WriteMode mode) {
+  if (mode == WriteMode::add && values.dtype() == DType::complex32) [[unlikely]]
+    return writing(op, places_of_parts(places), view_as_real(values), mode);
   Tensor target = places.window;
   const DType dtype = target.dtype();
   const Operand inputs[] = {values, places.offsets};
@@ -252,8 +261,8 @@ TensorIter writing(const char* op, const Places& places, const Operand& values) 
   iter.build({op, false, false}, &target, &dtype, 1, inputs, 2, dtype);
   return iter;
 }
-void write(const char* op, const Places& places, const Operand& values, WriteMode mode) {
-  const TensorIter iter = writing(op, places, values);
+void write(const char* op, const Places& places, const Tensor& values, WriteMode mode) {
+  const TensorIter iter = writing(op, places, values, mode);
   kernels::index_write(iter.device.type, iter, mode);
 }
 
@@ -303,7 +312,7 @@ void write_along(const char* op, const Tensor& self, int64_t dim, const Tensor& 
                  const IndexedDim& rules, const Tensor& values, WriteMode mode) {
   const NoGrad off;
   const Places places = places_along(self, dim, index, rules);
-  const TensorIter iter = writing(op, places, values);
+  const TensorIter iter = writing(op, places, values, mode);
   const Tensor sums = mode == WriteMode::add && !takes_whole_rows(iter)
                           ? place_of_sums(self, index.numel(), values.numel())
                           : self;

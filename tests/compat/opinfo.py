@@ -340,8 +340,8 @@ def in_child(name: str, path: Path) -> dict[str, Any]:
     return result
 
 
-def chosen(pattern: str) -> Iterator[tuple[str, Path]]:
-    for path in sorted(FOLDER.glob("*.pickle")):
+def chosen(folder: Path, pattern: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.glob("*.pickle")):
         name = path.name.removesuffix(".pickle")
         if re.fullmatch(pattern, name) and not OUT_OF_SCOPE.fullmatch(name):
             yield name, path
@@ -352,13 +352,19 @@ def main() -> None:
     parser.add_argument("--ops", default=r"(?!nn\.functional).*", help="names to replay, a regex")
     parser.add_argument("--show", type=int, default=2, help="differences to print of an operator")
     parser.add_argument("--all", action="store_true", help="print operators that agree too")
+    parser.add_argument("--dtypes", help="others than the eight, with commas between")
+    parser.add_argument("--long", action="store_true", help="the database's longer lists")
     options = parser.parse_args()
+    parts = ["opinfo", *([options.dtypes] if options.dtypes else []), *["long"] * options.long]
+    folder = FOLDER.with_name("-".join(parts))
     oracle = os.environ.get("FLAMBEAU_ORACLE")
     if oracle:
-        script = str(HERE / "opinfo_record.py")
-        subprocess.run([oracle, script, str(FOLDER), "--ops", options.ops], check=True)
+        command = [oracle, str(HERE / "opinfo_record.py"), str(folder), "--ops", options.ops]
+        command += ["--dtypes", options.dtypes] if options.dtypes else []
+        command += ["--long"] if options.long else []
+        subprocess.run(command, check=True)
     totals: collections.Counter[str] = collections.Counter()
-    for name, path in chosen(options.ops):
+    for name, path in chosen(folder, options.ops):
         row = in_child(name, path)
         totals["ops"] += 1
         totals["ops that agree"] += not row["found"]

@@ -228,11 +228,12 @@ def record(function: Any, sample: Any, public: str | None) -> dict[str, Any]:
     }
 
 
-def samples_of(op: Any, dtype: torch.dtype) -> list[Any]:
+def samples_of(op: Any, dtype: torch.dtype, long: bool) -> list[Any]:
     grad = dtype.is_floating_point or dtype.is_complex
     grad = grad and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
-    found = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=grad), 400))
+    inputs = op.reference_inputs if long else op.sample_inputs
+    found = list(itertools.islice(inputs("cpu", dtype, requires_grad=grad), 400))
     step = -(-len(found) // MOST_SAMPLES) or 1
     return found[::step]
 
@@ -260,7 +261,7 @@ def public_name(op: Any) -> str | None:
     return f"torch.{op.name}" if found is op.op else None
 
 
-def record_op(op: Any) -> list[dict[str, Any]]:
+def record_op(op: Any, dtypes: list[str], long: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     public = public_name(op)
 
@@ -272,11 +273,11 @@ def record_op(op: Any) -> list[dict[str, Any]]:
         row.update(form=form, dtype=dtype)
         rows.append(row)
 
-    for name in DTYPES:
+    for name in dtypes:
         dtype = getattr(torch, name)
         if dtype not in op.supported_dtypes("cpu"):
             continue
-        samples = samples_of(op, dtype)
+        samples = samples_of(op, dtype, long)
         for sample in samples:
             add("function", name, op.op, sample)
         if name == "float32":
@@ -293,6 +294,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ops", default=".*")
+    parser.add_argument("--dtypes", default=",".join(DTYPES))
+    parser.add_argument("--long", action="store_true", help="the database's longer lists")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
@@ -303,7 +306,7 @@ def main() -> None:
         if path.exists() or not re.fullmatch(options.ops, name):
             continue
         try:
-            rows = record_op(op)
+            rows = record_op(op, options.dtypes.split(","), options.long)
         except Exception as error:  # a part of the database that needs what is not installed
             rows = [{"unrecordable": f"{type(error).__name__}: {error}", "form": "", "dtype": ""}]
         path.write_bytes(pickle.dumps(rows))

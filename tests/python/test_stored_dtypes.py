@@ -188,6 +188,24 @@ def test_complex32_computes_what_pytorch_computes() -> None:
             refused()
 
 
+def test_complex32_is_added_at_places_and_read_there_with_gradients() -> None:
+    x = torch.tensor([1 + 2j, 3 - 4j, 0.5j], dtype=torch.complex32, requires_grad=True)
+    at = torch.tensor([2, 0, 2])
+    (x[at] * torch.tensor([1.0, 2.0, 3.0], dtype=torch.float16)).abs().backward(
+        torch.ones(3, dtype=torch.float16)
+    )
+    y = x.detach().to(torch.complex64).requires_grad_()
+    (y[at] * torch.tensor([1.0, 2.0, 3.0])).abs().sum().backward()
+    assert x.grad is not None and y.grad is not None
+    assert torch.allclose(x.grad.to(torch.complex64), y.grad, rtol=2e-3)
+    c = x.detach()
+    twice = torch.tensor([1, 1])
+    assert c.index_add(0, twice, c[:2]).tolist() == [1 + 2j, 7 - 6j, 0.5j]
+    assert c.index_put((twice,), c[1:].conj(), accumulate=True).tolist() == [1 + 2j, 6 - 0.5j, 0.5j]
+    table = torch.zeros(2, 3, dtype=torch.complex32).index_put_((twice,), c, accumulate=True)
+    assert table.tolist() == [[0, 0, 0], [2 + 4j, 6 - 8j, 1j]]
+
+
 @pytest.mark.parametrize(
     ("other", "result"),
     [
