@@ -5,6 +5,7 @@
 
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/result_tables.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -428,9 +429,16 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const void* computing = whole ? &*whole : formula;
   const ConvertingLoop converting(iter, computed, computing);
   const ElementwiseLoop& stored = converting.any() ? converting.stored() : computed;
-  const bool streams = loop.takes_registers && !converting.any();
+  const void* storing = converting.any() ? &converting : computing;
+  static ResultTables tables;
+  static constexpr ElementwiseLoop look_up = ResultTable::loop();
+  ResultTables::Found table;
+  if (ResultTable::serves(iter, loop, cost))
+    table =
+        tables.find(loop, iter.dtypes[1], formula, [&] { return ResultTable(stored, storing); });
+  const bool streams = loop.takes_registers && !converting.any() && !table;
   const bool beyond_cache = !streams && iter.numel * stored.sizes[0] >= cached_bytes;
-  const Driver driver(stored, converting.any() ? &converting : computing, beyond_cache);
+  const Driver driver(table ? look_up : stored, table ? table.get() : storing, beyond_cache);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
 }

@@ -94,6 +94,7 @@ struct ElementwiseLoop {
   // elsewhere null, and the driver repeats the number in a buffer.
   Row* row_with_number = nullptr;
   bool takes_registers = false;  // and writes large rows past the cache itself
+  size_t formula_bytes = 0;      // that tell formulas of this loop apart
 };
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula,
                      int cost);
@@ -305,6 +306,7 @@ struct LoopOf {
     if constexpr (sizeof...(In) == 2 && is_one_of<T, float, double, BFloat16, int64_t, uint64_t>)
       loop.row_with_number = row_with_number<T>;
     loop.takes_registers = TakesRegisters<F, In...>;
+    if (!std::is_empty_v<F>) loop.formula_bytes = sizeof(F);
     return loop;
   }
   static constexpr ElementwiseLoop value = make();

@@ -60,10 +60,24 @@ struct UnaryByRegister<struct mish_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::mish(x); }
 };
 
+// Functions that take longer than looking them up in a table of the results of all 16-bit numbers.
+template <class Formula>
+constexpr bool is_worth_a_table =
+    is_one_of<Formula, struct exp_formula, struct exp2_formula, struct expm1_formula,
+              struct log_formula, struct log2_formula, struct log10_formula, struct log1p_formula,
+              struct sqrt_formula, struct rsqrt_formula, struct reciprocal_formula,
+              struct sin_formula, struct cos_formula, struct tan_formula, struct asin_formula,
+              struct acos_formula, struct atan_formula, struct sinh_formula, struct cosh_formula,
+              struct tanh_formula, struct asinh_formula, struct acosh_formula, struct atanh_formula,
+              struct sigmoid_formula, struct erf_formula, struct erfc_formula, struct silu_formula,
+              struct log_sigmoid_formula, struct mish_formula, struct hardswish_formula,
+              struct hardsigmoid_formula, struct selu_formula, struct elu_formula,
+              struct celu_formula, struct softplus_formula, struct logit_between_formula>;
+
 namespace {
 
 // Transcendental functions are worth a second thread earlier than additions are.
-constexpr int unary_cost = 4;
+constexpr int unary_cost = 4, table_cost = 8;
 
 // A formula and its parameters, of which most have none.
 template <class Formula, class C>
@@ -86,6 +100,8 @@ struct Plain {
 
 template <class Formula, DTypeSet Set, bool Predicate>
 void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params) {
+  const bool by_table = is_worth_a_table<Formula> && dtypes::Reduced.has(iter.dtypes[1]);
+  const int cost = by_table ? table_cost : unary_cost;
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -93,12 +109,12 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
     if constexpr (std::is_same_v<Formula, struct sqrt_formula> && is_reduced_type<T>) {
       // In the types as they are stored, the processor's is as fast as going through floats.
       unary_loop<Out, T>(
-          iter, [](C x) { return math::sqrt(x); }, unary_cost);
+          iter, [](C x) { return math::sqrt(x); }, cost);
     } else if constexpr (Formula::parameters == 0) {
-      unary_loop<Out, T>(iter, Plain<Formula, C>(), unary_cost);
+      unary_loop<Out, T>(iter, Plain<Formula, C>(), cost);
     } else {
       const C p = params[0].to<C>(), q = Formula::parameters == 2 ? params[1].to<C>() : C(0);
-      unary_loop<Out, T>(iter, WithParameters<Formula, C>{p, q}, unary_cost);
+      unary_loop<Out, T>(iter, WithParameters<Formula, C>{p, q}, cost);
     }
   });
 }

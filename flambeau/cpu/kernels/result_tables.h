@@ -1,0 +1,99 @@
+// Functions of numbers of 16 bits have 65,536 results: where a large tensor asks for a costly one,
+// they are computed once, kept, and looked up.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "flambeau/cpu/kernels/loops.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+
+class ResultTable {
+ public:
+  // From what cost and how many elements on; most fit the first-level cache, as their exponents
+  // are few.
+  static constexpr int least_cost = 8;
+  static constexpr int64_t least_elements = 1 << 20;
+  static bool serves(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
+    return loop.inputs == 1 && cost >= least_cost && iter.numel >= least_elements &&
+           iter.dtypes[0] == iter.dtypes[1] && dtypes::Reduced.has(iter.dtypes[1]);
+  }
+
+  // The results of a loop over elements as they are stored.
+  ResultTable(const ElementwiseLoop& stored, const void* formula) {
+    std::vector<uint16_t> all(numbers);
+    std::iota(all.begin(), all.end(), uint16_t{0});
+    char* const data[] = {reinterpret_cast<char*>(results_.data()),
+                          reinterpret_cast<char*>(all.data())};
+    stored.row(formula, data, numbers);
+  }
+
+  static constexpr ElementwiseLoop loop() {
+    return {1, {sizeof(uint16_t), sizeof(uint16_t)}, look_up};
+  }
+
+ private:
+  static void look_up(const void* table, char* const* data, int64_t n) {
+    const auto& results = static_cast<const ResultTable*>(table)->results_;
+    auto* out = reinterpret_cast<uint16_t*>(data[0]);
+    const auto* x = reinterpret_cast<const uint16_t*>(data[1]);
+    int64_t i = 0;
+#if FLAMBEAU_ISA_RANK >= 4
+    // Two of them are looked up as the halves of a word.
+    const auto found = [&](Words index) {
+      return std::bit_cast<Words>(_mm512_mask_i32gather_epi32(
+          __m512i{}, 0xffff, std::bit_cast<__m512i>(index), results.data(), sizeof(uint16_t)));
+    };
+    for (; i + 2 * float_lanes <= n; i += 2 * float_lanes) {
+      Words pairs;
+      std::memcpy(&pairs, x + i, sizeof pairs);
+      pairs = (found(pairs & 0xffffu) & 0xffffu) | found(pairs >> 16) << 16;
+      std::memcpy(out + i, &pairs, sizeof pairs);
+    }
+#endif
+    for (; i < n; ++i) out[i] = results[x[i]];
+  }
+
+  static constexpr int numbers = 1 << 16;
+  std::array<uint16_t, numbers + 1> results_{};  // the last is read as half of a word
+};
+
+// Those that were asked for last.
+class ResultTables {
+ public:
+  using Found = std::shared_ptr<const ResultTable>;
+  // That of a formula, which `make` computes if it is not kept. Null while another thread looks
+  // for one: that, or what a process forked meanwhile inherits, is not waited for.
+  template <class Make>
+  Found find(const ElementwiseLoop& loop, DType dtype, const void* formula, Make make) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return nullptr;
+    const Key key{&loop, dtype, {static_cast<const char*>(formula), loop.formula_bytes}};
+    auto at = std::find_if(kept_.begin(), kept_.end(), [&](auto& one) { return one.first == key; });
+    if (at == kept_.end()) {
+      if (kept_.size() == most) kept_.pop_back();
+      at = kept_.insert(kept_.end(), {key, std::make_shared<const ResultTable>(make())});
+    }
+    std::rotate(kept_.begin(), at, at + 1);
+    return kept_.front().second;
+  }
+
+ private:
+  struct Key {
+    const ElementwiseLoop* loop;
+    DType dtype;
+    std::string formula;
+    bool operator==(const Key&) const = default;
+  };
+  static constexpr size_t most = 32;
+  std::mutex mutex_;
+  std::vector<std::pair<Key, Found>> kept_;
+};
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE
