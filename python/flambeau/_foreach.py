@@ -5,6 +5,9 @@ underscore, as one that writes into the tensors themselves and gives back the li
 
 from __future__ import annotations
 
+from collections import deque
+from operator import attrgetter
+
 from flambeau import _C
 
 TYPE_CHECKING = False
@@ -20,12 +23,19 @@ _WITHOUT_INPLACE = ("clone", "max")
 _ONLY_INPLACE = ("zero",)
 
 __all__: list[str] = []
+_PLAIN = {_C.Tensor}
+_wants_grad = attrgetter("requires_grad")
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, _C.Tensor)
 
 
 def _checked(name: str, tensors: Any) -> Sequence[Tensor]:
     """The list itself, if it is one of tensors and not empty."""
-    fits = isinstance(tensors, (list, tuple)) and all(isinstance(x, _C.Tensor) for x in tensors)
-    if not fits:
+    # Lists have hundreds of small tensors, so nothing here is a loop of Python's where maps do.
+    fits = isinstance(tensors, (list, tuple))
+    if not fits or not (_PLAIN.issuperset(map(type, tensors)) or all(map(_is_tensor, tensors))):
         raise TypeError(
             f"{name}(): argument 'self' (position 1) must be tuple of Tensors, not "
             f"{type(tensors).__name__}"
@@ -77,13 +87,13 @@ def _offer_both(name: str, apply: Callable[..., Any], apply_: Callable[..., Any]
     def inplace(self: Any, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
         tensors = _checked(inplace.__name__, self)
         # Before the first is written: none is, if one must not be.
-        if _C.is_grad_enabled() and any(x.requires_grad and x.is_leaf for x in tensors):
+        guarded = _C.is_grad_enabled() and any(map(_wants_grad, tensors))
+        if guarded and any(x.requires_grad and x.is_leaf for x in tensors):
             raise RuntimeError(
                 f"{inplace.__name__}: a leaf Variable that requires grad is being used in an "
                 "in-place operation."
             )
-        for _ in apply_(tensors, *args, **kwargs):
-            pass
+        deque(apply_(tensors, *args, **kwargs), maxlen=0)
         return tensors
 
     if name not in _ONLY_INPLACE:
@@ -93,12 +103,15 @@ def _offer_both(name: str, apply: Callable[..., Any], apply_: Callable[..., Any]
 
 
 def _method(name: str) -> Callable[..., Any]:
-    return lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs)
+    found: Callable[..., Any] = getattr(_C.Tensor, name)
+    return found
 
 
 def _offer_unary(name: str) -> None:
-    one, one_ = _method(name), _method(f"{name}_")
-    _offer_both(name, lambda self: map(one, self), lambda self: map(one_, self))
+    def applying(op: str) -> Callable[..., Any]:
+        return lambda self: map(_method(op), self)
+
+    _offer_both(name, applying(name), applying(f"{name}_"))
 
 
 def _offer_binary(name: str, method: str, method_: str, scaled: bool) -> None:
@@ -118,7 +131,10 @@ def _offer_binary(name: str, method: str, method_: str, scaled: bool) -> None:
                     f"operand ({', '.join(operand)}){' and alpha' if scaled else ''} are expected"
                 )
             other = args[0] if args else kwargs[named[0]]
-            return (one(x, y, **options) for x, y in zip(self, _spread(self, other), strict=True))
+            if not options:
+                return map(one, self, _spread(self, other))
+            alpha = options["alpha"]
+            return (one(x, y, alpha=alpha) for x, y in zip(self, _spread(self, other), strict=True))
 
         return apply
 
@@ -170,8 +186,7 @@ def _lerping(op: str) -> Callable[..., Any]:
     ) -> Any:
         _same_length(self, tensors1)
         share = weight if weights is None else weights
-        rows = zip(self, tensors1, _spread(self, share), strict=True)
-        return (one(x, end, w) for x, end, w in rows)
+        return map(one, self, tensors1, _spread(self, share))
 
     return apply
 
@@ -180,7 +195,7 @@ def _pow(self: Any, exponent: Any) -> tuple[Tensor, ...]:
     if isinstance(self, (int, float, complex)):
         return tuple(_C.pow(self, x) for x in _checked("_foreach_pow", exponent))
     tensors = _checked("_foreach_pow", self)
-    return tuple(_C.pow(x, y) for x, y in zip(tensors, _spread(tensors, exponent), strict=True))
+    return tuple(map(_C.pow, tensors, _spread(tensors, exponent)))
 
 
 def _norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
