@@ -12,10 +12,8 @@
 namespace flambeau::cpu {
 namespace {
 
-// Products up to this many multiplications are faster in our own loops than in a library: for types
-// whose loops are written for registers, and for the others.
+// Products up to this many multiplications are faster in our own loops than in a library.
 constexpr int64_t direct_work = 64 * 64 * 64;
-constexpr int64_t plain_direct_work = 16 * 16 * 16;
 // From here on one product keeps all threads busy; below, threads take a product of the batch each.
 constexpr int64_t threaded_work = 128 * 128 * 128;
 // Thin products read every element once or a few times: memory decides, not arithmetic.
@@ -190,8 +188,9 @@ void gemm_kernel(const Gemm& p) {
   const bool vectorised = p.dtype == DType::float32 || p.dtype == DType::float64;
   const bool is_thin = vectorised && (p.m <= thin || p.n <= thin);
   const bool reduced = p.dtype == DType::bfloat16 || p.dtype == DType::float16;
-  const bool goes_direct =
-      reduced ? is_small(p) : work <= (vectorised ? direct_work : plain_direct_work);
+  // Our own loops first copy a complex b, which a few rows do not pay for.
+  const bool few_rows = is_complex(p.dtype) && p.m < 4 && p.n > 1 && work > 4096;
+  const bool goes_direct = reduced ? is_small(p) : work <= direct_work && !few_rows;
   if (integers || is_thin || goes_direct) {
     kernels::gemm_direct(DeviceType::cpu, p);
     return;

@@ -536,6 +536,8 @@ void part_product(const Part<T>& p) {
     block_product(p);
   } else if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Half>) {
     narrow_product(p);
+  } else if constexpr (is_complex_type<T>) {
+    complex_product(p);
   } else {
     plain_product(p);
   }

@@ -2,6 +2,7 @@
 // nothing is checked, copied or shared among threads.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 
 #include "flambeau/cpu/kernels/isa.h"
@@ -29,6 +30,10 @@ struct Part {
 constexpr int64_t few_rows = 8;
 template <class T>
 void block_product(const Part<T>& p);
+
+// The same for complex numbers of either; b is copied, so that it should be small.
+template <class R>
+void complex_product(const Part<std::complex<R>>& p);
 
 // Rows of `from` as columns of `to`, for float and double. Both are contiguous along their rows.
 template <class T>
