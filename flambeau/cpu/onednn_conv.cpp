@@ -4,6 +4,7 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/conv.h"
+#include "flambeau/cpu/gemm.h"
 #include "flambeau/cpu/onednn.h"
 #include "flambeau/tensor/shape.h"
 
@@ -251,8 +252,7 @@ void run(const Problem& p) {
 }  // namespace
 
 bool onednn_can_convolve(DType dtype) {
-  static const bool bfloat16 = __builtin_cpu_supports("avx512bw");
-  return dtype == DType::float32 || (dtype == DType::bfloat16 && bfloat16);
+  return dtype == DType::float32 || (dtype == DType::bfloat16 && has_bgemm());
 }
 
 void onednn_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,

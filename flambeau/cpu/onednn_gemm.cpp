@@ -36,7 +36,9 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float>
 }
 
 bool has_bgemm() {
-  static const bool has = __builtin_cpu_supports("avx512bw");
+  // Not what the processor has: ONEDNN_MAX_CPU_ISA may keep oneDNN from using it.
+  constexpr int needed = dnnl_cpu_isa_avx512_core;
+  static const bool has = (dnnl_get_effective_cpu_isa() & needed) == needed;
   return has;
 }
 

@@ -76,6 +76,23 @@ def test_loops_and_factors_are_right_in_every_set(library: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
+def test_products_of_bfloat16_do_without_instructions_that_onednn_may_not_use() -> None:
+    done = run(
+        """
+        import flambeau as torch
+        torch.manual_seed(0)
+        a, b = torch.randn(2, 300, 300, dtype=torch.bfloat16)
+        assert torch.allclose((a @ b).float(), a.float() @ b.float(), rtol=1e-2, atol=1e-1)
+        x, w = a.view(1, 4, 75, 300), b[0, :144].view(4, 4, 3, 3)
+        y = torch.nn.functional.conv2d(x, w).float()
+        z = torch.nn.functional.conv2d(x.float(), w.float())
+        assert torch.allclose(y, z, rtol=1e-2, atol=1e-1)
+        """.replace("\n        ", "\n"),
+        ONEDNN_MAX_CPU_ISA="AVX2",
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_there_is_a_library_of_kernels() -> None:
     assert KERNELS
 
