@@ -260,6 +260,13 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     return int(flambeau.cuda.current_device())
 
 
+def _element_size(dtype: Any) -> int:
+    """The bytes that an element takes."""
+    if not isinstance(dtype, flambeau.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return int(dtype.itemsize)
+
+
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
     """All elements of tensors of one dtype, one after the other."""
     if len(tensors) == 1:

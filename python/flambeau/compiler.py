@@ -18,7 +18,9 @@ __all__ = [
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
+    "list_backends",
     "reset",
+    "set_stance",
 ]
 
 
@@ -83,3 +85,46 @@ def reset() -> None:
 
 def cudagraph_mark_step_begin() -> None:
     """Marks the begin of a step for graphs that were captured, of which there are none."""
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names of the compilers, of which there is none."""
+    return []
+
+
+class set_stance:
+    """Says what calls of compiled functions shall do: to be called, entered or put on a function.
+
+    All of them run as they stand, under every stance; with "fail_on_recompile" too, since nothing
+    is compiled a second time.
+    """
+
+    _STANCES = (
+        "default",
+        "eager_then_compile",
+        "aot_eager_then_compile",
+        "force_eager",
+        "eager_on_recompile",
+        "fail_on_recompile",
+    )
+
+    def __init__(
+        self,
+        stance: str = "default",
+        *,
+        skip_guard_eval_unsafe: bool = False,
+        force_backend: str | Callable[..., Any] | None = None,
+    ) -> None:
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("set_stance: force_backend needs the stance 'default'")
+        if stance not in self._STANCES:
+            raise RuntimeError(f"set_stance: unknown stance '{stance}'")
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass

@@ -139,6 +139,27 @@ void hand_over(const Tensor& tensor, PyObject* stream) {
   }
 }
 
+// The device that dl_device=(kind, number) names.
+Device device_named(PyObject* object) {
+  int64_t kind = 0, index = 0;
+  CHECK(PyTuple_Check(object), TypeError,
+        "__dlpack__(): argument 'dl_device' must be tuple of ints, not {}",
+        Py_TYPE(object)->tp_name);
+  CHECK(PyTuple_GET_SIZE(object) == 2, RuntimeError,
+        "__dlpack__(): dl_device must be either None or a tuple of two ints");
+  CHECK(int_from(PyTuple_GET_ITEM(object, 0), kind) && int_from(PyTuple_GET_ITEM(object, 1), index),
+        TypeError, "__dlpack__(): argument 'dl_device' must be tuple of ints, not {}",
+        Py_TYPE(object)->tp_name);
+  if (kind != 1 && kind != 2) {
+    PyErr_Format(PyExc_BufferError, "__dlpack__(): Unsupported device_type: %lld",
+                 static_cast<long long>(kind));
+    throw PythonError();
+  }
+  CHECK(kind == 1 || (index >= 0 && index < 128), ValueError,
+        "__dlpack__(): there is no CUDA device {}", index);
+  return kind == 1 ? Device() : Device(DeviceType::cuda, static_cast<int>(index));
+}
+
 PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
@@ -158,7 +179,13 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
       PyErr_SetString(PyExc_BufferError, obstacle);
       return nullptr;
     }
-    if (copy == Py_True) tensor = clone(tensor);
+    const Device target = device == Py_None ? tensor.device() : device_named(device);
+    const bool moves = target != tensor.device();
+    CHECK(!moves || copy != Py_False, ValueError,
+          "__dlpack__(): cannot move (i.e. copy=False) tensor from {} to {} without copying",
+          tensor.device(), target);
+    if (moves) tensor = to(tensor, target);
+    if (copy == Py_True && !moves) tensor = clone(tensor);
     int64_t major = 0;
     if (PyTuple_Check(version) && PyTuple_GET_SIZE(version) > 0) {
       CHECK(int_from(PyTuple_GET_ITEM(version, 0), major), TypeError,
@@ -170,7 +197,7 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                            [](PyObject* c) { capsule_destructor<DLManaged>(c, plain_name); });
     auto* managed = exported<DLManagedVersioned>(tensor);
     managed->version = {1, 0};
-    managed->flags = copy == Py_True ? 2 : 0;
+    managed->flags = copy == Py_True || moves ? 2 : 0;
     return PyCapsule_New(managed, versioned_name, [](PyObject* c) {
       capsule_destructor<DLManagedVersioned>(c, versioned_name);
     });

@@ -154,7 +154,7 @@ int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
 }
 
 Py_hash_t tensor_hash(PyObject* self) {
-  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self) >> 4);
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self));  // id(self), as in PyTorch
 }
 
 Py_ssize_t tensor_length(PyObject* self) {

@@ -64,6 +64,29 @@ def _conjugate_transpose(x: Any) -> Any:
     return _reversed(x).conj()
 
 
+@takes("view_as_real", compressed=True)
+def _view_as_real(x: Any) -> Any:
+    if is_compressed(x):
+        return refuse("view_as_real", (x,), {})
+    if not x.is_complex():
+        raise RuntimeError(f"view_as_real: expected a complex sparse tensor, but got {x.dtype}")
+    values = _ops.view_as_real(values_of(x))
+    return coo(indices_of(x), values, (*x.shape, 2), x.is_coalesced())
+
+
+@takes("view_as_complex", compressed=True)
+def _view_as_complex(x: Any) -> Any:
+    if is_compressed(x):
+        return refuse("view_as_complex", (x,), {})
+    if x.dense_dim() == 0 or x.shape[-1] != 2:
+        raise RuntimeError(
+            "view_as_complex: expected a sparse tensor whose last dimension is dense and of size "
+            f"2, but got shape {tuple(x.shape)} with {x.dense_dim()} dense dimensions"
+        )
+    values = _ops.view_as_complex(values_of(x))
+    return coo(indices_of(x), values, x.shape[:-1], x.is_coalesced())
+
+
 @takes("movedim", "moveaxis")
 def _movedim(x: Any, source: Any, destination: Any) -> Any:
     sources = [source] if isinstance(source, int) else list(source)

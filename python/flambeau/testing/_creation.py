@@ -55,6 +55,8 @@ def _checked_range(low: float | None, high: float | None, dtype: Any) -> tuple[f
 
 
 def _uniform(shape: tuple[int, ...], low: float, high: float, dtype: Any, device: Any) -> Tensor:
+    if dtype.itemsize == 1:  # nothing is drawn in eight bits
+        return _uniform(shape, low, high, flambeau.float32, device).to(dtype)
     result = flambeau.empty(shape, device=device, dtype=dtype)
     numbers = flambeau.view_as_real(result) if dtype.is_complex else result
     if high - low >= flambeau.finfo(dtype).max:

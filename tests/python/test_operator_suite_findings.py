@@ -1,0 +1,84 @@
+"""What PyTorch's own tests of operators, tensors and storages brought to light."""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau.testing import make_tensor
+
+
+def test_the_hash_of_a_tensor_is_its_id():
+    x = torch.ones(2)
+    assert hash(x) == id(x)
+
+
+@pytest.mark.parametrize("kind", [3, 16, 99])
+def test_dlpack_for_a_device_that_is_not_there_is_refused(kind: int):
+    with pytest.raises(BufferError, match=f"Unsupported device_type: {kind}"):
+        torch.ones(2).__dlpack__(max_version=(1, 0), dl_device=(kind, 0))
+
+
+def test_dlpack_for_the_device_it_is_on():
+    x = torch.ones(2)
+    assert "dltensor" in repr(x.__dlpack__(dl_device=(1, 0)))
+    with pytest.raises(ValueError, match="without copying"):
+        x.__dlpack__(dl_device=(2, 0), copy=False)
+    with pytest.raises(RuntimeError, match="tuple of two ints"):
+        x.__dlpack__(dl_device=(1,))
+    with pytest.raises(TypeError, match="must be tuple of ints"):
+        x.__dlpack__(dl_device=1)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+)
+def test_make_tensor_of_eight_bits_rounds_what_it_draws_in_float32(dtype: torch.dtype):
+    torch.manual_seed(0)
+    drawn = make_tensor((3, 4), device="cpu", dtype=dtype)
+    torch.manual_seed(0)
+    expected = make_tensor((3, 4), device="cpu", dtype=torch.float32).to(dtype)
+    assert drawn.dtype == dtype
+    assert torch.equal(drawn.float(), expected.float())
+
+
+def test_sparse_tensors_as_real_and_as_complex_share_their_values():
+    dense = torch.tensor([[1 + 2j, 0], [0, 3]])
+    x = dense.to_sparse()
+    real = torch.view_as_real(x)
+    assert real.is_coalesced() and real.dense_dim() == 1
+    assert torch.equal(real.to_dense(), torch.view_as_real(dense))
+    assert torch.equal(torch.view_as_complex(real).to_dense(), dense)
+    real.values().mul_(2)
+    assert torch.equal(x.to_dense(), 2 * dense)
+    with pytest.raises(RuntimeError, match="complex"):
+        torch.view_as_real(real)
+    with pytest.raises(RuntimeError, match="dense"):
+        torch.view_as_complex(torch.ones(2, 2).to_sparse())
+    with pytest.raises(NotImplementedError):
+        torch.view_as_real(dense.to_sparse_csr())
+
+
+def test_gradients_pass_through_sparse_tensors_seen_as_real():
+    values = torch.tensor([1 + 2j, 3j], requires_grad=True)
+    x = torch.sparse_coo_tensor([[0, 1]], values, (2,))
+    torch.view_as_real(x).to_dense().square().sum().backward()
+    assert torch.equal(values.grad, 2 * values.detach())
+
+
+def test_a_stance_changes_nothing_where_nothing_is_compiled():
+    @torch.compiler.set_stance("force_eager")
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    compiled = torch.compile(double)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        assert compiled(torch.ones(1)).item() == 2
+    with pytest.raises(RuntimeError, match="force_backend"):
+        torch.compiler.set_stance("force_eager", force_backend="eager")
+
+
+def test_element_sizes_by_dtype():
+    assert torch._utils._element_size(torch.complex64) == 8
+    with pytest.raises(RuntimeError, match=r"expected torch\.dtype"):
+        torch._utils._element_size("float32")
