@@ -538,6 +538,8 @@ void part_product(const Part<T>& p) {
     narrow_product(p);
   } else if constexpr (is_complex_type<T>) {
     complex_product(p);
+  } else if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) {
+    integer_product(p);
   } else {
     plain_product(p);
   }
@@ -545,7 +547,8 @@ void part_product(const Part<T>& p) {
 
 template <class T>
 void direct_batch(const Gemm& p) {
-  const bool adds = p.addend.data && p.beta.to<ComputeType<T>>() != ComputeType<T>(0);
+  const auto alpha = p.alpha.to<ComputeType<T>>(), beta = p.beta.to<ComputeType<T>>();
+  const bool adds = p.addend.data && beta != ComputeType<T>(0);
   const auto run = [&](int64_t index, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
     const BatchOffsets at = batch_offsets(p, index);
     const T* addend = static_cast<const T*>(p.addend.data);
@@ -554,7 +557,7 @@ void direct_batch(const Gemm& p) {
          p.a.col, static_cast<const T*>(p.b.data) + at.b + c0 * p.b.col, p.b.row, p.b.col,
          static_cast<T*>(p.out.data) + at.out + r0 * p.out.row + c0 * p.out.col, p.out.row,
          p.out.col, adds ? addend + at.addend + r0 * p.addend.row + c0 * p.addend.col : nullptr,
-         p.addend.row, p.addend.col, p.alpha.to<ComputeType<T>>(), p.beta.to<ComputeType<T>>()});
+         p.addend.row, p.addend.col, alpha, beta});
   };
   constexpr int64_t work_per_thread = 65536;
   const int64_t work = std::max<int64_t>(p.m * p.n * p.k, 1), count = p.batch_count();

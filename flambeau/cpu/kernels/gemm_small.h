@@ -35,6 +35,10 @@ void block_product(const Part<T>& p);
 template <class R>
 void complex_product(const Part<std::complex<R>>& p);
 
+// The same for int32 and int64.
+template <class T>
+void integer_product(const Part<T>& p);
+
 // Rows of `from` as columns of `to`, for float and double. Both are contiguous along their rows.
 template <class T>
 void turn(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_t to_step);
