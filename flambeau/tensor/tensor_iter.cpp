@@ -366,17 +366,29 @@ bool TensorIter::can_use_32bit() const {
 
 namespace {
 
-// A side of a tile: its lines stay in the first-level cache for every operand.
-constexpr int64_t tile = 64;
+// The sides of a tile: its lines stay in the caches next to the processor for every operand.
+constexpr int64_t tile_width = 128, tile_height = 64;
 
-// Whether some operand's neighbours in memory lie in rows, not along them.
-bool orders_differ(const TensorIter& iter) {
-  if (iter.shape[0] < 8 || iter.shape[1] < 8) return false;
+// The dimension along which some operand's neighbours in memory lie where that is not the innermost
+// one, which they are for others; 0 if there is none.
+int dimension_across(const TensorIter& iter) {
+  if (iter.shape[0] < 8) return 0;
   for (int k = 0; k < iter.count; ++k) {
-    const int64_t along = std::abs(iter.strides[k][0]), across = std::abs(iter.strides[k][1]);
-    if (across != 0 && across < along) return true;
+    int nearest = 0;
+    for (int d = 1; d < iter.ndim; ++d) {
+      const int64_t stride = std::abs(iter.strides[k][d]);
+      if (stride != 0 && stride < std::abs(iter.strides[k][nearest])) nearest = d;
+    }
+    if (nearest != 0 && iter.shape[nearest] >= 8) return nearest;
   }
-  return false;
+  return 0;
+}
+
+// The same elements, two dimensions of which change places.
+TensorIter with_swapped(TensorIter iter, int a, int b) {
+  std::swap(iter.shape[a], iter.shape[b]);
+  for (int k = 0; k < iter.count; ++k) std::swap(iter.strides[k][a], iter.strides[k][b]);
+  return iter;
 }
 
 // An odometer over blocks of the two inner dimensions and single steps of the others.
@@ -422,6 +434,28 @@ class BlockIndex {
   int64_t size_[max_dims], count_[max_dims], index_[max_dims];
 };
 
+// Blocks of the two inner dimensions, which are tiles where operands lie in different orders.
+void run_blocks(const TensorIter& iter, void* context, BlockLoop loop, int64_t grain, bool tiled) {
+  int64_t steps[TensorIter::max_operands], row_steps[TensorIter::max_operands];
+  for (int k = 0; k < iter.count; ++k) {
+    steps[k] = iter.strides[k][0];
+    row_steps[k] = iter.strides[k][1];
+  }
+  const int64_t width = std::min(iter.shape[0], tiled ? tile_width : grain);
+  const int64_t height = std::min(iter.shape[1], tiled ? tile_height : (grain + width - 1) / width);
+  const BlockIndex first(iter, width, height);
+  parallel_for(0, first.blocks(), (grain + width * height - 1) / (width * height),
+               [&](int64_t begin, int64_t end) {
+                 BlockIndex index = first;
+                 index.move_to(begin);
+                 for (int64_t block = begin; block < end; ++block, index.next()) {
+                   char* part[TensorIter::max_operands];
+                   for (int k = 0; k < iter.count; ++k) part[k] = index.at(k);
+                   loop(context, part, {index.extent(0), index.extent(1), steps, row_steps});
+                 }
+               });
+}
+
 }  // namespace
 
 void for_each_block(const TensorIter& iter, void* context, BlockLoop loop, int cost) {
@@ -441,21 +475,9 @@ void for_each_block(const TensorIter& iter, void* context, BlockLoop loop, int c
       loop(context, part, {end - begin, 1, steps, row_steps});
     });
   }
-  for (int k = 0; k < iter.count; ++k) row_steps[k] = iter.strides[k][1];
-  const bool tiled = orders_differ(iter);
-  const int64_t width = std::min(iter.shape[0], tiled ? tile : grain);
-  const int64_t height = std::min(iter.shape[1], tiled ? tile : (grain + width - 1) / width);
-  const BlockIndex first(iter, width, height);
-  parallel_for(0, first.blocks(), (grain + width * height - 1) / (width * height),
-               [&](int64_t begin, int64_t end) {
-                 BlockIndex index = first;
-                 index.move_to(begin);
-                 for (int64_t block = begin; block < end; ++block, index.next()) {
-                   char* part[TensorIter::max_operands];
-                   for (int k = 0; k < iter.count; ++k) part[k] = index.at(k);
-                   loop(context, part, {index.extent(0), index.extent(1), steps, row_steps});
-                 }
-               });
+  const int across = dimension_across(iter);
+  if (across > 1) return run_blocks(with_swapped(iter, 1, across), context, loop, grain, true);
+  run_blocks(iter, context, loop, grain, across == 1);
 }
 
 }  // namespace flambeau

@@ -53,6 +53,32 @@ def test_every_mix_of_layouts(dtype: type, largest: int) -> None:
             np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(2300, 2048), (130, 190, 180), (67, 9, 130, 64)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_large_operands_of_different_orders(shape: tuple, dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    a, b, c = (rng.integers(-99, 99, shape).astype(dtype) for _ in range(3))
+    z = torch.from_numpy(c)
+    for _ in range(3):
+        order, other = (rng.permutation(len(shape)) for _ in range(2))
+        turned = np.ascontiguousarray(a.transpose(order))
+        x = torch.from_numpy(turned).permute(*np.argsort(order).tolist())
+        turned = np.ascontiguousarray(b.transpose(other))
+        y = torch.from_numpy(turned).permute(*np.argsort(other).tolist())
+        column = z.select(-1, 3).unsqueeze(-1)
+        pairs = [
+            (z + x, c + a),
+            (x * y, a * b),
+            (torch.addcmul(x, y, z), a + b * c),
+            (torch.where(x > y, z, 7), np.where(a > b, c, 7)),
+            (torch.addcmul(y, z, column), b + c * c[..., 3:4]),
+            (x.clone().add_(y), a + b),
+            (torch.add(z, x, out=torch.empty_like(y)), a + c),
+        ]
+        for ours, theirs in pairs:
+            np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rests_of_divisions_are_exact(dtype: type) -> None:
     rng = np.random.default_rng(1)

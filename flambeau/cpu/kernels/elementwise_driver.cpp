@@ -13,6 +13,9 @@ namespace {
 // Bytes of a buffer: small enough for a few in the first-level cache and on a small stack.
 constexpr int64_t buffer_bytes = 4096;
 constexpr int most_inputs = 3;
+// Bytes of a buffer for what is turned on the way: of an operand that lies across the rows, whole
+// lines of memory are read, two neighbours at a time.
+constexpr int64_t tile_bytes = 16384;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
 // is written again for each; where all rows repeat the same one, that is written once.
 constexpr int64_t short_spread_row = 128, short_row = 256;
@@ -99,7 +102,7 @@ class Driver {
       if (!number || loop_.row_with_number) return run_dense_rows(data, block, number);
     }
     if (block.m == 1) return run_row(data, block.steps, block.n);
-    if (!turn_rows(data, block) && !join_rows(data, block)) run_rows(data, block);
+    if (!join_rows(data, block)) run_tiles(data, block);
   }
 
  private:
@@ -155,15 +158,6 @@ class Driver {
     _mm_sfence();
   }
 
-  void run_rows(char** data, const Block& block) const {
-    char* at[most_inputs + 1];
-    std::copy_n(data, loop_.inputs + 1, at);
-    for (int64_t row = 0; row < block.m; ++row) {
-      run_row(at, block.steps, block.n);
-      for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
-    }
-  }
-
   void run_row(char** data, const int64_t* steps, int64_t n) const {
     if (is_dense(steps, loop_.inputs)) return dense(data, n);
     alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
@@ -188,41 +182,115 @@ class Driver {
     }
   }
 
-  // Rows some of whose inputs lie one element below the other: a few rows at a time of those are
-  // written side by side. False if there are none such.
-  bool turn_rows(char** data, const Block& block) const {
-    bool turned[most_inputs + 1] = {}, any = false;
-    int64_t steps[most_inputs + 1];
-    std::copy_n(block.steps, loop_.inputs + 1, steps);
-    const int64_t rows = std::min(longest_ / block.n, block.m);
+  // How the rows of a tile of an operand become dense ones: they are, or are written into a buffer
+  // from what lies one element below the other, from one value for all of the tile or for a row
+  // each, or from elements a step apart.
+  enum class Source { dense, turned, one_value, one_value_each, steps };
+  Source source_of(const Block& block, int k) const {
+    const int64_t size = loop_.sizes[k], step = block.steps[k], down = block.row_steps[k];
+    if (is_dense_at(block.steps, k)) return Source::dense;
+    if (step == 0 && k > 0) return down == 0 ? Source::one_value : Source::one_value_each;
+    const bool turned = k > 0 && down == size && step % size == 0 && block.m >= 8;
+    return turned ? Source::turned : Source::steps;
+  }
+
+  // Rows of any operands, a tile at a time.
+  struct Tile {
+    int64_t width, height;
+    Source sources[most_inputs + 1];
+    bool turns;    // some of them is turned
+    bool streams;  // the results go past the cache
+    char* buffers[most_inputs + 1];
+  };
+  void run_tiles(char* const* data, const Block& block) const {
+    alignas(64) char buffers[most_inputs + 1][tile_bytes + spread_bytes];
+    const int64_t largest = *std::max_element(loop_.sizes, loop_.sizes + loop_.inputs + 1);
+    Tile tile{};
+    for (int k = 0; k <= loop_.inputs; ++k) {
+      tile.sources[k] = source_of(block, k);
+      tile.buffers[k] = buffers[k];
+      tile.turns |= tile.sources[k] == Source::turned;
+    }
+    const int64_t elements = (tile.turns ? tile_bytes : buffer_bytes) / largest;
+    tile.width = std::min(block.n, tile.turns ? int64_t{128} : elements);
+    tile.height = std::min(block.m, elements / tile.width);
+    const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data[0]));
+    tile.streams = tile.sources[0] == Source::dense && is_new(data) && tile.width >= 64 &&
+                   (place | block.row_steps[0]) % 64 == 0;
     for (int k = 1; k <= loop_.inputs; ++k) {
-      const int64_t size = loop_.sizes[k];
-      turned[k] = !is_dense_at(steps, k) && steps[k] != 0 && steps[k] % size == 0 &&
-                  block.row_steps[k] == size;
-      any |= turned[k];
-      if (turned[k]) steps[k] = size;
+      if (tile.sources[k] == Source::one_value)
+        spread_elements(loop_.sizes[k], buffers[k], data[k], 0, 1, tile.width * tile.height);
     }
-    if (!any || rows < 8) return false;
-    alignas(64) char buffers[most_inputs + 1][buffer_bytes];
-    for (int64_t row = 0; row < block.m; row += rows) {
-      const int64_t count = std::min(rows, block.m - row);
-      char* at[most_inputs + 1];
-      int64_t row_steps[most_inputs + 1];
-      for (int k = 0; k <= loop_.inputs; ++k) {
-        char* place = data[k] + row * block.row_steps[k];
-        row_steps[k] = turned[k] ? block.n * loop_.sizes[k] : block.row_steps[k];
-        at[k] = turned[k] ? buffers[k] : place;
-        if (turned[k])
-          copy_turned(loop_.sizes[k], {at[k], row_steps[k]}, {place, block.steps[k]}, block.n,
-                      count, false);
+    for (int64_t row = 0; row < block.m; row += tile.height) {
+      for (int64_t column = 0; column < block.n; column += tile.width) {
+        char* at[most_inputs + 1];
+        for (int k = 0; k <= loop_.inputs; ++k)
+          at[k] = data[k] + row * block.row_steps[k] + column * block.steps[k];
+        run_tile(at, tile,
+                 {std::min(tile.width, block.n - column), std::min(tile.height, block.m - row),
+                  block.steps, block.row_steps});
       }
-      if (is_dense(steps, loop_.inputs)) {
-        run_dense_rows(at, {block.n, count, steps, row_steps}, false);
+    }
+    if (tile.streams) _mm_sfence();
+  }
+
+  // Ahead of their use, since no processor expects what stands in the next row.
+  static void prefetch_rows(const char* data, int64_t step, int64_t bytes, int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row, data += step) {
+      for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(data + i, _MM_HINT_T0);
+    }
+  }
+
+  // Brings one tile's rows into their buffers, and computes it.
+  void run_tile(char* const* data, const Tile& tile, const Block& block) const {
+    char* at[most_inputs + 1];
+    int64_t row_steps[most_inputs + 1];
+    bool adjacent = true;
+    for (int k = loop_.inputs; k >= 0; --k) {
+      const int64_t size = loop_.sizes[k], step = block.steps[k], down = block.row_steps[k];
+      const bool dense = tile.sources[k] == Source::dense && !(k == 0 && tile.streams);
+      at[k] = dense ? data[k] : tile.buffers[k];
+      row_steps[k] = dense ? down : block.n * size;
+      adjacent &= row_steps[k] == block.n * size;
+      if (k == 0) continue;
+      if (dense && tile.turns) {
+        prefetch_rows(data[k], down, block.n * size, block.m);
+      } else if (tile.sources[k] == Source::turned) {
+        copy_turned(size, {at[k], row_steps[k]}, {data[k], step}, block.n, block.m, false);
+      } else if (tile.sources[k] == Source::one_value_each) {
+        spread_elements(size, at[k], data[k], down, block.m, block.n);
+      } else if (tile.sources[k] == Source::steps) {
+        for (int64_t row = 0; row < block.m; ++row) {
+          move_elements(size, at[k] + row * row_steps[k], size, data[k] + row * down, step,
+                        block.n);
+        }
+      }
+    }
+    if (adjacent) {
+      dense(at, block.n * block.m);
+    } else {
+      compute_rows(at, {block.n, block.m, block.steps, row_steps});
+    }
+    if (at[0] == data[0]) return;
+    const int64_t size = loop_.sizes[0];
+    for (int64_t row = 0; row < block.m; ++row) {
+      char* to = data[0] + row * block.row_steps[0];
+      const char* from = at[0] + row * row_steps[0];
+      if (tile.streams) {
+        copy_past_cache(to, from, block.n * size);
       } else {
-        run_rows(at, {block.n, count, steps, row_steps});
+        move_elements(size, to, block.steps[0], from, size, block.n);
       }
     }
-    return true;
+  }
+
+  void compute_rows(char* const* data, const Block& block) const {
+    char* at[most_inputs + 1];
+    std::copy_n(data, loop_.inputs + 1, at);
+    for (int64_t row = 0; row < block.m; ++row) {
+      dense(at, block.n);
+      for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
+    }
   }
 
   // How an operand goes on from one short row to the next.
