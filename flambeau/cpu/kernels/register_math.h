@@ -20,6 +20,17 @@ inline Floats with_sign_of(Floats x, Floats size) {
   return std::bit_cast<Floats>(std::bit_cast<Ints>(size) | sign);
 }
 
+// a * b - c, rounded once: what the product c of a and b has lost.
+inline Floats rest_of_product(Floats a, Floats b, Floats c) {
+#if FLAMBEAU_ISA_RANK >= 4
+  return std::bit_cast<Floats>(_mm512_fmsub_ps(std::bit_cast<__m512>(a), std::bit_cast<__m512>(b),
+                                               std::bit_cast<__m512>(c)));
+#else
+  return std::bit_cast<Floats>(_mm256_fmsub_ps(std::bit_cast<__m256>(a), std::bit_cast<__m256>(b),
+                                               std::bit_cast<__m256>(c)));
+#endif
+}
+
 // Sixteen numbers, of which each lane takes the one that the last four bits of its index tell.
 class Sixteen {
  public:
@@ -174,13 +185,15 @@ struct LogParts {
 }
 inline Floats sum_of(LogParts log) { return log.whole + log.rest; }
 
-// Where the result in a lane is not that of the usual formula, the C library's.
-template <class F>
-[[gnu::noinline]] Floats with_rare_lanes(Floats x, Floats y, Ints usual, F f) {
-  for (int lane = 0; lane < float_lanes; ++lane) {
-    if (!usual[lane]) y[lane] = f(x[lane]);
-  }
-  return y;
+// The logarithm of every x: of subnormal ones by that of a multiple.
+[[gnu::noinline]] inline Floats log_of_any(Floats x) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr auto more = static_cast<float>(-24 * std::numbers::ln2);
+  const Ints is_tiny = x < 0x1p-126f;
+  const Floats y = sum_of(log_parts(is_tiny ? x * 0x1p24f : x)), moved = is_tiny ? y + more : y;
+  const Floats end = x == 0.0f ? all_lanes(-infinity) : moved;
+  const Floats above = x < infinity ? end : x;  // which is infinity or NaN
+  return x < 0.0f ? all_lanes(std::numeric_limits<float>::quiet_NaN()) : above;
 }
 // Whether every lane holds true.
 inline bool all_true(Ints lanes) {
@@ -202,16 +215,17 @@ inline const Pieces<7> erf_shares(
     },
     erf_end / 15);
 
-// tanh(t) / t, by pieces that the leading bits of t + 1 tell: a quarter of 1, 2, 4 and 8 wide.
-struct TanhShares {
-  TanhShares() {
+// A smooth function of 0 <= t < 15 by pieces that the leading bits of t + 1 tell: a quarter of 1,
+// 2, 4 and 8 wide.
+struct WideningPieces {
+  template <class F>
+  explicit WideningPieces(F f) {
     for (int n = 0; n < 16; ++n) {
       const double width = 0.25 * (1 << n / 4), from = (n % 4 + 4) * width - 1;
       const double center = n == 0 ? 0 : from + width / 2;
-      const auto share = [](double t) { return std::tanh(t) / t; };
       const int place = (n + 12) % 16;  // the exponent of 1 is odd
       centers[place] = static_cast<float>(center);
-      pieces.fit(place, share, from, from + width, center);
+      pieces.fit(place, f, from, from + width, center);
     }
   }
   [[nodiscard]] Floats operator()(Floats t) const {
@@ -221,7 +235,7 @@ struct TanhShares {
   Sixteen centers;
   Pieces<7> pieces;
 };
-inline const TanhShares tanh_shares;
+inline const WideningPieces tanh_shares([](double t) { return std::tanh(t) / t; });
 
 // atan(t) / t up to 1.
 inline const Pieces<6> atan_shares(
@@ -333,7 +347,7 @@ inline Floats log(Floats x) {
   const Ints usual = (x >= 0x1p-126f) & (x < std::numeric_limits<float>::infinity());
   if (all_true(usual)) [[likely]]
     return y;
-  return with_rare_lanes(x, y, usual, ::logf);
+  return log_of_any(x);
 }
 // As log(1 + x), but with r from x itself, not from the sum, which has lost its last bits.
 inline Floats log1p(Floats x) {
@@ -345,7 +359,10 @@ inline Floats log1p(Floats x) {
   const Ints usual = (x > -1.0f) & (x < 0x1p100f);
   if (all_true(usual)) [[likely]]
     return y;
-  return with_rare_lanes(x, y, usual, ::log1pf);
+  const Floats far = x < 0x1p100f ? y : log_of_any(x);
+  const Floats end = all_lanes(-std::numeric_limits<float>::infinity());
+  const Floats below = x == -1.0f ? end : all_lanes(std::numeric_limits<float>::quiet_NaN());
+  return x <= -1.0f ? below : far;
 }
 inline Floats atan(Floats x) {
   using namespace cpu::ISA_NAMESPACE;

@@ -24,17 +24,6 @@ struct LogTable {
 };
 inline const LogTable log_table;
 
-// a * b - c, rounded once: what the product c of a and b has lost.
-inline Floats rest_of_product(Floats a, Floats b, Floats c) {
-#if FLAMBEAU_ISA_RANK >= 4
-  return std::bit_cast<Floats>(_mm512_fmsub_ps(std::bit_cast<__m512>(a), std::bit_cast<__m512>(b),
-                                               std::bit_cast<__m512>(c)));
-#else
-  return std::bit_cast<Floats>(_mm256_fmsub_ps(std::bit_cast<__m256>(a), std::bit_cast<__m256>(b),
-                                               std::bit_cast<__m256>(c)));
-#endif
-}
-
 #if FLAMBEAU_ISA_RANK >= 4
 constexpr auto fractional_powers = [] {  // 2**(j / 16)
   std::array<float, float_lanes> powers{};

@@ -1,5 +1,6 @@
 // CPU kernels of binary.def.
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_doubles.h"
 #include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
@@ -224,17 +225,6 @@ void multiply_pairs(char** data, const Block& block) {
 }
 // As ComplexQuotient has it, for as many numbers as a register has doubles for both parts of; false
 // where one of them is not finite.
-typedef double Doubles __attribute__((vector_size(register_bytes)));
-typedef float HalfFloats __attribute__((vector_size(register_bytes / 2)));
-inline Doubles fused(Doubles a, Doubles b, Doubles c) {
-#if FLAMBEAU_ISA_RANK >= 4
-  return std::bit_cast<Doubles>(_mm512_maskz_fmadd_pd(
-      0xff, std::bit_cast<__m512d>(a), std::bit_cast<__m512d>(b), std::bit_cast<__m512d>(c)));
-#else
-  return std::bit_cast<Doubles>(_mm256_fmadd_pd(
-      std::bit_cast<__m256d>(a), std::bit_cast<__m256d>(b), std::bit_cast<__m256d>(c)));
-#endif
-}
 template <int... I>
 bool quotient_of_pairs(const float* a, const float* b, float* out,
                        std::integer_sequence<int, I...>) {

@@ -42,8 +42,22 @@ inline Floats erfinv_vector(Floats x) {
   return size < 1.0f ? y : size == 1.0f ? end : all_lanes(std::numeric_limits<float>::quiet_NaN());
 }
 
+// The share of the normal distribution beyond t, as a share of its density there but for a
+// constant.
+inline const WideningPieces normal_shares([](double t) {
+  return 0.5 * math::erfcx_of(t * 0.70710678118654752440);
+});
+inline Floats ndtr_by_register(Floats x) {
+  const Floats t = math::min(size_of(x), 14.9f), square = t * t;
+  const Floats rest = rest_of_product(t, t, square);  // what the square has lost
+  const Floats density = math::exp_of_minus_size(square * 0.5f);
+  const Floats tail = normal_shares(t) * (density - density * (rest * 0.5f));
+  return x < 0.0f ? tail : 1.0f - tail;
+}
+
 // The sine and cosine of pi r for |r| <= 1/2.
-[[gnu::always_inline]] inline double sin_pi(double r) {
+template <class C>
+[[gnu::always_inline]] inline C sin_pi(C r) {
   constexpr double taylor[] = {
       5.3926646626081284894e-10, -2.2948428997269873110e-8, 7.9520540014755127848e-7,
       -2.1915353447830215827e-5, 4.6630280576761256442e-4,  -7.3704309457143507773e-3,
@@ -97,67 +111,6 @@ inline Floats erfinv_vector(Floats x) {
   const double finite = rest == 0 ? std::numeric_limits<double>::quiet_NaN() : turned;
   const double at_ends = x == 0 ? __builtin_copysign(infinity, -x) : x;
   return static_cast<float>(x == 0 || x == infinity ? at_ends : finite);
-}
-
-// The series at y = z + 6 and the terms before it; below a half by the reflection formula.
-[[gnu::always_inline]] inline float trigamma_vector(float value) {
-  constexpr double series[] = {5.0 / 66, -1.0 / 30, 1.0 / 42, -1.0 / 30, 1.0 / 6};
-  const double x = value;
-  const bool below = x < 0.5;
-  const double z = below ? 1.0 - x : x, inverse = 1.0 / (z + 6.0), square = inverse * inverse;
-  const auto term = [z](double k) __attribute__((always_inline)) {
-    return 1.0 / ((z + k) * (z + k));
-  };
-  const double sum = ((term(0) + term(1)) + (term(2) + term(3))) + (term(4) + term(5));
-  const double right = sum + inverse + square * (0.5 + inverse * horner(series, square));
-  const double sine = sin_pi(below ? x - __builtin_rint(x) : 0.5);
-  const double whole = 9.86960440108935861883 / (sine * sine);
-  return static_cast<float>(below ? whole - right : right);
-}
-
-// A Chebyshev series at -1 <= t <= 1 (Clenshaw).
-template <size_t N>
-[[gnu::always_inline]] inline double chebyshev_of(const double (&c)[N], double t) {
-  double b1 = 0, b2 = 0;
-#pragma GCC unroll 64
-  for (int k = static_cast<int>(N) - 1; k > 0; --k) {
-    const double b = 2 * t * b1 - b2 + c[k];
-    b2 = b1;
-    b1 = b;
-  }
-  return t * b1 - b2 + c[0];
-}
-// e**-x times a modified Bessel function of x >= 0; `factor` is what the series below 8 lacks.
-template <size_t N, size_t M>
-[[gnu::always_inline]] inline double scaled_bessel(const double (&low)[N], const double (&high)[M],
-                                                   double x, double factor) {
-  const double near = chebyshev_of(low, (x <= 8 ? x : 8) * 0.25 - 1) * factor;
-  const double end = x < 8 ? 8 : x;
-  const double far = chebyshev_of(high, 16 / end - 1) / __builtin_sqrt(end);
-  return x <= 8 ? near : far;
-}
-[[gnu::always_inline]] inline float i0e_vector(float value) {
-  const double size = __builtin_fabs(static_cast<double>(value));
-  return static_cast<float>(scaled_bessel(math::tables::i0_low, math::tables::i0_high, size, 1));
-}
-[[gnu::always_inline]] inline float i1e_vector(float value) {
-  const double size = __builtin_fabs(static_cast<double>(value));
-  const double y = scaled_bessel(math::tables::i1_low, math::tables::i1_high, size, size);
-  return static_cast<float>(value < 0 ? -y : y);
-}
-// By half of the exponent: e**x alone may overflow where the product does not.
-[[gnu::always_inline]] inline float i0_vector(float value) {
-  const double size = __builtin_fabs(static_cast<double>(value));
-  const double half = math::exp(size / 2);
-  const double y = scaled_bessel(math::tables::i0_low, math::tables::i0_high, size, 1);
-  return static_cast<float>(half * y * half);
-}
-[[gnu::always_inline]] inline float i1_vector(float value) {
-  const double size = __builtin_fabs(static_cast<double>(value));
-  const double half = math::exp(size / 2);
-  const double y = scaled_bessel(math::tables::i1_low, math::tables::i1_high, size, size);
-  const double result = half * y * half;
-  return static_cast<float>(value < 0 ? -result : result);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE
