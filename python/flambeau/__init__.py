@@ -119,7 +119,7 @@ def __getattr__(name):
     if name == "torch":
         # PyTorch's package has itself as an attribute, and libraries have come to use it.
         return _importlib.import_module("flambeau")
-    if name[:2] != "__":
+    if name[:2] != "__" and name.isidentifier():
         home = "storage" if name.endswith("Storage") else _HOMES.get(name)
         if home:
             value = getattr(_importlib.import_module(f"flambeau.{home}"), name)

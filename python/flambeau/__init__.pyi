@@ -363,6 +363,7 @@ from flambeau._C import fmax as fmax
 from flambeau._C import fmin as fmin
 from flambeau._C import fmod as fmod
 from flambeau._C import fmod_ as fmod_
+from flambeau import foreach as foreach
 from flambeau.random import fork_rng as fork_rng
 from flambeau._C import frac as frac
 from flambeau._C import frac_ as frac_

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
-_UNARY = """abs acos asin atan ceil clone cos cosh erf erfc exp expm1 floor frac lgamma log log10
+_UNARY = """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10
 log1p log2 max neg reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc zero""".split()
-_WITHOUT_INPLACE = ("clone", "max")
+_WITHOUT_INPLACE = ("max",)
 _ONLY_INPLACE = ("zero",)
 
 __all__: list[str] = []
@@ -208,6 +208,11 @@ def _powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     return tuple(_C.sum(_C.abs(x) ** ord, dtype=dtype) for x in tensors)
 
 
+def _clone(self: Any, *, memory_format: Any = None) -> tuple[Tensor, ...]:
+    tensors = _checked("_foreach_clone", self)
+    return tuple(_C.clone(x, memory_format=memory_format) for x in tensors)
+
+
 def _copy_(self: Any, src: Any, non_blocking: bool = False) -> Sequence[Tensor]:
     tensors = _checked("_foreach_copy_", self)
     _same_length(tensors, src)
@@ -237,5 +242,6 @@ _offer_both("lerp", _lerping("lerp"), _lerping("lerp_"))
 _offer("pow", _pow, "pow of every tensor, or of a number to the power of every tensor.")
 _offer("norm", _norm, "The norm of every tensor.")
 _offer("powsum", _powsum, "The sum of the powers of the magnitudes of every tensor.")
+_offer("clone", _clone, "A copy of every tensor.")
 _offer("copy_", _copy_, "Copies every tensor of src into the one of self at its place.")
 _offer("mm", _mm, "The product of every pair of matrices.")

@@ -478,3 +478,9 @@ class Tag(enum.Enum):
     pointwise = 11
     pt2_compliant_tag = 12
     view_copy = 13
+    cudagraph_unsafe = 14
+    inplace = 15
+    needs_contiguous_strides = 16
+    out = 17
+    out_variant = 18
+    reduction = 19

@@ -312,6 +312,12 @@ def _compare_sparse(
     if actual.is_sparse and actual.is_coalesced() != expected.is_coalesced():
         actual, expected = actual.coalesce(), expected.coalesce()
     kind = "Sparse " + str(actual.layout).removeprefix("torch.sparse_").upper()
+    if actual.is_sparse and actual.sparse_dim() != expected.sparse_dim():
+        raise _Mismatch(
+            "The number of sparse dimensions in sparse COO tensors does not match: "
+            f"{actual.sparse_dim()} != {expected.sparse_dim()}",
+            place,
+        )
     if actual._nnz() != expected._nnz():
         raise _Mismatch(
             f"The number of specified values in {kind[0].lower()}{kind[1:]} tensors does not "
@@ -348,12 +354,20 @@ def _tensor_message(
 ) -> str:
     total = matches.numel()
     wrong = total - int(matches.sum().item())
+    mismatched = f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})\n"
+    if actual.dtype.is_floating_point and actual.dtype.itemsize == 1:
+        # Numbers of eight bits have no arithmetic that could say how far they are apart.
+        first = tuple((~matches).nonzero()[0].tolist())
+        return (
+            f"{subject} are not 'equal'!\n\n{mismatched}"
+            f"The first mismatched element is at index {first}."
+        )
     absolute = (actual - expected).abs()
     absolute_value, absolute_index = _greatest(absolute, matches)
     relative_value, relative_index = _greatest(absolute / expected.abs(), matches)
     return (
         f"{subject} are not {'close' if rtol or atol else 'equal'}!\n\n"
-        f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})\n"
+        f"{mismatched}"
         f"Greatest absolute difference: {absolute_value} at index {absolute_index}"
         f"{_allowed(atol, rtol, atol)}\n"
         f"Greatest relative difference: {relative_value} at index {relative_index}"

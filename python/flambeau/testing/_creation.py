@@ -33,7 +33,8 @@ def _checked_range(low: float | None, high: float | None, dtype: Any) -> tuple[f
     default_low, default_high, lowest, highest = _bounds(dtype)
     low = default_low if low is None else low
     high = default_high if high is None else high
-    if math.isnan(low) or math.isnan(high):
+    # Not by math.isnan: an integer may be too large for a float.
+    if low != low or high != high:
         raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
     fractional = dtype.is_floating_point or dtype.is_complex
     if low == high and fractional:

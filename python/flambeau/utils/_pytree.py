@@ -111,9 +111,12 @@ __all__ = [
     "tree_map_with_path",
     "tree_structure",
     "tree_unflatten",
+    "treespec_dict",
     "treespec_dumps",
+    "treespec_leaf",
     "treespec_loads",
     "treespec_pprint",
+    "treespec_tuple",
 ]
 
 
@@ -251,6 +254,27 @@ class LeafSpec(TreeSpec, metaclass=_LeafSpecType):
 
 
 _LEAF = TreeSpec(None, None, [])
+
+
+def treespec_leaf() -> TreeSpec:
+    """The structure of a leaf."""
+    return _LEAF
+
+
+def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
+    """The structure of a tuple whose elements have the given structures."""
+    children = list(iterable)
+    if not all(isinstance(child, TreeSpec) for child in children):
+        raise ValueError(f"Expected a tuple of TreeSpec values, got: {children!r}.")
+    return TreeSpec(tuple, None, children)
+
+
+def treespec_dict(mapping: Any = (), /, **named: TreeSpec) -> TreeSpec:
+    """The structure of a dictionary whose values have the given structures."""
+    children = dict(mapping, **named)
+    if not all(isinstance(child, TreeSpec) for child in children.values()):
+        raise ValueError(f"Expected a dictionary of TreeSpec values, got: {children!r}.")
+    return TreeSpec(dict, list(children), children.values())
 
 
 # Functions on trees -------------------------------------------------------------------------------

@@ -86,6 +86,9 @@ def is_namedtuple(obj: Any) -> bool:
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
+_CAN_BE_DERIVED_FROM = 1 << 10
+
+
 def is_structseq_class(cls: Any) -> bool:
     """Whether `cls` is a class of named results, made in C."""
     return (
@@ -93,6 +96,8 @@ def is_structseq_class(cls: Any) -> bool:
         and cls.__bases__ == (tuple,)
         and isinstance(getattr(cls, "n_fields", None), int)
         and isinstance(getattr(cls, "n_sequence_fields", None), int)
+        # Of classes made in C these cannot be derived from; one that only looks alike can.
+        and not cls.__flags__ & _CAN_BE_DERIVED_FROM
     )
 
 
@@ -253,13 +258,19 @@ _private_register_pytree_node = register_pytree_node
 
 
 def _register_pytree_node(cls: type, *args: Any, **kwargs: Any) -> None:
-    """register_pytree_node under its older name."""
+    """register_pytree_node under its older name, which may be called again for a class."""
     warnings.warn(
         "`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
         "`torch.utils._pytree.register_pytree_node` instead.",
         FutureWarning,
         stacklevel=2,
     )
+    if cls in SUPPORTED_NODES:
+        warnings.warn(
+            f"{cls} is already registered as pytree node. Overwriting the previous registration.",
+            stacklevel=2,
+        )
+        _deregister_pytree_node(cls)
     register_pytree_node(cls, *args, **kwargs)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from flambeau.func._functional_call import functional_call as _functional_call
 from flambeau.func._functional_call import reparametrized as _reparametrize_module
 from flambeau.nn.modules.module import Module
 
-__all__ = ["_reparametrize_module", "functional_call"]
+__all__ = ["_functional_call", "_reparametrize_module", "functional_call"]
 
 
 def functional_call(
@@ -21,8 +22,6 @@ def functional_call(
     strict: bool = False,
 ) -> Any:
     """Calls a module with other parameters and buffers than its own."""
-    from flambeau.func import functional_call as call
-
     warnings.warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be "
         "removed in a future version of PyTorch. Please use `torch.func.functional_call` instead, "
@@ -30,6 +29,6 @@ def functional_call(
         FutureWarning,
         stacklevel=2,
     )
-    return call(
+    return _functional_call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
     )

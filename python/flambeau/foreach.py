@@ -1,0 +1,83 @@
+"""Ops over lists of tensors: each function computes, for every tensor of a list, what the op of its
+name computes for one, and gives a tuple; those with a trailing underscore write into the tensors
+and give back the list. `add([a, b], 1)` is `(a + 1, b + 1)`.
+
+Lists are given by position, options by name.
+"""
+
+from __future__ import annotations
+
+import inspect as _inspect
+
+from flambeau import _foreach
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# The operands after the list, and the options, of the functions that have any.
+_SIGNATURES = {
+    "add": ("other", "alpha"),
+    "sub": ("other", "alpha"),
+    "mul": ("other", ""),
+    "div": ("other", ""),
+    "pow": ("exponent", ""),
+    "clamp_max": ("max", ""),
+    "clamp_min": ("min", ""),
+    "maximum": ("other", ""),
+    "minimum": ("other", ""),
+    "addcdiv": ("tensor1 tensor2", "value"),
+    "addcmul": ("tensor1 tensor2", "value"),
+    "lerp": ("end weight", ""),
+    "mm": ("mat2", ""),
+    "copy": ("src", "non_blocking"),
+    "clone": ("", "memory_format"),
+    "norm": ("", "ord dtype"),
+}
+_DEFAULTS = {"alpha": 1, "value": 1, "ord": 2, "non_blocking": False}
+# Not offered without the underscore that says that it is internal.
+_INTERNAL = "powsum"
+
+__all__: list[str] = []
+
+
+def _signature(name: str) -> _inspect.Signature:
+    operands, options = _SIGNATURES.get(name.rstrip("_"), ("", ""))
+    first = "input" if name == "pow" else "inputs"
+    by_position = [
+        _inspect.Parameter(word, _inspect.Parameter.POSITIONAL_ONLY)
+        for word in (first, *operands.split())
+    ]
+    by_name = [
+        _inspect.Parameter(word, _inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(word))
+        for word in options.split()
+    ]
+    return _inspect.Signature([*by_position, *by_name])
+
+
+def _offer(name: str, function: Callable[..., Any]) -> None:
+    signature = _signature(name)
+    positional = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
+    options = signature.parameters.keys() - {p.name for p in positional}
+    count = len(positional)
+
+    def offered(*lists: Any, **given: Any) -> Any:
+        if len(lists) != count or given.keys() - options:
+            # Says in Python's words what does not fit.
+            try:
+                signature.bind(*lists, **given)
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}") from None
+        return function(*lists, **given)
+
+    offered.__name__ = offered.__qualname__ = name
+    offered.__doc__ = function.__doc__
+    offered.__dict__["__signature__"] = signature
+    globals()[name] = offered
+    __all__.append(name)
+
+
+for _full in sorted(set(_foreach.__all__)):
+    if (_short := _full.removeprefix("_foreach_")) != _INTERNAL:
+        _offer(_short, getattr(_foreach, _full))

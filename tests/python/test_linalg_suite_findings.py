@@ -1,0 +1,90 @@
+"""What PyTorch's tests of lists of tensors, trees and linear algebra brought to light."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import flambeau
+from flambeau import foreach
+from flambeau.testing import assert_close, make_tensor
+from flambeau.utils import _pytree as pytree
+
+
+def test_foreach_without_the_underscore():
+    ones = [flambeau.ones(2), flambeau.ones(3, 1)]
+    sums = foreach.add(ones, [1, 2], alpha=2)
+    assert isinstance(sums, tuple)
+    assert [x.tolist() for x in sums] == [[3, 3], [[5], [5], [5]]]
+    assert foreach.mul_(ones, 3) is ones and ones[0].tolist() == [3, 3]
+    assert [x.item() for x in foreach.norm(ones, ord=1)] == [6, 9]
+    products = foreach.addcmul(ones, ones, ones, value=[1, -1])
+    assert [x.flatten()[0].item() for x in products] == [12, -6]
+    (copy,) = foreach.clone([flambeau.rand(1, 2, 3, 4)], memory_format=flambeau.channels_last)
+    assert copy.is_contiguous(memory_format=flambeau.channels_last)
+    assert str(inspect.signature(foreach.sub)) == "(inputs, other, /, *, alpha=1)"
+    assert "powsum" not in foreach.__all__
+
+
+def test_foreach_takes_lists_by_position_only():
+    with pytest.raises(TypeError, match=r"abs\(\)"):
+        foreach.abs(inputs=[flambeau.ones(1)])
+    with pytest.raises(TypeError, match="beta"):
+        foreach.add([flambeau.ones(1)], 1, beta=2)
+    with pytest.raises(RuntimeError, match="at least one"):
+        foreach.add([], 1)
+
+
+def test_a_name_with_dots_is_no_attribute():
+    assert not hasattr(flambeau, "nn.functional")
+    assert not hasattr(flambeau, "a.b")
+
+
+def test_structures_of_trees_by_hand():
+    spec = pytree.treespec_dict(a=pytree.treespec_leaf(), b=pytree.treespec_tuple([]))
+    assert spec == pytree.tree_structure({"a": 1, "b": ()})
+    with pytest.raises(ValueError, match="TreeSpec"):
+        pytree.treespec_tuple([1])  # type: ignore[list-item]
+
+
+def test_a_class_that_looks_like_a_named_result_is_none():
+    class Looks(tuple):
+        n_fields = n_sequence_fields = 2
+        n_unnamed_fields = 0
+
+    assert not pytree.is_structseq(Looks((0, 1)))
+    assert pytree.is_structseq(flambeau.max(flambeau.ones(2, 2), 0))
+
+
+def test_the_older_registration_of_containers_may_be_repeated():
+    class Box:
+        pass
+
+    for times in range(2):
+        with pytest.warns(UserWarning if times else FutureWarning):
+            pytree._register_pytree_node(Box, lambda box: ([], None), lambda items, _: Box())
+    with pytest.raises(ValueError, match="already registered"):
+        pytree.register_pytree_node(Box, lambda box: ([], None), lambda items, _: Box())
+
+
+def test_bounds_of_made_tensors_may_be_integers_that_no_float_holds():
+    with pytest.raises(ValueError, match="only supports"):
+        make_tensor(3, dtype=flambeau.float64, device="cpu", low=10**400, high=10**401)
+    made = make_tensor(3, dtype=flambeau.float64, device="cpu", low=0, high=10**401)
+    assert made.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [flambeau.float8_e4m3fn, flambeau.float8_e5m2])
+def test_numbers_of_eight_bits_that_differ(dtype: flambeau.dtype):
+    some = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]]).to(dtype)
+    other = flambeau.tensor([[1.0, 2.0], [0.0, 4.0]]).to(dtype)
+    assert_close(some, some.clone())
+    with pytest.raises(AssertionError, match=r"first mismatched element is at index \(1, 0\)"):
+        assert_close(some, other)
+
+
+def test_sparse_tensors_of_different_sparse_dimensions_differ_in_those():
+    dense = flambeau.rand(2, 3, 4) + 1
+    with pytest.raises(AssertionError, match="number of sparse dimensions"):
+        assert_close(dense.to_sparse(), dense.to_sparse(2))
