@@ -19,8 +19,8 @@ template <bool single, const auto& low, const auto& high>
 [[gnu::always_inline]] inline Doubles scaled_bessel(Doubles x, Doubles factor) {
   const Longs is_low = x <= 8.0;
   Doubles y = {};
-  if (any_true(is_low)) y = chebyshev_at<single, low>(at_most(x, 8) * 0.25 - 1.0) * factor;
-  if (all_true(is_low)) return y;
+  if (anywhere(is_low)) y = chebyshev_at<single, low>(at_most(x, 8) * 0.25 - 1.0) * factor;
+  if (everywhere(is_low)) return y;
   const Doubles end = at_least(x, 8);
   const Doubles far = chebyshev_at<single, high>(16.0 / end - 1.0) / sqrt_of_lanes(end);
   return is_low ? y : far;
@@ -38,7 +38,7 @@ Doubles i1e_of(Doubles x) {
 inline Doubles times_exp_of_size(Doubles y, Doubles x) {
   const Doubles size = size_of(x), first = at_most(size, 700);
   const Doubles product = y * exp_of_lanes(first);
-  return all_true(size <= 700.0) ? product : product * exp_of_lanes(size - first);
+  return everywhere(size <= 700.0) ? product : product * exp_of_lanes(size - first);
 }
 template <bool single>
 Doubles i0_of(Doubles x) {
@@ -56,7 +56,7 @@ template <bool single, int order, bool scaled>
   const Doubles x = usual ? value : doubles(1);
   const Longs is_low = x <= 2.0;
   Doubles y = {};
-  if (any_true(is_low)) {
+  if (anywhere(is_low)) {
     const Doubles t = at_most(x * x, 4) * 0.5 - 1.0, log = log_of_lanes(x * 0.5);
     if constexpr (order == 0) {
       y = chebyshev_at<single, tables::k0_low>(t) - log * chebyshev_at<single, tables::i0_near>(t);
@@ -66,7 +66,7 @@ template <bool single, int order, bool scaled>
     }
     if constexpr (scaled) y *= exp_of_lanes(at_most(x, 2));
   }
-  if (!all_true(is_low)) {
+  if (!everywhere(is_low)) {
     const Doubles t = 4.0 / at_least(x, 2) - 1.0;
     Doubles far = (order == 0 ? chebyshev_at<single, tables::k0_high>(t)
                               : chebyshev_at<single, tables::k1_high>(t)) /
@@ -74,7 +74,7 @@ template <bool single, int order, bool scaled>
     if constexpr (!scaled) far *= exp_of_lanes(-x);
     y = is_low ? y : far;
   }
-  return all_true(usual) ? y : with_rare_lanes(y, usual, value, any);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, value, any);
 }
 template <bool single>
 Doubles k0_of(Doubles x) {
@@ -134,7 +134,7 @@ template <bool single, int order>
   const Doubles x = size_of(value);
   const Longs usual = x < infinite, is_low = x <= bessel_middle;
   Doubles y = {};
-  if (any_true(is_low)) {
+  if (anywhere(is_low)) {
     const Doubles bounded = at_most(x, bessel_middle);
     if constexpr (order == 0) {
       y = j_near<single, tables::j0_low>(bounded, j0_zeros);
@@ -142,13 +142,13 @@ template <bool single, int order>
       y = j_near<single, tables::j1_low>(bounded, j1_zeros) * bounded;
     }
   }
-  if (!all_true(is_low)) {
+  if (!everywhere(is_low)) {
     const Doubles end = at_least(x, bessel_middle);
     const Doubles far = bessel_far<single, order, false>(usual ? end : doubles(bessel_middle));
     y = is_low ? y : far;
   }
   if constexpr (order == 1) y = with_sign_of(value, y);
-  return all_true(usual) ? y : with_rare_lanes(y, usual, value, any);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, value, any);
 }
 template <bool single, int order>
 [[gnu::always_inline]] inline Doubles y_at(Doubles value, double (*any)(double)) {
@@ -156,7 +156,7 @@ template <bool single, int order>
   const Doubles x = usual ? value : doubles(1);
   const Longs is_low = x <= bessel_middle;
   Doubles y = {};
-  if (any_true(is_low)) {
+  if (anywhere(is_low)) {
     const Doubles bounded = at_most(x, bessel_middle);
     const Doubles t = bounded * bounded * (2 / (bessel_middle * bessel_middle)) - 1.0;
     const Doubles log = log_of_lanes(bounded) * 0.63661977236758134308;
@@ -169,11 +169,11 @@ template <bool single, int order>
           0.63661977236758134308 / bounded;
     }
   }
-  if (!all_true(is_low)) {
+  if (!everywhere(is_low)) {
     const Doubles far = bessel_far<single, order, true>(at_least(x, bessel_middle));
     y = is_low ? y : far;
   }
-  return all_true(usual) ? y : with_rare_lanes(y, usual, value, any);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, value, any);
 }
 template <bool single>
 Doubles j0_of(Doubles x) {
@@ -200,7 +200,7 @@ Doubles spherical_j0_of(Doubles x) {
       1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800};
   const Doubles size = size_of(x), y = polynomial_at(near, at_most(x * x, 0.25));
   const Longs is_near = size < 0.5;
-  if (all_true(is_near)) return y;
+  if (everywhere(is_near)) return y;
   const Longs is_finite = size < infinite;
   const Doubles far = sin_of_lanes(is_finite ? x : Doubles{}) / x;  // zero at infinity
   return is_near ? y : far;
@@ -214,21 +214,21 @@ Doubles airy_of(Doubles value) {
   const Longs is_large = x > 2.0, is_middle = (x >= 0.0) & (x <= 2.0), is_low = x < -5.0;
   const Longs is_negative = ~is_large & ~is_middle & ~is_low;
   Doubles y = {};
-  if (any_true(is_middle)) {
+  if (anywhere(is_middle)) {
     y = chebyshev_at<single, tables::airy_middle>(at_most(at_least(x, 0), 2) - 1.0);
   }
-  if (any_true(is_negative)) {
+  if (anywhere(is_negative)) {
     const Doubles near =
         chebyshev_at<single, tables::airy_negative>(at_most(at_least(x, -5), 0) * 0.4 + 1.0);
     y = is_negative ? near : y;
   }
-  if (any_true(is_large)) {
+  if (anywhere(is_large)) {
     const Doubles ratio = 1.8856180831641267 / (is_large ? zeta : doubles(2));
     const Doubles far = chebyshev_at<single, tables::airy_positive>(ratio * 2.0 - 1.0) *
                         exp_of_lanes(-zeta) / sqrt_of_lanes(root);
     y = is_large ? (x > 104.0 ? Doubles{} : far) : y;
   }
-  if (any_true(is_low)) {
+  if (anywhere(is_low)) {
     const Doubles ratio = 7.4535599249992990 / (is_low ? zeta : doubles(8));
     const Doubles t = ratio * ratio * 2.0 - 1.0;
     const Doubles p = chebyshev_at<single, tables::airy_p>(t);
@@ -237,7 +237,7 @@ Doubles airy_of(Doubles value) {
     const Doubles wave = sin_of_lanes(angle) * p - cos_of_lanes(angle) * q;
     y = is_low ? wave / sqrt_of_lanes(root) : y;
   }
-  return all_true(usual) ? y : with_rare_lanes(y, usual, value, math::airy_of);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, value, math::airy_of);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

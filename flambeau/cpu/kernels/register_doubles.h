@@ -89,14 +89,14 @@ inline Doubles with_sign_of(Doubles x, Doubles size) {
 inline Doubles at_least(Doubles x, double bound) { return x < bound ? doubles(bound) : x; }
 inline Doubles at_most(Doubles x, double bound) { return x > bound ? doubles(bound) : x; }
 
-inline bool any_true(Longs lanes) {
+inline bool anywhere(Longs lanes) {
 #if FLAMBEAU_ISA_RANK >= 4
   return _mm512_movepi64_mask(std::bit_cast<__m512i>(lanes)) != 0;
 #else
   return _mm256_movemask_pd(std::bit_cast<__m256d>(lanes)) != 0;
 #endif
 }
-inline bool all_true(Longs lanes) { return !any_true(~lanes); }
+inline bool everywhere(Longs lanes) { return !anywhere(~lanes); }
 
 // Where a lane is not a usual one, what the function of single numbers has.
 [[gnu::noinline]] inline Doubles with_rare_lanes(Doubles y, Longs usual, Doubles a,

@@ -18,9 +18,9 @@ namespace flambeau::cpu::ISA_NAMESPACE {
                                1.0 / 1188, -691.0 / 360360, 1.0 / 156,  -3617.0 / 122400};
   const Longs is_small = z < 1.0, is_large = z >= 10.0;
   Doubles y = {};
-  if (!all_true(is_large)) {
+  if (!everywhere(is_large)) {
     Doubles product = is_small ? z : doubles(1), rest = is_large ? doubles(2) : z;
-    for (Longs above = rest >= 3.0; any_true(above); above = rest >= 3.0) {
+    for (Longs above = rest >= 3.0; anywhere(above); above = rest >= 3.0) {
       rest = above ? rest - 1.0 : rest;
       product = above ? product * rest : product;
     }
@@ -30,7 +30,7 @@ namespace flambeau::cpu::ISA_NAMESPACE {
     const Doubles middle = near * t * (is_small ? z : rest - 1.0), log = log_of_lanes(product);
     y = middle + (is_small ? -log : log);
   }
-  if (any_true(is_large)) {
+  if (anywhere(is_large)) {
     const Doubles x = at_least(z, 10), inverse = 1.0 / x;
     const Doubles tail = inverse * polynomial_at(series, inverse * inverse);
     const Doubles far = fused(x - 0.5, log_of_lanes(x) - 1.0, 0.41893853320467274178 + tail);
@@ -47,13 +47,13 @@ Doubles lgamma_of(Doubles x) {
   Longs usual = (size < 1e300) & (size > 1e-300) & ~(below & (rest == 0.0));
   const Doubles z = usual ? size : doubles(1);
   Doubles y = lgamma_of_positive(z);
-  if (any_true(below)) {
+  if (anywhere(below)) {
     const Doubles sine = size_of(sin_pi(below & usual ? rest : doubles(0.5)));
     const Doubles turned = log_of_lanes(math::special_pi / (z * sine)) - y;
     y = below ? turned : y;
     usual &= ~(below & (size_of(y) < 0.125));  // where the difference has lost digits
   }
-  return all_true(usual) ? y : with_rare_lanes(y, usual, x, math::lgamma_of);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, x, math::lgamma_of);
 }
 
 // The sum of 1 / x + 1 / (x + 1) + ... up to 10 as one fraction, and the series above.
@@ -66,7 +66,7 @@ Doubles digamma_of(Doubles x) {
   const Longs usual = (size_of(x) < 1e15) & (x != 0.0) & ~(below & (rest == 0.0));
   Doubles z = usual ? (below ? 1.0 - x : x) : doubles(1);
   Doubles top = {}, bottom = doubles(1);
-  for (Longs low = z < 10.0; any_true(low); low = z < 10.0) {
+  for (Longs low = z < 10.0; anywhere(low); low = z < 10.0) {
     top = low ? top * z + bottom : top;
     bottom = low ? bottom * z : bottom;
     z = low ? z + 1.0 : z;
@@ -74,12 +74,12 @@ Doubles digamma_of(Doubles x) {
   const Doubles inverse = 1.0 / z, square = inverse * inverse;
   Doubles y =
       log_of_lanes(z) - 0.5 * inverse - square * polynomial_at(series, square) - top / bottom;
-  if (any_true(below)) {
+  if (anywhere(below)) {
     const Doubles part = below & usual ? rest : doubles(0.5);
     const Doubles turned = y - math::special_pi * sin_pi(0.5 - size_of(part)) / sin_pi(part);
     y = below ? turned : y;
   }
-  return all_true(usual) ? y : with_rare_lanes(y, usual, x, math::digamma_of);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, x, math::digamma_of);
 }
 
 inline Doubles trigamma_of(Doubles x) {
@@ -88,17 +88,17 @@ inline Doubles trigamma_of(Doubles x) {
   const Longs below = x < 0.5;
   const Longs usual = size_of(x) < 1e15;
   Doubles z = usual ? (below ? 1.0 - x : x) : doubles(1), sum = {};
-  for (Longs low = z < 12.0; any_true(low); low = z < 12.0) {
+  for (Longs low = z < 12.0; anywhere(low); low = z < 12.0) {
     sum = low ? sum + 1.0 / (z * z) : sum;
     z = low ? z + 1.0 : z;
   }
   const Doubles inverse = 1.0 / z, square = inverse * inverse;
   Doubles y = sum + inverse + square * (0.5 + inverse * polynomial_at(series, square));
-  if (any_true(below)) {
+  if (anywhere(below)) {
     const Doubles sine = sin_pi(below & usual ? x - rint_of_lanes(x) : doubles(0.5));
     y = below ? math::special_pi * math::special_pi / (sine * sine) - y : y;
   }
-  return all_true(usual) ? y : with_rare_lanes(y, usual, x, math::trigamma_of);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, x, math::trigamma_of);
 }
 
 // The terms that follow those up to term = a**-s (Euler and Maclaurin).
@@ -133,7 +133,7 @@ inline Doubles zeta_of(Doubles s, Doubles q) {
     sum += term;
   }
   sum += zeta_tail(-power, a - 1.0, term);
-  return all_true(usual) ? sum : with_rare_lanes(sum, usual, s, q, math::zeta_of);
+  return everywhere(usual) ? sum : with_rare_lanes(sum, usual, s, q, math::zeta_of);
 }
 
 // The same for a whole s, the order of a derivative of digamma and one: by products.
@@ -153,7 +153,7 @@ inline Doubles polygamma_of(Doubles x, Doubles order) {
   for (double k = 2; k <= n && k < 10; ++k) factorial *= k;
   const Doubles y = sum * factorial;
   const auto any = [](double value, double k) { return math::polygamma_of(k, value); };
-  return all_true(usual) ? y : with_rare_lanes(y, usual, x, order, any);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, x, order, any);
 }
 
 // --- Incomplete gamma functions ------------------------------------------------------------------
@@ -170,9 +170,9 @@ inline Doubles polygamma_of(Doubles x, Doubles order) {
   const Longs is_small = a < 30.0;
   const Doubles log_x = log_of_lanes(x);
   Doubles y = {};
-  if (any_true(is_small)) {
+  if (anywhere(is_small)) {
     y = exp_of_lanes(a * log_x - x - lgamma_of_positive(at_most(a, 30) + 1.0));
-    if (all_true(is_small)) return y;
+    if (everywhere(is_small)) return y;
   }
   const Doubles large = at_least(a, 30), d = (x - large) / large;
   const Longs is_near = size_of(d) < 0.2;
@@ -193,7 +193,7 @@ template <bool single>
     r += 1.0;
     term *= step / r;
     sum += term;
-    if (!any_true(term >= (single ? 1e-10 : 1e-17) * sum)) break;
+    if (!anywhere(term >= (single ? 1e-10 : 1e-17) * sum)) break;
   }
   return sum;
 }
@@ -211,7 +211,7 @@ template <bool single>
     c = size_of(c) < tiny ? doubles(tiny) : c;
     const Doubles step = d * c;
     h *= step;
-    if (!any_true(size_of(step - 1.0) >= (single ? 1e-10 : 1e-16))) break;
+    if (!anywhere(size_of(step - 1.0) >= (single ? 1e-10 : 1e-16))) break;
   }
   return h * from;
 }
@@ -224,7 +224,7 @@ template <bool single>
     term *= x * (-1.0 / k);
     const Doubles next = term / (a + static_cast<double>(k));
     sum += next;
-    if (!any_true(size_of(next) > (single ? 1e-10 : 1e-17) * size_of(sum))) break;
+    if (!anywhere(size_of(next) > (single ? 1e-10 : 1e-17) * size_of(sum))) break;
   }
   const Doubles power = a * log_of_lanes(x) - lgamma_of_positive(a + 1.0);
   return -expm1_of_lanes(power) - exp_of_lanes(power) * a * sum;
@@ -237,20 +237,20 @@ Doubles gammainc_of(Doubles a, Doubles x) {
   const Longs is_small = is_low & (q < 1.1) & (p < 0.5);
   const Doubles weight = gamma_weight_at(p, q);
   Doubles y = {};
-  if (any_true(is_low & usual)) {
+  if (anywhere(is_low & usual)) {
     const Doubles lower = gamma_series_at<single>(p, q, is_low) * weight;
     y = upper ? 1.0 - lower : lower;
   }
-  if (!all_true(is_low)) {
+  if (!everywhere(is_low)) {
     const Doubles above = gamma_fraction_at<single>(p, q, ~is_low) * weight;
     y = is_low ? y : (upper ? above : 1.0 - above);
   }
-  if (upper && any_true(is_small)) {
+  if (upper && anywhere(is_small)) {
     const Doubles few = gamma_of_small<single>(is_small ? p : doubles(0.25), at_most(q, 1.1));
     y = is_small ? few : y;
   }
   const auto any = [](double b, double c) { return math::gammainc_of(b, c, upper); };
-  return all_true(usual) ? y : with_rare_lanes(y, usual, a, x, any);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, a, x, any);
 }
 
 // --- The normal distribution ---------------------------------------------------------------------
@@ -260,15 +260,15 @@ inline Doubles normal_quantile_at(Doubles q, Doubles tail) {
   using namespace math::quantile;
   const Longs is_near = size_of(q) <= 0.425;
   Doubles y = {};
-  if (any_true(is_near)) {
+  if (anywhere(is_near)) {
     const Doubles r = 0.180625 - q * q;
     y = q * polynomial_at(a, r) / polynomial_at(b, r);
-    if (all_true(is_near)) return y;
+    if (everywhere(is_near)) return y;
   }
   const Doubles r = sqrt_of_lanes(-log_of_lanes(is_near ? doubles(0.05) : tail));
   const Longs is_middle = r <= 5.0;
   Doubles size = polynomial_at(c, r - 1.6) / polynomial_at(d, r - 1.6);
-  if (!all_true(is_middle)) {
+  if (!everywhere(is_middle)) {
     const Doubles far = polynomial_at(e, r - 5.0) / polynomial_at(f, r - 5.0);
     size = is_middle ? size : far;
   }
@@ -279,15 +279,15 @@ Doubles ndtri_of(Doubles p) {
   const Longs usual = (p > 0.0) & (p < 1.0);
   const Doubles inner = usual ? p : doubles(0.5);
   const Doubles y = normal_quantile_at(inner - 0.5, inner < 0.5 ? inner : 1.0 - inner);
-  return all_true(usual) ? y : with_rare_lanes(y, usual, p, math::ndtri_of);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, p, math::ndtri_of);
 }
 template <bool single>
 Doubles erfinv_of(Doubles x) {
   const Longs usual = size_of(x) < 1.0;
   const Doubles inner = usual ? x : Doubles{};
   const Doubles y = normal_quantile_at(inner * 0.5, (1.0 - size_of(inner)) * 0.5);
-  return all_true(usual) ? y * 0.70710678118654752440
-                         : with_rare_lanes(y * 0.70710678118654752440, usual, x, math::erfinv_of);
+  return everywhere(usual) ? y * 0.70710678118654752440
+                           : with_rare_lanes(y * 0.70710678118654752440, usual, x, math::erfinv_of);
 }
 template <bool single>
 Doubles ndtr_of(Doubles x) {
@@ -298,27 +298,27 @@ template <bool single>
 Doubles erfcx_of(Doubles x) {
   const Longs usual = x >= -26.0, is_near = x < 12.0;
   Doubles y = {};
-  if (any_true(is_near)) {
+  if (anywhere(is_near)) {
     const Doubles inner = at_most(usual ? x : Doubles{}, 12), square = inner * inner;
     const Doubles rest = fused(inner, inner, -square), power = exp_of_lanes(square);
     y = (power + power * rest) * erfc_of_lanes(inner);
   }
-  if (!all_true(is_near)) {
+  if (!everywhere(is_near)) {
     const Doubles end = at_least(x, 12), z = 0.5 / (end * end);
     Doubles sum = doubles(1);
 #pragma GCC unroll 16
     for (int k = 11; k > 0; --k) sum = 1.0 - sum * z * (2.0 * k - 1);
     y = is_near ? y : sum / (end * 1.77245385090551602730);
   }
-  return all_true(usual) ? y : with_rare_lanes(y, usual, x, math::erfcx_of);
+  return everywhere(usual) ? y : with_rare_lanes(y, usual, x, math::erfcx_of);
 }
 template <bool single>
 Doubles log_ndtr_of(Doubles x) {
   const Doubles t = x * 0.70710678118654752440;
   const Longs is_low = x < -1.0;
   Doubles y = {};
-  if (!all_true(is_low)) y = log1p_of_lanes(erfc_of_lanes(at_least(t, -0.8)) * -0.5);
-  if (any_true(is_low)) {
+  if (!everywhere(is_low)) y = log1p_of_lanes(erfc_of_lanes(at_least(t, -0.8)) * -0.5);
+  if (anywhere(is_low)) {
     const Doubles low = log_of_lanes(erfcx_of<single>(is_low ? -t : doubles(1)) * 0.5) - t * t;
     y = is_low ? low : y;
   }
@@ -344,7 +344,7 @@ template <class Step>
   const Doubles steps = too_high ? Doubles{} : n;
   Doubles before = doubles(1), now = second;
   double k = 1;
-  for (Longs runs = steps > k; any_true(runs); runs = (steps > k) & (now == now)) {
+  for (Longs runs = steps > k; anywhere(runs); runs = (steps > k) & (now == now)) {
     const Doubles next = step(k, now, before);
     before = runs ? now : before;
     now = runs ? next : now;
@@ -362,7 +362,7 @@ template <int kind>
     return 2.0 * x * p - q;
   };
   const Doubles y = recurrence_at(second, by_angle ? Doubles{} : n, step);
-  if (!any_true(by_angle)) return y;
+  if (!anywhere(by_angle)) return y;
   const Doubles angle = acos_of_lanes(by_angle ? x : Doubles{}), half = n + 0.5;
   Doubles turned;
   if constexpr (kind == 0) turned = cos_of_lanes(n * angle);

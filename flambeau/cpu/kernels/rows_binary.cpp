@@ -1,5 +1,6 @@
 // CPU kernels of binary.def.
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_division.h"
 #include "flambeau/cpu/kernels/register_doubles.h"
 #include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
@@ -7,6 +8,10 @@
 #include "flambeau/kernels/neighbour.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
+
+// Formulas that call the C library for huge quotients, without that call.
+template <class Formula>
+struct WithoutCall;
 
 // Formulas that are computed by registers, being bound by arithmetic otherwise.
 template <class Formula>
@@ -16,6 +21,10 @@ constexpr bool binary_by_register =
 // Formulas that call the vector library.
 template <class Formula>
 constexpr bool calls_library = is_one_of<Formula, struct hypot_formula, struct logaddexp2_formula>;
+// Formulas that are worth a second thread earlier than additions are.
+template <class Formula, class C>
+constexpr bool costs_more = calls_library<Formula> || (std::is_floating_point_v<C> &&
+                                                       requires { sizeof(WithoutCall<Formula>); });
 // Formulas of complex numbers that look at one part at a time.
 template <class Formula>
 constexpr bool binary_by_parts = is_one_of<Formula, struct add_formula, struct sub_formula>;
@@ -33,9 +42,16 @@ struct BinaryByRegister<struct bce_logits_formula> {
   static Floats at(Floats a, Floats b) { return math::max(a, 0) - a * b + math::softplus_tail(a); }
 };
 
-// Formulas that call the C library for huge quotients, without that call.
-template <class Formula>
-struct WithoutCall;
+#define BY_REGISTER(name)                                                     \
+  template <>                                                                 \
+  struct BinaryByRegister<struct name##_formula> {                            \
+    static Floats at(Floats a, Floats b) { return name##_by_register(a, b); } \
+  };
+BY_REGISTER(fmod)
+BY_REGISTER(remainder)
+BY_REGISTER(div_floor)
+#undef BY_REGISTER
+
 template <>
 struct WithoutCall<struct fmod_formula> {
   template <class C>
@@ -135,7 +151,7 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Compares, bool, T>;
-    constexpr bool rare_case = std::is_floating_point_v<C> && requires {
+    constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
     constexpr bool divides = std::is_same_v<Formula, struct div_formula>;
@@ -143,7 +159,7 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
       binary_loop<Out, T>(iter, ComplexQuotient<Formula>(), 4);
     } else {
       using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
-      binary_loop<Out, T>(iter, F(), rare_case || calls_library<Formula> ? 4 : 1);
+      binary_loop<Out, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
     }
   });
 }
