@@ -18,5 +18,9 @@ SLOT(kthvalue,
 // The lower of the two middle elements. NaN if there is one, unless these are left out.
 SLOT(median, void(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim,
                   bool ignore_nan))
+// The most frequent element, the least of several, at its last index: values and indices have size
+// one along dim. NaNs differ from one another; where all elements do, the first of them is taken.
+// On the CPU only.
+SLOT(mode, void(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim))
 
 }  // namespace flambeau::kernels

@@ -30,5 +30,14 @@ SLOT(row_order, void(const Tensor& rows, const Tensor& order))
 SLOT(frexp, void(const TensorIter& iter))
 // out[b, i, j]: the p-distance of x1[b, i, :] and x2[b, :, j]; float32 or float64.
 SLOT(cdist, void(const Tensor& x1, const Tensor& x2, const Tensor& out, double p))
+// out[i]: what g[b, i, j] changes of x1[b, i, :] by the 2-distances d[b, i, j] to x2[b, j, :]. On
+// the CPU only.
+SLOT(cdist_backward,
+     void(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& d, const Tensor& out))
+// The p-distances of the columns i < j of points[:, i], row after row. On the CPU only.
+SLOT(pdist, void(const Tensor& points, const Tensor& out, double p))
+// Vector products. Operands are the first elements of vectors, whose others follow in `steps`
+// (bytes): out, a, b. On the CPU only.
+SLOT(cross, void(const TensorIter& iter, const int64_t* steps))
 
 }  // namespace flambeau::kernels

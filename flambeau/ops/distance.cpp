@@ -28,6 +28,14 @@ Tensor distances_by_product(const Tensor& x1, const Tensor& x2) {
 // The gradient of the distances for the first set, from differences [..., i, j, :].
 Tensor first_gradient(const Tensor& g, const Tensor& x1, const Tensor& x2, const Tensor& d,
                       double p) {
+  if (p == 2 && !grad_enabled() && x1.numel() > 0 && x2.numel() > 0 &&
+      kernels::cdist_backward.filled(x1.device_type())) {
+    // Nobody asks for second derivatives: the differences need not be kept.
+    Tensor out = make_tensor(x1.sizes(), x1.dtype(), x1.device());
+    kernels::cdist_backward(x1.device_type(), contiguous(g), contiguous(x1), contiguous(x2),
+                            contiguous(d), out);
+    return out;
+  }
   const Tensor difference = unsqueeze(x1, -2) - unsqueeze(x2, -3);
   const Tensor weight = unsqueeze(g, -1), distance = unsqueeze(d, -1);
   if (p == 0) return zeros_like(x1);
@@ -113,8 +121,14 @@ Tensor pdist(const Tensor& input, double p) {
   CHECK(p >= 0, RuntimeError, "pdist only supports non-negative p values");
   CHECK(!dtypes::Reduced.has(input.dtype()) || input.size(0) <= 1, NotImplementedError,
         "\"pdist\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
-  const Tensor all = distances_by_differences(input, input, p);
   const int64_t n = input.size(0);
+  const bool recorded = grad_enabled() && input.requires_grad();
+  if (!recorded && n > 1 && input.size(1) > 0 && kernels::pdist.filled(input.device_type())) {
+    Tensor out = make_tensor(IntSpan{n * (n - 1) / 2}, input.dtype(), input.device());
+    kernels::pdist(input.device_type(), contiguous(t(detach(input))), out, p);
+    return out;
+  }
+  const Tensor all = distances_by_differences(input, input, p);
   Tensor above = make_tensor(IntSpan{n * (n - 1) / 2}, DType::int64, Device());
   int64_t* place = above.data<int64_t>();
   for (int64_t i = 0; i < n; ++i) {

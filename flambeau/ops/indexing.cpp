@@ -304,6 +304,20 @@ void write_at(const char* op, const Tensor& self, const std::vector<Tensor>& ind
 
 Tensor read_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                   const IndexedDim& rules) {
+  if (self.dim() == 1 && index.numel() > 0 && self.device().is_cpu()) {
+    // A vector needs no offsets: its elements are looked up by the indices themselves.
+    Tensor out = make_tensor(index.sizes(), self.dtype(), self.device());
+    const DType dtype = self.dtype();
+    const Tensor window = make_alias(self, index.sizes(), IntSpan{0}, self.offset());
+    const Operand inputs[] = {window, index};
+    TensorIter iter;
+    iter.build({op, false, false}, &out, &dtype, 1, inputs, 2, dtype);
+    IndexedDim at = rules;
+    at.dim = dim, at.size = self->sizes[0];
+    at.stride = at.size > 1 ? self->strides[0] * static_cast<int64_t>(self.item_size()) : 0;
+    kernels::gather(self.device_type(), iter, at);
+    return out;
+  }
   const Places places = places_along(self, dim, index, rules);
   return read(op, places, make_tensor(places.shape, self.dtype(), self.device()));
 }

@@ -4,6 +4,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
+#include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
@@ -163,6 +164,25 @@ OP_FUNCTION(cosine_similarity, "cosine_similarity(x1, x2, dim=1, eps=1e-08)",
 
 // --- cross ---------------------------------------------------------------------------------------
 
+// Of tensors of one shape, by the kernel.
+Tensor cross_along(const Tensor& a, const Tensor& b, int64_t dim) {
+  Tensor out = make_tensor(a.sizes(), a.dtype(), a.device());
+  const NoGrad off;
+  const auto first = [dim](const Tensor& x) { return select(detach(x), dim, 0); };
+  const auto step = [dim](const Tensor& x) {
+    return x->strides[dim] * static_cast<int64_t>(x.item_size());
+  };
+  Tensor target = first(out);
+  const Tensor left = first(a), right = first(b);
+  const Operand inputs[] = {left, right};
+  const DType dtype = out.dtype();
+  TensorIter iter;
+  iter.build({"linalg_cross", false, false}, &target, &dtype, 1, inputs, 2, dtype);
+  const int64_t steps[] = {step(out), step(a), step(b)};
+  kernels::cross(out.device_type(), iter, steps);
+  return out;
+}
+
 Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
   CHECK(input.dim() == other.dim(), RuntimeError,
         "linalg.cross: inputs must have the same number of dimensions. Got {} and {}", input.dim(),
@@ -172,6 +192,20 @@ Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
         other.size(dim));
   CHECK(input.dtype() == other.dtype(), RuntimeError, "expected scalar type {} but found {}",
         dtype_legacy_name(input.dtype()), dtype_legacy_name(other.dtype()));
+  if (kernels::cross.filled(input.device_type()) && input.device() == other.device() &&
+      input.sizes() == other.sizes() && dtypes::Numeric.has(input.dtype())) {
+    const int64_t along = wrap_dim(dim, input.dim());
+    Tensor out = cross_along(input, other, along);
+    if (Record r{"linalg_cross", out, {input, other}}) {
+      r.wrt(1, [a = r.save_for(1, input), along](const Tensor& g) {
+        return linalg_cross(g, conj(a()), along);
+      });
+      r.wrt(0, [b = r.save_for(0, other), along](const Tensor& g) {
+        return linalg_cross(conj(b()), g, along);
+      });
+    }
+    return out;
+  }
   const std::vector<Tensor> a = unbind(input, dim), b = unbind(other, dim);
   const auto component = [&](int i, int j) { return a[i] * b[j] - a[j] * b[i]; };
   return stack({component(1, 2), component(2, 0), component(0, 1)}, dim);

@@ -79,10 +79,20 @@ Tensor sum_to_size(const Tensor& input, IntSpan size) {
         "size {{}} is not expandable to size {{}}.", size, input.sizes());
   const int64_t lead = input.dim() - static_cast<int64_t>(size.size());
   Dims dims;
+  Tensor x = input;
+  int64_t copies = 1;  // of what is expanded, as gradients of sums are
   for (int64_t d = 0; d < input.dim(); ++d) {
-    if (d < lead || (size[d - lead] == 1 && input->sizes[d] != 1)) dims.push_back(d);
+    const int64_t n = input->sizes[d];
+    if (n == 1 || (d >= lead && size[d - lead] != 1)) continue;
+    if (n > 1 && input->strides[d] == 0 && is_differentiable(input.dtype())) {
+      x = narrow(x, d, 0, 1);
+      copies *= n;
+    } else {
+      dims.push_back(d);
+    }
   }
-  const Tensor summed = dims.empty() ? input : sum(input, IntSpan(dims), true);
+  Tensor summed = dims.empty() ? x : sum(x, IntSpan(dims), true);
+  if (copies > 1) summed = summed * copies;
   return lead > 0 ? view(summed, size) : summed;
 }
 static Tensor sum_to_size_op(const Tensor& input, IntSpan size) {

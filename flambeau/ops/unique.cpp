@@ -186,6 +186,22 @@ Tensor end_of_longest_run(const Tensor& values) {
   return argmax(at - begun, -1, true);
 }
 
+// By a kernel of its own: nothing else is made.
+Pair mode_by_kernel(const Tensor& input, int64_t dim, bool keepdim) {
+  Dims shape = input->sizes;
+  shape[dim] = 1;
+  Tensor values = make_tensor(shape, input.dtype(), input.device());
+  Tensor indices = make_tensor(shape, DType::int64, input.device());
+  kernels::mode(input.device_type(), input, values, indices, dim);
+  if (!keepdim) {
+    const Dims reduced = reduced_shape(input.sizes(), DimSet::of(dim, input.dim()), false);
+    values = make_over(values.storage(), reduced, contiguous_strides(reduced), 0, values.dtype());
+    indices = make_over(indices.storage(), reduced, contiguous_strides(reduced), 0, DType::int64);
+  }
+  record_selection("mode", input, dim, keepdim, values, indices);
+  return {values, indices};
+}
+
 Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
   dim = wrap_dim(dim, input.dim());
   if (input.dim() == 0) {
@@ -198,6 +214,8 @@ Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
         "mode(): Expected reduction dim {} to have non-zero size.", dim);
   CHECK(!input.is_complex() || input.numel() == 0, NotImplementedError,
         "\"mode_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
+  if (input.numel() > 0 && (input.device().is_meta() || kernels::mode.filled(input.device_type())))
+    return mode_by_kernel(input, dim, keepdim);
   const Tensor rows = contiguous(transpose(detach(input), dim, -1));
   Tensor indices;
   if (rows.numel() == 0) {

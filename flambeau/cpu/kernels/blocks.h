@@ -31,6 +31,16 @@ inline const T* opaque(const T* address) {
 
 template <int N, class T>
 inline void load_block(const T* x, ComputeType<T>* out) {
+#if FLAMBEAU_ISA_RANK >= 4
+  // Stored as wide as they are read again: two halves would have to reach memory first.
+  if constexpr (std::is_same_v<T, Half> && N % 16 == 0) {
+    for (int j = 0; j < N; j += 16) {
+      const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + j));
+      _mm512_storeu_ps(out + j, _mm512_maskz_cvtph_ps(0xffff, bits));
+    }
+    return;
+  }
+#endif
   if constexpr (std::is_same_v<T, Half> && N % 8 == 0) {
     for (int j = 0; j < N; j += 8) {
       const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + j));

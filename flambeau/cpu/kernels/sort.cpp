@@ -145,6 +145,35 @@ void sort_short(uint64_t* data, int64_t n) {
 }
 void sort_short(unsigned __int128* data, int64_t n) { std::sort(data, data + n); }
 
+// Keys that lie close together, as those of bytes and truth do, are put in their places at once;
+// false if they do not.
+template <class Key>
+bool sort_by_count(Packed<Key>* data, int64_t n, std::unique_ptr<Packed<Key>[]>& scratch) {
+  using P = Packed<Key>;
+  constexpr Key most = 256;
+  Key least = key_of<Key>(data[0]), greatest = least;
+  constexpr int64_t together = 64;
+  for (int64_t begin = 0; begin < n; begin += together) {
+    const int64_t end = std::min(begin + together, n);
+    for (int64_t i = begin; i < end; ++i) {
+      const Key key = key_of<Key>(data[i]);
+      least = std::min(least, key);
+      greatest = std::max(greatest, key);
+    }
+    if (greatest - least >= most) return false;
+  }
+  if (least == greatest) return true;
+  std::array<int64_t, most> places;
+  std::fill_n(places.begin(), greatest - least + 1, 0);
+  for (int64_t i = 0; i < n; ++i) ++places[key_of<Key>(data[i]) - least];
+  int64_t start = 0;
+  for (Key k = 0; k <= greatest - least; ++k) start += std::exchange(places[k], start);
+  if (!scratch) scratch.reset(new P[n]);
+  for (int64_t i = 0; i < n; ++i) scratch[places[key_of<Key>(data[i]) - least]++] = data[i];
+  std::copy_n(scratch.get(), n, data);
+  return true;
+}
+
 // Long runs are sorted by the bytes of the key, from the lowest; the order of indices, in which
 // elements start, survives every pass. Bytes that all share are passed over.
 template <class Key>
@@ -297,12 +326,19 @@ void for_each_packed(const char* name, const Tensor& input, const Tensor& values
 template <class P>
 using KeyOf = std::conditional_t<sizeof(P) == 8, uint32_t, uint64_t>;
 
+// Of elements in the order of their indices.
+template <class P>
+void sort_slice(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
+  if (n >= few_words && sort_by_count<KeyOf<P>>(packed, n, scratch)) return;
+  sort_packed<KeyOf<P>>(packed, n, scratch);
+}
+
 void sort_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim,
                  bool descending) {
   for_each_packed<dtypes::RealBool>(
       "sort", input, values, indices, dim, descending,
       []<class P>(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
-        sort_packed<KeyOf<P>>(packed, n, scratch);
+        sort_slice(packed, n, scratch);
         return int64_t{0};
       });
 }
@@ -495,6 +531,33 @@ void median_kernel(const Tensor& input, const Tensor& values, const Tensor& indi
                                 });
 }
 KERNEL_FOR(median, median_kernel)
+
+// Where the first of the longest runs of equal keys ends, in sorted elements.
+template <class P>
+int64_t end_of_longest_run(const P* sorted, int64_t n, bool may_have_nan) {
+  using Key = KeyOf<P>;
+  int64_t begin = 0, longest = 0, end = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const Key key = key_of<Key>(sorted[i]);
+    if (may_have_nan && key == ~Key(0)) return longest > 1 ? end : i;
+    if (key != key_of<Key>(sorted[begin])) begin = i;
+    if (i - begin + 1 > longest) {
+      longest = i - begin + 1;
+      end = i;
+    }
+  }
+  return end;
+}
+
+void mode_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim) {
+  for_each_packed<dtypes::RealBool>("mode_cpu", input, values, indices, dim, false,
+                                    [has_nan = input.is_floating()]<class P>(
+                                        P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
+                                      sort_packed<KeyOf<P>>(packed, n, scratch);
+                                      return end_of_longest_run(packed, n, has_nan);
+                                    });
+}
+KERNEL_FOR(mode, mode_kernel)
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE
