@@ -187,6 +187,7 @@ def tensor_difference(
     """How a tensor differs from a recorded one."""
     if not isinstance(got, torch.Tensor):
         return f"{type(got).__name__} instead of a tensor"
+    got = got.resolve_conj().resolve_neg()  # as the recorded one was
     if str(got.dtype).removeprefix("torch.") != want["dtype"]:
         return f"dtype {got.dtype} instead of {want['dtype']}"
     if tuple(got.shape) != want["shape"]:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_map
 
 DTYPES = ("float32", "float64", "bfloat16", "int64", "uint8", "bool", "complex64", "complex128")
 MOST_SAMPLES = 40  # of an operator and a dtype
@@ -168,12 +169,30 @@ def gradients(result: Any, encode: Encoder) -> tuple[Any, Any]:
     return [described(weight) for weight in weights], named
 
 
+def leaf(value: Any) -> Any:
+    """A tensor that requires a gradient without the history it was made with, which samples share;
+    anything else as it is."""
+    if (
+        not isinstance(value, torch.Tensor)
+        or not value.requires_grad
+        or value.layout != torch.strided
+    ):
+        return value
+    if value.is_leaf and value._base is None:
+        return value
+    bare = value.detach()
+    place = (bare.storage_offset(), bare.shape, bare.stride())
+    made = torch.empty(0, dtype=bare.dtype).set_(bare.untyped_storage().clone(), *place)
+    made = made.conj() if bare.is_conj() else made
+    return (torch._neg_view(made) if bare.is_neg() else made).requires_grad_()
+
+
 def record(function: Any, sample: Any, public: str | None) -> dict[str, Any]:
     """One call: what is needed to repeat it, and what came of it. A function that has a public
     name is called by it, any other is followed to the functions that it calls."""
     encode = Encoder()
-    args = (sample.input, *sample.args)
-    call = (public, encode(args), encode(sample.kwargs))
+    args, kwargs = tree_map(leaf, ((sample.input, *sample.args), sample.kwargs))
+    call = (public, encode(args), encode(kwargs))
     trace = Trace(encode)
     torch.manual_seed(0)
     result: Any = None
@@ -186,11 +205,11 @@ def record(function: Any, sample: Any, public: str | None) -> dict[str, Any]:
 
     try:
         if public:
-            result = function(*args, **sample.kwargs)
+            result = function(*args, **kwargs)
         else:
             torch.manual_seed = seen_seed
             with trace:
-                result = function(*args, **sample.kwargs)
+                result = function(*args, **kwargs)
     except Unrecordable:
         raise
     except Exception as exception:
