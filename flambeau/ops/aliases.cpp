@@ -145,7 +145,7 @@ Tensor sinc(const Tensor& input) {
   if (Record r{"sinc", out, {input}}) {
     r.wrt(0, [kept = r.save(input), wide](const Tensor& g) {
       const Tensor x = to(kept(), wide) * M_PI, none = x == 0, some = where(none, 1.0, x);
-      return where(none, 0.0, mul_conj(g, (cos(x) * x - sin(x)) / (some * some) * M_PI));
+      return where(none, 0.0, mul_conj(g, (cos(x) - sin(x) / some) / some * M_PI));
     });
   }
   return out;

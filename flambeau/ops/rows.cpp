@@ -40,9 +40,15 @@ Tensor mish_gradient(const Tensor& g, const Tensor& input) {
   return to(g * (t + x * sigmoid(x) * (1 - t * t)), g.dtype());
 }
 
+// Below -1, where there is no real value, PyTorch has this one slope.
+Tensor acosh_gradient(const Tensor& g, const Tensor& x) {
+  if (!x.is_complex()) return g * rsqrt(x * x - 1);
+  return mul_conj(g, rsqrt(x - 1) * rsqrt(x + 1));
+}
+
 Tensor hardswish_gradient(const Tensor& g, const Tensor& input) {
   const Tensor x = wide(input);
-  const Tensor beyond = where(x >= 3.0, g, g * (x / 3.0 + 0.5));
+  const Tensor beyond = where(x < 3.0, g * (x / 3.0 + 0.5), g);
   return to(where(lying_as(g, x, x <= -3.0), 0.0, beyond), g.dtype());
 }
 

@@ -121,3 +121,23 @@ def test_halves_are_compared_with_bounds_that_are_not_rounded(dtype: torch.dtype
     assert gradient.tolist() == [above]
     (gradient,) = torch.autograd.grad(torch.nn.functional.hardtanh(x, -0.1, 0.1), x)
     assert gradient.tolist() == [not above]
+
+
+def slopes(function: Activation, *at: float) -> list[float]:
+    x = torch.tensor(at, requires_grad=True)
+    function(x).sum().backward()
+    assert x.grad is not None
+    return x.grad.tolist()
+
+
+def test_slopes_where_the_function_is_nan_are_pytorchs() -> None:
+    nan = float("nan")
+    assert slopes(F.elu, nan) == slopes(F.celu, nan) == slopes(F.hardswish, nan) == [1]
+    assert slopes(F.selu, nan) == pytest.approx([1.0507], rel=1e-4)
+    assert slopes(torch.acosh, -3, -1e30, 3) == pytest.approx([8**-0.5, 0, 8**-0.5])
+    assert math.isinf(slopes(torch.acosh, -1.0)[0]) and math.isnan(slopes(torch.acosh, 0.5)[0])
+
+
+def test_the_slope_of_sinc_is_small_close_to_zero() -> None:
+    assert slopes(torch.sinc, 1e-40, 0, -1e-30) == [0, 0, 0]
+    assert slopes(torch.sinc, 0.5) == pytest.approx([-4 / math.pi])
