@@ -136,7 +136,12 @@ Tensor pow(const Operand& a, const Operand& b) {
   const Tensor x = cast_operand(a, dtype, device);
   const Tensor e =
       a.is_tensor() ? cast_operand(b, dtype, device) : contiguous(cast_operand(b, dtype, device));
+  // A number is a parameter of this kernel and has no say in the strides.
+  const Tensor& lone = b.is_tensor() ? e : x;
   Tensor out;
+  if (!(a.is_tensor() && b.is_tensor()) && lone.is_contiguous()) {
+    out = make_tensor(lone.sizes(), dtype, lone.device());
+  }
   TensorIter iter;
   const Operand inputs[] = {x, e};
   iter.build({"pow"}, &out, &dtype, 1, inputs, 2, dtype);

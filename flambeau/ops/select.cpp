@@ -147,7 +147,9 @@ Tensor clamp_between(const char* op, const Tensor& input, const Operand* low, co
   const Device device = input.device();
   const Tensor x = to(input, dtype);
   const Tensor lower = bound(low, dtype, device, true), upper = bound(high, dtype, device, false);
+  const bool by_numbers = !(low && low->is_tensor()) && !(high && high->is_tensor());
   Tensor out;
+  if (by_numbers && x.is_contiguous()) out = make_tensor(x.sizes(), dtype, device);
   TensorIter iter;
   const Operand inputs[] = {x, lower, upper};
   iter.build({"clamp"}, &out, &dtype, 1, inputs, 3, dtype);

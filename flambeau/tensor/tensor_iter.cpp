@@ -246,15 +246,34 @@ void TensorIter::set_strides(IntSpan common, const Tensor* outs, const Operand* 
   }
 }
 
-// Whether all inputs lie in the common shape in order. Where one is spread over it, even the
-// strides of dimensions of size 1 have a say.
-static bool all_contiguous(IntSpan common, const Operand* inputs, int n_inputs) {
-  for (int j = 0; j < n_inputs; ++j) {
-    if (!inputs[j].is_tensor()) continue;
-    const Tensor& tensor = inputs[j].tensor();
-    if (!tensor.is_contiguous() || (tensor.dim() > 0 && !(tensor.sizes() == common))) return false;
+// Whether the strides are those of a new tensor, along dimensions of size 1 too.
+static bool has_plain_strides(const Tensor& tensor) {
+  int64_t expected = 1;
+  for (int64_t d = tensor.dim() - 1; d >= 0; --d) {
+    if (tensor->strides[d] != expected) return false;
+    expected *= std::max<int64_t>(tensor->sizes[d], 1);
   }
   return true;
+}
+
+// Whether all inputs lie in the common shape in order. Where one is spread over it, a number too,
+// even the strides of dimensions of size 1 have a say.
+static bool all_contiguous(IntSpan common, const Operand* inputs, int n_inputs) {
+  bool spread = false, plain = true;
+  for (int j = 0; j < n_inputs; ++j) {
+    if (!inputs[j].is_tensor()) {
+      spread = true;
+      continue;
+    }
+    const Tensor& tensor = inputs[j].tensor();
+    if (tensor.dim() == 0) {
+      spread = true;
+      continue;
+    }
+    if (!tensor.is_contiguous() || !(tensor.sizes() == common)) return false;
+    plain &= has_plain_strides(tensor);
+  }
+  return plain || !spread;
 }
 
 // Whether all inputs are images of the common shape with the channels last.

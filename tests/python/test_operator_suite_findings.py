@@ -82,3 +82,30 @@ def test_element_sizes_by_dtype():
     assert torch._utils._element_size(torch.complex64) == 8
     with pytest.raises(RuntimeError, match=r"expected torch\.dtype"):
         torch._utils._element_size("float32")
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: x + 5,
+        lambda x: 5 - x,
+        lambda x: x * torch.tensor(2.0),
+        lambda x: torch.where(x > 0, x, 5.0),
+        lambda x: x == 1,
+    ],
+)
+def test_numbers_leave_the_strides_of_dimensions_of_size_one(op):
+    """A later convolution tells by them how images lie."""
+    image = torch.ones(10, 3, 1, 1).to(memory_format=torch.channels_last)
+    assert op(image).stride() == image.stride() == (3, 1, 3, 3)
+    row = torch.ones(5, 1).t()
+    assert op(row).stride() == (1, 1)
+    assert op(torch.ones(10, 3, 1, 1)).stride() == (3, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "op", [lambda x: x**3.5, lambda x: 2**x, lambda x: x.clamp(0, 1), lambda x: -x]
+)
+def test_functions_of_one_tensor_lie_as_a_new_one(op):
+    image = torch.ones(10, 3, 1, 1).to(memory_format=torch.channels_last)
+    assert op(image).stride() == (3, 1, 1, 1)
