@@ -107,6 +107,7 @@ METHOD_TYPES = {
     "element_size": "(self) -> _int",
     "storage_offset": "(self) -> _int",
     "data_ptr": "(self) -> _int",
+    "const_data_ptr": "(self) -> _int",
     "is_floating_point": "(self) -> _bool",
     "is_complex": "(self) -> _bool",
     "requires_grad_": "(self, requires_grad: _bool = ...) -> Tensor",

@@ -171,8 +171,11 @@ Tensor hash_tensor(const Tensor& input, std::optional<IntSpan> dim, bool keepdim
   const Tensor wide = to(plain, plain.is_floating() ? DType::float64 : DType::int64);
   Dims kept, reduced, shape;
   for (int64_t d = 0; d < input.dim(); ++d) {
-    bool is_reduced = all;
-    for (const int64_t one : all ? IntSpan{} : *dim) is_reduced |= wrap_dim(one, input.dim()) == d;
+    int64_t named = all;
+    for (const int64_t one : all ? IntSpan{} : *dim) named += wrap_dim(one, input.dim()) == d;
+    CHECK(named <= 1, RuntimeError,
+          "hash_tensor: dim {} appears multiple times in the list of dims", d);
+    const bool is_reduced = named > 0;
     CHECK(!is_reduced || input.size(d) > 0, IndexError,
           "hash_tensor: Expected reduction dim {} to have non-zero size.", d);
     (is_reduced ? reduced : kept).push_back(d);

@@ -121,6 +121,7 @@ def _plain_name(name: str) -> str | None:
 # What only tells about a tensor, or leads somewhere else.
 _NOT_OPERATORS = {
     *("size", "stride", "dim", "numel", "storage_offset", "is_contiguous", "data_ptr", "backward"),
+    "const_data_ptr",
     *("requires_grad_", "register_hook", "retain_grad", "element_size", "get_device", "is_complex"),
     *("is_floating_point", "is_tensor", "as_subclass", "untyped_storage", "storage", "tolist"),
     *("numpy", "apply_", "map_", "has_names", "ndimension", "nelement", "type_as", "share_memory_"),

@@ -11,6 +11,7 @@ import copyreg
 import operator
 import os
 import sys
+import weakref
 
 import flambeau
 from flambeau import _C
@@ -29,7 +30,14 @@ __all__ = ["TypedStorage", "UntypedStorage"]
 # of models add them up and print the sum.
 _UNTYPED_BYTES, _TYPED_BYTES = 40, 32
 
+# The storages that somebody holds, by what tells their memory from other memory.
+_living: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
 files: dict[int, str] = {}  # where memory that is a file begins, and the file's name
+
+
+def _check_has_values(storage: Any) -> None:
+    if storage.device.type == "meta":
+        raise NotImplementedError("Not available for 'meta' device type")
 
 
 def _part_of_buffer(data: memoryview, size: int, count: int, offset: int) -> memoryview:
@@ -60,8 +68,10 @@ class UntypedStorage:
         device: where to make it.
     """
 
-    __slots__ = ("__weakref__", "_bytes")
+    __slots__ = ("__dict__", "__weakref__", "_known", "_window")
     dtype = flambeau.uint8
+    _window: Tensor  # over the memory
+    _known: int  # the bytes that the memory had when the window was made
 
     def __init__(self, *args: Any, device: Any = None) -> None:
         content = args[0] if args else 0
@@ -69,13 +79,30 @@ class UntypedStorage:
             self._bytes = flambeau.empty(content, dtype=flambeau.uint8, device=device or "cpu")
         else:
             self._bytes = flambeau.tensor(list(content), dtype=flambeau.uint8, device=device)
+        _living[self._cdata] = self
 
     @classmethod
     def _of(cls, tensor: Tensor) -> UntypedStorage:
-        """The memory under `tensor`."""
+        """The memory under `tensor`: one object while anybody holds it."""
+        window = _C._storage_bytes(tensor)
+        known = _living.get(_C._storage_facts(window)[0])
+        if type(known) is cls:
+            return known
         storage = cls.__new__(cls)
-        storage._bytes = _C._storage_bytes(tensor)
+        storage._bytes = window
+        _living[storage._cdata] = storage
         return storage
+
+    @property
+    def _bytes(self) -> Tensor:
+        """The memory as numbers, all of it also after a tensor over it has grown."""
+        if _C._storage_facts(self._window)[1] != self._known:
+            self._bytes = _C._storage_bytes(self._window)
+        return self._window
+
+    @_bytes.setter
+    def _bytes(self, window: Tensor) -> None:
+        self._window, self._known = window, _C._storage_facts(window)[1]
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
@@ -117,7 +144,8 @@ class UntypedStorage:
 
     @property
     def _cdata(self) -> int:
-        return self._bytes.data_ptr()
+        """A number that no other memory has."""
+        return _C._storage_facts(self._window)[0]
 
     def get_device(self) -> int:
         return self._bytes.get_device()
@@ -149,7 +177,7 @@ class UntypedStorage:
 
     def resizable(self) -> bool:
         """Whether `resize_` can give it another size: memory of others keeps its own."""
-        return True
+        return _C._storage_facts(self._window)[2]
 
     @classmethod
     def from_buffer(
@@ -192,12 +220,14 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
+        _check_has_values(self)
         found = self._bytes[index]
         if not isinstance(index, slice):
             return found.item()
         return type(self)._of(found.clone())
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        _check_has_values(self)
         self._bytes[index] = value
 
     def fill_(self, value: int) -> UntypedStorage:
@@ -211,6 +241,7 @@ class UntypedStorage:
 
     def resize_(self, size: int) -> UntypedStorage:
         self._bytes.resize_(size)
+        self._known = _C._storage_facts(self._window)[1]
         return self
 
     def clone(self) -> UntypedStorage:
@@ -233,6 +264,7 @@ class UntypedStorage:
         from here on.
         """
         self._bytes.share_memory_()
+        _living[self._cdata] = self
         return self
 
     def is_shared(self) -> bool:
@@ -248,20 +280,20 @@ class UntypedStorage:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, UntypedStorage)
+            and self._cdata == other._cdata
             and self.data_ptr() == other.data_ptr()
             and self.nbytes() == other.nbytes()
-            and self.device == other.device
         )
 
     def __hash__(self) -> int:
-        return hash((self.data_ptr(), self.nbytes()))
+        return hash(self._cdata)
 
     def __copy__(self) -> UntypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage:
-        # By address: every tensor over this memory has a storage object of its own.
-        key = ("storage", self.data_ptr(), self.nbytes(), str(self.device))
+        # By address: the object itself may live for this call alone.
+        key = ("storage", self._cdata, self.data_ptr(), self.nbytes())
         if key not in memo:
             memo[key] = self.clone()
         return memo[key]
@@ -380,11 +412,13 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
+        _check_has_values(self)
         if isinstance(index, slice):
             return type(self)(self.tolist()[index], dtype=self.dtype)
         return self._tensor()[index].item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        _check_has_values(self)
         self._tensor()[index] = value
 
     def fill_(self, value: Any) -> TypedStorage:

@@ -301,6 +301,18 @@ PyObject* exchange_memory(PyObject*, PyObject* args) {
   });
 }
 
+// What tells one storage from another, its bytes, and whether it can have more of them.
+PyObject* storage_facts(PyObject*, PyObject* object) {
+  return guarded([&]() -> PyObject* {
+    CHECK(is_tensor(object) && !tensor_of(object).is_sparse(), TypeError,
+          "_storage_facts(): expected a dense tensor");
+    const StoragePtr& storage = tensor_of(object).storage();
+    return Py_BuildValue("(KnO)", reinterpret_cast<unsigned long long>(storage.get()),
+                         static_cast<Py_ssize_t>(storage->bytes()),
+                         storage->resizable() ? Py_True : Py_False);
+  });
+}
+
 // The same values, whose writes count, without history and without being a view.
 PyObject* alias_of(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
@@ -317,6 +329,7 @@ PyMethodDef methods[] = {
 PyMethodDef functions[] = {
     {"_alias", alias_of, METH_O, nullptr},
     {"_exchange_memory", exchange_memory, METH_VARARGS, nullptr},
+    {"_storage_facts", storage_facts, METH_O, nullptr},
     {"from_numpy", from_numpy, METH_O,
      "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},
     {"frombuffer", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(frombuffer)),

@@ -358,6 +358,7 @@ PyMethodDef methods[] = {
     {PLAIN("element_size", method_element_size), "Bytes an element."},
     {PLAIN("storage_offset", method_storage_offset), "Where in its storage the first element is."},
     {PLAIN("data_ptr", method_data_ptr), "The address of the first element."},
+    {PLAIN("const_data_ptr", method_data_ptr), "The address of the first element, to read from."},
     {PLAIN("is_floating_point", method_is_floating_point), nullptr},
     {PLAIN("is_complex", method_is_complex), nullptr},
     {PLAIN("is_signed", method_is_signed), nullptr},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -109,3 +110,59 @@ def test_numbers_leave_the_strides_of_dimensions_of_size_one(op):
 def test_functions_of_one_tensor_lie_as_a_new_one(op):
     image = torch.ones(10, 3, 1, 1).to(memory_format=torch.channels_last)
     assert op(image).stride() == (3, 1, 1, 1)
+
+
+def test_hash_tensor_refuses_a_dimension_named_twice():
+    with pytest.raises(RuntimeError, match="multiple times"):
+        torch.hash_tensor(torch.ones(2, 2), dim=(0, -2))
+
+
+def test_a_storage_is_one_object_while_somebody_holds_it():
+    x = torch.arange(6.0)
+    storage = x.untyped_storage()
+    assert x.untyped_storage() is storage is x[2:].untyped_storage()
+    assert x.view(2, 3).storage().untyped() is storage
+    storage.label = "mine"
+    assert x.untyped_storage().label == "mine"
+    assert torch.empty(0).set_(storage).untyped_storage() is storage
+    assert x.clone().untyped_storage() is not storage
+    made = torch.UntypedStorage(8)
+    assert torch.empty(0).set_(made).untyped_storage() is made
+
+
+def test_empty_storages_are_not_the_same():
+    first, second = torch.empty(0), torch.empty(0)
+    assert first.untyped_storage() != second.untyped_storage()
+    assert first.untyped_storage()._cdata != second.untyped_storage()._cdata
+    assert len({first.untyped_storage(), second.untyped_storage(), first.untyped_storage()}) == 2
+
+
+def test_a_storage_knows_that_its_memory_has_grown():
+    x = torch.ones(2, 3)
+    storage, typed = x.untyped_storage(), x.storage()
+    x.resize_(100)
+    assert storage.nbytes() == 400 and len(storage.tolist()) == 400
+    assert len(typed) == 100
+    storage.resize_(0)
+    assert x.untyped_storage().nbytes() == 0
+    storage.resize_(400)
+    assert x.untyped_storage().nbytes() == 400
+
+
+def test_memory_of_others_is_not_resizable():
+    assert torch.ones(3).untyped_storage().resizable()
+    assert not torch.from_numpy(np.ones(3)).untyped_storage().resizable()
+
+
+@pytest.mark.parametrize("kind", ["storage", "untyped_storage"])
+def test_storages_without_memory_have_no_elements(kind: str):
+    storage = getattr(torch.empty(3, device="meta"), kind)()
+    with pytest.raises(NotImplementedError, match="meta"):
+        storage[0]
+    with pytest.raises(NotImplementedError, match="meta"):
+        storage[0] = 1
+
+
+def test_the_address_to_read_from():
+    x = torch.ones(3)
+    assert x.const_data_ptr() == x.data_ptr()
