@@ -234,20 +234,31 @@ INTEGER FN T abs(T x) {
     return x;
   }
 }
-// Without overflow, and the same number in vector code and outside of it, which hypot does not
-// promise: norms look for the element whose size they have found.
-template <class T>
-FN T abs_complex(T a, T b) {
-  const T high = a > b ? a : b, low = a > b ? b : a;
-  const T ratio = low / high;
-  const T size = high * sqrt(T(1) + ratio * ratio);
-  const T infinity = std::numeric_limits<T>::infinity();
-  // A NaN on either side is in low or in high; beside infinity it does not count.
-  const T finite = high == 0 && low == 0 ? high : size;
-  return high == infinity || low == infinity ? infinity : finite;
+// Sizes of complex numbers: without overflow, rounded as well as hypot rounds, and the same number
+// in vector code and outside of it, which hypot does not promise: norms look for the element whose
+// size they have found. A NaN on either side counts unless it stands beside infinity.
+FN float abs(std::complex<float> x) {
+  const double a = x.real(), b = x.imag();
+  const auto size = static_cast<float>(::sqrt(std::fma(a, a, b * b)));
+  const float infinity = std::numeric_limits<float>::infinity();
+  return abs(x.real()) == infinity || abs(x.imag()) == infinity ? infinity : size;
 }
-FN float abs(std::complex<float> x) { return abs_complex(abs(x.real()), abs(x.imag())); }
-FN double abs(std::complex<double> x) { return abs_complex(abs(x.real()), abs(x.imag())); }
+FN double abs(std::complex<double> x) {
+  const double a = abs(x.real()), b = abs(x.imag());
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double larger = a > b ? a : b;
+  // Powers of two, so that no square overflows or loses digits to underflow.
+  const double scale = larger > 0x1p500 ? 0x1p-600 : larger < 0x1p-400 ? 0x1p600 : 1;
+  const double back = larger > 0x1p500 ? 0x1p600 : larger < 0x1p-400 ? 0x1p-600 : 1;
+  const double high = larger * scale, low = (a > b ? b : a) * scale;
+  const double root = ::sqrt(std::fma(high, high, low * low));
+  // By how much the square of the root misses: root^2 - high^2 - low^2, with root = high + rest.
+  const double rest = root - high, twice = 2 * rest, product = twice * high;
+  const double excess = std::fma(rest, rest, std::fma(-low, low, product));
+  const double missed = excess + std::fma(twice, high, -product);
+  const double size = root == 0 ? root : (root - missed / (2 * root)) * back;
+  return a == infinity || b == infinity ? infinity : size;
+}
 
 // Integer arithmetic wraps; signed overflow is spelt so that it is defined.
 template <class T>

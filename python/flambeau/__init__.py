@@ -88,7 +88,7 @@ _INDICES = ("_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_co
 _HOMES.update(dict.fromkeys(_INDICES, "sparse._indices"))
 _HOMES["_validate_sparse_coo_tensor_args"] = "sparse._construct"
 _HOMES["_validate_sparse_compressed_tensor_args"] = "sparse._construct"
-_HOMES["_sparse_broadcast_to"] = "_C"
+_HOMES.update(_sparse_broadcast_to="_C", _neg_view="_C")
 _SPARSE_PRODUCTS = "dsmm hsmm hspmm saddmm smm spmm sspaddmm".split()
 _HOMES.update(dict.fromkeys(_SPARSE_PRODUCTS, "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"

@@ -47,7 +47,13 @@ def run(func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if operator is None:
         with _C._DisableTorchDispatch():
             return func(*args, **kwargs)
-    return dispatch(operator, *arranged(name, args, kwargs))
+    args, kwargs = arranged(name, args, kwargs)
+    # Of no operator: what is made wants a gradient, not what the class makes it from.
+    wants = kwargs.get("requires_grad", False)
+    if "requires_grad" in kwargs:
+        kwargs = {key: value for key, value in kwargs.items() if key != "requires_grad"}
+    result = dispatch(operator, args, kwargs)
+    return result.requires_grad_() if wants else result
 
 
 def dispatch(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

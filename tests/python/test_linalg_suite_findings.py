@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 
 import flambeau
 from flambeau import foreach
 from flambeau.testing import assert_close, make_tensor
 from flambeau.utils import _pytree as pytree
+from flambeau.utils._python_dispatch import TorchDispatchMode
 
 
 def test_foreach_without_the_underscore():
@@ -88,3 +90,58 @@ def test_sparse_tensors_of_different_sparse_dimensions_differ_in_those():
     dense = flambeau.rand(2, 3, 4) + 1
     with pytest.raises(AssertionError, match="number of sparse dimensions"):
         assert_close(dense.to_sparse(), dense.to_sparse(2))
+
+
+def test_modes_do_not_see_who_wants_a_gradient():
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            assert "requires_grad" not in kwargs
+            return func(*args, **kwargs)
+
+    with Mode():
+        made = flambeau.zeros(2, requires_grad=True)
+        other = flambeau.ones_like(made, requires_grad=False)
+    assert made.requires_grad and made.is_leaf and not other.requires_grad
+
+
+def test_negation_as_a_view():
+    x = flambeau.tensor([1.0, -2.0], requires_grad=True)
+    seen = flambeau._neg_view(x)
+    assert seen.is_neg() and seen.tolist() == [-1, 2] and seen.data_ptr() == x.data_ptr()
+    assert not flambeau._neg_view(seen).is_neg()
+    seen.sum().backward()
+    assert x.grad.tolist() == [-1, -1]
+
+
+def test_sizes_of_complex_numbers_are_rounded_as_well_as_hypot_rounds():
+    generator = np.random.default_rng(0)
+    parts = generator.standard_normal((2, 2000)).astype(np.float32)
+    parts[0] *= np.exp2(generator.integers(-20, 20, 2000)).astype(np.float32)
+    exact = np.sqrt(np.square(parts, dtype=np.longdouble).sum(0))
+    numbers = flambeau.complex(*map(flambeau.from_numpy, parts))
+    assert (numbers.abs().numpy() == exact.astype(np.float32)).all()
+    double = numbers.to(flambeau.complex128).abs().numpy()
+    assert (np.abs(double - exact) <= 0.56 * np.spacing(double)).all()
+    half = 0.5**0.5
+    for dtype in (flambeau.complex64, flambeau.complex128):
+        pair = flambeau.tensor([complex(-2 * half, 2 * half), complex(-half, half)], dtype=dtype)
+        assert pair.abs().tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("dtype", [flambeau.complex64, flambeau.complex128])
+def test_sizes_of_the_largest_and_the_smallest_complex_numbers(dtype: flambeau.dtype):
+    limits = flambeau.finfo(dtype)
+    tiny = limits.smallest_normal * limits.eps
+    infinity, nan = float("inf"), float("nan")
+    numbers = flambeau.tensor(
+        [
+            complex(0, limits.max),
+            complex(limits.max, limits.max),
+            complex(3 * tiny, 4 * tiny),
+            complex(nan, -infinity),
+            complex(-0.0, 0.0),
+        ],
+        dtype=dtype,
+    )
+    assert numbers.abs().tolist() == [limits.max, infinity, 5 * tiny, infinity, 0]
+    assert flambeau.tensor(complex(nan, 1), dtype=dtype).abs().isnan()

@@ -71,6 +71,26 @@ def test_it_says_what_it_was_given_and_asks_nobody() -> None:
     assert last.stride() == (18, 1, 6, 2)
 
 
+def test_what_is_made_like_it_wants_a_gradient_and_what_is_inside_does_not() -> None:
+    x = wrapped(3)
+    made: list[Any] = [
+        torch.zeros_like(x, requires_grad=True),
+        torch.rand_like(x, requires_grad=True),
+        x.new_ones(2, requires_grad=True),
+    ]
+    assert all(y.requires_grad and y.is_leaf for y in made)
+    assert not any(y.inside.requires_grad for y in made)
+    assert not torch.zeros_like(x, requires_grad=False).requires_grad
+
+
+def test_products_with_jacobians_of_functions_of_it() -> None:
+    x, ones = wrapped(3), Wrapper(torch.ones(3, dtype=torch.float64))
+    _, product = torch.autograd.functional.jvp(lambda a: a**3, x, ones)
+    assert torch.allclose(product.inside, 3 * x.inside**2)
+    _, product = torch.autograd.functional.hvp(lambda a: a.exp().sum(), x, ones)
+    assert torch.allclose(product.inside, x.inside.exp())
+
+
 def test_what_cannot_be_made() -> None:
     class Plain(Tensor):
         pass

@@ -51,7 +51,12 @@ class TorchDispatchMode(TorchFunctionMode):
         operator = operator_of(func, args, kwargs)
         if operator is None:
             return func(*args, **kwargs)
-        return self.__torch_dispatch__(operator, types, args, kwargs)
+        if "requires_grad" not in kwargs:
+            return self.__torch_dispatch__(operator, types, args, kwargs)
+        # Operators do not know of it: it is said of what they have made.
+        others = {key: value for key, value in kwargs.items() if key != "requires_grad"}
+        result = self.__torch_dispatch__(operator, types, args, others)
+        return result.requires_grad_() if kwargs["requires_grad"] else result
 
     @contextlib.contextmanager
     def _seen_again(self) -> Iterator[None]:
