@@ -107,6 +107,16 @@ _AUTOCAST = (
     "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
 )
 _HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"))
+_QUANTIZED = (
+    "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr "
+    "q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "
+    "qscheme per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric "
+    "per_channel_affine_float_qparams empty_quantized _empty_affine_quantized "
+    "_empty_per_channel_affine_quantized _make_per_tensor_quantized_tensor "
+    "_make_per_channel_quantized_tensor _choose_qparams_per_tensor quantized_max_pool1d "
+    "quantized_max_pool2d quantized_max_pool3d"
+)
+_HOMES.update(dict.fromkeys(_QUANTIZED.split(), "_quantized"))
 
 
 _ABSENT_CLASSES = "Flambeau has flambeau.load"

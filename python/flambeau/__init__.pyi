@@ -244,7 +244,7 @@ from flambeau._statistics import cumulative_trapezoid as cumulative_trapezoid
 from flambeau._C import default_generator as default_generator
 from flambeau._C import deg2rad as deg2rad
 from flambeau._C import deg2rad_ as deg2rad_
-from flambeau._namespace import dequantize as dequantize
+from flambeau._quantized import dequantize as dequantize
 from flambeau._C import det as det
 from flambeau._C import detach as detach
 from flambeau._C import detach_ as detach_
@@ -285,6 +285,7 @@ from flambeau._C import embedding_renorm_ as embedding_renorm_
 from flambeau._C import empty as empty
 from flambeau._C import empty_like as empty_like
 from flambeau._C import empty_permuted as empty_permuted
+from flambeau._quantized import empty_quantized as empty_quantized
 from flambeau._C import empty_strided as empty_strided
 from flambeau.autograd.grad_mode import enable_grad as enable_grad
 from flambeau._C import eq as eq
@@ -469,6 +470,7 @@ from flambeau._C import int16 as int16
 from flambeau._C import int32 as int32
 from flambeau._C import int64 as int64
 from flambeau._C import int8 as int8
+from flambeau._quantized import int_repr as int_repr
 from flambeau._C import inverse as inverse
 from flambeau._C import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from flambeau._C import is_anomaly_enabled as is_anomaly_enabled
@@ -707,6 +709,11 @@ from flambeau._C import pad as pad
 from flambeau._C import pairwise_distance as pairwise_distance
 from flambeau._lowrank import pca_lowrank as pca_lowrank
 from flambeau._C import pdist as pdist
+per_channel_affine: Any
+per_channel_affine_float_qparams: Any
+per_channel_symmetric: Any
+per_tensor_affine: Any
+per_tensor_symmetric: Any
 from flambeau._C import permute as permute
 from flambeau._C import permute_copy as permute_copy
 pi: float
@@ -728,8 +735,20 @@ from flambeau import profiler as profiler
 from flambeau._C import promote_types as promote_types
 from flambeau._C import put as put
 from flambeau._C import put_ as put_
+from flambeau._quantized import q_per_channel_axis as q_per_channel_axis
+from flambeau._quantized import q_per_channel_scales as q_per_channel_scales
+from flambeau._quantized import q_per_channel_zero_points as q_per_channel_zero_points
+from flambeau._quantized import q_scale as q_scale
+from flambeau._quantized import q_zero_point as q_zero_point
 from flambeau._linalg_utils import qr as qr
+qscheme: Any
 from flambeau._C import quantile as quantile
+from flambeau._quantized import quantize_per_channel as quantize_per_channel
+from flambeau._quantized import quantize_per_tensor as quantize_per_tensor
+from flambeau._quantized import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
+from flambeau._quantized import quantized_max_pool1d as quantized_max_pool1d
+from flambeau._quantized import quantized_max_pool2d as quantized_max_pool2d
+from flambeau._quantized import quantized_max_pool3d as quantized_max_pool3d
 from flambeau import quasirandom as quasirandom
 from flambeau._C import rad2deg as rad2deg
 from flambeau._C import rad2deg_ as rad2deg_

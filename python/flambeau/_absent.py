@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _PROCESSES = "Flambeau does not split models or tensors over processes"
 _COMPILER = "Flambeau has no compiler of programs"
+_QUANTIZER = "Flambeau has quantized tensors, but does not turn models into quantized ones"
 
 # Modules, with all that lie below them, of which nothing is there but the name.
 _MODULES = {
@@ -41,13 +42,13 @@ _MODULES = {
     "_higher_order_ops": _COMPILER,
     "_inductor": _COMPILER,
     "_subclasses": "Flambeau has no fake tensors; use the meta device",
-    "ao.quantization.fx": "Flambeau has no quantized tensors",
+    "ao.quantization.fx": _QUANTIZER,
     "export": _COMPILER,
     "fx.experimental": _COMPILER,
     "fx.passes.infra": _COMPILER,
     "package": "Flambeau does not pack programs into files",
     "numa": "Flambeau does not bind processes to parts of the machine",
-    "quantization": "Flambeau has no quantized tensors",
+    "quantization": _QUANTIZER,
     "onnx._internal": "Flambeau does not export models to ONNX",
     "sparse._triton_ops": _COMPILER,
     "sparse._triton_ops_meta": _COMPILER,
@@ -107,18 +108,36 @@ def absent_module(full: str) -> types.ModuleType:
     return module
 
 
-class AbsentDType:
-    """A dtype that Flambeau does not have. It can be named, compared and a key; ops refuse it."""
+class NamedDType:
+    """A dtype that the core does not have. It can be named, compared and a key; ops refuse it.
 
-    def __init__(self, name: str, itemsize: int) -> None:
-        self.name, self.itemsize = name, itemsize
+    Quantized tensors have some of them: their elements lie in memory as integers of a dtype that
+    the core has, `ints`.
+    """
+
+    def __init__(self, name: str, itemsize: int, ints: Any = None) -> None:
+        self.name, self.itemsize, self.ints = name, itemsize, ints
         self.is_floating_point, self.is_complex = name.startswith("float"), "complex" in name
+        self.__module__ = "flambeau"  # where pickles find it
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What isinstance sees: a dtype like the others."""
+        from flambeau import _C
+
+        return _C.dtype
+
+    @property
+    def is_signed(self) -> bool:
+        if self.name.startswith("q"):
+            raise RuntimeError("isSignedType not supported for quantized types")
+        return not self.name.startswith(("uint", "bits"))
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self) -> Any:
-        return dtype, (self.name,)
+    def __reduce__(self) -> str:
+        return self.name
 
 
 _DTYPES = dict.fromkeys(
@@ -127,11 +146,18 @@ _DTYPES = dict.fromkeys(
     1,
 )
 _DTYPES.update(bits16=2, bcomplex32=4, qint32=4)
-_made_dtypes: dict[str, AbsentDType] = {}
+_INTS = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
+_INTS |= {"quint4x2": "uint8", "quint2x4": "uint8"}
+_made_dtypes: dict[str, NamedDType] = {}
 
 
-def dtype(name: str) -> AbsentDType | None:
-    """The dtype of a name that Flambeau does not have, None if PyTorch has it neither."""
+def dtype(name: str) -> NamedDType | None:
+    """The dtype of a name that the core does not have, None if PyTorch has it neither."""
     if name not in _DTYPES:
         return None
-    return _made_dtypes.setdefault(name, AbsentDType(name, _DTYPES[name]))
+    if name not in _made_dtypes:
+        from flambeau import _C
+
+        ints = getattr(_C, _INTS[name]) if name in _INTS else None
+        _made_dtypes[name] = NamedDType(name, _DTYPES[name], ints)
+    return _made_dtypes[name]

@@ -1,4 +1,4 @@
-"""Functions of the top-level namespace about files, capsules and quantized tensors."""
+"""Functions of the top-level namespace about files, capsules and devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
-__all__ = ["AcceleratorError", "dequantize", "from_file", "get_device_module", "to_dlpack"]
+__all__ = ["AcceleratorError", "from_file", "get_device_module", "to_dlpack"]
 
 
 class AcceleratorError(RuntimeError):
@@ -30,13 +30,6 @@ def get_device_module(device: Any = None) -> Any:
             f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
         )
     return importlib.import_module(f"flambeau.{kind}")
-
-
-def dequantize(tensors: Any) -> Any:
-    """The tensors in float32: there are no quantized ones to convert."""
-    if isinstance(tensors, _C.Tensor):
-        return tensors.to(_C.float32)
-    return tuple(tensor.to(_C.float32) for tensor in tensors)
 
 
 def to_dlpack(tensor: Tensor) -> Any:

@@ -179,7 +179,7 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
 
 def _rebuild_from_type_v2(func: Callable[..., Any], new_type: type, args: Any, state: Any) -> Any:
     tensor = func(*args)
-    if type(tensor) is not new_type:
+    if type(tensor) is not new_type and not tensor.is_quantized:
         tensor = tensor.as_subclass(new_type)
     if new_type.__setstate__ is not flambeau.Tensor.__setstate__:  # type: ignore[attr-defined]
         tensor.__setstate__(state)
@@ -463,6 +463,13 @@ def _of_sparse(name: str) -> Callable[..., Any]:
     return method
 
 
+def qscheme(self: Any) -> Any:
+    """How the integers of a quantized tensor stand for real numbers."""
+    from flambeau import _quantized
+
+    return _quantized._qscheme(self)
+
+
 def to_sparse_coo(self: Any) -> Any:
     """The elements that are not zero, by coordinates."""
     return self.to_sparse()
@@ -504,6 +511,10 @@ def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
     }
 
 
+_QUANTIZED_METHODS = (
+    "dequantize int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points "
+    "q_per_channel_axis"
+)
 _SPARSE_METHODS = "resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ smm sspaddmm"
 
 _METHODS: tuple[Callable[..., Any], ...] = (
@@ -516,11 +527,13 @@ _METHODS: tuple[Callable[..., Any], ...] = (
     __setstate__,
     new,
     type_,
+    qscheme,
     to_sparse_coo,
     *map(_to_sparse, "to_sparse to_sparse_csr to_sparse_csc sparse_mask".split()),
     *map(_to_sparse, ("to_sparse_bsr", "to_sparse_bsc")),
     *map(_of_sparse, _SPARSE_METHODS.split()),
     *map(_from_function, "cholesky eig lstsq lu qr solve symeig stft istft".split()),
+    *map(_from_function, _QUANTIZED_METHODS.split()),
     is_same_size,
     is_set_to,
     apply_,

@@ -318,6 +318,23 @@ def _describe_sparse(tensor: Tensor, prefix: str) -> str:
     return _add_suffixes(text, suffixes, indent, force_newline=tensor.is_sparse)
 
 
+def describe_quantized(tensor: Any, contents: str | None) -> str:
+    """The numbers that a quantized tensor stands for, and how it does."""
+    with flambeau.no_grad(), flambeau._C.DisableTorchFunctionSubclass():
+        prefix = "tensor("
+        suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
+        suffixes += [f"size={tuple(tensor.shape)}", f"dtype={tensor.dtype}"]
+        scheme, *parameters = tensor._quantizer.parameters()
+        names = ("scale", "zero_point", "axis")
+        suffixes.append(f"quantization_scheme={scheme}")
+        suffixes += [f"{name}={value!s}" for name, value in zip(names, parameters)]
+        text = "..." if tensor.is_meta else "[]"
+        if tensor.numel() and not tensor.is_meta:
+            text = contents or _contents(tensor.dequantize(), len(prefix))
+        described = _add_suffixes(prefix + text, suffixes, len(prefix))
+    return f"Parameter containing:\n{described}" if hasattr(tensor, "_is_param") else described
+
+
 def _describe(tensor: Tensor, contents: str | None) -> str:
     kind = type(tensor)
     named = tensor.has_names()

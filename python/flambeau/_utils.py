@@ -139,6 +139,25 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
     return _construct.rebuild(layout, data)
 
 
+def _rebuild_qtensor(
+    storage: Any,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    quantizer_params: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+) -> Tensor:
+    from flambeau._quantized._quantizers import INTS, of_parameters
+    from flambeau._quantized._tensor import QuantizedTensor
+
+    if storage.dtype not in INTS:
+        raise RuntimeError(f"load: a quantized tensor cannot be of {storage.dtype}")
+    quantizer = of_parameters(quantizer_params)
+    ints = _window(storage._untyped_storage, INTS[storage.dtype], storage_offset, size, stride)
+    return QuantizedTensor._over(ints, quantizer)
+
+
 def _rebuild_nested_tensor(
     buffer: Tensor, sizes: Tensor, strides: Tensor, storage_offsets: Tensor
 ) -> Tensor:

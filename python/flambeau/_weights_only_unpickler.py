@@ -154,6 +154,10 @@ def default_safe_globals() -> dict[str, Any]:
         value = getattr(flambeau, name, None)
         if isinstance(value, (flambeau.dtype, flambeau.memory_format)):
             safe[f"torch.{name}"] = value
+    from flambeau._quantized import _scheme
+
+    for name in ("qint8", "quint8", "qint32", *_scheme.NAMES):
+        safe[f"torch.{name}"] = getattr(flambeau, name)
     for name in _storage._CLASS_NAMES.values():
         safe[f"torch.{name}"] = _Name(getattr(_storage, name))
     return safe

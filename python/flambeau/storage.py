@@ -113,7 +113,8 @@ class UntypedStorage:
     def _as_dtype(self, dtype: Any) -> Tensor:
         """A flat tensor of `dtype` over as many whole elements as there are."""
         size = self.nbytes() // dtype.itemsize * dtype.itemsize
-        return self._bytes[:size].view(dtype)
+        # Of quantized dtypes the integers, as which they lie in memory.
+        return self._bytes[:size].view(getattr(dtype, "ints", dtype))
 
     def _as_elements(self, dtype: Any) -> Tensor:
         """What `torch.tensor` makes of this memory."""
@@ -528,6 +529,9 @@ _CLASS_NAMES = {
     "bool": "BoolStorage",
     "complex64": "ComplexFloatStorage",
     "complex128": "ComplexDoubleStorage",
+    "qint8": "QInt8Storage",
+    "quint8": "QUInt8Storage",
+    "qint32": "QInt32Storage",
 }
 
 
@@ -568,6 +572,8 @@ for _dtype_name, _name in _CLASS_NAMES.items():
     )
     globals()[_name] = _class
     __all__.append(_name)
+    if _dtype_name.startswith("q"):
+        continue  # a scale is needed to become quantized
     # storage.float(), storage.complex_double() and so on: a copy of another dtype.
     _word = _name.removesuffix("Storage").replace("Complex", "complex_").lower()
     setattr(TypedStorage, _word, lambda self, dtype=_dtype: self._converted(dtype))

@@ -141,6 +141,13 @@ PyObject* wrap_as(PyTypeObject* type, Tensor tensor);  // a fresh object of a su
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs);  // torch.Tensor(...)
 bool add_tensor_type(PyObject* module);
 
+// Whether it is a tensor of which the core sees only integers that stand for other numbers.
+bool is_quantized(PyObject* object);
+double quantized_value(PyObject* object);  // of one element
+// What tensor() and as_tensor() make of a quantized tensor; null for all other data.
+PyObject* of_quantized(PyObject* data, std::optional<DType> dtype, std::optional<Device> device,
+                       bool copy);
+
 // What the garbage collector should know of the hooks on a tensor.
 int visit_hooks(const Tensor& tensor, visitproc visit, void* arg);
 void clear_hooks(const Tensor& tensor);

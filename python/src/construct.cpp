@@ -123,9 +123,10 @@ class Reader {
       widen(DType::int64);
     } else if (is_tensor(object)) {
       const Tensor& tensor = tensor_of(object);
-      if (tensor.numel() == 1) scalar = item(tensor);
+      const bool quantized = is_quantized(object);
+      if (tensor.numel() == 1) scalar = quantized ? Scalar(quantized_value(object)) : item(tensor);
       saw_many_elements_ |= tensor.numel() != 1;
-      widen(tensor.dtype());
+      widen(quantized ? DType::float32 : tensor.dtype());
     } else if (const auto dtype = numpy_dtype(object); dtype && scalar_from(object, scalar)) {
       widen(*dtype);
     } else {
@@ -331,6 +332,7 @@ PyObject* tensor_function(PyObject*, PyObject* args, PyObject* kwargs) {
       return named_tensor(args, kwargs);
     const Arguments a = parse(args, kwargs, "O|$OOpp:tensor");
     warn_of_tensor(a.data);
+    if (PyObject* quantized = of_quantized(a.data, a.dtype, a.device, true)) return quantized;
     const Tensor made = copy_of_data(a.data, a.dtype, a.device);
     return finish(a.pin_memory ? pin_memory(made) : made, a.requires_grad);
   });
@@ -339,6 +341,7 @@ PyObject* tensor_function(PyObject*, PyObject* args, PyObject* kwargs) {
 PyObject* as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     const Arguments a = parse(args, kwargs, "O|OOpp:as_tensor");
+    if (PyObject* quantized = of_quantized(a.data, a.dtype, a.device, false)) return quantized;
     if (is_tensor(a.data)) {
       const Tensor& source = tensor_of(a.data);
       return wrap(to(source, a.device, a.dtype, false, false, {}));

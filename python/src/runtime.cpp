@@ -56,6 +56,8 @@ PyObject* py_result_type(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *a = nullptr, *b = nullptr;
     if (!PyArg_ParseTuple(args, "OO:result_type", &a, &b)) return nullptr;
+    CHECK(!is_quantized(a) && !is_quantized(b), RuntimeError,
+          "result_type: promoteTypes with quantized numbers is not handled yet");
     Scalar room_a, room_b;
     return wrap_dtype(
         result_type(operand_of(a, "result_type", room_a), operand_of(b, "result_type", room_b)));

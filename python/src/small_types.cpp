@@ -395,6 +395,10 @@ bool dtype_from(PyObject* object, DType& dtype) {
   } else if (is(PyComplex_Type)) {
     dtype = DType::complex128;
   } else {
+    CHECK(std::strcmp(Py_TYPE(object)->tp_name, "NamedDType") != 0, RuntimeError,
+          "{} is no dtype of plain tensors; those that are quantized are made by "
+          "quantize_per_tensor, quantize_per_channel and their like",
+          PyUnicode_AsUTF8(check(PyObject_Repr(object)).get()));
     return false;
   }
   return true;

@@ -1,4 +1,4 @@
-"""Quantization, of which Flambeau has the parts that mean something without quantized tensors."""
+"""Quantization of models, of which Flambeau has the marks and the arithmetic."""
 
 from __future__ import annotations
 

@@ -248,6 +248,9 @@ def _check_attributes(
         require_same("device", actual.device, expected.device)
     if options.check_dtype:
         require_same("dtype", actual.dtype, expected.dtype)
+    require_same("is_quantized", actual.is_quantized, expected.is_quantized)
+    if actual.is_quantized:
+        require_same("qscheme()", actual.qscheme(), expected.qscheme())
 
 
 def _to_common(actual: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
@@ -266,6 +269,8 @@ def _compare_tensors(
     actual: Tensor, expected: Tensor, options: _Options, place: tuple[Any, ...]
 ) -> None:
     _check_attributes(actual, expected, options, place)
+    if actual.is_quantized:
+        actual, expected = actual.dequantize(), expected.dequantize()
     rtol, atol = get_tolerances(actual, expected, rtol=options.rtol, atol=options.atol, id=place)
     if rtol < 0 or atol < 0:
         raise RuntimeError(

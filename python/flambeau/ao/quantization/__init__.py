@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeQuantStub", "QuantStub"]
 
-_WHY = "Flambeau has no quantized tensors"
+_WHY = "Flambeau has quantized tensors, but does not turn models into quantized ones"
 _ABSENT = """AffineQuantizedObserverBase FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize
     FixedQParamsObserver FusedMovingAvgObsFakeQuantize HistogramObserver MinMaxObserver
     MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver NoopObserver
