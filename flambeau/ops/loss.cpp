@@ -6,6 +6,7 @@
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/nn_norm.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pieces.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -310,7 +311,19 @@ OP_FUNCTION(cross_entropy_loss,
 
 namespace {
 
+// The sum or mean of a loss without a tensor of its elements, where that can be had.
+Tensor reduced_by_pieces(const Tensor& input, const Tensor& target, int64_t reduction,
+                         const PieceFormula& formula) {
+  const bool mean = reduction == static_cast<int64_t>(Reduction::mean);
+  if (!mean && reduction != static_cast<int64_t>(Reduction::sum)) return {};
+  return sums_by_pieces(input, target) ? sum_by_pieces(input, target, mean, formula) : Tensor();
+}
+
 Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
+  const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+    p.run(kernels::squared_difference, {p.out, p.a, p.b});
+  });
+  if (total.defined()) return total;
   const DType dtype = result_type(input, target);
   CHECK(is_differentiable(dtype), NotImplementedError, "\"mse_cpu\" not implemented for '{}'",
         dtype_legacy_name(dtype));
@@ -322,6 +335,11 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
 OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared difference.")
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
+  const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+    p.run(kernels::sub, {p.out, p.a, p.b});
+    kernels::abs(DeviceType::cpu, p.over({p.out, p.out}));
+  });
+  if (total.defined()) return total;
   return reduced(abs(input - target), check_reduction(reduction));
 }
 OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.")
@@ -364,10 +382,20 @@ Tensor huber(const char* op, const Tensor& input, const Tensor& target, double l
   return loss;
 }
 
+Tensor huber_by_pieces(const Tensor& input, const Tensor& target, int64_t reduction, double limit) {
+  return reduced_by_pieces(input, target, reduction, [limit](const Piece& p) {
+    kernels::huber(DeviceType::cpu, p.over({p.out, p.a, p.b}), limit);
+  });
+}
+
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reduction, double beta) {
   CHECK(beta >= 0, RuntimeError, "smooth_l1_loss does not support negative values for beta. Got {}",
         beta);
   if (beta == 0) return l1_loss(input, target, reduction);
+  if (beta == 1) {
+    const Tensor total = huber_by_pieces(input, target, reduction, beta);
+    if (total.defined()) return total;
+  }
   const Tensor loss = huber("smooth_l1_loss", input, target, beta);
   return reduced(beta == 1 ? loss : loss / beta, check_reduction(reduction));
 }
@@ -385,6 +413,8 @@ Tensor in_dtype_of(const char* op, const Tensor& loss, const Tensor& argument) {
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   CHECK(delta > 0, RuntimeError,
         "huber_loss does not support non-positive values for delta. Got {}", delta);
+  const Tensor total = huber_by_pieces(input, target, reduction, delta);
+  if (total.defined()) return total;
   const Tensor loss = huber("huber_loss", input, target, delta);
   return reduced(in_dtype_of("huber_loss", loss, input), check_reduction(reduction));
 }
@@ -410,6 +440,12 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
     CHECK(is_nonzero(amin(to(inside, DType::uint8), {}, false)), RuntimeError,
           "all elements of input should be between 0 and 1");
   }
+  if (!weight.defined()) {
+    const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+      p.run(kernels::bce, {p.out, p.a, p.b});
+    });
+    if (total.defined()) return total;
+  }
   Tensor loss = bce(input, target);
   if (weight.defined()) loss = to(loss * weight, input.dtype());
   return reduced(loss, check_reduction(reduction));
@@ -425,6 +461,12 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   CHECK(target.dtype() != DType::bool_, NotImplementedError,
         "binary_cross_entropy_with_logits: Subtraction, the `-` operator, with two bool tensors is "
         "not supported; the target is one: target.to(input.dtype) is what the loss needs");
+  if (!pos_weight.defined() && !weight.defined()) {
+    const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+      p.run(kernels::bce_logits, {p.out, p.a, p.b});
+    });
+    if (total.defined()) return total;
+  }
   Tensor loss;
   if (pos_weight.defined()) {
     // (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x)), with the logarithm written without overflow.

@@ -4,6 +4,7 @@
 
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/pieces.h"
 
 namespace flambeau {
 namespace {
@@ -21,6 +22,14 @@ Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool
   CHECK(input.is_floating() && target.is_floating(), RuntimeError,
         "kl_div: expected floating point input and target, but got {} and {}", input.dtype(),
         target.dtype());
+  const bool adds_up = reduction == 1 || reduction == 2;
+  if (adds_up && !log_target && sums_by_pieces(input, target)) {
+    return sum_by_pieces(input, target, reduction == 1, [](const Piece& p) {
+      p.run(kernels::xlogy, {p.out, p.b, p.b});
+      p.run(kernels::mul, {p.spare, p.b, p.a});
+      p.run(kernels::sub, {p.out, p.out, p.spare});
+    });
+  }
   // Where the target is 0, target * log(target) is 0 and not nan.
   const Tensor loss = log_target ? exp(target) * (target - input)
                                  : target * log(where(target == 0, 1, target)) - target * input;

@@ -1,0 +1,79 @@
+"""Reductions of tensors that no cache holds: softmax along tall columns, and losses by pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, logsumexp, softmax
+
+import flambeau as torch
+from flambeau.nn import functional
+
+TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-12, torch.bfloat16: 8e-3}
+
+
+@pytest.mark.parametrize("shape", [(3000, 100), (2, 9000, 40), (140, 1500), (70000, 16)])
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+def test_tall_columns(shape: tuple, dtype: Any) -> None:
+    dim = len(shape) - 2
+    torch.manual_seed(0)
+    x = (torch.randn(shape) * 8).to(dtype)
+    rows = x.select(dim, 0), x.select(dim, 100)
+    x.select(-1, 3).fill_(-torch.inf)  # nothing but minus infinity
+    x.select(-1, 4).narrow(dim, 0, 100).fill_(-torch.inf)  # and at first
+    x.select(-1, 5).fill_(1e30)
+    rows[0].select(-1, 6).fill_(torch.inf)
+    rows[1].select(-1, 7).fill_(torch.nan)
+    exact = x.double().numpy()
+    with np.errstate(all="ignore"):
+        pairs = [
+            (torch.softmax(x, dim), softmax(exact, dim)),
+            (torch.log_softmax(x, dim), log_softmax(exact, dim)),
+            (torch.logsumexp(x, dim), logsumexp(exact, dim)),
+        ]
+    for ours, theirs in pairs:
+        tolerance = TOLERANCE[dtype]
+        if theirs.ndim == exact.ndim:  # scipy knows what infinite logits mean better than PyTorch
+            keep = [j for j in range(shape[-1]) if j not in (3, 6)]
+            assert ours[..., [3, 6]].isnan().all()
+            ours, theirs = ours[..., keep], theirs[..., keep]
+        np.testing.assert_allclose(ours.double().numpy(), theirs, tolerance, tolerance)
+
+
+def test_tall_columns_do_not_depend_on_threads() -> None:
+    x = torch.randn(5000, 64)
+    before = torch.get_num_threads()
+    results = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        results.append(torch.softmax(x, 0))
+    torch.set_num_threads(before)
+    assert results[0].equal(results[1]) and results[0].equal(results[2])
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("n", [65536, 100003])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_losses_by_pieces(dtype: Any, n: int, reduction: str) -> None:
+    x, y = torch.randn(n).to(dtype), torch.rand(n).to(dtype)
+    y[5] = 0
+    chances = torch.rand(n).to(dtype)
+    for loss, input, options in [
+        (functional.mse_loss, x, {}),
+        (functional.l1_loss, x, {}),
+        (functional.huber_loss, x, {"delta": 0.7}),
+        (functional.smooth_l1_loss, x, {}),
+        (functional.kl_div, x, {}),
+        (functional.binary_cross_entropy_with_logits, x, {}),
+        (functional.binary_cross_entropy, chances, {}),
+    ]:
+        ours = loss(input, y, reduction=reduction, **options)
+        each = loss(input.double(), y.double(), reduction="none", **options).numpy()
+        exact = getattr(each, reduction)()
+        assert ours.dtype == dtype and ours.shape == ()
+        np.testing.assert_allclose(ours.item(), exact, 4 * TOLERANCE[dtype])
+        wanted = input.clone().requires_grad_()  # the way that keeps what backward needs
+        kept = loss(wanted, y, reduction=reduction, **options)
+        np.testing.assert_allclose(kept.item(), exact, 4 * TOLERANCE[dtype])
