@@ -77,3 +77,30 @@ def test_losses_by_pieces(dtype: Any, n: int, reduction: str) -> None:
         wanted = input.clone().requires_grad_()  # the way that keeps what backward needs
         kept = loss(wanted, y, reduction=reduction, **options)
         np.testing.assert_allclose(kept.item(), exact, 4 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("n", [48, 100, 515, 4099])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_running_sums_and_products(n: int, dtype: Any) -> None:
+    torch.manual_seed(1)
+    x = torch.randn(9, n + 3).to(dtype)[:, 3:].contiguous()
+    factors = (1 + 0.01 * torch.randn(9, n)).to(dtype)
+    factors[1, n // 2] = 0
+    factors[2, n // 3] = torch.inf
+    factors[3, 20] = torch.nan
+    factors[4] = torch.finfo(dtype).smallest_normal  # vanishes, in other orders too early
+    factors[5] = torch.finfo(dtype).max
+    factors[6, ::2], factors[6, 1::2] = torch.finfo(dtype).max, torch.finfo(dtype).tiny
+    factors[7, 8:16], factors[7, 16:23] = 2.0**-16, 2.0**15
+    x[2, 40] = torch.inf
+    x[2, 41] = -torch.inf
+    with np.errstate(all="ignore"):
+        pairs = [
+            (x.cumsum(1), x.double().numpy().cumsum(1)),
+            (factors.cumprod(1), factors.double().numpy().cumprod(1)),
+            (x.clone().cumsum_(1), x.double().numpy().cumsum(1)),
+        ]
+    for ours, theirs in pairs:
+        expected = torch.from_numpy(theirs).to(dtype)
+        tolerance = torch.finfo(dtype).eps
+        np.testing.assert_allclose(ours.double(), expected.double(), tolerance, 1e-37)

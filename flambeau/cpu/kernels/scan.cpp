@@ -1,129 +1,13 @@
-// CPU kernels of cumulative sums, products, extremes and logcumsumexp.
+// CPU kernels of cumulative extremes and logcumsumexp.
 #include <cmath>
 #include <limits>
 
-#include "flambeau/cpu/kernels/lanes.h"
-#include "flambeau/cpu/kernels/slices.h"
+#include "flambeau/cpu/kernels/scan.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/scan.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
-
-// Long running sums lose digits; floats are therefore carried in double.
-template <class T>
-using Carry = std::conditional_t<
-    is_floating_type<T>, double,
-    std::conditional_t<std::is_same_v<T, std::complex<float>>, std::complex<double>, T>>;
-
-template <class T, class Carried>
-inline T narrow(Carried value) {
-  if constexpr (is_complex_type<T>) {
-    return T(value);
-  } else {
-    return static_cast<T>(static_cast<ComputeType<T>>(value));
-  }
-}
-
-// Copies results that nobody will read soon, as they are too many for the caches.
-template <class T>
-void move_past_cache(const T* from, T* to, int64_t n) {
-  copy_past_cache(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from),
-                  n * static_cast<int64_t>(sizeof(T)));
-}
-
-// Rows that are scanned together: each step of one waits for the step before, those of others need
-// not.
-constexpr int together = 8;
-
-// out[i] = f(out[i - 1], in[i]) along N rows of n elements that begin `row` apart, from their ends
-// if `reverse`. By pieces, so that the conversions are vector code.
-template <int N, class T, class F>
-void scan_rows(const T* x, T* y, int64_t n, int64_t row, bool reverse, bool beyond_cache,
-               Carry<T> start, F f) {
-  using A = Carry<T>;
-  constexpr int64_t piece = 128;
-  A room[N][piece], carried[N];
-  T results[piece];
-  std::fill_n(carried, N, start);
-  for (int64_t done = 0; done < n; done += piece) {
-    const int64_t count = std::min(piece, n - done), at = reverse ? n - done - count : done;
-    for (int k = 0; k < N; ++k) {
-      const T* from = x + k * row + at;
-      for (int64_t i = 0; i < count; ++i) {
-        room[k][i] = static_cast<A>(static_cast<ComputeType<T>>(from[i]));
-      }
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t next = reverse ? count - 1 - i : i;
-#pragma GCC unroll 8
-      for (int k = 0; k < N; ++k) room[k][next] = carried[k] = f(carried[k], room[k][next]);
-    }
-    for (int k = 0; k < N; ++k) {
-      T *place = y + k * row + at, *to = beyond_cache ? results : place;
-      for (int64_t i = 0; i < count; ++i) to[i] = narrow<T>(room[k][i]);
-      if (beyond_cache) move_past_cache(results, place, count);
-    }
-  }
-  if (beyond_cache) _mm_sfence();
-}
-
-// out[i] = f(out[i - 1], in[i]) along the dimension, from `start`.
-template <class T, class F>
-void scan(const Tensor& input, const Tensor& out, int64_t dim, bool reverse, Carry<T> start, F f) {
-  using A = Carry<T>;
-  const SliceShape shape(input, dim);
-  const T* x = input.data<T>();
-  T* y = out.data<T>();
-  const bool beyond_cache = x != y && out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
-  const auto index = [&](int64_t i) { return reverse ? shape.size - 1 - i : i; };
-  for_each_slice(
-      shape, 2,
-      [&](int64_t at, int64_t rows) {
-        const int64_t n = shape.size;
-        for (; rows >= together; rows -= together, at += together * n) {
-          scan_rows<together>(x + at, y + at, n, n, reverse, beyond_cache, start, f);
-        }
-        for (; rows > 0; --rows, at += n) {
-          scan_rows<1>(x + at, y + at, n, n, reverse, beyond_cache, start, f);
-        }
-      },
-      [&](int64_t at, int64_t n) {
-        A carried[column_block];
-        T room[column_block];
-        std::fill_n(carried, n, start);
-        for (int64_t i = 0; i < shape.size; ++i) {
-          const int64_t k = at + index(i) * shape.inner;
-          T* to = beyond_cache ? room : y + k;
-          IVDEP for (int64_t j = 0; j < n; ++j) {
-            carried[j] = f(carried[j], static_cast<A>(static_cast<ComputeType<T>>(x[k + j])));
-            to[j] = narrow<T>(carried[j]);
-          }
-          if (beyond_cache) move_past_cache(room, y + k, n);
-        }
-        if (beyond_cache) _mm_sfence();
-      });
-}
-
-constexpr DTypeSet scanned = dtypes::FloatingComplex | DType::int64;
-
-void cumsum_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool reverse) {
-  dispatch<scanned>("cumsum_out_cpu", input.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = Carry<T>;
-    scan<T>(input, out, dim, reverse, A(0), [](A a, A b) { return math::plus(a, b); });
-  });
-}
-KERNEL_FOR(cumsum, cumsum_kernel)
-
-void cumprod_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool reverse) {
-  dispatch<scanned>("cumprod_out_cpu", input.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = Carry<T>;
-    scan<T>(input, out, dim, reverse, A(1), [](A a, A b) { return math::times(a, b); });
-  });
-}
-KERNEL_FOR(cumprod, cumprod_kernel)
 
 // log(exp(a) + exp(b)) without overflow; equal infinities give themselves. Calls of the C library
 // take the time, so that a copy in every loop would win nothing.
