@@ -320,7 +320,7 @@ Tensor reduced_by_pieces(const Tensor& input, const Tensor& target, int64_t redu
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+  Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
     p.run(kernels::squared_difference, {p.out, p.a, p.b});
   });
   if (total.defined()) return total;
@@ -335,7 +335,7 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
 OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared difference.")
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+  Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
     p.run(kernels::sub, {p.out, p.a, p.b});
     kernels::abs(DeviceType::cpu, p.over({p.out, p.out}));
   });
@@ -393,7 +393,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reducti
         beta);
   if (beta == 0) return l1_loss(input, target, reduction);
   if (beta == 1) {
-    const Tensor total = huber_by_pieces(input, target, reduction, beta);
+    Tensor total = huber_by_pieces(input, target, reduction, beta);
     if (total.defined()) return total;
   }
   const Tensor loss = huber("smooth_l1_loss", input, target, beta);
@@ -413,7 +413,7 @@ Tensor in_dtype_of(const char* op, const Tensor& loss, const Tensor& argument) {
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   CHECK(delta > 0, RuntimeError,
         "huber_loss does not support non-positive values for delta. Got {}", delta);
-  const Tensor total = huber_by_pieces(input, target, reduction, delta);
+  Tensor total = huber_by_pieces(input, target, reduction, delta);
   if (total.defined()) return total;
   const Tensor loss = huber("huber_loss", input, target, delta);
   return reduced(in_dtype_of("huber_loss", loss, input), check_reduction(reduction));
@@ -441,7 +441,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
           "all elements of input should be between 0 and 1");
   }
   if (!weight.defined()) {
-    const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+    Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
       p.run(kernels::bce, {p.out, p.a, p.b});
     });
     if (total.defined()) return total;
@@ -462,7 +462,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
         "binary_cross_entropy_with_logits: Subtraction, the `-` operator, with two bool tensors is "
         "not supported; the target is one: target.to(input.dtype) is what the loss needs");
   if (!pos_weight.defined() && !weight.defined()) {
-    const Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+    Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
       p.run(kernels::bce_logits, {p.out, p.a, p.b});
     });
     if (total.defined()) return total;

@@ -70,16 +70,18 @@ void scan_rows(const T* x, T* y, int64_t n, int64_t row, bool reverse, bool beyo
 }
 
 // Rows of a few elements, of which the processor works on several at once by itself.
-constexpr int64_t short_scan = 48;
+constexpr int64_t short_scan = 32;
 template <class T, class F>
 void scan_short_rows(const T* x, T* y, int64_t rows, int64_t n, bool reverse, Carry<T> start, F f) {
   using A = Carry<T>;
-  for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
+  const int64_t step = reverse ? -1 : 1, first = reverse ? n - 1 : 0;
+  for (int64_t row = 0; row < rows; ++row) {
     A carried = start;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = reverse ? n - 1 - i : i;
-      carried = f(carried, static_cast<A>(static_cast<ComputeType<T>>(x[at])));
-      y[at] = narrow<T>(carried);
+    const T* from = x + row * n + first;
+    T* to = y + row * n + first;
+    for (int64_t i = 0; i < n; ++i, from += step, to += step) {
+      carried = f(carried, static_cast<A>(static_cast<ComputeType<T>>(*from)));
+      *to = narrow<T>(carried);
     }
   }
 }

@@ -119,18 +119,22 @@ template <class F, class T>
 void scan_row_of_floats(const T* x, T* y, int64_t n, bool beyond_cache) {
   constexpr int64_t piece = 512;
   float from[is_reduced_type<T> ? piece : 1];
-  alignas(64) float to[piece];
+  alignas(64) float room[piece];
   alignas(64) T stored[is_reduced_type<T> ? piece : 1];
   double carried = F::neutral;
+  // Where it may be read again, as products may have to be, the input is not written over.
+  const bool direct = !is_reduced_type<T> && !beyond_cache && x != y;
   // The first piece ends at a line of memory, if only its begin is one of an element.
   const auto past_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(y) % 64 / sizeof(T));
-  int64_t count = std::min(n, piece - past_line);
+  int64_t count = std::min(n, beyond_cache ? piece - past_line : piece);
   for (int64_t i = 0; i < n; i += count, count = std::min(piece, n - i)) {
     const float* values = computed(x + i, from, count);
+    float* to = direct ? reinterpret_cast<float*>(y + i) : room;
     const int64_t whole = count & ~static_cast<int64_t>(double_lanes - 1);
     const bool scanned = scan_floats<F>(values, to, whole, carried);
     const int64_t done = scanned ? whole : 0;
     scan_single_floats<F>(values + done, to + done, count - done, carried);
+    if (direct) continue;
     const T* results = reinterpret_cast<const T*>(to);
     if constexpr (is_reduced_type<T>) {
       store_row(to, stored, count);
