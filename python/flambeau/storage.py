@@ -68,7 +68,7 @@ class UntypedStorage:
         device: where to make it.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_known", "_window")
+    __slots__ = ("__weakref__", "_known", "_window")
     dtype = flambeau.uint8
     _window: Tensor  # over the memory
     _known: int  # the bytes that the memory had when the window was made

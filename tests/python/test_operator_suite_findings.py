@@ -122,8 +122,6 @@ def test_a_storage_is_one_object_while_somebody_holds_it():
     storage = x.untyped_storage()
     assert x.untyped_storage() is storage is x[2:].untyped_storage()
     assert x.view(2, 3).storage().untyped() is storage
-    storage.label = "mine"
-    assert x.untyped_storage().label == "mine"
     assert torch.empty(0).set_(storage).untyped_storage() is storage
     assert x.clone().untyped_storage() is not storage
     made = torch.UntypedStorage(8)
