@@ -15,6 +15,14 @@ from flambeau.nn import functional
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "exp": torch.exp,
     "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": torch.tan,
+    "asin": torch.asin,
+    "acos": torch.acos,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
     "expm1": torch.expm1,
     "tanh": torch.tanh,
     "erf": torch.erf,
@@ -29,6 +37,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": lambda x: functional.elu(x, alpha=0.7),
     "selu": functional.selu,
     "celu": functional.celu,
+    "soft celu": lambda x: functional.celu(x, alpha=0.5),
     "logaddexp": lambda x: torch.logaddexp(x, -2 * x),
     "power": lambda x: torch.pow(x.abs(), 2.75),
     "exponent": lambda x: torch.pow(1.25, x),
@@ -80,6 +89,43 @@ def test_powers_of_special_numbers_are_those_of_double_precision() -> None:
         by_number = torch.pow(values, exponent)
         expected = torch.pow(values.double(), exponent).float()
         torch.testing.assert_close(by_number, expected, equal_nan=True, rtol=1e-6, atol=2e-45)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "asin", "acos"])
+def test_angles_are_right_to_one_unit(name: str) -> None:
+    function = FUNCTIONS[name]
+    steps = torch.arange(-2600, 2601).double() * (math.pi / 2)  # where digits cancel
+    near = torch.cat([steps.float(), torch.nextafter(steps.float(), torch.tensor(math.inf))])
+    x = torch.cat([near, torch.linspace(-4090, 4090, 300_001), torch.linspace(-1, 1, 300_001)])
+    exact = function(x.double())
+    known = ~exact.isnan()
+    assert units_wrong(function(x), exact)[known].max() < 1.25
+    far = torch.logspace(3.6, 38, 100_001)
+    far = torch.cat([far, -far])
+    exact = function(far.double())
+    known = ~exact.isnan()
+    assert not known.any() or units_wrong(function(far), exact)[known].max() < 4
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rare_numbers_do_not_touch_their_neighbours(name: str) -> None:
+    usual = torch.linspace(0.1, 0.9, 64)
+    mixed = usual.clone()
+    rare = torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan, 5e3, -1e30, 1e-40])
+    mixed[3 : 7 * len(rare) : 7] = rare
+    alone = torch.cat([FUNCTIONS[name](x.reshape(1)) for x in mixed])
+    torch.testing.assert_close(FUNCTIONS[name](mixed), alone, rtol=0, atol=0, equal_nan=True)
+
+
+def test_gamma_functions_and_erfinv_on_all_octaves() -> None:
+    x = torch.cat([torch.logspace(-3, 3.2, 400_001), torch.linspace(0.4, 4.2, 400_001)])
+    assert units_wrong(torch.lgamma(x), torch.lgamma(x.double())).max() < 3
+    assert units_wrong(torch.digamma(x), torch.digamma(x.double())).max() < 3
+    ones = torch.tensor([1.0, 2.0] * 8)
+    assert not torch.lgamma(ones).signbit().any() and not torch.lgamma(ones).any()
+    v = torch.logspace(-7.3, 0, 200_001)
+    p = torch.cat([1 - v, v - 1, v, -v])
+    assert units_wrong(torch.erfinv(p), torch.erfinv(p.double()))[p.abs() < 1].max() < 3
 
 
 def test_roots_are_rounded_as_ieee_asks() -> None:

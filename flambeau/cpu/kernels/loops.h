@@ -229,6 +229,16 @@ inline Repeated<T> behind(Repeated<T> in, int64_t) {
   return in;
 }
 
+// Has memory send what will be read some registers later, which costs those that wait for
+// arithmetic nothing.
+template <class T>
+inline void ask_ahead(const T* in, int64_t i) {
+  constexpr int64_t ahead = 2048;  // bytes
+  __builtin_prefetch(reinterpret_cast<const char*>(in + i) + ahead);
+}
+template <class T>
+inline void ask_ahead(Repeated<T>, int64_t) {}
+
 // Arrays, or values repeated, a register at a time. What is too large for the caches goes past
 // them, unless it replaces an input.
 template <class F, class T, class... In>
@@ -251,6 +261,7 @@ void register_loop(T* o, int64_t n, const F& f, In... in) {
   if (past_cache) some(-reinterpret_cast<uintptr_t>(o) % register_bytes / sizeof(T));
   const F formula = f;  // of whose parameters the compiler knows that no result replaces them
   for (; i + lanes <= n; i += lanes) {
+    (ask_ahead(in, i), ...);
     const Floats result = results_at<T>(formula, i, in...);
     float* to = reinterpret_cast<float*>(o + i);
     if (past_cache) {

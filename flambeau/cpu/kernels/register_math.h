@@ -31,42 +31,54 @@ inline Floats rest_of_product(Floats a, Floats b, Floats c) {
 #endif
 }
 
-// Sixteen numbers, of which each lane takes the one that the last four bits of its index tell.
-class Sixteen {
+// Numbers of which each lane takes the one that the last bits of its index tell.
+template <int count>
+class Numbers {
  public:
   float& operator[](int n) { return numbers_[n]; }
-  [[nodiscard]] Floats at(Ints index) const {
-    const Floats first = chosen(load_floats(numbers_), index);
-    if constexpr (float_lanes == 16) return first;
-    const Floats second = chosen(load_floats(numbers_ + 16 - float_lanes), index);
-    return (index << 28) < 0 ? second : first;
-  }
+  [[nodiscard]] Floats at(Ints index) const { return among<count>(numbers_, index); }
 
  private:
-  alignas(64) float numbers_[16] = {};
+  template <int n>
+  static Floats among(const float* numbers, Ints index) {
+    if constexpr (n == float_lanes) {
+      return chosen(load_floats(numbers), index);
+    } else {
+      const float* const others = numbers + n / 2;
+#if FLAMBEAU_ISA_RANK >= 4
+      return _mm512_maskz_permutex2var_ps(0xffff, load_floats(numbers),
+                                          std::bit_cast<__m512i>(index), load_floats(others));
+#else
+      const Floats first = among<n / 2>(numbers, index), second = among<n / 2>(others, index);
+      return (index << (32 - std::countr_zero(static_cast<unsigned>(n)))) < 0 ? second : first;
+#endif
+    }
+  }
+  alignas(64) float numbers_[count] = {};
 };
+using Sixteen = Numbers<16>;
 
-// A smooth function by polynomials on sixteen pieces, found from its values in double precision.
-template <int terms>
+// A smooth function by polynomials on 16 or 32 pieces, found from its values in double precision.
+template <int terms, int count = 16>
 class Pieces {
  public:
   Pieces() = default;
-  // On pieces around the multiples 0 to 15 of a width; beyond them there is no value.
+  // On pieces around the multiples of a width from 0 on; beyond them there is no value.
   template <class F>
   Pieces(F f, float width) : width_(width), steps_(1 / width) {
-    for (int n = 0; n < 16; ++n) {
+    for (int n = 0; n < count; ++n) {
       const double center = n * static_cast<double>(width);
       fit(n, f, center - width / 2, center + width / 2, center);
     }
   }
-  // For 0 <= t <= 15 widths.
+  // For 0 <= t <= count - 1 widths.
   [[nodiscard]] Floats operator()(Floats t) const {
     const Floats shifted = t * steps_ + math::integer_shift;
     return (*this)(std::bit_cast<Ints>(shifted), t - (shifted - math::integer_shift) * width_);
   }
   [[nodiscard]] Floats operator()(Ints piece, Floats from_center) const {
     Floats y = coefficients_[terms - 1].at(piece);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int k = terms - 2; k >= 0; --k) y = y * from_center + coefficients_[k].at(piece);
     return y;
   }
@@ -96,7 +108,7 @@ class Pieces {
 
  private:
   float width_ = 0, steps_ = 0;
-  Sixteen coefficients_[terms];
+  Numbers<count> coefficients_[terms];
 };
 
 // What the powers of two of `powers_of_two` leave out, as a share of each.
@@ -204,8 +216,19 @@ inline bool all_true(Ints lanes) {
 #endif
 }
 
-inline const Pieces<5> log1p_shares(
-    [](double u) { return std::abs(u) < 1e-9 ? 1 - u / 2 : std::log1p(u) / u; }, 1.0f / 15);
+// Whether all lanes hold numbers from `low` on to before `high`, none of which is negative.
+inline bool all_between(Floats x, float low, float high) {
+#if FLAMBEAU_ISA_RANK >= 4
+  const auto least = std::bit_cast<int32_t>(low), count = std::bit_cast<int32_t>(high) - least;
+  const Ints above = less(std::bit_cast<Ints>(x), least);
+  return _mm512_cmplt_epu32_mask(std::bit_cast<__m512i>(above), _mm512_set1_epi32(count)) == 0xffff;
+#else
+  return all_true((x >= low) & (x < high));
+#endif
+}
+
+inline const Pieces<4, 32> log1p_shares(
+    [](double u) { return std::abs(u) < 1e-9 ? 1 - u / 2 : std::log1p(u) / u; }, 1.0f / 31);
 
 // What erf(t) / t has above a quarter, which it is at the end.
 constexpr float erf_end = 4.0f;
@@ -311,7 +334,7 @@ inline Floats exp_of_minus_size(Floats x) {
   Floats series = r * (1.0f / 6) + 0.5f;
   if (float_lanes < 16) series = (r * (1.0f / 24) + (1.0f / 6)) * r + 0.5f;
   const Floats rest = chosen(std::bit_cast<Floats>(rests_of_powers), parts.n());
-  const Floats above = (series * r + 1.0f) * r + rest;
+  const Floats above = series * (r * r) + (r + rest);
   return (power * above + power) * 0x1p-40f;
 }
 // log(1 + e**-|x|): what softplus has above max(x, 0).
@@ -344,20 +367,19 @@ inline Floats tanh(Floats x) {
 inline Floats log(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
   const Floats y = sum_of(log_parts(x));
-  const Ints usual = (x >= 0x1p-126f) & (x < std::numeric_limits<float>::infinity());
-  if (all_true(usual)) [[likely]]
+  if (all_between(x, 0x1p-126f, std::numeric_limits<float>::infinity())) [[likely]]
     return y;
   return log_of_any(x);
 }
 // As log(1 + x), but with r from x itself, not from the sum, which has lost its last bits.
 inline Floats log1p(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Ints above = less(std::bit_cast<Ints>(x + 1.0f), 0x3f340000);
+  const Floats sum = x + 1.0f;
+  const Ints above = less(std::bit_cast<Ints>(sum), 0x3f340000);
   const Ints inverse = std::bit_cast<Ints>(log_pieces.inverses.at(above >> 19));
   const Floats share = std::bit_cast<Floats>(less(inverse, above & -0x800000));
   const Floats y = with_sign_of(x, sum_of(log_parts_from(above, x * share + (share - 1.0f))));
-  const Ints usual = (x > -1.0f) & (x < 0x1p100f);
-  if (all_true(usual)) [[likely]]
+  if (all_between(sum, 0x1p-24f, 0x1p100f)) [[likely]]
     return y;
   const Floats far = x < 0x1p100f ? y : log_of_any(x);
   const Floats end = all_lanes(-std::numeric_limits<float>::infinity());

@@ -1,5 +1,6 @@
 // CPU kernels of unary.def.
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_angles.h"
 #include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
@@ -12,7 +13,9 @@ template <class Formula>
 constexpr bool unary_by_register =
     is_one_of<Formula, struct sigmoid_formula, struct silu_formula, struct expm1_formula,
               struct tanh_formula, struct atan_formula, struct erf_formula, struct elu_formula,
-              struct celu_formula, struct log_formula, struct log1p_formula>;
+              struct log_formula, struct log1p_formula, struct sin_formula, struct cos_formula,
+              struct tan_formula, struct asin_formula, struct acos_formula, struct sinh_formula,
+              struct cosh_formula>;
 template <class Formula>
 struct UnaryByRegister {
   static Floats at(Floats x, Floats p, Floats q) requires unary_by_register<Formula> {
@@ -27,9 +30,16 @@ struct UnaryByRegister<struct selu_formula> {
   }
 };
 template <>
+struct UnaryByRegister<struct celu_formula> {
+  static Floats at(Floats x, Floats alpha, Floats) {
+    const Floats inverse = 1.0f / alpha;  // the same for all x, as in PyTorch
+    return x > 0.0f ? x : alpha * math::expm1(x * inverse);
+  }
+};
+template <>
 struct UnaryByRegister<struct logit_between_formula> {
   static Floats at(Floats x, Floats low, Floats high) {
-    const Floats p = x < low ? low : x > high ? high : x;
+    const Floats p = x < low ? low : smaller_or_second(high, x);
     return math::log(p / (1.0f - p));
   }
 };
@@ -41,6 +51,10 @@ struct UnaryByRegister<struct exp_formula> {
 template <>
 struct UnaryByRegister<struct sqrt_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::sqrt(x); }
+};
+template <>
+struct UnaryByRegister<struct rsqrt_formula> {
+  static Floats at(Floats x, Floats, Floats) { return math::rsqrt(x); }
 };
 #endif
 template <>

@@ -1,0 +1,214 @@
+// Sines, tangents and their kin for registers of floats, as register_math.h has the others: each
+// within one unit in the last place up to arguments of some thousands, hyperbolic ones within two.
+#pragma once
+
+#include "flambeau/cpu/kernels/register_math.h"
+
+namespace flambeau {
+
+namespace cpu::ISA_NAMESPACE {
+
+// About 1 / x and one over the root of x, right to 14 bits or more.
+inline Floats inverse_estimate(Floats x) {
+#if FLAMBEAU_ISA_RANK >= 4
+  return _mm512_maskz_rcp14_ps(0xffff, x);
+#else
+  return 1.0f / x;
+#endif
+}
+inline Floats inverse_root_estimate(Floats x) {
+#if FLAMBEAU_ISA_RANK >= 4
+  return _mm512_maskz_rsqrt14_ps(0xffff, x);
+#else
+  return 1.0f / math::sqrt(x);
+#endif
+}
+// y, but where |x| is not below a bound a function f(float), by the vector library.
+template <class F>
+[[gnu::noinline]] Floats with_far_lanes(F f, Floats x, Floats y, float bound) {
+  const Ints is_near = size_of(x) < bound;
+  float from[float_lanes], to[float_lanes];
+  store_floats(is_near ? Floats{} : x, from);
+  for (int lane = 0; lane < float_lanes; ++lane) to[lane] = f(from[lane]);
+  return is_near ? y : load_floats(to);
+}
+inline Floats with_sign_turned(Floats x, Ints turn) {
+  const Ints sign = turn & std::numeric_limits<int32_t>::min();
+  return std::bit_cast<Floats>(std::bit_cast<Ints>(x) ^ sign);
+}
+
+// x as a number of quarter turns, in the last bits, and the angle r - over that is left of it. Each
+// product with the first two parts of a quarter turn is exact. What is minus zero stays so.
+struct Angle {
+  static constexpr float most = 4096;
+  Ints quarters;
+  Floats r, over, square;
+  [[gnu::always_inline]] explicit Angle(Floats x) {
+    constexpr float turn = 2 * std::numbers::inv_pi_v<float>;
+    constexpr float first = 0x1.921fb4p+0f, second = 0x1.444p-24f, third = 0x1.68c234p-39f;
+    const Floats shifted = x * turn + math::integer_shift, n = shifted - math::integer_shift;
+    const Floats near = x - n * first;
+    quarters = std::bit_cast<Ints>(shifted);
+    r = near - n * second;
+    over = ((r - near) + n * second) + n * third;
+    square = r * r;
+  }
+  // What the sine misses of r, and the cosine has above one.
+  [[nodiscard, gnu::always_inline]] Floats sine_over() const {
+    const Floats series = (square * 1.9515118e-4f - 8.33215937e-3f) * square + 0.166666552f;
+    return (r * square) * series + over;
+  }
+  [[nodiscard, gnu::always_inline]] Floats cosine_rest() const {
+    Floats series = (square * 2.44329676e-5f - 1.38873141e-3f) * square + 4.16666456e-2f;
+    series = series * square - 0.5f;
+    return series * square + r * over;
+  }
+  // The sine of the angle and some more quarter turns.
+  [[nodiscard, gnu::always_inline]] Floats sine(int more) const {
+    const Ints turns = quarters + more;
+    const Floats y = (turns & 1) != 0 ? cosine_rest() + 1.0f : r - sine_over();
+    return with_sign_turned(y, turns << 30);
+  }
+};
+
+// (e**t + e**-t) / 4 and (e**t - e**-t) / 4 at a multiple of ln 2 / lanes near t >= 0, and what is
+// missing of cosh to one and of sinh for the rest of t.
+struct Hyperbola {
+  Floats sum, difference, even, odd;
+  [[gnu::always_inline]] explicit Hyperbola(Floats t) {
+    const Exponent parts(math::min(t, 90.0f));
+    const Floats r = parts.r, square = r * r, power = parts.power(-2);
+    const Ints n = parts.n() << (23 - lane_bits);
+    const Ints bits = less(chosen(std::bit_cast<Ints>(inverse_powers), parts.n()), n);
+    const Floats inverse = std::bit_cast<Floats>(bits > 0 ? bits : Ints{});
+    sum = power + inverse;
+    difference = power - inverse;
+    even = (square * (1.0f / 24) + 0.5f) * square;
+    odd = (square * (1.0f / 6)) * r + chosen(std::bit_cast<Floats>(rests_of_powers), parts.n()) + r;
+  }
+
+ private:
+  // The bits of 2**-(j / lanes) / 4, to which j is added where n is taken off.
+  static constexpr auto inverse_powers = [] {
+    std::array<int32_t, float_lanes> bits{};
+    for (int j = 0; j < float_lanes; ++j) {
+      const auto power = static_cast<float>(0.25 / sixteenths_of_two[j * 16 / float_lanes]);
+      bits[j] = std::bit_cast<int32_t>(power) + (j << (23 - lane_bits));
+    }
+    return bits;
+  }();
+};
+
+// The angle whose sine is t >= 0: start + rest up to a half; beyond it twice that, taken off a
+// quarter turn, as the root of (1 - t) / 2 is the sine of the half of what is missing.
+struct Arc {
+  Ints is_steep;
+  Floats start, rest;
+  [[gnu::always_inline]] explicit Arc(Floats t) {
+    is_steep = t > 0.5f;
+    const Floats left = 0.5f - t * 0.5f;
+    const Floats inverse = inverse_root_estimate(left + std::numeric_limits<float>::min());
+    const Floats half = inverse * 0.5f, estimate = left * inverse;
+    const Floats root = (left - estimate * estimate) * half + estimate;
+    const Floats root_rest = (left - root * root) * half;
+    const Floats square = is_steep ? left : t * t;
+    start = is_steep ? root : t;
+    Floats series = square * 4.21662591e-2f + 2.41795406e-2f;
+    series = series * square + 4.54703718e-2f;
+    series = series * square + 7.49529749e-2f;
+    series = series * square + 0.166667521f;
+    rest = (start * square) * series + (is_steep ? root_rest : Floats{});
+  }
+};
+
+}  // namespace cpu::ISA_NAMESPACE
+
+namespace math {
+
+inline Floats sin(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Floats y = Angle(x).sine(0);
+  if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
+    return y;
+  return with_far_lanes([](float v) { return sin(v); }, x, y, Angle::most);
+}
+inline Floats cos(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Floats y = Angle(x).sine(1);
+  if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
+    return y;
+  return with_far_lanes([](float v) { return cos(v); }, x, y, Angle::most);
+}
+// By a polynomial, or minus one over it, made exact by what it misses of one.
+inline Floats tan(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Angle angle(x);
+  const Floats square = angle.square;
+  Floats series = square * 4.37896978e-3f + 8.42096197e-5f;
+  series = series * square + 1.08399037e-2f;
+  series = series * square + 2.12806538e-2f;
+  series = series * square + 5.40602058e-2f;
+  series = series * square + 0.133326605f;
+  series = series * square + 0.333333492f;
+  const Floats rest = (angle.r * square) * series - (angle.over * square + angle.over);
+  const Floats even = angle.r + rest, inverse = inverse_estimate(even);
+  const Floats missing = (1.0f - inverse * angle.r) - inverse * rest;
+  const Floats y = (angle.quarters & 1) != 0 ? -(inverse * missing + inverse) : even;
+  if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
+    return y;
+  return with_far_lanes([](float v) { return tan(v); }, x, y, Angle::most);
+}
+
+inline Floats cosh(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Hyperbola at(size_of(x));
+  return (at.sum + (at.sum * at.even + at.difference * at.odd)) * 2.0f;
+}
+inline Floats sinh(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Floats t = size_of(x), square = x * x;
+  const Hyperbola at(t);
+  const Floats far = (at.difference + (at.difference * at.even + at.sum * at.odd)) * 2.0f;
+  Floats series = square * 2.81695156e-6f + 1.98361595e-4f;
+  series = series * square + 8.3333496e-3f;
+  series = series * square + 0.166666672f;
+  return t < 1.0f ? (x * square) * series + x : with_sign_of(x, far);
+}
+
+inline Floats asin(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Arc arc(size_of(x));
+  const Floats far = half_pi - arc.start * 2.0f;
+  const Floats far_rest = ((half_pi - far) - arc.start * 2.0f) + (half_pi_rest - arc.rest * 2.0f);
+  return with_sign_of(x, arc.is_steep ? far + far_rest : arc.start + arc.rest);
+}
+// From the axis that lies next: 0 and pi where steep, pi / 2 elsewhere.
+inline Floats acos(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  const Arc arc(size_of(x));
+  const Floats quarter = all_lanes(half_pi);
+  const Floats axis = arc.is_steep ? quarter - with_sign_of(x, quarter) : quarter;
+  const Ints turn = std::bit_cast<Ints>(arc.is_steep ? x : -x);
+  const Floats start = arc.is_steep ? arc.start + arc.start : arc.start;
+  const Floats rest = arc.is_steep ? arc.rest + arc.rest : arc.rest;
+  const Floats away = with_sign_turned(start, turn), y = axis + away;
+  const Floats lost = axis * (half_pi_rest / half_pi) + with_sign_turned(rest, turn);
+  return y + ((away - (y - axis)) + lost);
+}
+
+#if FLAMBEAU_ISA_RANK >= 4
+// By an estimate, and what its square times x misses of one.
+inline Floats rsqrt(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  constexpr float least = 0x1p-126f, infinity = std::numeric_limits<float>::infinity();
+  const Floats estimate = inverse_root_estimate(x), missing = 1.0f - (x * estimate) * estimate;
+  const Floats y = (estimate * missing) * (missing * 0.375f + 0.5f) + estimate;
+  if (all_between(x, least, infinity)) [[likely]]
+    return y;
+  const Floats root = _mm512_maskz_sqrt_ps(0xffff, x);
+  return (x >= least) & (x < infinity) ? y : 1.0f / root;
+}
+#endif
+
+}  // namespace math
+}  // namespace flambeau
