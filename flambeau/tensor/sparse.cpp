@@ -27,10 +27,9 @@ Tensor sparse_over(Layout layout, const Tensor& values, IntSpan size) {
   return tensor;
 }
 
-// Parts have no history of their own.
-Tensor plain_part(const Tensor& part) {
-  return part.requires_grad() || part->view_base ? make_alias(part) : part;
-}
+// Parts have no history of their own, and keep their sizes when the tensor that they were given by
+// is resized: there must stay as many values as indices.
+Tensor plain_part(const Tensor& part) { return make_alias(part); }
 
 }  // namespace
 

@@ -166,8 +166,7 @@ def prod(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = Non
     """The product of the elements over dim."""
     dtype = _summed_dtype(input, dtype)
     result = _filled(input.to(dtype), mask, 1)
-    # Unlike elsewhere, an empty list of dimensions is nothing to multiply along.
-    along = () if isinstance(dim, Sequence) and not dim else _dims(dim, input.dim())
+    along = _dims(dim, input.dim())
     rank = max(input.dim(), 1)
     for d in along:
         if not -rank <= d < rank:

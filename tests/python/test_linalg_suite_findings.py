@@ -145,3 +145,36 @@ def test_sizes_of_the_largest_and_the_smallest_complex_numbers(dtype: flambeau.d
     )
     assert numbers.abs().tolist() == [limits.max, infinity, 5 * tiny, infinity, 0]
     assert flambeau.tensor(complex(nan, 1), dtype=dtype).abs().isnan()
+
+
+def test_parts_of_sparse_tensors_keep_their_sizes():
+    indices, values = flambeau.tensor([[0, 1, 2]]), flambeau.tensor([1.0, 2.0, 3.0])
+    x = flambeau.sparse_coo_tensor(indices, values, (3,))
+    starts, places = flambeau.tensor([0, 1, 3]), flambeau.tensor([0, 0, 1])
+    y = flambeau.sparse_csr_tensor(starts, places, values, (2, 2))
+    values.mul_(2)
+    for part in (indices, values, starts, places):
+        part.resize_(0)
+    assert x.to_dense().tolist() == [2, 4, 6]
+    assert y.to_dense().tolist() == [[2, 0], [4, 6]]
+
+
+def test_sspaddmm_says_which_matrix_must_be_sparse():
+    sparse, dense = flambeau.eye(2).to_sparse(), flambeau.ones(2, 2)
+    assert flambeau.sspaddmm(sparse, sparse, dense).to_dense().tolist() == [[2, 1], [1, 2]]
+    assert sparse.sspaddmm(sparse, dense).to_dense().tolist() == [[2, 1], [1, 2]]
+    for matrices, name in (
+        ((sparse, dense, dense), "mat1"),
+        ((sparse, sparse, sparse), "mat2"),
+        ((dense, sparse, dense), "self"),
+    ):
+        with pytest.raises(RuntimeError, match=f"sspaddmm: expected '{name}'"):
+            flambeau.sspaddmm(*matrices)
+    with pytest.raises(RuntimeError, match="addmm"):
+        flambeau.addmm(sparse, dense, dense)
+
+
+def test_masked_products_along_no_dimension_are_along_all():
+    x, mask = flambeau.tensor([[2.0, 3.0], [4.0, 5.0]]), flambeau.tensor([[True, False]])
+    assert flambeau.masked.prod(x, dim=()).item() == 120
+    assert flambeau.masked.prod(x, dim=(), mask=mask, keepdim=True).tolist() == [[8]]

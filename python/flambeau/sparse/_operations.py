@@ -229,14 +229,31 @@ def _bmm(a: Any, b: Any) -> Any:
     return _ops.stack([product(select(a, 0, k), b[k], False) for k in range(a.shape[0])])
 
 
-@takes("addmm", "sspaddmm", compressed=True)
+@takes("addmm", compressed=True)
 def _addmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     return added_product(x, a, b, beta, alpha, False)
+
+
+@takes("sspaddmm", compressed=True)
+def sspaddmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta times a sparse matrix plus alpha times the product of a sparse and a dense one."""
+    for name, matrix, wanted in (("self", x, True), ("mat1", a, True), ("mat2", b, False)):
+        if matrix.layout is not (flambeau.sparse_coo if wanted else flambeau.strided):
+            raise RuntimeError(
+                f"sspaddmm: expected '{name}' to have {'sparse' if wanted else 'strided'} layout, "
+                f"got '{name}' with layout {matrix.layout}"
+            )
+    return added_product(x, a, b, beta, alpha, True)._coalesced_(False)
 
 
 def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -> Any:
     """beta times x plus alpha times the product."""
     if not is_sparse(a) and not is_sparse(b):
+        if is_sparse(x):
+            raise RuntimeError(
+                "addmm: a product of dense matrices is added to a dense tensor, got one with "
+                f"layout {x.layout}"
+            )
         return _ops.addmm(x, a, b, beta=beta, alpha=alpha)
     if not is_sparse(x):
         x = x.expand(a.size(0), b.size(1))
