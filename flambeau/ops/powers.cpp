@@ -87,6 +87,10 @@ Tensor power_in_double(const Tensor& x, const Scalar& exponent) {
 // x ** 0.5 and others of which PyTorch computes a simpler formula, in all but half precision: the
 // root of -inf is NaN, and its power inf. Undefined where there is none.
 Tensor power_by_formula(const Tensor& x, const Scalar& exponent) {
+  if (is_integral(x.dtype())) {
+    if (exponent == Scalar(2)) return square(x);
+    return exponent == Scalar(3) ? mul_(x * x, x) : Tensor();
+  }
   if (!is_differentiable(x.dtype()) || x.dtype() == DType::float16) return {};
   const NoGrad off;
   if (exponent == Scalar(0.5)) return sqrt(x);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_pow.h"
@@ -183,6 +184,10 @@ void bitwise_not_kernel(const TensorIter& iter) {
 KERNEL_FOR(bitwise_not, bitwise_not_kernel)
 
 void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
+  if (iter.dtypes[0] == DType::complex64) {
+    return pairs_loop<2>(iter, [factor = all_pairs(alpha.to<std::complex<float>>())](
+                                   Floats a, Floats b) { return a + product_of_pairs(factor, b); });
+  }
   dispatch_unordered<dtypes::All>("add", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -212,6 +217,12 @@ void pow_kernel(const TensorIter& iter) {
 KERNEL_FOR(pow, pow_kernel)
 
 void addcmul_kernel(const TensorIter& iter, const Scalar& value) {
+  if (iter.dtypes[0] == DType::complex64) {
+    return pairs_loop<3>(
+        iter, [v = all_pairs(value.to<std::complex<float>>())](Floats x, Floats a, Floats b) {
+          return x + product_of_pairs(v, product_of_pairs(a, b));
+        });
+  }
   dispatch_unordered<dtypes::Numeric>("addcmul", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -223,6 +234,12 @@ void addcmul_kernel(const TensorIter& iter, const Scalar& value) {
 KERNEL_FOR(addcmul, addcmul_kernel)
 
 void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {
+  if (iter.dtypes[0] == DType::complex64) {
+    return pairs_loop<3>(
+        iter, [v = all_pairs(value.to<std::complex<float>>())](Floats x, Floats a, Floats b) {
+          return x + quotient_of_pairs(product_of_pairs(v, a), b);
+        });
+  }
   dispatch_loop<dtypes::FloatingComplex>("addcdiv", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -233,6 +250,13 @@ void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {
 KERNEL_FOR(addcdiv, addcdiv_kernel)
 
 void lerp_kernel(const TensorIter& iter, const Scalar* number) {
+  if (iter.dtypes[0] == DType::complex64 && !number) {
+    return pairs_loop<3>(iter, [](Floats a, Floats b, Floats w) {
+      const Floats way = b - a, rest = all_pairs(1) - w;
+      const Floats from_end = b - product_of_pairs(way, rest);
+      return squares_of_pairs(w) < 0.25f ? a + product_of_pairs(w, way) : from_end;
+    });
+  }
   dispatch_loop<dtypes::FloatingComplex>("lerp", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;

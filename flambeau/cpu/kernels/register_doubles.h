@@ -129,7 +129,7 @@ constexpr int terms_for_floats(const double (&c)[N]) {
   double largest = 0;
   for (const double term : c) largest = std::max(largest, term < 0 ? -term : term);
   int terms = N;
-  while (terms > 1 && (c[terms - 1] < 0 ? -c[terms - 1] : c[terms - 1]) < 1e-10 * largest) --terms;
+  while (terms > 1 && (c[terms - 1] < 0 ? -c[terms - 1] : c[terms - 1]) < 1e-9 * largest) --terms;
   return terms;
 }
 // A Chebyshev series at -1 <= t <= 1 (Clenshaw), of which a result of single precision needs fewer

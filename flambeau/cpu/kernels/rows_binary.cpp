@@ -1,7 +1,9 @@
 // CPU kernels of binary.def.
+#include <functional>
+
+#include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_division.h"
-#include "flambeau/cpu/kernels/register_doubles.h"
 #include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
@@ -28,6 +30,18 @@ constexpr bool costs_more = calls_library<Formula> || (std::is_floating_point_v<
 // Formulas of complex numbers that look at one part at a time.
 template <class Formula>
 constexpr bool binary_by_parts = is_one_of<Formula, struct add_formula, struct sub_formula>;
+// Formulas of complex numbers that have one for registers of pairs.
+template <class Formula>
+constexpr bool has_pairs = is_one_of<Formula, struct add_formula, struct sub_formula,
+                                     struct mul_formula, struct div_formula>;
+inline Floats pairs_of(const struct add_formula&, Floats a, Floats b) { return a + b; }
+inline Floats pairs_of(const struct sub_formula&, Floats a, Floats b) { return a - b; }
+inline Floats pairs_of(const struct mul_formula&, Floats a, Floats b) {
+  return product_of_pairs(a, b);
+}
+inline Floats pairs_of(const struct div_formula&, Floats a, Floats b) {
+  return quotient_of_pairs(a, b);
+}
 // Formulas whose operands may change places.
 template <class Formula>
 constexpr bool commutes = is_one_of<Formula, struct add_formula, struct mul_formula>;
@@ -91,21 +105,6 @@ struct Division {
   static C only_usual(C a, C b) { return WithoutCall<Formula>::at(a, b); }
 };
 
-// Quotients of complex numbers, in double, where nothing overflows on the way; those of infinities,
-// and by zero, as the C library has them. In fused steps, which registers take too.
-template <class Formula>
-struct ComplexQuotient {
-  using C = std::complex<float>;
-  C operator()(C a, C b) const {
-    const double p = a.real(), q = a.imag(), r = b.real(), s = b.imag();
-    const double size = std::fma(r, r, s * s);
-    const double real = std::fma(p, r, q * s) / size, imaginary = std::fma(q, r, p * -s) / size;
-    if (!math::isfinite(real) || !math::isfinite(imaginary)) [[unlikely]]
-      return Formula::at(a, b);
-    return {static_cast<float>(real), static_cast<float>(imaginary)};
-  }
-};
-
 // Whether all operands are arrays of the same length.
 bool takes_arrays(const TensorIter& iter) {
   bool dense = iter.ndim <= 1;
@@ -154,9 +153,8 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
-    constexpr bool divides = std::is_same_v<Formula, struct div_formula>;
-    if constexpr (divides && std::is_same_v<C, std::complex<float>>) {
-      binary_loop<Out, T>(iter, ComplexQuotient<Formula>(), 4);
+    if constexpr (has_pairs<Formula> && std::is_same_v<C, std::complex<float>>) {
+      pairs_loop<2>(iter, [](Floats a, Floats b) { return pairs_of(Formula(), a, b); });
     } else {
       using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
       binary_loop<Out, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
@@ -201,6 +199,41 @@ void copysign_kernel(const TensorIter& iter, const Scalar* params) {
 }
 KERNEL_FOR(copysign, copysign_kernel)
 
+// Of bools as of bytes: GCC makes no vector code of what may be left out.
+template <class Formula, class OfBytes>
+void logical_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::bool_) return binary_loop<uint8_t, uint8_t>(iter, OfBytes(), 1);
+  binary_kernel<Formula, dtypes::All, true>(iter, params);
+}
+KERNEL_FOR(logical_and, logical_kernel<logical_and_formula, std::bit_and<uint8_t>>)
+KERNEL_FOR(logical_or, logical_kernel<logical_or_formula, std::bit_or<uint8_t>>)
+
+// As math::shift_left and its sibling, in words of 32 bits and without a branch; numbers below zero
+// are many places.
+template <class T, bool left>
+T shifted(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  using Word = std::conditional_t<std::is_signed_v<T> && !left, int32_t, uint32_t>;
+  constexpr uint32_t width = std::numeric_limits<U>::digits;
+  const uint32_t places = static_cast<U>(b), most = places < width ? places : width - 1;
+  const auto word = static_cast<Word>(static_cast<std::conditional_t<left, U, T>>(a));
+  const Word moved = left ? word << most : word >> most;
+  const bool keeps = places < width || (std::is_signed_v<T> && !left);
+  return static_cast<T>(keeps ? moved : Word(0));
+}
+template <class Formula, bool left>
+void shift_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::uint8)
+    return binary_loop<uint8_t, uint8_t>(
+        iter, [](uint8_t a, uint8_t b) { return shifted<uint8_t, left>(a, b); }, 1);
+  if (iter.dtypes[1] == DType::int32)
+    return binary_loop<int32_t, int32_t>(
+        iter, [](int32_t a, int32_t b) { return shifted<int32_t, left>(a, b); }, 1);
+  binary_kernel<Formula, dtypes::Integral, false>(iter, params);
+}
+KERNEL_FOR(bitwise_left_shift, shift_kernel<bitwise_left_shift_formula, true>)
+KERNEL_FOR(bitwise_right_shift, shift_kernel<bitwise_right_shift_formula, false>)
+
 void nextafter_kernel(const TensorIter& iter, const Scalar*) {
   const DType dtype = iter.dtypes[1];
   if (dtype == DType::float32) {
@@ -216,86 +249,6 @@ void nextafter_kernel(const TensorIter& iter, const Scalar*) {
       iter, [=](uint16_t a, uint16_t b) { return math::next_pattern(a, b, infinity); }, 1);
 }
 KERNEL_FOR(nextafter, nextafter_kernel)
-
-// Complex numbers whose parts alternate in registers. GCC would sort the parts apart, and back.
-template <int... I>
-Floats product_of_pairs(Floats a, Floats b, std::integer_sequence<int, I...>) {
-  const Floats signs = {(I % 2 == 0 ? -1.0f : 1.0f)...};
-  const Floats real = __builtin_shufflevector(a, a, (I & ~1)...);
-  const Floats imaginary = __builtin_shufflevector(a, a, (I | 1)...);
-  return real * b + imaginary * signs * __builtin_shufflevector(b, b, (I ^ 1)...);
-}
-void multiply_pairs(char** data, const Block& block) {
-  using C = std::complex<float>;
-  constexpr int lanes = float_lanes / 2;
-  C* out = reinterpret_cast<C*>(data[0]);
-  const C *a = reinterpret_cast<const C*>(data[1]), *b = reinterpret_cast<const C*>(data[2]);
-  const auto parts = [](const C* x) { return load_floats(reinterpret_cast<const float*>(x)); };
-  int64_t i = 0;
-  for (; i + lanes <= block.n; i += lanes) {
-    const Floats product = product_of_pairs(parts(a + i), parts(b + i),
-                                            std::make_integer_sequence<int, float_lanes>());
-    store_floats(product, reinterpret_cast<float*>(out + i));
-  }
-  for (; i < block.n; ++i) out[i] = math::times(a[i], b[i]);
-}
-// As ComplexQuotient has it, for as many numbers as a register has doubles for both parts of; false
-// where one of them is not finite.
-template <int... I>
-bool quotient_of_pairs(const float* a, const float* b, float* out,
-                       std::integer_sequence<int, I...>) {
-  const auto wide = [](const float* from) {
-    HalfFloats lanes;
-    std::memcpy(&lanes, from, sizeof lanes);
-    return __builtin_convertvector(lanes, Doubles);
-  };
-  const Doubles x = wide(a), y = wide(b), signs = {(I % 2 == 0 ? 1.0 : -1.0)...};
-  const Doubles real = __builtin_shufflevector(y, y, (I & ~1)...);
-  const Doubles imaginary = __builtin_shufflevector(y, y, (I | 1)...);
-  const Doubles size = fused(real, real, imaginary * imaginary);
-  const Doubles turned = __builtin_shufflevector(x, x, (I ^ 1)...) * (imaginary * signs);
-  const Doubles quotient = fused(x, real, turned) / size, zeros = quotient - quotient;
-  NanSeen seen;
-  seen.look_at(zeros, zeros);
-  const HalfFloats result = __builtin_convertvector(quotient, HalfFloats);
-  std::memcpy(out, &result, sizeof result);
-  return !seen.any();
-}
-void divide_pairs(char** data, const Block& block) {
-  using C = std::complex<float>;
-  constexpr int lanes = float_lanes / 4;
-  C* out = reinterpret_cast<C*>(data[0]);
-  const C *a = reinterpret_cast<const C*>(data[1]), *b = reinterpret_cast<const C*>(data[2]);
-  const ComplexQuotient<div_formula> single;
-  int64_t i = 0;
-  for (; i + lanes <= block.n; i += lanes) {
-    float room[2 * lanes];
-    if (quotient_of_pairs(reinterpret_cast<const float*>(a + i),
-                          reinterpret_cast<const float*>(b + i), room,
-                          std::make_integer_sequence<int, 2 * lanes>())) [[likely]] {
-      std::memcpy(out + i, room, sizeof room);
-    } else {
-      for (int64_t k = i; k < i + lanes; ++k) out[k] = single(a[k], b[k]);
-    }
-  }
-  for (; i < block.n; ++i) out[i] = single(a[i], b[i]);
-}
-void div_kernel(const TensorIter& iter, const Scalar* params) {
-  if (iter.dtypes[1] == DType::complex64 && takes_arrays(iter)) {
-    return for_each_block(
-        iter, [](char** data, const Block& b) { divide_pairs(data, b); }, 4);
-  }
-  binary_kernel<div_formula, dtypes::FloatingComplex, false>(iter, params);
-}
-KERNEL_FOR(div, div_kernel)
-
-void mul_kernel(const TensorIter& iter, const Scalar* params) {
-  if (iter.dtypes[1] == DType::complex64 && takes_arrays(iter)) {
-    return for_each_block(iter, [](char** data, const Block& b) { multiply_pairs(data, b); });
-  }
-  binary_kernel<mul_formula, dtypes::Anything, false>(iter, params);
-}
-KERNEL_FOR(mul, mul_kernel)
 
 // Divisions take most of Euclid's time: for the type that is used, by shifts and differences of odd
 // numbers. As unsigned numbers, which have the size of the least integer.

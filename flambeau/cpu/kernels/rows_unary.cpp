@@ -1,4 +1,5 @@
 // CPU kernels of unary.def.
+#include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_angles.h"
 #include "flambeau/cpu/kernels/register_math.h"
@@ -169,6 +170,24 @@ void neg_kernel(const TensorIter& iter, const Scalar* params) {
   unary_kernel<neg_formula, dtypes::Numeric, false>(iter, params);
 }
 KERNEL_FOR(neg, neg_kernel)
+
+void square_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::complex64)
+    return pairs_loop<1>(iter, [](Floats x) { return product_of_pairs(x, x); });
+  unary_kernel<square_formula, dtypes::CountingNumeric, false>(iter, params);
+}
+KERNEL_FOR(square, square_kernel)
+
+void reciprocal_kernel(const TensorIter& iter, const Scalar* params) {
+  using C = std::complex<float>;
+  if (iter.dtypes[1] == DType::complex64) {
+    return pairs_loop<1>(iter, [](Floats x) {
+      return quotient_of_pairs(all_pairs(1), x, [](C, C y) { return math::reciprocal(y); });
+    });
+  }
+  unary_kernel<reciprocal_formula, dtypes::FloatingComplex, false>(iter, params);
+}
+KERNEL_FOR(reciprocal, reciprocal_kernel)
 
 }  // namespace
 
