@@ -233,4 +233,17 @@ static Tensor no_gradient(const char* op) {
 
 #include "flambeau/kernels/binary.def"
 
+// The out= forms of ops that have a form of their own beside the row.
+#define ROW_OUT(name, ...)                                                                      \
+  static Tensor name##_row_out(const Operand& input, const Operand& other, const Tensor& out) { \
+    return binary_op(name##_row(), input, other, out);                                          \
+  }                                                                                             \
+  __VA_ARGS__
+ROW_OUT(add, OP_OUT(add_row_out, "add(input, other, *, out)"))
+ROW_OUT(sub, OP_OUT(sub_row_out, "sub(input, other, *, out)")
+                 OP_OUT(sub_row_out, "subtract(input, other, *, out)"))
+ROW_OUT(div, OP_OUT(div_row_out, "div(input, other, *, out)")
+                 OP_OUT(div_row_out, "divide(input, other, *, out)")
+                     OP_OUT(div_row_out, "true_divide(input, other, *, out)"))
+
 }  // namespace flambeau

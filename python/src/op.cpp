@@ -131,6 +131,20 @@ const Overload& find(const Family& family, const std::vector<Overload>& overload
   raise_mismatch(family, first, call);
 }
 
+// The form that writes into out= itself; null where there is none for these arguments, and the
+// result is written there afterwards.
+const Overload* find_direct(const Family& family, const Call& call, Frame& frame) {
+  if (family.out_forms.empty()) return nullptr;
+  if (!family.takes_out) return &find(family, family.out_forms, call, frame, nullptr);
+  for (const Overload& overload : family.out_forms) {
+    Mismatch miss;
+    if (match(overload, call, frame, miss, nullptr)) return &overload;
+    frame.options = Options();
+    frame.largest = 0;
+  }
+  return nullptr;
+}
+
 bool any_override(const Call& call) {
   const Py_ssize_t n = call.nargs + call.keywords();
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -311,14 +325,15 @@ PyObject* call_family(const Family& family, const Call& call) {
     if (!family.out_forms.empty()) {
       CHECK(is_tensor(out), TypeError, "{}(): argument 'out' must be Tensor, not {}", family.name,
             type_name(out));
-      const Overload& direct = find(family, family.out_forms, call, frame, nullptr);
+    }
+    if (const Overload* direct = find_direct(family, call, frame)) {
       if (frame.pending) [[unlikely]]
         return call_unlike(family, call, frame.pending);
       check_out_device(family, call, tensor_of(out));
-      check_out_dtype(family, direct, frame, out);
+      check_out_dtype(family, *direct, frame, out);
       const Dims before = tensor_of(out)->sizes;
       const NoGrad off;
-      run(direct, frame, result);
+      run(*direct, frame, result);
       warn_if_resized(family, before, tensor_of(out).sizes());
       return Py_NewRef(out);
     }

@@ -146,3 +146,23 @@ def test_arrays_of_complex_numbers_are_computed_part_by_part(dtype, n) -> None:
         (a.clone().mul_(b), ar * br - ai * bi, ar * bi + ai * br),
     ):
         torch.testing.assert_close(result, torch.complex(real, imag).to(dtype))
+
+
+def test_sums_and_quotients_are_computed_where_out_says() -> None:
+    a, b = np.arange(1.0, 13).reshape(3, 4), np.arange(2.0, 6)
+    x, row = torch.from_numpy(a), torch.from_numpy(b)
+    for op, exact in [(torch.add, a + b), (torch.sub, a - b), (torch.div, a / b)]:
+        out = torch.zeros(4, 3, dtype=torch.float64).t()
+        assert op(x, row, out=out) is out
+        np.testing.assert_array_equal(out.numpy(), exact)
+        assert out.stride() == (1, 3)
+        narrow = torch.zeros(3, 4)
+        np.testing.assert_array_equal(op(x, row, out=narrow).numpy(), exact.astype(np.float32))
+        with pytest.raises(RuntimeError, match="single memory location"):
+            op(x[:2], row, out=x[1:])
+        with pytest.raises(RuntimeError, match="cast"):
+            op(x, row, out=torch.zeros(3, 4, dtype=torch.int64))
+    # Those that the direct form does not take.
+    out = torch.zeros(3, 4, dtype=torch.float64)
+    np.testing.assert_array_equal(torch.add(x, row, alpha=3, out=out).numpy(), a + 3 * b)
+    np.testing.assert_array_equal(torch.div(x, row, rounding_mode="floor", out=out).numpy(), a // b)
