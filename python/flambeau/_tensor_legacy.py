@@ -65,6 +65,21 @@ def is_distributed(self: Tensor) -> bool:
     return False
 
 
+def xpu(
+    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Any:
+    """Moves it to one of Intel's GPUs, of which there is none here."""
+    raise AssertionError("Torch not compiled with XPU enabled")
+
+
+def to_padded_tensor(self: Tensor, padding: float, output_size: Any = None) -> Any:
+    """Of a nested tensor, its components filled up to one size; other tensors have none."""
+    raise NotImplementedError(
+        "Could not run 'aten::to_padded_tensor': the tensor is not nested, but of "
+        f"{self.dtype} on {self.device}"
+    )
+
+
 def reinforce(self: Tensor, reward: Any) -> Any:
     """Was removed from PyTorch; `distributions` took its place."""
     raise RuntimeError("reinforce() was removed. Use torch.distributions instead.")
@@ -81,4 +96,6 @@ METHODS = (
     hardshrink,
     is_distributed,
     reinforce,
+    to_padded_tensor,
+    xpu,
 )

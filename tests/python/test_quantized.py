@@ -420,6 +420,22 @@ def test_modules_hold_them():
     assert module.float().weight.is_quantized and module.to("cpu").weight.is_quantized
 
 
+def test_arguments_by_name():
+    q = sample()
+    assert q.to(device="cpu", dtype=torch.quint8) is q and q.to(q, non_blocking=True) is q
+    assert q.to(dtype=torch.quint8, copy=True) is not q
+    assert torch.cat(tensors=(q, q), dim=1).shape == (2, 6, 4, 5)
+    assert torch.equal(torch.clamp(input=q, max=0.5, min=0.0), q.clamp(0.0, 0.5))
+    assert torch.max(input=q, dim=1, keepdim=True).values.shape == (2, 1, 4, 5)
+    assert F.upsample(q, scale_factor=2).shape == (2, 3, 8, 10)
+    with pytest.raises(NotImplementedError, match="out="):
+        torch.cat([q, q], out=q.clone())
+    with pytest.raises(NotImplementedError, match="not nested"):
+        torch.ones(3).to_padded_tensor(0.0)
+    with pytest.raises(AssertionError, match="XPU"):
+        torch.ones(3).xpu()
+
+
 def test_wrong_files_are_refused():
     q = sample()
     func, arguments = q.__reduce_ex__(2)

@@ -262,6 +262,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "tanh": _squashed(lambda x: x.tanh(), _SYMMETRIC),
     "dropout": _dropout,
     "interpolate": _interpolated,
+    "upsample": _interpolated,
     "pad": _padded,
     "channel_shuffle": _shuffled,
     "embedding": _embedded,

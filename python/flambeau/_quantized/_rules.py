@@ -45,7 +45,8 @@ _PARTS = frozenset(
 _MOVES = frozenset(
     """permute transpose expand expand_as repeat movedim moveaxis swapaxes swapdims unfold
     as_strided diagonal flip fliplr flipud rot90 index_select tile repeat_interleave
-    broadcast_to meshgrid t adjoint pixel_shuffle pixel_unshuffle native_channel_shuffle""".split()
+    broadcast_to meshgrid cartesian_prod t adjoint pixel_shuffle pixel_unshuffle
+    native_channel_shuffle""".split()
 )
 _ORDER = frozenset("sort topk argsort msort".split())
 _SHAPE_ONLY = frozenset("view_as reshape_as expand_as is_same_size".split())
@@ -402,8 +403,8 @@ def _to(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     keep = [x for x in places if x is not input.dtype]
     if not keep and not others:
         return input
-    if func.__name__ == "type_as" or all(type(x) is bool for x in keep):
-        keep = [ints.device, *keep] if func.__name__ == "to" else [ints.device]
+    if keep and all(type(x) is bool for x in keep):
+        keep = [others.pop("device", ints.device), *keep]
     result = ints.to(*keep, **others)
     if result is ints:
         return input
@@ -454,6 +455,9 @@ _RULES |= dict.fromkeys(
 def call(func: Any, args: Any, kwargs: Any) -> Any:
     """An operation of which at least one argument is quantized."""
     name = func.__name__
+    if kwargs.get("out") is not None:
+        # The core would write integers, whatever they stand for there.
+        raise NotImplementedError(f"{name}: out= is not supported for quantized tensors")
     rule = _RULES.get(name)
     if rule is not None:
         return rule(func, *args, **kwargs)
