@@ -1,6 +1,7 @@
 // LU, Cholesky and LDL factors, determinants and solutions of linear systems, through LAPACK.
 #include "flambeau/cpu/lapack.h"
 #include "flambeau/cpu/small_linalg.h"
+#include "flambeau/cpu/triangular.h"
 
 namespace flambeau::cpu {
 namespace {
@@ -152,6 +153,9 @@ void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE how, CBLAS_DIAG diag
 
 void triangular_solve(const Tensor& a, const Tensor& b, bool left, bool upper, Transposed how,
                       bool unit_diagonal) {
+  if (left && a.size(-1) <= small_triangle && !a.is_complex()) {
+    return kernels::small_triangular_solve(DeviceType::cpu, a, b, upper, how, unit_diagonal);
+  }
   dispatch<lapack_dtypes>("triangular_solve_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a), x(b);

@@ -52,11 +52,19 @@ struct Dimension {
   int64_t size, in, out;
 };
 
-// Sorts by the input's stride, smallest first, and joins dimensions that are stepped through as
-// one.
-int order_and_merge(Dimension* dims, int n) {
+// By the input's stride, smallest first.
+bool is_kept_first(const Dimension& a, const Dimension& b) { return a.in < b.in; }
+// The same, but of windows that overlap the longer dimension comes first, and what is expanded is
+// best read whole, again and again.
+bool is_reduced_first(const Dimension& a, const Dimension& b) {
+  if ((a.in == 0) != (b.in == 0)) return b.in == 0;
+  return a.in != b.in ? a.in < b.in : a.size > b.size;
+}
+
+// Sorts, and joins dimensions that are stepped through as one.
+int order_and_merge(Dimension* dims, int n, bool (*first)(const Dimension&, const Dimension&)) {
   for (int i = 1; i < n; ++i) {
-    for (int j = i; j > 0 && dims[j].in < dims[j - 1].in; --j) std::swap(dims[j], dims[j - 1]);
+    for (int j = i; j > 0 && first(dims[j], dims[j - 1]); --j) std::swap(dims[j], dims[j - 1]);
   }
   int last = 0;
   for (int i = 1; i < n; ++i) {
@@ -104,8 +112,8 @@ void describe_reduction(Reduction& r, const Tensor& input, DimSet dims, const Te
       step = product(step, size);
     }
   }
-  r.kept_dims = order_and_merge(kept, n_kept);
-  r.reduced_dims = order_and_merge(reduced, n_reduced);
+  r.kept_dims = order_and_merge(kept, n_kept, is_kept_first);
+  r.reduced_dims = order_and_merge(reduced, n_reduced, is_reduced_first);
   for (int d = 0; d < r.kept_dims; ++d) {
     r.kept_sizes[d] = kept[d].size;
     r.kept_in[d] = kept[d].in;

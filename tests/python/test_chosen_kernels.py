@@ -135,3 +135,44 @@ def test_a_kaiser_window_is_that_of_numpy() -> None:
     for n, beta in [(2, 12.0), (101, 8.6), (64, 0.0)]:
         found = torch.kaiser_window(n, False, beta, dtype=torch.float64)
         np.testing.assert_allclose(found.numpy(), np.kaiser(n, beta), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "uint8"])
+def test_extremes_are_scattered_and_nan_wins(dtype: str) -> None:
+    torch.manual_seed(0)
+    x = torch.randint(0, 200, (5, 30)).to(getattr(torch, dtype))
+    y = torch.randint(0, 200, (5, 30)).to(getattr(torch, dtype))
+    if x.is_floating_point():
+        x[1, 3] = math.nan
+        y[2, 5] = math.nan
+    index = torch.randint(0, 30, (5, 30))
+    for reduce, better in (("amax", np.maximum), ("amin", np.minimum)):
+        expected = x.float().numpy().copy()
+        for r in range(5):
+            better.at(expected[r], index[r].numpy(), y[r].float().numpy())
+        found = x.scatter_reduce(1, index, y, reduce)
+        np.testing.assert_array_equal(found.float().numpy(), expected)
+
+
+def test_sums_of_expanded_tensors_and_of_windows() -> None:
+    x = torch.arange(60.0).view(3, 20)
+    assert x.expand(4, 3, 20).sum().item() == 4 * x.sum().item()
+    assert x[:, :1].expand(3, 50).amax().item() == 40
+    windows = x.unfold(1, 4, 1)
+    assert windows.sum().item() == windows.contiguous().sum().item()
+    assert windows.argmax().item() == windows.contiguous().argmax().item()
+    assert torch.equal(windows.sum((1, 2)), windows.contiguous().sum((1, 2)))
+    assert torch.equal(windows.amax((0, 2)), windows.contiguous().amax((0, 2)))
+
+
+def test_long_tensors_differ_anywhere() -> None:
+    x = torch.randn(5000)
+    assert torch.equal(x, x.clone())
+    for at in (0, 511, 512, 4999):
+        y = x.clone()
+        y[at] += 1
+        assert not torch.equal(x, y)
+    y = torch.full((5000,), math.nan)
+    assert not torch.equal(y, y)
+    assert torch.equal(torch.zeros(5000), -torch.zeros(5000))
+    assert torch.equal(torch.zeros(50, 100), torch.zeros(100, 50).t())

@@ -134,8 +134,11 @@ void cross_kernel(const TensorIter& iter, const int64_t* steps) {
       };
       for (int64_t i = 0; i < n; ++i) {
         C a[3], b[3];
+#pragma GCC unroll 3
         for (int c = 0; c < 3; ++c) a[c] = static_cast<C>(at(1, i, c));
+#pragma GCC unroll 3
         for (int c = 0; c < 3; ++c) b[c] = static_cast<C>(at(2, i, c));
+#pragma GCC unroll 3
         for (int c = 0; c < 3; ++c) {
           const int x = (c + 1) % 3, y = (c + 2) % 3;
           const C one = math::times(a[x], b[y]), two = math::times(a[y], b[x]);

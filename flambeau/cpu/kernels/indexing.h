@@ -20,9 +20,9 @@ inline void write_to(char* at, T value) {
   } else if constexpr (mode == WriteMode::multiply) {
     there = static_cast<T>(math::times(a, b));
   } else {
-    // NaN wins, as in maximum(). Written in any case: a branch could not be foreseen.
-    const bool better = mode == WriteMode::maximum ? b > a : b < a;
-    there = better | (b != b) ? value : there;
+    // NaN wins, as in maximum(). Which is better could not be foreseen, so that it is no branch.
+    const C best = mode == WriteMode::maximum ? (b > a ? b : a) : (b < a ? b : a);
+    there = b != b ? value : static_cast<T>(best);
   }
 }
 
