@@ -72,3 +72,16 @@ def test_from_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert all(right)
+
+
+def test_results_past_the_cache_begin_anywhere() -> None:
+    x = torch.randn((1 << 23) + 77).bfloat16()
+    expected = torch.cat([part.sigmoid() for part in x.split(1 << 18)])
+    assert torch.equal(x.sigmoid(), expected)
+    room = torch.full((len(x) + 64,), 7.0).bfloat16()
+    for begin in (1, 31, 32):
+        torch.sigmoid(x, out=room[begin : begin + len(x)])
+        assert torch.equal(room[begin : begin + len(x)], expected)
+        assert room[begin - 1] == 7 and (room[begin + len(x) :] == 7).all()
+        room.fill_(7)
+    assert torch.equal(x.sigmoid_(), expected)

@@ -34,6 +34,8 @@ class ResultTable {
     stored.row(formula, data, numbers);
   }
 
+  // Whether its loop writes large rows past the cache itself.
+  static constexpr bool streams = FLAMBEAU_ISA_RANK >= 4;
   static constexpr ElementwiseLoop loop() {
     return {1, {sizeof(uint16_t), sizeof(uint16_t)}, look_up};
   }
@@ -45,17 +47,27 @@ class ResultTable {
     const auto* x = reinterpret_cast<const uint16_t*>(data[1]);
     int64_t i = 0;
 #if FLAMBEAU_ISA_RANK >= 4
+    const bool past_cache = 2 * n >= cached_bytes / 2 && out != x;
+    for (; past_cache && i < n && reinterpret_cast<uintptr_t>(out + i) % register_bytes; ++i) {
+      out[i] = results[x[i]];
+    }
     // Two of them are looked up as the halves of a word.
     const auto found = [&](Words index) {
       return std::bit_cast<Words>(_mm512_mask_i32gather_epi32(
           __m512i{}, 0xffff, std::bit_cast<__m512i>(index), results.data(), sizeof(uint16_t)));
     };
     for (; i + 2 * float_lanes <= n; i += 2 * float_lanes) {
+      ask_ahead(x, i);
       Words pairs;
       std::memcpy(&pairs, x + i, sizeof pairs);
       pairs = (found(pairs & 0xffffu) & 0xffffu) | found(pairs >> 16) << 16;
-      std::memcpy(out + i, &pairs, sizeof pairs);
+      if (past_cache) {
+        stream_floats(std::bit_cast<Floats>(pairs), reinterpret_cast<float*>(out + i));
+      } else {
+        std::memcpy(out + i, &pairs, sizeof pairs);
+      }
     }
+    if (past_cache) _mm_sfence();
 #endif
     for (; i < n; ++i) out[i] = results[x[i]];
   }
