@@ -322,8 +322,7 @@ Tensor eye(int64_t n, std::optional<int64_t> m, const Options& options) {
   Options plain = options;
   plain.requires_grad = false;
   Tensor out = zeros({n, columns}, plain);
-  const int64_t count = std::min(n, columns);
-  filled(make_alias(out, count, columns + 1, 0), 1);
+  if (out.numel() > 0) filled(make_alias(out, std::min(n, columns), columns + 1, 0), 1);
   return finish(out, options);
 }
 }  // namespace

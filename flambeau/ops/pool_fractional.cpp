@@ -107,8 +107,8 @@ std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kern
         "dimension {} being empty.",
         op, input.sizes(), dims - rank - 1);
   for (size_t d = 0; d < rank; ++d) {
-    CHECK(x.sizes()[d + 2] > 0 && kernel_size[d] > 0 && output_size[d] >= 0 &&
-              output_size[d] + kernel_size[d] - 1 <= x.sizes()[d + 2],
+    CHECK(x.sizes()[d + 2] > 0 && kernel_size[d] > 0 && kernel_size[d] <= x.sizes()[d + 2] &&
+              output_size[d] >= 0 && output_size[d] <= x.sizes()[d + 2] - kernel_size[d] + 1,
           RuntimeError, "{}(): pool {} {} too large relative to input {} {}", op,
           names[3 - rank + d], kernel_size[d], names[3 - rank + d], x.sizes()[d + 2]);
   }

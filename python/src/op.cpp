@@ -196,40 +196,60 @@ void check_may_write(const Family& family, const Call& call, PyObject* out) {
 
 PyObject* call_family(const Family& family, const Call& call);
 
-Object resolved(PyObject* object) {
+// A tensor on which something is pending, and the copy that an op got in its place.
+struct Resolved {
+  PyObject* given;
+  Object copy;
+  uint32_t version;  // of the copy, until somebody writes to it
+  bool written;
+};
+
+Object resolved(PyObject* object, bool written, std::vector<Resolved>& copies) {
   if (is_tensor(object)) {
-    const Tensor& tensor = tensor_of(object);
-    return Object(tensor->pending ? check(wrap(resolve(tensor))).release() : Py_NewRef(object));
+    if (!tensor_of(object)->pending) return Object(Py_NewRef(object));
+    Object copy = check(wrap(resolve(tensor_of(object))));
+    if (copy.get() != object) {  // as it is if the op takes it so
+      const uint32_t version = tensor_of(copy.get()).version();
+      copies.push_back({object, Object(Py_NewRef(copy.get())), version, written});
+    }
+    return copy;
   }
   if (!PyList_Check(object) && !PyTuple_Check(object)) return Object(Py_NewRef(object));
   Object list = check(PyList_New(0));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-    Object item = resolved(PySequence_Fast_GET_ITEM(object, i));
+    Object item = resolved(PySequence_Fast_GET_ITEM(object, i), written, copies);
     if (PyList_Append(list.get(), item.get()) < 0) throw PythonError();
   }
   return list;
 }
 
-// The call with copies in place of tensors whose conjugation is pending (Note [Pending
-// conjugation]). What an in-place op or out= wrote to such a copy goes back to its tensor.
+// The call with copies in place of tensors on which something is pending (Note [Pending
+// conjugation]). What the op wrote to a copy goes back to its tensor, which is the result then.
 PyObject* call_resolved(const Family& family, const Call& call) {
   std::vector<Object> owned;
   std::vector<PyObject*> args;
+  std::vector<Resolved> copies;
+  const bool in_place = family.name.back() == '_';
   for (Py_ssize_t i = 0; i < call.nargs + call.keywords(); ++i) {
-    owned.push_back(resolved(call.args[i]));
+    const bool is_out =
+        i >= call.nargs && PyTuple_GET_ITEM(call.kwnames, i - call.nargs) == name_out;
+    owned.push_back(resolved(call.args[i], is_out || (in_place && i == 0), copies));
     args.push_back(owned.back().get());
   }
   Call again = call;
   again.args = args.data();
   Object result = check(call_family(family, again));
-  const bool in_place = family.name.back() == '_';
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i] == call.args[i] || !is_tensor(args[i])) continue;
-    const Py_ssize_t keyword = static_cast<Py_ssize_t>(i) - call.nargs;
-    const bool is_out = keyword >= 0 && PyTuple_GET_ITEM(call.kwnames, keyword) == name_out;
-    if (!is_out && !(in_place && i == 0)) continue;
-    copy_(tensor_of(call.args[i]), tensor_of(args[i]));
-    if (result.get() == args[i]) return Py_NewRef(call.args[i]);
+  for (const Resolved& one : copies) {
+    const Tensor& copy = tensor_of(one.copy.get());
+    if (!one.written && copy.version() == one.version) continue;
+    copy_(tensor_of(one.given), copy);
+    if (result.get() == one.copy.get()) result = Object(Py_NewRef(one.given));
+    if (!PyTuple_Check(result.get())) continue;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result.get()); ++i) {
+      if (PyTuple_GET_ITEM(result.get(), i) != one.copy.get()) continue;
+      Py_DECREF(one.copy.get());  // the tuple is new: nobody else has seen its items
+      PyTuple_SET_ITEM(result.get(), i, Py_NewRef(one.given));
+    }
   }
   return result.release();
 }

@@ -5,6 +5,7 @@ or whose names cannot be spelt. They may raise, but not crash, and their own err
 from __future__ import annotations
 
 import re
+import resource
 from types import SimpleNamespace
 
 import pytest
@@ -392,3 +393,21 @@ def test_convolutions_of_integers_wrap() -> None:
     largest = torch.full((1, 1, 2, 2), 2**63 - 1)
     got = F.conv_transpose2d(largest, torch.ones(1, 1, 2, 2, dtype=torch.int64))
     assert got[0, 0, 1, 1].item() == -4
+
+
+def test_sizes_next_to_the_largest_number_do_not_overflow():
+    assert torch.eye(0, 2**63 - 1).shape == (0, 2**63 - 1)
+    with pytest.raises(RuntimeError, match="too large relative to input"):
+        F.fractional_max_pool2d(torch.zeros(2, 3, 4, 4), 2**63 - 1, [5, -(2**63)])
+    with pytest.raises(RuntimeError, match="too large relative to input"):
+        F.fractional_max_pool2d(torch.zeros(2, 3, 4, 4), 2, [2**63 - 1, 2])
+
+
+def test_what_is_counted_takes_no_more_memory_than_the_counts():
+    def peak() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+    before = peak()
+    counts = torch.bincount(torch.tensor([5 * 10**6]))
+    assert counts.shape == (5 * 10**6 + 1,)
+    assert peak() - before < 100

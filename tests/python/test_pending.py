@@ -118,3 +118,21 @@ def test_each_mark_is_resolved_by_its_own_name():
     assert negative.resolve_conj() is negative and conjugate.resolve_neg() is conjugate
     assert negative.resolve_neg().stride() == (1,) and not conjugate.resolve_conj().is_conj()
     assert negative.resolve_neg().tolist() == [-2, 1]
+
+
+def test_every_marked_tensor_that_an_op_writes_gets_its_result():
+    base = torch.zeros(2)
+    values, indices = torch._C._neg_view(base), torch.zeros(2, dtype=torch.int64)
+    found = torch.max(torch.tensor([[3.0, 1.0], [2.0, 5.0]]), 1, out=(values, indices))
+    assert found[0] is values
+    assert found[1] is indices
+    assert values.tolist() == [3, 5]
+    assert base.tolist() == [-3, -5]
+    z = torch.tensor([1 + 2j, 3 - 1j])
+    torch._foreach_add_([z.conj()], 1j)
+    assert z.tolist() == [1 + 1j, 3 - 2j]
+    p = torch.tensor([2.0, 4.0])
+    p_negative = torch._C._neg_view(p)
+    p_negative.grad = torch.ones(2)
+    torch.optim.SGD([p_negative], lr=0.5).step()
+    assert p.tolist() == [2.5, 4.5]
