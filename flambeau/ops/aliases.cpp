@@ -106,7 +106,21 @@ OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.
 Tensor ldexp(const Tensor& input, const Tensor& other) {
   const DType common = result_type(input, other);
   const DType dtype = is_integral(common, true) ? default_dtype() : common;
-  return input * pow(Operand(2.0), to(other, dtype));
+  if (!is_integral(other.dtype(), true) || input.is_complex())
+    return input * pow(Operand(2.0), to(other, dtype));
+  // The power alone may be no number where the product is one: it is taken in double precision, for
+  // that one in parts.
+  const auto scaled = [](const Tensor& x, const Tensor& exponent) {
+    return x * pow(Operand(2.0), exponent);
+  };
+  constexpr double part = 1000.0;  // 2 ** 1000 and 2 ** -1000 are numbers
+  const auto cut = [&](const Tensor& x) { return clamp(x, Scalar(-part), Scalar(part)); };
+  const Tensor wide = to(input, DType::float64), exponent = to(other, DType::float64);
+  const Tensor first = cut(exponent);
+  const Tensor out = scaled(wide, first);
+  if (dtype != DType::float64) return to(out, dtype);
+  const Tensor rest = exponent - first, second = cut(rest);
+  return scaled(scaled(out, second), cut(rest - second));
 }
 OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.", casts_out)
 

@@ -164,3 +164,32 @@ def test_storages_without_memory_have_no_elements(kind: str):
 def test_the_address_to_read_from():
     x = torch.ones(3)
     assert x.const_data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mantissa", "exponent"),
+    [
+        (torch.float16, 2.0**-14, 29),
+        (torch.bfloat16, 2.0**-120, 240),
+        (torch.float32, 2.0**-149, 276),
+        (torch.float32, 2.0**127, -276),
+        (torch.float64, 2.0**-1000, 2000),
+        (torch.float64, 2.0**-1074, 2097),
+        (torch.float64, 2.0**1023, -2097),
+        (torch.float32, 1.0, 5000),
+        (torch.float64, 1.0, -5000),
+    ],
+)
+def test_ldexp_where_the_power_alone_is_no_number(dtype, mantissa, exponent):
+    x = torch.tensor([mantissa, -mantissa], dtype=dtype)
+    found = torch.ldexp(x, torch.tensor(exponent))
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.ldexp(np.array([mantissa, -mantissa]), exponent)
+    assert found.dtype == dtype
+    assert found.tolist() == torch.tensor(expected).to(dtype).tolist()
+
+
+def test_the_gradient_of_ldexp_is_the_power():
+    x = torch.tensor([1.5, 3.0], requires_grad=True)
+    torch.ldexp(x, torch.tensor([3, -2])).sum().backward()
+    assert x.grad.tolist() == [8.0, 0.25]
