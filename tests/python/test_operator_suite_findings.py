@@ -193,3 +193,10 @@ def test_the_gradient_of_ldexp_is_the_power():
     x = torch.tensor([1.5, 3.0], requires_grad=True)
     torch.ldexp(x, torch.tensor([3, -2])).sum().backward()
     assert x.grad.tolist() == [8.0, 0.25]
+
+
+def test_new_of_a_tensor_takes_no_device():
+    x = torch.tensor([1])
+    assert x.new(x).tolist() == [1]
+    with pytest.raises(RuntimeError, match="Legacy tensor new"):
+        x.new(x, device="cpu")
