@@ -244,10 +244,7 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     if size is not None:
         args = tuple(size)
     if device is not None and args and isinstance(args[0], flambeau.Tensor) and not self.is_sparse:
-        raise RuntimeError(
-            "Legacy tensor new of the form tensor.new(tensor, device=device) is not supported. Use "
-            "torch.as_tensor(...) instead."
-        )
+        raise RuntimeError("Legacy tensor new(tensor, device=device): use torch.as_tensor(...)")
     place = self.device if device is None else flambeau.device(device)
     if self.is_sparse:
         if not args or isinstance(args[0], int):
