@@ -207,11 +207,28 @@ struct Power<float> {
   Floats operator()(Floats a, Floats b) const { return pow_by_register(a, b); }
 };
 
+// By the size of the base: the vector library computes powers of negative numbers one by one.
+template <>
+struct Power<double> {
+  double operator()(double a, double b) const {
+    const double size = __builtin_fabs(a), y = math::pow(size, b), half = b * 0.5;
+    const bool is_whole = __builtin_trunc(b) == b,
+               is_odd = is_whole & (__builtin_trunc(half) != half);
+    const bool has_none = (a < 0) & (size < std::numeric_limits<double>::infinity()) & !is_whole;
+    const double turned = is_odd ? __builtin_copysign(y, a) : y;
+    return has_none ? std::numeric_limits<double>::quiet_NaN() : turned;
+  }
+};
+struct CoarsePower {
+  Floats operator()(Floats a, Floats b) const { return coarse_pow_by_register(a, b); }
+};
+
 void pow_kernel(const TensorIter& iter) {
   dispatch_loop<dtypes::Numeric>("pow", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    binary_loop<T, T>(iter, Power<C>(), 16);
+    using F = std::conditional_t<std::is_same_v<T, BFloat16>, CoarsePower, Power<C>>;
+    binary_loop<T, T>(iter, F(), 16);
   });
 }
 KERNEL_FOR(pow, pow_kernel)

@@ -18,9 +18,10 @@ struct LogTable {
       const double log = -std::log2(static_cast<double>(inverses[n]));
       logs[n] = static_cast<float>(std::round(log * 0x1p15) * 0x1p-15);
       rests[n] = static_cast<float>(log - logs[n]);
+      rounded[n] = static_cast<float>(log);
     }
   }
-  Sixteen inverses, logs, rests;
+  Sixteen inverses, logs, rests, rounded;
 };
 inline const LogTable log_table;
 
@@ -136,6 +137,20 @@ inline bool is_usual_power(Floats a, Floats b) {
   if (is_usual_power(a, b)) [[likely]]
     return pow_of_positive(a, b);
   return pow_of_any(a, b);
+}
+// The same for results of reduced precision: right to 16 bits, for which one float is enough of a
+// logarithm.
+[[gnu::always_inline]] inline Floats coarse_pow_by_register(Floats a, Floats b) {
+  if (!is_usual_power(a, b)) [[unlikely]]
+    return pow_of_any(a, b);
+  const Ints bits = std::bit_cast<Ints>(a), above = less(bits, 0x3f340000), piece = above >> 19;
+  const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
+  const Floats r = z * log_table.inverses.at(piece) - 1.0f;
+  Floats series = r * -0.360967492f + 0.480898285f;
+  series = series * r - 0.721347449f;
+  series = series * r + 1.44269504f;
+  const Floats exponent = __builtin_convertvector(above >> 23, Floats);
+  return exp2_anywhere(b * (r * series + (exponent + log_table.rounded.at(piece))));
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE
