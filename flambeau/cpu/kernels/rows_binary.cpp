@@ -146,6 +146,10 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
       return binary_kernel<Formula, Set, Compares>(over_parts(iter), params);
     }
   }
+  if constexpr (has_pairs<Formula>) {
+    if (iter.dtypes[1] == DType::complex64)
+      return pairs_loop<2>(iter, [](Floats a, Floats b) { return pairs_of(Formula(), a, b); });
+  }
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
@@ -153,9 +157,7 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
-    if constexpr (has_pairs<Formula> && std::is_same_v<C, std::complex<float>>) {
-      pairs_loop<2>(iter, [](Floats a, Floats b) { return pairs_of(Formula(), a, b); });
-    } else {
+    if constexpr (!has_pairs<Formula> || !std::is_same_v<C, std::complex<float>>) {
       using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
       binary_loop<Out, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
     }
