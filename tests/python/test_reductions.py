@@ -380,3 +380,29 @@ def test_a_deviation_of_zero_has_tangents_of_zero():
     assert tangent.tolist() == [0, pytest.approx(2**0.5)]
     second = torch.func.hessian(lambda a: a.std(0).sum())(x)
     assert second.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rest", [1e6, -3.0])
+def test_variances_do_not_depend_on_what_comes_first(dtype: str, rest: float) -> None:
+    """The first elements, from which distances are taken, may lie far from all the others."""
+    values = np.random.default_rng(0).standard_normal(400_000).astype(dtype) + np.array(rest, dtype)
+    values[:1000] = 0
+    exact = values.astype(np.longdouble)
+    limit = 1e-6 if dtype == "float32" else 1e-14
+    for shape, dim in ((-1,), None), ((-1, 8), 0), ((8, -1), 1), ((100, -1, 40), (0, 2)):
+        found, mean = torch.var_mean(torch.tensor(values).view(shape), dim=dim)
+        wanted = exact.reshape(shape).var(dim, ddof=1)
+        np.testing.assert_allclose(found.numpy(), wanted.astype("float64"), limit)
+        np.testing.assert_allclose(
+            mean.numpy(), exact.reshape(shape).mean(dim).astype("float64"), 1e-6
+        )
+
+
+def test_variances_of_infinite_and_of_equal_elements() -> None:
+    for shape, dim in ((300,), None), ((300, 5), 0), ((5, 300), 1):
+        x = torch.full(shape, 0.1)
+        assert not torch.var_mean(x, dim=dim)[0].any()
+        x[(0,) * x.dim()] = math.inf
+        found, mean = torch.var_mean(x, dim=dim)
+        assert math.isnan(found.flatten()[0]) and mean.flatten()[0] == math.inf
