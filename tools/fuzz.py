@@ -1,14 +1,15 @@
 """Calls registered ops with random, hostile and boundary arguments, and reports what must not be:
 a crash, a hang, an exception that no user should see, or memory that nobody asked for.
 
-    python tools/fuzz.py [--calls 100000] [--seed 0] [--ops REGEX] [--reached]
+    python tools/fuzz.py [--calls 100000] [--seed 0] [--ops REGEX] [--reached] [--threads N]
 
 Of ten calls, three have arguments of the kinds that the registry names; four are nearly right: a
 sample of tests/ops in which one or two arguments were changed, so that they pass the first checks;
 two are of functions in Python; and one is a short program whose tensors share memory. Results are
 differentiated, twice where that is possible. Calls run in child processes, a batch each. All of a
 call follows from its seed, so that `--repeat SEED` runs a reported one again, alone; `--reached`
-tells which ops never gave a result. `make fuzz` runs it under the sanitizers.
+tells which ops never gave a result. With `--threads`, several threads call at once, often with the
+same tensors; a crash is then known by its batch. `make fuzz` runs it under the sanitizers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import re
 import resource
 import signal
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ sys.path.append(str(Path(__file__).parent.parent / "python"))  # PYTHONPATH come
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "ops"))
 
 import harness
-from fuzz_arguments import Arguments
+from fuzz_arguments import SHARED, Arguments
 from fuzz_calls import (
     EXPECTED,
     LEFT_OUT,
@@ -135,7 +137,7 @@ def transformed(call: Call, rng: random.Random) -> Any:
     """What is run: the function, or now and then its batched or its forward-mode form."""
     places = [i for i, x in enumerate(call.args) if isinstance(x, torch.Tensor)]
     way = rng.random()
-    if way > 0.06 or not places or call.label == "program":
+    if way > 0.12 or not places or call.label == "program":
         return call.function(*call.args, **call.kwargs)
     tensors = tuple(call.args[i].detach() for i in places)
 
@@ -145,10 +147,25 @@ def transformed(call: Call, rng: random.Random) -> Any:
             args[i] = x
         return call.function(*args, **call.kwargs)
 
-    if way < 0.03:
-        return torch.func.vmap(inner)(*(torch.stack([x, x]) for x in tensors))
     tangents = tuple(torch.randn(x.shape).to(x.dtype) for x in tensors)
-    return torch.func.jvp(inner, tensors, tangents)
+    if way < 0.04:
+        return torch.func.vmap(inner, randomness="different")(
+            *(torch.stack([x, x]) for x in tensors)
+        )
+    if way < 0.05:  # some of them, along any dimension
+        along = tuple(rng.choice((None, 0, -1, 1)) for _ in tensors)
+        return torch.func.vmap(inner, in_dims=along, randomness="same")(*tensors)
+    if way < 0.08:
+        return torch.func.jvp(inner, tensors, tangents)
+
+    def total(*given: Any) -> Any:
+        found = harness.flat_results(inner(*given))
+        return sum(x.abs().sum() for x in found if isinstance(x, torch.Tensor))
+
+    if way < 0.1:  # backward over backward by tangents, and forward over batches
+        return torch.func.jvp(torch.func.grad(total), tensors, tangents)
+    batched = torch.func.vmap(lambda *t: torch.func.jvp(inner, tensors, t)[1])
+    return batched(*(torch.stack([t, t]) for t in tangents))
 
 
 def unexpected(call: Call, error: Exception) -> bool:
@@ -222,6 +239,9 @@ def run_batch(ops: Ops, first: int, count: int, note: mmap.mmap, outcomes: Outco
         limit = 6 << 30
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     warnings.simplefilter("ignore")
+    if ops.threads > 1:
+        run_together(ops, first, count)
+        os._exit(0)
     torch.set_num_threads(1)
     for seed in range(first, first + count):
         note[0:8] = seed.to_bytes(8, "little")
@@ -232,6 +252,26 @@ def run_batch(ops: Ops, first: int, count: int, note: mmap.mmap, outcomes: Outco
         if text is not None:
             print(f"seed {seed}: {describe(ops, seed)}\n    {text}", flush=True)
     os._exit(0)
+
+
+def run_together(ops: Ops, first: int, count: int) -> None:
+    """The same calls by several threads at once, which share some tensors."""
+    signal.alarm(10 * SECONDS)
+    make = Arguments(random.Random(first))
+    made = [make.tensor() for _ in range(16)]
+    SHARED[:] = [x for x in made if x is not None] + [torch.randn(3, 4), torch.arange(300_000) % 7]
+
+    def work(start: int) -> None:
+        for seed in range(start, first + count, ops.threads):
+            _, text = attempt(ops, one_call(ops, seed), seed)
+            if text is not None and not text.startswith("took"):  # perhaps another thread did
+                print(f"seed {seed} beside others: {text}", flush=True)
+
+    workers = [threading.Thread(target=work, args=(first + i,)) for i in range(ops.threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
 
 
 def describe(ops: Ops, seed: int) -> str:
@@ -271,6 +311,10 @@ def run(ops: Ops, first: int, calls: int, outcomes: Outcomes) -> int:
             seed += count
             continue
         stopped = int.from_bytes(note[0:8], "little")
+        if ops.threads > 1:
+            print(f"seeds from {seed}: died with status {status}", flush=True)
+            seed, faults = seed + count, faults + 1
+            continue
         what = "hung" if status == signal.SIGALRM else f"died with status {status}"
         print(f"seed {stopped}: {what} in {describe(ops, stopped)}", flush=True)
         seed, faults = stopped + 1, faults + 1
@@ -283,6 +327,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ops", help="names of ops, a regex; programs are left out then")
     parser.add_argument("--repeat", type=int, help="run the call of this seed here")
+    parser.add_argument("--threads", type=int, default=1, help="that call at once")
     parser.add_argument("--reached", action="store_true", help="list what gave no result")
     options = parser.parse_args()
 
@@ -294,6 +339,7 @@ def main() -> None:
         [entry for name, entry in ENTRIES.items() if wanted(name)],
         named_functions(wanted),
         narrowed=options.ops is not None,
+        threads=options.threads,
     )
     if options.repeat is not None:
         repeat(ops, options.repeat)

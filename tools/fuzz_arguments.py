@@ -6,6 +6,8 @@ import math
 import random
 from typing import Any
 
+import numpy as np
+
 import flambeau as torch
 
 DTYPES = """bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64
@@ -20,7 +22,12 @@ fro nuc left right gels gelsd reduced complete r L U trunc floor lower higher ne
 area backward forward ortho ij xy ij,jk->ik i-> midpoint max tanh relu bicubic trilinear
 nearest-exact ii->i ...i,i...->... gelsy gelss raw norm ZZ ∂ batchmean zeros border reflection
 float32""".split()
+NUMBERS: tuple[Any, ...] = (2**64, -(2**70), 10**400, np.float32(1.5), np.int8(-3), np.bool_(True))
+NUMBERS += (np.uint64(2**64 - 1), np.complex64(1j), np.float64("nan"), np.array(2), np.ones(2), "1")
 LAYOUTS = ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+
+
+SHARED: list[Any] = []  # tensors that several threads use at once, if they do
 
 
 class Arguments:
@@ -50,8 +57,10 @@ class Arguments:
         rng = self.rng
         if rng.random() < 0.05:
             return None
+        if SHARED and rng.random() < 0.6:
+            return rng.choice(SHARED)
         dtype = getattr(torch, rng.choice(DTYPES if rng.random() < 0.5 else ["float32", "int64"]))
-        if rng.random() < 0.02:
+        if rng.random() < 0.05:
             dtype = getattr(torch, rng.choice(RARE_DTYPES))
         common = ([3, 4], [2, 3, 4], [5], [3, 3], [2, 3, 3], [2, 3, 4, 4])
         sizes = list(rng.choice(common)) if rng.random() < 0.5 else self.sizes()
@@ -65,7 +74,7 @@ class Arguments:
         if device == "cpu":
             self.fill(x, sizes)
         x = self.laid_out(x)
-        if rng.random() < 0.03:
+        if rng.random() < 0.05:
             return self.unlike(x)
         if rng.random() < 0.2 and (dtype.is_floating_point or dtype.is_complex):
             x = x.detach().requires_grad_()
@@ -77,6 +86,8 @@ class Arguments:
         x.copy_(torch.randint(-3, 6, sizes).to(x.dtype) if whole else torch.randn(sizes))
         if rng.random() >= 0.1 or not x.numel():
             return
+        if x.dtype is torch.bool:  # what others may have written
+            x.view(torch.uint8).random_(0, 256)
         if x.is_floating_point() and x.itemsize > 1:
             x.view(-1)[0] = rng.choice((math.inf, -math.inf, math.nan, -0.0, 1e-30))
         elif x.dtype is torch.int64:  # indices and lengths that lie far outside
@@ -92,10 +103,20 @@ class Arguments:
             return x[:1].expand(x.shape) if x.size(0) else x
         if way < 0.43 and x.numel() > 3 and not x.is_meta:  # elements that overlap
             return x.as_strided((x.numel() // 2, 2), (1, 1))
+        if way < 0.45 and x.dim() > 0 and x.numel() and not x.is_meta:
+            return self.askew(x)
         return x
+
+    def askew(self, x: Any) -> Any:
+        """The same in memory that begins somewhere between elements."""
+        memory = bytearray(x.numel() * x.itemsize + 16)
+        y = torch.frombuffer(memory, dtype=x.dtype, count=x.numel(), offset=self.rng.randint(1, 15))
+        return y.copy_(x.reshape(-1).detach()).view(x.shape)
 
     def unlike(self, x: Any) -> Any:
         """A tensor that most ops cannot take as it is: sparse, or with a sign still pending."""
+        if self.rng.random() < 0.3:
+            return self.unsound(x)
         if x.is_meta or x.is_complex() or self.rng.random() < 0.3:
             return x.conj() if x.is_complex() else torch._C._neg_view(x) if x.is_signed() else x
         if x.dtype.itemsize == 1 and x.is_floating_point():
@@ -105,6 +126,26 @@ class Arguments:
             return self.rng.choice(to)() if x.dim() == 2 else x.to_sparse(x.dim() - 1)
         return x.to_sparse()
 
+    def unsound(self, x: Any) -> Any:
+        """A sparse tensor whose indices need not lie within it, if such a one can be made."""
+        n, columns = self.rng.randint(0, 4), self.rng.randint(0, 4)
+        values = torch.randn([n, *x.shape[2:]]).to(x.dtype)
+        near = torch.randint(-1, 6, (2, n))
+        if n and self.rng.random() < 0.2:
+            near[0, 0] = self.rng.choice(EXTREME[:5])
+        check = self.rng.choice((None, False, True))
+        try:
+            if self.rng.random() < 0.5:
+                return torch.sparse_coo_tensor(near, values, check_invariants=check)
+            starts = torch.randint(-1, n + 2, (columns + 1,))
+            if self.rng.random() < 0.5:
+                starts = starts.clamp(0, n).sort()[0]
+                starts[0], starts[-1] = 0, n
+            make = self.rng.choice((torch.sparse_csr_tensor, torch.sparse_csc_tensor))
+            return make(starts, near[0], values.reshape(n, -1)[:, 0], check_invariants=check)
+        except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
+            return x
+
     def tensors(self) -> Any:
         return [self.tensor() for _ in range(self.rng.choice((0, 1, 2, 3)))]
 
@@ -113,6 +154,8 @@ class Arguments:
 
     def scalar(self) -> Any:
         number = (self.integer, self.real, self.boolean, lambda: complex(self.real(), 1.0))
+        if self.rng.random() < 0.05:
+            return self.rng.choice(NUMBERS)
         return self.rng.choice(number)()
 
     def integer(self) -> int:
@@ -143,7 +186,10 @@ class Arguments:
         return self.rng.choice(WORDS)
 
     def generator(self) -> Any:
-        return torch.Generator().manual_seed(self.rng.randrange(2**32))
+        found = torch.Generator().manual_seed(self.rng.choice((0, 2**64 - 1, -1, 2**31)))
+        if self.rng.random() < 0.3:  # anywhere between its words
+            torch.rand(self.rng.randrange(700), generator=found)
+        return found
 
     def memory_format(self) -> Any:
         return self.rng.choice(

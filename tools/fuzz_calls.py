@@ -80,6 +80,7 @@ class Ops:
     entries: list[Op]
     named: list[tuple[str, Callable[..., Any]]]
     narrowed: bool = False  # to some names, as the user asked
+    threads: int = 1
 
 
 def named_functions(wanted: Callable[[str], bool]) -> list[tuple[str, Callable[..., Any]]]:
@@ -141,6 +142,26 @@ def registered(ops: Ops, rng: random.Random) -> Call:
     return Call(label, getattr(torch._C, row["name"]), args, kwargs)
 
 
+def overlapping(x: Any, rng: random.Random) -> Any:
+    """A tensor over the same memory as another, or over itself."""
+    x = x.detach()
+    if x.layout is not torch.strided or x.dim() == 0:
+        return x
+    ways = [
+        lambda: x[1:],
+        lambda: x.transpose(0, -1),
+        lambda: x[:1].expand(x.shape),
+        lambda: x.flip(0)[:0],
+        lambda: x.as_strided(x.shape, [1] * x.dim()),
+        lambda: x.view(torch.uint8),
+        lambda: x.unsqueeze(0),
+    ]
+    try:
+        return rng.choice(ways)()
+    except EXPECTED:
+        return x
+
+
 def _form(entry: Op, args: list[Any], kwargs: dict[str, Any], rng: random.Random) -> Any:
     """The op as a function, in place, or writing into a tensor that may be an argument itself."""
     function = harness.resolve(torch, entry)
@@ -154,6 +175,7 @@ def _form(entry: Op, args: list[Any], kwargs: dict[str, Any], rng: random.Random
         if tensors:
             makers.append(lambda: rng.choice(tensors))
             makers.append(lambda: torch.empty_like(tensors[0]))
+            makers.append(lambda: overlapping(rng.choice(tensors), rng))
         kwargs["out"] = rng.choice(makers)()
     return function
 

@@ -229,6 +229,10 @@ class Program:
             lambda: a[..., ::2],
             lambda: np.frombuffer(b"0123456789abcdef", rng.choice(("i1", "f4", "i8")))[1:],
             lambda: np.ma.masked_array(a),
+            lambda: np.frombuffer(bytearray(41), "u1", offset=1)[:40].view(
+                rng.choice(("f4", "i8"))
+            ),
+            lambda: np.frombuffer(bytearray(range(41)), rng.choice(("?", "c8", "f2")), 2, 3),
             lambda: np.matrix(a) if a.ndim == 2 else np.array(a, ndmin=3),
         ]
         given = rng.choice(ways)()
@@ -248,8 +252,6 @@ class Program:
         ]
         source = rng.choice(sources)()
         dtype = getattr(torch, rng.choice(DTYPES))
-        # Elements that lie askew are read as the machine does it, which the sanitizers report.
-        m = m * dtype.itemsize % 2**63
         ways: list[Callable[[], Any]] = [
             lambda: torch.frombuffer(source, dtype=dtype, count=n, offset=m),
             lambda: torch.frombuffer(source, dtype=dtype),
@@ -297,6 +299,37 @@ class Program:
             file.seek(0)
             return torch.load(file)
         return copy.copy(x)
+
+    def step_odd_bytes(self) -> Any:
+        """States and files of which some bytes are others."""
+        rng = self.rng
+        way = rng.randrange(4)
+        if way == 0:
+            generator = torch.Generator()
+            generator.set_state(self.damaged(generator.get_state()))
+            return torch.randn(rng.randrange(40), generator=generator)
+        if way == 1:
+            state = torch.get_rng_state()
+            try:
+                torch.set_rng_state(self.damaged(state))
+                return torch.rand(rng.randrange(40)) + torch.randn(1)
+            finally:
+                torch.set_rng_state(state)
+        if way == 2:
+            torch.Generator().set_state(self.any())
+            return None
+        file = io.BytesIO()
+        torch.save(self.any(), file, _use_new_zipfile_serialization=rng.random() < 0.5)
+        data = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
+        return torch.load(io.BytesIO(bytes(self.damaged(data).tolist())), weights_only=True)
+
+    def damaged(self, data: Any) -> Any:
+        rng, data = self.rng, data.clone()
+        for _ in range(rng.choice((0, 1, 1, 3))):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        if rng.random() < 0.2:
+            data = data[: rng.randrange(len(data))]
+        return torch.cat([data, data[:8]]) if rng.random() < 0.05 else data
 
     def step_grad(self) -> Any:
         x = self.any().detach().clone().requires_grad_()

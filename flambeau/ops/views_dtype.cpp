@@ -1,4 +1,5 @@
 // Views that read the same bytes as another dtype.
+#include "flambeau/ops/askew.h"
 #include "flambeau/ops/foreign_truth.h"
 #include "flambeau/ops/views.h"
 
@@ -13,7 +14,7 @@ Tensor as_dtype(const Tensor& input, DType dtype, IntSpan sizes, IntSpan strides
     (dtype == DType::bool_ ? out : input)->pending |= foreign_truth;
     if (dtype != DType::bool_) out->pending &= static_cast<uint8_t>(~foreign_truth);
   }
-  return out;
+  return marked_if_askew(out);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Tensors that change their own geometry: transpose_ and the like, resize_, set_, detach_.
+#include "flambeau/ops/askew.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/known_contents.h"
 #include "flambeau/ops/views.h"
@@ -134,6 +135,7 @@ void point_at(const Tensor& self, const Tensor& source, const Tensor& recorded) 
   self->offset = source.offset();
   self->pending = source->pending;
   set_geometry(*self.impl(), source.sizes(), source.strides());
+  marked_if_askew(self);
   self.bump_version("set_");
   // What was recorded before keeps its accumulator; what follows gets one of the new shape.
   if (AutogradMeta* meta = maybe_meta(self)) meta->accumulator = nullptr;

@@ -5,6 +5,7 @@
 // Kernels and derivatives never meet a marked tensor. Views keep the mark, copies honour it on
 // both sides, and the front end gives every other op a copy in which nothing is pending (and
 // copies back what an in-place op made of it).
+#include "flambeau/ops/askew.h"
 #include "flambeau/ops/foreign_truth.h"
 #include "flambeau/ops/views.h"
 
@@ -34,6 +35,29 @@ Tensor truth_of(const Tensor& plain) {
   return plain.device().is_meta() || holds_truth(plain) ? plain : ne(view(plain, DType::uint8), 0);
 }
 
+// The bytes of each element, as a last dimension.
+Tensor bytes_of(const Tensor& plain) {
+  const auto item = static_cast<int64_t>(plain.item_size());
+  Dims sizes = plain->sizes, strides = plain->strides;
+  CHECK(static_cast<int64_t>(sizes.size()) < max_dims, RuntimeError,
+        "a tensor whose elements are not aligned in memory can have at most {} dimensions",
+        max_dims - 1);
+  for (int64_t& stride : strides)  // of a single place it may be any number
+    stride = static_cast<int64_t>(static_cast<uint64_t>(stride) * static_cast<uint64_t>(item));
+  sizes.push_back(item);
+  strides.push_back(1);
+  Tensor bytes = make_alias(plain, sizes, strides, plain.offset() * item);
+  bytes->dtype = DType::uint8;
+  return bytes;
+}
+
+// A copy whose elements lie as they should (Note [Elements askew]).
+Tensor straightened(const Tensor& plain) {
+  Tensor out = make_tensor(plain.sizes(), plain.dtype(), plain.device());
+  copy_(bytes_of(out), bytes_of(plain));
+  return out;
+}
+
 Tensor marked(const char* op, const Tensor& input, uint8_t mark, Tensor (*again)(const Tensor&),
               Tensor (*gradient)(const Tensor&)) {
   Tensor out = make_alias(input);
@@ -50,14 +74,18 @@ void copy_marked(const Tensor& to, const Tensor& from) {
   const uint8_t change = to->pending ^ from->pending;
   Tensor values = unmarked(from);
   if (from->pending & foreign_truth) values = truth_of(values);
+  if (from->pending & askew) values = straightened(values);
   if ((change & Pending::conj) && values.is_complex()) values = conj_physical(values);
   if (change & Pending::neg) values = neg(flambeau::to(values, to.dtype()));
-  copy_(unmarked(to), values);
+  if (!(to->pending & askew)) return void(copy_(unmarked(to), values));
+  const Tensor laid_out = make_tensor(to.sizes(), to.dtype(), to.device());
+  copy_(laid_out, values);
+  copy_(bytes_of(unmarked(to)), bytes_of(laid_out));
 }
 
 Tensor resolve(const Tensor& input) {
   if (input->pending & foreign_truth) return truth_of(unmarked(input));
-  return input->pending & (Pending::conj | Pending::neg) ? clone(input) : input;
+  return input->pending & (Pending::conj | Pending::neg | askew) ? clone(input) : input;
 }
 static Tensor resolve_conj(const Tensor& input) {
   return input->pending & Pending::conj ? clone(input) : input;

@@ -8,6 +8,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/warn.h"
+#include "flambeau/ops/askew.h"
 #include "flambeau/ops/foreign_truth.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
@@ -56,7 +57,7 @@ Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DT
   const size_t bytes = static_cast<size_t>(storage_extent(sizes, strides)) * item;
   StoragePtr storage = make_intrusive<Storage>(data, bytes, Device(),
                                                [keep = hold(owner)]() mutable { keep.reset(); });
-  return over_foreign(make_over(std::move(storage), sizes, strides, 0, dtype));
+  return marked_if_askew(over_foreign(make_over(std::move(storage), sizes, strides, 0, dtype)));
 }
 
 // The dtype of a buffer's elements, by the letters of Python's struct module.
@@ -389,7 +390,8 @@ Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count, Py_ss
   char* start = static_cast<char*>(view->buffer.buf) + offset;
   StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(),
                                                [view]() mutable { view.reset(); });
-  return over_foreign(make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype));
+  return marked_if_askew(
+      over_foreign(make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype)));
 }
 
 void lend_memory(const Tensor& tensor) {

@@ -242,7 +242,12 @@ PyObject* call_resolved(const Family& family, const Call& call) {
   for (const Resolved& one : copies) {
     const Tensor& copy = tensor_of(one.copy.get());
     if (!one.written && copy.version() == one.version) continue;
-    copy_(tensor_of(one.given), copy);
+    const Tensor& given = tensor_of(one.given);
+    {  // a step of an optimizer writes leaves, and records nothing
+      const bool is_leaf = given.requires_grad() && !grad_fn(given);
+      const GradGuard mode(grad_enabled() && (one.written || !is_leaf));
+      copy_(given, copy);
+    }
     if (result.get() == one.copy.get()) result = Object(Py_NewRef(one.given));
     if (!PyTuple_Check(result.get())) continue;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result.get()); ++i) {

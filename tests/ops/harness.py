@@ -35,7 +35,7 @@ TOLERANCES = {
     "float64": (1e-12, 1e-12),
     "complex128": (1e-12, 1e-12),
 }
-LAYOUTS = ("contiguous", "transposed", "sliced", "rows apart", "expanded")
+LAYOUTS = ("contiguous", "transposed", "sliced", "rows apart", "expanded", "of others")
 
 
 def numpy_dtype(dtype: str) -> Any:
@@ -104,7 +104,20 @@ def lay_out(lib: Any, values: np.ndarray, dtype: str, device: str, layout: str) 
         for axis, size in enumerate(values.shape):
             if size > 1:
                 return make(np.take(values, [0], axis=axis)).expand(values.shape)
+    if layout == "of others" and device == "cpu" and values.size > 0:
+        return in_a_buffer(lib, make(values))
     return make(values)
+
+
+def in_a_buffer(lib: Any, tensor: Any) -> Any:
+    """The same values in memory that begins at an odd byte, and with any bytes for True."""
+    count = tensor.numel()
+    memory = bytearray(count * tensor.itemsize + 1)
+    other = lib.frombuffer(memory, dtype=tensor.dtype, count=count, offset=1)
+    other.copy_(tensor.reshape(-1))
+    if tensor.dtype is lib.bool:
+        memory[1:] = bytes((2 + 3 * i % 253) * byte for i, byte in enumerate(memory[1:]))
+    return other.view(tensor.shape)
 
 
 @dataclass

@@ -147,6 +147,22 @@ def test_layout_of_inputs_does_not_matter(entry: Op, device: str) -> None:
     complaints.report()
 
 
+@pytest.mark.layouts
+@every_op(lacking="rigid random undefined creation mutating")
+def test_any_byte_but_zero_is_true(entry: Op, device: str) -> None:
+    complaints = Complaints(entry)
+    for one, dtype in entry.cases():
+        if dtype == "bool" and one.layouts:
+            complaints.check(
+                one,
+                dtype,
+                lambda one=one, dtype=dtype: compared(
+                    entry, one, dtype, build(torch, entry, one, dtype, device, "of others")
+                ),
+            )
+    complaints.report()
+
+
 def preferred_dtype(entry: Op, one: Call) -> str:
     """float64 where the op has it, otherwise the first dtype of the call."""
     dtypes = [dtype for each, dtype in entry.cases() if each is one]

@@ -58,11 +58,16 @@ def test_ops_read_any_byte_but_zero_as_true(name):
     assert mask.int().tolist() == [1, 0, 1, 1, 1, 1]
     assert (mask == torch.tensor(True)).tolist() == TRUE
     assert (mask ^ True).view(torch.uint8).tolist() == [0, 1, 0, 0, 0, 0]
-    assert mask.clone().view(torch.uint8).tolist() == [1, 0, 1, 1, 1, 1]
+    assert mask.clone().tolist() == TRUE
+    assert mask.float().tolist() == [1, 0, 1, 1, 1, 1]
+    assert mask.max(0).indices.item() == 0
+    assert mask.min(0).indices.item() == 1
+    assert mask.amax().view(torch.uint8).item() == 1
     assert torch.where(mask, x, -1).tolist() == [0, -1, 2, 3, 4, 5]
     assert mask.cumsum(0).tolist() == [1, 1, 2, 3, 4, 5]
     assert mask.sort()[0].tolist() == [False] + [True] * 5
-    assert mask.unique().tolist() == [False, True]
+    assert mask.sort(stable=True)[1].tolist() == [1, 0, 2, 3, 4, 5]
+    assert [x.tolist() for x in mask.unique(return_counts=True)] == [[False, True], [1, 5]]
 
 
 def test_writes_reach_the_bytes():
