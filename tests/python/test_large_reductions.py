@@ -104,3 +104,18 @@ def test_running_sums_and_products(n: int, dtype: Any) -> None:
         expected = torch.from_numpy(theirs).to(dtype)
         tolerance = torch.finfo(dtype).eps
         np.testing.assert_allclose(ours.double(), expected.double(), tolerance, 1e-37)
+
+
+def test_large_copies() -> None:
+    values = np.arange(5_000_011, dtype=np.float32)
+    x = torch.from_numpy(values)
+    for start in (0, 1, 7):
+        np.testing.assert_array_equal(x[start:].clone().numpy(), values[start:])
+    rows, more = x[:4_999_000].view(-1, 1000), x[11:].view(-1, 500)
+    np.testing.assert_array_equal(rows[:, 3:].contiguous().numpy(), rows.numpy()[:, 3:])
+    for dim, parts in [(0, (rows, rows[5:])), (1, (rows, more[: len(rows)])), (1, (rows, rows))]:
+        ours = torch.cat(parts, dim).numpy()
+        np.testing.assert_array_equal(ours, np.concatenate([part.numpy() for part in parts], dim))
+    into = torch.zeros(5_000_011)
+    into[1:].copy_(x[:-1])
+    np.testing.assert_array_equal(into[1:].numpy(), values[:-1])

@@ -7,7 +7,7 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/isa.h"
-#include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/kernels/large_copy.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -70,6 +70,8 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
         0, rows, std::max<int64_t>(copy_grain / row, 1),
         [&](int64_t begin, int64_t end) { join_short_parts(parts, to, row, begin, end); });
   }
+  const bool beyond_cache = rows * row >= cached_bytes;
+  const auto copy = beyond_cache ? copy_large : copy_bytes;
   parallel_for(0, rows * row, copy_grain, [&](int64_t begin, int64_t end) {
     int64_t line = begin / row, within = begin % row;
     const auto holds = [&](const Part& part) { return within < part.start + part.bytes; };
@@ -77,7 +79,7 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
     while (begin < end) {
       const int64_t skip = within - part->start;
       const int64_t bytes = std::min(part->bytes - skip, end - begin);
-      copy_bytes(to + begin, part->data + line * part->bytes + skip, bytes);
+      copy(to + begin, part->data + line * part->bytes + skip, bytes);
       begin += bytes;
       within += bytes;
       if (++part == parts.end()) {
@@ -86,6 +88,7 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
         ++line;
       }
     }
+    if (beyond_cache) _mm_sfence();
   });
 }
 KERNEL_FOR(cat, cat_kernel)

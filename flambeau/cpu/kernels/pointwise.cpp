@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "flambeau/cpu/kernels/complex_pairs.h"
-#include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/kernels/large_copy.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_pow.h"
 #include "flambeau/kernels/elementwise.h"
@@ -40,9 +40,10 @@ ComputeType<To> convert(From value) {
 }
 
 template <class T>
-void copy_row(char* to, const char* from, const int64_t* steps, int64_t n) {
+void copy_row(char* to, const char* from, const int64_t* steps, int64_t n, bool beyond_cache) {
   if (steps[0] == sizeof(T) && steps[1] == sizeof(T)) {
-    copy_bytes(to, from, n * static_cast<int64_t>(sizeof(T)));
+    const auto copy = beyond_cache ? copy_large : copy_bytes;
+    copy(to, from, n * static_cast<int64_t>(sizeof(T)));
   } else if (steps[0] == sizeof(T) && steps[1] == 0) {
     std::fill_n(reinterpret_cast<T*>(to), n, *reinterpret_cast<const T*>(from));
   } else if (steps[0] == sizeof(T) && steps[1] == -static_cast<int64_t>(sizeof(T))) {
@@ -68,8 +69,9 @@ void copy_same(const TensorIter& iter) {
                            block.n, block.m, beyond_cache);
       for (int64_t row = 0; row < block.m; ++row) {
         copy_row<T>(data[0] + row * block.row_steps[0], data[1] + row * block.row_steps[1],
-                    block.steps, block.n);
+                    block.steps, block.n, beyond_cache);
       }
+      if (beyond_cache) _mm_sfence();
     });
   });
 }
