@@ -178,3 +178,22 @@ def test_masked_products_along_no_dimension_are_along_all():
     x, mask = flambeau.tensor([[2.0, 3.0], [4.0, 5.0]]), flambeau.tensor([[True, False]])
     assert flambeau.masked.prod(x, dim=()).item() == 120
     assert flambeau.masked.prod(x, dim=(), mask=mask, keepdim=True).tolist() == [[8]]
+
+
+def test_sparse_tensors_like_others_have_the_layout_that_was_asked_for():
+    dense = flambeau.tensor([[1.0, 0.0], [2.0, 3.0]])
+    rows, blocks = dense.to_sparse_csr(), dense.to_sparse_bsr((1, 1))
+    assert flambeau.zeros_like(rows, layout=flambeau.sparse_csc).layout == flambeau.sparse_csc
+    assert flambeau.empty_like(blocks, layout=flambeau.sparse_bsr).layout == flambeau.sparse_bsr
+    for wanted in (flambeau.sparse_csc, flambeau.sparse_bsr):
+        with pytest.raises(RuntimeError, match="different sparse layout"):
+            flambeau.empty_like(rows, layout=wanted)
+    with pytest.raises(RuntimeError, match="blocks"):
+        flambeau.zeros_like(rows, layout=flambeau.sparse_bsr)
+
+
+def test_rows_of_compressed_tensors_are_coalesced():
+    dense = flambeau.tensor([[1.0, 0.0, 4.0], [2.0, 3.0, 0.0]])
+    for matrix in (dense.to_sparse_csr(), dense.to_sparse_csc()):
+        assert matrix.select(0, 0).values().tolist() == [1, 4]
+        assert flambeau.select_copy(matrix, 1, 0).indices().tolist() == [[0, 1]]

@@ -191,7 +191,7 @@ def _select_any(x: Any, dim: int, index: int) -> Any:
             "select(): selecting sparse dimensions is not supported for batched sparse compressed "
             "tensors."
         )
-    return select(_ops._sparse_to_coo(x), dim, index)
+    return select(_ops._sparse_to_coo(x), dim, index).coalesce()
 
 
 @takes("select_copy", compressed=True)
@@ -339,9 +339,24 @@ def _stack(tensors: Any, dim: int = 0) -> Any:
 # --- New tensors --------------------------------------------------------------------------------
 
 
-@takes("zeros_like", "empty_like", compressed=True)
+@takes("empty_like", compressed=True)
+def _empty_like(x: Any, **kwargs: Any) -> Any:
+    layout = kwargs.get("layout") or x.layout
+    if not x.is_sparse and layout is not x.layout:
+        raise RuntimeError(
+            f"empty_like with different sparse layout is not supported (self is {x.layout} but you "
+            f"requested {layout})"
+        )
+    return _zeros_like(x, **kwargs)
+
+
+@takes("zeros_like", compressed=True)
 def _zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
     layout = kwargs.get("layout") or x.layout
+    if layout is not x.layout and layout in (_C.sparse_bsr, _C.sparse_bsc):
+        raise RuntimeError(
+            f"zeros_like: blocks of {layout} have no size that a tensor of {x.layout} could tell"
+        )
     options = {"dtype": dtype or x.dtype, "device": device or x.device}
     given = kwargs.get("memory_format")
     if layout is _C.strided:
