@@ -197,3 +197,20 @@ def test_rows_of_compressed_tensors_are_coalesced():
     for matrix in (dense.to_sparse_csr(), dense.to_sparse_csc()):
         assert matrix.select(0, 0).values().tolist() == [1, 4]
         assert flambeau.select_copy(matrix, 1, 0).indices().tolist() == [[0, 1]]
+
+
+def test_indices_among_the_results_of_a_function_do_not_move_with_its_inputs():
+    x, directions = flambeau.tensor([1.0, 3.0, 2.0]), flambeau.eye(3)
+
+    def both(a: flambeau.Tensor) -> tuple[flambeau.Tensor, ...]:
+        return tuple(flambeau.cummax(a, 0))
+
+    _, (moved, still) = flambeau.func.jvp(both, (x,), (directions[1],))
+    assert moved.tolist() == [0, 1, 1] and still.tolist() == [0, 0, 0]
+    assert still.dtype == flambeau.int64
+    together = flambeau.func.vmap(lambda v: flambeau.func.jvp(both, (x,), (v,))[1])(directions)
+    assert together[0].tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert not together[1].any()
+    _, only = flambeau.func.jvp(lambda a: a.argmax(), (x,), (x,))
+    assert only.item() == 0
+    assert [part.dtype for part in flambeau.func.jacfwd(both)(x)] == [x.dtype, flambeau.int64]

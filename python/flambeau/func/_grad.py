@@ -180,9 +180,10 @@ class _Linear:
         """Sets what is differentiated."""
         self.outputs, self.output_spec = flat_outputs(output, _JVP)
         with flambeau.enable_grad():
-            self.weights = [flambeau.zeros_like(t).requires_grad_() for t in self.outputs]
+            smooth = [t for t in self.outputs if _has_derivative(t)]
+            self.weights = [flambeau.zeros_like(t).requires_grad_() for t in smooth]
             self.wanted = [t for t in self.inputs if t.requires_grad]
-            self.rows = gradients(self.outputs, self.wanted, self.weights)
+            self.rows = gradients(smooth, self.wanted, self.weights)
 
     def product(self, tangents: list[Tensor]) -> list[Tensor]:
         """J v for a tangent of each input."""
@@ -190,7 +191,13 @@ class _Linear:
         tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
             products = gradients(self.rows, self.weights, chosen)
-            return released(products, self.leaves + self.weights, tracked)
+            found = iter(released(products, self.leaves + self.weights, tracked))
+        # Integers do not move with the inputs.
+        return [next(found) if _has_derivative(t) else flambeau.zeros_like(t) for t in self.outputs]
+
+
+def _has_derivative(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _writable(tensor: Tensor) -> Tensor:
