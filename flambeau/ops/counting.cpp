@@ -303,6 +303,8 @@ Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar&
         "\"histogram_cpu\" not implemented for '{}'", dtype_legacy_name(dtype));
   CHECK(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got {} for dimension 0",
         bins);
+  CHECK(bins < INT64_MAX / 8, RuntimeError, "torch.histc(): {} bins are too many for any memory",
+        bins);
   Tensor x = reshape(detach(input), {-1});
   Range range{min.to_double(), max.to_double()};
   if (whole) range = {std::trunc(range.low), std::trunc(range.high)};
