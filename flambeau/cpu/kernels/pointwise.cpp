@@ -210,22 +210,30 @@ struct Power<float> {
 };
 
 // By the size of the base: the vector library computes powers of negative numbers one by one.
-template <>
-struct Power<double> {
-  double operator()(double a, double b) const {
-    const double size = __builtin_fabs(a), y = math::pow(size, b), half = b * 0.5;
-    const bool is_whole = __builtin_trunc(b) == b,
-               is_odd = is_whole & (__builtin_trunc(half) != half);
-    const bool has_none = (a < 0) & (size < std::numeric_limits<double>::infinity()) & !is_whole;
-    const double turned = is_odd ? __builtin_copysign(y, a) : y;
-    return has_none ? std::numeric_limits<double>::quiet_NaN() : turned;
-  }
-};
+Doubles power_of_doubles(Doubles a, Doubles b) {
+  const Doubles size = size_of(a), y = pow_of_lanes(size, b), half = b * 0.5;
+  const Longs is_below = std::bit_cast<Longs>(a) < 0;
+  if (!anywhere(is_below)) return y;
+  const Longs is_whole = trunc_of_lanes(b) == b;
+  const Longs is_odd = is_whole & (trunc_of_lanes(half) != half);
+  const Longs has_none = (a < 0.0) & (size < std::numeric_limits<double>::infinity()) & ~is_whole;
+  const Doubles turned = is_below & is_odd ? -y : y;
+  return has_none ? doubles(std::numeric_limits<double>::quiet_NaN()) : turned;
+}
 struct CoarsePower {
   Floats operator()(Floats a, Floats b) const { return coarse_pow_by_register(a, b); }
 };
 
 void pow_kernel(const TensorIter& iter) {
+  if (iter.dtypes[0] == DType::float64) {  // whose elements are as large as pairs of floats
+    return pairs_loop<2>(
+        iter,
+        [](Floats a, Floats b) {
+          return std::bit_cast<Floats>(
+              power_of_doubles(std::bit_cast<Doubles>(a), std::bit_cast<Doubles>(b)));
+        },
+        16);
+  }
   dispatch_loop<dtypes::Numeric>("pow", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
