@@ -128,6 +128,7 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
     CHECK(item(amin(input, {}, false)).to_int() >= 0, RuntimeError,
           "Class values must be non-negative.");
     const int64_t most = item(amax(input, {}, false)).to_int();
+    CHECK(most < INT64_MAX, RuntimeError, "one_hot: class value {} is too large", most);
     if (num_classes == -1) num_classes = most + 1;
     CHECK(num_classes > most, RuntimeError, "Class values must be smaller than num_classes.");
   }

@@ -397,6 +397,8 @@ def test_convolutions_of_integers_wrap() -> None:
 
 def test_sizes_next_to_the_largest_number_do_not_overflow():
     assert torch.eye(0, 2**63 - 1).shape == (0, 2**63 - 1)
+    with pytest.raises(RuntimeError, match="too large"):
+        F.one_hot(torch.tensor([0, 2**63 - 1]))
     with pytest.raises(RuntimeError, match="bins are too many"):
         torch.histc(torch.zeros(3), bins=2**63 - 1)
     with pytest.raises(RuntimeError, match="too large relative to input"):
