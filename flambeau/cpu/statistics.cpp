@@ -104,20 +104,15 @@ void find_runs_kernel(const Tensor& input, const Tensor& firsts, const Tensor& p
   int64_t* at = positions.defined() ? positions.data<int64_t>() : nullptr;
   int64_t* number = numbers.defined() ? numbers.data<int64_t>() : nullptr;
   dispatch<dtypes::RealBool>("unique", input.dtype(), [&](auto tag) {
-    using Element = typename decltype(tag)::type;
-    // Others may have written any bytes where bools are.
-    constexpr bool truth = std::is_same_v<Element, bool>;
-    using T = std::conditional_t<truth, uint8_t, Element>;
+    using T = typename decltype(tag)::type;
     const T* x = input.data<T>();
     T* first = firsts.data<T>();
     int64_t runs = 0;
     for (int64_t i = 0; i < n; ++i) {
       // Written in any case, and kept if a run begins here.
       first[runs] = x[i];
-      if constexpr (truth) first[runs] = x[i] != 0;
       if (at) at[runs] = i;
-      using C = std::conditional_t<truth, bool, ComputeType<T>>;
-      runs += i == 0 || static_cast<C>(x[i]) != static_cast<C>(x[i - 1]);
+      runs += i == 0 || static_cast<ComputeType<T>>(x[i]) != static_cast<ComputeType<T>>(x[i - 1]);
       if (number) number[i] = runs - 1;
     }
     *count = runs;

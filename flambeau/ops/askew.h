@@ -9,7 +9,7 @@
 
 namespace flambeau {
 
-constexpr uint8_t askew = 16;  // a bit of TensorImpl::pending, beside those of Pending
+constexpr uint8_t askew = 8;  // a bit of TensorImpl::pending, beside those of Pending
 
 // The tensor, marked as its memory demands.
 inline Tensor marked_if_askew(Tensor tensor) {

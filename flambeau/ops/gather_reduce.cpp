@@ -31,6 +31,8 @@ Scalar neutral(Reduce reduce, DType dtype) {
     if constexpr (is_floating_type<T>) {
       const double infinity = std::numeric_limits<double>::infinity();
       value = reduce == Reduce::amax ? -infinity : infinity;
+    } else if constexpr (std::is_same_v<T, Truth>) {
+      value = reduce != Reduce::amax;
     } else {
       value =
           reduce == Reduce::amax ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();

@@ -1,6 +1,5 @@
 // Views that read the same bytes as another dtype.
 #include "flambeau/ops/askew.h"
-#include "flambeau/ops/foreign_truth.h"
 #include "flambeau/ops/views.h"
 
 namespace flambeau {
@@ -9,11 +8,6 @@ namespace {
 Tensor as_dtype(const Tensor& input, DType dtype, IntSpan sizes, IntSpan strides, int64_t offset) {
   Tensor out = make_alias(input, sizes, strides, offset);
   out->dtype = dtype;
-  // Either of the two may now be written in a way that the other does not know.
-  if (dtype == DType::bool_ || input.dtype() == DType::bool_) {
-    (dtype == DType::bool_ ? out : input)->pending |= foreign_truth;
-    if (dtype != DType::bool_) out->pending &= static_cast<uint8_t>(~foreign_truth);
-  }
   return marked_if_askew(out);
 }
 

@@ -6,7 +6,6 @@
 // both sides, and the front end gives every other op a copy in which nothing is pending (and
 // copies back what an in-place op made of it).
 #include "flambeau/ops/askew.h"
-#include "flambeau/ops/foreign_truth.h"
 #include "flambeau/ops/views.h"
 
 namespace flambeau {
@@ -17,22 +16,6 @@ Tensor unmarked(const Tensor& tensor) {
   Tensor plain = make_alias(tensor);
   plain->pending = Pending::nothing;
   return plain;
-}
-
-// Whether all that lies where a marked bool tensor does is 0 or 1; bytes that are not at hand, or
-// lie far apart, are not looked at.
-bool holds_truth(const Tensor& tensor) {
-  const int64_t extent = storage_extent(tensor.sizes(), tensor.strides());
-  if (!tensor.device().is_cpu() || extent > 4 * tensor.numel()) return false;
-  const auto* bytes = static_cast<const uint8_t*>(tensor.raw());
-  uint8_t all = 0;
-  for (int64_t i = 0; i < extent; ++i) all |= bytes[i];
-  return all <= 1;
-}
-
-// The values of a tensor whose bytes others wrote (Note [Foreign truth values]).
-Tensor truth_of(const Tensor& plain) {
-  return plain.device().is_meta() || holds_truth(plain) ? plain : ne(view(plain, DType::uint8), 0);
 }
 
 // The bytes of each element, as a last dimension.
@@ -73,7 +56,6 @@ void copy_marked(const Tensor& to, const Tensor& from) {
   const NoGrad off;
   const uint8_t change = to->pending ^ from->pending;
   Tensor values = unmarked(from);
-  if (from->pending & foreign_truth) values = truth_of(values);
   if (from->pending & askew) values = straightened(values);
   if ((change & Pending::conj) && values.is_complex()) values = conj_physical(values);
   if (change & Pending::neg) values = neg(flambeau::to(values, to.dtype()));
@@ -84,7 +66,6 @@ void copy_marked(const Tensor& to, const Tensor& from) {
 }
 
 Tensor resolve(const Tensor& input) {
-  if (input->pending & foreign_truth) return truth_of(unmarked(input));
   return input->pending & (Pending::conj | Pending::neg | askew) ? clone(input) : input;
 }
 static Tensor resolve_conj(const Tensor& input) {

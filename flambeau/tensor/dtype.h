@@ -12,6 +12,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/tensor/float8.h"
 #include "flambeau/tensor/half.h"
+#include "flambeau/tensor/truth.h"
 
 namespace flambeau {
 
@@ -36,7 +37,7 @@ namespace flambeau {
   ROW(float64, double, "Double")                         \
   ROW(complex64, std::complex<float>, "ComplexFloat")    \
   ROW(complex128, std::complex<double>, "ComplexDouble") \
-  ROW(bool_, bool, "Bool")                               \
+  ROW(bool_, ::flambeau::Truth, "Bool")                  \
   ROW(bfloat16, ::flambeau::BFloat16, "BFloat16")        \
   ROW(uint16, uint16_t, "UInt16")                        \
   ROW(uint32, uint32_t, "UInt32")                        \
@@ -170,6 +171,10 @@ constexpr DTypeSet readable_as = [] {
 template <class T>
 struct ComputeTypeOf {
   using type = T;
+};
+template <>
+struct ComputeTypeOf<Truth> {
+  using type = bool;
 };
 template <>
 struct ComputeTypeOf<Half> {

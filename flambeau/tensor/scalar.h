@@ -48,7 +48,7 @@ class Scalar {
       return is_complex() ? T(floating_, imaginary_) : T(to<typename T::value_type>());
     } else if constexpr (std::is_same_v<T, ComplexHalf>) {
       return T(to<std::complex<float>>());
-    } else if constexpr (std::is_same_v<T, bool>) {
+    } else if constexpr (std::is_same_v<ComputeType<T>, bool>) {
       return is_floating()  ? floating_ != 0
              : is_complex() ? floating_ != 0 || imaginary_ != 0
                             : integer_ != 0;

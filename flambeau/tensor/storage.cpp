@@ -49,7 +49,7 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
 
 Storage::~Storage() {
   if (owner_) {
-    if (data_) owner_->free(data_, bytes_, device_);
+    if (data_) owner_->free(data_, reach_, device_);
   } else if (on_release_) {
     (*on_release_)();
     delete on_release_;
@@ -58,16 +58,23 @@ Storage::~Storage() {
 
 void Storage::resize(size_t bytes) {
   CHECK(resizable(), RuntimeError, "Trying to resize storage that is not resizable");
-  void* fresh = bytes ? owner_->allocate(bytes, device_) : nullptr;
-  copy_bytes(fresh, device_, data_, device_, std::min(bytes, bytes_));
-  if (data_) owner_->free(data_, bytes_, device_);
-  data_ = fresh;
+  if (bytes == 0 || !data_ || bytes > reach_) {
+    const size_t reach = std::max(bytes, reach_);
+    void* fresh = bytes ? owner_->allocate(reach, device_) : nullptr;
+    if (data_) {
+      copy_bytes(fresh, device_, data_, device_, std::min(bytes, bytes_));
+      owner_->free(data_, reach_, device_);
+    }
+    data_ = fresh;
+    reach_ = reach;
+  }
   bytes_ = bytes;
 }
 
 void Storage::swap_contents(Storage& other) {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(reach_, other.reach_);
   std::swap(device_, other.device_);
   std::swap(shared_, other.shared_);
   std::swap(owner_, other.owner_);

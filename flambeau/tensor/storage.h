@@ -27,11 +27,13 @@ class Storage : public RefCounted {
   Storage(size_t bytes, Device device, Allocator& owner)
       : data_(bytes ? owner.allocate(bytes, device) : nullptr),
         bytes_(bytes),
+        reach_(bytes),
         device_(device),
         owner_(&owner) {}
   Storage(void* data, size_t bytes, Device device, Function<void()> on_release)
       : data_(data),
         bytes_(bytes),
+        reach_(bytes),
         device_(device),
         on_release_(new Function<void()>(std::move(on_release))) {}
   ~Storage();
@@ -44,12 +46,15 @@ class Storage : public RefCounted {
   [[nodiscard]] bool resizable() const { return owner_ != nullptr; }
   [[nodiscard]] bool shared() const { return shared_; }
   void mark_shared() { shared_ = true; }
-  void resize(size_t bytes);  // keeps the common prefix
+  // Keeps the common prefix. Tensors that reached further before stay over memory of that size,
+  // unless there is none at all: see Tensor::raw().
+  void resize(size_t bytes);
   void swap_contents(Storage& other);
 
  private:
   void* data_ = nullptr;
   size_t bytes_ = 0;
+  size_t reach_ = 0;  // the most that it ever had, and what is allocated if anything is
   Device device_;
   bool shared_ = false;
   Allocator* owner_ = nullptr;

@@ -70,6 +70,14 @@ void Tensor::bump_version(const char* op) const {
   counter->writer.store(op, std::memory_order_relaxed);
 }
 
+void* Tensor::without_memory() const {
+  CHECK(numel() == 0 || device().is_meta(), RuntimeError,
+        "The tensor of shape {} has a non-zero number of elements, but its data is not allocated: "
+        "its storage was resized to 0 bytes",
+        sizes());
+  return nullptr;
+}
+
 void refuse_elements(DType wanted, const Tensor& tensor) {
   fail<RuntimeError>("expected scalar type {} but found {}, in a tensor of shape {}",
                      dtype_legacy_name(wanted), dtype_legacy_name(tensor.dtype()), tensor.sizes());

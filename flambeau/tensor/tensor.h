@@ -126,12 +126,14 @@ class Tensor {
     return impl_->requires_grad || (impl_->view_base && impl_->view_base->requires_grad);
   }
 
-  // The first element; null for meta tensors. A sparse tensor has none: that raises.
+  // The first element; null for meta tensors. A sparse tensor has none, and nor has one whose
+  // storage was resized to nothing: they raise.
   [[nodiscard]] void* raw() const {
     if (!impl_->storage) [[unlikely]]
       refuse_sparse("raw", *this);
     char* base = static_cast<char*>(impl_->storage->data());
-    if (!base) return nullptr;
+    if (!base) [[unlikely]]
+      return without_memory();
     // In words that may wrap: a tensor of no elements can have any offset.
     const uint64_t bytes = static_cast<uint64_t>(impl_->offset) * item_size();
     return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(base) + bytes);
@@ -154,6 +156,7 @@ class Tensor {
   [[nodiscard]] const IntrusivePtr<VersionCounter>& shared_version() const;
 
  private:
+  void* without_memory() const;  // null, or an error if there are elements
   IntrusivePtr<TensorImpl> impl_;
 };
 

@@ -241,8 +241,13 @@ class UntypedStorage:
         return self
 
     def resize_(self, size: int) -> UntypedStorage:
-        self._bytes.resize_(size)
-        self._known = _C._storage_facts(self._window)[1]
+        """Gives the memory another size, for all who share it. What lies in both sizes is kept."""
+        if not isinstance(size, int):
+            raise RuntimeError(f"resize_ expects an int, but got {type(size).__name__}")
+        if not -(2**63) <= size < 2**63:
+            raise ValueError("Overflow when unpacking long long")
+        _C._storage_resize(self._window, size)
+        self._bytes = _C._storage_bytes(self._window)
         return self
 
     def clone(self) -> UntypedStorage:

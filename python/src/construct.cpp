@@ -7,7 +7,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/warn.h"
-#include "flambeau/ops/foreign_truth.h"
+#include "flambeau/ops/askew.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
 #include "flambeau/tensor/shape.h"
@@ -429,7 +429,6 @@ PyObject* storage_bytes(PyObject*, PyObject* object) {
           is_coo(tensor_of(object)) ? "SparseTensorImpl" : "SparseCsrTensorImpl");
     const StoragePtr& storage = tensor_of(object).storage();
     const int64_t size = static_cast<int64_t>(storage->bytes());
-    over_foreign(tensor_of(object));  // from now on
     return wrap(make_over(storage, size, 1, 0, DType::uint8));
   });
 }

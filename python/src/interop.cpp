@@ -9,7 +9,6 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/askew.h"
-#include "flambeau/ops/foreign_truth.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/sparse.h"
@@ -57,7 +56,7 @@ Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DT
   const size_t bytes = static_cast<size_t>(storage_extent(sizes, strides)) * item;
   StoragePtr storage = make_intrusive<Storage>(data, bytes, Device(),
                                                [keep = hold(owner)]() mutable { keep.reset(); });
-  return marked_if_askew(over_foreign(make_over(std::move(storage), sizes, strides, 0, dtype)));
+  return marked_if_askew(make_over(std::move(storage), sizes, strides, 0, dtype));
 }
 
 // The dtype of a buffer's elements, by the letters of Python's struct module.
@@ -302,6 +301,20 @@ PyObject* exchange_memory(PyObject*, PyObject* args) {
   });
 }
 
+// Gives the storage under a tensor another size, for all tensors over it.
+PyObject* storage_resize(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* object = nullptr;
+    long long bytes = 0;
+    if (!PyArg_ParseTuple(args, "OL:_storage_resize", &object, &bytes)) return nullptr;
+    CHECK(is_tensor(object) && tensor_of(object).storage(), TypeError,
+          "_storage_resize(): expected a dense tensor");
+    CHECK(bytes >= 0, RuntimeError, "resize_: the size must not be negative, got {}", bytes);
+    tensor_of(object).storage()->resize(static_cast<size_t>(bytes));
+    Py_RETURN_NONE;
+  });
+}
+
 // What tells one storage from another, its bytes, and whether it can have more of them.
 PyObject* storage_facts(PyObject*, PyObject* object) {
   return guarded([&]() -> PyObject* {
@@ -331,6 +344,7 @@ PyMethodDef functions[] = {
     {"_alias", alias_of, METH_O, nullptr},
     {"_exchange_memory", exchange_memory, METH_VARARGS, nullptr},
     {"_storage_facts", storage_facts, METH_O, nullptr},
+    {"_storage_resize", storage_resize, METH_VARARGS, nullptr},
     {"from_numpy", from_numpy, METH_O,
      "from_numpy(array)\n\nA tensor that shares the memory of a NumPy array."},
     {"frombuffer", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(frombuffer)),
@@ -391,7 +405,7 @@ Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count, Py_ss
   StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(),
                                                [view]() mutable { view.reset(); });
   return marked_if_askew(
-      over_foreign(make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype)));
+      make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype));
 }
 
 void lend_memory(const Tensor& tensor) {

@@ -216,7 +216,7 @@ PyObject* method_data_ptr(PyObject* self, PyObject*) {
     const Tensor& tensor = tensor_of(self);
     if (is_wrapped(tensor)) return PyLong_FromLong(0);
     check_has_storage(tensor);
-    return PyLong_FromVoidPtr(tensor.numel() ? tensor.raw() : nullptr);
+    return PyLong_FromVoidPtr(tensor.numel() && tensor.storage()->data() ? tensor.raw() : nullptr);
   });
 }
 PyObject* method_is_floating_point(PyObject* self, PyObject*) {

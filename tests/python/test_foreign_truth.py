@@ -28,6 +28,9 @@ def sources():
     stored = torch.zeros(6, dtype=torch.bool)
     for i, byte in enumerate(BYTES):
         stored.untyped_storage()[i] = byte
+    whole = torch.zeros(6, dtype=torch.bool)
+    alias = whole[:]  # which nobody tells of what follows
+    whole.view(torch.uint8).copy_(torch.tensor(BYTES))
     file = io.BytesIO()
     torch.save(viewed(), file)
     file.seek(0)
@@ -42,6 +45,7 @@ def sources():
         "written in storage": stored,
         "file": torch.load(file),
         "strided": torch.tensor(BYTES).view(torch.bool).reshape(6, 8)[:, 0],
+        "alias made before": alias,
         "alias": viewed().view(2, 3).t().t().reshape(-1).detach(),
     }
 

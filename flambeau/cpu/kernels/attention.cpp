@@ -111,7 +111,7 @@ struct Sight {
       }
     };
     if (mask.dtype() == DType::bool_) {
-      const bool* allowed = mask.data<bool>() + start;
+      const Truth* allowed = mask.data<Truth>() + start;
       all([=](int64_t at) { return allowed[at] ? T(0) : nothing<T>; });
     } else {
       const T* added = mask.data<T>() + start;

@@ -58,12 +58,12 @@ int64_t count_true(const T* values, int64_t begin, int64_t end) {
   return count;
 }
 
-// Writes where the nonzeros of values [begin, end) are, from column `at` of `places` on: flat, or a
-// row of `places` for each dimension. A piece along the last dimension at a time, whose other
-// coordinates are the same.
+// Writes where the nonzeros of values [begin, end) are, to columns [at, room) of `places`: flat, or
+// a row of `places` for each dimension. A piece along the last dimension at a time, whose other
+// coordinates are the same. There are as many as columns, unless somebody else is writing there.
 template <class T>
 void write_places(const T* values, int64_t begin, int64_t end, IntSpan sizes, bool flat,
-                  int64_t* places, int64_t total, int64_t at) {
+                  int64_t* places, int64_t total, int64_t at, int64_t room) {
   static constexpr auto numbers = [] {
     std::array<int32_t, longest> counting{};
     for (int32_t j = 0; j < longest; ++j) counting[j] = j;
@@ -77,7 +77,7 @@ void write_places(const T* values, int64_t begin, int64_t end, IntSpan sizes, bo
     const int64_t first = i % row;
     n = std::min({longest, row - first, end - i});
     for (int64_t j = 0; j < n; ++j) truth[j] = values[i + j] != T(0);
-    const int64_t count = pack(numbers.data(), truth, n, found);
+    const int64_t count = std::min(pack(numbers.data(), truth, n, found), room - at);
     if (count == 0) continue;
     int64_t* last = places + (rank - 1) * total + at;
     for (int64_t k = 0; k < count; ++k) last[k] = first + found[k];
@@ -87,6 +87,8 @@ void write_places(const T* values, int64_t begin, int64_t end, IntSpan sizes, bo
     }
     at += count;
   }
+  for (int64_t d = 0; d < rank && at < room; ++d)
+    std::fill(places + d * total + at, places + d * total + room, 0);
 }
 
 template <class T>
@@ -103,16 +105,16 @@ void find_nonzero(const Tensor& input, bool flat, Tensor& out) {
   parallel_for(0, static_cast<int64_t>(starts.size()) - 1, 4, [&](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; ++b) {
       const int64_t end = std::min((b + 1) * block, numel);
-      write_places(values, b * block, end, input.sizes(), flat, places, total, starts[b]);
+      write_places(values, b * block, end, input.sizes(), flat, places, total, starts[b],
+                   starts[b + 1]);
     }
   });
 }
 
 void nonzero_kernel(const Tensor& input, bool flat, Tensor& out) {
   dispatch<dtypes::All>("nonzero", input.dtype(), [&](auto tag) {
-    // Whatever a byte holds, both passes agree on it.
     using T = typename decltype(tag)::type;
-    find_nonzero<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>(input, flat, out);
+    find_nonzero<std::conditional_t<std::is_same_v<T, Truth>, uint8_t, T>>(input, flat, out);
   });
 }
 KERNEL_FOR(nonzero, nonzero_kernel)
@@ -130,12 +132,13 @@ void masked_select_kernel(const Tensor& input, const Tensor& mask, Tensor& out) 
     T* y = static_cast<T*>(out.raw());
     parallel_for(0, static_cast<int64_t>(starts.size()) - 1, 4, [&](int64_t first, int64_t last) {
       T room[longest + beyond];
-      T* to = y + starts[first];
+      T *to = y + starts[first], *const behind = y + starts[last];
       const int64_t end = std::min(last * block, numel);
       for (int64_t i = first * block; i < end; i += longest) {
         const int64_t count = pack(x + i, truth + i, std::min(longest, end - i), room);
-        to = std::copy_n(room, count, to);
+        to = std::copy_n(room, std::min(count, behind - to), to);  // the mask may have changed
       }
+      std::fill(to, behind, T());
     });
   });
 }

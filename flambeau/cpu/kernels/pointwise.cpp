@@ -17,7 +17,7 @@ namespace {
 // To what stands for a stored To: a float for the reduced types.
 template <class To, class From>
 ComputeType<To> convert(From value) {
-  if constexpr (std::is_same_v<To, bool>) {
+  if constexpr (std::is_same_v<To, Truth>) {
     return value != From(0);
   } else if constexpr (is_complex_type<To>) {
     using R = typename To::value_type;
@@ -77,12 +77,12 @@ void copy_same(const TensorIter& iter) {
 }
 
 // What is copied as: an integer has the same bits with a sign as without, a bool is the byte that
-// it is.
+// it is, or one where it is another than zero.
 template <class To>
-using CopiedTo = typename std::conditional_t<std::is_integral_v<To> && !std::is_same_v<To, bool>,
-                                             std::make_signed<To>, std::type_identity<To>>::type;
+using CopiedTo = typename std::conditional_t<std::is_integral_v<To>, std::make_signed<To>,
+                                             std::type_identity<To>>::type;
 template <class From>
-using CopiedFrom = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
+using CopiedFrom = std::conditional_t<std::is_same_v<From, Truth>, uint8_t, From>;
 
 void copy_kernel(const TensorIter& iter) {
   const DType to_dtype = iter.dtypes[0], from_dtype = iter.dtypes[1];
@@ -93,12 +93,16 @@ void copy_kernel(const TensorIter& iter) {
     return copy_kernel(real_parts);
   }
   dispatch_loop<dtypes::All>("copy_", from_dtype, [&](auto from) {
+    constexpr bool from_bool = std::is_same_v<typename decltype(from)::type, Truth>;
     using From = CopiedFrom<typename decltype(from)::type>;
     constexpr DTypeSet targets =
         is_complex_type<From> ? dtypes::Complex | dtypes::Bool : dtypes::All;
     dispatch_loop<targets>("copy_", to_dtype, [&](auto to) {
       using To = CopiedTo<typename decltype(to)::type>;
-      const auto formula = [](ComputeType<From> x) { return convert<To>(x); };
+      const auto formula = [](ComputeType<From> x) {
+        if constexpr (from_bool) x = std::min<From>(x, 1);  // which is vector code
+        return convert<To>(x);
+      };
       unary_loop<To, From>(iter, formula, 1);
     });
   });
@@ -158,9 +162,9 @@ void abs_kernel(const TensorIter& iter) {
   }
   dispatch_loop<dtypes::All - dtypes::Reduced>("abs", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (std::is_same_v<T, Truth>) {
       unary_loop<T, T>(
-          iter, [](T x) { return x; }, 1);
+          iter, [](bool x) { return x; }, 1);
     } else if constexpr (is_complex_type<T>) {
       unary_loop<typename T::value_type, T>(
           iter, [](T x) { return math::abs(x); }, 2);

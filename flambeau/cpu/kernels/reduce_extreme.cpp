@@ -5,16 +5,17 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
 template <template <class> class Op>
-void extreme_kernel(const char* name, const Reduction& r) {
-  dispatch<dtypes::RealBool - dtypes::Unsigned>(name, r.in_dtype, [&](auto tag) {
+void extreme_kernel(const char* name, const Reduction& r, const ReduceSlot& of_bools) {
+  if (r.in_dtype == DType::bool_) return of_bools(DeviceType::cpu, r);
+  dispatch<dtypes::Real - dtypes::Unsigned>(name, r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    // A bool is compared as the byte that it is.
-    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-    reduce<Stored, Stored>(r, Op<ComputeType<Stored>>());
+    reduce<T, T>(r, Op<ComputeType<T>>());
   });
 }
-KERNEL_FOR(amax, [](const Reduction& r) { extreme_kernel<Largest>("max_values_cpu", r); })
-KERNEL_FOR(amin, [](const Reduction& r) { extreme_kernel<Smallest>("min_values_cpu", r); })
+KERNEL_FOR(amax,
+           [](const Reduction& r) { extreme_kernel<Largest>("max_values_cpu", r, kernels::any); })
+KERNEL_FOR(amin,
+           [](const Reduction& r) { extreme_kernel<Smallest>("min_values_cpu", r, kernels::all); })
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -8,7 +8,7 @@ namespace {
 
 template <class T, template <class> class Op>
 class IndexReducer {
-  using C = ComputeType<T>;
+  using C = std::conditional_t<std::is_same_v<T, Truth>, uint8_t, ComputeType<T>>;
   static constexpr int64_t width = 256;
 
  public:
@@ -70,7 +70,11 @@ class IndexReducer {
       const T* x = reinterpret_cast<const T*>(row);
       for (; i + 64 <= r_.count; i += 64) {
         C values[64];
-        load_block<64>(x + i, values);
+        if constexpr (std::is_same_v<T, Truth>) {
+          for (int j = 0; j < 64; ++j) values[j] = static_cast<C>(x[i + j]);
+        } else {
+          load_block<64>(x + i, values);
+        }
         int hits = 0;
         for (int j = 0; j < 64; ++j) hits += found(values[j]);
         if (hits) break;
@@ -145,9 +149,7 @@ class IndexReducer {
 template <template <class> class Op>
 void index_kernel(const char* name, const Reduction& r, const ReduceSlot& slot) {
   dispatch<dtypes::RealBool - dtypes::Unsigned>(name, r.in_dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-    IndexReducer<Stored, Op>(r, slot).run();
+    IndexReducer<typename decltype(tag)::type, Op>(r, slot).run();
   });
 }
 KERNEL_FOR(max_index, [](const Reduction& r) { index_kernel<Largest>("max", r, kernels::amax); })

@@ -27,13 +27,9 @@ void add_up(const Reduction& r, int64_t count) {
 }
 
 void sum_kernel(const Reduction& r) {
-  constexpr DTypeSet summed =
-      dtypes::FloatingComplex | dtypes::Signed | DType::uint8 | DType::bool_;
-  dispatch<summed>("sum", r.in_dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    // A bool is added up as the byte that it is.
-    add_up<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>(r, -1);
-  });
+  if (r.in_dtype == DType::bool_) return kernels::count_nonzero(DeviceType::cpu, r);
+  dispatch<dtypes::FloatingComplex | dtypes::Signed | DType::uint8>(
+      "sum", r.in_dtype, [&](auto tag) { add_up<typename decltype(tag)::type>(r, -1); });
 }
 KERNEL_FOR(sum, sum_kernel)
 

@@ -38,7 +38,10 @@ template <class U>
 struct CountNonzero : Adding<CountNonzero<U>, CountLane<U>, int64_t> {
   U bits;
   explicit CountNonzero(U counted) : bits(counted) {}
-  CountLane<U> value(U x) const { return (x & bits) != 0; }
+  CountLane<U> value(U x) const {
+    if constexpr (sizeof(U) == 1) return std::min<U>(x & bits, 1);
+    return (x & bits) != 0;
+  }
 };
 
 template <template <class> class Op, class Out>

@@ -153,7 +153,7 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    using Out = std::conditional_t<Compares, bool, T>;
+    using Out = std::conditional_t<Compares, Truth, T>;
     constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
@@ -204,7 +204,9 @@ KERNEL_FOR(copysign, copysign_kernel)
 // Of bools as of bytes: GCC makes no vector code of what may be left out.
 template <class Formula, class OfBytes>
 void logical_kernel(const TensorIter& iter, const Scalar* params) {
-  if (iter.dtypes[1] == DType::bool_) return binary_loop<uint8_t, uint8_t>(iter, OfBytes(), 1);
+  if (iter.dtypes[1] == DType::bool_)
+    return binary_loop<uint8_t, uint8_t>(
+        iter, [](uint8_t a, uint8_t b) { return OfBytes()(a != 0, b != 0); }, 1);
   binary_kernel<Formula, dtypes::All, true>(iter, params);
 }
 KERNEL_FOR(logical_and, logical_kernel<logical_and_formula, std::bit_and<uint8_t>>)

@@ -120,7 +120,7 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    using Out = std::conditional_t<Predicate, bool, T>;
+    using Out = std::conditional_t<Predicate, Truth, T>;
     if constexpr (std::is_same_v<Formula, struct sqrt_formula> && is_reduced_type<T>) {
       // In the types as they are stored, the processor's is as fast as going through floats.
       unary_loop<Out, T>(

@@ -82,8 +82,7 @@ void pack(const char* x, int64_t stride, int64_t n, bool descending, Packed<Key>
 template <class Key>
 Pack<Key> pack_for(DType dtype) {
   Pack<Key> found = nullptr;
-  if (dtype == DType::bool_) dtype = DType::uint8;  // others may have written any bytes
-  dispatch<dtypes::Real>("sort", dtype, [&](auto tag) {
+  dispatch<dtypes::RealBool>("sort", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (sizeof(order_key(T())) <= sizeof(Key)) found = pack<Key, T>;
   });
