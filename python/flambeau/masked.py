@@ -166,7 +166,8 @@ def prod(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = Non
     """The product of the elements over dim."""
     dtype = _summed_dtype(input, dtype)
     result = _filled(input.to(dtype), mask, 1)
-    along = _dims(dim, input.dim())
+    # An empty list is nothing to multiply along, but an empty tuple is everything, as elsewhere.
+    along = () if dim == [] else _dims(dim, input.dim())
     rank = max(input.dim(), 1)
     for d in along:
         if not -rank <= d < rank:

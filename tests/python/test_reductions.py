@@ -268,7 +268,7 @@ def test_truth_of_all_elements_keeps_dimensions() -> None:
 
 def test_products_along_no_dimension_of_a_list() -> None:
     x = torch.arange(1.0, 7.0).reshape(2, 3)
-    assert torch.equal(torch.masked.prod(x, dim=[]), x)
+    assert torch.equal(torch.masked.prod(x, dim=[]), x) and torch.masked.prod(x, dim=()) == 720
     assert torch.masked.prod(x, dim=(1, 0)) == 720
     with pytest.raises(RuntimeError, match="each dimension can be given once"):
         torch.masked.prod(x, dim=(0, 0))
