@@ -8,7 +8,7 @@ namespace flambeau::cuda {
 namespace {
 
 // Each piece is one copy of (rows, its part of a row).
-void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows) {
+void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows, int64_t) {
   if (out.numel() == 0) return;
   const auto item = static_cast<int64_t>(out.item_size());
   const int64_t whole = out.numel() / rows * item;

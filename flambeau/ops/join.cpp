@@ -83,15 +83,33 @@ Tensor in_memory_order(const Tensor& tensor) {
   return make_alias(tensor, sizes, strides, tensor.offset());
 }
 
+// Whether the dimensions before `dim` are steps of one length between rows without gaps.
+bool lies_in_rows(const Tensor& piece, int64_t dim) {
+  int64_t next = 1, d = piece.dim();  // the stride that continues what was seen so far
+  while (--d >= dim) {
+    if (piece->sizes[d] != 1 && piece->strides[d] != next) return false;
+    next *= piece->sizes[d];
+  }
+  bool innermost = true;
+  for (; d >= 0; --d) {
+    if (piece->sizes[d] == 1) continue;
+    if (!innermost && piece->strides[d] != next) return false;
+    next = piece->strides[d] * piece->sizes[d];
+    innermost = false;
+  }
+  return true;
+}
+
 void copy_pieces(const std::vector<Tensor>& pieces, const Tensor& out, int64_t dim) {
   const auto fits = [&](const Tensor& piece) {
-    return piece.is_contiguous() && piece.dtype() == out.dtype();
+    return piece.dtype() == out.dtype() &&
+           (piece.is_contiguous() || (piece.device().is_cpu() && lies_in_rows(piece, dim)));
   };
   if (out.is_contiguous() && kernels::cat.filled(out.device_type()) &&
       std::all_of(pieces.begin(), pieces.end(), fits)) {
     int64_t rows = 1;
     for (int64_t d = 0; d < dim; ++d) rows *= out->sizes[d];
-    return kernels::cat(out.device_type(), pieces, out, rows);
+    return kernels::cat(out.device_type(), pieces, out, rows, dim);
   }
   int64_t start = 0;
   Dims sizes = out->sizes;

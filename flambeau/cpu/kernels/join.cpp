@@ -13,20 +13,21 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
 // Bytes that one thread should have to copy at least.
-constexpr int64_t copy_grain = int64_t{1} << 18;
+constexpr int64_t copy_grain = int64_t{1} << 17;
 
 constexpr int64_t short_part = 16;  // bytes of a part that a single move copies
 
 struct Part {
   const char* data;
   int64_t bytes;  // of one row
+  int64_t step;   // from row to row
   int64_t start;  // within a row of the result
 };
 
 template <size_t bytes>
-void move_lines(char* to, int64_t step, const char* from, int64_t lines) {
+void move_lines(char* to, int64_t step, const char* from, int64_t from_step, int64_t lines) {
   for (int64_t line = 0; line < lines; ++line) {
-    std::memcpy(to + line * step, from + line * bytes, bytes);
+    std::memcpy(to + line * step, from + line * from_step, bytes);
   }
 }
 
@@ -38,21 +39,29 @@ void join_short_parts(const std::vector<Part>& parts, char* to, int64_t row, int
     const int64_t lines = std::min(block, last - begin);
     for (const Part& part : parts) {
       char* place = to + begin * row + part.start;
-      const char* from = part.data + begin * part.bytes;
+      const char* from = part.data + begin * part.step;
       if (std::has_single_bit(static_cast<uint64_t>(part.bytes))) {
         dispatch_size(part.bytes, [&](auto tag) {
-          move_lines<sizeof(typename decltype(tag)::type)>(place, row, from, lines);
+          move_lines<sizeof(typename decltype(tag)::type)>(place, row, from, part.step, lines);
         });
       } else {
         for (int64_t line = 0; line < lines; ++line) {
-          std::memcpy(place + line * row, from + line * part.bytes, part.bytes);
+          std::memcpy(place + line * row, from + line * part.step, part.bytes);
         }
       }
     }
   }
 }
 
-void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows) {
+// Of a tensor that lies in rows before `dim`.
+int64_t bytes_to_next_row(const Tensor& piece, int64_t dim, int64_t otherwise) {
+  while (--dim >= 0) {
+    if (piece->sizes[dim] > 1) return piece->strides[dim] * static_cast<int64_t>(piece.item_size());
+  }
+  return otherwise;
+}
+
+void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows, int64_t dim) {
   if (out.numel() == 0) return;
   std::vector<Part> parts;
   parts.reserve(pieces.size());
@@ -60,7 +69,8 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
   for (const Tensor& piece : pieces) {
     if (piece.numel() == 0) continue;
     const int64_t bytes = piece.numel() / rows * static_cast<int64_t>(piece.item_size());
-    parts.push_back({static_cast<const char*>(piece.raw()), bytes, row});
+    const int64_t step = bytes_to_next_row(piece, dim, bytes);
+    parts.push_back({static_cast<const char*>(piece.raw()), bytes, step, row});
     row += bytes;
   }
   char* to = static_cast<char*>(out.raw());
@@ -79,7 +89,7 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
     while (begin < end) {
       const int64_t skip = within - part->start;
       const int64_t bytes = std::min(part->bytes - skip, end - begin);
-      copy(to + begin, part->data + line * part->bytes + skip, bytes);
+      copy(to + begin, part->data + line * part->step + skip, bytes);
       begin += bytes;
       within += bytes;
       if (++part == parts.end()) {
