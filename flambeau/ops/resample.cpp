@@ -122,17 +122,22 @@ Filter filter_named(std::string_view mode) {
   return {3, [](double x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0.0; }};
 }
 
+// A place between inputs as the number of those before it, however far outside it lies.
+int64_t inputs_before(double place, int64_t in) {
+  return place > 0 ? static_cast<int64_t>(std::min(place, static_cast<double>(in))) : 0;
+}
+
 // When shrinking, the filter is stretched over all inputs that an output stands for.
 template <class F>
 ResampleTable antialias_table(const Axis<F>& axis, const Filter& filter) {
   const double scale = axis.scale, stretch = std::max(scale, 1.0);
   const double support = filter.support * stretch;
   ResampleTable table =
-      empty_table(axis.in, axis.out, static_cast<int64_t>(std::ceil(support)) * 2 + 1);
+      empty_table(axis.in, axis.out, inputs_before(std::ceil(support), axis.in) * 2 + 1);
   for (int64_t i = 0; i < axis.out; ++i) {
     const double center = scale * (static_cast<double>(i) + 0.5);
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
-    const int64_t end = std::min<int64_t>(static_cast<int64_t>(center + support + 0.5), axis.in);
+    const int64_t first = inputs_before(center - support + 0.5, axis.in);
+    const int64_t end = inputs_before(center + support + 0.5, axis.in);
     const int64_t count = std::clamp<int64_t>(end - first, 0, table.taps);
     double total = 0;
     for (int64_t k = 0; k < count; ++k) {

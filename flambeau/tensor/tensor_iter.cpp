@@ -251,7 +251,8 @@ static bool has_plain_strides(const Tensor& tensor) {
   int64_t expected = 1;
   for (int64_t d = tensor.dim() - 1; d >= 0; --d) {
     if (tensor->strides[d] != expected) return false;
-    expected *= std::max<int64_t>(tensor->sizes[d], 1);
+    const int64_t size = std::max<int64_t>(tensor->sizes[d], 1);
+    if (__builtin_mul_overflow(expected, size, &expected)) return false;  // of no elements
   }
   return true;
 }

@@ -45,7 +45,7 @@ bool convert_tensors(PyObject* object, const Parameter& p, int at, Frame& frame,
           "expected Tensor as element {} in argument {}, but got {}", i, at,
           Py_TYPE(items[i])->tp_name);
     list.push_back(tensor_of(items[i]));
-    frame.largest = std::max(frame.largest, list.back().numel() * n);
+    frame.largest = std::max(frame.largest, std::min(list.back().numel(), INT64_MAX / n) * n);
     frame.pending |= list.back()->pending;
   }
   ++frame.n_tensors;

@@ -415,3 +415,29 @@ def test_what_is_counted_takes_no_more_memory_than_the_counts():
     counts = torch.bincount(torch.tensor([5 * 10**6]))
     assert counts.shape == (5 * 10**6 + 1,)
     assert peak() - before < 100
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300, 1e-20])
+def test_filters_that_are_wider_than_any_number_of_inputs(scale: float) -> None:
+    found = torch._C._ops["_upsample"](torch.ones(2, 3, 3, 3), [7, 7], [scale] * 2, "bilinear",
+                                       False, True)  # fmt: skip
+    assert found.shape == (2, 3, 7, 7)
+
+
+def test_tensors_of_no_elements_between_huge_dimensions():
+    most = 2**63 - 1
+    empty = torch.empty(0).as_strided((0, most, most), (1, most, 1))
+    assert (empty * 2).shape == empty.shape
+    crow = torch.tensor([0, 0])
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        torch.meshgrid(
+            torch.ones(5), torch.ones(5), torch.sparse_csr_tensor(
+                crow, torch.tensor([], dtype=torch.int64), torch.ones(0), (1, 2**62 + 1)
+            )
+        )  # fmt: skip
+
+
+def test_options_of_another_kind_are_refused():
+    x = torch.ones(3, 3)
+    with pytest.raises(TypeError, match="LinearCrossEntropyOptions"):
+        F.linear_cross_entropy(x, x, torch.zeros(3, dtype=torch.int64), options=x)

@@ -160,6 +160,11 @@ def linear_cross_entropy(
         "label_smoothing": label_smoothing,
     }
     classes, *inner, features = linear_weight.shape
+    if not isinstance(options, LinearCrossEntropyOptions | None):
+        raise TypeError(
+            "linear_cross_entropy: options must be LinearCrossEntropyOptions or None, not "
+            f"{type(options).__name__}"
+        )
     chunked = options is not None and not inner and input.dim() == 2 and len(input) > 0
     if not chunked or target.requires_grad or reduction not in ("none", "mean", "sum"):
         bias = None if linear_bias is None else linear_bias.reshape(-1)
