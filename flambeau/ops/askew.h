@@ -13,8 +13,7 @@ constexpr uint8_t askew = 8;  // a bit of TensorImpl::pending, beside those of P
 
 // The tensor, marked as its memory demands.
 inline Tensor marked_if_askew(Tensor tensor) {
-  const size_t alignment = tensor.is_complex() ? tensor.item_size() / 2 : tensor.item_size();
-  const bool lies_askew = reinterpret_cast<uintptr_t>(tensor.raw()) % alignment != 0;
+  const bool lies_askew = reinterpret_cast<uintptr_t>(tensor.raw()) % tensor.item_size() != 0;
   tensor->pending = static_cast<uint8_t>((tensor->pending & ~askew) | (lies_askew ? askew : 0));
   return tensor;
 }

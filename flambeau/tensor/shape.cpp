@@ -66,7 +66,8 @@ Dims ordered_strides(IntSpan sizes, std::initializer_list<int> order) {
   int64_t step = 1;
   for (auto it = std::rbegin(order); it != std::rend(order); ++it) {
     strides[*it] = step;
-    step *= std::max<int64_t>(sizes[*it], 1);
+    const int64_t size = std::max<int64_t>(sizes[*it], 1);
+    if (__builtin_mul_overflow(step, size, &step)) step = INT64_MAX;  // as above
   }
   return strides;
 }

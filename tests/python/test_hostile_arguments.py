@@ -441,3 +441,8 @@ def test_options_of_another_kind_are_refused():
     x = torch.ones(3, 3)
     with pytest.raises(TypeError, match="LinearCrossEntropyOptions"):
         F.linear_cross_entropy(x, x, torch.zeros(3, dtype=torch.int64), options=x)
+
+
+def test_sizes_with_channels_last_that_no_memory_holds():
+    with pytest.raises(RuntimeError):
+        torch.empty(0).resize_(7, 5, 2**62, 7, memory_format=torch.channels_last)

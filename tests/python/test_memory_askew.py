@@ -99,3 +99,17 @@ def test_every_tensor_that_an_op_writes_gets_its_result():
     z = torch.tensor([1 + 2j, 3 - 1j])
     torch._foreach_add_([z.conj()], 1j)
     assert z.tolist() == [1 + 1j, 3 - 2j]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_numbers_that_lie_at_multiples_of_their_parts_only(dtype):
+    memory = np.zeros(512, np.uint8)
+    start = -memory.ctypes.data % 64 + dtype.itemsize // 2
+    z = torch.frombuffer(memoryview(memory[start:]), dtype=dtype, count=12)
+    z.copy_(torch.arange(12) * (1 + 1j))
+    assert z[::2].clone().tolist() == [k * (1 + 1j) for k in range(0, 12, 2)]
+    assert z.view(3, 4).t().contiguous()[1].tolist() == [1 + 1j, 5 + 5j, 9 + 9j]
+    z[::3] = 7
+    assert z.flip(0)[-4:].tolist() == [7, 2 + 2j, 1 + 1j, 7]
+    assert z.any() and z[torch.tensor([3, 1])].tolist() == [7, 1 + 1j]
+    assert torch.cat([z, z])[12:15].tolist() == [7, 1 + 1j, 2 + 2j]
