@@ -98,7 +98,7 @@ Tensor empty_permuted(IntSpan size, IntSpan physical_layout, const Options& opti
     CHECK(!seen[dim], RuntimeError, "Duplicate dim not allowed");
     seen[dim] = true;
     strides[dim] = step;
-    step *= std::max<int64_t>(size[dim], 1);
+    step = next_stride(step, size[dim]);
   }
   const DType dtype = options.dtype_or(default_dtype());
   const Tensor fresh = make_strided(size, strides, dtype, options.device_or_default());

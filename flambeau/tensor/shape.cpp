@@ -52,8 +52,7 @@ Dims contiguous_strides(IntSpan sizes) {
   int64_t step = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = step;
-    // Sizes were checked where memory is made; saturating keeps expand of empty shapes defined.
-    if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step)) step = INT64_MAX;
+    step = next_stride(step, sizes[i]);
   }
   return strides;
 }
@@ -66,8 +65,7 @@ Dims ordered_strides(IntSpan sizes, std::initializer_list<int> order) {
   int64_t step = 1;
   for (auto it = std::rbegin(order); it != std::rend(order); ++it) {
     strides[*it] = step;
-    const int64_t size = std::max<int64_t>(sizes[*it], 1);
-    if (__builtin_mul_overflow(step, size, &step)) step = INT64_MAX;  // as above
+    step = next_stride(step, sizes[*it]);
   }
   return strides;
 }

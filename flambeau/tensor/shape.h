@@ -16,6 +16,11 @@ int64_t checked_numel(IntSpan sizes);
 int64_t checked_multiply(int64_t a, int64_t b);  // raises RuntimeError on overflow
 size_t checked_bytes(IntSpan sizes, DType dtype);
 
+// The stride of the dimension outside one of this stride and size. Sizes were checked where memory
+// was made; saturating keeps shapes of no elements defined.
+inline int64_t next_stride(int64_t stride, int64_t size) {
+  return __builtin_mul_overflow(stride, size > 1 ? size : 1, &stride) ? INT64_MAX : stride;
+}
 Dims contiguous_strides(IntSpan sizes);
 Dims format_strides(IntSpan sizes, MemoryFormat format);  // channels_last and so on
 bool is_contiguous_geometry(IntSpan sizes, IntSpan strides);

@@ -94,7 +94,7 @@ Dims common_strides(IntSpan shape, const Tensor* const* operands, int count) {
   int64_t step = 1;
   for (int64_t i = 0; i < rank; ++i) {
     strides[order[i]] = step;
-    step *= std::max<int64_t>(shape[order[i]], 1);
+    step = next_stride(step, shape[order[i]]);
   }
   return strides;
 }
@@ -251,8 +251,7 @@ static bool has_plain_strides(const Tensor& tensor) {
   int64_t expected = 1;
   for (int64_t d = tensor.dim() - 1; d >= 0; --d) {
     if (tensor->strides[d] != expected) return false;
-    const int64_t size = std::max<int64_t>(tensor->sizes[d], 1);
-    if (__builtin_mul_overflow(expected, size, &expected)) return false;  // of no elements
+    expected = next_stride(expected, tensor->sizes[d]);
   }
   return true;
 }
