@@ -182,6 +182,7 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
             ratios.append((ratio, row, case))
         other = f"{theirs[0]:.1f} | {ratio:.2f}" if theirs else "|"
         print(f"| {row.name} | {row.layout} | {case} | {ours:.1f} | {other} |")
+    beside_copies({(row.name, case): ours for (row, case), (ours, *_) in zip(chosen, best)})
     if len(workers) < 2:
         return True
     mean = math.exp(sum(math.log(ratio) for ratio, _, _ in ratios) / len(ratios))
@@ -189,7 +190,6 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     print(f"\n{len(ratios)} rows, geometric mean {mean:.2f} times PyTorch; {len(slow)} below 0.9:")
     for ratio, row, case in slow:
         print(f"  {ratio:.2f}  {row.name} ({row.layout}, {case})")
-    beside_copies({(row.name, case): ours for (row, case), (ours, *_) in zip(chosen, best)})
     return mean >= 1.5 and not slow
 
 
