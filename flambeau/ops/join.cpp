@@ -85,6 +85,7 @@ Tensor in_memory_order(const Tensor& tensor) {
 
 // Whether the dimensions before `dim` are steps of one length between rows without gaps.
 bool lies_in_rows(const Tensor& piece, int64_t dim) {
+  if (piece.numel() == 0) return true;
   int64_t next = 1, d = piece.dim();  // the stride that continues what was seen so far
   while (--d >= dim) {
     if (piece->sizes[d] != 1 && piece->strides[d] != next) return false;
