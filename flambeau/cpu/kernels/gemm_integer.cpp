@@ -10,17 +10,6 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
 template <class U>
-struct Register;
-template <>
-struct Register<uint32_t> {
-  typedef uint32_t type __attribute__((vector_size(register_bytes)));
-};
-template <>
-struct Register<uint64_t> {
-  typedef uint64_t type __attribute__((vector_size(register_bytes)));
-};
-
-template <class U>
 void finish(const Part<U>& p, int64_t i, int64_t j, U sum) {
   U value = p.alpha * sum;
   if (p.addend) value += p.beta * p.addend[i * p.addend_row + j * p.addend_col];

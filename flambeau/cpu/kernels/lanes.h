@@ -17,6 +17,11 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 
 // Of the widest registers.
 constexpr int register_bytes = FLAMBEAU_ISA_RANK >= 4 ? 64 : 32;
+// A register full of elements.
+template <class T>
+struct Register {
+  typedef T type __attribute__((vector_size(register_bytes)));
+};
 
 // N lanes as one vector of plain integers, to be moved.
 template <class Lane, int N>

@@ -6,25 +6,14 @@
 #include <cstring>
 
 #include "flambeau/base/parallel.h"
-#include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/tensor/dtype.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
-constexpr int register_bytes = FLAMBEAU_ISA_RANK >= 4 ? 64 : 32, parts = 2;
+constexpr int parts = 2;
 constexpr int row_bytes = parts * register_bytes;
-template <class T>
-struct Register;
-template <>
-struct Register<float> {
-  typedef float type __attribute__((vector_size(register_bytes)));
-};
-template <>
-struct Register<double> {
-  typedef double type __attribute__((vector_size(register_bytes)));
-};
-
 // A matrix of n rows, `row` and `column` elements apart.
 template <class T>
 struct Triangle {
