@@ -141,6 +141,8 @@ def rows() -> list[Row]:
 def names(torch: Any, case: str) -> dict[str, Any]:
     """The tensors of one size and dtype."""
     size, dtype_name = case.split()
+    if dtype_name == "copied":  # so many bytes, read and written
+        return {"x": torch.ones(int(size) // 2, dtype=torch.uint8)}
     n, dtype = SIZES[size], getattr(torch, dtype_name)
     columns = 64 if n <= 1 << 16 else 1024
     shape = (n // columns, columns)
@@ -182,7 +184,8 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
             ratios.append((ratio, row, case))
         other = f"{theirs[0]:.1f} | {ratio:.2f}" if theirs else "|"
         print(f"| {row.name} | {row.layout} | {case} | {ours:.1f} | {other} |")
-    beside_copies({(row.name, case): ours for (row, case), (ours, *_) in zip(chosen, best)})
+    times = {(row.name, case): ours for (row, case), (ours, *_) in zip(chosen, best)}
+    beside_copies(times, workers[0], arguments.rounds)
     if len(workers) < 2:
         return True
     mean = math.exp(sum(math.log(ratio) for ratio, _, _ in ratios) / len(ratios))
@@ -193,23 +196,28 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     return mean >= 1.5 and not slow
 
 
-def beside_copies(times: dict[tuple[str, str], float]) -> None:
-    """Prints what ops on the largest tensors cost beside a copy of the bytes that they move."""
+def beside_copies(times: dict[tuple[str, str], float], worker: Worker, rounds: int) -> None:
+    """Prints what ops on the largest tensors cost beside a copy of the bytes that they move.
+
+    The copy is one of as many bytes, for caches serve some sizes and not others.
+    """
     for dtype, size in ("float32", 4), ("bfloat16", 2), ("int64", 8):
-        case = f"16M {dtype}"
-        copy = times.get(("x.clone()", case))
-        if copy is None:
-            continue
-        costs = {}
-        for (name, of), time in times.items():
-            if of == case and name in MOVES and not NOT_BOUND_BY_MEMORY.match(name):
+        moved = {}
+        for name, case in times:
+            if case == f"16M {dtype}" and name in MOVES and not NOT_BOUND_BY_MEMORY.match(name):
                 elements, more = MOVES[name]
                 if dtype == "int64" and ("exp" in name or "2.0" in name):
                     elements, more = 1, 4  # the result is float32
-                costs[name] = time / copy / ((elements + more / size) / 2)
+                moved[name] = SIZES["16M"] * (elements * size + more)
+        if not moved:
+            continue
+        amounts = sorted(set(moved.values()))
+        copies = measure([worker], [(f"{bytes} copied", "x.clone()") for bytes in amounts], rounds)
+        copy = {bytes: best for bytes, (best,) in zip(amounts, copies, strict=True)}
+        costs = {name: times[name, f"16M {dtype}"] / copy[bytes] for name, bytes in moved.items()}
         beyond = sorted((c for c in costs.items() if c[1] > 1.4), key=lambda c: -c[1])
-        print(f"\n{case}: {len(costs) - len(beyond)} of {len(costs)} ops that memory binds cost at")
-        print("most 1.4 copies of the same bytes; the others:")
+        print(f"\n16M {dtype}: {len(costs) - len(beyond)} of {len(costs)} ops that memory binds")
+        print("cost at most 1.4 copies of the same bytes; the others:")
         print("  " + ", ".join(f"{name} {cost:.2f}" for name, cost in beyond))
 
 
