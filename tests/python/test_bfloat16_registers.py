@@ -52,6 +52,30 @@ def test_large_results_past_the_cache() -> None:
     assert same(out, torch.tanh(x))
 
 
+@pytest.mark.parametrize("count", [1, 31, 32, 77, (1 << 22) + 5])
+@pytest.mark.parametrize("to", [0, 1, 6])
+def test_plain_formulas_wherever_operands_begin(count: int, to: int) -> None:
+    all_of_them = every_bfloat16().roll(1000).repeat(count // (1 << 16) + 2)
+    for first in (0, 1, 7):
+        a, b = all_of_them[first : first + count], all_of_them.flip(0)[3 : 3 + count]
+        out = torch.zeros(count + 8, dtype=torch.bfloat16)
+        window = out[to : to + count]
+        assert same(torch.mul(a, b, out=window), (a.float() * b.float()).bfloat16())
+        assert same(torch.mul(a, 0.3, out=window), (a.float() * 0.3).bfloat16())
+        assert same(torch.lerp(a, b, 0.3, out=window), a.float().lerp(b.float(), 0.3).bfloat16())
+        assert not out[:to].any() and not out[to + count :].any()
+        assert same(a.clone().add_(b), (a.float() + b.float()).bfloat16())
+        assert same(F.leaky_relu(a, 0.1), F.leaky_relu(a.float(), 0.1).bfloat16())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sizes_of_every_number(dtype: torch.dtype) -> None:
+    x = every_bfloat16().view(dtype)
+    for f in (torch.isnan, torch.isinf, torch.isfinite):
+        assert torch.equal(f(x), f(x.float()))
+        assert torch.equal(f(x[3:100]), f(x[3:100].float()))
+
+
 @pytest.mark.parametrize("op", ["logaddexp", "xlogy", "pow"])
 def test_two_operands(op: str) -> None:
     f = getattr(torch, op)

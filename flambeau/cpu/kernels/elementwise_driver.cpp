@@ -504,7 +504,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   if (ResultTable::serves(iter, loop, cost))
     table =
         tables.find(loop, iter.dtypes[1], formula, [&] { return ResultTable(stored, storing); });
-  const bool streams = table ? ResultTable::streams : loop.takes_registers && !converting.any();
+  const bool streams = table ? ResultTable::streams : loop.streams && !converting.any();
   const bool beyond_cache = !streams && iter.numel * stored.sizes[0] >= cached_bytes;
   const Driver driver(table ? look_up : stored, table ? table.get() : storing, beyond_cache);
   for_each_block(

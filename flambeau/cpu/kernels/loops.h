@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <tuple>
@@ -93,8 +94,8 @@ struct ElementwiseLoop {
   // The same where the second of two inputs is one value, for the types that meet most numbers;
   // elsewhere null, and the driver repeats the number in a buffer.
   Row* row_with_number = nullptr;
-  bool takes_registers = false;  // and writes large rows past the cache itself
-  size_t formula_bytes = 0;      // that tell formulas of this loop apart
+  bool streams = false;      // writes large rows past the cache itself
+  size_t formula_bytes = 0;  // that tell formulas of this loop apart
 };
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula,
                      int cost);
@@ -133,6 +134,9 @@ template <class T>
 constexpr bool holds_bfloat16 =
     std::is_same_v<std::remove_cvref_t<decltype(std::declval<T>()[0])>, BFloat16>;
 
+template <class Out, class... In>
+constexpr bool is_of_bfloats = std::is_same_v<Out, BFloat16> && (holds_bfloat16<In> && ...);
+
 template <bool second>
 inline float one_of_two(const BFloat16* in, int64_t pair) {
   const uint32_t bits = reinterpret_cast<const TwoBFloats*>(in)[pair];
@@ -152,17 +156,8 @@ inline uint32_t rounded_word(float value) {
 // o[i] = f(in[i]...): arrays, or values repeated.
 template <class Out, class F, class... In>
 [[gnu::always_inline]] inline void formula_loop(Out* o, int64_t n, const F& f, In... in) {
-  if constexpr (std::is_same_v<Out, BFloat16> && (holds_bfloat16<In> && ...)) {
-    IVDEP for (int64_t pair = 0; pair < n / 2; ++pair) {
-      const uint32_t first = rounded_word(f(one_of_two<false>(in, pair)...));
-      const uint32_t second = rounded_word(f(one_of_two<true>(in, pair)...));
-      reinterpret_cast<TwoBFloats*>(o)[pair] = (first >> 16) | (second & 0xffff0000u);
-    }
-    if (n % 2 == 1) o[n - 1] = static_cast<Out>(f(static_cast<float>(in[n - 1])...));
-  } else {
-    IVDEP for (int64_t i = 0; i < n; ++i) {
-      o[i] = static_cast<Out>(f(static_cast<ComputeTypeOf<In>>(in[i])...));
-    }
+  IVDEP for (int64_t i = 0; i < n; ++i) {
+    o[i] = static_cast<Out>(f(static_cast<ComputeTypeOf<In>>(in[i])...));
   }
 }
 
@@ -184,15 +179,36 @@ inline Words rounded_words(Floats values) {
   const Words words = std::bit_cast<Words>(values);
   return values != values ? Words{} + 0x7fc00000u : words + 0x7fffu + ((words >> 16) & 1u);
 }
+// Formulas that take registers of floats.
+template <class F, class... In>
+concept TakesRegisters = std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
+
+template <class T>
+inline const T* behind(const T* in, int64_t n) {
+  return in + n;
+}
+template <class T>
+inline Repeated<T> behind(Repeated<T> in, int64_t) {
+  return in;
+}
+
 // The results that a register holds, in the type that they are stored in.
 template <class Out, class F, class... In>
 [[gnu::always_inline]] inline Floats results_at(const F& f, int64_t i, In... in) {
   if constexpr (std::is_same_v<Out, float>) {
     return f(floats_at(in, i, false)...);
-  } else {
+  } else if constexpr (TakesRegisters<F, In...>) {
     const Words first = rounded_words(f(floats_at(in, i, false)...));
     const Words second = rounded_words(f(floats_at(in, i, true)...));
     return std::bit_cast<Floats>((first >> 16) | (second & 0xffff0000u));
+  } else {
+    std::array<uint32_t, float_lanes> pairs;
+    IVDEP for (int j = 0; j < float_lanes; ++j) {
+      const uint32_t first = rounded_word(f(one_of_two<false>(behind(in, i), j)...));
+      const uint32_t second = rounded_word(f(one_of_two<true>(behind(in, i), j)...));
+      pairs[j] = (first >> 16) | (second & 0xffff0000u);
+    }
+    return std::bit_cast<Floats>(pairs);
   }
 }
 
@@ -206,10 +222,6 @@ inline bool is_at(Repeated<T>, const T*) {
   return false;
 }
 
-// Formulas that take registers of floats.
-template <class F, class... In>
-concept TakesRegisters = std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
-
 // The first elements of an operand, copied to `room`; a value stays one.
 template <class T>
 inline const T* copied_to(T* room, const T* in, int64_t n) {
@@ -217,15 +229,6 @@ inline const T* copied_to(T* room, const T* in, int64_t n) {
 }
 template <class T>
 inline Repeated<T> copied_to(T*, Repeated<T> in, int64_t) {
-  return in;
-}
-
-template <class T>
-inline const T* behind(const T* in, int64_t n) {
-  return in + n;
-}
-template <class T>
-inline Repeated<T> behind(Repeated<T> in, int64_t) {
   return in;
 }
 
@@ -278,7 +281,7 @@ void register_loop(T* o, int64_t n, const F& f, In... in) {
 // computed without that case where it does not occur.
 template <class Out, class F, class... In>
 [[gnu::always_inline]] inline void contiguous_loop(Out* o, int64_t n, const F f, In... in) {
-  if constexpr (TakesRegisters<F, In...>) {
+  if constexpr (TakesRegisters<F, In...> || is_of_bfloats<Out, In...>) {
     register_loop(o, n, f, in...);
   } else {
     if constexpr (requires { F::only_usual; }) {
@@ -316,7 +319,7 @@ struct LoopOf {
     using T = std::tuple_element_t<0, std::tuple<In...>>;
     if constexpr (sizeof...(In) == 2 && is_one_of<T, float, double, BFloat16, int64_t, uint64_t>)
       loop.row_with_number = row_with_number<T>;
-    loop.takes_registers = TakesRegisters<F, In...>;
+    loop.streams = TakesRegisters<F, In...> || is_of_bfloats<Out, const In*...>;
     if (!std::is_empty_v<F>) loop.formula_bytes = sizeof(F);
     return loop;
   }

@@ -1,4 +1,6 @@
 // CPU kernels of unary.def.
+#include <functional>
+
 #include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_angles.h"
@@ -170,6 +172,25 @@ void neg_kernel(const TensorIter& iter, const Scalar* params) {
   unary_kernel<neg_formula, dtypes::Numeric, false>(iter, params);
 }
 KERNEL_FOR(neg, neg_kernel)
+
+// So is whether it is infinite or NaN a question of its size.
+template <class Formula, class Compares>
+void size_kernel(const TensorIter& iter, const Scalar* params) {
+  const DType dtype = iter.dtypes[1];
+  if (dtype == DType::float16 || dtype == DType::bfloat16) {
+    const uint16_t infinity = dtype == DType::float16 ? 0x7c00 : 0x7f80;
+    return unary_loop<uint8_t, uint16_t>(
+        iter,
+        [=](uint16_t bits) -> uint8_t {
+          return Compares()(static_cast<uint16_t>(bits & 0x7fff), infinity);
+        },
+        1);
+  }
+  unary_kernel<Formula, dtypes::Anything, true>(iter, params);
+}
+KERNEL_FOR(isnan, size_kernel<isnan_formula, std::greater<uint16_t>>)
+KERNEL_FOR(isinf, size_kernel<isinf_formula, std::equal_to<uint16_t>>)
+KERNEL_FOR(isfinite, size_kernel<isfinite_formula, std::less<uint16_t>>)
 
 void square_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::complex64)
