@@ -113,6 +113,10 @@ void describe_reduction(Reduction& r, const Tensor& input, DimSet dims, const Te
     }
   }
   r.kept_dims = order_and_merge(kept, n_kept, is_kept_first);
+  if (r.count == 0) {  // kernels would look for elements along the other dimensions
+    reduced[0] = {0, item, 0};
+    n_reduced = 1;
+  }
   r.reduced_dims = order_and_merge(reduced, n_reduced, is_reduced_first);
   for (int d = 0; d < r.kept_dims; ++d) {
     r.kept_sizes[d] = kept[d].size;

@@ -406,3 +406,17 @@ def test_variances_of_infinite_and_of_equal_elements() -> None:
         x[(0,) * x.dim()] = math.inf
         found, mean = torch.var_mean(x, dim=dim)
         assert math.isnan(found.flatten()[0]) and mean.flatten()[0] == math.inf
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("sizes", [(5, 4, 0, 3), (5, 0, 4, 3), (5, 0, 4000, 3)])
+def test_nothing_is_read_along_several_dimensions_of_which_one_is_empty(
+    sizes: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    x = torch.empty(sizes, dtype=dtype)
+    for turned in (x, x.transpose(1, 2)):
+        with pytest.warns(UserWarning, match="degrees of freedom"):
+            variance, mean = torch.var_mean(turned, (1, 2))
+        assert variance.isnan().all() and mean.isnan().all() and mean.shape == (5, 3)
+        assert turned.sum((1, 2)).eq(0).all() and turned.mean((1, 2)).isnan().all()
+        assert torch.linalg.vector_norm(turned, 3, (1, 2)).eq(0).all()
