@@ -4,6 +4,7 @@
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/indexing.h"
 #include "flambeau/ops/views.h"
+#include "flambeau/tensor/strides.h"
 
 namespace flambeau {
 namespace {
@@ -26,7 +27,7 @@ IndexedDim along(const Tensor& self, int64_t dim) {
   const int64_t stride = self.dim() == 0 ? 1 : self->strides[dim];
   const int64_t size = size_at(self, dim);
   // The stride of a single place may be any number.
-  return {dim, size, size > 1 ? stride * static_cast<int64_t>(self.item_size()) : 0, false, true};
+  return {dim, size, size > 1 ? scaled_stride(stride, self.item_size()) : 0, false, true};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/strides.h"
 
 namespace flambeau {
 
@@ -195,7 +196,7 @@ class Indexing {
       at.dim = axis.dim;
       at.size = axis.size;
       // The stride of a single place may be any number.
-      at.stride = axis.size > 1 ? axis.stride * static_cast<int64_t>(self_.item_size()) : 0;
+      at.stride = axis.size > 1 ? scaled_stride(axis.stride, self_.item_size()) : 0;
       const Tensor index = expand(axis.index, common_);
       const Operand inputs[] = {index};
       TensorIter iter;
@@ -314,7 +315,7 @@ Tensor read_along(const char* op, const Tensor& self, int64_t dim, const Tensor&
     iter.build({op, false, false}, &out, &dtype, 1, inputs, 2, dtype);
     IndexedDim at = rules;
     at.dim = dim, at.size = self->sizes[0];
-    at.stride = at.size > 1 ? self->strides[0] * static_cast<int64_t>(self.item_size()) : 0;
+    at.stride = at.size > 1 ? scaled_stride(self->strides[0], self.item_size()) : 0;
     kernels::gather(self.device_type(), iter, at);
     return out;
   }

@@ -229,7 +229,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
       Dims sizes = joined->sizes, strides = joined->strides;
       sizes[dim] = first->sizes[dim];
       sizes.insert(sizes.begin() + dim, static_cast<int64_t>(tensors.size()));
-      strides.insert(strides.begin() + dim, strides[dim] * first->sizes[dim]);
+      strides.insert(strides.begin() + dim, next_stride(strides[dim], first->sizes[dim]));
       out = make_alias(joined, sizes, strides, 0);
     }
   }

@@ -9,6 +9,7 @@
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/strides.h"
 
 namespace flambeau {
 namespace {
@@ -171,7 +172,7 @@ Tensor cross_along(const Tensor& a, const Tensor& b, int64_t dim) {
   const NoGrad off;
   const auto first = [dim](const Tensor& x) { return select(detach(x), dim, 0); };
   const auto step = [dim](const Tensor& x) {
-    return x->strides[dim] * static_cast<int64_t>(x.item_size());
+    return scaled_stride(x->strides[dim], x.item_size());
   };
   Tensor target = first(out);
   const Tensor left = first(a), right = first(b);

@@ -9,6 +9,7 @@
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random.h"
 #include "flambeau/tensor/shape.h"
+#include "flambeau/tensor/strides.h"
 
 namespace flambeau {
 
@@ -64,10 +65,11 @@ Limits limits_of(DType dtype) {
 // The parts of a complex tensor as one more dimension.
 Tensor real_parts(const Tensor& tensor) {
   Dims sizes = tensor->sizes, strides = tensor->strides;
-  for (int64_t& stride : strides) stride *= 2;
+  for (int64_t& stride : strides) stride = scaled_stride(stride, 2);
   sizes.push_back(2);
   strides.push_back(1);
-  return make_over(tensor.storage(), sizes, strides, tensor.offset() * 2, to_real(tensor.dtype()));
+  return make_over(tensor.storage(), sizes, strides, scaled_stride(tensor.offset(), 2),
+                   to_real(tensor.dtype()));
 }
 
 void require(DTypeSet dtypes, const char* kernel, DType dtype) {

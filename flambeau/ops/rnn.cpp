@@ -36,7 +36,9 @@ Steps Steps::packed(const Tensor& batch_sizes) {
           "batch_sizes must be positive and never grow, but step {} has {}", t, count);
     result.counts.push_back(count);
     result.starts.push_back(start);
-    start += count;
+    CHECK(!__builtin_add_overflow(start, count, &start), RuntimeError,
+          "batch_sizes must add up to the number of rows, but the first {} alone are too many",
+          t + 1);
   }
   return result;
 }

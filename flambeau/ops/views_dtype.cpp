@@ -1,6 +1,7 @@
 // Views that read the same bytes as another dtype.
 #include "flambeau/ops/askew.h"
 #include "flambeau/ops/views.h"
+#include "flambeau/tensor/strides.h"
 
 namespace flambeau {
 namespace {
@@ -21,14 +22,13 @@ Tensor view_as_real(const Tensor& input) {
         "tensor so you can view it as real, use self.resolve_conj(); however, be warned that the "
         "resulting tensor will NOT alias the original.");
   Dims sizes = input->sizes, strides = input->strides;
-  for (int64_t& stride : strides) {  // of a single place it may be any number
-    stride = static_cast<int64_t>(2 * static_cast<uint64_t>(stride));
-  }
+  for (int64_t& stride : strides) stride = scaled_stride(stride, 2);
   sizes.push_back(2);
   strides.push_back(1);
   CHECK(static_cast<int64_t>(sizes.size()) <= max_dims, RuntimeError,
         "view_as_real: a tensor can have at most {} dimensions", max_dims);
-  Tensor out = as_dtype(input, to_real(input.dtype()), sizes, strides, input.offset() * 2);
+  Tensor out =
+      as_dtype(input, to_real(input.dtype()), sizes, strides, scaled_stride(input.offset(), 2));
   mark_view(out, input, ViewOrigin::normal, view_as_real);
   if (Record r{"view_as_real", out, {input}}) {
     r.wrt(0, [](const Tensor& g) { return view_as_complex(contiguous(g)); });
@@ -123,9 +123,10 @@ Tensor view(const Tensor& input, DType dtype) {
   const int64_t ratio = have / want;
   CHECK(strides.back() == 1, RuntimeError, "{}, but got {}", named("self.stride(-1) must be 1"),
         strides.back());
-  for (size_t d = 0; d + 1 < strides.size(); ++d) strides[d] *= ratio;
-  sizes.back() *= ratio;
-  return as_dtype(input, dtype, sizes, strides, input.offset() * ratio);
+  for (size_t d = 0; d + 1 < strides.size(); ++d) strides[d] = scaled_stride(strides[d], ratio);
+  sizes.back() = checked_multiply(sizes.back(), ratio);
+  checked_numel(sizes);
+  return as_dtype(input, dtype, sizes, strides, scaled_stride(input.offset(), ratio));
 }
 namespace {
 Tensor view_dtype(const Tensor& self, DType dtype) { return view(self, dtype); }

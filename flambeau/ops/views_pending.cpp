@@ -7,6 +7,7 @@
 // copies back what an in-place op made of it).
 #include "flambeau/ops/askew.h"
 #include "flambeau/ops/views.h"
+#include "flambeau/tensor/strides.h"
 
 namespace flambeau {
 namespace {
@@ -25,11 +26,10 @@ Tensor bytes_of(const Tensor& plain) {
   CHECK(static_cast<int64_t>(sizes.size()) < max_dims, RuntimeError,
         "a tensor whose elements are not aligned in memory can have at most {} dimensions",
         max_dims - 1);
-  for (int64_t& stride : strides)  // of a single place it may be any number
-    stride = static_cast<int64_t>(static_cast<uint64_t>(stride) * static_cast<uint64_t>(item));
+  for (int64_t& stride : strides) stride = scaled_stride(stride, item);
   sizes.push_back(item);
   strides.push_back(1);
-  Tensor bytes = make_alias(plain, sizes, strides, plain.offset() * item);
+  Tensor bytes = make_alias(plain, sizes, strides, scaled_stride(plain.offset(), item));
   bytes->dtype = DType::uint8;
   return bytes;
 }

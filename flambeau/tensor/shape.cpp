@@ -163,7 +163,7 @@ bool has_channels_inside(IntSpan sizes, IntSpan strides) {
     const size_t d = i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
     const bool untold = d == 0 && inside == strides[1];
     if (sizes[d] == 0 || strides[d] < inside || untold) return false;
-    inside = strides[d] * sizes[d];
+    inside = next_stride(strides[d], sizes[d]);
   }
   return true;
 }

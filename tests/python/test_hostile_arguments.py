@@ -446,3 +446,21 @@ def test_options_of_another_kind_are_refused():
 def test_sizes_with_channels_last_that_no_memory_holds():
     with pytest.raises(RuntimeError):
         torch.empty(0).resize_(7, 5, 2**62, 7, memory_format=torch.channels_last)
+
+
+def test_shorter_elements_of_a_single_place_may_have_any_stride():
+    x = torch.arange(2.0, dtype=torch.float64).as_strided((1, 2), (2**63 - 1, 1))
+    assert x.view(torch.int32)[0].view(torch.float64).tolist() == [0, 1]
+    none = torch.arange(4.0).as_strided((2, 0, 4), (2**62, 2**61, 1))
+    assert none.view(torch.int16).shape == (2, 0, 8)
+    with pytest.raises(RuntimeError, match="overflow"):
+        torch.empty(0, 2**62, dtype=torch.float64).view(torch.int8)
+    with pytest.raises(RuntimeError, match="overflow"):
+        torch.empty(0, 2**62, dtype=torch.float64).view(torch.int32)
+    assert torch.randn(1, dtype=torch.complex64).as_strided((1,), (2**62,)).normal_().shape == (1,)
+
+
+def test_steps_of_packed_sequences_that_no_number_counts():
+    sizes = torch.tensor([2**62, 2**62])
+    with pytest.raises(RuntimeError, match="batch_sizes must add up"):
+        torch.rnn_tanh(torch.ones(3, 4), sizes, torch.ones(1, 2, 4), [], True, 1, 0.0, False, False)
