@@ -30,6 +30,13 @@ Tensor values_at(const Tensor& tensor, const Tensor& indices);
 Tensor stored_coordinates(const Tensor& sparse);
 // Coordinates as one number each.
 Tensor coordinate_numbers(const Tensor& indices, IntSpan size);
+// Where numbers stand in a list of ascending ones, -1 for those that are not there. Where it is
+// known: whether all are, and whether the two lists are the same.
+struct FoundNumbers {
+  Tensor at;
+  bool all = false, same = false;
+};
+FoundNumbers find_numbers(const Tensor& ascending, const Tensor& wanted);
 // The gradient of a table from that of each row that was taken out of it; the padding row has none.
 Tensor table_of_rows(const Tensor& indices, const Tensor& values, int64_t rows, int64_t padding);
 Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1);

@@ -194,13 +194,19 @@ Tensor product_of_coo(const Tensor& a, const Tensor& b) {
         "shape of sparse dimensions, but got sizes {} and {}",
         a.sizes(), b.sizes());
   const Tensor x = coalesce(a), y = coalesce(b);
-  const Tensor mine = coordinate_numbers(parts_of(x).indices, a.sizes());
-  const Tensor marks =
-      make_coo(parts_of(y).indices, ones(IntSpan{stored_count(y)}, options_of(mine)),
-               a.sizes().first(sparse_dim(y)), true);
-  const Tensor kept = squeeze(nonzero(values_at(marks, parts_of(x).indices)), IntSpan{1});
-  const Tensor indices = index_select(parts_of(x).indices, 1, kept);
-  const Tensor values = index_select(parts_of(x).values, 0, kept) * values_at(y, indices);
+  Tensor indices = parts_of(x).indices, mine = parts_of(x).values, theirs = parts_of(y).values;
+  const FoundNumbers found = find_numbers(coordinate_numbers(parts_of(y).indices, a.sizes()),
+                                          coordinate_numbers(indices, a.sizes()));
+  if (!found.same) {
+    Tensor at = found.at;
+    if (!found.all) {
+      const Tensor kept = squeeze(nonzero(at >= 0), IntSpan{1});
+      indices = index_select(indices, 1, kept), mine = index_select(mine, 0, kept);
+      at = index_select(at, 0, kept);
+    }
+    theirs = index_select(theirs, 0, at);
+  }
+  const Tensor values = mine * theirs;
   return make_coo(indices, values, broadcast_shapes(a.sizes(), b.sizes()),
                   parts_of(a).coalesced && parts_of(b).coalesced);
 }

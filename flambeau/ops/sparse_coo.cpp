@@ -85,6 +85,47 @@ Tensor sparse_coo(const Tensor& indices, const Tensor& values, IntSpan size, boo
 OP_FUNCTION(sparse_coo, "_sparse_coo(indices, values, size, is_coalesced)",
             "A sparse tensor of indices and values that fit together.", takes_sparse)
 
+namespace {
+
+// Where a number would stand in [from, n) of ascending ones: near `from`, in most cases.
+int64_t next_place(const int64_t* numbers, int64_t from, int64_t n, int64_t wanted) {
+  int64_t step = 1;
+  for (; step < n - from && numbers[from + step - 1] < wanted; step *= 2) from += step;
+  return std::lower_bound(numbers + from, numbers + std::min(from + step, n), wanted) - numbers;
+}
+
+// Numbers that ascend, as those of coalesced tensors do, are found in one walk over both lists.
+FoundNumbers walk(const Tensor& have, const Tensor& wanted) {
+  const int64_t n = have.numel(), count = wanted.numel();
+  const int64_t *numbers = have.data<int64_t>(), *next = wanted.data<int64_t>();
+  FoundNumbers found{make_tensor({count}, DType::int64, wanted.device()), true, n == count};
+  int64_t* at = found.at.data<int64_t>();
+  int64_t place = 0, last = INT64_MIN;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t number = next[i];
+    place = next_place(numbers, number < last ? 0 : place, n, number);
+    last = number;
+    const bool is_there = place < n && numbers[place] == number;
+    at[i] = is_there ? place : -1;
+    found.all &= is_there;
+    found.same &= at[i] == i;
+  }
+  return found;
+}
+
+}  // namespace
+
+FoundNumbers find_numbers(const Tensor& ascending, const Tensor& wanted) {
+  const NoGrad off;
+  const Tensor have = contiguous(ascending), numbers = contiguous(wanted);
+  if (have.device().is_cpu()) return walk(have, numbers);
+  Tensor at = make_tensor(numbers.sizes(), DType::int64, numbers.device());
+  if (have.numel() == 0) return {fill_(at, -1)};
+  kernels::searchsorted(numbers.device_type(), have, numbers, Tensor(), at, false);
+  at = clamp(at, {}, Scalar(have.numel() - 1));
+  return {where(index_select(have, 0, at) == numbers, at, Scalar(-1))};
+}
+
 Tensor values_at(const Tensor& tensor, const Tensor& indices) {
   if (!tensor.is_sparse()) {
     if (indices.size(0) == 0) {
@@ -104,20 +145,14 @@ Tensor values_at(const Tensor& tensor, const Tensor& indices) {
     shape[0] = indices.size(1);
     return zeros(shape, options_of(values));
   }
-  Tensor at, missing;
-  {
-    const NoGrad off;
-    const Tensor wanted = contiguous(coordinate_numbers(indices, tensor.sizes()));
-    const Tensor have = contiguous(coordinate_numbers(stored, tensor.sizes()));
-    at = make_tensor(wanted.sizes(), DType::int64, wanted.device());
-    kernels::searchsorted(wanted.device_type(), have, wanted, Tensor(), at, false);
-    at = clamp(at, {}, Scalar(have.numel() - 1));
-    missing = index_select(have, 0, at) != wanted;
-    Dims shape(values.dim(), 1);
-    shape[0] = missing.numel();
-    missing = reshape(missing, shape);
-  }
-  return masked_fill(index_select(values, 0, at), missing, 0);
+  const FoundNumbers found = find_numbers(coordinate_numbers(stored, tensor.sizes()),
+                                          coordinate_numbers(indices, tensor.sizes()));
+  if (found.same) return values;
+  if (found.all) return index_select(values, 0, found.at);
+  Dims shape(values.dim(), 1);
+  shape[0] = found.at.numel();
+  const Tensor missing = reshape(found.at < 0, shape);
+  return masked_fill(index_select(values, 0, clamp(found.at, Scalar(0), {})), missing, 0);
 }
 
 OP_FUNCTION(values_at, "_sparse_values_at(input, indices)",

@@ -262,3 +262,23 @@ def test_a_single_number_made_sparse_does_not_share_memory():
     assert stored.to_dense().item() == -1.5
     stored.to_dense().backward()
     assert x.grad is not None and x.grad.item() == 1
+
+
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.5, 1.0])
+def test_places_that_two_sparse_tensors_share(density: float) -> None:
+    torch.manual_seed(0)
+    shape = (40, 30)
+    a = torch.randn(shape) * (torch.rand(shape) < density)
+    others = [torch.randn(shape) * (torch.rand(shape) < other) for other in (0.0, 0.03, 0.7)]
+    for b in (*others, a):
+        x, y = a.to_sparse(), b.to_sparse()
+        assert (x * y).to_dense().equal(a * b) and (x * y).is_coalesced()
+        assert (x * y)._nnz() == int(((a != 0) & (b != 0)).sum())
+        assert x.sparse_mask(y).to_dense().equal(a * (b != 0))
+        assert x.sparse_mask(y)._nnz() == y._nnz()
+        assert a.sparse_mask(y).to_dense().equal(a * (b != 0))
+        order = torch.randperm(y._nnz())  # of which no list ascends
+        mixed = torch.sparse_coo_tensor(y._indices()[:, order], y._values()[order], shape)
+        assert x.sparse_mask(mixed).to_dense().equal(a * (b != 0))
+        assert (x * mixed).to_dense().equal(a * b)
+    assert x.sparse_mask(x) is x

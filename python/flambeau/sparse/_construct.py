@@ -468,6 +468,8 @@ def sparse_mask(self: Any, mask: Any) -> Any:
         )
     if mask.layout is _C.strided:
         raise RuntimeError("sparse_mask(): mask must be sparse, but got layout torch.strided")
+    if self is mask:
+        return self
     if mask.layout in _BLOCKED:
         return _blocks_at(self, mask)
     places = _ops._sparse_to_coo(mask.detach())
