@@ -448,3 +448,88 @@ def test_wrong_files_are_refused():
             func(*arguments[:4], params, *arguments[5:])
     with pytest.raises(RuntimeError, match="cannot be of"):
         func(torch.ones(3).storage(), *arguments[1:])
+
+
+HARD = (0.0, -0.0, 1e-45, 0.5, 1.5, 2.5, -0.5, 127.4, 127.5, 255.5, -1e9, 3e9, -3e9, 1e38)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1e-3, -2.0, 1e-46])
+def test_hard_numbers_become_integers_wherever_they_stand(name, scale):
+    """In whole registers, behind them, alone, between others and read backwards."""
+    x = torch.tensor([*HARD, float("inf"), float("-inf")] * 9)[:143]
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        expected = by_hand(x, scale, 3, name) if scale > 1e-40 else None
+    make = getattr(torch, name)
+    found = torch.quantize_per_tensor(x, scale, 3, make).int_repr()
+    if expected is not None:
+        assert found.tolist() == expected.tolist()
+    for k in range(0, 143, 7):
+        assert torch.quantize_per_tensor(x[k], scale, 3, make).int_repr() == found[k]
+    spaced = torch.zeros(143, 3)
+    spaced[:, 1] = x
+    assert torch.quantize_per_tensor(spaced[:, 1], scale, 3, make).int_repr().equal(found)
+    assert torch.quantize_per_tensor(x.flip(0), scale, 3, make).int_repr().equal(found.flip(0))
+    one = x[:1].expand(4, 5)
+    assert torch.quantize_per_tensor(one, scale, 3, make).int_repr().eq(found[0]).all()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_no_number_becomes_an_end_of_the_integers(name):
+    x = torch.full((40,), float("nan"))
+    low, high = LIMITS[name]
+    found = torch.quantize_per_tensor(x, 0.1, 3, getattr(torch, name)).int_repr()
+    assert found.eq(low if name == "qint32" else high).all()
+    scales, zeros = torch.full((40,), 0.1), torch.full((40,), 3)
+    for zero in (zeros, zeros.float()):
+        found = torch.quantize_per_channel(x, scales, zero, 0, getattr(torch, name)).int_repr()
+        assert found.eq(low).all()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("inexact", [False, True])
+def test_channels_of_every_layout(name, axis, inexact):
+    x = torch.randn(5, 40, 17) * 30
+    count = x.shape[axis]
+    scales = torch.linspace(0.05, 2, count)
+    zeros = torch.arange(count) + 1
+    shape = [1] * axis + [count] + [1] * (2 - axis)
+    wide = (x * scales.reciprocal().view(shape)).numpy()
+    if inexact:
+        zeros = zeros + 0.3
+        places = np.rint(wide + zeros.view(shape).numpy())
+    else:
+        places = np.rint(wide) + zeros.view(shape).float().numpy()
+    places = np.clip(places.astype("float64"), *LIMITS[name])
+    real = (places.astype("float32") - zeros.view(shape).float().numpy()) * scales.view(
+        shape
+    ).numpy()
+    turned = x.permute(2, 0, 1).contiguous().permute(1, 2, 0)
+    for each in (x, turned, torch.stack([x, x], -1)[..., 0]):
+        made = torch.quantize_per_channel(each, scales, zeros, axis, getattr(torch, name))
+        assert made.stride() == (each + 0).stride()
+        assert made.int_repr().tolist() == places.tolist()
+        assert made.dequantize().tolist() == real.tolist()
+        assert made.dequantize().stride() == made.stride()
+
+
+def test_integers_are_read_exactly():
+    for dtype in (torch.int8, torch.uint8, torch.int32):
+        low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+        x = torch.linspace(low, high, 203, dtype=torch.float64).to(dtype)
+        for zero in (low, high, 7):
+            found = torch._make_per_tensor_quantized_tensor(x, 0.3, zero).dequantize()
+            steps = (x.numpy().astype("int64") - zero).astype("float32")
+            assert found.tolist() == (steps * np.float32(0.3)).tolist()
+
+
+def test_zero_points_beyond_the_integers_are_refused_when_these_are_read():
+    x = torch.ones(2, 2, dtype=torch.int8)
+    for zero, word in ((128, "above upper"), (2**40, "above upper"), (-129, "below lower")):
+        with pytest.raises(RuntimeError, match=word):
+            torch._make_per_tensor_quantized_tensor(x, 0.1, zero).dequantize()
+        scales = torch.tensor([0.1, 0.2])
+        made = torch._make_per_channel_quantized_tensor(x, scales, torch.tensor([0, zero]), 0)
+        with pytest.raises(RuntimeError, match=word):
+            made.dequantize()

@@ -7,15 +7,7 @@ results go back to integers.
 from __future__ import annotations
 
 import flambeau
-from flambeau._quantized._quantizers import (
-    INTS,
-    KIND_NAMES,
-    PerTensor,
-    qint8,
-    qint32,
-    quint8,
-    saturated,
-)
+from flambeau._quantized._quantizers import INTS, KIND_NAMES, PerTensor, qint8, qint32, quint8
 from flambeau._quantized._rules import plain, refused, same
 from flambeau._quantized._tensor import QuantizedTensor
 
@@ -157,7 +149,9 @@ def _requantized(input: QuantizedTensor, steps: Tensor, together: bool) -> Quant
     zero = float(quantizer.zero_point)
     steps = steps.float()
     places = steps.add_(zero).round_() if together else steps.round_().add_(zero)
-    return QuantizedTensor._over(saturated(places, kind, 0), quantizer)
+    places.masked_fill_(places.isnan(), 0)  # of what has no elements
+    ints = PerTensor(1.0, 0).quantize(places, kind)
+    return QuantizedTensor._over(ints, quantizer)
 
 
 def _by_pixels(input: QuantizedTensor) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import flambeau
-from flambeau import _absent
+from flambeau import _C, _absent
 from flambeau._quantized import _scheme
 
 TYPE_CHECKING = False
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flambeau import Tensor
+
+_ops: Any = _C
 
 qint8: Any = _absent.dtype("qint8")
 quint8: Any = _absent.dtype("quint8")
@@ -32,15 +34,6 @@ _LIMITS = {
     flambeau.int32: (-(2**31), 2**31 - 1),
 }
 KIND_NAMES = {qint8: "QInt8", quint8: "QUInt8", qint32: "QInt32"}
-
-
-def saturated(places: Tensor, ints: Any, nan: int) -> Tensor:
-    """Whole numbers in floating point as integers of a dtype, of which the ends stand for all that
-    lies beyond them."""
-    low, high = _LIMITS[ints]
-    if ints is flambeau.int32:
-        places = places.double()  # in which the ends are exact
-    return places.nan_to_num(nan=nan, posinf=high, neginf=low).clamp_(low, high).to(ints)
 
 
 def check_zero_point(op: str, zero_point: int, ints: Any) -> None:
@@ -75,15 +68,11 @@ class PerTensor:
 
     def quantize(self, x: Tensor, ints: Any) -> Tensor:
         check_zero_point("quantize_tensor_per_tensor_affine", self.zero_point, ints)
-        inverse = flambeau.tensor(self.scale, dtype=flambeau.float32).reciprocal()
-        places = (x.detach() * inverse).round_().add_(float(self.zero_point))
-        low, high = _LIMITS[ints]
-        return saturated(places, ints, low if ints is flambeau.int32 else high)
+        return _ops._quantized(x, self.scale, self.zero_point, ints)
 
     def dequantize(self, ints: Tensor) -> Tensor:
-        wide = flambeau.int64 if ints.dtype is flambeau.int32 else flambeau.int32
-        steps = (ints.to(wide) - self.zero_point).to(flambeau.float32)
-        return steps.mul_(flambeau.tensor(self.scale, dtype=flambeau.float32))
+        check_zero_point("dequantize_tensor_per_tensor_affine", self.zero_point, ints.dtype)
+        return _ops._dequantized(ints, self.scale, self.zero_point)
 
     def place(self, value: float, ints: Any) -> int:
         """The integer that a number becomes, one that is none the lowest."""
@@ -128,8 +117,7 @@ class PerChannel:
         """As files keep them."""
         return self.scheme, self.scales, self.zero_points, self.axis
 
-    def _along(self, op: str, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Scales and zero points in a shape that broadcasts with x."""
+    def _check_axis(self, op: str, x: Tensor) -> None:
         axis, count = self.axis, self.scales.numel()
         if not 0 <= axis < x.dim():
             raise RuntimeError(
@@ -140,26 +128,23 @@ class PerChannel:
             raise RuntimeError(
                 f"length of scales must equal to channel, expected {x.shape[axis]} got, {count}"
             )
-        shape = [1] * x.dim()
-        shape[axis] = count
-        scales = self.scales.to(x.device, flambeau.float32).view(shape)
-        return scales, self.zero_points.to(x.device, flambeau.float32).view(shape)
+
+    def _check_zero_points(self, op: str, ints: Any) -> None:
+        if not self.zero_points.is_floating_point() and self.zero_points.numel():
+            for zero in self.zero_points.aminmax():
+                check_zero_point(op, int(zero), ints)
 
     def quantize(self, x: Tensor, ints: Any) -> Tensor:
-        scales, zeros = self._along("quantization", x)
-        if not self.zero_points.is_floating_point() and self.zero_points.numel():
-            for zero in (self.zero_points.min(), self.zero_points.max()):
-                check_zero_point("quantize_tensor_per_channel_affine", int(zero), ints)
-        places = x.detach() * scales.reciprocal()
-        if self.zero_points.is_floating_point():
-            places = places.add_(zeros).round_()
-        else:
-            places = places.round_().add_(zeros)
-        return saturated(places, ints, _LIMITS[ints][0])
+        self._check_axis("quantization", x)
+        self._check_zero_points("quantize_tensor_per_channel_affine", ints)
+        there = self.on(x.device)
+        return _ops._quantized_by_channel(x, there.scales, there.zero_points, self.axis, ints)
 
     def dequantize(self, ints: Tensor) -> Tensor:
-        scales, zeros = self._along("dequantization", ints)
-        return (ints.to(flambeau.float32) - zeros).mul_(scales)
+        self._check_axis("dequantization", ints)
+        self._check_zero_points("dequantize_tensor_per_channel_affine", ints.dtype)
+        there = self.on(ints.device)
+        return _ops._dequantized_by_channel(ints, there.scales, there.zero_points, self.axis)
 
     def on(self, device: Any) -> PerChannel:
         return PerChannel(self.scales.to(device), self.zero_points.to(device), self.axis)
