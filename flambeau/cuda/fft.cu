@@ -2,9 +2,11 @@
 // Lines are gathered without gaps; plans are kept, without workspaces of their own.
 #include "flambeau/kernels/fft.h"
 
+#include <list>
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
 #include "flambeau/cuda/allocator.h"
 #include "flambeau/cuda/dense.h"
@@ -76,26 +78,43 @@ struct Plan {
   PlanHandle handle = 0;
   size_t workspace = 0;
 };
-using PlanKey = std::tuple<int, FftType, int64_t, int64_t>;  // device, type, length, lines
-constexpr size_t plan_limit = 512;
+using PlanKey = std::tuple<FftType, int64_t, int64_t>;  // type, length, lines
 
+// The plans of one device, of which those that were used longest ago make room for others.
 class Plans {
  public:
   // Calls use(plan) with the plan of a problem. One thread at a time.
   template <class Use>
   void with(const PlanKey& key, const Use& use) {
     const std::lock_guard lock(mutex_);
-    auto found = plans_.find(key);
-    if (found == plans_.end()) {
-      if (plans_.size() >= plan_limit) clear();
-      found = plans_.emplace(key, make(key)).first;
+    const auto found = places_.find(key);
+    if (found != places_.end()) {
+      plans_.splice(plans_.begin(), plans_, found->second);
+      use(plans_.front().second);
+      return;
     }
-    use(found->second);
+    shrink_to(std::max<int64_t>(limit_ - 1, 0));
+    plans_.emplace_front(key, make(key));
+    places_.emplace(key, plans_.begin());
+    use(plans_.front().second);
+    shrink_to(limit_);
+  }
+
+  void ask(std::optional<int64_t> limit, int64_t* count, int64_t* most) {
+    const std::lock_guard lock(mutex_);
+    if (limit) shrink_to(limit_ = *limit);
+    *count = static_cast<int64_t>(plans_.size());
+    *most = limit_;
+  }
+
+  static Plans& of(int64_t device) {
+    static auto* all = new std::vector<Plans>(device_count());
+    return all->at(device);
   }
 
  private:
   static Plan make(const PlanKey& key) {
-    const auto [device, type, n, lines] = key;
+    const auto [type, n, lines] = key;
     const long long half = n / 2 + 1;
     const bool real_in = type == FftType::r2c || type == FftType::d2z;
     const bool real_out = type == FftType::c2r || type == FftType::z2d;
@@ -111,22 +130,35 @@ class Plans {
     check_fft(status, n);
     return plan;
   }
-  void clear() {
-    for (const auto& [key, plan] : plans_) cufft().destroy(plan.handle);
-    plans_.clear();
+  void shrink_to(int64_t count) {
+    while (static_cast<int64_t>(plans_.size()) > count) {
+      cufft().destroy(plans_.back().second.handle);
+      places_.erase(plans_.back().first);
+      plans_.pop_back();
+    }
   }
 
   std::mutex mutex_;
-  std::map<PlanKey, Plan> plans_;
+  std::list<std::pair<PlanKey, Plan>> plans_;  // the one used last first
+  std::map<PlanKey, std::list<std::pair<PlanKey, Plan>>::iterator> places_;
+  int64_t limit_ = 4096;
 };
+
+void fft_plans_kernel(int64_t device, std::optional<int64_t> limit, int64_t* count, int64_t* most) {
+  CHECK(device >= 0 && device < device_count(), RuntimeError,
+        "cufft_plan_cache: expected 0 <= device index < {}, but got device with index {}",
+        device_count(), device);
+  const DeviceGuard guard(static_cast<int>(device));
+  Plans::of(device).ask(limit, count, most);
+}
+KERNEL_FOR(fft_plans, fft_plans_kernel)
 
 // Transforms all lines of dense tensors along their last dimension, of which `n` are real or
 // complex numbers.
 void transform(FftType type, int64_t n, const Tensor& from, const Tensor& to, int direction) {
-  static auto* plans = new Plans;
   const int device = from.device().index;
   const int64_t lines = from.numel() / from.sizes().back();
-  plans->with({device, type, n, lines}, [&](const Plan& plan) {
+  Plans::of(device).with({type, n, lines}, [&](const Plan& plan) {
     const Workspace workspace(plan.workspace, device);
     const Cufft& library = cufft();
     check_fft(library.set_stream(plan.handle, current_handle(device)), n);

@@ -424,5 +424,36 @@ OP_FUNCTION(fftshift, "fft_fftshift(input, dim=None)",
             "Moves the frequency zero to the middle of its dimensions.")
 OP_FUNCTION(ifftshift, "fft_ifftshift(input, dim=None)", "The inverse of fftshift.")
 
+// --- Plans ---------------------------------------------------------------------------------------
+
+struct Plans {
+  int64_t count = 0, most = 0;
+};
+Plans plans_of(int64_t device, std::optional<int64_t> limit) {
+  Plans found;
+  kernels::fft_plans(DeviceType::cuda, device, limit, &found.count, &found.most);
+  return found;
+}
+int64_t plan_count(int64_t device_index) { return plans_of(device_index, {}).count; }
+OP_FUNCTION(plan_count, "_cufft_get_plan_cache_size(device_index)",
+            "How many plans of transforms a device keeps.")
+int64_t plan_limit(int64_t device_index) { return plans_of(device_index, {}).most; }
+OP_FUNCTION(plan_limit, "_cufft_get_plan_cache_max_size(device_index)",
+            "How many plans of transforms a device keeps at most.")
+void set_plan_limit(int64_t device_index, int64_t max_size) {
+  CHECK(max_size >= 0, RuntimeError, "cuFFT plan cache size must be non-negative, but got {}",
+        max_size);
+  plans_of(device_index, max_size);
+}
+OP_FUNCTION(set_plan_limit, "_cufft_set_plan_cache_max_size(device_index, max_size)",
+            "Lets a device keep as many plans of transforms, and forget those used longest ago.")
+void clear_plans(int64_t device_index) {
+  const int64_t most = plan_limit(device_index);
+  plans_of(device_index, 0);
+  plans_of(device_index, most);
+}
+OP_FUNCTION(clear_plans, "_cufft_clear_plan_cache(device_index)",
+            "Lets a device forget all plans of transforms.")
+
 }  // namespace
 }  // namespace flambeau

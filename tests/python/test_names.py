@@ -41,7 +41,15 @@ def test_wishes_for_libraries_are_remembered() -> None:
     with pytest.raises(RuntimeError, match="Choose from: default, cusolver, magma"):
         cuda_settings.preferred_linalg_library("x")
     with pytest.raises(RuntimeError, match="must be non-negative"):
-        cuda_settings.cufft_plan_cache.max_size = -1
+        torch._C._cufft_set_plan_cache_max_size(0, -1)
+    with pytest.raises(ValueError, match="a specified index"):
+        cuda_settings.cufft_plan_cache["cuda"]
+    if not torch.cuda.is_available():
+        for name in ("size", "max_size", "clear"):
+            with pytest.raises((RuntimeError, AssertionError), match=r"NVIDIA|CUDA"):
+                getattr(cuda_settings.cufft_plan_cache, name)
+        with pytest.raises((RuntimeError, AssertionError), match=r"NVIDIA|CUDA"):
+            torch._C._cufft_get_plan_cache_size(0)
     with pytest.raises(RuntimeError, match="expected 0 <= device index"):
         cuda_settings.cufft_plan_cache[1000]
 

@@ -11,6 +11,7 @@ import enum
 import warnings
 
 import flambeau
+from flambeau import _C
 from flambeau.backends._flags import Precision, everything
 from flambeau.nn.attention import SDPBackend, _allow, _allowed
 
@@ -53,6 +54,9 @@ __all__ = [
 ]
 
 
+_ops: Any = _C
+
+
 def is_built() -> bool:
     """Whether there is a library for CUDA devices beside the core, with or without a device."""
     return flambeau.cuda._is_compiled()
@@ -71,40 +75,55 @@ class cuBLASModule(Precision):
 matmul = cuBLASModule()
 
 
+class cuFFTPlanCache:
+    """The plans of transforms that one device keeps."""
+
+    def __init__(self, device_index: int) -> None:
+        self.device_index = device_index
+
+    @property
+    def size(self) -> int:
+        """How many plans are kept."""
+        return _ops._cufft_get_plan_cache_size(self.device_index)
+
+    @property
+    def max_size(self) -> int:
+        """How many plans are kept at most. Those that were used longest ago make room."""
+        return _ops._cufft_get_plan_cache_max_size(self.device_index)
+
+    @max_size.setter
+    def max_size(self, value: int) -> None:
+        _ops._cufft_set_plan_cache_max_size(self.device_index, value)
+
+    def clear(self) -> None:
+        """Forgets all plans."""
+        _ops._cufft_clear_plan_cache(self.device_index)
+
+
 class cuFFTPlanCacheManager:
-    """The plans of transforms that are kept, on one device or, by index, on another.
+    """The plans of transforms on the current device or, by index, on another."""
 
-    Flambeau keeps at most 512 for all devices, without memory of their own: what PyTorch lets
-    programs set here, to bound that memory, is taken and changes nothing.
-    """
-
-    def __getitem__(self, device: Any) -> cuFFTPlanCacheManager:
-        index = device if isinstance(device, int) else (flambeau.device(device).index or 0)
+    def __getitem__(self, device: Any) -> cuFFTPlanCache:
+        index = device if isinstance(device, int) else flambeau.device(device).index
+        if index is None:
+            raise ValueError(
+                f"Expected a torch.device with a specified index or an integer, but got:{device}"
+            )
         count = flambeau.cuda.device_count()
         if not 0 <= index < count:
             raise RuntimeError(
                 f"cufft_plan_cache: expected 0 <= device index < {count}, but got device with "
                 f"index {index}"
             )
-        return self
+        return cuFFTPlanCache(index)
 
-    @property
-    def size(self) -> int:
-        """How many plans are kept, which is not told."""
-        raise NotImplementedError("cufft_plan_cache.size: Flambeau does not tell how many it keeps")
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"'cuFFTPlanCacheManager' object has no attribute '{name}'")
+        return getattr(self[flambeau.cuda.current_device()], name)
 
-    @property
-    def max_size(self) -> int:
-        """How many plans are kept at most."""
-        return 512
-
-    @max_size.setter
-    def max_size(self, value: int) -> None:
-        if value < 0:
-            raise RuntimeError(f"cuFFT plan cache size must be non-negative, but got {value}")
-
-    def clear(self) -> None:
-        """Plans stay: they take no memory of the device."""
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self[flambeau.cuda.current_device()], name, value)
 
 
 cufft_plan_cache = cuFFTPlanCacheManager()
