@@ -464,3 +464,41 @@ def test_steps_of_packed_sequences_that_no_number_counts():
     sizes = torch.tensor([2**62, 2**62])
     with pytest.raises(RuntimeError, match="batch_sizes must add up"):
         torch.rnn_tanh(torch.ones(3, 4), sizes, torch.ones(1, 2, 4), [], True, 1, 0.0, False, False)
+
+
+def test_sums_of_integers_in_windows_and_in_sparse_products_wrap():
+    least, most = -(2**63), 2**63 - 1
+    x = torch.tensor([[[[most, most], [3, least]]]])
+    whole = (2 * most + 3 + least + 2**63) % 2**64 - 2**63
+    for image in (x, x.contiguous(memory_format=torch.channels_last)):
+        assert F.avg_pool2d(image, 2, divisor_override=1).item() == whole
+        assert F.avg_pool2d(image, 1, divisor_override=-1).flatten().tolist() == [
+            -most,
+            -most,
+            -3,
+            least,
+        ]
+        assert F.avg_pool2d(image, 1, divisor_override=most).flatten().tolist() == [1, 1, 0, -1]
+    assert F.avg_pool1d(x[0, :, 0], 2).item() == -1
+    for dtype, value in ((torch.int64, least), (torch.int32, -(2**31)), (torch.uint16, 2**16 - 1)):
+        matrix = torch.full((2, 2), value, dtype=torch.int64).to(dtype)
+        product = torch.sparse.mm(matrix.to_sparse_csr(), matrix)
+        bits = torch.iinfo(dtype).bits
+        wanted = 2 * value * value % 2**bits
+        assert [each % 2**bits for each in product.flatten().tolist()] == [wanted] * 4
+
+
+def test_indices_that_others_have_changed_since_are_not_followed():
+    """Writes through arrays of NumPy leave no trace that a backward pass could see."""
+    table = torch.ones(4, 3, requires_grad=True)
+    index = torch.tensor([0, 1, 1])
+    out = F.embedding(index, table, scale_grad_by_freq=True)
+    index.numpy()[1:] = 2**40
+    out.sum().backward()
+    assert table.grad is not None and table.grad[0].tolist() == [1, 1, 1]
+    for format in (torch.contiguous_format, torch.channels_last):
+        x = torch.randn(2, 3, 4, 4).contiguous(memory_format=format).requires_grad_()
+        pooled, chosen = F.max_pool2d(x, 2, return_indices=True)
+        chosen.numpy()[0, 0] = 2**40
+        with pytest.raises(IndexError, match="out of bounds"):
+            pooled.sum().backward()

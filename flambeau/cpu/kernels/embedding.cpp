@@ -49,7 +49,10 @@ void embedding_backward_typed(const Tensor& grad, const Tensor& indices, int64_t
   const int64_t rows = grad_weight.sizes()[0], width = grad_weight.sizes()[1],
                 count = indices.numel();
   std::vector<int64_t> frequency(scale_by_frequency ? rows : 0);
-  for (int64_t i = 0; i < count && scale_by_frequency; ++i) ++frequency[at[i]];
+  for (int64_t i = 0; i < count && scale_by_frequency; ++i) {
+    const int64_t row = at[i];  // which may be another by now than it was in the forward pass
+    if (row >= 0 && row < rows) ++frequency[row];
+  }
   const T* g = grad.data<T>();
   T* out = grad_weight.data<T>();
   parallel_for(

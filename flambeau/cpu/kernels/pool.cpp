@@ -225,10 +225,17 @@ template <class Body>
 void for_chosen(const Tensor& pooled, const Tensor& indices, const Tensor& full, const Body& body) {
   const int64_t small = plane_size(pooled), large = plane_size(full), channels = full.sizes()[1];
   const int64_t* at = indices.data<int64_t>();
+  // Somebody else may have written there since the pooling.
+  const auto chosen = [at, large](int64_t i) {
+    const int64_t index = at[i];
+    CHECK(index >= 0 && index < large, IndexError,
+          "max_pool: index {} is out of bounds for a plane of {} elements", index, large);
+    return index;
+  };
   const bool channels_last = is_channels_last(full) || is_channels_last(pooled);
   if (!channels_last) {
     for_planes(full.sizes()[0] * channels, large, [&](int64_t p) {
-      for (int64_t i = p * small; i < (p + 1) * small; ++i) body(i, p * large + at[i]);
+      for (int64_t i = p * small; i < (p + 1) * small; ++i) body(i, p * large + chosen(i));
     });
     return;
   }
@@ -236,7 +243,7 @@ void for_chosen(const Tensor& pooled, const Tensor& indices, const Tensor& full,
     for (int64_t n = first; n < last; ++n) {
       for (int64_t i = n * small; i < (n + 1) * small; ++i) {
         for (int64_t c = 0; c < channels; ++c) {
-          body(i * channels + c, (n * large + at[i * channels + c]) * channels + c);
+          body(i * channels + c, (n * large + chosen(i * channels + c)) * channels + c);
         }
       }
     }
@@ -276,10 +283,25 @@ double divisor_at(const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
   return static_cast<double>(g.dims[0].extent[i0] * g.dims[1].extent[i1] * g.dims[2].extent[i2]);
 }
 
+// Sums of integers wrap.
+template <class T>
+using SumType = std::conditional_t<std::is_integral_v<T>, uint64_t, ComputeType<T>>;
+
+template <class T>
+T average(SumType<T> sum, double divisor) {
+  if constexpr (std::is_integral_v<T>) {
+    // The processor cannot divide the lowest number by -1.
+    if (divisor == -1) return static_cast<T>(0 - sum);
+    return static_cast<T>(sum) / (divisor < 0x1p63 ? static_cast<T>(divisor) : INT64_MAX);
+  } else {
+    return static_cast<T>(sum / static_cast<SumType<T>>(divisor));
+  }
+}
+
 // The sum of n elements in a row.
 template <class T>
-ComputeType<T> run_sum(const T* x, int64_t n) {
-  using C = ComputeType<T>;
+SumType<T> run_sum(const T* x, int64_t n) {
+  using C = SumType<T>;
   constexpr int lanes = 16;
   C sums[lanes] = {}, total = 0;
   int64_t i = 0;
@@ -293,8 +315,8 @@ ComputeType<T> run_sum(const T* x, int64_t n) {
 
 // The sum of one window; rows that follow each other in memory are one run.
 template <class T>
-ComputeType<T> window_sum(const T* x, const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
-  using C = ComputeType<T>;
+SumType<T> window_sum(const T* x, const PoolGeometry& g, int64_t i0, int64_t i1, int64_t i2) {
+  using C = SumType<T>;
   const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
   const int64_t width = d2.end[i2] - d2.start[i2], height = d1.end[i1] - d1.start[i1];
   const bool joined = width == d2.in;
@@ -316,12 +338,12 @@ ComputeType<T> window_sum(const T* x, const PoolGeometry& g, int64_t i0, int64_t
 // added up first, which vectorises. Windows as wide as the input are sums of all that lies in them.
 template <class T>
 void avg_plane(const T* x, T* out, const PoolGeometry& g) {
-  using C = ComputeType<T>;
+  using C = SumType<T>;
   const PoolDim &d0 = g.dims[0], &d1 = g.dims[1], &d2 = g.dims[2];
   if (d2.out == 1) {
     for_outputs(g, [&](int64_t i0, int64_t i1, int64_t i2, int64_t at) {
       const C sum = window_sum(x, g, i0, i1, i2);
-      out[at] = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
+      out[at] = average<T>(sum, divisor_at(g, i0, i1, i2));
     });
     return;
   }
@@ -338,7 +360,7 @@ void avg_plane(const T* x, T* out, const PoolGeometry& g) {
       for (int64_t i2 = 0; i2 < d2.out; ++i2) {
         C sum = 0;
         for (int64_t i = d2.start[i2]; i < d2.end[i2]; ++i) sum += columns[i];
-        *out++ = static_cast<T>(sum / static_cast<C>(divisor_at(g, i0, i1, i2)));
+        *out++ = average<T>(sum, divisor_at(g, i0, i1, i2));
       }
     }
   }
@@ -346,7 +368,7 @@ void avg_plane(const T* x, T* out, const PoolGeometry& g) {
 
 template <class T>
 void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
-  using C = ComputeType<T>;
+  using C = SumType<T>;
   const int64_t in_size = plane_size(x), out_size = plane_size(out), channels = x.sizes()[1];
   const T* from = x.data<T>();
   T* to = out.data<T>();
@@ -364,9 +386,9 @@ void avg_pool_typed(const Tensor& x, const Tensor& out, const PoolGeometry& g) {
           const T* row = from + (n * in_size + offset) * channels;
           for (int64_t c = 0; c < channels; ++c) sums[c] += static_cast<C>(row[c]);
         });
-        const C divisor = static_cast<C>(divisor_at(g, i0, i1, i2));
+        const double divisor = divisor_at(g, i0, i1, i2);
         T* row = to + (n * out_size + at) * channels;
-        for (int64_t c = 0; c < channels; ++c) row[c] = static_cast<T>(sums[c] / divisor);
+        for (int64_t c = 0; c < channels; ++c) row[c] = average<T>(sums[c], divisor);
       });
     }
   });

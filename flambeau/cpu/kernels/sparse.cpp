@@ -10,6 +10,9 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
+// A number that is to be checked, and not read again afterwards: somebody else may write there.
+int64_t read_once(const int64_t* at) { return *static_cast<const volatile int64_t*>(at); }
+
 // Calls body(row, element, column) for the elements of rows, in parallel over rows.
 template <class Begin, class Body>
 void for_rows(const char* op, const Tensor& crow, const Tensor& col, int64_t columns, int64_t width,
@@ -18,21 +21,33 @@ void for_rows(const char* op, const Tensor& crow, const Tensor& col, int64_t col
   const int64_t* starts = crow.data<int64_t>();
   const int64_t* places = col.data<int64_t>();
   const int64_t each = (count / std::max<int64_t>(rows, 1) + 1) * width;
-  parallel_for(
-      0, rows, default_grain / std::max<int64_t>(each, 1) + 1, [&](int64_t first, int64_t last) {
-        for (int64_t r = first; r < last; ++r) {
-          const int64_t from = starts[r], to = starts[r + 1];
-          CHECK(0 <= from && from <= to && to <= count, RuntimeError,
-                "{}: crow_indices must ascend from 0 to {}, but row {} goes from {} to {}", op,
-                count, r, from, to);
-          begin_row(r);
-          for (int64_t e = from; e < to; ++e) {
-            CHECK(0 <= places[e] && places[e] < columns, RuntimeError,
-                  "{}: col_indices must be in [0, {}), but got {}", op, columns, places[e]);
-            body(r, e, places[e]);
-          }
-        }
-      });
+  parallel_for(0, rows, default_grain / std::max<int64_t>(each, 1) + 1,
+               [&](int64_t first, int64_t last) {
+                 for (int64_t r = first; r < last; ++r) {
+                   const int64_t from = read_once(starts + r), to = read_once(starts + r + 1);
+                   CHECK(0 <= from && from <= to && to <= count, RuntimeError,
+                         "{}: crow_indices must ascend from 0 to {}, but row {} goes from {} to {}",
+                         op, count, r, from, to);
+                   begin_row(r);
+                   for (int64_t e = from; e < to; ++e) {
+                     const int64_t column = read_once(places + e);
+                     CHECK(0 <= column && column < columns, RuntimeError,
+                           "{}: col_indices must be in [0, {}), but got {}", op, columns, column);
+                     body(r, e, column);
+                   }
+                 }
+               });
+}
+
+// Sums of integers wrap.
+template <class T>
+T plus_product(T sum, T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(sum) +
+                          static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  } else {
+    return sum + a * b;
+  }
 }
 
 template <class T>
@@ -50,7 +65,7 @@ void multiply(const Tensor& crow, const Tensor& col, const Tensor& values, const
           const T weight = v[e];
           const T* from = x + c * width;
           T* to = y + r * width;
-          IVDEP for (int64_t j = 0; j < width; ++j) to[j] += weight * from[j];
+          IVDEP for (int64_t j = 0; j < width; ++j) to[j] = plus_product(to[j], weight, from[j]);
         });
   } else {  // sums of reduced precision are kept in float
     const int64_t rows = crow.numel() - 1;
@@ -102,25 +117,27 @@ void csr_rows(const Tensor& crow, const Tensor& rows) {
   int64_t* to = rows.data<int64_t>();
   int64_t done = 0;
   for (int64_t r = 0; r + 1 < crow.numel(); ++r) {
-    CHECK(starts[r] == done && starts[r + 1] >= done && starts[r + 1] <= count, RuntimeError,
-          "crow_indices must ascend from 0 to {}, but row {} goes from {} to {}", count, r,
-          starts[r], starts[r + 1]);
-    for (; done < starts[r + 1]; ++done) to[done] = r;
+    const int64_t from = read_once(starts + r), end = read_once(starts + r + 1);
+    CHECK(from == done && end >= done && end <= count, RuntimeError,
+          "crow_indices must ascend from 0 to {}, but row {} goes from {} to {}", count, r, from,
+          end);
+    for (; done < end; ++done) to[done] = r;
   }
   CHECK(done == count, RuntimeError, "crow_indices must end with {}, but got {}", count, done);
 }
 KERNEL_FOR(csr_rows, csr_rows)
 
-// Counts, then places: linear in both lengths.
+// Counts, then places: linear in both lengths. What is counted is kept, for somebody else may write
+// there in between.
 void group_by_index(const Tensor& index, const Tensor& starts, const Tensor& order) {
   const int64_t count = index.numel(), groups = starts.numel() - 1;
-  const int64_t* values = index.data<int64_t>();
+  const std::vector<int64_t> values(index.data<int64_t>(), index.data<int64_t>() + count);
   int64_t* from = starts.data<int64_t>();
   std::fill_n(from, groups + 1, 0);
-  for (int64_t i = 0; i < count; ++i) {
-    CHECK(0 <= values[i] && values[i] < groups, RuntimeError,
-          "sparse tensor: found index {} for a dimension of size {}", values[i], groups);
-    ++from[values[i] + 1];
+  for (const int64_t value : values) {
+    CHECK(0 <= value && value < groups, RuntimeError,
+          "sparse tensor: found index {} for a dimension of size {}", value, groups);
+    ++from[value + 1];
   }
   for (int64_t g = 0; g < groups; ++g) from[g + 1] += from[g];
   std::vector<int64_t> next(from, from + groups);
