@@ -2,6 +2,8 @@
 // transpose, compression.
 #include "flambeau/ops/sparse.h"
 
+#include <algorithm>
+
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/sparse.h"
 #include "flambeau/tensor/shape.h"
@@ -202,7 +204,9 @@ OP_FUNCTION(sparse_total, "_sparse_total(input, dtype=None)", "The sum of all el
 
 }  // namespace
 
-Tensor recompressed(const Tensor& input, Layout layout) {
+DType index_dtype(const Tensor& sparse) { return parts_of(sparse).indices.dtype(); }
+
+Tensor recompressed(const Tensor& input, Layout layout, DType index) {
   CHECK(layout == Layout::sparse_csr || layout == Layout::sparse_csc, NotImplementedError,
         "a tensor cannot be converted to layout {} here", layout_word(layout));
   CHECK(input.dim() >= 2 && sparse_dim(input) == 2, RuntimeError,
@@ -212,16 +216,20 @@ Tensor recompressed(const Tensor& input, Layout layout) {
   const Tensor together = coalesce(to_coo(input));
   const bool rows = layout == Layout::sparse_csr;
   const Tensor& indices = parts_of(together).indices;
-  const auto [starts, order] =
-      group_by_index(select(indices, 0, rows ? 0 : 1), input.size(rows ? 0 : 1));
+  auto [starts, order] = group_by_index(select(indices, 0, rows ? 0 : 1), input.size(rows ? 0 : 1));
   Tensor plain = contiguous(select(indices, 0, rows ? 1 : 0)), values = sparse_values(together);
   if (!rows) plain = index_select(plain, 0, order), values = index_select(values, 0, order);
+  if (index == DType::int32 && std::max({plain.numel(), input.size(0), input.size(1)}) < INT32_MAX)
+    starts = to(starts, index), plain = to(plain, index);
   return with_values(make_compressed(layout, starts, plain, detach(values), input.sizes()), values);
 }
 namespace {
-Tensor compress(const Tensor& input, Layout layout) { return recompressed(input, layout); }
+Tensor compress(const Tensor& input, Layout layout, std::optional<DType> index) {
+  return recompressed(input, layout, index.value_or(index_dtype(input)));
+}
 }  // namespace
-OP_FUNCTION(compress, "_sparse_compress(input, layout)", "The same by compressed rows or columns.",
+OP_FUNCTION(compress, "_sparse_compress(input, layout, index=None)",
+            "The same by compressed rows or columns, with indices of the dtype `index`.",
             takes_sparse)
 
 Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1) {

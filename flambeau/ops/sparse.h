@@ -22,7 +22,11 @@ Tensor sparse_values(const Tensor& sparse);
 Tensor with_values(const Tensor& sparse, const Tensor& values);
 Tensor coalesce(const Tensor& sparse);
 Tensor to_coo(const Tensor& sparse);
-Tensor recompressed(const Tensor& sparse, Layout layout);  // by rows (CSR) or columns (CSC)
+// By rows (CSR) or columns (CSC), with indices of `index`, or of int64 if there are too many for
+// it.
+Tensor recompressed(const Tensor& sparse, Layout layout, DType index = DType::int64);
+// The dtype of the indices; by coordinates it is always int64.
+DType index_dtype(const Tensor& sparse);
 Tensor to_dense(const Tensor& input, bool masked_grad = true);
 // The values of a dense or sparse tensor at the columns of `indices`.
 Tensor values_at(const Tensor& tensor, const Tensor& indices);

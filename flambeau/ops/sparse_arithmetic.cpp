@@ -127,6 +127,31 @@ Tensor sum_with_dense(const Tensor& dense, const Tensor& sparse, const Scalar& a
   return out;
 }
 
+// A matrix of blocks as one of their places, where what is stored are the blocks.
+Tensor places_of_blocks(const Tensor& x) {
+  const SparseParts& parts = parts_of(x);
+  CHECK(x.dim() == 2, NotImplementedError, "add: batches of matrices of blocks cannot be added");
+  const int64_t height = parts.values.size(1), width = parts.values.size(2);
+  const Layout outer = by_rows(x.layout()) ? Layout::sparse_csr : Layout::sparse_csc;
+  return make_compressed(outer, parts.indices, parts.plain, parts.values,
+                         Dims{x.size(0) / height, x.size(1) / width, height, width});
+}
+
+// Of compressed matrices of one layout: by rows or columns as the first.
+Tensor sum_of_compressed(const Tensor& x, const Tensor& y, const Scalar& alpha, DType dtype) {
+  if (!is_blocked(x.layout()) || x.layout() != y.layout()) {
+    const Tensor sum = sum_of_coo(to_coo(x), to_coo(y), alpha, dtype);
+    return is_coo(x) ? sum : recompressed(sum, x.layout(), index_dtype(x));
+  }
+  const Tensor a = places_of_blocks(x), b = places_of_blocks(y);
+  CHECK(a.sizes() == b.sizes(), RuntimeError,
+        "add: expected blocks of the same size, but got those of {} and {} blocks", a.sizes(),
+        b.sizes());
+  const Tensor sum = sum_of_compressed(a, b, alpha, dtype);
+  const SparseParts& parts = parts_of(sum);
+  return make_compressed(x.layout(), parts.indices, parts.plain, parts.values, x.sizes());
+}
+
 Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
                   const Tensor& out) {
   // Compressed matrices commute with dense ones; tensors by coordinates do not, as in PyTorch.
@@ -164,8 +189,7 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
       CHECK(x.layout() == y.layout() || is_coo(x) || is_coo(y), RuntimeError,
             "{}: cannot add tensors of layouts {} and {}", op, layout_word(x.layout()),
             layout_word(y.layout()));
-      result = sum_of_coo(to_coo(x), to_coo(y), alpha, dtype);
-      if (!is_coo(x)) result = recompressed(result, x.layout());
+      result = sum_of_compressed(x, y, alpha, dtype);
     }
   }
   const auto rules = [&](Record& r) {

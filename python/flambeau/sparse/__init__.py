@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from flambeau import _C
+from flambeau import _C, broadcast_shapes
 from flambeau.sparse import _operations
 from flambeau.sparse._construct import sparse_coo_tensor as _coo_tensor
 
@@ -85,7 +85,7 @@ def sampled_addmm(
     input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None
 ) -> Any:
     """beta times input plus alpha times mat1 @ mat2 at the places that input stores."""
-    if input.dim() > 2:
+    if input.dim() > 2 or mat1.dim() > 2 or mat2.dim() > 2:
         return _sampled_batches(input, mat1, mat2, beta, alpha, out)
     places = input.to_sparse_csr()
     rows, columns = places.crow_indices().long(), places.col_indices().long()
@@ -96,19 +96,20 @@ def sampled_addmm(
 
 
 def _sampled_batches(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, out: Any) -> Any:
-    """sampled_addmm of each matrix of a batch."""
-    starts, plain = input.crow_indices(), input.col_indices()
-    rank = starts.dim() - 1
-    three = (starts, plain, input.values(), mat1, mat2)
-    count = math.prod(starts.shape[:rank])
-    flat = [x.reshape(count, *x.shape[rank:]) for x in three]
-    size = input.shape[rank:]
+    """sampled_addmm of each matrix of a batch; a single one serves all of a batch."""
+    three = (input.crow_indices(), input.col_indices(), input.values(), mat1, mat2)
+    inner = (1, 1, 1, 2, 2)  # how many dimensions of each are no batch
+    batch = broadcast_shapes(*(x.shape[: x.dim() - n] for x, n in zip(three, inner)))
+    spread = [x.expand(*batch, *x.shape[x.dim() - n :]) for x, n in zip(three, inner)]
+    flat = [x.reshape(math.prod(batch), *x.shape[len(batch) :]) for x in spread]
+    size = input.shape[-2:]
     rows = []
     for start, place, values, left, right in zip(*flat):
         matrix = _ops._sparse_compressed(start, place, values, size, input.layout)
         rows.append(sampled_addmm(matrix, left, right, beta=beta, alpha=alpha).values())
-    values = _ops.stack(rows).reshape(input.values().shape)
-    result = _ops._sparse_with_values(input, values)
+    values = _ops.stack(rows).reshape(spread[2].shape) if rows else spread[2]
+    parts = (x.contiguous() for x in (*spread[:2], values))
+    result = _ops._sparse_compressed(*parts, (*batch, *size), input.layout)
     return result if out is None else out.copy_(result)
 
 

@@ -359,6 +359,11 @@ def _batch_of(matrices: list[Any], batch: Any) -> Any:
     return _ops._sparse_compressed(*shaped, size, matrices[0].layout)
 
 
+def index_dtype(self: Any) -> Any:
+    """The dtype of the indices: int64 unless a compressed tensor was made with int32."""
+    return _C.int64 if self.layout in (_C.strided, _C.sparse_coo) else parts(self)[0].dtype
+
+
 def batch_rank(self: Any) -> int:
     """How many dimensions stand before the matrices of a tensor; those by coordinates have none."""
     return 0 if self.is_sparse else parts(self)[0].dim() - 1
@@ -399,10 +404,11 @@ def _to_blocks(self: Any, blocksize: Any, layout: Any, dense_dim: int) -> Any:
         )
     grid = (rows // height, height, columns // width, width, *dense.shape[first + 2 :])
     outer = _C.sparse_csr if layout in _BY_ROWS else _C.sparse_csc
+    index = index_dtype(self)
     matrices = []
     for blocks in dense.reshape(math.prod(batch), *grid):
         places = _ops._sparse_compress(_dense_to_coo(blocks.transpose(1, 2), 2), outer)
-        starts, plain = parts(places)[:2]
+        starts, plain = (x.to(index) for x in parts(places)[:2])
         size = self.shape[first:]
         matrices.append(_ops._sparse_compressed(starts, plain, places.values(), size, layout))
     return _batch_of(matrices, batch)
@@ -475,7 +481,10 @@ def sparse_mask(self: Any, mask: Any) -> Any:
     places = _ops._sparse_to_coo(mask.detach())
     values = _ops._sparse_values_at(self, places._indices())
     result = _ops._sparse_coo(places._indices(), values, self.shape, places.is_coalesced())
-    return result if mask.is_sparse else result.to_sparse(layout=mask.layout)
+    if mask.is_sparse:
+        return result
+    index = _C.int64 if self.layout is _C.strided else index_dtype(mask)
+    return _ops._sparse_compress(result, mask.layout, index)
 
 
 # What was rebuilt before its numbers were read, and is yet to be checked.

@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
+from flambeau.sparse import _construct
 from flambeau.sparse._rearrange import select
 from flambeau.sparse._table import (
     COMPRESSED,
@@ -291,7 +292,8 @@ def _sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -
     if not keepdim:
         raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
     result = sum_along(_ops._sparse_to_coo(x), dim, True, dtype)
-    return result.to_sparse(layout=x.layout)
+    result = result if result.is_sparse else result.to_sparse()
+    return _ops._sparse_compress(result, x.layout, _construct.index_dtype(x))
 
 
 def sum_along(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:

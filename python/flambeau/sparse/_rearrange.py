@@ -347,6 +347,10 @@ def _empty_like(x: Any, **kwargs: Any) -> Any:
             f"empty_like with different sparse layout is not supported (self is {x.layout} but you "
             f"requested {layout})"
         )
+    if not x.is_sparse and layout is x.layout:
+        options = {name: kwargs.get(name) for name in ("dtype", "device") if kwargs.get(name)}
+        result = with_values(x.detach().clone(), _ops.empty_like(x._values(), **options))
+        return result.requires_grad_(bool(kwargs.get("requires_grad")))
     return _zeros_like(x, **kwargs)
 
 
@@ -365,8 +369,13 @@ def _zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any)
     if given not in (None, _C.preserve_format):
         raise RuntimeError("memory format option is only supported by strided tensors")
     indexed = x.dim() - x.dense_dim()
-    if layout in (_C.sparse_bsr, _C.sparse_bsc) or (layout is x.layout and indexed > 2):
-        result = x.detach().to(**options).clone().zero_()
+    if not x.is_sparse and layout is x.layout:
+        starts, plain, values, size = _construct.parts(x)
+        batch = starts.shape[:-1]
+        starts = _ops.zeros_like(starts, device=options["device"])
+        plain = starts.new_empty((*batch, 0))
+        values = values.new_empty((*batch, 0, *values.shape[len(batch) + 1 :]), **options)
+        result = _ops._sparse_compressed(starts, plain, values, size, layout)
     else:
         indices = _ops.empty((indexed, 0), dtype=_C.int64, device=options["device"])
         values = _ops.empty((0, *x.shape[indexed:]), **options)
