@@ -34,7 +34,7 @@ class _State(threading.local):
         self.dtypes = dict(_DEFAULT_DTYPES)
         self.cache_enabled = True
         # Parameters that were cast, kept beside their casts: while they are, ids are not reused.
-        self.casts: dict[tuple[int, Any], tuple[Any, Any]] = {}
+        self.casts: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self.depth = 0
         self.active = False
 
@@ -42,7 +42,8 @@ class _State(threading.local):
         """A tensor of another dtype; a parameter is cast once within the outermost autocast."""
         if not (self.cache_enabled and tensor.is_leaf and tensor.requires_grad):
             return tensor.to(dtype)
-        key = (id(tensor), dtype)
+        # What was cast where nothing is recorded has no history, and is of no use where it is.
+        key = (id(tensor), dtype, _C.is_grad_enabled(), _C.is_inference_mode_enabled())
         if key not in self.casts:
             self.casts[key] = (tensor, tensor.to(dtype))
         return self.casts[key][1]
@@ -153,6 +154,12 @@ class autocast:
             _state.active = False
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(func):
+            raise TypeError(
+                f"autocast()(func) requires a callable, but got {type(func).__name__}. To use it "
+                f"as a context manager, write `with torch.autocast({self.device!r}):`"
+            )
+
         @functools.wraps(func)
         def decorated(*args: Any, **kwargs: Any) -> Any:
             with self:

@@ -111,6 +111,8 @@ def _draw_normal_until_inside(
 ) -> None:
     """Draws from the normal distribution, and again where the draw was outside [a, b]."""
     tensor.normal_(mean, std, generator=generator)
+    if tensor.is_meta:
+        return  # nothing was drawn that could lie outside
     outside = (tensor < a) | (tensor > b)
     while outside.any():
         # Everything is drawn again and the rest thrown away: the order of draws is PyTorch's.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,18 +29,25 @@ class Point:
         self.slope = slope
 
 
+def _quotient(a: float, b: float) -> float:
+    """a / b, infinite or NaN where b is zero: a straight line has its minimum at infinity."""
+    if b != 0:
+        return a / b
+    return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
+
+
 def cubic_minimum(one: Point, other: Point, bounds: tuple[float, float] | None = None) -> float:
     """Where the cubic through two points with their slopes is least, within bounds."""
     left, right = (one, other) if one.distance <= other.distance else (other, one)
     low, high = bounds or (left.distance, right.distance)
     d1 = left.slope + right.slope
-    d1 -= 3 * (one.loss - other.loss) / (one.distance - other.distance)
+    d1 -= _quotient(3 * (one.loss - other.loss), one.distance - other.distance)
     discriminant = d1 * d1 - one.slope * other.slope
     if discriminant < 0:
         return (low + high) / 2.0
     d2 = discriminant**0.5
     width = right.distance - left.distance
-    ratio = (right.slope + d2 - d1) / (right.slope - left.slope + 2 * d2)
+    ratio = _quotient(right.slope + d2 - d1, right.slope - left.slope + 2 * d2)
     return min(max(right.distance - width * ratio, low), high)
 
 

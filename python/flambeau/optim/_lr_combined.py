@@ -90,13 +90,14 @@ class SequentialLR(_Combined):
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         # Each schedule made its first step when it was constructed: undo all of them, then
-        # let the first one start.
+        # let the one start whose turn it is.
         for group in optimizer.param_groups:
             set_option(group, "lr", group["initial_lr"])
         for scheduler in schedulers:
             _undo_step(scheduler)
-        self._schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        current = schedulers[bisect_right(milestones, self.last_epoch)]
+        current._initial_step()
+        self._last_lr = current.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
         """Goes to the next epoch."""

@@ -47,7 +47,8 @@ class Muon(PlainOptimizer):
         ns_coefficients: of the polynomial that orthogonalizes.
         eps: the least norm to divide by.
         ns_steps: how often the polynomial is applied.
-        adjust_lr_fn: "original" or "match_rms_adamw": how lr follows the shape of a matrix.
+        adjust_lr_fn: "original", "match_rms_adamw" or "spectral_unclamped": how lr follows the
+            shape of a matrix.
     """
 
     _options = ("foreach", "maximize")
@@ -72,7 +73,7 @@ class Muon(PlainOptimizer):
             raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
         if momentum < 0.0:
             raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw", "spectral_unclamped"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         defaults = {
             "lr": lr,
@@ -106,6 +107,8 @@ class Muon(PlainOptimizer):
         rows, columns = param.shape
         if group["adjust_lr_fn"] == "match_rms_adamw":
             rate = lr * 0.2 * math.sqrt(max(rows, columns))
+        elif group["adjust_lr_fn"] == "spectral_unclamped":
+            rate = lr * math.sqrt(rows / columns)
         else:
             rate = lr * math.sqrt(max(1, rows / columns))
         param.mul_(1 - lr * group["weight_decay"])

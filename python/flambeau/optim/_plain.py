@@ -45,6 +45,10 @@ class PlainOptimizer(Optimizer):
         """Updates the parameters once."""
         loss = self._closure_loss(closure)
         _check_step(self)
+        found_inf = getattr(self, "found_inf", None)
+        if found_inf is not None and found_inf:
+            return loss
+        scale = getattr(self, "grad_scale", None)
         for group in self.param_groups:
             differentiable = group.get("differentiable", False)
             keep = differentiable or group.get("capturable", False)
@@ -62,6 +66,7 @@ class PlainOptimizer(Optimizer):
                     if not state:
                         state.update(self._start(param, group))
                     grad = -grad if group.get("maximize") else grad
+                    grad = grad if scale is None else grad / scale
                     if param.is_complex():
                         param, grad = flambeau.view_as_real(param), flambeau.view_as_real(grad)
                         state = {key: _as_real(value) for key, value in state.items()}

@@ -52,6 +52,8 @@ class Adagrad(PlainOptimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
+        if fused:
+            self._step_supports_amp_scaling = True  # GradScaler leaves dividing to the step
         for group in self.param_groups:
             for param in group["params"]:
                 self.state[param] = self._start(param, group)

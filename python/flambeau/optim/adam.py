@@ -234,13 +234,18 @@ def _differentiable_adam(
             if decoupled_weight_decay:
                 param.mul_(1 - lr * weight_decay)
             else:
-                grad = grad + param * weight_decay
-        exp_avgs[i].lerp_(grad, 1 - beta1)
-        exp_avg_sqs[i].mul_(beta2).addcmul_(grad, grad.conj(), value=1 - beta2)
+                grad = grad + param.clone() * weight_decay  # as it was before this step
+        if isinstance(beta1, Tensor):
+            # Copies, because the rates' gradients want what was there before.
+            exp_avgs[i].copy_(flambeau.lerp(exp_avgs[i].clone(), grad, 1 - beta1))
+            exp_avg_sqs[i].copy_(exp_avg_sqs[i].clone() * beta2 + grad * grad.conj() * (1 - beta2))
+        else:
+            exp_avgs[i].lerp_(grad, 1 - beta1)
+            exp_avg_sqs[i].mul_(beta2).addcmul_(grad, grad.conj(), value=1 - beta2)
         second = exp_avg_sqs[i]
         if max_exp_avg_sqs is not None:
             # Copies, because backward wants what is written to here and in the next step.
             second = flambeau.maximum(max_exp_avg_sqs[i].clone(), second.clone())
             max_exp_avg_sqs[i].copy_(second)
-        denominator = (second / (1 - beta2**step)).sqrt() + eps
+        denominator = (second.clone() / (1 - beta2**step)).sqrt() + eps
         param.add_(exp_avgs[i].clone() / denominator * (-lr / (1 - beta1**step)))

@@ -159,7 +159,14 @@ class LBFGS(Optimizer):
                     return self._loss_at(lambda: sign * float(evaluate()), start, t, direction)
 
                 loss, gradient, distance, used = strong_wolfe(
-                    at, distance, direction, loss, gradient, slope, group["tolerance_change"]
+                    at,
+                    distance,
+                    direction,
+                    loss,
+                    gradient,
+                    slope,
+                    group["tolerance_change"],
+                    Conditions(most_steps=group["max_eval"] - evaluations),
                 )
                 self._move(distance, direction)
             else:

@@ -59,6 +59,8 @@ class SGD(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
+        if fused:
+            self._step_supports_amp_scaling = True  # GradScaler leaves dividing to the step
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -73,6 +75,7 @@ class SGD(Optimizer):
         """Updates the parameters once."""
         loss = None if closure is None else self._closure_loss(closure)
         state = self.state
+        found_inf = getattr(self, "found_inf", None)
         for group in self.param_groups:
             params: list[Tensor] = []
             grads: list[Tensor] = []
@@ -98,6 +101,8 @@ class SGD(Optimizer):
                 dampening=group["dampening"],
                 nesterov=group["nesterov"],
                 maximize=group["maximize"],
+                grad_scale=getattr(self, "grad_scale", None),
+                found_inf=found_inf,
                 differentiable=group["differentiable"],
             )
             for param, buffer in zip(params, buffers, strict=False):
@@ -148,6 +153,8 @@ def sgd(
         "found_inf": found_inf,
     }
     fresh = [i for i, buffer in enumerate(momentum_buffer_list) if buffer is None]
+    if fresh and found_inf is not None and found_inf:
+        return  # this is no step, and buffers have not begun
     if not fresh:
         _C._sgd_step(params, d_p_list, momentum_buffer_list, first_step=False, **options)
         return
@@ -182,7 +189,7 @@ def _differentiable_sgd(
     for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
         grad = -grad if maximize else grad
         if isinstance(weight_decay, flambeau.Tensor) or weight_decay != 0:
-            grad = grad + param * weight_decay
+            grad = grad + param.clone() * weight_decay  # as it was before this step
         if momentum != 0:
             buffer = buffers[i]
             buffer = grad.clone() if buffer is None else buffer * momentum + grad * (1 - dampening)

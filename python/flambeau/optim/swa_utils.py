@@ -213,7 +213,9 @@ class SWALR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The rates of the next step, from the current ones, which another schedule may set."""
-        step = max(1, self.last_epoch) if self.anneal_epochs == 0 else self.last_epoch
+        # Counted from where this object began: one made to go on starts from the rates it finds.
+        step = self._step_count - 1
+        step = max(1, step) if self.anneal_epochs == 0 else step
         before, now = self._share(step - 1), self._share(step)
         rates = []
         for group in self.optimizer.param_groups:

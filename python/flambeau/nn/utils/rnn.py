@@ -193,6 +193,8 @@ def pad_packed_sequence(
 ) -> tuple[Tensor, Tensor]:
     """The padded batch, in the order before packing, and the lengths of its sequences."""
     data, batch_sizes, _, unsorted_indices = sequence
+    if batch_sizes.numel() == 0:
+        raise RuntimeError("pad_packed_sequence: the packed sequence has no steps")
     steps, batch = batch_sizes.size(0), int(batch_sizes[0])
     if total_length is not None:
         if total_length < steps:
