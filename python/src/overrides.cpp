@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "python/src/binding.h"
+#include "python/src/call_with.h"
 
 namespace flambeau::python {
 namespace {
@@ -70,9 +71,7 @@ PyObject* disabled(PyObject*, PyObject* args) {
   PyObject *function = nullptr, *types = nullptr, *call_args = nullptr, *kwargs = nullptr;
   if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &call_args, &kwargs)) return nullptr;
   ++overrides_disabled;
-  Object empty(PyTuple_New(0));
-  PyObject* result = PyObject_Call(function, call_args ? call_args : empty.get(),
-                                   kwargs && kwargs != Py_None ? kwargs : nullptr);
+  PyObject* result = call_with(function, call_args, kwargs);
   --overrides_disabled;
   return result;
 }

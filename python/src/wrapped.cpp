@@ -6,6 +6,7 @@
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/sparse.h"
 #include "python/src/binding.h"
+#include "python/src/call_with.h"
 
 namespace flambeau::python {
 namespace {
@@ -42,10 +43,8 @@ Tensor ask(const char* op, const Tensor& a, const Tensor& b) {
 PyObject* disabled(PyObject*, PyObject* args) {
   PyObject *function = nullptr, *types = nullptr, *call_args = nullptr, *kwargs = nullptr;
   if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &call_args, &kwargs)) return nullptr;
-  Object empty(PyTuple_New(0));
   ++dispatch_disabled;
-  PyObject* result = PyObject_Call(function, call_args ? call_args : empty.get(),
-                                   kwargs && kwargs != Py_None ? kwargs : nullptr);
+  PyObject* result = call_with(function, call_args, kwargs);
   --dispatch_disabled;
   return result;
 }

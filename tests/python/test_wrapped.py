@@ -425,3 +425,27 @@ def test_a_class_may_record_inside_of_its_answer() -> None:
     recorded: list[bool] = []
     _ = Learning(torch.ones(2)) + 1
     assert recorded == [True]
+
+
+@pytest.mark.parametrize("pack", [tuple, list])
+def test_a_class_may_pass_its_arguments_on_in_any_sequence(pack):
+    class Sub(torch.Tensor):
+        @staticmethod
+        def __new__(cls, x):
+            return torch.Tensor._make_subclass(cls, x)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_dispatch__(func, types, pack(args), kwargs)
+
+    x = torch.tensor([1.0, -2.0])
+    assert torch.equal(Sub(x).neg(), x.neg())
+    for disabled in (
+        torch._C._disabled_torch_dispatch_impl,
+        torch._C._disabled_torch_function_impl,
+    ):
+        assert torch.equal(disabled(torch.neg, (), pack((x,)), None), x.neg())
+        with pytest.raises(TypeError, match="must be a dict"):
+            disabled(torch.neg, (), (x,), [1])
+        with pytest.raises(TypeError):
+            disabled(torch.neg, (), 3)
