@@ -239,3 +239,48 @@ def test_views_move_with_the_memory_that_is_shared():
     array = lent.numpy()
     lent.share_memory_().zero_()
     assert array.tolist() == [1, 1, 1]  # memory that others know stays where it is
+
+
+def _names() -> set[str]:
+    return set(glob.glob(f"{reductions._FOLDER}/flambeau_{os.getpid()}_*"))
+
+
+def test_shared_memory_goes_with_the_last_tensor_that_uses_it():
+    before, known = _names(), set(reductions._shared)
+    for _ in range(5):
+        x = torch.zeros(1000).share_memory_()
+        row = x[10:]
+        del x
+        assert row.is_shared() and len(_names() - before) == 1
+        del row
+    assert _names() == before and set(reductions._shared) == known
+
+
+def _echo(inbox: Any, outbox: Any) -> None:
+    shared = inbox.get()
+    shared += 1
+    outbox.put(shared)
+    outbox.put(torch.full((3,), 7.0).share_memory_())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_shared_memory_outlives_the_process_that_sent_it(method):
+    context = mp.get_context(method)
+    inbox, outbox = context.Queue(), context.Queue()
+    process = context.Process(target=_echo, args=(inbox, outbox))
+    process.start()
+    before = _names()
+    x = torch.zeros(3).share_memory_()
+    inbox.put(x)
+    y = outbox.get()
+    process.join()
+    z = outbox.get()
+    y += 1
+    assert x.tolist() == [2, 2, 2] and z.tolist() == [7, 7, 7] and z.is_shared()
+    # What was received can be sent on.
+    inbox.put(z)
+    again = inbox.get()
+    again += 1
+    assert z.tolist() == [8, 8, 8]
+    del x, y, z, again
+    assert _names() == before

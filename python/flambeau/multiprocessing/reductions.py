@@ -2,15 +2,19 @@
 
 A tensor made by `share_memory_` lives in such a file, and every process that gets it works on the
 same numbers. Any other tensor is copied into one that its receiver removes as it maps it.
+
+A file goes when the memory of the process that made it does. What travels is a second name for it,
+which its receiver takes over, so that neither depends on how long the other lives.
 """
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import mmap
 import os
 import tempfile
+import weakref
+from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 
 import flambeau
@@ -24,20 +28,31 @@ if TYPE_CHECKING:
 
 _FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()
 _numbers = itertools.count()
-# The files that this process made and has not removed; a forked child owns none of them.
+# The names that this process gave to files and has not removed; a forked child owns none of them.
 _owned: set[str] = set()
-_owner = os.getpid()
+_owner = 0
 # The file that each shared storage lives in, by the address of its memory.
 _shared: dict[int, str] = {}
 
 
-def _new_file(size: int) -> str:
-    """A file of shared memory with room for `size` bytes."""
+def _own(path: str) -> None:
+    """Makes a name one that this process removes."""
     global _owner
     if os.getpid() != _owner:
         _owned.clear()
         _owner = os.getpid()
-    path = os.path.join(_FOLDER, f"flambeau_{os.getpid()}_{next(_numbers)}")
+        # After queues have sent what they hold, in worker processes too, which skip atexit.
+        util.Finalize(None, _remove_all, exitpriority=-100)
+    _owned.add(path)
+
+
+def _new_name() -> str:
+    return os.path.join(_FOLDER, f"flambeau_{os.getpid()}_{next(_numbers)}")
+
+
+def _new_file(size: int) -> str:
+    """A file of shared memory with room for `size` bytes."""
+    path = _new_name()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size)
@@ -48,7 +63,7 @@ def _new_file(size: int) -> str:
         ) from error
     finally:
         os.close(descriptor)
-    _owned.add(path)
+    _own(path)
     return path
 
 
@@ -62,20 +77,31 @@ def _remove(path: str) -> None:
             return
 
 
-@atexit.register
 def _remove_all() -> None:
     for path in list(_owned):
         _remove(path)
 
 
-def _mapped(path: str, size: int) -> Tensor:
-    """The bytes of a file, as a tensor over the memory itself."""
+def _mapped(path: str, size: int, shared: bool = False) -> Tensor:
+    """The bytes of a file, as a tensor over the memory itself; if it is shared, that is known of
+    it, and the file keeps its name, for as long as the memory is in use.
+    """
     descriptor = os.open(path, os.O_RDWR)
     try:
         memory = mmap.mmap(descriptor, size)
     finally:
         os.close(descriptor)
-    return flambeau.frombuffer(memory, dtype=flambeau.uint8)
+    tensor = flambeau.frombuffer(memory, dtype=flambeau.uint8)
+    if shared:
+        _shared[tensor.data_ptr()] = path
+        weakref.finalize(memory, _forget, tensor.data_ptr(), path).atexit = False
+    return tensor
+
+
+def _forget(address: int, path: str) -> None:
+    if _shared.get(address) == path:
+        del _shared[address]
+    _remove(path)
 
 
 def _storage_bytes(tensor: Tensor) -> Tensor:
@@ -93,9 +119,8 @@ def share_memory_(tensor: Tensor) -> Tensor:
         return tensor
     old = _storage_bytes(tensor)
     path = _new_file(old.numel())
-    new = _mapped(path, old.numel())
+    new = _mapped(path, old.numel(), shared=True)
     new.copy_(old)
-    _adopt(new, path)
     if flambeau._C._exchange_memory(tensor, new):  # views of the tensor move with it
         return tensor
     offset, size, stride = tensor.storage_offset(), tensor.size(), tensor.stride()
@@ -104,20 +129,18 @@ def share_memory_(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _adopt(memory: Tensor, path: str) -> None:
-    """Remembers that memory is that of a file, until the process or all use of it ends."""
-    _shared[memory.data_ptr()] = path
-
-
 def _rebuild(
     path: str, size: int, once: bool, dtype: str, where: Any, is_parameter: bool
 ) -> Tensor:
     """The receiving end."""
-    memory = _mapped(path, size)
+    if not once:
+        own = _new_name()
+        os.rename(path, own)
+        _own(own)
+        path = own
+    memory = _mapped(path, size, shared=not once)
     if once:
         os.unlink(path)
-    else:
-        _adopt(memory, path)
     offset, shape, stride, requires_grad = where
     tensor = memory.view(getattr(flambeau, dtype)).as_strided(shape, stride, offset)
     if is_parameter:
@@ -166,7 +189,9 @@ def reduce_tensor(tensor: Tensor) -> Any:
     if path is not None:
         offset, stride = tensor.storage_offset(), tensor.stride()
         place = (offset, tuple(tensor.size()), stride, tensor.requires_grad)
-        return _rebuild, (path, memory.numel(), False, dtype, place, is_parameter)
+        name = _new_name()
+        os.link(path, name)
+        return _rebuild, (name, memory.numel(), False, dtype, place, is_parameter)
     # Only what the tensor shows: a row of a large table does not take the table along.
     data = tensor.detach().contiguous()
     size = data.numel() * data.dtype.itemsize
