@@ -273,3 +273,55 @@ def test_nothing_is_filled_up_only_where_there_is_something() -> None:
     assert one.to_padded_tensor(3.0).tolist() == [[3, 3], [1, 1]]
     with pytest.raises(RuntimeError, match="non-zero numel"):
         torch.nested.nested_tensor([torch.ones(0, 2)]).to_padded_tensor(0.0)
+
+
+# --- What PyTorch's tests showed ------------------------------------------------------------------
+PIECES = [(2, 3), (4, 3), (1, 3)]
+
+
+def _pieces(layout=torch.strided):
+    return torch.nested.nested_tensor([torch.randn(s) for s in PIECES], layout=layout)
+
+
+@pytest.mark.parametrize("product", [torch.bmm, torch.matmul])
+def test_each_component_has_its_matrix_of_a_batch(product):
+    nested, batch = _pieces(), torch.randn(3, 3, 2)
+    found = product(nested, batch)
+    for mine, x, matrix in zip(found.unbind(), nested.unbind(), batch):
+        assert torch.allclose(mine, x @ matrix)
+    with pytest.raises(RuntimeError, match="batch of 3 matrices"):
+        product(nested, torch.randn(2, 3, 2))
+
+
+def test_a_dense_batch_is_no_operand_beside_a_strided_one():
+    with pytest.raises(RuntimeError, match="Expected both self and other to be nested"):
+        _pieces() * torch.ones(3, 1, 1)
+
+
+def test_some_of_the_components():
+    nested = _pieces()
+    part = nested.narrow(0, 1, 2)
+    assert [tuple(x.shape) for x in part.unbind()] == PIECES[1:]
+    assert torch.equal(part.unbind()[1], nested.unbind()[2])
+    for wrong in ((1, 0, 1), (0, 2, 2), (0, -1, 1)):
+        with pytest.raises(RuntimeError, match="narrow"):
+            nested.narrow(*wrong)
+
+
+def test_pieces_of_the_last_dimension_and_places_in_memory():
+    nested = _pieces()
+    one, two = nested.split_with_sizes([1, 2], -1)
+    assert torch.equal(one.unbind()[1], nested.unbind()[1][:, :1])
+    assert torch.equal(two.unbind()[1], nested.unbind()[1][:, 1:])
+    assert nested._nested_tensor_strides().tolist() == [[3, 1]] * 3
+    assert nested._nested_tensor_storage_offsets().tolist() == [0, 6, 18]
+    assert nested.cpu() is nested and nested.float() is nested and nested.double() is not nested
+    assert nested.share_memory_() is nested and nested.is_shared()
+
+
+def test_chunks_of_a_jagged_batch_and_no_stack_of_it():
+    nested = _pieces(torch.jagged)
+    first, second = nested.chunk(2, 0)
+    assert [tuple(x.shape) for x in (*first.unbind(), *second.unbind())] == PIECES
+    with pytest.raises(RuntimeError, match="dim=0"):
+        torch.stack([nested, nested])

@@ -298,9 +298,24 @@ def along(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
         dim = given.pop(0)
     else:
         dim = given.pop(1) if len(given) > 1 else (-1 if name in ("sort", "topk") else 0)
+    if name == "chunk" and dim in (0, -nt.dim()):
+        return _chunks_of_batch(nt, *given, **kwargs)
     place = _plain_place(name, nt, dim[0] if isinstance(dim, (list, tuple)) else dim)
     given.insert(0, [place] if name == "flip" else place) if first else kwargs.update(dim=place)
     return _wrapped(func(nt.values(), *given, **kwargs), nt)
+
+
+def _chunks_of_batch(nt: NestedTensor, chunks: int) -> Any:
+    from flambeau.nested import _pack
+
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    components = nt.unbind()
+    size = max(1, math.ceil(len(components) / chunks))
+    return tuple(
+        _pack(list(components[at : at + size]), nt._ragged_idx)
+        for at in range(0, len(components), size)
+    )
 
 
 @rule("select")
@@ -339,6 +354,8 @@ def joined(func: Any, tensors: Any, dim: int = 0) -> Any:
         from flambeau.nested import _pack
 
         return _pack([x for t in tensors for x in t.unbind()], first._ragged_idx)
+    if dim % rank == 0:
+        raise RuntimeError("stack(): not supported for NestedTensor on dim=0")
     _check_alike(func.__name__, list(tensors))
     spot = dim % rank
     ragged = first._ragged_idx + (stacks and spot <= first._ragged_idx)

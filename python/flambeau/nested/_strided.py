@@ -76,17 +76,30 @@ class StridedNestedTensor(Nested):
     def _nested_tensor_size(self) -> Tensor:
         return flambeau.tensor(self._sizes, dtype=flambeau.int64)
 
+    def _nested_tensor_strides(self) -> Tensor:
+        strides = [each.stride() for each in self.detach().unbind()]
+        return flambeau.tensor(strides, dtype=flambeau.int64)
+
+    def _nested_tensor_storage_offsets(self) -> Tensor:
+        counts = flambeau.tensor([math.prod(size) for size in self._sizes], dtype=flambeau.int64)
+        return counts.cumsum(0) - counts
+
+    def share_memory_(self) -> Any:
+        """Moves the memory of all components to where other processes can map it."""
+        self.values().share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        return self.values().is_shared()
+
     def is_contiguous(self, memory_format: Any = flambeau.contiguous_format) -> bool:
         return True
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         from flambeau import _utils
 
-        components = self.detach().unbind()
-        strides = flambeau.tensor([each.stride() for each in components], dtype=flambeau.int64)
-        ends = flambeau.tensor([each.numel() for each in components]).cumsum(0)
-        starts = flambeau.cat([ends.new_zeros(1), ends[:-1]])
-        held = (self.values().detach(), self._nested_tensor_size(), strides, starts)
+        places = (self._nested_tensor_strides(), self._nested_tensor_storage_offsets())
+        held = (self.values().detach(), self._nested_tensor_size(), *places)
         return _utils._rebuild_nested_tensor, held
 
     def contiguous(self, memory_format: Any = flambeau.contiguous_format) -> Any:
@@ -117,7 +130,8 @@ def from_components(components: Sequence[Tensor]) -> StridedNestedTensor:
 # Operations whose arguments with these places or names are dimensions, counted with the batch.
 _DIMS: dict[str, tuple[int, ...]] = {"transpose": (1, 2), "chunk": (2,)}
 _DIMS |= dict.fromkeys("softmax log_softmax sum mean unsqueeze squeeze unflatten".split(), (1,))
-_DIMS |= {"split": (2,), "flatten": (1, 2)}
+_DIMS |= {"split": (2,), "split_with_sizes": (2,), "flatten": (1, 2)}
+_PRODUCTS = ("matmul", "bmm", "__matmul__")
 _WITH_WEIGHTS = """linear embedding layer_norm rms_norm matmul bmm __matmul__
 scaled_dot_product_attention""".split()
 _DIM_NAMES = ("dim", "dim0", "dim1", "start_dim", "end_dim")
@@ -155,6 +169,8 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
         return _selected(name, first, args[1:])
     if name in ("reshape", "view"):
         return _viewed(name, first, args[1:])
+    if name == "narrow":
+        return _narrowed(first, *args[1:], **kwargs)
     if name == "is_same_size":
         return isinstance(args[1], StridedNestedTensor) and first._sizes == args[1]._sizes
     for place in _DIMS.get(name, ()):
@@ -196,6 +212,10 @@ def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: A
                     f"{name} does not support broadcasting when given a NestedTensor"
                 )
 
+    for arg in (*args, *kwargs.values()) if name in _PRODUCTS or is_pointwise(name) else ():
+        if isinstance(arg, flambeau.Tensor) and id(arg) not in parts and arg.dim() >= first.dim():
+            parts[id(arg)] = _matrices_of(name, arg, first)
+
     def component(arg: Any, index: int) -> Any:
         return parts[id(arg)][index] if id(arg) in parts else arg
 
@@ -205,9 +225,41 @@ def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: A
     ]
     if name.endswith("_") and not name.endswith("__"):
         return args[0]
+    if results and all(mine is other for mine, other in zip(results, parts[id(first)])):
+        return first  # a conversion to what it is already
     if results and isinstance(results[0], (tuple, list)):
         return tuple(from_components(items) for items in zip(*results, strict=True))
     return from_components(results)
+
+
+def _matrices_of(name: str, dense: Tensor, nested: StridedNestedTensor) -> tuple[Tensor, ...]:
+    """The matrices of a batch, each for a component of a nested tensor."""
+    if name not in _PRODUCTS:
+        raise RuntimeError(
+            "Expected both self and other to be nested, but got a nested self and non-nested "
+            f"other of shape {list(dense.shape)}"
+        )
+    count = len(nested._sizes)
+    if dense.dim() > nested.dim() or dense.shape[0] != count:
+        raise RuntimeError(
+            f"{name}: expected a batch of {count} matrices beside a nested tensor of dimension "
+            f"{nested.dim()}, but got shape {list(dense.shape)}"
+        )
+    return dense.unbind()
+
+
+def _narrowed(nested: StridedNestedTensor, dim: int, start: Any, length: int) -> Any:
+    """Some of the components."""
+    if dim != 0:
+        raise RuntimeError(f"narrow(): only dim=0 supported for nested tensors, but got: {dim}")
+    count, start = len(nested._sizes), int(start)
+    if not 0 <= start <= start + length <= count:
+        raise RuntimeError(
+            f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({count})."
+        )
+    ends = [0, *(nested._nested_tensor_storage_offsets()[1:].tolist()), nested.numel()]
+    buffer = nested.values()[ends[start] : ends[start + length]]
+    return StridedNestedTensor._over(buffer, nested._sizes[start : start + length])
 
 
 def _joined(tensors: Sequence[StridedNestedTensor], dim: int = 0) -> Any:
