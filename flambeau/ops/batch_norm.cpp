@@ -259,7 +259,10 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
   Dims shape = input.sizes().dims();
   shape[0] = 1;
   shape[1] = checked_multiply(samples, channels);
-  const Tensor mean = repeated(running_mean, samples), var = repeated(running_var, samples);
+  Tensor mean = repeated(running_mean, samples), var = repeated(running_var, samples);
+  // Statistics alone may be narrower than a double input; they are copies here.
+  if (input.dtype() == DType::float64 && !weight.defined() && mean.defined() && var.defined())
+    mean = to(mean, DType::float64), var = to(var, DType::float64);
   const Tensor out =
       batch_norm(reshape(input, shape), repeated(weight, samples), repeated(bias, samples), mean,
                  var, use_input_stats, momentum, eps, cudnn_enabled);

@@ -245,3 +245,16 @@ def test_autocast_holds_when_the_function_runs_again(use_reentrant):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss.backward()
     assert seen == [torch.float32, torch.float32]
+
+
+def test_a_context_cannot_hold_back_what_forward_raises():
+    def contexts():
+        return contextlib.suppress(ValueError), contextlib.nullcontext()
+
+    def fails(x):
+        raise ValueError("not today")
+
+    with pytest.raises(ValueError, match="not today"):
+        checkpoint(
+            fails, torch.ones(2, requires_grad=True), use_reentrant=False, context_fn=contexts
+        )

@@ -180,3 +180,65 @@ def test_a_packed_sequence_without_steps_cannot_be_padded():
     empty = torch.nn.utils.rnn.PackedSequence(torch.ones(0, 5), torch.ones(0, dtype=torch.int64))
     with pytest.raises(RuntimeError, match="no steps"):
         torch.nn.utils.rnn.pad_packed_sequence(empty)
+
+
+@pytest.mark.parametrize(
+    ("kind", "order"),
+    [
+        (torch.nn.Conv2d, torch.channels_last),
+        (torch.nn.ConvTranspose2d, torch.channels_last),
+        (torch.nn.Conv3d, torch.channels_last_3d),
+    ],
+)
+def test_a_seed_gives_the_same_weights_however_they_lie(kind, order):
+    layer = kind(3, 6, 3)
+    torch.manual_seed(42)
+    layer.reset_parameters()
+    before = layer.weight.detach().clone()
+    layer.to(memory_format=order)
+    torch.manual_seed(42)
+    layer.reset_parameters()
+    assert torch.equal(layer.weight, before) and layer.weight.is_contiguous(memory_format=order)
+
+
+def test_a_buffer_may_be_of_a_class_that_answers_for_ops():
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise NotImplementedError
+
+    module, first, second = torch.nn.Module(), Like(), Like()
+    module.register_buffer("b", first)
+    assert module.b is first and dict(module.named_buffers())["b"] is first
+    module.b = second
+    assert module.b is second
+    with pytest.raises(TypeError):
+        module.b = 3
+
+
+def test_statistics_of_an_instance_norm_may_be_narrower_than_its_input():
+    layer = torch.nn.InstanceNorm1d(5, track_running_stats=True)
+    out = layer(torch.randn(2, 5, 4, dtype=torch.float64))
+    assert out.dtype == torch.float64 and layer.running_mean.dtype == torch.float32
+    assert layer.running_mean.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "chunk"), [("aspect_ratio", 8), ("aspect_ratio:2", 4), ("auto", 8), (None, 8)]
+)
+def test_chunks_by_the_shape_of_the_weight(method, chunk):
+    options = torch.nn.LinearCrossEntropyOptions(chunking_method=method)
+    assert options.samples_in_chunk(32, 40, 10) == chunk
+
+
+@pytest.mark.parametrize("method", ["aspect_ratio:0", "aspect_ratio:-1", "aspect_ratio:", "x"])
+def test_other_ways_to_cut_are_refused(method):
+    with pytest.raises(ValueError, match="invalid chunking_method"):
+        torch.nn.LinearCrossEntropyOptions(chunking_method=method)
+
+
+def test_what_is_no_number_has_no_distance_of_order_zero():
+    x = torch.tensor([[math.inf, 1.0], [math.inf, 2.0], [0.0, 1.0]])
+    near, far, other = torch.nn.functional.pdist(x, p=0.0).tolist()
+    assert math.isnan(near) and far == 1 and other == 2
+    assert math.isnan(torch.cdist(x[:1], x[1:2], p=0.0).item())

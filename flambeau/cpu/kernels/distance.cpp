@@ -45,7 +45,8 @@ void distances(const Pairs<T>& pairs, T* out, double p) {
   const auto run = [&](const auto& step, const auto& fold, const auto& finish) {
     from_point(pairs, out, step, fold, finish);
   };
-  if (p == 0) return run([](T d) { return d != 0 ? T(1) : T(0); }, add, same);
+  // What differs counts as one; what is no number stays none.
+  if (p == 0) return run([](T d) { return d != d ? d : d != 0 ? T(1) : T(0); }, add, same);
   if (p == 1) return run(same, add, same);
   if (p == 2) return run([](T d) { return d * d; }, add, [](T d) { return std::sqrt(d); });
   if (std::isinf(p))

@@ -464,8 +464,15 @@ def _checkpoint_without_reentrant(
         debug=debug if _Switches.debug is None else _Switches.debug,
     )
     frame.save_arguments((*args, *kwargs.values()))
+    failure = None
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        result = fn(*args, **kwargs)
+        try:
+            result = fn(*args, **kwargs)
+        except BaseException as error:
+            failure = error
+            raise
+    if failure is not None:
+        raise failure  # the context held it back, but there is nothing to return
     frame.is_complete = True
     return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import flambeau
 from flambeau import _C
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 __all__ = ["LinearCrossEntropyOptions", "grouped_mm", "linear_cross_entropy"]
+
+
+# Chunks by the shape of the weight, and by how much smaller they shall be.
+_ASPECT = re.compile(r"aspect_ratio(?::([1-9]\d*))?", re.ASCII)
 
 
 @dataclasses.dataclass
@@ -40,7 +45,9 @@ class LinearCrossEntropyOptions:
                 f"invalid acc_policy: {self.acc_policy!r}; expected one of 'auto', 'accurate', "
                 "'compact'"
             )
-        if self.chunking_method not in (None, "auto"):
+        if self.chunking_method not in (None, "auto") and not _ASPECT.fullmatch(
+            self.chunking_method
+        ):
             raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
         size = self.batch_chunk_size
         if size is not None and not (isinstance(size, int) and size > 0):
@@ -52,7 +59,9 @@ class LinearCrossEntropyOptions:
     def samples_in_chunk(self, samples: int, classes: int, features: int) -> int:
         if self.batch_chunk_size is not None:
             return self.batch_chunk_size
-        chunks = max(1, math.ceil(classes / max(features, 1)))
+        found = _ASPECT.fullmatch(self.chunking_method or "")
+        factor = int(found[1]) if found and found[1] else 1
+        chunks = max(1, math.ceil(classes / max(features, 1))) * factor
         return max(1, math.ceil(samples / chunks))
 
 

@@ -119,7 +119,15 @@ class _ConvNd(Module):
 
     def reset_parameters(self) -> None:
         """Draws weight and bias uniformly from +- 1 / sqrt(fan in)."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        weight = self.weight
+        if weight.is_contiguous():
+            init.kaiming_uniform_(weight, a=math.sqrt(5))
+        else:
+            # A seed gives the same weights, however they lie in memory.
+            drawn = flambeau.empty_like(weight, memory_format=flambeau.contiguous_format)
+            init.kaiming_uniform_(drawn, a=math.sqrt(5))
+            with flambeau.no_grad():
+                weight.copy_(drawn)
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
             if fan_in != 0:

@@ -124,6 +124,11 @@ class _CallSignature:
         return inspect.Signature(list(map(inspect.Parameter, ("args", "kwargs"), kinds)))
 
 
+def _is_tensor_like(value: Any) -> bool:
+    """Whether it is a tensor, or of a class that answers for ops as one."""
+    return isinstance(value, Tensor) or hasattr(type(value), "__torch_function__")
+
+
 class Module(HookMethods, StateMethods, TraversalMethods, _C._ModuleBase):
     """Base of all networks: assign parameters and modules to it, and define ``forward``.
 
@@ -194,7 +199,7 @@ class Module(HookMethods, StateMethods, TraversalMethods, _C._ModuleBase):
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_new_name("buffer", name, self._buffers)
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not _is_tensor_like(tensor):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
@@ -281,7 +286,7 @@ class Module(HookMethods, StateMethods, TraversalMethods, _C._ModuleBase):
         for registry, kind, wanted in _REGISTRIES:
             registered = members.get(registry)
             if registered is not None and name in registered:
-                if value is not None and not (registry == "_buffers" and isinstance(value, Tensor)):
+                if value is not None and not (registry == "_buffers" and _is_tensor_like(value)):
                     raise TypeError(
                         f"cannot assign '{typename(value)}' as {kind} '{name}' ({wanted} expected)"
                     )
