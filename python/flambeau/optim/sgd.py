@@ -153,7 +153,7 @@ def sgd(
         "found_inf": found_inf,
     }
     fresh = [i for i, buffer in enumerate(momentum_buffer_list) if buffer is None]
-    if fresh and found_inf is not None and found_inf:
+    if fresh and found_inf:
         return  # this is no step, and buffers have not begun
     if not fresh:
         _C._sgd_step(params, d_p_list, momentum_buffer_list, first_step=False, **options)

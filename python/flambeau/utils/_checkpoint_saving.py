@@ -39,3 +39,16 @@ def record_saved(tensor: Tensor) -> None:
     """Takes a tensor as the next one that is saved, in a later run of a checkpoint."""
     if saving.record is not None:
         saving.record(tensor)
+
+
+class unsuppressed:
+    """A context that cannot hold back exceptions, made of one that may."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __enter__(self) -> Any:
+        return self.context.__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        self.context.__exit__(*exception)

@@ -20,7 +20,7 @@ from flambeau import _C
 from flambeau.autograd import Function
 from flambeau.autograd._batch_state import refuse_in_batch
 from flambeau.autograd.graph import saved_tensors_hooks
-from flambeau.utils._checkpoint_saving import saving
+from flambeau.utils._checkpoint_saving import saving, unsuppressed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -464,15 +464,8 @@ def _checkpoint_without_reentrant(
         debug=debug if _Switches.debug is None else _Switches.debug,
     )
     frame.save_arguments((*args, *kwargs.values()))
-    failure = None
-    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        try:
-            result = fn(*args, **kwargs)
-        except BaseException as error:
-            failure = error
-            raise
-    if failure is not None:
-        raise failure  # the context held it back, but there is nothing to return
+    with saved_tensors_hooks(frame.pack, frame.unpack), unsuppressed(forward_context):
+        result = fn(*args, **kwargs)
     frame.is_complete = True
     return result
 
