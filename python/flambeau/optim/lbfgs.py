@@ -42,6 +42,11 @@ def _strong_wolfe(
     return strong_wolfe(at, t, d, f, g.clone(), float(gtd), tolerance_change, conditions)
 
 
+def _within(evaluations: int) -> Conditions:
+    """The usual conditions, for a search of so many steps."""
+    return Conditions(most_steps=evaluations)
+
+
 class LBFGS(Optimizer):
     """The quasi-Newton method with limited memory (Nocedal, 1980), after minFunc.
 
@@ -140,11 +145,8 @@ class LBFGS(Optimizer):
             state["prev_loss"] = loss
             direction = state["d"]
             lr = _get_value(group["lr"])
-            if state["n_iter"] == 1:
-                total = float(gradient.abs().sum())
-                distance = lr / (total if total > 1.0 else 1.0)  # not NaN
-            else:
-                distance = lr
+            total = float(gradient.abs().sum()) if state["n_iter"] == 1 else 1.0
+            distance = lr / (total if total > 1.0 else 1.0)  # not NaN
             state["t"] = distance  # the next step asks for it, even if there is nowhere to go
             slope = float(gradient.dot(direction))
             if slope > -group["tolerance_change"]:
@@ -158,15 +160,9 @@ class LBFGS(Optimizer):
                 def at(t: float, start: Any = start, direction: Any = direction) -> Any:
                     return self._loss_at(lambda: sign * float(evaluate()), start, t, direction)
 
+                least, left = group["tolerance_change"], group["max_eval"] - evaluations
                 loss, gradient, distance, used = strong_wolfe(
-                    at,
-                    distance,
-                    direction,
-                    loss,
-                    gradient,
-                    slope,
-                    group["tolerance_change"],
-                    Conditions(most_steps=group["max_eval"] - evaluations),
+                    at, distance, direction, loss, gradient, slope, least, _within(left)
                 )
                 self._move(distance, direction)
             else:

@@ -161,8 +161,7 @@ def sgd(
     # A buffer starts as the gradient itself, which the op is told to write into it.
     for i in fresh:
         momentum_buffer_list[i] = flambeau.empty_like(d_p_list[i])
-    fresh_set = set(fresh)
-    known = [i for i in range(len(params)) if i not in fresh_set]
+    known = sorted(set(range(len(params))).difference(fresh))
     for indices, first_step in ((fresh, True), (known, False)):
         if indices:
             _C._sgd_step(
