@@ -72,9 +72,18 @@ inline void store_narrowed(ScanDoubles v, float* to) {
 struct ScanRange {
   ScanDoubles least = ScanDoubles{} + 1.0, largest = ScanDoubles{} + 1.0;
   void look_at(ScanDoubles v) {
+#if FLAMBEAU_ISA_RANK >= 4
+    const auto joined = [&]<int what>(ScanDoubles so_far, std::integral_constant<int, what>) {
+      return std::bit_cast<ScanDoubles>(_mm512_maskz_range_pd(
+          0xff, std::bit_cast<__m512d>(v), std::bit_cast<__m512d>(so_far), what));
+    };
+    least = joined(least, std::integral_constant<int, 10>());  // of sizes, without their signs
+    largest = joined(largest, std::integral_constant<int, 11>());
+#else
     const ScanDoubles size = larger_or_second(v, -v);
     least = smaller_or_second(size, least);
     largest = larger_or_second(size, largest);
+#endif
   }
   [[nodiscard]] bool is_normal() const {
     bool normal = true;
