@@ -1,6 +1,10 @@
 // CPU kernels of gather and scatter, which look up an index at every element.
+#include <bit>
+#include <limits>
+
 #include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/indexing.h"
+#include "flambeau/cpu/kernels/lanes.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -55,21 +59,152 @@ void gather_row(char** data, const int64_t* strides, int64_t n, const IndexedDim
   }
 }
 
+#if FLAMBEAU_ISA_RANK >= 4
+constexpr int64_t most_widened = 4096;  // elements of two bytes, as many as stay in the first cache
+
+// A row of elements side by side that is read at indices side by side, a register of results at a
+// time: its indices are checked before they are used.
+template <class T>
+struct DenseGather {
+  T* out;
+  const T* in;
+  const int64_t* index;
+  int64_t n, size;
+  bool past;
+  static constexpr int64_t block = 64 / sizeof(T);
+
+  // The next row will be wanted soon, and the processor does not foresee all of it.
+  [[gnu::always_inline]] void ask_for_next(int64_t i) const {
+    for (int64_t j = 0; j < block; j += 8) {
+      _mm_prefetch(reinterpret_cast<const char*>(index + n + i + j), _MM_HINT_T0);
+    }
+    if (i < size) _mm_prefetch(reinterpret_cast<const char*>(in + size + i), _MM_HINT_T0);
+  }
+  // Whether eight or sixteen indices are some.
+  [[gnu::always_inline]] bool good(__m512i indices) const {
+    return _mm512_cmpge_epu64_mask(indices, _mm512_set1_epi64(size)) == 0;
+  }
+  // Sixteen elements of four bytes from `base`, or false.
+  [[gnu::always_inline]] bool read(const int64_t* at, const void* base, __m512i& result) const {
+    const __m512i even =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i low = _mm512_loadu_si512(at), high = _mm512_loadu_si512(at + 8);
+    if (!good(_mm512_maskz_max_epu64(0xff, low, high))) [[unlikely]]
+      return false;
+    const __m512i places = _mm512_maskz_permutex2var_epi32(0xffff, low, even, high);
+    result = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, base, 4);
+    return true;
+  }
+  [[gnu::always_inline]] bool read_block(const int64_t* at, const uint32_t* wide,
+                                         __m512i& result) const {
+    if constexpr (sizeof(T) == 8) {
+      const __m512i places = _mm512_loadu_si512(at);
+      if (!good(places)) [[unlikely]]
+        return false;
+      result = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), 0xff, places, in, 8);
+      return true;
+    } else if constexpr (sizeof(T) == 4) {
+      return read(at, in, result);
+    } else {
+      __m512i low, high;
+      if (!read(at, wide, low) || !read(at + 16, wide, high)) [[unlikely]]
+        return false;
+      const __m256i first = _mm512_maskz_cvtepi32_epi16(0xffff, low);
+      const __m256i second = _mm512_maskz_cvtepi32_epi16(0xffff, high);
+      result = __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7);
+      return true;
+    }
+  }
+  [[nodiscard]] bool read_singly(int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) {
+      if (static_cast<uint64_t>(index[i]) >= static_cast<uint64_t>(size)) [[unlikely]]
+        return false;
+      out[i] = in[index[i]];
+    }
+    return true;
+  }
+  // False, and some results are missing, if an index is none.
+  [[nodiscard]] bool run() const {
+    alignas(64) uint32_t wide[sizeof(T) == 2 ? most_widened : 1];
+    if constexpr (sizeof(T) == 2) {
+      for (int64_t i = 0; i < size; ++i) wide[i] = std::bit_cast<uint16_t>(in[i]);
+    }
+    const int64_t begin =
+        past ? std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % 64 / sizeof(T)) : 0;
+    if (!read_singly(0, begin)) return false;
+    int64_t i = begin;
+    for (; i + block <= n; i += block) {
+      __m512i result;
+      if (past) ask_for_next(i);
+      if (!read_block(index + i, wide, result)) [[unlikely]]
+        return false;
+      if (past) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), result);
+      } else {
+        _mm512_storeu_si512(out + i, result);
+      }
+    }
+    return read_singly(i, n);
+  }
+};
+#endif
+
+// Whether a row was read by registers.
+template <class T>
+bool gather_by_registers([[maybe_unused]] char** data, [[maybe_unused]] const int64_t* strides,
+                         [[maybe_unused]] int64_t n, [[maybe_unused]] const IndexedDim& at,
+                         [[maybe_unused]] bool past) {
+#if FLAMBEAU_ISA_RANK >= 4
+  if constexpr (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8) {
+    const bool dense = strides[0] == sizeof(T) && strides[1] == 0 && strides[2] == sizeof(int64_t);
+    const bool fits = sizeof(T) == 2 ? at.size <= std::min(most_widened, 4 * n)
+                                     : at.size <= std::numeric_limits<int32_t>::max();
+    if (!dense || !fits || at.from_end || at.stride != sizeof(T)) return false;
+    const DenseGather<T> gather{reinterpret_cast<T*>(data[0]),
+                                reinterpret_cast<const T*>(data[1]),
+                                reinterpret_cast<const int64_t*>(data[2]),
+                                n,
+                                at.size,
+                                past};
+    return gather.run();
+  }
+#endif
+  return false;
+}
+
+template <class T>
+void gather_checked_row(char** data, const int64_t* strides, int64_t n, const IndexedDim& at,
+                        bool past) {
+  if (gather_by_registers<T>(data, strides, n, at, past)) return;
+  if (!all_in_range(data[2], strides[2], n, at)) [[unlikely]] {
+    for (int64_t i = 0; i < n; ++i) offset_of(data[2] + i * strides[2], at);  // raises
+  }
+  gather_row<T>(data, strides, n, at);
+}
+
 void gather_kernel(const TensorIter& iter, const IndexedDim& at) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_row(
+    const bool past = iter.numel * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
+    for_each_block(
         iter,
-        [&at](char** data, const int64_t* strides, int64_t n) {
-          if (!all_in_range(data[2], strides[2], n, at)) [[unlikely]] {
-            for (int64_t i = 0; i < n; ++i) offset_of(data[2] + i * strides[2], at);  // raises
+        [&at, past](char** data, const Block& block) {
+          for (int64_t row = 0; row < block.m; ++row) {
+            char* places[3];
+            for (int k = 0; k < 3; ++k) places[k] = data[k] + row * block.row_steps[k];
+            gather_checked_row<T>(places, block.steps, block.n, at, past);
           }
-          gather_row<T>(data, strides, n, at);
+          if (past) _mm_sfence();
         },
         2);
   });
 }
 KERNEL_FOR(gather, gather_kernel)
+
+// The next row of indices will be wanted soon, and is much for the processor to foresee.
+inline void ask_for_row_behind(const int64_t* index) {
+  _mm_prefetch(reinterpret_cast<const char*>(index), _MM_HINT_T0);
+}
 
 // Adds to a row of half precision in float, and rounds once.
 constexpr int64_t most_in_float = 4096;
@@ -81,7 +216,14 @@ void add_in_float(T* out, const T* in, const int64_t* index, int64_t n, int64_t 
   for (int64_t begin = 0; begin < n; begin += together) {
     const int64_t count = std::min(together, n - begin);
     load_row(in + begin, wide, count);
-    for (int64_t i = 0; i < count; ++i) room[index[begin + i]] += wide[i];
+    const int64_t* at = index + begin;
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      ask_for_row_behind(at + n + i);
+#pragma GCC unroll 8
+      for (int64_t j = i; j < i + 8; ++j) room[at[j]] += wide[j];
+    }
+    for (; i < count; ++i) room[at[i]] += wide[i];
   }
   store_row(room, out, size);
 }
