@@ -115,6 +115,37 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t
 OP_FUNCTION(cdist, "_cdist(x1, x2, p=2.0, compute_mode=None)",
             "The p-distance of each point, a row, of x1 to each of x2.")
 
+// Where the pairs of n points stand among all n * n.
+Tensor places_of_pairs(int64_t n, Device device) {
+  Tensor above = make_tensor(IntSpan{n * (n - 1) / 2}, DType::int64, Device());
+  int64_t* place = above.data<int64_t>();
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = i + 1; j < n; ++j) *place++ = i * n + j;
+  }
+  return sent_to(above, device);
+}
+
+// What is known of pairs as a symmetric matrix with zeros for the points themselves.
+Tensor square_of_pairs(const Tensor& pairs, const Tensor& places, int64_t n) {
+  const Tensor flat = scatter_add(zeros({n * n}, options_of(pairs)), 0, places, pairs);
+  const Tensor half = reshape(flat, {n, n});
+  return half + mT(half);
+}
+
+Tensor pdist_by_kernel(const Tensor& input, double p) {
+  const int64_t n = input.size(0);
+  Tensor out = make_tensor(IntSpan{n * (n - 1) / 2}, input.dtype(), input.device());
+  kernels::pdist(input.device_type(), contiguous(t(detach(input))), out, p);
+  if (Record r{"pdist_forward", out, {input}}) {
+    r.wrt(0, [x = r.save(input), d = r.save_output(out), n, p](const Tensor& g) {
+      const Tensor points = x(), places = places_of_pairs(n, g.device());
+      const Tensor weights = square_of_pairs(g, places, n);
+      return first_gradient(weights, points, points, square_of_pairs(d(), places, n), p);
+    });
+  }
+  return out;
+}
+
 Tensor pdist(const Tensor& input, double p) {
   CHECK(input.dim() == 2, RuntimeError, "pdist only supports 2D tensors, got: {}D", input.dim());
   CHECK(input.is_floating(), RuntimeError, "pdist only supports floating-point dtypes");
@@ -122,19 +153,11 @@ Tensor pdist(const Tensor& input, double p) {
   CHECK(!dtypes::Reduced.has(input.dtype()) || input.size(0) <= 1, NotImplementedError,
         "\"pdist\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const int64_t n = input.size(0);
-  const bool recorded = grad_enabled() && input.requires_grad();
-  if (!recorded && n > 1 && input.size(1) > 0 && kernels::pdist.filled(input.device_type())) {
-    Tensor out = make_tensor(IntSpan{n * (n - 1) / 2}, input.dtype(), input.device());
-    kernels::pdist(input.device_type(), contiguous(t(detach(input))), out, p);
-    return out;
+  if (n > 1 && input.size(1) > 0 && kernels::pdist.filled(input.device_type())) {
+    return pdist_by_kernel(input, p);
   }
   const Tensor all = distances_by_differences(input, input, p);
-  Tensor above = make_tensor(IntSpan{n * (n - 1) / 2}, DType::int64, Device());
-  int64_t* place = above.data<int64_t>();
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = i + 1; j < n; ++j) *place++ = i * n + j;
-  }
-  return index_select(reshape(all, {-1}), 0, sent_to(above, input.device()));
+  return index_select(reshape(all, {-1}), 0, places_of_pairs(n, input.device()));
 }
 OP_FUNCTION(pdist, "pdist(input, p=2.0)", "The p-distances of all pairs of rows of a matrix.")
 

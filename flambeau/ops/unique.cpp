@@ -96,9 +96,40 @@ Triple recorded(const char* op, const Tensor& input, const Triple& found) {
   return found;
 }
 
+// Integers that lie close together are counted, without sorting; undefined for others.
+Triple unique_by_counting(const Tensor& flat, bool want_inverse, bool want_counts) {
+  const int64_t n = flat.numel();
+  constexpr int64_t fewest = 256;
+  const bool counted =
+      flat.device().is_cpu() && n >= fewest && !flat.is_floating() && flat.dtype() != DType::uint64;
+  if (!counted) return {};
+  const Tensor wide = to(flat, DType::int64);
+  const int64_t low = item(amin(wide, std::nullopt, false)).to<int64_t>();
+  const int64_t high = item(amax(wide, std::nullopt, false)).to<int64_t>();
+  // Their difference is right without a sign, even where it is none with one.
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  if (range >= static_cast<uint64_t>(n)) return {};
+  const bool from_zero = low >= 0 && high < n;
+  const Tensor places = from_zero ? wide : wide - low;
+  const int64_t size = (from_zero ? high : high - low) + 1;
+  const Tensor all = zeros({size}, {.dtype = DType::int64});
+  kernels::bincount(DeviceType::cpu, places, Tensor(), all);
+  const Tensor found = reshape(nonzero(all), {-1});
+  const Tensor firsts = to(from_zero ? found : found + low, flat.dtype());
+  const Tensor none = no_integers(flat.device());
+  const Tensor inverse =
+      want_inverse ? index_select(run_numbers(ne(all, int64_t{0})), 0, places) : none;
+  return {firsts, inverse, want_counts ? index_select(all, 0, found) : none};
+}
+
 Triple unique(const Tensor& input, bool /*sorted*/, bool return_inverse, bool return_counts) {
   check_dtype(input);
   const Tensor flat = contiguous(reshape(detach(input), {-1}));
+  Triple counted = unique_by_counting(flat, return_inverse, return_counts);
+  if (std::get<0>(counted).defined()) {
+    if (return_inverse) std::get<1>(counted) = reshape(std::get<1>(counted), input.sizes());
+    return recorded("unique2", input, counted);
+  }
   const auto [values, order] = sorted_along(flat, 0);
   Runs runs(values, order, return_inverse, return_counts);
   if (return_inverse) runs.inverse = reshape(runs.inverse, input.sizes());

@@ -113,6 +113,12 @@ void cdist_backward_kernel(const Tensor& g, const Tensor& x1, const Tensor& x2, 
           if (distance == 0) continue;
           const T weight = weights[i * count + j];
           const T* to = two + (i / rows * count + j) * width;
+          // One division for all coordinates, where it loses nothing.
+          const T share = weight / distance;
+          if (std::isnormal(share)) {
+            IVDEP for (int64_t m = 0; m < width; ++m) sums[m] += share * (from[m] - to[m]);
+            continue;
+          }
           IVDEP for (int64_t m = 0; m < width; ++m) {
             sums[m] += weight * ((from[m] - to[m]) / distance);
           }
