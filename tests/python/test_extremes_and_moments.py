@@ -1,0 +1,65 @@
+"""Indices of extremes, variances and means by blocks, registers and columns, against NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+
+SHORT = {torch.bfloat16: 0x7FC0, torch.float16: 0x7E00}  # NaN
+FLOATING = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+# A row shorter than a register, some that blocks do not divide, columns that registers do not.
+SHAPES = [(7,), (33,), (4097,), (131073,), (40, 7), (65, 130), (1030, 9), (2500, 40), (4, 33, 17)]
+
+
+def layouts(x: torch.Tensor) -> list[torch.Tensor]:
+    return [x, x[::2]] if x.dim() == 1 else [x, x.transpose(0, -1), x[:, ::2]]
+
+
+def exact(x: torch.Tensor) -> np.ndarray:
+    return x.to(torch.float64 if x.dtype.is_floating_point else torch.int64).numpy()
+
+
+@pytest.mark.parametrize("dtype", [*FLOATING, torch.int64, torch.int16, torch.uint8])
+@pytest.mark.parametrize("kind", ["ties", "far", "nan", "infinite"])
+def test_first_index_of_extreme(dtype: torch.dtype, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    if not dtype.is_floating_point and kind in ("nan", "infinite"):
+        pytest.skip("integers are finite")
+    for shape in SHAPES:
+        values = rng.standard_normal(shape) * 40 + 60
+        if kind == "ties":  # among them zeros of both signs
+            values = np.copysign(rng.integers(0, 2, shape), rng.standard_normal(shape))
+            values = np.abs(values) if dtype == torch.uint8 else np.minimum(values, 0)
+        if kind == "nan":
+            values[rng.random(shape) < 0.01] = math.nan
+        if kind == "infinite":
+            values[...] = rng.choice([math.inf, -math.inf])
+        for x in layouts(torch.tensor(values).clamp(0 if dtype == torch.uint8 else -300).to(dtype)):
+            numbers = exact(x)
+            for dim in range(x.dim()):
+                for along, flat, of_numpy in (
+                    (torch.max, torch.argmax, np.argmax),
+                    (torch.min, torch.argmin, np.argmin),
+                ):
+                    extreme, index = along(x, dim=dim)
+                    expected = of_numpy(numbers, axis=dim)
+                    np.testing.assert_array_equal(index.numpy(), expected)
+                    at = np.take_along_axis(numbers, np.expand_dims(expected, dim), dim)
+                    np.testing.assert_array_equal(exact(extreme), at.squeeze(dim))
+                    assert flat(x).item() == of_numpy(numbers)
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+@pytest.mark.parametrize("shape", [(100,), (100, 40), (100, 3)])
+def test_first_nan_of_either_sign(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    for signs in ([0, 1, 0], [1, 0, 1]):
+        x = torch.randn(shape).to(dtype)
+        bits = x.view(torch.int16)
+        for row, sign, payload in zip((37, 57, 77), signs, (0, 3, 1), strict=True):
+            bits[row] = (SHORT[dtype] | payload) - sign * 0x8000
+        assert (torch.argmax(x, dim=0) == 37).all()
+        assert (torch.argmin(x, dim=0) == 37).all()
