@@ -29,6 +29,9 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "atan": torch.atan,
     "log": torch.log,
     "log1p": torch.log1p,
+    "exp2": torch.exp2,
+    "log2": torch.log2,
+    "log10": torch.log10,
     "xlogy": lambda x: torch.xlogy(x, x.abs().clamp(min=4)),
     "mish": functional.mish,
     "softplus": functional.softplus,
@@ -65,6 +68,37 @@ def test_functions_are_right_to_some_units(name: str) -> None:
     assert units_wrong(found, exact)[fits].max() < (4 if name == "mish" else 3)
     beyond = exact.abs() > torch.finfo(torch.float32).max
     assert torch.equal(found[beyond], exact[beyond].float())
+
+
+# How far from right PyTorch's are, at most, but for roundings of subnormal results.
+CLOSE = {
+    "exp": 0.6, "exp2": 0.85, "expm1": 1.01, "log": 0.56, "log2": 0.56, "log10": 0.56, "log1p": 1.0,
+    "sinh": 1.85, "cosh": 1.1, "power": 0.6, "exponent": 0.6, "both": 0.6,
+}  # fmt: skip
+
+
+needs_avx512 = pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() != "AVX512", reason="which has instructions for it"
+)
+
+
+@needs_avx512
+@pytest.mark.parametrize("name", CLOSE)
+def test_functions_are_as_exact_as_those_of_others(name: str) -> None:
+    numbers = torch.logspace(-38, 38, 100_001)
+    x = torch.cat([torch.linspace(-87, 88, 200_001), torch.linspace(0, 2, 200_001), numbers])
+    found, exact = FUNCTIONS[name](x), FUNCTIONS[name](x.double())
+    limits = torch.finfo(torch.float32)
+    fits = (exact.abs() < limits.max) & (exact.abs() > limits.smallest_normal)
+    assert units_wrong(found, exact)[fits].max() < CLOSE[name]
+
+
+@needs_avx512
+def test_powers_keep_their_digits_with_large_exponents() -> None:
+    x = torch.linspace(0.95, 1.05, 200_001)
+    found, exact = torch.pow(x, -1000.25), torch.pow(x.double(), -1000.25)
+    fits = (exact < 3e38) & (exact > 1.2e-38)
+    assert units_wrong(found, exact)[fits].max() < 1
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

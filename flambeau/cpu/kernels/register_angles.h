@@ -71,34 +71,6 @@ struct Angle {
   }
 };
 
-// (e**t + e**-t) / 4 and (e**t - e**-t) / 4 at a multiple of ln 2 / lanes near t >= 0, and what is
-// missing of cosh to one and of sinh for the rest of t.
-struct Hyperbola {
-  Floats sum, difference, even, odd;
-  [[gnu::always_inline]] explicit Hyperbola(Floats t) {
-    const Exponent parts(math::min(t, 90.0f));
-    const Floats r = parts.r, square = r * r, power = parts.power(-2);
-    const Ints n = parts.n() << (23 - lane_bits);
-    const Ints bits = less(chosen(std::bit_cast<Ints>(inverse_powers), parts.n()), n);
-    const Floats inverse = std::bit_cast<Floats>(bits > 0 ? bits : Ints{});
-    sum = power + inverse;
-    difference = power - inverse;
-    even = (square * (1.0f / 24) + 0.5f) * square;
-    odd = (square * (1.0f / 6)) * r + chosen(std::bit_cast<Floats>(rests_of_powers), parts.n()) + r;
-  }
-
- private:
-  // The bits of 2**-(j / lanes) / 4, to which j is added where n is taken off.
-  static constexpr auto inverse_powers = [] {
-    std::array<int32_t, float_lanes> bits{};
-    for (int j = 0; j < float_lanes; ++j) {
-      const auto power = static_cast<float>(0.25 / sixteenths_of_two[j * 16 / float_lanes]);
-      bits[j] = std::bit_cast<int32_t>(power) + (j << (23 - lane_bits));
-    }
-    return bits;
-  }();
-};
-
 // The angle whose sine is t >= 0: start + rest up to a half; beyond it twice that, taken off a
 // quarter turn, as the root of (1 - t) / 2 is the sine of the half of what is missing.
 struct Arc {
@@ -159,16 +131,26 @@ inline Floats tan(Floats x) {
   return with_far_lanes([](float v) { return tan(v); }, x, y, Angle::most);
 }
 
-inline Floats cosh(Floats x) {
+// A quarter of e**t for t >= 0, which is finite where hyperbolic functions are.
+[[gnu::always_inline]] inline Floats quarter_of_exp(Floats t) {
   using namespace cpu::ISA_NAMESPACE;
-  const Hyperbola at(size_of(x));
-  return (at.sum + (at.sum * at.even + at.difference * at.odd)) * 2.0f;
+#if FLAMBEAU_ISA_RANK >= 4
+  return exp_within(min(t, 90.0f), 0.25f);
+#else
+  const Exponent parts(min(t, 90.0f));
+  const Floats r = parts.r, power = parts.power(-2);
+  const Floats series = (r * (1.0f / 24) + (1.0f / 6)) * r + 0.5f;
+  return power * (series * (r * r) + (r + parts.rest_of_power())) + power;
+#endif
+}
+inline Floats cosh(Floats x) {
+  const Floats quarter = quarter_of_exp(cpu::ISA_NAMESPACE::size_of(x));
+  return quarter * 2.0f + 0.125f / quarter;
 }
 inline Floats sinh(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats t = size_of(x), square = x * x;
-  const Hyperbola at(t);
-  const Floats far = (at.difference + (at.difference * at.even + at.sum * at.odd)) * 2.0f;
+  const Floats t = size_of(x), square = x * x, quarter = quarter_of_exp(t);
+  const Floats far = quarter * 2.0f - 0.125f / quarter;
   Floats series = square * 2.81695156e-6f + 1.98361595e-4f;
   series = series * square + 8.3333496e-3f;
   series = series * square + 0.166666672f;

@@ -52,6 +52,18 @@ struct UnaryByRegister<struct exp_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::exp(x); }
 };
 template <>
+struct UnaryByRegister<struct exp2_formula> {
+  static Floats at(Floats x, Floats, Floats) { return math::exp2(x); }
+};
+template <>
+struct UnaryByRegister<struct log2_formula> {
+  static Floats at(Floats x, Floats, Floats) { return math::log2(x); }
+};
+template <>
+struct UnaryByRegister<struct log10_formula> {
+  static Floats at(Floats x, Floats, Floats) { return math::log10(x); }
+};
+template <>
 struct UnaryByRegister<struct sqrt_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::sqrt(x); }
 };
