@@ -23,15 +23,6 @@ inline Floats inverse_root_estimate(Floats x) {
   return 1.0f / math::sqrt(x);
 #endif
 }
-// y, but where |x| is not below a bound a function f(float), by the vector library.
-template <class F>
-[[gnu::noinline]] Floats with_far_lanes(F f, Floats x, Floats y, float bound) {
-  const Ints is_near = size_of(x) < bound;
-  float from[float_lanes], to[float_lanes];
-  store_floats(is_near ? Floats{} : x, from);
-  for (int lane = 0; lane < float_lanes; ++lane) to[lane] = f(from[lane]);
-  return is_near ? y : load_floats(to);
-}
 inline Floats with_sign_turned(Floats x, Ints turn) {
   const Ints sign = turn & std::numeric_limits<int32_t>::min();
   return std::bit_cast<Floats>(std::bit_cast<Ints>(x) ^ sign);
@@ -71,6 +62,108 @@ struct Angle {
   }
 };
 
+// The functions of angles in double precision, by quarter turns in two parts. Beyond them, and for
+// what is no number, by the C library.
+struct FarAngle {
+  double sine, cosine;
+  bool is_odd, is_turned;
+  [[gnu::always_inline]] explicit FarAngle(double x, int more) {
+    constexpr double quarter = 0x1.921fb54442d18p0, quarter_rest = 0x1.1a62633145c07p-54;
+    const double n = __builtin_rint(x * (2 * std::numbers::inv_pi));
+    const double r = (x - n * quarter) - n * quarter_rest, square = r * r, turns = n + more;
+    double odd = square * -2.5052108385441718775e-8 + 2.7557319223985890653e-6;
+    odd = (odd * square - 1.9841269841269841270e-4) * square + 8.3333333333333333333e-3;
+    sine = (odd * square - 0.16666666666666666667) * square * r + r;
+    double even = square * 2.0876756987868098979e-9 - 2.7557319223985890653e-7;
+    even = (even * square + 2.4801587301587301587e-5) * square - 1.3888888888888888889e-3;
+    even = (even * square + 4.1666666666666666667e-2) * square - 0.5;
+    cosine = even * square + 1;
+    is_odd = turns != 2 * __builtin_rint(turns * 0.5);
+    const double left = turns - 4 * __builtin_rint(turns * 0.25);  // -2 ... 2
+    is_turned = (left == -1) | (left == 2) | (left == -2);
+  }
+  [[gnu::always_inline]] static double sin(double x) {
+    const FarAngle at(x, 0);
+    const double size = at.is_odd ? at.cosine : at.sine;
+    return at.is_turned ? -size : size;
+  }
+  [[gnu::always_inline]] static double cos(double x) {
+    const FarAngle at(x, 1);
+    const double size = at.is_odd ? at.cosine : at.sine;
+    return at.is_turned ? -size : size;
+  }
+  [[gnu::always_inline]] static double tan(double x) {
+    const FarAngle at(x, 0);
+    const double top = at.is_odd ? -at.cosine : at.sine;
+    return top / (at.is_odd ? at.sine : at.cosine);
+  }
+};
+// y, but where |x| is not below a bound a function of doubles, for those up to another, and the C
+// library's.
+template <class F, class Library>
+[[gnu::noinline]] Floats with_far_lanes(F f, Library library, Floats x, Floats y, float bound) {
+  constexpr float most = 0x1p40f;
+  const Ints is_near = size_of(x) < bound;
+  float from[float_lanes], to[float_lanes];
+  store_floats(x, from);
+  for (int lane = 0; lane < float_lanes; ++lane) to[lane] = static_cast<float>(f(from[lane]));
+  if (!all_true(size_of(x) < most)) {
+    for (int lane = 0; lane < float_lanes; ++lane) {
+      const double value = from[lane];
+      if (!(std::abs(value) < most)) to[lane] = static_cast<float>(library(value));
+    }
+  }
+  return is_near ? y : load_floats(to);
+}
+
+#if FLAMBEAU_ISA_RANK >= 4
+// Eighths of a half turn, moved a little to where the sine and the cosine are floats but for
+// 2**-35.
+struct SineTable {
+  SineTable() {
+    constexpr float moves[] = {0, -0x1.d32db6p-9f, -0x1.65cebap-9f, 0x1.d32db6p-9f};
+    for (int n = 0; n < 16; ++n) {
+      moved[n] = moves[n % 4];
+      const double angle = n * (std::numbers::pi / 8) + moved[n];
+      sines[n] = static_cast<float>(n % 8 == 0 ? 0 : std::sin(angle));
+      cosines[n] = static_cast<float>(n % 8 == 4 ? 0 : std::cos(angle));
+    }
+  }
+  Sixteen moved, sines, cosines;
+};
+inline const SineTable sine_table;
+
+// The sine of x and some more quarter turns, for |x| < 4096: from an angle of the table on, of
+// which r - over is left.
+template <int more>
+[[gnu::always_inline]] inline Floats sine_by_table(Floats x) {
+  constexpr auto steps = static_cast<float>(8 * std::numbers::inv_pi);
+  constexpr float shift = math::integer_shift + 4 * more;
+  constexpr float first = 0x1.921fb4p-2f, second = 0x1.444p-26f, third = 0x1.68c234p-41f;
+  const Floats shifted = x * steps + shift, n = shifted - shift, near = x - n * first;
+  const Ints place = std::bit_cast<Ints>(shifted);
+  const Floats moved = n * second + sine_table.moved.at(place), r = near - moved;
+  const Floats over = ((r - near) + moved) + n * third, square = r * r;
+  const Floats sine_rest = (r * square) * (square * 0.00832147292f - 0.166666502f) - over;
+  const Floats cosine_rest = (square * 0.0415890328f - 0.499999035f) * square;
+  const Floats sine = sine_table.sines.at(place), cosine = sine_table.cosines.at(place);
+  const Floats sum = cosine * r + sine, lost = cosine * r - (sum - sine);
+  return sum + (sine * cosine_rest + (cosine * sine_rest + lost));
+}
+template <int more>
+[[gnu::always_inline]] inline Floats sine_of_near(Floats x) {
+  const Floats y = sine_by_table<more>(x);
+  if constexpr (more == 1) return y;
+  constexpr int same = 1, zero = 8;  // where x is zero, its sine is the same, with its sign
+  return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(same << zero), 0);
+}
+#else
+template <int more>
+[[gnu::always_inline]] inline Floats sine_of_near(Floats x) {
+  return Angle(x).sine(more);
+}
+#endif
+
 // The angle whose sine is t >= 0: start + rest up to a half; beyond it twice that, taken off a
 // quarter turn, as the root of (1 - t) / 2 is the sine of the half of what is missing.
 struct Arc {
@@ -99,17 +192,19 @@ namespace math {
 
 inline Floats sin(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats y = Angle(x).sine(0);
+  const Floats y = sine_of_near<0>(x);
   if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
     return y;
-  return with_far_lanes([](float v) { return sin(v); }, x, y, Angle::most);
+  return with_far_lanes([](double v) { return FarAngle::sin(v); },
+                        [](double v) { return std::sin(v); }, x, y, Angle::most);
 }
 inline Floats cos(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats y = Angle(x).sine(1);
+  const Floats y = sine_of_near<1>(x);
   if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
     return y;
-  return with_far_lanes([](float v) { return cos(v); }, x, y, Angle::most);
+  return with_far_lanes([](double v) { return FarAngle::cos(v); },
+                        [](double v) { return std::cos(v); }, x, y, Angle::most);
 }
 // By a polynomial, or minus one over it, made exact by what it misses of one.
 inline Floats tan(Floats x) {
@@ -128,7 +223,8 @@ inline Floats tan(Floats x) {
   const Floats y = (angle.quarters & 1) != 0 ? -(inverse * missing + inverse) : even;
   if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
     return y;
-  return with_far_lanes([](float v) { return tan(v); }, x, y, Angle::most);
+  return with_far_lanes([](double v) { return FarAngle::tan(v); },
+                        [](double v) { return std::tan(v); }, x, y, Angle::most);
 }
 
 // A quarter of e**t for t >= 0, which is finite where hyperbolic functions are.

@@ -59,8 +59,9 @@ struct Exponent {
   }
 };
 
+// What log1p(u) / u and atan(t) / t are short of one.
 inline const Pieces<4, 32> log1p_shares(
-    [](double u) { return std::abs(u) < 1e-9 ? 1 - u / 2 : std::log1p(u) / u; }, 1.0f / 31);
+    [](double u) { return std::abs(u) < 1e-9 ? -u / 2 : std::log1p(u) / u - 1; }, 1.0f / 31);
 
 // What erf(t) / t has above a quarter, which it is at the end.
 constexpr float erf_end = 4.0f;
@@ -72,9 +73,8 @@ inline const Pieces<7> erf_shares(
 
 inline const WideningPieces tanh_shares([](double t) { return std::tanh(t) / t; });
 
-// atan(t) / t up to 1.
 inline const Pieces<6> atan_shares(
-    [](double t) { return std::abs(t) < 1e-9 ? 1 : std::atan(t) / t; }, 1.0f / 15);
+    [](double t) { return std::abs(t) < 1e-9 ? 0 : std::atan(t) / t - 1; }, 1.0f / 15);
 
 // pi / 2 in two parts.
 constexpr auto half_pi = static_cast<float>(std::numbers::pi / 2);
@@ -171,7 +171,7 @@ inline Floats exp_of_minus_size(Floats x) {
 // log(1 + e**-|x|): what softplus has above max(x, 0).
 inline Floats softplus_tail(Floats x) {
   const Floats u = exp_of_minus_size(x);
-  return u * cpu::ISA_NAMESPACE::log1p_shares(u);
+  return u * cpu::ISA_NAMESPACE::log1p_shares(u) + u;
 }
 #if FLAMBEAU_ISA_RANK >= 4
 // tanh(softplus(x)) is a fraction of polynomials of e**x, and one where that is large.
@@ -216,7 +216,7 @@ inline Floats log10(Floats x) {
 #endif
 inline Floats atan(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats t = size_of(x), u = t > 1.0f ? 1.0f / t : t, y = u * atan_shares(u);
+  const Floats t = size_of(x), u = t > 1.0f ? 1.0f / t : t, y = u * atan_shares(u) + u;
   return with_sign_of(x, t > 1.0f ? (half_pi - y) + half_pi_rest : y);
 }
 
@@ -230,7 +230,7 @@ inline Floats atan2(Floats y, Floats x) {
   const Floats low = is_steep ? b : a, high = is_steep ? a : b;
   Floats ratio = high == 0.0f ? high : low / high;
   ratio = low == infinity ? all_lanes(1.0f) : ratio;
-  const Floats size = ratio * atan_shares(ratio);
+  const Floats size = ratio * atan_shares(ratio) + ratio;
   const Floats axis = is_steep ? all_lanes(half_pi) : is_left ? all_lanes(2 * half_pi) : Floats{};
   const Ints turn = (is_steep ^ is_left) & std::numeric_limits<int32_t>::min();
   const Floats away = std::bit_cast<Floats>(std::bit_cast<Ints>(size) ^ turn);
