@@ -15,7 +15,7 @@ struct Extremes {
 
 template <bool past, class T>
 [[gnu::always_inline]] inline void store_extremes(const Extremes& e, T* values, int64_t* places) {
-  store_floats<past>(std::bit_cast<ScanFloats>(e.values), values);
+  store_floats<past, true>(std::bit_cast<ScanFloats>(e.values), values);
   const __m256i low = _mm512_castsi512_si256(e.places);
   const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, e.places, 1);
   store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, low), places);

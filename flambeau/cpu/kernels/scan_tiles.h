@@ -80,7 +80,12 @@ template <class T>
     ScanHalves bits;
     std::memcpy(&bits, from, sizeof bits);
     if constexpr (std::is_same_v<T, BFloat16>) {
-      return std::bit_cast<ScanFloats>(__builtin_convertvector(bits, ScanWords) << 16);
+#if FLAMBEAU_ISA_RANK >= 4
+      const __m512i wide = _mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits));
+#else
+      const __m256i wide = _mm256_cvtepu16_epi32(std::bit_cast<__m128i>(bits));
+#endif
+      return std::bit_cast<ScanFloats>(std::bit_cast<ScanWords>(wide) << 16);
     } else {
 #if FLAMBEAU_ISA_RANK >= 4
       return _mm512_maskz_cvtph_ps(0xffff, std::bit_cast<__m256i>(bits));
@@ -94,14 +99,34 @@ template <class T>
     return values;
   }
 }
-template <class T>
+// The lower halves of words whose upper halves are zero.
+[[gnu::always_inline]] inline ScanHalves lower_halves(ScanWords words) {
+#if FLAMBEAU_ISA_RANK >= 4
+  return std::bit_cast<ScanHalves>(
+      _mm512_maskz_cvtepi32_epi16(0xffff, std::bit_cast<__m512i>(words)));
+#else
+  const auto all = std::bit_cast<__m256i>(words);
+  return std::bit_cast<ScanHalves>(
+      _mm_packus_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)));
+#endif
+}
+// With `exact`, the floats are ones of T already.
+template <class T, bool exact>
 [[gnu::always_inline]] inline ScanHalves halves_of(ScanFloats v) {
   if constexpr (std::is_same_v<T, BFloat16>) {
-    // To the nearest, and to even ones between two; NaN stays one.
     const auto bits = std::bit_cast<ScanWords>(v);
+    if constexpr (exact) return lower_halves(bits >> 16);
+    // To the nearest, and to even ones between two; NaN stays one.
     const ScanWords rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    const ScanWords nan = ScanWords{} + 0x7fc0u;
-    return __builtin_convertvector(v == v ? rounded : nan, ScanHalves);
+#if FLAMBEAU_ISA_RANK >= 4
+    const __mmask16 unknown =
+        _mm512_cmp_ps_mask(std::bit_cast<__m512>(v), std::bit_cast<__m512>(v), _CMP_UNORD_Q);
+    const __m512i nan = _mm512_set1_epi32(0x7fc0);
+    return lower_halves(std::bit_cast<ScanWords>(
+        _mm512_mask_mov_epi32(std::bit_cast<__m512i>(rounded), unknown, nan)));
+#else
+    return lower_halves(v == v ? rounded : ScanWords{} + 0x7fc0u);
+#endif
   } else {
 #if FLAMBEAU_ISA_RANK >= 4
     constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -127,10 +152,10 @@ template <bool past, class V>
                                      static_cast<char*>(to));
   }
 }
-template <bool past, class T>
+template <bool past, bool exact = false, class T>
 [[gnu::always_inline]] inline void store_floats(ScanFloats v, T* to) {
   if constexpr (is_reduced_type<T>) {
-    store_register<past>(halves_of<T>(v), to);
+    store_register<past>(halves_of<T, exact>(v), to);
   } else {
     store_register<past>(v, to);
   }
