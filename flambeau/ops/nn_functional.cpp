@@ -134,7 +134,7 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
     CHECK(num_classes > most, RuntimeError, "Class values must be smaller than num_classes.");
   }
   shape.push_back(num_classes);
-  return scatter(zeros(shape, options_of(input)), -1, unsqueeze(input, -1), int64_t{1});
+  return scatter_(zeros(shape, options_of(input)), -1, unsqueeze(input, -1), int64_t{1});
 }
 OP_FUNCTION(one_hot, "one_hot(input, num_classes=-1)",
             "A 1 at the place that each element names among zeros, in a new last dimension.")

@@ -190,3 +190,46 @@ def test_gradients_of_distances_of_pairs() -> None:
     near = torch.tensor([[0.0, 0.0], [2.0**-40, 0.0]], requires_grad=True)
     torch.pdist(near).backward(torch.tensor([2.0**100]))  # whose quotient overflows
     assert near.grad is not None and near.grad.tolist() == [[-(2.0**100), 0.0], [2.0**100, 0.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8])
+@pytest.mark.parametrize("wanted", [1, 7, 8, 33, 600])
+def test_scattered_rows(dtype: torch.dtype, wanted: int) -> None:
+    torch.manual_seed(7)
+    x = torch.randint(0, 5, (6, 700)).to(dtype)
+    source = torch.randint(0, 3, (6, wanted)).to(dtype)
+    index = torch.stack([torch.randperm(700)[:wanted] for _ in range(6)])
+    wide, added, places = x.double().numpy(), source.double().numpy(), index.numpy()
+    there = np.take_along_axis(wide, places, 1)
+    for reduce, joined in (
+        (None, added),
+        ("sum", there + added),
+        ("prod", there * added),
+        ("amax", np.maximum(there, added)),
+        ("amin", np.minimum(there, added)),
+    ):
+        expected = wide.copy()
+        np.put_along_axis(expected, places, joined, 1)
+        if reduce is None:
+            ours = x.scatter(1, index, source)
+        else:
+            ours = x.scatter_reduce(1, index, source, reduce)
+        assert np.array_equal(ours.double().numpy(), expected)
+    broken = index.clone()
+    broken[3, wanted // 2] = 700
+    with pytest.raises(RuntimeError, match="index 700 is out of bounds"):
+        x.scatter(1, broken, source)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex128])
+def test_filled_rows(dtype: torch.dtype) -> None:
+    x = torch.zeros(50, 333, dtype=dtype)
+    rows = torch.tensor([3, -1, 3, 0])
+    for dim, y in ((0, x), (1, x.t().contiguous()), (0, x[:, ::2])):
+        filled = y.clone().index_fill_(dim, rows, 1)
+        expected = np.zeros(y.shape)
+        expected[(rows.numpy(), slice(None)) if dim == 0 else (slice(None), rows.numpy())] = 1
+        assert np.array_equal(filled.to(torch.complex128).numpy(), expected)
+    classes = torch.randint(0, 9, (4, 5))
+    hot = torch.nn.functional.one_hot(classes, 11)
+    assert np.array_equal(hot.numpy(), np.eye(11, dtype=np.int64)[classes.numpy()])

@@ -228,24 +228,33 @@ void add_in_float(T* out, const T* in, const int64_t* index, int64_t n, int64_t 
   store_row(room, out, size);
 }
 
+// A row of elements side by side that goes to places side by side, whose indices are known to be
+// some.
+template <WriteMode mode, class T>
+void scatter_dense_row(T* out, const T* in, const int64_t* index, int64_t n, int64_t size) {
+  if constexpr (mode == WriteMode::add && is_reduced_type<T>) {
+    if (size <= most_in_float) return add_in_float(out, in, index, n, size);
+  }
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    ask_for_row_behind(index + n + i);
+#pragma GCC unroll 8
+    for (int64_t j = i; j < i + 8; ++j) {
+      write_to<mode>(reinterpret_cast<char*>(out + index[j]), in[j]);
+    }
+  }
+  for (; i < n; ++i) write_to<mode>(reinterpret_cast<char*>(out + index[i]), in[i]);
+}
+
 template <WriteMode mode, class T>
 void scatter_rows(const TensorIter& iter, const IndexedDim& at) {
   for_each_row_by_lane(iter, [&at](char** data, const int64_t* strides, int64_t n) {
-    if constexpr (mode == WriteMode::add) {
-      const bool dense = strides[1] == sizeof(T) && strides[2] == sizeof(int64_t);
-      if (dense && strides[0] == 0 && at.stride == sizeof(T) && !at.from_end &&
-          all_in_range(data[2], strides[2], n, at)) {
-        T* out = reinterpret_cast<T*>(data[0]);
-        const T* in = reinterpret_cast<const T*>(data[1]);
-        const int64_t* index = reinterpret_cast<const int64_t*>(data[2]);
-        if constexpr (is_reduced_type<T>) {
-          if (at.size <= most_in_float) return add_in_float(out, in, index, n, at.size);
-        }
-        for (int64_t i = 0; i < n; ++i) {
-          write_to<mode>(reinterpret_cast<char*>(out + index[i]), in[i]);
-        }
-        return;
-      }
+    const bool dense = strides[1] == sizeof(T) && strides[2] == sizeof(int64_t);
+    if (dense && strides[0] == 0 && at.stride == sizeof(T) && !at.from_end &&
+        all_in_range(data[2], strides[2], n, at)) {
+      return scatter_dense_row<mode>(reinterpret_cast<T*>(data[0]),
+                                     reinterpret_cast<const T*>(data[1]),
+                                     reinterpret_cast<const int64_t*>(data[2]), n, at.size);
     }
     for (int64_t i = 0; i < n; ++i) {
       const int64_t offset = offset_of(data[2] + i * strides[2], at);

@@ -171,6 +171,10 @@ void write_row(char** data, const int64_t* strides, int64_t n) {
       }
       return;
     }
+    if (mode == WriteMode::assign && strides[0] == sizeof(T) && strides[1] == 0) {
+      std::fill_n(reinterpret_cast<T*>(to), n, *reinterpret_cast<const T*>(data[1]));
+      return;
+    }
     for (int64_t i = 0; i < n; ++i) {
       write_to<mode>(to + i * strides[0], *reinterpret_cast<const T*>(data[1] + i * strides[1]));
     }
