@@ -63,3 +63,53 @@ def test_first_nan_of_either_sign(dtype: torch.dtype, shape: tuple[int, ...]) ->
             bits[row] = (SHORT[dtype] | payload) - sign * 0x8000
         assert (torch.argmax(x, dim=0) == 37).all()
         assert (torch.argmin(x, dim=0) == 37).all()
+
+
+def moments_of(
+    values: np.ndarray, dtype: torch.dtype, root: bool = False
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What is found of all, along both dimensions and across, beside what is right."""
+    x = torch.tensor(values).to(dtype)
+    numbers = exact(x).astype(np.longdouble)
+    found = []
+    for y, of in ((x, numbers), (x.t(), numbers.T), (x[:, ::2], numbers[:, ::2])):
+        for dim in (None, 0, 1):
+            ours = (torch.std if root else torch.var)(y, dim=dim)
+            right = (np.std if root else np.var)(of, axis=dim, ddof=1)
+            found.append((exact(ours), np.asarray(right)))
+    return found
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+@pytest.mark.parametrize("kind", ["normal", "far", "first rows", "first columns", "equal"])
+def test_variances_are_rounded_once(dtype: torch.dtype, kind: str) -> None:
+    values = np.random.default_rng(0).standard_normal((900, 333))
+    if kind == "far":
+        values += 256
+    elif kind == "first rows":
+        values[:10] = -100
+    elif kind == "first columns":
+        values[:, :10] = 100
+    elif kind == "equal":
+        values[...] = 0.1
+    limit = {torch.float64: 1e-12}.get(dtype, 0.5 * torch.finfo(dtype).eps * 1.02)
+    for ours, right in moments_of(values, dtype):
+        np.testing.assert_allclose(ours, right.astype("float64"), limit, atol=1e-38)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_deviations_whose_squares_are_no_floats(dtype: torch.dtype, scale: float) -> None:
+    values = np.random.default_rng(0).standard_normal((300, 70)) * scale
+    limit = 0.5 * torch.finfo(dtype).eps * 1.02
+    for ours, right in moments_of(values, dtype, root=True):
+        np.testing.assert_allclose(ours, right.astype("float64"), limit, atol=0)
+
+
+def test_means_beside_infinite_elements() -> None:
+    for dtype in FLOATING:
+        x = torch.ones(5000, 40, dtype=dtype)
+        x[7] = torch.inf
+        for y, dim in ((x, 0), (x.t(), 1)):
+            variance, mean = torch.var_mean(y, dim=dim)
+            assert variance.isnan().all() and (mean == torch.inf).all()
