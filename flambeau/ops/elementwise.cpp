@@ -1,6 +1,7 @@
 #include "flambeau/ops/elementwise.h"
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/ops/converting.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/sparse.h"
 
@@ -207,6 +208,14 @@ static Tensor copy_to_keep(const Tensor& tensor) {
   return copy;
 }
 
+// Computes a row in dtype; `in_pieces` if operands of others are still to be converted.
+static void run_row(const ElementwiseSlot& slot, const TensorIter& iter, DType dtype,
+                    bool in_pieces, const Scalar* params) {
+  if (!in_pieces) return slot(iter.device.type, iter, params);
+  run_converting(iter, dtype,
+                 [&](const TensorIter& part) { slot(part.device.type, part, params); });
+}
+
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                 const Tensor& out) {
   if (input.is_sparse()) [[unlikely]]
@@ -225,17 +234,18 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   if (out.defined() && !in_place) check_out_dtype(row, result_dtype, out);
   Scalar held[2];
   if (n_params > 0) set_params(row, dtype, input.device(), params, n_params, held);
-  const Tensor x = input.dtype() == dtype ? input : to(input, dtype);
+  // What an in-place op keeps of its input must be taken before it is overwritten.
+  const bool records = row.gradient && grad_enabled() && input.requires_grad();
+  const bool in_pieces = !records && converts_in_pieces(input, nullptr, dtype, out);
+  const Tensor x = input.dtype() == dtype || in_pieces ? input : to(input, dtype);
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && !result.defined()) check_overlaps(row.name, out, {input});
   TensorIter iter;
   const Operand inputs[] = {x};
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 1, dtype);
-  // What an in-place op keeps of its input must be taken before it is overwritten.
-  const bool records = row.gradient && grad_enabled() && input.requires_grad();
   Tensor kept;
   if (records && in_place && row.keeps == Keep::x) kept = copy_to_keep(x);
-  (*row.slot)(iter.device.type, iter, held);
+  run_row(*row.slot, iter, dtype, in_pieces, held);
   if (out.defined()) deliver(row.name, result, out, in_place);
   if (!records) return result;
   const auto rule = [&](Record& r) {
@@ -388,6 +398,11 @@ static void run_exact(const char* op, const ExactNumber& exact, const TensorIter
   kernels::neg(turned.device.type, turned, nullptr);
 }
 
+static const Tensor& tensor_or_none(const Operand& operand) {
+  static const Tensor none;
+  return operand.is_tensor() ? operand.tensor() : none;
+}
+
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
   if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
@@ -410,14 +425,17 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
     return narrowed(row.name, row.out, binary_op(row, to(a.tensor(), DType::float32), b), dtype,
                     out, in_place);
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
+  std::optional<ExactNumber> exact;
+  if (dtypes::Reduced.has(dtype)) exact = exact_number(row, a, b, dtype, device);
+  const bool a_in_pieces = !exact && converts_in_pieces(a, &b, dtype, out);
+  const bool b_in_pieces = !exact && converts_in_pieces(b, &a, dtype, out);
   Tensor cast_a, cast_b;
-  Operand inputs[] = {converted(a, dtype, device, cast_a), converted(b, dtype, device, cast_b)};
+  Operand inputs[] = {a_in_pieces ? a : converted(a, dtype, device, cast_a),
+                      b_in_pieces ? b : converted(b, dtype, device, cast_b)};
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && (!result.defined() || cast_a.defined() || cast_b.defined())) {
     check_overlaps(row.name, out, {a, b});
   }
-  std::optional<ExactNumber> exact;
-  if (dtypes::Reduced.has(dtype)) exact = exact_number(row, a, b, dtype, device);
   if (exact) set_exact_operands(*exact, is_number(b, dtype), inputs);
   TensorIter iter;
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 2, dtype);
@@ -431,13 +449,11 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
     kept_b = operand_to_keep(row, Keep::b, b, a, b, false, wide, device);
   }
   if (exact) run_exact(row.name, *exact, iter, result);
-  if (!exact) (*row.slot)(iter.device.type, iter, nullptr);
+  if (!exact) run_row(*row.slot, iter, dtype, a_in_pieces || b_in_pieces, nullptr);
   const bool fixed = in_place || (b.is_tensor() && out.is_same(b.tensor()));
   if (out.defined()) deliver(row.name, result, out, fixed);
   if (!records) return result;
-  static const Tensor none;
-  const Tensor& input_a = a.is_tensor() ? a.tensor() : none;
-  const Tensor& input_b = b.is_tensor() ? b.tensor() : none;
+  const Tensor &input_a = tensor_or_none(a), &input_b = tensor_or_none(b);
   if (in_place) {
     if (Record r = Record::in_place(row.name, result, {input_b})) {
       record_binary(r, row, kept_a, kept_b, result);

@@ -58,6 +58,7 @@ class TensorIter {
   int outputs = 0;  // of them, the first ones
   int ndim = 0;     // merged dimensions, innermost first
   int64_t numel = 0;
+  int64_t part_of = 0;  // elements of the op of which these are a part, if they are one
   Device device;
   int64_t shape[max_dims];
   int64_t strides[max_operands][max_dims];  // in bytes

@@ -13,6 +13,9 @@ namespace {
 // Bytes of a buffer: small enough for a few in the first-level cache and on a small stack.
 constexpr int64_t buffer_bytes = 4096;
 constexpr int most_inputs = 3;
+// Bytes of results that go past the cache at once: their writing and the next ones' reading
+// overlap.
+constexpr int64_t streamed_bytes = 1024;
 // Bytes of a buffer for what is turned on the way: of an operand that lies across the rows, whole
 // lines of memory are read, two neighbours at a time.
 constexpr int64_t tile_bytes = 16384;
@@ -88,20 +91,24 @@ class Driver {
   Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache)
       : loop_(loop),
         formula_(formula),
-        longest_((beyond_cache ? 1024 : buffer_bytes) /
-                 *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)),
-        beyond_cache_(beyond_cache) {}
+        longest_(buffer_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)),
+        beyond_cache_(beyond_cache) {
+    if (beyond_cache) longest_ = std::min(longest_, streamed_bytes / loop.sizes[0]);
+  }
 
   void run(char** data, const Block& block) const {
     const bool number = second_is_number(block.steps);
     if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
-      if (block.m == 1 && is_new(data)) return run_past_cache(data, block, number);
+      if (is_new(data) && (block.m == 1 || streams_rows(block))) return run_past_cache(data, block);
       // Once only: the output may be one of the inputs.
       const int64_t short_one = number ? short_spread_row : short_row;
       if (block.n < short_one && block.m > 1 && join_rows(data, block)) return;
       if (!number || loop_.row_with_number) return run_dense_rows(data, block, number);
     }
-    if (block.m == 1) return run_row(data, block.steps, block.n);
+    if (block.m == 1) {
+      const bool past_cache = is_new(data) && is_dense_at(block.steps, 0);
+      return past_cache ? run_past_cache(data, block) : run_row(data, block.steps, block.n, false);
+    }
     if (!join_rows(data, block)) run_tiles(data, block);
   }
 
@@ -132,54 +139,66 @@ class Driver {
     return beyond_cache_ &&
            std::find(data + 1, data + 1 + loop_.inputs, data[0]) == data + 1 + loop_.inputs;
   }
-  // A row in pieces, whose results go from a buffer to memory without reading its lines before.
-  void run_past_cache(char* const* data, const Block& row, bool second_is_number) const {
-    alignas(64) char buffer[buffer_bytes], numbers[buffer_bytes + spread_bytes];
+  // Whether rows are better written past the cache: long ones beside an operand as large, which
+  // memory binds more than arithmetic.
+  bool streams_rows(const Block& block) const {
+    bool reads = false;
+    for (int k = 1; k <= loop_.inputs; ++k) {
+      reads |= block.row_steps[k] >= block.n * loop_.sizes[k];
+    }
+    return reads && loop_.sizes[0] >= 4 && block.n * loop_.sizes[0] >= streamed_bytes;
+  }
+  // Rows whose results go to memory without reading its lines before.
+  void run_past_cache(char* const* data, const Block& block) const {
     char* at[most_inputs + 1];
     std::copy_n(data, loop_.inputs + 1, at);
-    char* to = data[0];
-    at[0] = buffer;
-    auto run = second_is_number ? loop_.row_with_number : loop_.row;
-    if (!run) {
-      spread_elements(loop_.sizes[2], numbers, data[2], 0, 1, std::min(row.n, longest_));
-      at[2] = numbers;
-      run = loop_.row;
-    }
-    // The first piece ends at a line of memory, and so do all others.
-    const auto past_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % 64);
-    int64_t count = std::min(row.n, longest_ - past_line / loop_.sizes[0]);
-    for (int64_t left = row.n; left > 0; count = std::min(left, longest_)) {
-      run(formula_, at, count);
-      copy_past_cache(to, buffer, count * loop_.sizes[0]);
-      to += count * loop_.sizes[0];
-      for (int k = 1; k <= loop_.inputs; ++k) at[k] += count * row.steps[k];
-      left -= count;
+    for (int64_t row = 0; row < block.m; ++row) {
+      run_row(at, block.steps, block.n, true);
+      for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
     }
     _mm_sfence();
   }
 
-  void run_row(char** data, const int64_t* steps, int64_t n) const {
-    if (is_dense(steps, loop_.inputs)) return dense(data, n);
+  // A row in pieces: operands that do not lie side by side go through buffers, and so do results
+  // that go past the cache, after which a fence is to follow.
+  void run_row(char* const* data, const int64_t* steps, int64_t n, bool past_cache) const {
+    if (is_dense(steps, loop_.inputs) && !past_cache) return dense(data, n);
+    const bool number = second_is_number(steps) && loop_.row_with_number && is_dense_at(steps, 1);
+    const auto run = number ? loop_.row_with_number : loop_.row;
     alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
-      if (steps[k] == 0)
+      if (steps[k] == 0 && !(k == 2 && number))
         spread_elements(loop_.sizes[k], buffers[k], data[k], 0, 1, std::min(n, longest_));
     }
-    for (int64_t begin = 0; begin < n; begin += longest_) {
-      const int64_t count = std::min(longest_, n - begin);
+    // Past the cache, the first piece ends at a line of memory, and so do all others.
+    int64_t count = longest_;
+    if (past_cache) count -= reinterpret_cast<uintptr_t>(data[0]) % 64 / loop_.sizes[0];
+    for (int64_t begin = 0; begin < n; begin += count, count = longest_) {
+      count = std::min(count, n - begin);
       char* at[most_inputs + 1];
       for (int k = 0; k <= loop_.inputs; ++k) {
         char* place = data[k] + begin * steps[k];
-        at[k] = is_dense_at(steps, k) ? place : buffers[k];
-        if (k > 0 && at[k] == buffers[k] && steps[k] != 0)
+        const bool as_it_lies = is_dense_at(steps, k) || (k == 2 && number);
+        at[k] = as_it_lies && !(k == 0 && past_cache) ? place : buffers[k];
+        if (k == 0 || steps[k] == 0) continue;
+        if (past_cache && as_it_lies && steps[k] >= 4) ask_for_next(place, count * steps[k]);
+        if (!as_it_lies)
           move_elements(loop_.sizes[k], buffers[k], loop_.sizes[k], place, steps[k], count);
       }
-      dense(at, count);
-      if (!is_dense_at(steps, 0)) {
-        const int64_t size = loop_.sizes[0];
-        move_elements(size, data[0] + begin * steps[0], steps[0], buffers[0], size, count);
-      }
+      run(formula_, at, count);
+      deliver(data[0] + begin * steps[0], steps[0], buffers[0], count, past_cache);
     }
+  }
+  // Has memory send what will be read some pieces later while others are written.
+  static void ask_for_next(const char* place, int64_t bytes) {
+    constexpr int64_t ahead = 2048;
+    for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(place + ahead + i, _MM_HINT_T0);
+  }
+  // Results from a buffer to where they belong, if they do not lie there already.
+  void deliver(char* to, int64_t step, const char* buffer, int64_t n, bool past_cache) const {
+    const int64_t size = loop_.sizes[0];
+    if (past_cache) return copy_past_cache(to, buffer, n * size);
+    if (step != size) move_elements(size, to, step, buffer, size, n);
   }
 
   // How the rows of a tile of an operand become dense ones: they are, or are written into a buffer
@@ -313,6 +332,8 @@ class Driver {
       kinds[k] = rows_of(block, k);
       if (kinds[k] == Rows::other || (k == 0 && kinds[k] != Rows::adjacent)) return false;
     }
+    const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data[0]));
+    const bool past_cache = is_new(data) && (place | rows * block.row_steps[0]) % 64 == 0;
     alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
       if (kinds[k] != Rows::same_row) continue;
@@ -327,18 +348,22 @@ class Driver {
       char* at[most_inputs + 1];
       for (int k = 0; k <= loop_.inputs; ++k) {
         char* place = data[k] + row * block.row_steps[k];
-        at[k] = kinds[k] == Rows::adjacent ? place : buffers[k];
+        at[k] = kinds[k] == Rows::adjacent && !(k == 0 && past_cache) ? place : buffers[k];
         if (kinds[k] == Rows::one_value_each)
           spread_elements(loop_.sizes[k], buffers[k], place, block.row_steps[k], count, block.n);
+        if (k > 0 && past_cache && at[k] == place) ask_for_next(place, count * block.row_steps[k]);
       }
       dense(at, count * block.n);
+      deliver(data[0] + row * block.row_steps[0], block.steps[0], buffers[0], count * block.n,
+              past_cache);
     }
+    if (past_cache) _mm_sfence();
     return true;
   }
 
   const ElementwiseLoop& loop_;
   const void* const formula_;
-  const int64_t longest_;  // elements that every buffer has room for
+  int64_t longest_;  // elements that every buffer has room for
   const bool beyond_cache_;
 };
 
@@ -504,8 +529,10 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   if (ResultTable::serves(iter, loop, cost))
     table =
         tables.find(loop, iter.dtypes[1], formula, [&] { return ResultTable(stored, storing); });
-  const bool streams = table ? ResultTable::streams : loop.streams && !converting.any();
-  const bool beyond_cache = !streams && iter.numel * stored.sizes[0] >= cached_bytes;
+  const bool by_itself = loop.streams && !converting.any() && iter.part_of == 0;
+  const bool streams = table ? ResultTable::streams : by_itself;
+  const int64_t results = std::max(iter.numel, iter.part_of);
+  const bool beyond_cache = !streams && results * stored.sizes[0] >= cached_bytes;
   const Driver driver(table ? look_up : stored, table ? table.get() : storing, beyond_cache);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -136,6 +137,26 @@ template <class T, int N>
   }
 }
 
+// Half of the columns of a square of 16-bit elements as rows: two elements that stand one below the
+// other are a word, and words are turned; the other half needs as many registers again.
+template <bool odd, class T, class Store>
+inline void turn_columns(const T* from, int64_t from_step, const Store& store) {
+  constexpr int N = register_bytes / sizeof(uint32_t);
+  using Lanes = LanesOf<uint32_t, N>;
+  typename Lanes::Register words[N];
+#pragma GCC unroll 32
+  for (int i = 0; i < N; ++i) {
+    const T* pair = from + 2 * i * from_step;
+    const auto a = Lanes::load(reinterpret_cast<const uint32_t*>(pair));
+    const auto b = Lanes::load(reinterpret_cast<const uint32_t*>(pair + from_step));
+    words[i] = odd ? (a >> 16) | (b & 0xffff0000u) : (a & 0xffffu) | (b << 16);
+  }
+  turn_registers<uint32_t, N>(words);
+#pragma GCC unroll 32
+  for (int i = 0; i < N; ++i)
+    store(std::bit_cast<typename LanesOf<T, 2 * N>::Register>(words[i]), 2 * i + odd);
+}
+
 // The same in memory; steps in elements. With `beyond_cache`, lines that nobody will read soon are
 // written past the cache, if they are whole ones.
 template <class T>
@@ -143,18 +164,25 @@ inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to
                              bool beyond_cache) {
   constexpr int N = register_bytes / sizeof(T);
   using Lanes = LanesOf<T, N>;
-  typename Lanes::Register rows[N];
+  const auto turn = [=](const auto& store) {
+    if constexpr (sizeof(T) == 2) {
+      turn_columns<false>(from, from_step, store);
+      turn_columns<true>(from, from_step, store);
+    } else {
+      typename Lanes::Register rows[N];
 #pragma GCC unroll 32
-  for (int i = 0; i < N; ++i) rows[i] = Lanes::load(from + i * from_step);
-  turn_registers<T, N>(rows);
+      for (int i = 0; i < N; ++i) rows[i] = Lanes::load(from + i * from_step);
+      turn_registers<T, N>(rows);
+#pragma GCC unroll 32
+      for (int i = 0; i < N; ++i) store(rows[i], i);
+    }
+  };
   const bool whole_lines =
       register_bytes == 64 && (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0;
   if (beyond_cache && whole_lines) {
-#pragma GCC unroll 32
-    for (int i = 0; i < N; ++i) Lanes::stream(rows[i], to + i * to_step);
+    turn([=](auto row, int i) { Lanes::stream(row, to + i * to_step); });
   } else {
-#pragma GCC unroll 32
-    for (int i = 0; i < N; ++i) Lanes::store(rows[i], to + i * to_step);
+    turn([=](auto row, int i) { Lanes::store(row, to + i * to_step); });
   }
 }
 
