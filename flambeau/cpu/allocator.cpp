@@ -40,6 +40,14 @@ int class_of(size_t bytes) {
 }
 constexpr int classes = 8 + 7 * 4 + 1;
 
+// More than any system will really give. A kernel that promises whatever it is asked for (overcommit)
+// would end the process when it touches what is not there.
+size_t beyond_reach() {
+  static const size_t bytes = 4 * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) *
+                              static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 // Blocks of whole huge pages are mappings of their own: in the heap of malloc, their alignment
 // would leave holes, and what is freed in its middle would not go back to the system.
 void* from_system(size_t bytes) {
@@ -47,7 +55,7 @@ void* from_system(size_t bytes) {
     void* data = nullptr;
     return posix_memalign(&data, alignment, bytes) == 0 ? data : nullptr;
   }
-  if (bytes > SIZE_MAX - 2 * huge_page) return nullptr;
+  if (bytes > beyond_reach()) return nullptr;
   const size_t mapped = bytes + huge_page;
   void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) return nullptr;
@@ -122,6 +130,13 @@ class LargeBlocks {
     by_age_.erase(at->second);
     by_size_.erase(at);
     return data;
+  }
+
+  // For a block that the system did not give either.
+  void failed(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    in_use_ -= bytes;
+    peak_ = std::min(peak_, in_use_);
   }
 
   void give(void* data, size_t bytes) {
@@ -199,6 +214,7 @@ class CpuAllocator final : public Allocator {
       release_cached();
       data = from_system(size);
     }
+    if (!data && size >= bytes && size > small_limit) large_.failed(size);
     CHECK(data, RuntimeError,
           "DefaultCPUAllocator: can't allocate memory: you tried to allocate {} bytes.", bytes);
     return data;

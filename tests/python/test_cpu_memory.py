@@ -57,3 +57,21 @@ def test_old_memory_goes_back() -> None:
     kept, left = run(RELEASE)
     assert kept > 350
     assert left < 150
+
+
+def test_what_no_machine_holds_is_refused_and_not_counted() -> None:
+    program = """
+import flambeau as torch
+for _ in range(3):
+    try:
+        torch.zeros(1 << 44)
+    except RuntimeError as error:
+        assert "you tried to allocate" in str(error)
+    else:
+        raise AssertionError
+for step in range(40):  # each size anew: none may wait for a peak that never was
+    torch.ones((50 << 20) + step * (4 << 20), dtype=torch.uint8)
+with open("/proc/self/statm") as file:
+    print(int(file.read().split()[1]) * 4096 / 2**20)
+"""
+    assert run(program)[0] < 1000
