@@ -57,7 +57,7 @@ NOTICED = 32 << 20  # growth after which the process's peak is forgotten again
 # What the standard library or a check within says; a user is told what he did instead.
 INTERNAL = re.compile(
     r"vector::|basic_string::|_M_|map::at|std::|stoi|stol|bad optional|bad_variant|internal assert|"
-    r"max_size|unordered_map|object has no attribute '_[^_]",
+    r"than max_size|unordered_map|object has no attribute '_[^_]",
     re.IGNORECASE,
 )
 
