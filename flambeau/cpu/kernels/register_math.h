@@ -99,11 +99,11 @@ inline Floats max(Floats x, U bound) {
 }
 inline Floats abs(Floats x) { return cpu::ISA_NAMESPACE::size_of(x); }
 
-// By halves, which are finite: that of the power less one, which is exact, and what r adds to it as
-// a sum of two.
-inline Floats expm1(Floats x) {
+// Half of e**x - 1, which is finite, for -70 <= x < 89: that of the power less one, which is exact,
+// and what r adds to it as a sum of two.
+[[gnu::always_inline]] inline Floats half_of_expm1(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Exponent parts(clamped(x, -70.0f, 89.0f));
+  const Exponent parts(x);
   const Floats r = parts.r, power = parts.power(-1), above = power - 0.5f;
   const Floats short_by = parts.rest_of_power();
   Floats series = r * (1.0f / 24) + (1.0f / 6);
@@ -111,7 +111,16 @@ inline Floats expm1(Floats x) {
   series = (series * r + 0.5f) * r + short_by;
   const Floats rest = series * r + (short_by - parts.little());
   const Floats sum = power * parts.near + above, lost = power * parts.near - (sum - above);
-  return with_sign_of(x, (sum + (power * rest + lost)) * 2.0f);
+  return sum + (power * rest + lost);
+}
+inline Floats expm1(Floats x) {
+  using namespace cpu::ISA_NAMESPACE;
+  return with_sign_of(x, half_of_expm1(clamped(x, -70.0f, 89.0f)) * 2.0f);
+}
+// A multiple of the same for x < 89.
+inline Floats expm1_below(Floats x, Floats times) {
+  using namespace cpu::ISA_NAMESPACE;
+  return with_sign_of(x, half_of_expm1(max(x, -70.0f))) * (times * 2.0f);
 }
 #if FLAMBEAU_ISA_RANK >= 4
 // e**x times a power of two, for -104 <= x <= 90.

@@ -15,7 +15,7 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 template <class Formula>
 constexpr bool unary_by_register =
     is_one_of<Formula, struct sigmoid_formula, struct silu_formula, struct expm1_formula,
-              struct tanh_formula, struct atan_formula, struct erf_formula, struct elu_formula,
+              struct tanh_formula, struct atan_formula, struct erf_formula, struct relu6_formula,
               struct log_formula, struct log1p_formula, struct sin_formula, struct cos_formula,
               struct tan_formula, struct asin_formula, struct acos_formula, struct sinh_formula,
               struct cosh_formula>;
@@ -26,17 +26,23 @@ struct UnaryByRegister {
   }
 };
 template <>
+struct UnaryByRegister<struct elu_formula> {
+  static Floats at(Floats x, Floats alpha, Floats) {
+    return x < 0.0f ? math::expm1_below(x, alpha) : x;
+  }
+};
+template <>
 struct UnaryByRegister<struct selu_formula> {
   static Floats at(Floats x, Floats, Floats) {
     constexpr float scale = 1.0507009873554805f, scaled_alpha = 1.7580993408473766f;
-    return x > 0.0f ? x * scale : math::expm1(x) * scaled_alpha;
+    return x < 0.0f ? math::expm1_below(x, all_lanes(scaled_alpha)) : x * scale;
   }
 };
 template <>
 struct UnaryByRegister<struct celu_formula> {
   static Floats at(Floats x, Floats alpha, Floats) {
-    const Floats inverse = 1.0f / alpha;  // the same for all x, as in PyTorch
-    return x > 0.0f ? x : alpha * math::expm1(x * inverse);
+    const Floats inverse = 1.0f / alpha;  // the same for all x, as in PyTorch; it may be negative
+    return x < 0.0f ? math::expm1_below(math::min(x * inverse, 89.0f), alpha) : x;
   }
 };
 template <>
