@@ -39,6 +39,14 @@ def test_large_as_small(function: Function, dtype: torch.dtype) -> None:
     assert torch.equal(got, expected.repeat(LARGE // len(x) + 1)[:-13])
 
 
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish", "relu6", "elu", "selu", "celu"])
+def test_activations_of_all_numbers_are_those_of_floats(name: str) -> None:
+    x, function = all_numbers(torch.bfloat16), getattr(functional, name)
+    expected = function(x.float()).bfloat16()
+    same = (function(x) == expected) | (expected.isnan() & function(x).isnan())
+    assert same.all()
+
+
 def test_layouts_and_places() -> None:
     x = torch.randn(1024, 1030).bfloat16()
     expected = torch.cat([row.tanh()[None] for row in x])
