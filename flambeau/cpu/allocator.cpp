@@ -40,11 +40,11 @@ int class_of(size_t bytes) {
 }
 constexpr int classes = 8 + 7 * 4 + 1;
 
-// More than any system will really give. A kernel that promises whatever it is asked for (overcommit)
-// would end the process when it touches what is not there.
+// More than any system will really give. A kernel that promises whatever it is asked for
+// (overcommit) would end the process when it touches what is not there.
 size_t beyond_reach() {
-  static const size_t bytes = 4 * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) *
-                              static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  static const size_t bytes =
+      4 * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
 }
 

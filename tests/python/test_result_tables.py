@@ -39,12 +39,21 @@ def test_large_as_small(function: Function, dtype: torch.dtype) -> None:
     assert torch.equal(got, expected.repeat(LARGE // len(x) + 1)[:-13])
 
 
-@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish", "relu6", "elu", "selu", "celu"])
-def test_activations_of_all_numbers_are_those_of_floats(name: str) -> None:
-    x, function = all_numbers(torch.bfloat16), getattr(functional, name)
-    expected = function(x.float()).bfloat16()
-    same = (function(x) == expected) | (expected.isnan() & function(x).isnan())
-    assert same.all()
+SHORT: list[Function] = [
+    *(getattr(functional, name) for name in "hardsigmoid hardswish relu6 elu selu celu".split()),
+    *(getattr(torch, name) for name in "exp sqrt rsqrt reciprocal".split()),
+]
+
+
+@pytest.mark.parametrize("function", SHORT)
+def test_all_numbers_have_the_results_of_floats(function: Function) -> None:
+    """Wherever they stand, beside any others: also where half of them are looked up."""
+    order = torch.argsort(all_numbers(torch.bfloat16).float().abs())
+    for x in (all_numbers(torch.bfloat16)[order], all_numbers(torch.bfloat16)):
+        expected = function(x.float()).bfloat16()
+        for many in (x, x.repeat(17)[1:]):
+            found = function(many)[-len(x) :]
+            assert ((found == expected) | (expected.isnan() & found.isnan())).all()
 
 
 def test_layouts_and_places() -> None:

@@ -524,7 +524,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const ElementwiseLoop& stored = converting.any() ? converting.stored() : computed;
   const void* storing = converting.any() ? &converting : computing;
   static ResultTables tables;
-  static constexpr ElementwiseLoop look_up = ResultTable::loop();
+  const ElementwiseLoop look_up = ResultTable::in_place_of(loop);
   ResultTables::Found table;
   if (ResultTable::serves(iter, loop, cost))
     table =

@@ -96,6 +96,7 @@ struct ElementwiseLoop {
   Row* row_with_number = nullptr;
   bool streams = false;      // writes large rows past the cache itself
   size_t formula_bytes = 0;  // that tell formulas of this loop apart
+  Row* look_up = nullptr;    // by a ResultTable, if otherwise than it does all
 };
 void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula,
                      int cost);

@@ -36,11 +36,15 @@ class ResultTable {
 
   // Whether its loop writes large rows past the cache itself.
   static constexpr bool streams = FLAMBEAU_ISA_RANK >= 4;
-  static constexpr ElementwiseLoop loop() {
-    return {1, {sizeof(uint16_t), sizeof(uint16_t)}, look_up};
+  // The loop in the place of one that may say how it is best done.
+  static ElementwiseLoop in_place_of(const ElementwiseLoop& loop) {
+    return {1, {sizeof(uint16_t), sizeof(uint16_t)}, loop.look_up ? loop.look_up : look_up<All>};
   }
 
- private:
+  // Which of each two results are looked up. Beside a short formula it is one of them: memory is
+  // asked for that, and the units of arithmetic for the other.
+  struct All {};
+  template <class F>
   static void look_up(const void* table, char* const* data, int64_t n) {
     const auto& results = static_cast<const ResultTable*>(table)->results_;
     auto* out = reinterpret_cast<uint16_t*>(data[0]);
@@ -60,7 +64,13 @@ class ResultTable {
       ask_ahead(x, i);
       Words pairs;
       std::memcpy(&pairs, x + i, sizeof pairs);
-      pairs = (found(pairs & 0xffffu) & 0xffffu) | found(pairs >> 16) << 16;
+      Words seconds;
+      if constexpr (std::is_same_v<F, All>) {
+        seconds = found(pairs >> 16) << 16;
+      } else {
+        seconds = rounded_words(F()(std::bit_cast<Floats>(pairs & 0xffff0000u))) & 0xffff0000u;
+      }
+      pairs = (found(pairs & 0xffffu) & 0xffffu) | seconds;
       if (past_cache) {
         stream_floats(std::bit_cast<Floats>(pairs), reinterpret_cast<float*>(out + i));
       } else {
@@ -72,6 +82,7 @@ class ResultTable {
     for (; i < n; ++i) out[i] = results[x[i]];
   }
 
+ private:
   static constexpr int numbers = 1 << 16;
   std::array<uint16_t, numbers + 1> results_{};  // the last is read as half of a word
 };

@@ -5,6 +5,7 @@
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_angles.h"
 #include "flambeau/cpu/kernels/register_math.h"
+#include "flambeau/cpu/kernels/result_tables.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
 
@@ -96,20 +97,77 @@ struct UnaryByRegister<struct mish_formula> {
 };
 
 // Formulas that fewer instructions serve where eight bits of the result are kept, and the same
-// ones.
+// ones. Some are so short that half of a large tensor's results are better computed than looked up.
 template <class Formula>
 struct ForBFloat16;
 template <>
 struct ForBFloat16<struct hardsigmoid_formula> {
+  static constexpr bool beside_table = false;
   static Floats six_times(Floats x) { return math::min(math::max(x + 3.0f, 0), 6); }
   Floats operator()(Floats x) const { return six_times(x) * (1.0f / 6); }
 };
 template <>
 struct ForBFloat16<struct hardswish_formula> {
+  static constexpr bool beside_table = false;
   Floats operator()(Floats x) const {
     return x * ForBFloat16<struct hardsigmoid_formula>::six_times(x) * (1.0f / 6);
   }
 };
+#if FLAMBEAU_ISA_RANK >= 4
+// The powers of two that `powers_of_two` has, of which one is 15 units higher: so all results are
+// right, two of which a polynomial of degree two would miss.
+constexpr auto powers_for_bfloat16 = [] {
+  auto bits = powers_of_two;
+  bits[14] += 15;
+  return bits;
+}();
+template <>
+struct ForBFloat16<struct exp_formula> {
+  static constexpr bool beside_table = true;
+  Floats operator()(Floats x) const {
+    if (!all_between(size_of(x), 0.0f, 87.0f)) [[unlikely]]
+      return math::exp(x);
+    constexpr auto steps = static_cast<float>(std::numbers::log2e);
+    constexpr float shift = 0x1.8p23f / float_lanes;
+    const Floats shifted = x * steps + shift, r = x * steps - (shifted - shift);
+    const Ints count = std::bit_cast<Ints>(shifted);
+    const Ints above = chosen(std::bit_cast<Ints>(powers_for_bfloat16), count);
+    const Floats power = std::bit_cast<Floats>(above + (count << (23 - lane_bits)));
+    return power * ((r * 0.2402265f + std::numbers::ln2_v<float>)*r) + power;
+  }
+};
+// By estimates of 14 bits and what they miss, where neither is near the ends of the range.
+template <>
+struct ForBFloat16<struct reciprocal_formula> {
+  static constexpr bool beside_table = true;
+  Floats operator()(Floats x) const {
+    if (!all_between(size_of(x), 0x1p-125f, 0x1p125f)) [[unlikely]]
+      return 1.0f / x;
+    const Floats estimate = inverse_estimate(x);
+    return (1.0f - x * estimate) * estimate + estimate;
+  }
+};
+template <>
+struct ForBFloat16<struct rsqrt_formula> {
+  static constexpr bool beside_table = true;
+  Floats operator()(Floats x) const {
+    if (!all_between(x, 0x1p-125f, 0x1p125f)) [[unlikely]]
+      return 1.0f / Floats(_mm512_maskz_sqrt_ps(0xffff, x));
+    const Floats estimate = inverse_root_estimate(x);
+    return (1.0f - (x * estimate) * estimate) * (estimate * 0.5f) + estimate;
+  }
+};
+template <>
+struct ForBFloat16<struct sqrt_formula> {
+  static constexpr bool beside_table = true;
+  Floats operator()(Floats x) const {
+    if (!all_between(x, 0x1p-125f, 0x1p125f)) [[unlikely]]
+      return _mm512_maskz_sqrt_ps(0xffff, x);
+    const Floats inverse = inverse_root_estimate(x), estimate = x * inverse;
+    return (x - estimate * estimate) * (inverse * 0.5f) + estimate;
+  }
+};
+#endif
 
 // Functions that take longer than looking them up in a table of the results of all 16-bit numbers.
 template <class Formula>
@@ -121,9 +179,9 @@ constexpr bool is_worth_a_table =
               struct acos_formula, struct atan_formula, struct sinh_formula, struct cosh_formula,
               struct tanh_formula, struct asinh_formula, struct acosh_formula, struct atanh_formula,
               struct sigmoid_formula, struct erf_formula, struct erfc_formula, struct silu_formula,
-              struct log_sigmoid_formula, struct mish_formula, struct hardswish_formula,
-              struct hardsigmoid_formula, struct selu_formula, struct elu_formula,
-              struct celu_formula, struct softplus_formula, struct logit_between_formula>;
+              struct log_sigmoid_formula, struct mish_formula, struct selu_formula,
+              struct elu_formula, struct celu_formula, struct softplus_formula,
+              struct logit_between_formula>;
 
 namespace {
 
@@ -158,7 +216,13 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
     using C = ComputeType<T>;
     using Out = std::conditional_t<Predicate, Truth, T>;
     if constexpr (std::is_same_v<T, BFloat16> && requires { ForBFloat16<Formula>(); }) {
-      unary_loop<Out, T>(iter, ForBFloat16<Formula>(), unary_cost);
+      using F = ForBFloat16<Formula>;
+      static constexpr ElementwiseLoop loop = [] {
+        ElementwiseLoop made = LoopOf<F, T, T>::value;
+        if constexpr (F::beside_table) made.look_up = ResultTable::look_up<F>;
+        return made;
+      }();
+      run_elementwise(iter, loop, &loop, F::beside_table ? table_cost : unary_cost);
     } else if constexpr (std::is_same_v<Formula, struct sqrt_formula> && is_reduced_type<T>) {
       // In the types as they are stored, the processor's is as fast as going through floats.
       unary_loop<Out, T>(
