@@ -179,9 +179,9 @@ constexpr bool is_worth_a_table =
               struct acos_formula, struct atan_formula, struct sinh_formula, struct cosh_formula,
               struct tanh_formula, struct asinh_formula, struct acosh_formula, struct atanh_formula,
               struct sigmoid_formula, struct erf_formula, struct erfc_formula, struct silu_formula,
-              struct log_sigmoid_formula, struct mish_formula, struct selu_formula,
-              struct elu_formula, struct celu_formula, struct softplus_formula,
-              struct logit_between_formula>;
+              struct log_sigmoid_formula, struct mish_formula, struct hardswish_formula,
+              struct hardsigmoid_formula, struct selu_formula, struct elu_formula,
+              struct celu_formula, struct softplus_formula, struct logit_between_formula>;
 
 namespace {
 
