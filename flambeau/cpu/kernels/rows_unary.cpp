@@ -169,6 +169,11 @@ struct ForBFloat16<struct sqrt_formula> {
 };
 #endif
 
+template <class Formula>
+constexpr bool has_form_for_bfloat16 = requires {
+  sizeof(ForBFloat16<Formula>);
+};
+
 // Functions that take longer than looking them up in a table of the results of all 16-bit numbers.
 template <class Formula>
 constexpr bool is_worth_a_table =
@@ -215,7 +220,7 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Predicate, Truth, T>;
-    if constexpr (std::is_same_v<T, BFloat16> && requires { ForBFloat16<Formula>(); }) {
+    if constexpr (std::is_same_v<T, BFloat16> && has_form_for_bfloat16<Formula>) {
       using F = ForBFloat16<Formula>;
       static constexpr ElementwiseLoop loop = [] {
         ElementwiseLoop made = LoopOf<F, T, T>::value;
