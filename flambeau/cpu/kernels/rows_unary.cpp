@@ -169,11 +169,6 @@ struct ForBFloat16<struct sqrt_formula> {
 };
 #endif
 
-template <class Formula>
-constexpr bool has_form_for_bfloat16 = requires {
-  sizeof(ForBFloat16<Formula>);
-};
-
 // Functions that take longer than looking them up in a table of the results of all 16-bit numbers.
 template <class Formula>
 constexpr bool is_worth_a_table =
@@ -212,23 +207,28 @@ struct Plain {
   { return UnaryByRegister<Formula>::at(x, x, x); }
 };
 
+template <class F>
+void bfloat16_loop(const TensorIter& iter) {
+  static constexpr ElementwiseLoop loop = [] {
+    ElementwiseLoop made = LoopOf<F, BFloat16, BFloat16>::value;
+    if (F::beside_table) made.look_up = ResultTable::look_up<F>;
+    return made;
+  }();
+  run_elementwise(iter, loop, &loop, F::beside_table ? table_cost : unary_cost);
+}
+
 template <class Formula, DTypeSet Set, bool Predicate>
 void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params) {
+  if constexpr (requires { sizeof(ForBFloat16<Formula>); }) {
+    if (iter.dtypes[1] == DType::bfloat16) return bfloat16_loop<ForBFloat16<Formula>>(iter);
+  }
   const bool by_table = is_worth_a_table<Formula> && dtypes::Reduced.has(iter.dtypes[1]);
   const int cost = by_table ? table_cost : unary_cost;
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Predicate, Truth, T>;
-    if constexpr (std::is_same_v<T, BFloat16> && has_form_for_bfloat16<Formula>) {
-      using F = ForBFloat16<Formula>;
-      static constexpr ElementwiseLoop loop = [] {
-        ElementwiseLoop made = LoopOf<F, T, T>::value;
-        if constexpr (F::beside_table) made.look_up = ResultTable::look_up<F>;
-        return made;
-      }();
-      run_elementwise(iter, loop, &loop, F::beside_table ? table_cost : unary_cost);
-    } else if constexpr (std::is_same_v<Formula, struct sqrt_formula> && is_reduced_type<T>) {
+    if constexpr (std::is_same_v<Formula, struct sqrt_formula> && is_reduced_type<T>) {
       // In the types as they are stored, the processor's is as fast as going through floats.
       unary_loop<Out, T>(
           iter, [](C x) { return math::sqrt(x); }, cost);
