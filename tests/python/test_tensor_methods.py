@@ -175,3 +175,14 @@ def test_factors_of_addr_fit_the_dtype_of_the_result() -> None:
         torch.addr(square, whole, whole, alpha=True)
     with pytest.raises(RuntimeError, match="argument beta must not be a complex number"):
         torch.addr(square.double(), whole, whole, beta=2j)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float32, torch.complex128])
+@pytest.mark.parametrize("n", [0, 1, 5, 37, 1000])
+def test_each_element_several_times(dtype: torch.dtype, n: int) -> None:
+    x = torch.arange(2 * n).reshape(2, n).to(dtype)
+    for times in range(7):
+        expected = [value for value in x.flatten().tolist() for _ in range(times)]
+        assert x.repeat_interleave(times).tolist() == expected
+        assert x.repeat_interleave(times, 1).flatten().tolist() == expected
+        assert x.t().repeat_interleave(times, 0).t().flatten().tolist() == expected

@@ -55,6 +55,26 @@ void copy_row(char* to, const char* from, const int64_t* steps, int64_t n, bool 
   }
 }
 
+// Each of m elements a few times, which the compiler writes by registers; false for other numbers.
+template <class T, int... counts>
+bool repeat_each(T* to, const T* from, int64_t m, int64_t times,
+                 std::integer_sequence<int, counts...>) {
+  const auto repeat = [=]<int count>(std::integral_constant<int, count>) {
+    IVDEP for (int64_t i = 0; i < m; ++i) {
+      for (int j = 0; j < count; ++j) to[i * count + j] = from[i];
+    }
+    return true;
+  };
+  return ((times == counts && repeat(std::integral_constant<int, counts>())) || ...);
+}
+// Whether the rows of a block repeat an element each, and follow one another.
+template <class T>
+bool repeats_each(const Block& block) {
+  constexpr int64_t size = sizeof(T);
+  return block.steps[0] == size && block.steps[1] == 0 && block.row_steps[1] == size &&
+         block.row_steps[0] == block.n * size;
+}
+
 void copy_same(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -67,6 +87,10 @@ void copy_same(const TensorIter& iter) {
           block.steps[1] != 0 && in_elements(block.steps[1]) && in_elements(block.row_steps[0]))
         return copy_turned(sizeof(T), {data[0], block.row_steps[0]}, {data[1], block.steps[1]},
                            block.n, block.m, beyond_cache);
+      if (repeats_each<T>(block) &&
+          repeat_each(reinterpret_cast<T*>(data[0]), reinterpret_cast<const T*>(data[1]), block.m,
+                      block.n, std::integer_sequence<int, 2, 3, 4>()))
+        return;
       for (int64_t row = 0; row < block.m; ++row) {
         copy_row<T>(data[0] + row * block.row_steps[0], data[1] + row * block.row_steps[1],
                     block.steps, block.n, beyond_cache);
