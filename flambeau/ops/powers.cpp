@@ -89,15 +89,17 @@ Tensor power_in_double(const Tensor& x, const Scalar& exponent) {
 Tensor power_by_formula(const Tensor& x, const Scalar& exponent) {
   if (is_integral(x.dtype())) {
     if (exponent == Scalar(2)) return square(x);
-    return exponent == Scalar(3) ? mul_(x * x, x) : Tensor();
+    return exponent == Scalar(3) ? cube(x, 0, 0) : Tensor();
   }
   if (!is_differentiable(x.dtype()) || x.dtype() == DType::float16) return {};
   const NoGrad off;
   if (exponent == Scalar(0.5)) return sqrt(x);
   if (exponent == Scalar(-0.5)) return rsqrt(x);
-  if (exponent == Scalar(3)) return mul_(x * x, x);
   if (exponent == Scalar(-1)) return reciprocal(x);
-  if (exponent == Scalar(-2)) return reciprocal(square(x));
+  // The square is rounded to what half precision holds.
+  const bool rounds = dtypes::Reduced.has(x.dtype());
+  if (exponent == Scalar(3)) return rounds ? mul_(x * x, x) : cube(x, 0, 0);
+  if (exponent == Scalar(-2)) return rounds ? reciprocal(square(x)) : inverse_square(x, 0, 0);
   return {};
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 import flambeau as torch
 
 SOME = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 2.5, -2.5, math.inf, -math.inf, math.nan, -1e300]
@@ -40,3 +42,11 @@ def test_powers_of_bfloat16_are_rounded_ones() -> None:
     assert float(((found - exact[fits]).abs() / exact[fits]).max()) < 0.51 * 2**-7
     beyond = exact > 3.5e38
     assert bool(torch.isinf(torch.pow(a, b)[beyond]).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.int32])
+def test_small_powers_are_products(dtype: torch.dtype) -> None:
+    x = torch.arange(-40, 40).to(dtype)
+    assert torch.equal(x**3, x * x * x)
+    if dtype.is_floating_point:
+        assert torch.equal(x**-2, 1 / (x * x))

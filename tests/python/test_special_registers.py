@@ -3,6 +3,7 @@ the other lanes hold, with rare arguments among the usual ones."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -121,3 +122,15 @@ def test_logarithms_of_every_number_in_one_register() -> None:
     x = torch.cat([x, x, x, torch.tensor([-0.5, -0.25])])
     for f in (torch.log, torch.log1p):
         torch.testing.assert_close(f(x), f(x.double()).float(), rtol=2e-7, atol=0, equal_nan=True)
+
+
+def test_roots_of_doubles_are_rounded_once() -> None:
+    size = torch.logspace(-320, 308, 100_001, dtype=torch.float64)
+    near = 1 + torch.arange(100_001).double() * 2.0**-52
+    ends = torch.tensor([0.0, -0.0, math.inf, -1.0, math.nan, 5e-324, 1.7e308]).double()
+    for x in (size, near, near * 2, ends, torch.cat([ends, size])):
+        with np.errstate(invalid="ignore"):
+            expected = torch.from_numpy(np.sqrt(x.numpy()))
+        known, found = ~expected.isnan(), x.sqrt()
+        assert torch.equal(found.isnan(), ~known)
+        assert torch.equal(found.view(torch.int64)[known], expected.view(torch.int64)[known])

@@ -41,9 +41,23 @@ inline Doubles pow_of_lanes(Doubles a, Doubles b) {
 }
 #undef VECTOR_NAME
 
+// By an estimate of 14 bits, three times as fast as the instruction and rounded as that: see sqrt
+// in register_math.h.
 inline Doubles sqrt_of_lanes(Doubles x) {
 #if FLAMBEAU_ISA_RANK >= 4
-  return std::bit_cast<Doubles>(_mm512_maskz_sqrt_pd(0xff, std::bit_cast<__m512d>(x)));
+  constexpr int64_t least = int64_t{123} << 52, most = int64_t{1923} << 52;  // 2**-900, 2**900
+  const auto wide = std::bit_cast<__m512d>(x);
+  const auto above = std::bit_cast<__m512i>(std::bit_cast<Longs>(x) - least);
+  if (_mm512_cmplt_epu64_mask(above, _mm512_set1_epi64(most - least)) != 0xff) [[unlikely]]
+    return std::bit_cast<Doubles>(_mm512_maskz_sqrt_pd(0xff, wide));
+  const auto estimate = std::bit_cast<Doubles>(_mm512_maskz_rsqrt14_pd(0xff, wide));
+  Doubles root = x * estimate, half = estimate * 0.5;
+  for (int step = 0; step < 2; ++step) {
+    const Doubles missing = 0.5 - root * half;
+    root = root * missing + root;
+    half = half * missing + half;
+  }
+  return (x - root * root) * half + root;
 #else
   return std::bit_cast<Doubles>(_mm256_sqrt_pd(std::bit_cast<__m256d>(x)));
 #endif

@@ -4,6 +4,7 @@
 #include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_angles.h"
+#include "flambeau/cpu/kernels/register_doubles.h"
 #include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/cpu/kernels/result_tables.h"
 #include "flambeau/kernels/elementwise.h"
@@ -296,6 +297,19 @@ void size_kernel(const TensorIter& iter, const Scalar* params) {
 KERNEL_FOR(isnan, size_kernel<isnan_formula, std::greater<uint16_t>>)
 KERNEL_FOR(isinf, size_kernel<isinf_formula, std::equal_to<uint16_t>>)
 KERNEL_FOR(isfinite, size_kernel<isfinite_formula, std::less<uint16_t>>)
+
+#if FLAMBEAU_ISA_RANK >= 4
+void sqrt_kernel(const TensorIter& iter, const Scalar* params) {
+  if (iter.dtypes[1] == DType::float64) {  // whose elements are as large as pairs of floats
+    return pairs_loop<1>(
+        iter,
+        [](Floats x) { return std::bit_cast<Floats>(sqrt_of_lanes(std::bit_cast<Doubles>(x))); },
+        unary_cost);
+  }
+  unary_kernel<sqrt_formula, dtypes::FloatingComplex, false>(iter, params);
+}
+KERNEL_FOR(sqrt, sqrt_kernel)
+#endif
 
 void square_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::complex64)
