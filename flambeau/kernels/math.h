@@ -424,20 +424,21 @@ INTEGER FN T div_floor(T a, T b) {
                                                                  : quotient;
 }
 
-// Shifts by as much as the width or more give what an endless word would: 0, or the sign.
+// Shifts by as much as the width or more give what an endless word would: 0, or the sign. In words
+// of 32 bits, where these are enough, of which vector code takes more at once.
 INTEGER FN T shift_left(T a, T b) {
   using U = std::make_unsigned_t<T>;
+  using Word = std::conditional_t<(sizeof(T) < 4), uint32_t, U>;
   constexpr int width = std::numeric_limits<U>::digits;
-  if (b < T(0) || static_cast<uint64_t>(b) >= width) return T(0);
-  return static_cast<T>(static_cast<U>(static_cast<uint64_t>(static_cast<U>(a)) << b));
+  const bool within = static_cast<U>(b) < width;
+  return static_cast<T>(within ? static_cast<Word>(static_cast<U>(a)) << (b & T(width - 1)) : 0);
 }
 INTEGER FN T shift_right(T a, T b) {
   constexpr int width = std::numeric_limits<std::make_unsigned_t<T>>::digits;
-  const int most = std::is_signed_v<T> ? width - 1 : width;
-  if (b < T(0) || static_cast<uint64_t>(b) >= static_cast<uint64_t>(width)) {
-    return std::is_signed_v<T> ? static_cast<T>(a >> (width - 1)) : T(0);
-  }
-  return static_cast<T>(a >> (static_cast<int>(b) < most ? static_cast<int>(b) : most));
+  using U = std::make_unsigned_t<T>;
+  const bool within = static_cast<U>(b) < width;
+  if (std::is_signed_v<T>) return static_cast<T>(a >> (within ? b : T(width - 1)));
+  return static_cast<T>(within ? a >> (b & T(width - 1)) : 0);
 }
 
 // Where one is NaN, the other.
