@@ -19,8 +19,8 @@ def wide(x: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def serial(x: torch.Tensor, dim: int, product: bool) -> torch.Tensor:
-    """One element after the other: bfloat16 sums in float, all others in double."""
-    carry = np.float32 if x.dtype == torch.bfloat16 and not product else np.float64
+    """One element after the other: bfloat16 in float, all others in double."""
+    carry = np.float32 if x.dtype == torch.bfloat16 else np.float64
     values = np.moveaxis(wide(x), dim, 0).astype(carry)
     out = np.empty_like(values)
     running = np.full_like(values[0], 1 if product else 0)
@@ -86,6 +86,24 @@ def test_sums_of_bfloat16_that_overflow() -> None:
     for dim, z in ((1, y), (0, y.t().contiguous())):
         ours, wanted = z.cumsum(dim), serial(z, dim, False)
         np.testing.assert_array_equal(wide(ours), wide(wanted))
+
+
+@pytest.mark.parametrize("shape", [(16, 1024), (21, 333), (40, 31), (8, 96), (1000, 80)])
+def test_products_of_bfloat16_are_those_of_floats(shape: tuple[int, int]) -> None:
+    torch.manual_seed(6)
+    x = torch.randn(shape)
+    x[1] *= 2.0  # grows, while most of the others vanish
+    x[2, ::3] *= 1e-30
+    x[2, 1::3] *= 1e30
+    x[3, 20], x[4, 11], x[5, 7] = 0.0, -torch.inf, torch.nan
+    x[6, 4:] = 1e-40
+    x[7, :30], x[7, 30:] = 2.0**-4.5, 4.0  # to the smallest of floats and back again
+    for dim in (0, 1):
+        for y in (x.to(torch.bfloat16), x.to(torch.bfloat16).abs() ** 0.25):
+            ours, wanted = wide(y.cumprod(dim)), wide(serial(y, dim, True))
+            np.testing.assert_array_equal(ours, wanted)
+            known = ~np.isnan(wanted)
+            assert np.array_equal(np.signbit(ours[known]), np.signbit(wanted[known]))
 
 
 def extremes(x: np.ndarray[Any, Any], sign: int) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
-// Running sums of bfloat16 in float, as PyTorch adds them, two elements to a lane: the first one is
-// the lower half of the word, the second one the upper half, and both are floats but for a shift
-// or a mask.
+// Running sums and products of bfloat16 in float, as PyTorch computes them, two elements to a lane:
+// the first one is the lower half of the word, the second one the upper half, and both are floats
+// but for a shift or a mask. Every lane goes along a row or column of its own, one element after
+// the other, so that whatever is lost on the way is lost as anywhere else.
 #pragma once
 
 #include "flambeau/cpu/kernels/scan_tiles.h"
@@ -8,6 +9,7 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 
 constexpr int64_t pair_elements = 2 * float_lanes;
+constexpr int pair_rows = float_lanes;
 
 struct PairFloats {
   ScanFloats first, second;
@@ -16,167 +18,203 @@ struct PairFloats {
 [[gnu::always_inline]] inline PairFloats widened(ScanWords words) {
   return {std::bit_cast<ScanFloats>(words << 16), std::bit_cast<ScanFloats>(words & 0xffff0000u)};
 }
-// To the nearest, and to even ones between two; not for NaN.
+// To the nearest, and to even ones between two. NaN stays one, as it has no bits that were not in
+// the upper half of a word before.
 [[gnu::always_inline]] inline ScanWords narrowed(ScanFloats first, ScanFloats second) {
   const auto rounded = [](ScanFloats value) {
     const auto bits = std::bit_cast<ScanWords>(value);
+#if FLAMBEAU_ISA_RANK >= 4
+    const auto all = std::bit_cast<__m512i>(bits);
+    const __mmask16 odd = _mm512_test_epi32_mask(all, _mm512_set1_epi32(0x10000));
+    const auto down = std::bit_cast<__m512i>(bits + 0x7fffu);
+    return std::bit_cast<ScanWords>(
+        _mm512_mask_add_epi32(down, odd, all, _mm512_set1_epi32(0x8000)));
+#else
     return bits + 0x7fffu + ((bits >> 16) & 1u);
+#endif
   };
   return (rounded(second) & 0xffff0000u) | (rounded(first) >> 16);
 }
 
-// Becomes NaN when one of the values is infinite or NaN, and stays so.
-struct FiniteSoFar {
-  ScanFloats sum = {};
-  [[gnu::always_inline]] void look_at(ScanFloats value) { sum += value * 0.0f; }
-  [[nodiscard]] bool all() const {
-    float total = 0;
-    for (int j = 0; j < float_lanes; ++j) total += sum[j];
-    return total == 0;
-  }
-};
-
-// The same with each four lanes `fours` times four lanes further on, behind zeros.
-template <int fours>
-[[gnu::always_inline]] inline ScanFloats moved_on(ScanFloats v) {
-  return [&]<int... I>(std::integer_sequence<int, I...>) {
-    return __builtin_shufflevector(v, ScanFloats{},
-                                   (I < 4 * fours ? float_lanes : I - 4 * fours)...);
-  }
-  (std::make_integer_sequence<int, float_lanes>());
-}
-[[gnu::always_inline]] inline ScanFloats last_four(ScanFloats v) {
-  return [&]<int... I>(std::integer_sequence<int, I...>) {
-    return __builtin_shufflevector(v, v, (float_lanes - 4 + I % 4)...);
-  }
-  (std::make_integer_sequence<int, float_lanes>());
+// Whether some product will likely leave the normal numbers soon.
+[[gnu::always_inline]] inline bool nearly_gone(ScanFloats product) {
+  constexpr uint32_t small = 0x3f000000;  // 2^-64 without its sign
+  const auto gone = (std::bit_cast<ScanWords>(product) << 1) - 1u < small;
+#if FLAMBEAU_ISA_RANK >= 4
+  return _mm512_movepi32_mask(std::bit_cast<__m512i>(gone)) != 0;
+#else
+  return _mm256_movemask_ps(std::bit_cast<__m256>(gone)) != 0;
+#endif
 }
 
-// One register of each of four rows that begin `row` apart. The carry has the sum of row k in every
-// lane k of four.
-template <bool past>
-[[gnu::always_inline]] inline void sum_pair_tile(const BFloat16* x, BFloat16* y, int64_t row,
-                                                 ScanFloats& carry, FiniteSoFar& finite) {
-  ScanWords words[tile_rows];
-  if constexpr (past) ask_for_next_rows(x, row);
+// What one element makes of a running result. A product below the normal numbers takes the
+// processor a hundred times as long as others, but not the conversion of one in double precision,
+// where it is exact and so rounded once: near them the carry is a double's.
+template <class F>
+[[gnu::always_inline]] inline ScanFloats go_on(ScanFloats& carry, ScanFloats next) {
+  return carry = F::join(carry, next);
+}
+template <class F>
+[[gnu::always_inline]] inline ScanFloats go_on(WideFloats& carry, ScanFloats next) {
+  const WideFloats wide = widened(next);
+  for (int h = 0; h < 2; ++h) carry.half[h] = F::join(carry.half[h], wide.half[h]);
+  const ScanFloats rounded = narrowed(carry);
+  carry = widened(rounded);
+  return rounded;
+}
+
+template <class Carry>
+[[gnu::always_inline]] inline Carry carried_as(ScanFloats value) {
+  if constexpr (std::is_same_v<Carry, WideFloats>) {
+    return widened(value);
+  } else {
+    return value;
+  }
+}
+
+// Groups of four lanes of four registers, or of two, turned like a matrix.
+[[gnu::always_inline]] inline void turn_groups(ScanWords* rows, int step) {
+#if FLAMBEAU_ISA_RANK >= 4
+  const auto pick = [&]<int which>(ScanWords a, ScanWords b, std::integral_constant<int, which>) {
+    return std::bit_cast<ScanWords>(_mm512_maskz_shuffle_i32x4(0xffff, std::bit_cast<__m512i>(a),
+                                                               std::bit_cast<__m512i>(b), which));
+  };
+  constexpr std::integral_constant<int, 0x44> low;
+  constexpr std::integral_constant<int, 0xee> high;
+  constexpr std::integral_constant<int, 0x88> even;
+  constexpr std::integral_constant<int, 0xdd> odd;
+  const ScanWords a = pick(rows[0], rows[step], low), b = pick(rows[0], rows[step], high);
+  const ScanWords c = pick(rows[2 * step], rows[3 * step], low);
+  const ScanWords d = pick(rows[2 * step], rows[3 * step], high);
+  rows[0] = pick(a, c, even);
+  rows[step] = pick(a, c, odd);
+  rows[2 * step] = pick(b, d, even);
+  rows[3 * step] = pick(b, d, odd);
+#else
+  const ScanWords a = rows[0], b = rows[step];
+  rows[0] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+  rows[step] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+#endif
+}
+// A square of words in registers: rows as columns, and columns as rows.
+[[gnu::always_inline]] inline void turn_square(ScanWords* rows) {
 #pragma GCC unroll 4
-  for (int k = 0; k < tile_rows; ++k) std::memcpy(&words[k], x + k * row, sizeof words[k]);
-  turn_fours(words);
-  ScanFloats firsts[tile_rows], sums[tile_rows];
+  for (int k = 0; k < pair_rows; k += 4) turn_fours(rows + k);
 #pragma GCC unroll 4
-  for (int k = 0; k < tile_rows; ++k) {
+  for (int k = 0; k < 4; ++k) turn_groups(rows + k, 4);
+}
+
+// One register of each of some rows, which begin at given places; each lane carries a row.
+template <class F, bool past, class Carry>
+[[gnu::always_inline]] inline void scan_square(const BFloat16* x, BFloat16* y, const int64_t* row,
+                                               Carry& carry, int64_t ahead = 0) {
+  ScanWords words[pair_rows];
+#pragma GCC unroll 16
+  for (int k = 0; k < pair_rows; ++k) {
+    if constexpr (past)
+      _mm_prefetch(reinterpret_cast<const char*>(x + ahead + row[k]), _MM_HINT_T0);
+    std::memcpy(&words[k], x + row[k], sizeof words[k]);
+  }
+  turn_square(words);
+#pragma GCC unroll 16
+  for (int k = 0; k < pair_rows; ++k) {
     const PairFloats pair = widened(words[k]);
-    firsts[k] = pair.first;
-    sums[k] = pair.first + pair.second;
-    if (k > 0) sums[k] += sums[k - 1];
+    const ScanFloats first = go_on<F>(carry, pair.first);
+    words[k] = narrowed(first, go_on<F>(carry, pair.second));
   }
-  ScanFloats totals = sums[tile_rows - 1];
-  totals += moved_on<1>(totals);
-  if constexpr (float_lanes > 8) totals += moved_on<2>(totals);
-  const ScanFloats bases = carry + moved_on<1>(totals);
-  carry += last_four(totals);
-  ScanFloats before = bases;
-#pragma GCC unroll 4
-  for (int k = 0; k < tile_rows; ++k) {
-    const ScanFloats first = before + firsts[k], second = bases + sums[k];
-    before = second;
-    finite.look_at(first);
-    finite.look_at(second);
-    words[k] = narrowed(first, second);
-  }
-  turn_fours(words);
-#pragma GCC unroll 4
-  for (int k = 0; k < tile_rows; ++k) store_register<past>(words[k], y + k * row);
+  turn_square(words);
+#pragma GCC unroll 16
+  for (int k = 0; k < pair_rows; ++k) store_register<past>(words[k], y + row[k]);
+}
+template <class F>
+[[gnu::noinline]] void scan_vanishing_square(const BFloat16* x, BFloat16* y, const int64_t* row,
+                                             ScanFloats& carry) {
+  WideFloats wide = widened(carry);
+  scan_square<F, false>(x, y, row, wide);
+  carry = narrowed(wide);
 }
 
-inline void sum_four_singly(const BFloat16* x, BFloat16* y, int64_t n, int64_t row,
-                            ScanFloats& carry) {
-  for (int k = 0; k < tile_rows; ++k) {
-    float sum = carry[k];
-    for (int64_t i = 0; i < n; ++i) {
-      sum += static_cast<float>(x[k * row + i]);
-      y[k * row + i] = static_cast<BFloat16>(sum);
-    }
-    for (int j = k; j < float_lanes; j += tile_rows) carry[j] = sum;
-  }
-}
-
-// Four rows of n elements that begin `row` apart; the results are not written over the input. One
-// after the other where sums overflow, which depends on their order.
-template <bool past>
-void sum_four_rows(const BFloat16* x, BFloat16* y, int64_t n, int64_t row) {
-  constexpr int64_t piece = 8 * pair_elements;
-  ScanFloats carry = {};
+// At most pair_rows rows of n elements, one after the other; the results are not written over the
+// input. Where rows are fewer, the last one is taken several times.
+template <class F, bool past>
+void scan_rows_of_pairs(const BFloat16* x, BFloat16* y, int64_t rows, int64_t n) {
+  int64_t row[pair_rows];
+  for (int64_t k = 0; k < pair_rows; ++k) row[k] = std::min(k, rows - 1) * n;
+  ScanFloats carry = ScanFloats{} + static_cast<float>(F::neutral);
+  // The next rows are asked for while these are worked on, if they will stay in the cache.
+  const int64_t ahead = n <= 2048 ? pair_rows * n : 2 * pair_elements;
   const int64_t whole = n & ~(pair_elements - 1);
-  for (int64_t at = 0; at < whole; at += piece) {
-    const int64_t end = std::min(at + piece, whole);
-    const ScanFloats before = carry;
-    FiniteSoFar finite;
-    for (int64_t i = at; i < end; i += pair_elements) {
-      sum_pair_tile<past>(x + i, y + i, row, carry, finite);
-    }
-    if (!finite.all()) [[unlikely]] {
-      carry = before;
-      sum_four_singly(x + at, y + at, end - at, row, carry);
+  for (int64_t i = 0; i < whole; i += pair_elements) {
+    if (F::neutral == 1 && nearly_gone(carry)) [[unlikely]] {
+      scan_vanishing_square<F>(x + i, y + i, row, carry);
+    } else {
+      scan_square<F, past>(x + i, y + i, row, carry, ahead);
     }
   }
-  sum_four_singly(x + whole, y + whole, n - whole, row, carry);
+  if (whole == n) return;
+  BFloat16 from[pair_rows][pair_elements] = {}, to[pair_rows][pair_elements];
+  for (int64_t k = 0; k < rows; ++k) std::copy_n(x + row[k] + whole, n - whole, from[k]);
+  for (int64_t k = 0; k < pair_rows; ++k) row[k] = k * pair_elements;
+  scan_vanishing_square<F>(from[0], to[0], row, carry);
+  for (int64_t k = 0; k < rows; ++k) std::copy_n(to[k], n - whole, y + k * n + whole);
 }
 
 // `height` rows of whole registers of columns, which begin `step` apart, from what is carried of
 // each column on: of a register's first elements, then of its second ones.
-template <int height, bool past>
-bool sum_column_strip(const BFloat16* x, BFloat16* y, int64_t step, int64_t n, float* carried) {
-  FiniteSoFar finite;
+template <class F, int height, bool past, class Carry>
+void scan_pair_strip(const BFloat16* x, BFloat16* y, int64_t step, int64_t n, float* carried) {
   for (int64_t j = 0; j < n; j += pair_elements) {
-    PairFloats sums;
-    std::memcpy(&sums, carried + j, sizeof sums);
+    auto first = carried_as<Carry>(load_floats(carried + j));
+    auto second = carried_as<Carry>(load_floats(carried + j + float_lanes));
+    ScanFloats last[2];
 #pragma GCC unroll 4
     for (int k = 0; k < height; ++k) {
       ScanWords words;
       std::memcpy(&words, x + k * step + j, sizeof words);
       const PairFloats next = widened(words);
-      sums.first += next.first;
-      sums.second += next.second;
-      store_register<past>(narrowed(sums.first, sums.second), y + k * step + j);
+      last[0] = go_on<F>(first, next.first);
+      last[1] = go_on<F>(second, next.second);
+      store_register<past>(narrowed(last[0], last[1]), y + k * step + j);
     }
-    // What is not finite now stays so.
-    finite.look_at(sums.first);
-    finite.look_at(sums.second);
-    std::memcpy(carried + j, &sums, sizeof sums);
+    std::memcpy(carried + j, last, sizeof last);
   }
-  return finite.all();
 }
 
-inline void sum_columns_singly(const BFloat16* x, BFloat16* y, int64_t size, int64_t step,
-                               int64_t n, float* carried) {
+template <class F>
+void scan_single_columns(const BFloat16* x, BFloat16* y, int64_t size, int64_t step, int64_t n) {
+  float carried[pair_elements];
+  std::fill_n(carried, n, static_cast<float>(F::neutral));
   for (int64_t i = 0; i < size; ++i, x += step, y += step) {
     IVDEP for (int64_t j = 0; j < n; ++j) {
-      carried[j] += static_cast<float>(x[j]);
+      carried[j] = F::join(carried[j], static_cast<float>(x[j]));
       y[j] = static_cast<BFloat16>(carried[j]);
     }
   }
 }
 
 // n columns, at most column_block, of `size` elements that lie `step` apart.
-template <bool past>
-void sum_columns(const BFloat16* x, BFloat16* y, int64_t size, int64_t step, int64_t n) {
-  constexpr int height = 4;
-  alignas(64) float carried[column_block] = {};
+template <class F, bool past>
+void scan_columns_of_pairs(const BFloat16* x, BFloat16* y, int64_t size, int64_t step, int64_t n) {
+  constexpr int height = 4, seldom = 16;
+  alignas(64) float carried[column_block];
+  std::fill_n(carried, column_block, static_cast<float>(F::neutral));
   const int64_t whole = n & ~(pair_elements - 1);
-  const BFloat16* from = x;
-  BFloat16* to = y;
+  scan_single_columns<F>(x + whole, y + whole, size, step, n - whole);
+  auto scan_strip = scan_pair_strip<F, height, past, ScanFloats>;
   int64_t i = 0;
-  bool finite = true;
-  for (; i + height <= size && finite; i += height, from += height * step, to += height * step) {
-    finite = sum_column_strip<height, past>(from, to, step, whole, carried);
+  for (; i + height <= size; i += height, x += height * step, y += height * step) {
+    if (F::neutral == 1 && i % seldom == 0) {
+      bool gone = false;
+      for (int64_t j = 0; j < whole; j += float_lanes)
+        gone |= nearly_gone(load_floats(carried + j));
+      scan_strip = gone ? scan_pair_strip<F, height, past, WideFloats>
+                        : scan_pair_strip<F, height, past, ScanFloats>;
+    }
+    scan_strip(x, y, step, whole, carried);
   }
-  for (; i < size && finite; ++i, from += step, to += step) {
-    finite = sum_column_strip<1, past>(from, to, step, whole, carried);
+  for (; i < size; ++i, x += step, y += step) {
+    scan_pair_strip<F, 1, past, ScanFloats>(x, y, step, whole, carried);
   }
-  float rest[column_block] = {};
-  if (!finite) return sum_columns_singly(x, y, size, step, n, rest);
-  sum_columns_singly(x + whole, y + whole, size, step, n - whole, rest);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

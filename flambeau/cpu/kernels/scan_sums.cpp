@@ -8,16 +8,19 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
-// bfloat16 is added in float, all others are computed in double precision.
-template <class F, class T>
-constexpr bool in_pairs = std::is_same_v<T, BFloat16>&& F::neutral == 0;
+// bfloat16 is computed in float, all others in double precision.
+template <class T>
+constexpr bool in_pairs = std::is_same_v<T, BFloat16>;
 
 template <class F, bool past, class T>
 void scan_rows_of_floats(const T* x, T* y, int64_t rows, int64_t n, bool beyond_cache) {
-  for (; rows >= tile_rows; rows -= tile_rows, x += tile_rows * n, y += tile_rows * n) {
-    if constexpr (in_pairs<F, T>) {
-      sum_four_rows<past>(x, y, n, n);
+  constexpr int64_t least = tile_rows;
+  for (int64_t some; rows >= least; rows -= some, x += some * n, y += some * n) {
+    if constexpr (in_pairs<T>) {
+      some = std::min<int64_t>(rows, pair_rows);
+      scan_rows_of_pairs<F, past>(x, y, some, n);
     } else {
+      some = tile_rows;
       scan_four_rows<F, past>(x, y, n, n);
     }
   }
@@ -27,8 +30,8 @@ void scan_rows_of_floats(const T* x, T* y, int64_t rows, int64_t n, bool beyond_
 
 template <class F, bool past, class T>
 void scan_columns_of_floats(const T* x, T* y, int64_t size, int64_t step, int64_t n) {
-  if constexpr (in_pairs<F, T>) {
-    sum_columns<past>(x, y, size, step, n);
+  if constexpr (in_pairs<T>) {
+    scan_columns_of_pairs<F, past>(x, y, size, step, n);
   } else {
     scan_float_columns<F, past>(x, y, size, step, n);
   }

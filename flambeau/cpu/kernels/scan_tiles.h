@@ -22,9 +22,14 @@ constexpr int lane_of_turns(int lane, int run, bool last, int lanes) {
 }
 template <bool last, int run, class V>
 [[gnu::always_inline]] inline V interleaved(V a, V b) {
-  constexpr int lanes = sizeof(V) / 4;
+  // Runs of two as one lane, for which GCC finds the shorter instruction.
+  typedef std::conditional_t<run == 1, uint32_t, uint64_t> Lane
+      __attribute__((vector_size(sizeof(V))));
+  constexpr int lanes = sizeof(V) / (4 * run);
   return [&]<int... I>(std::integer_sequence<int, I...>) {
-    return __builtin_shufflevector(a, b, lane_of_turns(I, run, last, lanes)...);
+    return std::bit_cast<V>(
+        __builtin_shufflevector(std::bit_cast<Lane>(a), std::bit_cast<Lane>(b),
+                                (lane_of_turns(I * run, run, last, lanes * run) / run)...));
   }
   (std::make_integer_sequence<int, lanes>());
 }
@@ -47,8 +52,9 @@ struct WideFloats {
 [[gnu::always_inline]] inline WideFloats widened(ScanFloats v) {
 #if FLAMBEAU_ISA_RANK >= 4
   const __m512 all = std::bit_cast<__m512>(v);
+  const __m256 low = __builtin_shufflevector(all, all, 0, 1, 2, 3, 4, 5, 6, 7);
   const __m256 high = _mm512_maskz_extractf32x8_ps(0xff, all, 1);
-  return {{std::bit_cast<ScanDoubles>(_mm512_maskz_cvtps_pd(0xff, _mm512_castps512_ps256(all))),
+  return {{std::bit_cast<ScanDoubles>(_mm512_maskz_cvtps_pd(0xff, low)),
            std::bit_cast<ScanDoubles>(_mm512_maskz_cvtps_pd(0xff, high))}};
 #else
   const __m256 all = std::bit_cast<__m256>(v);
