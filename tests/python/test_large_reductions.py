@@ -94,10 +94,12 @@ def test_running_sums_and_products(n: int, dtype: Any) -> None:
     factors[7, 8:16], factors[7, 16:23] = 2.0**-16, 2.0**15
     x[2, 40] = torch.inf
     x[2, 41] = -torch.inf
+    carry = np.float32 if dtype == torch.bfloat16 else np.float64
     with np.errstate(all="ignore"):
         pairs = [
             (x.cumsum(1), x.double().numpy().cumsum(1)),
-            (factors.cumprod(1), factors.double().numpy().cumprod(1)),
+            (factors.cumprod(1), factors.double().numpy().astype(carry).cumprod(1)),
+            (factors[5:7].cumprod(1), factors[5:7].double().numpy().astype(carry).cumprod(1)),
             (x.clone().cumsum_(1), x.double().numpy().cumsum(1)),
         ]
     for ours, theirs in pairs:

@@ -14,7 +14,8 @@ constexpr bool in_pairs = std::is_same_v<T, BFloat16>;
 
 template <class F, bool past, class T>
 void scan_rows_of_floats(const T* x, T* y, int64_t rows, int64_t n, bool beyond_cache) {
-  constexpr int64_t least = tile_rows;
+  // Few rows are not worth it, unless it makes a difference where products leave the floats.
+  constexpr int64_t least = in_pairs<T> && F::neutral == 1 ? 1 : tile_rows;
   for (int64_t some; rows >= least; rows -= some, x += some * n, y += some * n) {
     if constexpr (in_pairs<T>) {
       some = std::min<int64_t>(rows, pair_rows);
