@@ -11,6 +11,7 @@ import pytest
 import flambeau as torch
 
 SHAPES = [(4, 64), (7, 33), (9, 16), (5, 1000), (3, 100), (130, 37), (64, 48), (13, 530), (33, 5)]
+SHAPES += [(48, 20)]
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 
 

@@ -13,14 +13,31 @@ struct Extremes {
   __m512i places;
 };
 
-template <bool past, class T>
-[[gnu::always_inline]] inline void store_extremes(const Extremes& e, T* values, int64_t* places) {
-  store_floats<past, true>(std::bit_cast<ScanFloats>(e.values), values);
-  const __m256i low = _mm512_castsi512_si256(e.places);
-  const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, e.places, 1);
-  store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, low), places);
-  store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, high), places + 8);
+// Those of some registers side by side. The values of a line of memory are written at once: half of
+// one past the cache takes the memory as long as a whole.
+template <bool past, int side, class T>
+[[gnu::always_inline]] inline void store_extremes(const Extremes* e, T* values, int64_t* places) {
+  if constexpr (side == 2 && is_reduced_type<T>) {
+    const ScanHalves low = halves_of<T, true>(e[0].values), high = halves_of<T, true>(e[1].values);
+    const auto line = [&]<int... I>(std::integer_sequence<int, I...>) {
+      return __builtin_shufflevector(low, high, I...);
+    }
+    (std::make_integer_sequence<int, side * float_lanes>());
+    store_register<past>(line, values);
+  } else {
+    for (int s = 0; s < side; ++s) store_floats<past, true>(e[s].values, values + s * float_lanes);
+  }
+#pragma GCC unroll 2
+  for (int s = 0; s < side; ++s, places += float_lanes) {
+    const __m256i low = __builtin_shufflevector(e[s].places, e[s].places, 0, 1, 2, 3);
+    const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, e[s].places, 1);
+    store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, low), places);
+    store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, high), places + 8);
+  }
 }
+// Registers side by side whose values fill a line of memory.
+template <class T>
+constexpr int registers_of_line = 4 / sizeof(T);
 
 // `better` is the comparison by which an element takes the place of one before it.
 template <int better>
@@ -32,24 +49,48 @@ template <int better>
           _mm512_mask_mov_epi32(before.places, taken, next.places)};
 }
 
-// `height` rows of whole registers of columns from row `at` on.
+// `height` rows of some registers of columns from row `at` on, the first of which is at `place`.
+template <int better, int height, bool past, int side, class T>
+[[gnu::always_inline]] inline void scan_places_tile(const T* x, T* values, int64_t* places,
+                                                    int64_t at, int64_t place, int64_t step,
+                                                    float* best, int32_t* best_at) {
+  Extremes so_far[side];
+#pragma GCC unroll 2
+  for (int s = 0; s < side; ++s) {
+    so_far[s] = {_mm512_loadu_ps(best + s * float_lanes),
+                 _mm512_loadu_si512(best_at + s * float_lanes)};
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < height; ++k, place += step) {
+    const __m512i row = _mm512_set1_epi32(static_cast<int32_t>(at + k));
+#pragma GCC unroll 2
+    for (int s = 0; s < side; ++s) {
+      const __m512 next = std::bit_cast<__m512>(load_floats(x + place + s * float_lanes));
+      const __mmask16 unknown = _mm512_cmp_ps_mask(next, next, _CMP_UNORD_Q);
+      const __mmask16 numbers = _mm512_cmp_ps_mask(so_far[s].values, so_far[s].values, _CMP_ORD_Q);
+      so_far[s] = joined<better>(so_far[s], {next, row}, numbers, unknown);
+    }
+    store_extremes<past, side>(so_far, values + place, places + place);
+  }
+#pragma GCC unroll 2
+  for (int s = 0; s < side; ++s) {
+    _mm512_storeu_ps(best + s * float_lanes, so_far[s].values);
+    _mm512_storeu_si512(best_at + s * float_lanes, so_far[s].places);
+  }
+}
+// The same of n columns, whole registers of them.
 template <int better, int height, bool past, class T>
 void scan_places_strip(const T* x, T* values, int64_t* places, int64_t at, int64_t step, int64_t n,
                        float* best, int32_t* best_at) {
-  for (int64_t j = 0; j < n; j += float_lanes) {
-    Extremes so_far{_mm512_loadu_ps(best + j), _mm512_loadu_si512(best_at + j)};
-#pragma GCC unroll 4
-    for (int k = 0; k < height; ++k) {
-      const int64_t place = (at + k) * step + j;
-      const __m512 next = std::bit_cast<__m512>(load_floats(x + place));
-      const __mmask16 unknown = _mm512_cmp_ps_mask(next, next, _CMP_UNORD_Q);
-      const __mmask16 numbers = _mm512_cmp_ps_mask(so_far.values, so_far.values, _CMP_ORD_Q);
-      const __m512i row = _mm512_set1_epi32(static_cast<int32_t>(at + k));
-      so_far = joined<better>(so_far, {next, row}, numbers, unknown);
-      store_extremes<past>(so_far, values + place, places + place);
-    }
-    _mm512_storeu_ps(best + j, so_far.values);
-    _mm512_storeu_si512(best_at + j, so_far.places);
+  constexpr int side = registers_of_line<T>;
+  int64_t j = 0;
+  for (; j + side * float_lanes <= n; j += side * float_lanes) {
+    scan_places_tile<better, height, past, side>(x, values, places, at, at * step + j, step,
+                                                 best + j, best_at + j);
+  }
+  for (; j < n; j += float_lanes) {
+    scan_places_tile<better, height, false, 1>(x, values, places, at, at * step + j, step, best + j,
+                                               best_at + j);
   }
 }
 
@@ -57,7 +98,7 @@ void scan_places_strip(const T* x, T* values, int64_t* places, int64_t at, int64
 template <int better, bool past, class T>
 void scan_places_of_columns(const T* x, T* values, int64_t* places, int64_t size, int64_t step,
                             int64_t n) {
-  constexpr int height = 4;
+  constexpr int height = 2;
   alignas(64) float best[column_block];
   alignas(64) int32_t best_at[column_block] = {};
   load_row(x, best, n);
@@ -96,8 +137,8 @@ void scan_places_of_row(const T* x, T* values, int64_t* places, int64_t size) {
   const __m512i last = _mm512_set1_epi32(15);
   Extremes so_far{_mm512_set1_ps(static_cast<float>(x[0])), _mm512_setzero_si512()};
   const auto singly = [&](int64_t begin, int64_t end) {
-    float best = _mm512_cvtss_f32(so_far.values);
-    int64_t at = _mm_cvtsi128_si32(_mm512_castsi512_si128(so_far.places));
+    float best = so_far.values[0];
+    int64_t at = std::bit_cast<ScanWords>(so_far.places)[0];
     for (int64_t i = begin; i < end; ++i) {
       const float value = static_cast<float>(x[i]);
       const bool as_good = better == _CMP_GE_OQ ? value >= best : value <= best;
@@ -109,23 +150,33 @@ void scan_places_of_row(const T* x, T* values, int64_t* places, int64_t size) {
     }
     so_far = {_mm512_set1_ps(best), _mm512_set1_epi32(static_cast<int32_t>(at))};
   };
+  const auto take = [&]<int side>(int64_t i, std::integral_constant<int, side>) {
+    Extremes next[side], result[side];
+    unsigned unknown = 0;
+#pragma GCC unroll 2
+    for (int s = 0; s < side; ++s) {
+      const int64_t from = i + s * float_lanes;
+      next[s] = {std::bit_cast<__m512>(load_floats(x + from)),
+                 _mm512_add_epi32(_mm512_set1_epi32(static_cast<int32_t>(from)), count)};
+      unknown |= _mm512_cmp_ps_mask(next[s].values, so_far.values, _CMP_UNORD_Q);
+    }
+    if (unknown) [[unlikely]]
+      return singly(i, i + side * float_lanes);
+#pragma GCC unroll 2
+    for (int s = 0; s < side; ++s) {
+      result[s] = so_far;
+      if (_mm512_cmp_ps_mask(next[s].values, so_far.values, better)) {
+        result[s] = scan_places_in_register<better>(so_far, next[s]);
+        so_far = {_mm512_maskz_permutexvar_ps(0xffff, last, result[s].values),
+                  _mm512_maskz_permutexvar_epi32(0xffff, last, result[s].places)};
+      }
+    }
+    store_extremes<past, side>(result, values + i, places + i);
+  };
+  constexpr std::integral_constant<int, registers_of_line<T>> line;
   int64_t i = 0;
-  for (; i + float_lanes <= size; i += float_lanes) {
-    const __m512 next = std::bit_cast<__m512>(load_floats(x + i));
-    const __mmask16 unknown = _mm512_cmp_ps_mask(next, so_far.values, _CMP_UNORD_Q);
-    if (unknown) [[unlikely]] {
-      singly(i, i + float_lanes);
-      continue;
-    }
-    Extremes result = so_far;
-    if (_mm512_cmp_ps_mask(next, so_far.values, better)) {
-      const __m512i at = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int32_t>(i)), count);
-      result = scan_places_in_register<better>(so_far, {next, at});
-      so_far = {_mm512_maskz_permutexvar_ps(0xffff, last, result.values),
-                _mm512_maskz_permutexvar_epi32(0xffff, last, result.places)};
-    }
-    store_extremes<past>(result, values + i, places + i);
-  }
+  for (; i + line * float_lanes <= size; i += line * float_lanes) take(i, line);
+  for (; i + float_lanes <= size; i += float_lanes) take(i, std::integral_constant<int, 1>());
   singly(i, size);
 }
 
