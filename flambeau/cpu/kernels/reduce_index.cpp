@@ -23,6 +23,25 @@ inline uint64_t bytes_of(Mask mask) {
 #endif
 }
 
+// Bits for each lane that is the same in two registers: one, or one for each of its bytes.
+template <class Lanes>
+inline uint64_t same_lanes(Lanes a, Lanes b) {
+#if FLAMBEAU_ISA_RANK >= 4
+  using Lane = std::remove_cvref_t<decltype(a[0])>;
+  const auto x = std::bit_cast<__m512i>(a), y = std::bit_cast<__m512i>(b);
+  if constexpr (std::is_same_v<Lane, float>) return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+  if constexpr (std::is_same_v<Lane, double>) return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ);
+  if constexpr (sizeof(Lane) == 1) return _mm512_cmpeq_epi8_mask(x, y);
+  if constexpr (sizeof(Lane) == 2) return _mm512_cmpeq_epi16_mask(x, y);
+  if constexpr (sizeof(Lane) == 4) return _mm512_cmpeq_epi32_mask(x, y);
+  return _mm512_cmpeq_epi64_mask(x, y);
+#else
+  return bytes_of(a == b);
+#endif
+}
+template <class Lane>
+constexpr int bits_of_lane = FLAMBEAU_ISA_RANK >= 4 ? 1 : sizeof(Lane);
+
 // What elements are compared as. With `reads_nan`, NaN is one of these keys; else, if there is such
 // a number at all, a key that no number has and that is preferred to all of them.
 template <class T, bool largest>
@@ -44,10 +63,15 @@ struct Keys {
     if constexpr (reads_nan) return largest ? -infinity : infinity;
     return largest ? std::numeric_limits<Key>::lowest() : std::numeric_limits<Key>::max();
   }
-  static Lanes at(const T* x) {
-    using Bits = std::conditional_t<is_short, uint16_t, Key>;
-    typename Register<Bits>::type bits;
+  // Elements as they are stored.
+  using Bits = typename Register<std::conditional_t<is_short, uint16_t, Key>>::type;
+  static Bits stored(const T* x) {
+    Bits bits;
     std::memcpy(&bits, x, sizeof bits);
+    return bits;
+  }
+  static Lanes at(const T* x) {
+    const Bits bits = stored(x);
     if constexpr (is_short) {
       // Negative numbers descend from zero, of which there is one; moved by what lies beyond
       // infinity, NaN of one sign wraps around to that of the other.
@@ -67,6 +91,12 @@ struct Keys {
     } else {
       return static_cast<Key>(x);
     }
+  }
+  static int16_t zero() { return static_cast<int16_t>(moved); }
+  // How the number with some key is stored, but for zero, which may have either sign.
+  static uint16_t bits_of(int16_t key) {
+    const int distance = key - zero();
+    return static_cast<uint16_t>(distance < 0 ? 0x8000 - distance : distance);
   }
   // Whether a key is NaN's.
   static auto is_nan(Lanes keys) {
@@ -124,10 +154,23 @@ class Row {
   }
   static int64_t find(const T* x, int64_t n, const Found& found) {
     const int64_t count = std::min(n - found.from, block);
+    const auto first = [&](const auto& match) {
+      return found.from + first_of(x + found.from, count, match);
+    };
+    if (found.nan) {
+      return first([](const T* at) {
+        const auto is_nan = K::is_nan(K::at(at));
+        return same_lanes(is_nan, ~(is_nan ^ is_nan));
+      });
+    }
+    if constexpr (K::is_short) {
+      if (found.key != K::zero()) {
+        const auto bits = typename K::Bits{} + K::bits_of(found.key);
+        return first([&](const T* at) { return same_lanes(K::stored(at), bits); });
+      }
+    }
     const Lanes key = Lanes{} + found.key;
-    return found.from +
-           (found.nan ? first_of(x + found.from, count, [](Lanes keys) { return K::is_nan(keys); })
-                      : first_of(x + found.from, count, [&](Lanes keys) { return keys == key; }));
+    return first([&](const T* at) { return same_lanes(K::at(at), key); });
   }
 
  private:
@@ -171,14 +214,13 @@ class Row {
   static int64_t first_of(const T* x, int64_t n, const Match& match) {
     int64_t i = 0;
     for (; i + 4 * lanes <= n; i += 4 * lanes) {
-      const auto a = match(K::at(x + i)) | match(K::at(x + i + lanes));
-      const auto b = match(K::at(x + i + 2 * lanes)) | match(K::at(x + i + 3 * lanes));
-      if (bytes_of(a | b)) break;
+      const uint64_t two = match(x + i) | match(x + i + lanes);
+      if (two | match(x + i + 2 * lanes) | match(x + i + 3 * lanes)) break;
     }
     for (;; i += lanes) {
       i = std::min(i, n - lanes);
-      const uint64_t bytes = bytes_of(match(K::at(x + i)));
-      if (bytes) return i + std::countr_zero(bytes) / static_cast<int>(sizeof(Key));
+      const uint64_t bits = match(x + i);
+      if (bits) return i + std::countr_zero(bits) / bits_of_lane<Key>;
       // Another thread may have overwritten it meanwhile: then the last one is as good as any.
       if (i == n - lanes) return n - 1;
     }
@@ -275,19 +317,25 @@ class IndexColumns {
       auto taken = K::better(keys, before);
       if constexpr (K::reads_nan) taken |= keys != keys;
       if constexpr (K::reads_nan || K::is_short) taken &= ~K::is_nan(before);
-      uint64_t bytes = bytes_of(taken);
-      if (!bytes) continue;
       keys = taken ? keys : before;
       std::memcpy(key + j, &keys, sizeof keys);
-      for (; bytes; bytes &= ~lane_bytes(bytes)) {
-        index[j + std::countr_zero(bytes) / static_cast<int>(sizeof(Key))] =
-            static_cast<int32_t>(i + k);
-      }
+      store_index(same_lanes(taken, ~(taken ^ taken)), j, static_cast<int32_t>(i + k));
     }
   }
-  // The bytes of the first lane.
-  static uint64_t lane_bytes(uint64_t bytes) {
-    return ((uint64_t{1} << sizeof(Key)) - 1) << std::countr_zero(bytes);
+  // The index of those of a register's columns whose bits are set.
+  void store_index(uint64_t taken, int64_t j, int32_t i) {
+#if FLAMBEAU_ISA_RANK >= 4
+    for (int k = 0; k < lanes; k += 16) {
+      _mm512_mask_storeu_epi32(index + j + k, static_cast<__mmask16>(taken >> k),
+                               _mm512_set1_epi32(i));
+    }
+#else
+    while (taken) {
+      const int lane = std::countr_zero(taken) / bits_of_lane<Key>;
+      index[j + lane] = i;
+      taken &= ~(((uint64_t{1} << bits_of_lane<Key>)-1) << lane * bits_of_lane<Key>);
+    }
+#endif
   }
 
   int64_t step_ = 0;
