@@ -108,6 +108,26 @@ def test_running_sums_and_products(n: int, dtype: Any) -> None:
         np.testing.assert_allclose(ours.double(), expected.double(), tolerance, 1e-37)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(3, 30), (9, 200), (5, 1024), (4, 5000), (2000, 40), (7, 70001)])
+def test_products_of_powers_of_two(shape: tuple[int, int], dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    powers, signs = rng.integers(-1, 2, shape), rng.choice([-1.0, 1.0], shape)
+    powers[0], signs[0], signs[0, 0] = -60, 1.0, -1.0  # vanishes, but for its sign
+    values = np.ldexp(signs, powers)
+    values[1, 17], values[2, 3], values[2, 20] = np.inf, np.nan, 0.0
+    x = torch.from_numpy(values).to(dtype)
+    for dim in (0, 1, (0, 1)):
+        size = np.ldexp(1.0, np.clip(powers.sum(dim), -500, 500))
+        wanted = (
+            size * np.prod(np.sign(values), dim) * np.where(np.isinf(values), values, 1).max(dim)
+        )
+        ours = (x.prod() if dim == (0, 1) else x.prod(dim)).double().numpy()
+        wanted = torch.from_numpy(np.asarray(wanted)).to(dtype).double().numpy()
+        np.testing.assert_array_equal(ours, wanted)
+        assert ((np.signbit(ours) == np.signbit(wanted)) | np.isnan(wanted)).all()
+
+
 def test_large_copies() -> None:
     values = np.arange(5_000_011, dtype=np.float32)
     x = torch.from_numpy(values)

@@ -67,6 +67,11 @@ class TypedGatherer final : public Gatherer {
   static constexpr bool chooses = std::is_floating_point_v<Lane> && requires { Op::chooses; };
   static constexpr int many = 256 / sizeof(Lane);  // lanes in four registers
   static constexpr int some = std::min<int>(16, register_bytes / sizeof(Lane));  // at most one
+  // Whether the lanes of a run are joined as gathered values already, which hold more; of all
+  // lanes, if they took many elements.
+  static constexpr bool joins_values = requires { Op::joins_values; }
+  &&!std::is_same_v<Lane, Acc>;
+  static constexpr int few_steps = 16 * many;
 
  public:
   explicit TypedGatherer(const Op& op)
@@ -288,7 +293,7 @@ class TypedGatherer final : public Gatherer {
       if (n >= many) {
         std::fill_n(lane, many, op_.start());
         i = step_blocks(x, n, lane);
-        fold_lanes<many, some>(lane);
+        if (!joins_values || n <= few_steps) fold_lanes<many, some>(lane);
       } else {
         std::fill_n(lane, some, op_.start());
       }
@@ -307,8 +312,27 @@ class TypedGatherer final : public Gatherer {
         lane[j] = op_.step(lane[j], load<In>(data + (i + j) * stride));
       }
     }
-    fold_lanes<some, 1>(lane);
-    return op_.widen(lane[0]);
+    if constexpr (joins_values) {
+      return stride == sizeof(In) && n > few_steps ? joined<many>(lane) : joined<some>(lane);
+    } else {
+      fold_lanes<some, 1>(lane);
+      return op_.widen(lane[0]);
+    }
+  }
+  // N lanes as one value.
+  template <int N>
+  Acc joined(const Lane* lane) const {
+    Acc values[N];
+    for (int j = 0; j < N; ++j) values[j] = op_.widen(lane[j]);
+    fold_values<N>(values);
+    return values[0];
+  }
+  template <int N>
+  void fold_values(Acc* values) const {
+    if constexpr (N > 1) {
+      for (int j = 0; j < N / 2; ++j) values[j] = op_.merge(values[j], values[j + N / 2]);
+      fold_values<N / 2>(values);
+    }
   }
 
   const Op op_;

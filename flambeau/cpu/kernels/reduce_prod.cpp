@@ -4,16 +4,26 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
+// Floats are multiplied as such in lanes, and those in double precision, where what no float can
+// bring back counts as zero: the processor is slow with products that are just not normal.
 template <class In>
 struct Product {
   using Lane = ComputeType<In>;
-  using Acc = Lane;
+  using Acc = std::conditional_t<std::is_same_v<Lane, float>, double, Lane>;
+  static constexpr bool joins_values = true;
   static Lane start() { return Lane(1); }
   static Lane step(Lane a, ComputeType<In> x) { return math::times(a, x); }
   static Lane join(Lane a, Lane b) { return math::times(a, b); }
-  static Acc widen(Lane a) { return a; }
-  static Acc merge(Acc a, Acc b) { return math::times(a, b); }
-  static Acc finish(Acc a) { return a; }
+  static Acc widen(Lane a) { return static_cast<Acc>(a); }
+  static Acc merge(Acc a, Acc b) {
+    const Acc product = math::times(a, b);
+    if constexpr (std::is_same_v<Lane, float>) {
+      return math::abs(product) < 0x1p-500 ? product * 0.0 : product;
+    } else {
+      return product;
+    }
+  }
+  static Lane finish(Acc a) { return static_cast<Lane>(a); }
 };
 
 void prod_kernel(const Reduction& r) {
