@@ -66,7 +66,7 @@ def test_products_that_leave_the_normal_numbers(dtype: torch.dtype) -> None:
         rows[6, 200:], rows[6, 300:308], rows[6, 310:313] = 1.0, 1e-38, 1e-3
         rows[6, 400:408], rows[6, 500:503] = 1e38, 1e3
     x = rows.to(dtype)
-    for dim, y in ((1, x), (0, x.t().contiguous())):
+    for dim, y in ((1, x), (0, x.t().contiguous()), (0, x.t().repeat(1, 5))):
         ours, wanted = y.cumprod(dim), serial(y, dim, True)
         np.testing.assert_allclose(wide(ours), wide(wanted), rtol=1e-6 if dtype == FLOATS[0] else 0)
         assert (

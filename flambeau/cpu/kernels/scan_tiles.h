@@ -354,16 +354,69 @@ void scan_column_strip(const T* x, T* y, int64_t step, int64_t n, double* carrie
   }
 }
 
+// The same of products some of which are so small as SmallProduct says, whole registers of them.
+// Where `scale` is not one, a product is kept larger by it.
+template <int height, bool past, class T>
+void scan_small_strip(const T* x, T* y, int64_t step, int64_t n, double* carried, double* scale) {
+  using Small = SmallProduct;
+  for (int64_t j = 0; j < n; j += float_lanes) {
+    WideFloats value, scales, seen;
+    std::memcpy(&value, carried + j, sizeof value);
+    std::memcpy(&scales, scale + j, sizeof scales);
+    for (int k = 0; k < height; ++k) {
+      const WideFloats next = widened(load_floats(x + k * step + j));
+      for (int h = 0; h < 2; ++h) {
+        ScanDoubles product = value.half[h] * next.half[h];
+        const ScanDoubles size = product < 0.0 ? -product : product;
+        const auto scaled = scales.half[h] != 1.0;
+        const auto falls = ~scaled & (size < Small::tiny) & (size > 0.0);
+        const auto rises = scaled & (size > Small::back), gone = scaled & (size < Small::none);
+        const ScanDoubles other = falls ? ScanDoubles{} + Small::up : ScanDoubles{} + 1 / Small::up;
+        product *= falls | rises ? other : gone ? ScanDoubles{} : ScanDoubles{} + 1.0;
+        scales.half[h] = falls          ? ScanDoubles{} + Small::up
+                         : rises | gone ? ScanDoubles{} + 1.0
+                                        : scales.half[h];
+        value.half[h] = product;
+        seen.half[h] = scales.half[h] != 1.0 ? product * 0.0 : product;
+      }
+      store_floats<past>(narrowed(seen), y + k * step + j);
+    }
+    std::memcpy(carried + j, &value, sizeof value);
+    std::memcpy(scale + j, &scales, sizeof scales);
+  }
+}
+
+// Whether some of n products will likely leave the normal numbers soon, or have been scaled.
+inline bool nearly_gone(const double* carried, const double* scale, int64_t n) {
+  auto gone = ScanDoubles{} != 0.0;
+  for (int64_t j = 0; j < n; j += double_lanes) {
+    ScanDoubles product, scales;
+    std::memcpy(&product, carried + j, sizeof product);
+    std::memcpy(&scales, scale + j, sizeof scales);
+    const auto small = (product < SmallProduct::tiny) & (product > -SmallProduct::tiny);
+    gone |= (small & (product != 0.0)) | (scales != 1.0);
+  }
+  decltype(gone) none = {};
+  return std::memcmp(&gone, &none, sizeof gone) != 0;
+}
+
 // n columns, at most column_block, of `size` elements that lie `step` apart.
 template <class F, bool past, class T>
 void scan_float_columns(const T* x, T* y, int64_t size, int64_t step, int64_t n) {
-  constexpr int height = 4;
-  alignas(64) double carried[column_block];
+  constexpr int height = 4, seldom = 32;
+  alignas(64) double carried[column_block], scale[column_block];
   std::fill_n(carried, n, F::neutral);
+  std::fill_n(scale, n, 1.0);
+  const int64_t whole = n & ~static_cast<int64_t>(float_lanes - 1);
+  bool gone = false;
   int64_t i = 0;
   for (; i + height <= size; i += height, x += height * step, y += height * step) {
-    scan_column_strip<F, height, past>(x, y, step, n, carried);
+    if (F::neutral == 1 && i % seldom == 0) gone = nearly_gone(carried, scale, whole);
+    const int64_t small = F::neutral == 1 && gone ? whole : 0;
+    if (small) scan_small_strip<height, past>(x, y, step, small, carried, scale);
+    scan_column_strip<F, height, past>(x + small, y + small, step, n - small, carried + small);
   }
+  for (int64_t j = 0; j < whole; ++j) carried[j] /= scale[j];
   for (; i < size; ++i, x += step, y += step) {
     scan_column_strip<F, 1, past>(x, y, step, n, carried);
   }
