@@ -226,3 +226,58 @@ def test_quotients_of_complex_numbers() -> None:
     x = a.clone()
     x /= b
     assert torch.equal(x, found)
+
+
+REDUCED = {torch.float32: 3e-6, torch.bfloat16: 4e-3, torch.float16: 5e-4}
+
+
+def sums_of_powers(x: Tensor, dim: int) -> list[Tensor]:
+    return [x.softmax(dim), x.log_softmax(dim), x.logsumexp(dim)]
+
+
+@pytest.mark.parametrize("dtype", REDUCED)
+@pytest.mark.parametrize("shape", [(3, 257), (17, 1031), (600, 256), (4100, 37), (130, 2090)])
+def test_sums_of_powers_along_both_dimensions(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    torch.manual_seed(3)
+    for factor, level in (1, 0), (9, 3), (1, -900):
+        x = (torch.randn(shape) * factor + level).to(dtype)
+        for of in x, x[None].expand(2, *shape):
+            for dim in -2, -1:
+                wanted = sums_of_powers(of.double(), dim)
+                for found, exact in zip(sums_of_powers(of, dim), wanted, strict=True):
+                    assert found.dtype == dtype
+                    torch.testing.assert_close(
+                        found.double(), exact, rtol=REDUCED[dtype] * (1 + 9 * factor), atol=1e-6
+                    )
+                assert of.log_softmax(dim).max() <= 0
+
+
+@pytest.mark.parametrize("dtype", REDUCED)
+@pytest.mark.parametrize("shape", [(700, 300), (300, 700)])
+def test_sums_of_powers_with_large_and_infinite_elements_anywhere(
+    dtype: torch.dtype, shape: tuple[int, int]
+) -> None:
+    torch.manual_seed(4)
+    plain = torch.randn(shape).to(dtype)
+    infinity, most = math.inf, 6e4
+    for value in 40.0, 200.0, most, infinity, math.nan, -infinity, -most:
+        for row, column in (0, 0), (shape[0] - 1, shape[1] - 1), (150, 290):
+            x = plain.clone()
+            x[row, column] = value
+            x[17, : shape[1] // 2] = -infinity
+            x[: shape[0] // 2, 33] = -infinity
+            for dim in 0, 1:
+                wanted = sums_of_powers(x.double(), dim)
+                for found, exact in zip(sums_of_powers(x, dim), wanted, strict=True):
+                    torch.testing.assert_close(
+                        found.double(), exact, rtol=10 * REDUCED[dtype], atol=1e-6, equal_nan=True
+                    )
+    for dim in 0, 1:
+        nothing = torch.full(shape, -infinity, dtype=dtype)
+        assert nothing.softmax(dim).isnan().all() and nothing.log_softmax(dim).isnan().all()
+        assert torch.equal(nothing.logsumexp(dim), nothing.amax(dim))
+        huge = torch.full(shape, torch.finfo(dtype).max, dtype=dtype)
+        torch.testing.assert_close(
+            huge.softmax(dim).sum(dim).float(), torch.ones(shape[1 - dim]), rtol=1e-2, atol=0
+        )
+        assert torch.equal(huge.logsumexp(dim), huge.amax(dim))

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numbers>
 
 #include "flambeau/cpu/kernels/lanes.h"
-#include "flambeau/cpu/kernels/vector_math.h"
+#include "flambeau/cpu/kernels/register_rows.h"
 #include "flambeau/kernels/math.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -254,6 +255,93 @@ void exp_sums_of_rows(const C* x, C* out, int64_t n, int64_t rows, C (&most)[one
     std::memcpy(total[row], &sum, sizeof sum);
   }
   fold_rows<width>(total, OneRegister<C>::add);
+}
+
+// Note [Powers in one pass]
+// exp(x - m) is 2**(x log2(e) - base) for a base that belongs to m, and any m among the elements,
+// or near the largest one, serves as well as that for sums and quotients of floats. So m is sought
+// among the first elements only, and others are read once. Where some are so far above them, or
+// the base was rounded so much, that the sum is unusual, they must be asked for the largest one
+// after all.
+constexpr auto log2_e = static_cast<float>(std::numbers::log2e);
+inline bool is_usual_sum(float total, int64_t n) {
+  return total > 0x1p-16f && total < 64.0f * static_cast<float>(n);
+}
+
+// Bases of as many long rows as a register has lanes, or fewer.
+template <class T>
+void bases_of_rows(const T* x, int64_t n, int64_t rows, float* base) {
+  float most[float_lanes][float_lanes] = {};
+  for (int64_t row = 0; row < rows; ++row) {
+    Floats values[4];
+    two_registers_at(x + row * n, values);
+    two_registers_at(x + row * n + two_registers, values + 2);
+    store_floats(larger_or_second(larger_or_second(values[0], values[1]),
+                                  larger_or_second(values[2], values[3])),
+                 most[row]);
+  }
+  fold_rows<float_lanes>(most, OneRegister<float>::take_larger);
+  for (int64_t row = 0; row < float_lanes; ++row) base[row] = most[0][row] * log2_e;
+}
+
+// The sums of a long row's powers, lane by lane. They are left in `kept` if Keep, in the order of
+// two registers, of which the last ones are filled up.
+template <bool Keep, class T>
+Floats sum_powers(const T* row, int64_t n, float base, float* kept) {
+  constexpr int64_t step = 2 * two_registers;
+  Floats totals[4] = {};
+  const auto add = [&](const T* x, float* to) {
+#pragma GCC unroll 2
+    for (int k = 0; k < 4; k += 2) {
+      Floats values[2];
+      two_registers_at(x + k * float_lanes, values);
+#pragma GCC unroll 2
+      for (int j = 0; j < 2; ++j) {
+        const Floats power = exp2_flushed(values[j] * log2_e - base);
+        totals[k + j] += power;
+        if constexpr (Keep) store_floats(power, to + (k + j) * float_lanes);
+      }
+    }
+  };
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+    read_ahead<step>(row + i);
+    add(row + i, kept + i);
+  }
+  if (i < n) {
+    T rest[step];
+    std::fill_n(rest, step, static_cast<T>(-std::numeric_limits<float>::infinity()));
+    std::copy_n(row + i, n - i, rest);
+    add(rest, kept + i);
+  }
+  return (totals[0] + totals[1]) + (totals[2] + totals[3]);
+}
+
+// Calls take(row, log) with the logarithm of each long row's sum of exponentials, or NaN where all
+// elements must be asked first. The lanes of several rows, which stay in the cache, are folded
+// together.
+template <class T, class Take>
+void logs_of_long_rows(const T* x, int64_t n, int64_t rows, const Take& take) {
+  constexpr int width = float_lanes;
+  const SubnormalsFlushed flushed;
+  const int64_t together = std::clamp<int64_t>(32768 / n, 1, width);
+  for (int64_t row = 0; row < rows; row += together) {
+    const int64_t some = std::min(together, rows - row);
+    float base[width], total[width][width] = {};
+    bases_of_rows(x + row * n, n, some, base);
+    for (int64_t k = 0; k < some; ++k) {
+      store_floats(sum_powers<false>(x + (row + k) * n, n, base[k], nullptr), total[k]);
+    }
+    fold_rows<width>(total, OneRegister<float>::add);
+    double logs[width];
+    for (int k = 0; k < width; ++k) {
+      logs[k] = (base[k] + math::log2(static_cast<double>(total[0][k]))) / log2_e;
+    }
+    for (int64_t k = 0; k < some; ++k) {
+      const bool usual = is_usual_sum(total[0][k], n);
+      take(row + k, usual ? logs[k] : std::numeric_limits<double>::quiet_NaN());
+    }
+  }
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

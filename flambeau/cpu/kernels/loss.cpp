@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numbers>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/blocks.h"
@@ -120,67 +119,11 @@ struct LogSum {
   [[nodiscard]] C log_probability(C x) const { return (x - most) - rest; }
 };
 
-constexpr auto log2_e = static_cast<float>(std::numbers::log2e);
-
 template <class C>
 LogSum<C> log_sum_exp(const C* row, int64_t n) {
   const C most = row_max(row, n);
   if (!math::isfinite(most)) return {most, C(1)};
   return {most, row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr))};
-}
-
-// Sums of a long row of floats, lane by lane, in one pass: of powers 2**(x log2(e) - base), whose
-// base belongs to the largest of the first elements instead of all.
-float sum_powers(const float* row, int64_t n, float* total) {
-  constexpr int width = float_lanes, registers = 4;
-  constexpr int64_t ahead = 4096;  // elements on their way from memory
-  const float base = row_max(row, 8 * width) * log2_e;
-  Floats totals[registers] = {};
-  // Powers that would be subnormal are as nothing beside the base's, which is one, but processors
-  // take a hundred times as long for them.
-  const auto power = [base](Floats x) {
-    return exp2_anywhere(larger_or_second(all_lanes(-126.0f), x * log2_e - base));
-  };
-  int64_t i = 0;
-  for (; i + registers * width <= n; i += registers * width) {
-#pragma GCC unroll 4
-    for (int k = 0; k < registers; ++k) {
-      const float* at = row + i + k * width;
-      __builtin_prefetch(at + ahead, 0, 2);
-      totals[k] += power(load_floats(at));
-    }
-  }
-  for (; i < n; i += width) {
-    load_lanes(row, i, n, total);
-    totals[0] += power(load_floats(total));
-  }
-  store_floats((totals[0] + totals[1]) + (totals[2] + totals[3]), total);
-  return base;
-}
-
-// Of as many long rows as a register has lanes, or fewer; their lanes are folded together.
-template <class T>
-void log_sums_of_long_rows(const T* x, int64_t n, int64_t rows, float* room, LogSum<float>* out) {
-  constexpr int width = float_lanes;
-  constexpr double far = 64;
-  float base[width] = {}, total[width][width] = {};
-  for (int64_t row = 0; row < rows; ++row) {
-    base[row] = sum_powers(computed(x + row * n, room, n), n, total[row]);
-  }
-  fold_rows<width>(total, OneRegister<float>::add);
-  double logs[width];
-  for (int j = 0; j < width; ++j) {
-    logs[j] = (base[j] + math::log2(static_cast<double>(total[0][j]))) / log2_e;
-  }
-  for (int64_t row = 0; row < rows; ++row) {
-    // Where elements are far above the base, or not finite, all of them must be asked first.
-    if (!(total[0][row] < far * static_cast<double>(n))) {
-      out[row] = log_sum_exp(computed(x + row * n, room, n), n);
-    } else {
-      out[row].most = static_cast<float>(logs[row]);
-      out[row].rest = static_cast<float>(logs[row] - out[row].most);
-    }
-  }
 }
 
 // log_sum_exp of each row; rows of middle length several at a time.
@@ -191,11 +134,16 @@ void log_sums_of_rows(const T* x, int64_t n, int64_t rows, LogSum<ComputeType<T>
   if (n < width || n > middle_row) {
     const std::unique_ptr<C[]> room(is_reduced_type<T> ? new C[n] : nullptr);
     if constexpr (std::is_same_v<C, float>) {
-      for (int64_t i = 0; n > middle_row && i < rows; i += width) {
-        const int64_t some = std::min<int64_t>(width, rows - i);
-        log_sums_of_long_rows(x + i * n, n, some, room.get(), out + i);
+      if (n > middle_row) {
+        return logs_of_long_rows(x, n, rows, [&](int64_t row, double log) {
+          if (log != log) {
+            out[row] = log_sum_exp(computed(x + row * n, room.get(), n), n);
+          } else {
+            out[row].most = static_cast<float>(log);
+            out[row].rest = static_cast<float>(log - out[row].most);
+          }
+        });
       }
-      if (n > middle_row) return;
     }
     for (int64_t i = 0; i < rows; ++i) out[i] = log_sum_exp(computed(x + i * n, room.get(), n), n);
     return;

@@ -14,7 +14,7 @@
 
 #include "flambeau/cpu/kernels/reduce_loops.h"
 #include "flambeau/cpu/kernels/register_doubles.h"
-#include "flambeau/cpu/kernels/vector_math.h"
+#include "flambeau/cpu/kernels/register_rows.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
@@ -85,14 +85,6 @@ inline Doubles widened(HalfFloats x) {
   return __builtin_convertvector(x, Doubles);
 #endif
 }
-typedef uint16_t HalfWords __attribute__((vector_size(register_bytes / 2)));
-inline Words widened(HalfWords x) {
-#if FLAMBEAU_ISA_RANK >= 4
-  return std::bit_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(x)));
-#else
-  return std::bit_cast<Words>(_mm256_cvtepu16_epi32(std::bit_cast<__m128i>(x)));
-#endif
-}
 inline Doubles doubles_at(const double* x) {
   Doubles values;
   std::memcpy(&values, x, sizeof values);
@@ -114,40 +106,6 @@ inline Doubles both_halves(Floats x) {
   HalfFloats halves[2];
   std::memcpy(halves, &x, sizeof x);
   return widened(halves[0]) + widened(halves[1]);
-}
-
-inline Floats floats_at(const float* x) { return load_floats(x); }
-inline Floats floats_at(const BFloat16* x) {
-  HalfWords bits;
-  std::memcpy(&bits, x, sizeof bits);
-  return std::bit_cast<Floats>(widened(bits) << 16);
-}
-inline Floats floats_at(const Half* x) {
-  alignas(register_bytes) float values[float_lanes];
-  load_block<float_lanes>(x, values);
-  return load_floats(values);
-}
-// Two registers of elements in any order.
-template <class T>
-inline void two_registers_at(const T* x, Floats* values) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    Words bits;
-    std::memcpy(&bits, x, sizeof bits);
-    values[0] = std::bit_cast<Floats>(bits << 16);
-    values[1] = std::bit_cast<Floats>(bits & 0xffff0000);
-  } else {
-    values[0] = floats_at(x);
-    values[1] = floats_at(x + float_lanes);
-  }
-}
-
-// The processor alone begins to read too late.
-template <int64_t n, class T>
-inline void read_ahead(const T* x) {
-  constexpr int64_t bytes = 2048;
-  for (int64_t at = 0; at < n * static_cast<int64_t>(sizeof(T)); at += 64) {
-    __builtin_prefetch(reinterpret_cast<const char*>(x) + at + bytes);
-  }
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include "flambeau/cpu/kernels/blocks.h"
 #include "flambeau/cpu/kernels/exp_rows.h"
 #include "flambeau/cpu/kernels/slices.h"
+#include "flambeau/cpu/kernels/tall_columns.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/softmax.h"
 
@@ -98,6 +99,55 @@ void softmax_middle_rows(const T* x, T* out, int64_t rows, int64_t n) {
   }
 }
 
+// The logarithm of a share, less than that of one also where a sum was rounded down.
+template <class Sum>
+inline Floats log_share(Floats x, Sum most, Sum rest) {
+  return smaller_or_second(all_lanes(0), x - most - rest);
+}
+inline double log_share(double x, double most, double rest) { return x - most - rest; }
+
+template <bool Log, class T>
+void softmax_converted(const T* x, T* out, int64_t n, float* room) {
+  load_row(x, room, n);
+  softmax_row<Log>(room, room, n, false);
+  store_row(room, out, n);
+}
+
+// Of numbers of 16 bits: see Note [Powers in one pass].
+template <class T>
+void softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* room,
+                       bool beyond_cache) {
+  const SubnormalsFlushed flushed;
+  float base[float_lanes];
+  for (int64_t i = 0; i < rows; ++i, x += n, out += n) {
+    const int64_t next = i % float_lanes;
+    if (next == 0) bases_of_rows(x, n, std::min<int64_t>(float_lanes, rows - i), base);
+    float totals[float_lanes];
+    store_floats(sum_powers<true>(x, n, base[next], room), totals);
+    const float total = fold_sum<float_lanes>(totals);
+    if (!is_usual_sum(total, n)) {
+      softmax_converted<false>(x, out, n, room);
+      continue;
+    }
+    transform_by_two(room, out, n, beyond_cache, [scale = 1.0f / total](Floats* values, int64_t) {
+      for (int k = 0; k < 2; ++k) values[k] *= scale;
+    });
+  }
+}
+template <class T>
+void log_softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* room,
+                           bool beyond_cache) {
+  logs_of_long_rows(x, n, rows, [&](int64_t row, double log) {
+    const T* from = x + row * n;
+    T* to = out + row * n;
+    if (log != log) return softmax_converted<true>(from, to, n, room);
+    const auto most = static_cast<float>(log), rest = static_cast<float>(log - most);
+    transform_by_two(from, to, n, beyond_cache, [=](Floats* values, int64_t) {
+      for (int k = 0; k < 2; ++k) values[k] = log_share(values[k], most, rest);
+    });
+  });
+}
+
 template <bool Log, class T>
 void softmax_rows(const T* x, T* out, int64_t rows, int64_t n, bool beyond_cache) {
   using C = ComputeType<T>;
@@ -114,12 +164,14 @@ void softmax_rows(const T* x, T* out, int64_t rows, int64_t n, bool beyond_cache
     }
   }
   if constexpr (is_reduced_type<T>) {
-    const std::unique_ptr<C[]> row(i < rows ? new C[n] : nullptr);
-    for (; i < rows; ++i) {
-      load_row(x + i * n, row.get(), n);
-      softmax_row<Log>(row.get(), row.get(), n, false);
-      store_row(row.get(), out + i * n, n);
+    const std::unique_ptr<C[]> room(i < rows ? new C[n + 2 * two_registers] : nullptr);
+    if (n > middle_row) {
+      const auto each = Log ? log_softmax_long_rows<T> : softmax_long_rows<T>;
+      each(x, out, rows, n, room.get(), beyond_cache);
+    } else {
+      for (; i < rows; ++i) softmax_converted<Log>(x + i * n, out + i * n, n, room.get());
     }
+    if (beyond_cache) _mm_sfence();
   } else {
     for (; i < rows; ++i) softmax_row<Log>(x + i * n, out + i * n, n, beyond_cache);
     if (beyond_cache) _mm_sfence();
@@ -234,153 +286,41 @@ void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n
   if (beyond_cache) _mm_sfence();
 }
 
-// Note [Tall columns]
-// Columns of more rows than a cache holds are read as they lie in memory, a band of rows at a time
-// and all columns of it: first every band's largest elements and its sums of exponentials, which
-// are then joined, and after that the results. So nothing is read more than twice, and bands are
-// what threads share. They do not depend on how many there are, nor do the results.
-constexpr int64_t band_elements = 65536, least_band = 64;
-constexpr int64_t group_rows = 8, group_columns = 1024;  // that stay next to the processor
-
-template <class T>
-class TallColumns {
- public:
-  using C = ComputeType<T>;
-  TallColumns(const SliceShape& shape, const T* x)
-      : shape_(shape),
-        x_(x),
-        rows_(std::max(least_band, band_elements / shape.inner)),
-        bands_((shape.size + rows_ - 1) / rows_),
-        most_(new C[shape.outer * bands_ * shape.inner]),
-        total_(new C[shape.outer * bands_ * shape.inner]) {
-    for_each_band([this](int64_t at, int64_t rows, int64_t band) {
-      sum_band(x_ + at, rows, &most_[band * shape_.inner], &total_[band * shape_.inner]);
-    });
-    const int64_t n = shape_.inner;
-    parallel_for(0, shape_.outer * n, std::max<int64_t>(1, default_grain / 8 / bands_),
-                 [this, n](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) join_bands(i / n * bands_ * n + i % n);
-                 });
+// exp(distance) for the results of softmax.
+template <class T, class V>
+inline V power_of(V distance) {
+  if constexpr (is_reduced_type<T>) {
+    return exp2_flushed(distance * log2_e);
+  } else {
+    return exp_below(distance);
   }
-  static bool are_worth_it(const SliceShape& s) {
-    return s.inner >= 16 && s.size >= 2 * least_band && s.size * s.inner >= 2 * band_elements;
-  }
-  // finish(most, total, x, out, n) computes n neighbours in a row of the results.
-  template <class Finish>
-  void write(T* out, bool beyond_cache, const Finish& finish) const {
-    for_each_band([&](int64_t at, int64_t rows, int64_t band) {
-      const int64_t first = band / bands_ * bands_ * shape_.inner;
-      C room[column_block], result[column_block];
-      T stored[column_block];
-      for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t j = 0; j < shape_.inner; j += column_block) {
-          const int64_t n = std::min(column_block, shape_.inner - j),
-                        k = at + row * shape_.inner + j;
-          finish(&most_[first + j], &total_[first + j], computed(x_ + k, room, n), result, n);
-          store_row(result, beyond_cache ? stored : out + k, n);
-          if (beyond_cache)
-            copy_past_cache(reinterpret_cast<char*>(out + k), reinterpret_cast<char*>(stored),
-                            n * static_cast<int64_t>(sizeof(T)));
-        }
-      }
-      if (beyond_cache) _mm_sfence();
-    });
-  }
-  C most(int64_t outer, int64_t column) const {
-    return most_[outer * bands_ * shape_.inner + column];
-  }
-  C total(int64_t outer, int64_t column) const {
-    return total_[outer * bands_ * shape_.inner + column];
-  }
-  template <class Change>
-  void change_totals(const Change& change) {
-    for (int64_t outer = 0; outer < shape_.outer; ++outer) {
-      C* total = &total_[outer * bands_ * shape_.inner];
-      IVDEP for (int64_t j = 0; j < shape_.inner; ++j) total[j] = change(total[j]);
-    }
-  }
-
- private:
-  template <class Body>
-  void for_each_band(const Body& body) const {
-    const int64_t grain = std::max<int64_t>(1, default_grain / 8 / (rows_ * shape_.inner));
-    parallel_for(0, shape_.outer * bands_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t band = begin; band < end; ++band) {
-        const int64_t row = band % bands_ * rows_;
-        body((band / bands_ * shape_.size + row) * shape_.inner, std::min(rows_, shape_.size - row),
-             band);
-      }
-    });
-  }
-
-  // A few rows at a time: of those the largest elements first. While all are minus infinity, the
-  // sum is zero.
-  void sum_band(const T* x, int64_t rows, C* most, C* total) const {
-    std::fill_n(most, shape_.inner, -std::numeric_limits<C>::infinity());
-    std::fill_n(total, shape_.inner, C(0));
-    // Not a page apart, or a load would wait for a store to another row.
-    C room[is_reduced_type<T> ? group_rows : 1][group_columns + 48], base[group_columns];
-    for (int64_t row = 0; row < rows; row += group_rows) {
-      const int64_t some = std::min(group_rows, rows - row);
-      for (int64_t column = 0; column < shape_.inner; column += group_columns) {
-        const int64_t n = std::min(group_columns, shape_.inner - column);
-        const C* group[group_rows];
-        C *top = most + column, *sum = total + column;
-        std::copy_n(top, n, base);
-        for (int64_t k = 0; k < some; ++k) {
-          const T* from = x + (row + k) * shape_.inner + column;
-          const C* line = group[k] = computed(from, room[is_reduced_type<T> ? k : 0], n);
-          IVDEP for (int64_t j = 0; j < n; ++j) top[j] = line[j] > top[j] ? line[j] : top[j];
-        }
-        IVDEP for (int64_t j = 0; j < n; ++j) {
-          const C now = finite_base(top[j]);
-          sum[j] *= exp_below(base[j] - now);
-          base[j] = now;
-        }
-        for (int64_t k = 0; k < some; ++k) add_powers(group[k], base, sum, n);
-      }
-    }
-  }
-  // In a function of its own, where GCC sees that the arrays do not overlap.
-  [[gnu::noinline]] static void add_powers(const C* __restrict line, const C* __restrict base,
-                                           C* __restrict sum, int64_t n) {
-    IVDEP for (int64_t j = 0; j < n; ++j) sum[j] += exp_below(line[j] - base[j]);
-  }
-  static C finite_base(C most) { return most == -std::numeric_limits<C>::infinity() ? C(0) : most; }
-
-  // The sums of one column's bands, of which the first one is at `at`.
-  void join_bands(int64_t at) {
-    C most = most_[at], total = 0;
-    for (int64_t band = 1; band < bands_; ++band) {
-      const C other = most_[at + band * shape_.inner];
-      most = other > most ? other : most;
-    }
-    const C base = finite_base(most);
-    for (int64_t band = 0; band < bands_; ++band) {
-      const int64_t k = at + band * shape_.inner;
-      total += total_[k] * exp_below(most_[k] - base);
-    }
-    most_[at] = most;
-    total_[at] = total;
-  }
-
-  const SliceShape shape_;
-  const T* const x_;
-  const int64_t rows_, bands_;  // rows of a band, bands of a slice
-  const std::unique_ptr<C[]> most_, total_;
-};
+}
 
 template <bool Log, class T>
 void softmax_tall(const SliceShape& shape, const T* x, T* out, bool beyond_cache) {
   using C = ComputeType<T>;
   TallColumns<T> columns(shape, x);
-  columns.change_totals([](C total) { return Log ? math::log(total) : C(1) / total; });
-  columns.write(
-      out, beyond_cache, [](const C* most, const C* total, const C* row, C* result, int64_t n) {
-        IVDEP for (int64_t j = 0; j < n; ++j) {
-          result[j] = Log ? row[j] - most[j] - total[j] : exp_below(row[j] - most[j]) * total[j];
-        }
-      });
+  for (int64_t outer = 0; outer < shape.outer; ++outer) {
+    C *most = columns.most(outer), *total = columns.total(outer);
+    IVDEP for (int64_t j = 0; j < shape.inner; ++j) {
+      if constexpr (!Log) {
+        total[j] = C(1) / total[j];
+      } else if constexpr (std::is_same_v<C, double>) {
+        total[j] = math::log(total[j]);
+      } else {  // which is not near zero where most is not the largest element
+        const double log = most[j] + math::log(static_cast<double>(total[j]));
+        most[j] = static_cast<float>(log);
+        total[j] = static_cast<float>(log - most[j]);
+      }
+    }
+  }
+  columns.write(out, beyond_cache, [](auto value, auto most, auto total) {
+    if constexpr (Log) {
+      return log_share(value, most, total);
+    } else {
+      return power_of<T>(value - most) * total;
+    }
+  });
 }
 
 // An infinite maximum is the result itself, unless there is a NaN beside it.
@@ -398,12 +338,21 @@ template <class T>
 void logsumexp_rows(const T* x, T* out, int64_t rows, int64_t n) {
   using C = ComputeType<T>;
   const std::unique_ptr<C[]> room(is_reduced_type<T> ? new C[n] : nullptr);
-  for (int64_t i = 0; i < rows; ++i, x += n) {
-    const C* row = computed(x, room.get(), n);
+  const auto ask_all = [&](int64_t i) {
+    const C* row = computed(x + i * n, room.get(), n);
     const C most = row_max(row, n);
     const C total = row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr));
     out[i] = static_cast<T>(finish_logsumexp(most, total, row, n, 1));
+  };
+  if constexpr (std::is_same_v<C, float>) {
+    if (n > middle_row) {
+      return logs_of_long_rows(x, n, rows, [&](int64_t i, double log) {
+        if (log != log) return ask_all(i);
+        out[i] = static_cast<T>(static_cast<float>(log));
+      });
+    }
   }
+  for (int64_t i = 0; i < rows; ++i) ask_all(i);
 }
 
 template <class T>
@@ -418,12 +367,20 @@ void logsumexp_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t
 
 template <class T>
 void logsumexp_tall(const SliceShape& shape, const T* x, T* out) {
-  const TallColumns<T> columns(shape, x);
-  for (int64_t outer = 0; outer < shape.outer; ++outer) {
+  using C = ComputeType<T>;
+  TallColumns<T> columns(shape, x);
+  for (int64_t outer = 0; outer < shape.outer; ++outer, out += shape.inner) {
     const T* slice = x + outer * shape.size * shape.inner;
+    const C* most = columns.most(outer);
+    C* total = columns.total(outer);
+    IVDEP for (int64_t j = 0; j < shape.inner; ++j) {
+      total[j] = static_cast<C>(most[j] + math::log(static_cast<double>(total[j])));
+    }
     for (int64_t j = 0; j < shape.inner; ++j) {
-      out[outer * shape.inner + j] = static_cast<T>(finish_logsumexp(
-          columns.most(outer, j), columns.total(outer, j), slice + j, shape.size, shape.inner));
+      const bool infinite = std::isinf(most[j]);
+      out[j] = static_cast<T>(
+          infinite ? finish_logsumexp(most[j], C(0), slice + j, shape.size, shape.inner)
+                   : total[j]);
     }
   }
 }
