@@ -414,9 +414,7 @@ void softmax_kernel(const Tensor& input, const Tensor& out, int64_t dim) {
     const T* x = input.data<T>();
     T* y = out.data<T>();
     const bool beyond_cache = out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
-    const bool kept = !Log && beyond_cache && 64 * shape.size <= kept_elements;
-    if (!kept && TallColumns<T>::are_worth_it(shape))
-      return softmax_tall<Log>(shape, x, y, beyond_cache);
+    if (TallColumns<T>::are_worth_it(shape)) return softmax_tall<Log>(shape, x, y, beyond_cache);
     for_each_slice(
         shape, 8,
         [&](int64_t at, int64_t rows) {

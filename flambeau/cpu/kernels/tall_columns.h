@@ -138,13 +138,16 @@ class TallColumns {
     int64_t row = 0;
     for (; row + 4 <= rows; row += 4) add_powers_of_rows<4>(x + row * shape_.inner, n, base, sums);
     for (; row < rows; ++row) add_powers_of_rows<1>(x + row * shape_.inner, n, base, sums);
+    for (int64_t j = 0; j < n; j += float_lanes) {
+      // What rounding the base has left out, which one instruction finds exactly.
+      const Floats rest = load_floats(base + j) - load_floats(top + j) * log2_e;
+      store_floats(load_floats(sums + j) * exp2_flushed(rest), sums + j);
+    }
     bool usual = true;
     for (int64_t j = 0; j < n; ++j) {
       const int64_t k = j / two_registers * two_registers + place_in_two<T>(j % two_registers);
-      // What rounding the base has left out.
-      const float rest = __builtin_fmaf(-top[k], log2_e, base[k]);
       most[j] = top[k];
-      total[j] = sums[k] * math::exp2(rest);
+      total[j] = sums[k];
       usual &= is_usual_sum(total[j], rows);
     }
     return usual ? n : 0;
