@@ -320,10 +320,18 @@ Tensor reduced_by_pieces(const Tensor& input, const Tensor& target, int64_t redu
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
-    p.run(kernels::squared_difference, {p.out, p.a, p.b});
-  });
-  if (total.defined()) return total;
+  if (reduction != static_cast<int64_t>(Reduction::none) && sums_by_pieces(input, target)) {
+    check_reduction(reduction);
+    constexpr int64_t piece = 8192;
+    const int64_t n = input.numel();
+    const Tensor totals =
+        make_tensor({(n + piece - 1) / piece}, stat_dtype(input.dtype()), input.device());
+    kernels::squared_distances(DeviceType::cpu, input, target, piece, totals);
+    const NoGrad off;
+    const Tensor total = sum(totals);
+    const bool mean = reduction == static_cast<int64_t>(Reduction::mean);
+    return to(mean ? total / static_cast<double>(n) : total, input.dtype());
+  }
   const DType dtype = result_type(input, target);
   CHECK(is_differentiable(dtype), NotImplementedError, "\"mse_cpu\" not implemented for '{}'",
         dtype_legacy_name(dtype));

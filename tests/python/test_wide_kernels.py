@@ -281,3 +281,49 @@ def test_sums_of_powers_with_large_and_infinite_elements_anywhere(
             huge.softmax(dim).sum(dim).float(), torch.ones(shape[1 - dim]), rtol=1e-2, atol=0
         )
         assert torch.equal(huge.logsumexp(dim), huge.amax(dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("columns", [1, 3, 31, 32, 64, 77, 1030, 9000])
+def test_layer_norm_of_any_width_is_that_of_double_precision(
+    dtype: torch.dtype, columns: int
+) -> None:
+    torch.manual_seed(5)
+    x = torch.randn(9, columns).to(dtype)
+    x[3:5] += 30
+    x[5] = 2
+    if columns > 2:
+        x[6, columns - 2], x[7, 0] = math.nan, math.inf
+    weight, bias = torch.randn(columns).to(dtype), torch.randn(columns).to(dtype)
+    for parameters in (None, None), (weight, bias), (weight, None), (None, bias):
+        found = functional.layer_norm(x, (columns,), *parameters)
+        wide = [None if each is None else each.double() for each in parameters]
+        exact = functional.layer_norm(x.double(), (columns,), *wide)
+        limit = {torch.float32: 4e-6, torch.float64: 1e-12, torch.bfloat16: 5e-3}.get(dtype, 1e-3)
+        torch.testing.assert_close(
+            found.double(), exact, rtol=limit, atol=4 * limit, equal_nan=True
+        )
+
+
+def test_layer_norm_past_the_cache() -> None:
+    x = torch.randn(8200, 1024).bfloat16()
+    for of in x, x.float(), x[:, :1023].contiguous():
+        found = functional.layer_norm(of, of.shape[1:])
+        rows = torch.tensor([0, 1, 4099, 8199])
+        assert torch.equal(found[rows], functional.layer_norm(of[rows], of.shape[1:]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("n", [65536, 65537, 8192 * 9 + 63, 8192 * 9 - 1])
+def test_mean_squared_error_of_any_length(dtype: torch.dtype, n: int) -> None:
+    torch.manual_seed(6)
+    a, b = torch.randn(n).to(dtype), torch.randn(n).to(dtype)
+    limit = {torch.float32: 2e-7, torch.float64: 1e-13, torch.bfloat16: 4e-3}.get(dtype, 5e-4)
+    for reduction in "mean", "sum":
+        found = functional.mse_loss(a, b, reduction=reduction)
+        assert found.dtype == dtype
+        exact = functional.mse_loss(a.double(), b.double(), reduction=reduction)
+        if dtype != torch.float16 or reduction == "mean":
+            torch.testing.assert_close(found.double(), exact, rtol=limit, atol=0)
+    a[n - 1] = math.nan
+    assert functional.mse_loss(a, b).isnan()

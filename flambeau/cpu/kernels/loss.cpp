@@ -1,5 +1,5 @@
-// Kernels of nll_loss and of cross-entropy with class indices. Targets are checked as they are
-// read.
+// Kernels of nll_loss and of cross-entropy with class indices, whose targets are checked as they
+// are read, and of the mean squared error.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -295,6 +295,59 @@ void cross_entropy_backward_kernel(const Tensor& scale, const Tensor& count, con
   });
 }
 KERNEL_FOR(cross_entropy_backward, cross_entropy_backward_kernel)
+
+// --- Mean squared error --------------------------------------------------------------------------
+
+template <class T>
+double squared_distance(const T* a, const T* b, int64_t n) {
+  double total = 0;
+  int64_t i = 0;
+  if constexpr (!std::is_same_v<T, double>) {
+    // What a float carries without losing digits, several at once: each waits for its last
+    // addition.
+    constexpr int64_t step = 2 * two_registers, block = 16 * step;
+    while (i + step <= n) {
+      Floats sums[4] = {};
+      for (const int64_t end = std::min(n, i + block); i + step <= end; i += step) {
+        read_ahead<step>(a + i);
+        read_ahead<step>(b + i);
+#pragma GCC unroll 2
+        for (int k = 0; k < 4; k += 2) {
+          Floats x[2], y[2];
+          two_registers_at(a + i + k * float_lanes, x);
+          two_registers_at(b + i + k * float_lanes, y);
+          for (int j = 0; j < 2; ++j) sums[k + j] += (x[j] - y[j]) * (x[j] - y[j]);
+        }
+      }
+      float lanes[float_lanes];
+      store_floats((sums[0] + sums[1]) + (sums[2] + sums[3]), lanes);
+      double wide[float_lanes];
+      for (int k = 0; k < float_lanes; ++k) wide[k] = lanes[k];
+      total += fold_sum<float_lanes>(wide);
+    }
+  }
+  for (; i < n; ++i) {
+    const auto distance = static_cast<ComputeType<T>>(a[i]) - static_cast<ComputeType<T>>(b[i]);
+    total += static_cast<double>(distance * distance);
+  }
+  return total;
+}
+
+void squared_distances_kernel(const Tensor& a, const Tensor& b, int64_t piece,
+                              const Tensor& totals) {
+  dispatch<dtypes::Floating>("mse_cpu", a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *x = a.data<T>(), *y = b.data<T>();
+    auto* const sums = totals.data<ComputeType<T>>();
+    parallel_for(0, totals.numel(), default_grain / piece + 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t n = std::min(piece, a.numel() - i * piece);
+        sums[i] = static_cast<ComputeType<T>>(squared_distance(x + i * piece, y + i * piece, n));
+      }
+    });
+  });
+}
+KERNEL_FOR(squared_distances, squared_distances_kernel)
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE

@@ -2,9 +2,12 @@
 // are carried from block to block in double.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/register_rows.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/tensor/dtype.h"
 
@@ -306,20 +309,25 @@ Moments<Stat<T>> moments_of_row(const T* x, int64_t n) {
           })};
 }
 
-// Of floats in one pass, by distances from the mean of the first ones, unless that is so far from
-// the others' mean that squares would lose their digits.
-Moments<float> moments_of_row(const float* x, int64_t n) {
-  constexpr int64_t step = 4 * float_lanes, longest = 64 * step;
-  if (n < step || n > longest) return moments_of_row<float>(x, n);
+// In one pass in single precision, by distances from the mean of the first ones, unless that is so
+// far from the others' mean that squares would lose their digits.
+template <class T>
+Moments<float> moments_in_one_pass(const T* x, int64_t n) {
+  constexpr int64_t step = 2 * two_registers, longest = 64 * step;
+  if (n < step || n > longest) return moments_of_row(x, n);
   float lanes[2][float_lanes];
-  store_floats(load_floats(x), lanes[0]);
+  store_floats(floats_at(x), lanes[0]);
   const auto guess = static_cast<float>(in_double(lanes[0]) / float_lanes);
   Floats sums[4] = {}, squares[4] = {};
   int64_t i = 0;
   for (; i + step <= n; i += step) {
+    read_ahead<step>(x + i);
+    Floats values[4];
+    two_registers_at(x + i, values);
+    two_registers_at(x + i + two_registers, values + 2);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-      const Floats distance = load_floats(x + i + k * float_lanes) - guess;
+      const Floats distance = values[k] - guess;
       sums[k] += distance;
       squares[k] += distance * distance;
     }
@@ -328,12 +336,12 @@ Moments<float> moments_of_row(const float* x, int64_t n) {
   store_floats((squares[0] + squares[1]) + (squares[2] + squares[3]), lanes[1]);
   double sum = in_double(lanes[0]), square = in_double(lanes[1]);
   for (; i < n; ++i) {
-    const auto distance = static_cast<double>(x[i] - guess);
+    const auto distance = static_cast<double>(static_cast<float>(x[i]) - guess);
     sum += distance;
     square += distance * distance;
   }
   const double away = sum / static_cast<double>(n);
-  if (!(away * sum <= square / 2)) return moments_of_row<float>(x, n);
+  if (!(away * sum <= square / 2)) return moments_of_row(x, n);
   return {static_cast<float>(static_cast<double>(guess) + away), square - away * sum};
 }
 
@@ -343,35 +351,83 @@ Moments<Stat<T>> moments_around_zero(const T* x, int64_t n) {
   return {0, sum_of_row(x, n, [](auto value) { return value * value; })};
 }
 
+// What rows are multiplied with, or what is added to them, in the order of two registers.
 template <class T>
-void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                      const Tensor& out, const Tensor& mean, const Tensor& rstd) {
-  using S = Stat<T>;
+class AffineRow {
+ public:
+  AffineRow(const Tensor& numbers, int64_t n, float otherwise)
+      : numbers_(n + two_registers, otherwise) {
+    if (!numbers.defined()) return;
+    const float* from = numbers.data<float>();
+    const auto copy = [&](int64_t i, int64_t k) {
+      const float number = from[i + k];
+      numbers_[i + place_in_two<T>(k)] =
+          number == number ? number : std::numeric_limits<float>::quiet_NaN();
+    };
+    int64_t i = 0;
+    for (; i + two_registers <= n; i += two_registers) {
+      IVDEP for (int64_t k = 0; k < two_registers; ++k) copy(i, k);
+    }
+    for (int64_t k = 0; i + k < n; ++k) copy(i, k);
+  }
+  [[nodiscard]] Floats at(int64_t i) const { return load_floats(&numbers_[i]); }
+
+ private:
+  std::vector<float> numbers_;
+};
+
+// What is computed in single precision.
+template <class T>
+void layer_norm_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                     const Tensor& out, const Tensor& mean, const Tensor& rstd) {
   const int64_t rows = rstd.numel(), cols = x.numel() / rows;
-  const S* scale = weight.defined() ? weight.data<S>() : nullptr;
-  const S* shift = bias.defined() ? bias.data<S>() : nullptr;
+  const bool beyond_cache = out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
+  const bool affine = weight.defined() || bias.defined();
+  const AffineRow<T> scale(weight, affine ? cols : 0, 1), shift(bias, affine ? cols : 0, 0);
   parallel_for(0, rows, default_grain / 4 / cols + 1, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const T* in = x.data<T>() + row * cols;
       T* to = out.data<T>() + row * cols;
       const auto [center, squares] =
-          mean.defined() ? moments_of_row(in, cols) : moments_around_zero(in, cols);
-      const S factor = static_cast<S>(1 / std::sqrt(squares / static_cast<double>(cols) + eps));
-      if (mean.defined()) mean.data<S>()[row] = center;
-      rstd.data<S>()[row] = factor;
-      if (!scale && !shift) {
-        IVDEP for (int64_t i = 0; i < cols; ++i) {
-          to[i] = static_cast<T>((static_cast<S>(in[i]) - center) * factor);
-        }
-      } else if (scale && shift) {
-        IVDEP for (int64_t i = 0; i < cols; ++i) {
-          to[i] = static_cast<T>((static_cast<S>(in[i]) - center) * factor * scale[i] + shift[i]);
-        }
+          mean.defined() ? moments_in_one_pass(in, cols) : moments_around_zero(in, cols);
+      const auto factor =
+          static_cast<float>(1 / std::sqrt(squares / static_cast<double>(cols) + eps));
+      if (mean.defined()) mean.data<float>()[row] = center;
+      rstd.data<float>()[row] = factor;
+      const auto normalized = [middle = center, factor](Floats x) { return (x - middle) * factor; };
+      if (affine) {
+        transform_by_two(in, to, cols, beyond_cache, [&](Floats* values, int64_t i) {
+          for (int64_t k = 0; k < 2; ++k, i += float_lanes) {
+            values[k] = normalized(values[k]) * scale.at(i) + shift.at(i);
+          }
+        });
       } else {
-        for (int64_t i = 0; i < cols; ++i) {
-          const S value = (static_cast<S>(in[i]) - center) * factor;
-          to[i] = static_cast<T>((scale ? value * scale[i] : value) + (shift ? shift[i] : S(0)));
-        }
+        transform_by_two(in, to, cols, beyond_cache, [&](Floats* values, int64_t) {
+          for (int k = 0; k < 2; ++k) values[k] = normalized(values[k]);
+        });
+      }
+    }
+    if (beyond_cache) _mm_sfence();
+  });
+}
+
+void layer_norm_doubles(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                        const Tensor& out, const Tensor& mean, const Tensor& rstd) {
+  const int64_t rows = rstd.numel(), cols = x.numel() / rows;
+  const double* scale = weight.defined() ? weight.data<double>() : nullptr;
+  const double* shift = bias.defined() ? bias.data<double>() : nullptr;
+  parallel_for(0, rows, default_grain / 4 / cols + 1, [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      const double* in = x.data<double>() + row * cols;
+      double* to = out.data<double>() + row * cols;
+      const auto [center, squares] =
+          mean.defined() ? moments_of_row(in, cols) : moments_around_zero(in, cols);
+      const double factor = 1 / std::sqrt(squares / static_cast<double>(cols) + eps);
+      if (mean.defined()) mean.data<double>()[row] = center;
+      rstd.data<double>()[row] = factor;
+      IVDEP for (int64_t i = 0; i < cols; ++i) {
+        const double value = (in[i] - center) * factor;
+        to[i] = (scale ? value * scale[i] : value) + (shift ? shift[i] : 0);
       }
     }
   });
@@ -380,7 +436,12 @@ void layer_norm_typed(const Tensor& x, const Tensor& weight, const Tensor& bias,
 void layer_norm_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                        const Tensor& out, const Tensor& mean, const Tensor& rstd) {
   dispatch<dtypes::Floating>("LayerNormKernelImpl", x.dtype(), [&](auto tag) {
-    layer_norm_typed<typename decltype(tag)::type>(x, weight, bias, eps, out, mean, rstd);
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<T, double>) {
+      layer_norm_doubles(x, weight, bias, eps, out, mean, rstd);
+    } else {
+      layer_norm_rows<T>(x, weight, bias, eps, out, mean, rstd);
+    }
   });
 }
 KERNEL_FOR(layer_norm, layer_norm_kernel)
