@@ -307,10 +307,13 @@ void softmax_tall(const SliceShape& shape, const T* x, T* out, bool beyond_cache
         total[j] = C(1) / total[j];
       } else if constexpr (std::is_same_v<C, double>) {
         total[j] = math::log(total[j]);
-      } else {  // which is not near zero where most is not the largest element
-        const double log = most[j] + math::log(static_cast<double>(total[j]));
-        most[j] = static_cast<float>(log);
-        total[j] = static_cast<float>(log - most[j]);
+      } else {
+        // Together, since neither is near zero where most is not the largest element; unless that
+        // is so large that doubles would lose the other.
+        const double rest = math::log(static_cast<double>(total[j])), log = most[j] + rest;
+        const bool together = __builtin_fabsf(most[j]) < 0x1p20f;
+        most[j] = together ? static_cast<float>(log) : most[j];
+        total[j] = static_cast<float>(together ? log - most[j] : rest);
       }
     }
   }
