@@ -19,7 +19,7 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 // and all columns of it: first every band's largest elements and its sums of exponentials, which
 // are then joined, and after that the results. So nothing is read more than twice, and bands are
 // what threads share. They do not depend on how many there are, nor do the results.
-constexpr int64_t band_elements = 65536, least_band = 64, most_bands = 64;
+constexpr int64_t band_elements = 16384, least_band = 64, most_bands = 64;
 constexpr int64_t group_rows = 8, group_columns = 1024;  // that stay next to the processor
 
 template <class T>
