@@ -385,8 +385,21 @@ bool TensorIter::can_use_32bit() const {
 
 namespace {
 
-// The sides of a tile: its lines stay in the caches next to the processor for every operand.
-constexpr int64_t tile_width = 128, tile_height = 64;
+// A tile's lines stay in the caches next to the processor for every operand. Of what is too large
+// for them all, tiles are larger, for it is read the faster the longer it lies along one: up to a
+// page, as long as there are several for each thread.
+struct Tile {
+  int64_t width = 128, height = 64;
+};
+Tile tile_for(int64_t numel) {
+  constexpr int64_t many = int64_t{1} << 22, longest = 1024;
+  const int64_t largest = numel / (8 * get_num_threads());
+  Tile tile;
+  while (numel >= many && tile.height < longest && 2 * tile.width * tile.height <= largest) {
+    (tile.height <= tile.width ? tile.height : tile.width) *= 2;
+  }
+  return tile;
+}
 
 // The dimension along which some operand's neighbours in memory lie where that is not the innermost
 // one, which they are for others; 0 if there is none.
@@ -460,8 +473,9 @@ void run_blocks(const TensorIter& iter, void* context, BlockLoop loop, int64_t g
     steps[k] = iter.strides[k][0];
     row_steps[k] = iter.strides[k][1];
   }
-  const int64_t width = std::min(iter.shape[0], tiled ? tile_width : grain);
-  const int64_t height = std::min(iter.shape[1], tiled ? tile_height : (grain + width - 1) / width);
+  const Tile tile = tile_for(iter.numel);
+  const int64_t width = std::min(iter.shape[0], tiled ? tile.width : grain);
+  const int64_t height = std::min(iter.shape[1], tiled ? tile.height : (grain + width - 1) / width);
   const BlockIndex first(iter, width, height);
   parallel_for(0, first.blocks(), (grain + width * height - 1) / (width * height),
                [&](int64_t begin, int64_t end) {

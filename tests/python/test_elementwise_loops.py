@@ -133,6 +133,26 @@ def test_transposed_copies_of_every_element_size() -> None:
             np.testing.assert_array_equal(x.t().contiguous().numpy(), x.numpy().T)
 
 
+# Too large for the caches; the rows of the copy are whole lines of memory, or are not, and no whole
+# number of squares.
+@pytest.mark.parametrize(
+    ("dtype", "columns"),
+    [(np.uint8, 8256), (np.int16, 4128), (np.int16, 4131), (np.float32, 2064), (np.int64, 1032)],
+)
+def test_large_transposed_copies(dtype: type, columns: int) -> None:
+    a = np.random.default_rng(3).integers(-(1 << 30), 1 << 30, (columns, 2051)).astype(dtype)
+    np.testing.assert_array_equal(torch.from_numpy(a).t().contiguous().numpy(), a.T)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(2080, 4160), (2051, 4163)])
+def test_large_operands_of_16_bits_of_different_orders(dtype: torch.dtype, shape: tuple) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(shape[::-1]).to(dtype).t(), torch.randn(shape).to(dtype)
+    assert torch.equal(x + y, (x.float() + y.float()).to(dtype))
+    assert torch.equal(torch.where(x > y, y, x), torch.minimum(x, y))
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 @pytest.mark.parametrize("n", [1, 7, 16, 33, 70001])
 def test_arrays_of_complex_numbers_are_computed_part_by_part(dtype, n) -> None:

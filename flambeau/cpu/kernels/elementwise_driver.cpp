@@ -18,7 +18,7 @@ constexpr int most_inputs = 3;
 constexpr int64_t streamed_bytes = 1024;
 // Bytes of a buffer for what is turned on the way: of an operand that lies across the rows, whole
 // lines of memory are read, two neighbours at a time.
-constexpr int64_t tile_bytes = 16384;
+constexpr int64_t tile_bytes = 32768, tile_row_bytes = 1024, tile_row = 256;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
 // is written again for each; where all rows repeat the same one, that is written once.
 constexpr int64_t short_spread_row = 128, short_row = 256;
@@ -53,53 +53,69 @@ void spread_elements(int64_t size, char* to, const char* from, int64_t step, int
                 [&](auto tag) { spread<typename decltype(tag)::type>(to, from, step, rows, n); });
 }
 
+// A square, or what is left of one.
+template <class T>
+void turn_part(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m) {
+  if constexpr (turns_in_registers<T>) {
+    constexpr int64_t side = register_bytes / sizeof(T);
+    if (n == side && m == side) return transpose_square(from, from_step, to, to_step);
+  }
+  const auto move = [&](int64_t row, int64_t column) {
+    to[row * to_step + column] = from[column * from_step + row];
+  };
+  if (n >= m) {  // the longer loop inside
+    for (int64_t row = 0; row < m; ++row) {
+      for (int64_t column = 0; column < n; ++column) move(row, column);
+    }
+  } else {
+    for (int64_t column = 0; column < n; ++column) {
+      for (int64_t row = 0; row < m; ++row) move(row, column);
+    }
+  }
+}
+
 template <class T>
 void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m,
                   bool beyond_cache) {
   constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
-  for (int64_t i = 0; i < n; i += side) {
-    const int64_t width = std::min(side, n - i);
-    for (int64_t j = 0; j < m; j += side) {
-      const int64_t height = std::min(side, m - j);
-      const T* columns = from + i * from_step + j;
-      T* rows = to + j * to_step + i;
-      if constexpr (turns_in_registers<T>) {
-        if (width == side && height == side) {
-          transpose_square(columns, from_step, rows, to_step, beyond_cache);
-          continue;
-        }
+  constexpr bool streams = turns_in_registers<T> && register_bytes == 64;  // whole lines
+  if constexpr (streams) {
+    if (beyond_cache && (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0) {
+      const int64_t width = n - n % (2 * side), height = m - m % (2 * side);
+      for (int64_t i = 0; i < width; i += 2 * side) {
+        for (int64_t j = 0; j < height; j += 2 * side)
+          stream_squares(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
       }
-      const auto move = [&](int64_t row, int64_t column) {
-        rows[row * to_step + column] = columns[column * from_step + row];
-      };
-      if (width >= height) {  // the longer loop inside
-        for (int64_t row = 0; row < height; ++row) {
-          for (int64_t column = 0; column < width; ++column) move(row, column);
-        }
-      } else {
-        for (int64_t column = 0; column < width; ++column) {
-          for (int64_t row = 0; row < height; ++row) move(row, column);
-        }
-      }
+      _mm_sfence();
+      turn_squares(to + width, to_step, from + width * from_step, from_step, n - width, m, false);
+      return turn_squares(to + height * to_step, to_step, from + height, from_step, width,
+                          m - height, false);
     }
   }
-  if (beyond_cache) _mm_sfence();
+  for (int64_t i = 0; i < n; i += side) {
+    for (int64_t j = 0; j < m; j += side) {
+      turn_part(to + j * to_step + i, to_step, from + i * from_step + j, from_step,
+                std::min(side, n - i), std::min(side, m - j));
+    }
+  }
 }
 
 class Driver {
  public:
-  Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache)
+  Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache, bool streams)
       : loop_(loop),
         formula_(formula),
         longest_(buffer_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)),
-        beyond_cache_(beyond_cache) {
+        beyond_cache_(beyond_cache),
+        streams_(streams) {
     if (beyond_cache) longest_ = std::min(longest_, streamed_bytes / loop.sizes[0]);
   }
 
   void run(char** data, const Block& block) const {
     const bool number = second_is_number(block.steps);
     if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
-      if (is_new(data) && (block.m == 1 || streams_rows(block))) return run_past_cache(data, block);
+      if (is_new(data) && (block.m == 1 ? !streams_ : streams_rows(block)))
+        return run_past_cache(data, block);
       // Once only: the output may be one of the inputs.
       const int64_t short_one = number ? short_spread_row : short_row;
       if (block.n < short_one && block.m > 1 && join_rows(data, block)) return;
@@ -231,7 +247,8 @@ class Driver {
       tile.turns |= tile.sources[k] == Source::turned;
     }
     const int64_t elements = (tile.turns ? tile_bytes : buffer_bytes) / largest;
-    tile.width = std::min(block.n, tile.turns ? int64_t{128} : elements);
+    tile.width =
+        std::min(block.n, tile.turns ? std::min(tile_row, tile_row_bytes / largest) : elements);
     tile.height = std::min(block.m, elements / tile.width);
     const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data[0]));
     tile.streams = tile.sources[0] == Source::dense && is_new(data) && tile.width >= 64 &&
@@ -260,6 +277,13 @@ class Driver {
     }
   }
 
+  // Has memory send the next rows, of which the processor expects more when it has seen two lines.
+  void ask_for_rows(char* const* data, const Tile& tile, const int64_t* row_steps) const {
+    for (int k = 1; k <= loop_.inputs; ++k) {
+      if (tile.sources[k] == Source::dense) prefetch_rows(data[k] + row_steps[k], 0, 128, 1);
+    }
+  }
+
   // Brings one tile's rows into their buffers, and computes it.
   void run_tile(char* const* data, const Tile& tile, const Block& block) const {
     char* at[most_inputs + 1];
@@ -272,7 +296,7 @@ class Driver {
       row_steps[k] = dense ? down : block.n * size;
       adjacent &= row_steps[k] == block.n * size;
       if (k == 0) continue;
-      if (dense && tile.turns) {
+      if (dense && tile.turns && !tile.streams) {
         prefetch_rows(data[k], down, block.n * size, block.m);
       } else if (tile.sources[k] == Source::turned) {
         copy_turned(size, {at[k], row_steps[k]}, {data[k], step}, block.n, block.m, false);
@@ -285,30 +309,16 @@ class Driver {
         }
       }
     }
-    if (adjacent) {
-      dense(at, block.n * block.m);
-    } else {
-      compute_rows(at, {block.n, block.m, block.steps, row_steps});
-    }
-    if (at[0] == data[0]) return;
-    const int64_t size = loop_.sizes[0];
-    for (int64_t row = 0; row < block.m; ++row) {
-      char* to = data[0] + row * block.row_steps[0];
-      const char* from = at[0] + row * row_steps[0];
-      if (tile.streams) {
-        copy_past_cache(to, from, block.n * size);
-      } else {
-        move_elements(size, to, block.steps[0], from, size, block.n);
+    const bool in_place = at[0] == data[0];
+    const int64_t rows_at_once = adjacent ? block.m : 1;
+    for (int64_t row = 0; row < block.m; row += rows_at_once) {
+      if (tile.turns && tile.streams) ask_for_rows(at, tile, row_steps);
+      dense(at, block.n * rows_at_once);
+      for (int64_t i = 0; i < rows_at_once && !in_place; ++i) {
+        deliver(data[0] + (row + i) * block.row_steps[0], block.steps[0], at[0] + i * row_steps[0],
+                block.n, tile.streams);
       }
-    }
-  }
-
-  void compute_rows(char* const* data, const Block& block) const {
-    char* at[most_inputs + 1];
-    std::copy_n(data, loop_.inputs + 1, at);
-    for (int64_t row = 0; row < block.m; ++row) {
-      dense(at, block.n);
-      for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
+      for (int k = in_place ? 0 : 1; k <= loop_.inputs; ++k) at[k] += row_steps[k];
     }
   }
 
@@ -365,6 +375,7 @@ class Driver {
   const void* const formula_;
   int64_t longest_;  // elements that every buffer has room for
   const bool beyond_cache_;
+  const bool streams_;  // the loop writes large rows past the cache itself
 };
 
 // A loop over whole registers alone. The vector form of a function may round otherwise than its
@@ -532,8 +543,9 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const bool by_itself = loop.streams && !converting.any() && iter.part_of == 0;
   const bool streams = table ? ResultTable::streams : by_itself;
   const int64_t results = std::max(iter.numel, iter.part_of);
-  const bool beyond_cache = !streams && results * stored.sizes[0] >= cached_bytes;
-  const Driver driver(table ? look_up : stored, table ? table.get() : storing, beyond_cache);
+  const bool beyond_cache = results * stored.sizes[0] >= cached_bytes;
+  const Driver driver(table ? look_up : stored, table ? table.get() : storing, beyond_cache,
+                      streams);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
 }

@@ -104,14 +104,14 @@ constexpr int64_t cached_bytes = int64_t{1} << 24;
 // they are written. Other threads see them after a fence.
 inline void copy_past_cache(char* to, const char* from, int64_t n) {
   int64_t i = std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(to) % 64);
-  std::memcpy(to, from, i);
+  if (i > 0) std::memcpy(to, from, i);
   for (; i + 64 <= n; i += 64) {
     for (int64_t j = i; j < i + 64; j += 32) {
       _mm256_stream_si256(reinterpret_cast<__m256i*>(to + j),
                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + j)));
     }
   }
-  std::memcpy(to + i, from + i, n - i);
+  if (i < n) std::memcpy(to + i, from + i, n - i);
 }
 
 // Elements of which a square of registers is turned inside them; others GCC has no good code for.
@@ -137,52 +137,69 @@ template <class T, int N>
   }
 }
 
-// Half of the columns of a square of 16-bit elements as rows: two elements that stand one below the
-// other are a word, and words are turned; the other half needs as many registers again.
-template <bool odd, class T, class Store>
-inline void turn_columns(const T* from, int64_t from_step, const Store& store) {
-  constexpr int N = register_bytes / sizeof(uint32_t);
-  using Lanes = LanesOf<uint32_t, N>;
-  typename Lanes::Register words[N];
+// The rows of a square in memory as columns in registers, each handed to store(register, column).
+template <class T, class Store>
+[[gnu::always_inline]] inline void turn_square(const T* from, int64_t from_step,
+                                               const Store& store) {
+  // Two elements of 16 bits that stand one below the other are a word, and words are turned: those
+  // of even columns, then those of odd ones, for which there are no registers meanwhile.
+  constexpr bool pairs = sizeof(T) == 2;
+  using Lane = std::conditional_t<pairs, uint32_t, T>;
+  constexpr int N = register_bytes / sizeof(Lane);
+  using Lanes = LanesOf<Lane, N>;
+  typename Lanes::Register rows[N];
+  const auto turn = [&](int first) {
+    turn_registers<Lane, N>(rows);
+    using Result = typename LanesOf<T, register_bytes / sizeof(T)>::Register;
 #pragma GCC unroll 32
-  for (int i = 0; i < N; ++i) {
-    const T* pair = from + 2 * i * from_step;
-    const auto a = Lanes::load(reinterpret_cast<const uint32_t*>(pair));
-    const auto b = Lanes::load(reinterpret_cast<const uint32_t*>(pair + from_step));
-    words[i] = odd ? (a >> 16) | (b & 0xffff0000u) : (a & 0xffffu) | (b << 16);
+    for (int i = 0; i < N; ++i) store(std::bit_cast<Result>(rows[i]), pairs ? 2 * i + first : i);
+  };
+  if constexpr (pairs) {
+    alignas(register_bytes) Lane odd[N][N];
+#pragma GCC unroll 32
+    for (int i = 0; i < N; ++i) {
+      const T* pair = from + 2 * i * from_step;
+      const auto a = Lanes::load(reinterpret_cast<const Lane*>(pair));
+      const auto b = Lanes::load(reinterpret_cast<const Lane*>(pair + from_step));
+      rows[i] = (a & 0xffffu) | (b << 16);
+      Lanes::store((a >> 16) | (b & 0xffff0000u), odd[i]);
+    }
+    asm volatile("" : : "r"(odd) : "memory");  // else GCC keeps a and b, twice as many
+    turn(0);
+#pragma GCC unroll 32
+    for (int i = 0; i < N; ++i) rows[i] = Lanes::load(odd[i]);
+    turn(1);
+  } else {
+#pragma GCC unroll 32
+    for (int i = 0; i < N; ++i) rows[i] = Lanes::load(from + i * from_step);
+    turn(0);
   }
-  turn_registers<uint32_t, N>(words);
-#pragma GCC unroll 32
-  for (int i = 0; i < N; ++i)
-    store(std::bit_cast<typename LanesOf<T, 2 * N>::Register>(words[i]), 2 * i + odd);
 }
 
-// The same in memory; steps in elements. With `beyond_cache`, lines that nobody will read soon are
-// written past the cache, if they are whole ones.
+// The same in memory; steps in elements.
 template <class T>
-inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to_step,
-                             bool beyond_cache) {
+inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to_step) {
+  using Lanes = LanesOf<T, register_bytes / sizeof(T)>;
+  turn_square(from, from_step, [=](auto row, int i) { Lanes::store(row, to + i * to_step); });
+}
+
+// Four squares, the rows and columns of two, whose lines go past the cache: two neighbours at once,
+// which memory takes in half the time of two that are not. A fence is to follow.
+template <class T>
+inline void stream_squares(const T* from, int64_t from_step, T* to, int64_t to_step) {
   constexpr int N = register_bytes / sizeof(T);
   using Lanes = LanesOf<T, N>;
-  const auto turn = [=](const auto& store) {
-    if constexpr (sizeof(T) == 2) {
-      turn_columns<false>(from, from_step, store);
-      turn_columns<true>(from, from_step, store);
-    } else {
-      typename Lanes::Register rows[N];
-#pragma GCC unroll 32
-      for (int i = 0; i < N; ++i) rows[i] = Lanes::load(from + i * from_step);
-      turn_registers<T, N>(rows);
-#pragma GCC unroll 32
-      for (int i = 0; i < N; ++i) store(rows[i], i);
-    }
-  };
-  const bool whole_lines =
-      register_bytes == 64 && (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0;
-  if (beyond_cache && whole_lines) {
-    turn([=](auto row, int i) { Lanes::stream(row, to + i * to_step); });
-  } else {
-    turn([=](auto row, int i) { Lanes::store(row, to + i * to_step); });
+  alignas(register_bytes) T first[2][N][N];
+  for (int half = 0; half < 2; ++half) {
+    turn_square(from + half * N, from_step,
+                [&](auto row, int i) { Lanes::store(row, first[half][i]); });
+  }
+  for (int half = 0; half < 2; ++half) {
+    turn_square(from + N * from_step + half * N, from_step, [&](auto row, int i) {
+      T* line = to + (half * N + i) * to_step;
+      Lanes::stream(Lanes::load(first[half][i]), line);
+      Lanes::stream(row, line + N);
+    });
   }
 }
 
