@@ -144,6 +144,24 @@ def test_large_transposed_copies(dtype: type, columns: int) -> None:
     np.testing.assert_array_equal(torch.from_numpy(a).t().contiguous().numpy(), a.T)
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.float32, np.int64])
+def test_large_rows_are_moved_whole(dtype: type) -> None:
+    rng = np.random.default_rng(4)
+    columns = (1 << 13) // np.dtype(dtype).itemsize + 3
+    a = rng.integers(-(1 << 30), 1 << 30, (2100, columns)).astype(dtype)
+    x, places = torch.from_numpy(a), rng.integers(0, 2100, 2100)
+    rows = torch.from_numpy(places)
+    for ours, theirs in (
+        (x[rows], a[places]),
+        (x[:, 1:].index_select(0, rows), a[places, 1:]),
+        (x.index_select(1, rows % columns), a[:, places % columns]),
+        (x.tril(-5), np.tril(a, -5)),
+        (x.triu(1), np.triu(a, 1)),
+        (x[:1] + x[:, :1], a[:1] + a[:, :1]),
+    ):
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(2080, 4160), (2051, 4163)])
 def test_large_operands_of_16_bits_of_different_orders(dtype: torch.dtype, shape: tuple) -> None:

@@ -133,10 +133,18 @@ class Driver {
   void run_dense_rows(char* const* data, const Block& block, bool number) const {
     const auto run = number ? loop_.row_with_number : loop_.row;
     if (block.m == 1) return run(formula_, data, block.n);
+    // Memory sends the lines that a large output has next while others are computed.
+    const bool is_large = is_new(data) && loop_.sizes[0] >= 4;
+    const int64_t piece = is_large ? 2 * streamed_bytes / loop_.sizes[0] : block.n;
     char* at[most_inputs + 1];
     for (int64_t row = 0; row < block.m; ++row) {
-      for (int k = 0; k <= loop_.inputs; ++k) at[k] = data[k] + row * block.row_steps[k];
-      run(formula_, at, block.n);
+      for (int64_t begin = 0; begin < block.n; begin += piece) {
+        for (int k = 0; k <= loop_.inputs; ++k)
+          at[k] = data[k] + row * block.row_steps[k] + begin * block.steps[k];
+        const int64_t count = std::min(piece, block.n - begin);
+        if (is_large) ask_for_next(at[0], count * loop_.sizes[0]);
+        run(formula_, at, count);
+      }
     }
   }
   // Whether operand k lies side by side.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "flambeau/base/parallel.h"
-#include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/kernels/large_copy.h"
 #include "flambeau/cpu/ordered_rows.h"
 #include "flambeau/kernels/math_mode.h"
 
@@ -94,7 +94,7 @@ void index_offsets_kernel(const TensorIter& iter, const IndexedDim& at, bool add
 KERNEL_FOR(index_offsets, index_offsets_kernel)
 
 // Of some hundred bytes, without the call.
-inline void copy_bytes(char* to, const char* from, int64_t bytes) {
+inline void copy_short(char* to, const char* from, int64_t bytes) {
   if (bytes > 1024) {
     std::memcpy(to, from, bytes);
     return;
@@ -125,18 +125,32 @@ void read_row(char** data, const int64_t* strides, int64_t n) {
   }
 }
 
+// Whole rows, which go past the cache if they are too many for it.
+void read_rows(char** data, const int64_t* steps, int64_t bytes, int64_t rows, bool beyond_cache) {
+  const auto copy = beyond_cache ? copy_large : copy_short;
+  const auto source = [&](int64_t row) {
+    return data[1] + row * steps[1] + *reinterpret_cast<const int64_t*>(data[2] + row * steps[2]);
+  };
+  for (int64_t row = 0; row < rows; ++row) {
+    // Where the next one begins the processor cannot know; having seen that, it expects the rest.
+    if (beyond_cache && row + 1 < rows) {
+      const char* next = source(row + 1);
+      for (int64_t i = 0; i < std::min<int64_t>(bytes, 256); i += 64)
+        _mm_prefetch(next + i, _MM_HINT_T0);
+    }
+    copy(data[0] + row * steps[0], source(row), bytes);
+  }
+  if (beyond_cache) _mm_sfence();
+}
+
 template <class T>
-void read_block(char** data, const Block& block) {
+void read_block(char** data, const Block& block, bool beyond_cache) {
   const int64_t *steps = block.steps, *rows = block.row_steps;
-  const bool whole_rows = steps[0] == sizeof(T) && steps[1] == sizeof(T) && steps[2] == 0;
+  if (steps[0] == sizeof(T) && steps[1] == sizeof(T) && steps[2] == 0)
+    return read_rows(data, rows, block.n * sizeof(T), block.m, beyond_cache);
   for (int64_t row = 0; row < block.m; ++row) {
     char* at[] = {data[0] + row * rows[0], data[1] + row * rows[1], data[2] + row * rows[2]};
-    if (whole_rows) {
-      const int64_t offset = *reinterpret_cast<const int64_t*>(at[2]);
-      copy_bytes(at[0], at[1] + offset, block.n * sizeof(T));
-    } else {
-      read_row<T>(at, steps, block.n);
-    }
+    read_row<T>(at, steps, block.n);
   }
 }
 
@@ -145,14 +159,17 @@ void index_read_kernel(const TensorIter& iter) {
     using T = typename decltype(tag)::type;
     // For so few a second thread, and asking how to split them, cost more than they save.
     constexpr int64_t few_bytes = 96 * 1024;
-    if (iter.numel * static_cast<int64_t>(sizeof(T)) <= few_bytes && takes_whole_rows(iter)) {
+    const int64_t bytes = iter.numel * static_cast<int64_t>(sizeof(T));
+    if (bytes <= few_bytes && takes_whole_rows(iter)) {
       char* data[] = {iter.data[0], iter.data[1], iter.data[2]};
       const int64_t steps[] = {sizeof(T), sizeof(T), 0};
       const int64_t rows[] = {iter.strides[0][1], iter.strides[1][1], iter.strides[2][1]};
-      return read_block<T>(data, {iter.shape[0], iter.shape[1], steps, rows});
+      return read_block<T>(data, {iter.shape[0], iter.shape[1], steps, rows}, false);
     }
+    const bool beyond_cache = bytes >= cached_bytes;
     for_each_block(
-        iter, [](char** data, const Block& block) { read_block<T>(data, block); }, 2);
+        iter, [=](char** data, const Block& block) { read_block<T>(data, block, beyond_cache); },
+        2);
   });
 }
 KERNEL_FOR(index_read, index_read_kernel)

@@ -112,6 +112,8 @@ void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, b
   // Offsets beyond the corners mean the corners; this also keeps i + diagonal from overflowing.
   diagonal = std::clamp(diagonal, -height - 1, columns + 1);
   const int64_t grain = std::max<int64_t>(copy_grain / (columns * item), 1);
+  const bool beyond_cache = input.numel() * item >= cached_bytes;
+  const auto copy = beyond_cache ? copy_large : copy_bytes;
   parallel_for(0, input.numel() / columns, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t i = r % height;
@@ -119,12 +121,13 @@ void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, b
       const int64_t keep_from = upper ? border : 0, keep_to = upper ? columns : border;
       char* row = to + r * columns * item;
       if (from != to) {
-        std::memcpy(row + keep_from * item, from + (r * columns + keep_from) * item,
-                    (keep_to - keep_from) * item);
+        copy(row + keep_from * item, from + (r * columns + keep_from) * item,
+             (keep_to - keep_from) * item);
       }
       std::memset(row, 0, keep_from * item);
       std::memset(row + keep_to * item, 0, (columns - keep_to) * item);
     }
+    if (beyond_cache) _mm_sfence();
   });
 }
 KERNEL_FOR(triangle, triangle_kernel)
