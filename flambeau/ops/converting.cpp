@@ -74,6 +74,18 @@ void convert_operand(TensorIter& part, int k, DType dtype, char* room) {
   part.strides[k][1] = m == 1 ? 0 : n * size;
 }
 
+// Whether the loops of elementwise kernels convert the operands, all of one dtype, on the way.
+bool converts_in_loops(const TensorIter& stored, DType dtype) {
+  if (dtype != DType::float32) return false;
+  std::optional<DType> first;
+  for (int k = stored.outputs; k < stored.count; ++k) {
+    if (stored.is_number[k]) continue;
+    if (!first) first = stored.dtypes[k];
+    if (stored.dtypes[k] != *first) return false;
+  }
+  return first && (dtypes::Signed | DType::uint8).has(*first);
+}
+
 void ask_for(const char* place, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(place + i, 0, 2);
 }
@@ -95,6 +107,15 @@ bool converts_in_pieces(const Operand& operand, const Operand* other, DType dtyp
 void run_converting(const TensorIter& stored, DType dtype,
                     const std::function<void(const TensorIter&)>& kernel) {
   if (!stored.device.is_cpu()) return kernel(stored);  // the meta device, where nothing is computed
+  if (converts_in_loops(stored, dtype)) {
+    TensorIter iter = stored;
+    for (int k = iter.outputs; k < iter.count; ++k) {
+      if (iter.is_number[k]) continue;
+      iter.stored_dtype = iter.dtypes[k];
+      iter.dtypes[k] = dtype;
+    }
+    return kernel(iter);
+  }
   for_each_block(stored, [&](char** data, const Block& block) {
     alignas(64) char rooms[most_inputs][piece_elements * most_bytes];
     const bool asks_ahead = stored.numel >= many && block.n >= ahead_elements;

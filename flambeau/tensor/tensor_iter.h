@@ -59,6 +59,9 @@ class TensorIter {
   int ndim = 0;     // merged dimensions, innermost first
   int64_t numel = 0;
   int64_t part_of = 0;  // elements of the op of which these are a part, if they are one
+  // What all inputs but numbers are stored in where `dtypes` says what they are computed in, as
+  // elementwise kernels take them on the CPU.
+  std::optional<DType> stored_dtype;
   Device device;
   int64_t shape[max_dims];
   int64_t strides[max_operands][max_dims];  // in bytes

@@ -68,6 +68,29 @@ def test_integers_become_floats(dtype: str) -> None:
     np.testing.assert_array_equal(out.numpy(), p * np.float32(2.5))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_integers_of_any_layout_beside_numbers(dtype: str) -> None:
+    a = numbers(np.random.default_rng(2), dtype, (40, 31, 37))
+    x, p = torch.from_numpy(a).permute(2, 0, 1), a.astype("float32").transpose(2, 0, 1)
+    two = np.float32(2.5)
+    for ours, theirs in (
+        (x * 2.5, p * two),
+        (2.5 - x, two - p),
+        (x < 2.5, p < two),
+        (torch.maximum(x, torch.tensor(2.5)), np.maximum(p, two)),
+        (torch.mul(x, 2.5, out=torch.empty(37, 40, 31)), p * two),
+        (torch.sqrt(x.abs()), np.sqrt(np.abs(a).astype("float32")).transpose(2, 0, 1)),
+    ):
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+def test_large_integers_become_floats() -> None:
+    a = numbers(np.random.default_rng(3), "int64", (2053, 2049))
+    x, p = torch.from_numpy(a), a.astype("float32")
+    np.testing.assert_array_equal((x * 2.5).numpy(), p * np.float32(2.5))
+    np.testing.assert_array_equal((0.5 + x.t()).numpy(), np.float32(0.5) + p.T)
+
+
 def test_results_that_share_memory_with_a_converted_operand() -> None:
     x = torch.arange(40000, dtype=torch.float32)
     expected = x.numpy() + x.numpy().view(np.int32).astype(np.float32)

@@ -442,18 +442,33 @@ class WholeRegisters {
 template <class T>
 using TwiceAsWide = std::conditional_t<std::is_same_v<T, uint16_t>, int32_t, int64_t>;
 
+void convert_to_floats(DType dtype, const char* stored, char* computed, int64_t n) {
+  dispatch<dtypes::Signed | DType::uint8>("convert_row", dtype, [&](auto tag) {
+    const auto* from = reinterpret_cast<const typename decltype(tag)::type*>(stored);
+    float* to = reinterpret_cast<float*>(computed);
+    IVDEP for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
+  });
+}
+// Whether operand k is no single number.
+bool moves(const TensorIter& iter, int k) {
+  const int64_t* strides = iter.strides[k];
+  return std::any_of(strides, strides + iter.ndim, [](int64_t stride) { return stride != 0; });
+}
+
 // A loop over operands as they are stored, some in another type than the given loop takes.
 class ConvertingLoop {
  public:
   ConvertingLoop(const TensorIter& iter, const ElementwiseLoop& loop, const void* formula)
       : loop_(loop), formula_(formula) {
     for (int k = 0; k <= loop.inputs; ++k) {
-      if (!converted_dtypes.has(iter.dtypes[k])) continue;
-      const auto size = static_cast<int64_t>(item_size(iter.dtypes[k]));
-      if (size == loop.sizes[k]) continue;
+      const bool as_floats = k > 0 && iter.stored_dtype && moves(iter, k);
+      const DType dtype = as_floats ? *iter.stored_dtype : iter.dtypes[k];
+      const auto size = static_cast<int64_t>(item_size(dtype));
+      if (!as_floats && (!converted_dtypes.has(dtype) || size == loop.sizes[k])) continue;
       if (!any()) stored_ = loop;
-      converts_[k] = any_ = true;
-      dtypes_[k] = iter.dtypes[k];
+      converts_[k] = as_floats ? convert_to_floats : convert_row;
+      any_ = true;
+      dtypes_[k] = dtype;
       stored_.sizes[k] = size;
     }
     stored_.row = [](const void* self, char* const* data, int64_t n) {
@@ -482,7 +497,7 @@ class ConvertingLoop {
         const bool single = k == 2 && second_is_number;
         at[k] = data[k] + (single ? 0 : begin * stored_.sizes[k]);
         if (!converts_[k]) continue;
-        if (k > 0) convert_row(dtypes_[k], at[k], buffers[k], single ? 1 : count);
+        if (k > 0) converts_[k](dtypes_[k], at[k], buffers[k], single ? 1 : count);
         if (k == 0) to = at[0];
         at[k] = buffers[k];
       }
@@ -495,7 +510,7 @@ class ConvertingLoop {
   const void* const formula_;
   ElementwiseLoop stored_;
   DType dtypes_[most_inputs + 1];
-  bool converts_[most_inputs + 1] = {};
+  decltype(&convert_row) converts_[most_inputs + 1] = {};
   bool any_ = false;
 };
 
