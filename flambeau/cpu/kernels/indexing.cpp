@@ -127,18 +127,21 @@ void read_row(char** data, const int64_t* strides, int64_t n) {
 
 // Whole rows, which go past the cache if they are too many for it.
 void read_rows(char** data, const int64_t* steps, int64_t bytes, int64_t rows, bool beyond_cache) {
-  const auto copy = beyond_cache ? copy_large : copy_short;
   const auto source = [&](int64_t row) {
     return data[1] + row * steps[1] + *reinterpret_cast<const int64_t*>(data[2] + row * steps[2]);
   };
   for (int64_t row = 0; row < rows; ++row) {
+    if (!beyond_cache) {
+      copy_short(data[0] + row * steps[0], source(row), bytes);
+      continue;
+    }
     // Where the next one begins the processor cannot know; having seen that, it expects the rest.
-    if (beyond_cache && row + 1 < rows) {
+    if (row + 1 < rows) {
       const char* next = source(row + 1);
       for (int64_t i = 0; i < std::min<int64_t>(bytes, 256); i += 64)
         _mm_prefetch(next + i, _MM_HINT_T0);
     }
-    copy(data[0] + row * steps[0], source(row), bytes);
+    copy_large(data[0] + row * steps[0], source(row), bytes);
   }
   if (beyond_cache) _mm_sfence();
 }
