@@ -77,6 +77,15 @@ void turn_part(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t
 template <class T>
 void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m,
                   bool beyond_cache) {
+  // Of many rows, lines that squares fill by and by would leave the cache before they are whole.
+  constexpr int64_t most_rows = 64;
+  if (m > most_rows && !beyond_cache) {
+    for (int64_t j = 0; j < m; j += most_rows) {
+      turn_squares(to + j * to_step, to_step, from + j, from_step, n, std::min(most_rows, m - j),
+                   false);
+    }
+    return;
+  }
   constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
   constexpr bool streams = turns_in_registers<T> && register_bytes == 64;  // whole lines
   if constexpr (streams) {
@@ -92,6 +101,7 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
                           m - height, false);
     }
   }
+  if (beyond_cache) return turn_squares(to, to_step, from, from_step, n, m, false);
   for (int64_t i = 0; i < n; i += side) {
     for (int64_t j = 0; j < m; j += side) {
       turn_part(to + j * to_step + i, to_step, from + i * from_step + j, from_step,
