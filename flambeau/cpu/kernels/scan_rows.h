@@ -72,19 +72,23 @@ inline void store_narrowed(ScanDoubles v, float* to) {
 struct ScanRange {
   ScanDoubles least = ScanDoubles{} + 1.0, largest = ScanDoubles{} + 1.0;
   void look_at(ScanDoubles v) {
-#if FLAMBEAU_ISA_RANK >= 4
-    const auto joined = [&]<int what>(ScanDoubles so_far, std::integral_constant<int, what>) {
-      return std::bit_cast<ScanDoubles>(_mm512_maskz_range_pd(
-          0xff, std::bit_cast<__m512d>(v), std::bit_cast<__m512d>(so_far), what));
-    };
-    least = joined(least, std::integral_constant<int, 10>());  // of sizes, without their signs
-    largest = joined(largest, std::integral_constant<int, 11>());
-#else
-    const ScanDoubles size = larger_or_second(v, -v);
-    least = smaller_or_second(size, least);
-    largest = larger_or_second(size, largest);
-#endif
+    look_at_least(v);
+    look_at_largest(v);
   }
+#if FLAMBEAU_ISA_RANK >= 4
+  void look_at_least(ScanDoubles v) { least = joined<10>(v, least); }  // of sizes, without signs
+  void look_at_largest(ScanDoubles v) { largest = joined<11>(v, largest); }
+  template <int what>
+  static ScanDoubles joined(ScanDoubles v, ScanDoubles so_far) {
+    return std::bit_cast<ScanDoubles>(_mm512_maskz_range_pd(0xff, std::bit_cast<__m512d>(v),
+                                                            std::bit_cast<__m512d>(so_far), what));
+  }
+#else
+  void look_at_least(ScanDoubles v) { least = smaller_or_second(larger_or_second(v, -v), least); }
+  void look_at_largest(ScanDoubles v) {
+    largest = larger_or_second(larger_or_second(v, -v), largest);
+  }
+#endif
   [[nodiscard]] bool is_normal() const {
     bool normal = true;
     for (int j = 0; j < double_lanes; ++j) {

@@ -214,10 +214,11 @@ template <class F, bool past, class T>
       wide[k].half[h] = F::join(wide[k - 1].half[h], wide[k].half[h]);
     }
     const ScanDoubles bases = bases_of<F>(wide[tile_rows - 1].half[h], carry);
+    if constexpr (F::neutral == 1) range.look_at_largest(bases);
 #pragma GCC unroll 4
     for (int k = 0; k < tile_rows; ++k) {
       wide[k].half[h] = F::join(bases, wide[k].half[h]);
-      if constexpr (F::neutral == 1) range.look_at(wide[k].half[h]);
+      if constexpr (F::neutral == 1) range.look_at_least(wide[k].half[h]);
     }
   }
 #pragma GCC unroll 4
@@ -229,14 +230,15 @@ template <class F, bool past, class T>
 
 // Whether products in another order than one after the other are the same but for rounding: none of
 // them left the normal numbers, or nothing could bring the row back. (Four floats do not leave
-// those of double precision, whatever they are.)
+// those of double precision, whatever they are: what they are joined with tells how large they
+// get.)
 inline bool order_is_free(RowDoubles before, const ScanRange& range) {
   const ScanDoubles start = [&]<int... I>(std::integer_sequence<int, I...>) {
     return __builtin_shufflevector(before, before, (I % tile_rows)...);
   }
   (std::make_integer_sequence<int, double_lanes>());
-  const auto is_normal = (range.least >= std::numeric_limits<double>::min()) &
-                         (range.largest <= std::numeric_limits<double>::max());
+  const auto is_normal =
+      (range.least >= std::numeric_limits<double>::min()) & (range.largest <= 0x1p500);
   const auto is_free = is_normal | (start == 0.0) | (start - start != 0.0);
 #if FLAMBEAU_ISA_RANK >= 4
   return _mm512_movepi64_mask(std::bit_cast<__m512i>(is_free)) == 0xff;
