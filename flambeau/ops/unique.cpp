@@ -112,7 +112,7 @@ Triple unique_by_counting(const Tensor& flat, bool want_inverse, bool want_count
   const bool from_zero = low >= 0 && high < n;
   const Tensor places = from_zero ? wide : wide - low;
   const int64_t size = (from_zero ? high : high - low) + 1;
-  const Tensor all = zeros({size}, {.dtype = DType::int64});
+  const Tensor all = zeros({size}, {.dtype = DType::int64, .device = places.device()});
   kernels::bincount(DeviceType::cpu, places, Tensor(), all);
   const Tensor found = reshape(nonzero(all), {-1});
   const Tensor firsts = to(from_zero ? found : found + low, flat.dtype());

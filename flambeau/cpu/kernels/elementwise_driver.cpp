@@ -304,7 +304,7 @@ class Driver {
 
   // Brings one tile's rows into their buffers, and computes it.
   void run_tile(char* const* data, const Tile& tile, const Block& block) const {
-    char* at[most_inputs + 1];
+    char* at[most_inputs + 1] = {};
     int64_t row_steps[most_inputs + 1];
     bool adjacent = true;
     for (int k = loop_.inputs; k >= 0; --k) {
