@@ -99,18 +99,24 @@ Tensor empty(IntSpan size, const Options& options) {
 Tensor known_contents(const Tensor& fresh) {
   // What lies in memory by chance is no truth value: see Note [Foreign truth values].
   const bool deterministic = math_mode.deterministic && math_mode.fills_uninitialized;
-  if (fresh.dtype() == DType::bool_ && !deterministic && !fresh.is_sparse()) {
-    const NoGrad off;
-    return filled(fresh, false);
+  const DType dtype = fresh.dtype();
+  if ((dtype != DType::bool_ && !deterministic) || fresh.is_sparse()) return fresh;
+  // The memory itself, of which strides may show an element any number of times.
+  Tensor memory = fresh;
+  if (!fresh.is_contiguous()) {
+    const size_t elements = fresh.storage()->bytes() / item_size(dtype);
+    memory = make_alias(fresh, {static_cast<int64_t>(elements)}, {int64_t{1}}, 0);
   }
-  if (!math_mode.deterministic || !math_mode.fills_uninitialized || fresh.is_sparse()) return fresh;
   const NoGrad off;
-  if (is_differentiable(fresh.dtype())) {
-    return filled(fresh, std::numeric_limits<double>::quiet_NaN());
+  if (dtype == DType::bool_) {
+    filled(memory, deterministic);
+  } else if (is_differentiable(dtype)) {
+    filled(memory, std::numeric_limits<double>::quiet_NaN());
+  } else {
+    const size_t bits = 8 * item_size(dtype) - (dtypes::Signed.has(dtype) ? 1 : 0);
+    filled(memory, UINT64_MAX >> (64 - bits));
   }
-  if (fresh.dtype() == DType::bool_) return filled(fresh, true);
-  const size_t bits = 8 * item_size(fresh.dtype()) - (dtypes::Signed.has(fresh.dtype()) ? 1 : 0);
-  return filled(fresh, UINT64_MAX >> (64 - bits));
+  return fresh;
 }
 
 namespace {

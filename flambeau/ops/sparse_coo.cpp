@@ -127,6 +127,8 @@ FoundNumbers find_numbers(const Tensor& ascending, const Tensor& wanted) {
 }
 
 Tensor values_at(const Tensor& tensor, const Tensor& indices) {
+  CHECK(indices.device() == tensor.device(), RuntimeError,
+        "_sparse_values_at: input is on {} and indices on {}", tensor.device(), indices.device());
   if (!tensor.is_sparse()) {
     if (indices.size(0) == 0) {
       Dims shape = {indices.size(1)};

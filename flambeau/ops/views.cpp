@@ -351,7 +351,9 @@ Tensor diagonal(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2)
     if (length > 0) start -= offset * input->strides[dim1];
   }
   Dims sizes = input->sizes, strides = input->strides;
-  const int64_t step = strides[dim1] + strides[dim2];
+  // In a tensor without elements, strides may be any numbers.
+  int64_t step = 0;
+  if (__builtin_add_overflow(strides[dim1], strides[dim2], &step)) step = INT64_MAX;
   for (const int64_t d : {std::max(dim1, dim2), std::min(dim1, dim2)}) {
     sizes.erase(sizes.begin() + d);
     strides.erase(strides.begin() + d);

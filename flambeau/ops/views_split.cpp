@@ -40,7 +40,8 @@ std::vector<Tensor> pieces_of(const char* op, const Tensor& input, IntSpan lengt
     } else {
       pieces.back()->version = nullptr;
     }
-    offset += length * input->strides[dim];
+    // Behind the last piece there is nothing, and the stride of a single place may lead anywhere.
+    if (pieces.size() < lengths.size()) offset += length * input->strides[dim];
   }
   if (Record r{op, pieces, {input}}) {
     std::vector<Dims> shapes;

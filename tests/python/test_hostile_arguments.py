@@ -502,3 +502,27 @@ def test_indices_that_others_have_changed_since_are_not_followed():
         chosen.numpy()[0, 0] = 2**40
         with pytest.raises(IndexError, match="out of bounds"):
             pooled.sum().backward()
+
+
+def test_strides_of_single_places_may_be_any_number() -> None:
+    most = 2**63 - 1
+    row = torch.empty_strided((1, 3), (most, 1), dtype=torch.complex64).fill_(1j)
+    assert (row @ torch.ones(3, 2, dtype=torch.complex64)).tolist() == [[3j, 3j]]
+    parts = torch.ones(1).as_strided((1, 1), (most, 4)).split(1)
+    assert [part.shape for part in parts] == [(1, 1)]
+    assert torch.ones(1).as_strided((1, 1), (most, 4)).diagonal().tolist() == [1]
+
+
+def test_memory_is_filled_and_not_what_strides_show() -> None:
+    x = torch.empty_strided((2**62,), (0,), dtype=torch.bool)
+    assert not x[0] and not x[2**62 - 1]
+    assert not torch.empty_strided((2, 3), (1, 2), dtype=torch.bool).any()
+
+
+def test_windows_that_leave_no_output_are_refused() -> None:
+    x = torch.zeros(3, 3, 1)
+    with pytest.raises(RuntimeError, match="max_unpool2d: .* has no output"):
+        F.max_unpool2d(x, x.long(), -3, -2147483649)
+    coo = torch.eye(3).to_sparse()
+    with pytest.raises(RuntimeError, match="on cpu and indices on meta"):
+        torch._C._sparse_values_at(coo, torch.zeros(2, 3, dtype=torch.int64, device="meta"))

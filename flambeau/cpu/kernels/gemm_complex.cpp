@@ -50,7 +50,7 @@ void double_rows(const Part<std::complex<R>>& p, R* to) {
         turned[2 * j] = -im, turned[2 * j + 1] = re;
       }
     };
-    p.b_col == 1 ? loop(2) : loop(2 * p.b_col);
+    p.b_col == 1 || p.n == 1 ? loop(2) : loop(2 * p.b_col);
   }
 }
 
@@ -93,9 +93,11 @@ void complex_product(const Part<std::complex<R>>& p) {
   Buffer<R> a_copy(a_fits ? 0 : 2 * p.m * p.k);
   const R* const a = a_fits ? reinterpret_cast<const R*>(p.a)
                             : side_by_side(p.a, p.m, p.k, p.a_row, p.a_col, a_copy.data());
-  const int64_t a_row = 2 * (a_fits ? p.a_row : p.k);
+  // The stride of a single row may be any number.
+  const auto row_step = [&p](int64_t step) { return p.m > 1 ? 2 * step : 0; };
+  const int64_t a_row = row_step(a_fits ? p.a_row : p.k);
   if ((p.out_col == 1 || p.n == 1) && !p.addend && p.alpha == R(1)) {
-    return multiply<R>(p, a, a_row, reinterpret_cast<R*>(p.out), 2 * p.out_row);
+    return multiply<R>(p, a, a_row, reinterpret_cast<R*>(p.out), row_step(p.out_row));
   }
   Buffer<R> sums(2 * p.m * p.n);
   multiply<R>(p, a, a_row, sums.data(), 2 * p.n);

@@ -257,6 +257,12 @@ def _unpooled_size(
         for d, size in enumerate(input.shape[-rank:])
     ]
     if output_size is None:
+        if min(usual) < 0:
+            raise RuntimeError(
+                f"max_unpool{rank}d: input of shape {list(input.shape)} with kernel_size "
+                f"{list(kernel_size)}, stride {list(stride)} and padding {list(padding)} has no "
+                f"output: its size would be {usual}"
+            )
         return usual
     if len(output_size) == rank + 2:
         output_size = output_size[2:]
