@@ -37,7 +37,10 @@ Tensor empty_sparse(const char* op, IntSpan size, const Options& options) {
           "{}_sparse_compressed expected sparse compressed (non-block) tensor layout but got {}",
           op, layout_word(options.layout));
     Dims starts = size.first(rank - 2).dims(), none = starts;
-    starts.push_back(size[by_rows ? rank - 2 : rank - 1] + 1);
+    const int64_t lines = size[by_rows ? rank - 2 : rank - 1];
+    CHECK(lines < INT64_MAX, RuntimeError, "{}: too many {} to be counted: {}", op,
+          by_rows ? "rows" : "columns", lines);
+    starts.push_back(lines + 1);
     none.push_back(0);
     tensor = make_compressed(
         options.layout, filled(make_tensor(starts, DType::int64, device), int64_t{0}),

@@ -519,9 +519,15 @@ def test_memory_is_filled_and_not_what_strides_show() -> None:
     assert not torch.empty_strided((2, 3), (1, 2), dtype=torch.bool).any()
 
 
+def test_rows_that_cannot_be_counted_are_refused() -> None:
+    for layout in (torch.sparse_csr, torch.sparse_csc):
+        with pytest.raises(RuntimeError, match="too many"):
+            torch.eye(2**63 - 1, layout=layout)
+
+
 def test_windows_that_leave_no_output_are_refused() -> None:
     x = torch.zeros(3, 3, 1)
-    with pytest.raises(RuntimeError, match="max_unpool2d: .* has no output"):
+    with pytest.raises(RuntimeError, match=r"max_unpool2d: .* has no output"):
         F.max_unpool2d(x, x.long(), -3, -2147483649)
     coo = torch.eye(3).to_sparse()
     with pytest.raises(RuntimeError, match="on cpu and indices on meta"):
