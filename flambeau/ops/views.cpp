@@ -299,8 +299,11 @@ Tensor slice(const Tensor& input, int64_t dim, std::optional<int64_t> start,
   int64_t first = start.value_or(0), last = end.value_or(INT64_MAX);
   Dims sizes = input->sizes, strides = input->strides;
   sizes[dim] = clamp_slice(input->sizes[dim], first, last, step);
-  const int64_t offset = input.offset() + first * strides[dim];
-  // The stride of a dimension with one element says nothing; keep huge steps from overflowing it.
+  // The stride of a dimension with one element says nothing; keep huge ones from overflowing.
+  int64_t offset = 0;
+  if (__builtin_mul_overflow(first, strides[dim], &offset) ||
+      __builtin_add_overflow(offset, input.offset(), &offset))
+    offset = input.offset();
   if (__builtin_mul_overflow(strides[dim], step, &strides[dim])) strides[dim] = INT64_MAX;
   Tensor out = window(input, sizes, strides, offset);
   if (Record r{"slice", out, {input}}) {

@@ -511,6 +511,8 @@ def test_strides_of_single_places_may_be_any_number() -> None:
     parts = torch.ones(1).as_strided((1, 1), (most, 4)).split(1)
     assert [part.shape for part in parts] == [(1, 1)]
     assert torch.ones(1).as_strided((1, 1), (most, 4)).diagonal().tolist() == [1]
+    assert torch.ones(5).as_strided((1, 1), (most, 4), 4)[1:].shape == (0, 1)
+    assert torch.ones(9)[5:5].storage_offset() == 5
 
 
 def test_memory_is_filled_and_not_what_strides_show() -> None:
