@@ -215,7 +215,7 @@ std::vector<Tensor> tensor_split_tensor(const Tensor& input, const Tensor& where
         "one-dimensional tensor, but got a tensor with {} dims",
         where.dim());
   if (where.dim() == 0) return tensor_split_sections(input, item(where).to_int(), dim);
-  const Tensor flat = contiguous(where);
+  const Tensor flat = contiguous(resolve(where));
   return tensor_split_indices(input, IntSpan(flat.data<int64_t>(), flat.numel()), dim);
 }
 

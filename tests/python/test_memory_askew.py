@@ -113,3 +113,9 @@ def test_complex_numbers_that_lie_at_multiples_of_their_parts_only(dtype):
     assert z.flip(0)[-4:].tolist() == [7, 2 + 2j, 1 + 1j, 7]
     assert z.any() and z[torch.tensor([3, 1])].tolist() == [7, 1 + 1j]
     assert torch.cat([z, z])[12:15].tolist() == [7, 1 + 1j, 2 + 2j]
+
+
+def test_split_reads_places_that_lie_askew() -> None:
+    places = torch.frombuffer(bytearray(2 + 16), dtype=torch.int64, offset=2, count=2)
+    places.copy_(torch.tensor([1, 3]))
+    assert [part.tolist() for part in torch.arange(5).tensor_split(places)] == [[0], [1, 2], [3, 4]]
