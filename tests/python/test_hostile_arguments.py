@@ -522,6 +522,10 @@ def test_memory_is_filled_and_not_what_strides_show() -> None:
 
 
 def test_rows_that_cannot_be_counted_are_refused() -> None:
+    empty = torch.sparse_coo_tensor(torch.empty(2, 0), torch.empty(0), (2**40, 1))
+    for x in (empty, torch.empty(2**40, 1, layout=torch.sparse_csc)):
+        with pytest.raises(RuntimeError, match="cannot create 1099511627776 tensors"):
+            torch.unbind(x)
     for layout in (torch.sparse_csr, torch.sparse_csc):
         with pytest.raises(RuntimeError, match="too many"):
             torch.eye(2**63 - 1, layout=layout)

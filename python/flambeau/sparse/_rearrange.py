@@ -313,7 +313,10 @@ def _hstack(tensors: Any) -> Any:
 
 @takes("unbind")
 def _unbind(x: Any, dim: int = 0) -> Any:
-    return tuple(select(x, dim, k) for k in range(x.shape[wrapped_dim(dim, x.dim())]))
+    count, most = x.shape[wrapped_dim(dim, x.dim())], 1 << 26  # as for dense tensors
+    if count > most:
+        raise RuntimeError(f"unbind: cannot create {count} tensors, the most is {most}")
+    return tuple(select(x, dim, k) for k in range(count))
 
 
 @takes("reshape", "flatten", "reshape_as")
