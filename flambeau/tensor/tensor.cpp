@@ -85,11 +85,11 @@ void refuse_elements(DType wanted, const Tensor& tensor) {
 
 void set_geometry(TensorImpl& impl, IntSpan sizes, IntSpan strides) {
   impl.sizes = sizes.dims();
-  impl.strides = strides.dims();
-  uint64_t numel = 1;  // wraps only on the way to a size of zero: others were checked
-  for (const int64_t size : sizes) numel *= static_cast<uint64_t>(size);
+  impl.strides = strides.dims();  // from here on, for the spans may have been of its own
+  uint64_t numel = 1;             // wraps only on the way to a size of zero: others were checked
+  for (const int64_t size : impl.sizes) numel *= static_cast<uint64_t>(size);
   impl.numel = static_cast<int64_t>(numel);
-  impl.contiguous = is_contiguous_geometry(sizes, strides);
+  impl.contiguous = is_contiguous_geometry(impl.sizes, impl.strides);
 }
 
 StoragePtr make_storage(size_t bytes, Device device) {

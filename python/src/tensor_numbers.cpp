@@ -201,7 +201,12 @@ PyObject* nb_invert(PyObject* self) {
 int nb_bool(PyObject* self) {
   if (overridden(self)) [[unlikely]] {
     Object value(guarded([&] { return call_override_of("__bool__", &self, 1); }));
-    return value ? PyObject_IsTrue(value.get()) : -1;
+    if (!value) return -1;
+    // As for classes in Python. Another tensor would be asked in turn, and so on without an end.
+    if (PyBool_Check(value.get())) return value.get() == Py_True;
+    PyErr_Format(PyExc_TypeError, "__bool__ should return bool, returned %s",
+                 Py_TYPE(value.get())->tp_name);
+    return -1;
   }
   return guarded_int([&] { return is_nonzero(tensor_of(self)) ? 1 : 0; });
 }

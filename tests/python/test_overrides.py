@@ -190,3 +190,18 @@ def test_operators_attributes_and_methods_name_themselves(expression: str, names
     if isinstance(plain, torch.Tensor):
         assert type(result) is Logged
         assert result.as_subclass(torch.Tensor).equal(plain)
+
+
+def test_the_truth_of_a_tensor_is_no_tensor() -> None:
+    class Stubborn(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):  # type: ignore
+            return args[0]
+
+    with pytest.raises(TypeError, match="__bool__ should return bool, returned Stubborn"):
+        bool(torch.ones(1).as_subclass(Stubborn))
+
+
+def test_a_tensor_points_at_itself() -> None:
+    x = torch.arange(64.0).reshape(2, 2, 2, 2, 2, 2)
+    assert x.set_(x).sum() == 2016 and x.is_contiguous()

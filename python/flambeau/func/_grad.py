@@ -46,7 +46,7 @@ def _split_aux(name: str, output: Any, has_aux: bool) -> tuple[Any, Any]:
 def flat_outputs(output: Any, name: str) -> tuple[list[Tensor], Any]:
     """The tensors that a function returned, of which there must be some."""
     flat, spec = tree_flatten(output)
-    if not flat or flat == [None]:
+    if not flat or (len(flat) == 1 and flat[0] is None):
         raise RuntimeError(
             f"{name}: Expected f to be a function that has non-empty output (got output = {flat})"
         )
