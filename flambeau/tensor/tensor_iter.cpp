@@ -473,7 +473,7 @@ void run_blocks(const TensorIter& iter, void* context, BlockLoop loop, int64_t g
     steps[k] = iter.strides[k][0];
     row_steps[k] = iter.strides[k][1];
   }
-  const Tile tile = tile_for(iter.numel);
+  const Tile tile = tiled ? tile_for(iter.numel) : Tile();
   const int64_t width = std::min(iter.shape[0], tiled ? tile.width : grain);
   const int64_t height = std::min(iter.shape[1], tiled ? tile.height : (grain + width - 1) / width);
   const BlockIndex first(iter, width, height);

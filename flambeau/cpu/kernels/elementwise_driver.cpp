@@ -304,7 +304,7 @@ class Driver {
 
   // Brings one tile's rows into their buffers, and computes it.
   void run_tile(char* const* data, const Tile& tile, const Block& block) const {
-    char* at[most_inputs + 1] = {};
+    char* at[most_inputs + 1];
     int64_t row_steps[most_inputs + 1];
     bool adjacent = true;
     for (int k = loop_.inputs; k >= 0; --k) {
@@ -568,16 +568,18 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const ElementwiseLoop& stored = converting.any() ? converting.stored() : computed;
   const void* storing = converting.any() ? &converting : computing;
   static ResultTables tables;
-  const ElementwiseLoop look_up = ResultTable::in_place_of(loop);
+  std::optional<ElementwiseLoop> look_up;
   ResultTables::Found table;
-  if (ResultTable::serves(iter, loop, cost))
+  if (ResultTable::serves(iter, loop, cost)) {
     table =
         tables.find(loop, iter.dtypes[1], formula, [&] { return ResultTable(stored, storing); });
+    look_up = ResultTable::in_place_of(loop);
+  }
   const bool by_itself = loop.streams && !converting.any() && iter.part_of == 0;
   const bool streams = table ? ResultTable::streams : by_itself;
   const int64_t results = std::max(iter.numel, iter.part_of);
   const bool beyond_cache = results * stored.sizes[0] >= cached_bytes;
-  const Driver driver(table ? look_up : stored, table ? table.get() : storing, beyond_cache,
+  const Driver driver(table ? *look_up : stored, table ? table.get() : storing, beyond_cache,
                       streams);
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);

@@ -41,8 +41,8 @@ class ResultTable {
     return {1, {sizeof(uint16_t), sizeof(uint16_t)}, loop.look_up ? loop.look_up : look_up<All>};
   }
 
-  // Which of each two results are looked up. Beside a short formula it is one of them: memory is
-  // asked for that, and the units of arithmetic for the other.
+  // Looks up both of each two results (All), or the first one beside a short formula F for the
+  // other: memory is asked for the former, and the units of arithmetic for the latter.
   struct All {};
   template <class F>
   static void look_up(const void* table, char* const* data, int64_t n) {
