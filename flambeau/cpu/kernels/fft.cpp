@@ -259,8 +259,8 @@ void for_blocks(int64_t count, int64_t rows, bool single, const Body& body) {
     // Not a power of two apart, or equal places of the buffers would share lines of the cache.
     constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
     const int64_t size = rows * width + 5 * line;
-    const auto buffer = std::make_unique_for_overwrite<T[]>(4 * size + line);
-    T* at = buffer.get() + line - reinterpret_cast<uintptr_t>(buffer.get()) % 64 / sizeof(T);
+    const Tensor buffer = make_tensor({4 * size}, dtype_of<T>, Device{});
+    T* at = buffer.data<T>();
     for (int64_t k = begin; k < end; ++k) {
       Lines<T> x{at, at + size, at + 2 * size, at + 3 * size};
       body(k * width, std::min(width, count - k * width), x);
@@ -289,10 +289,11 @@ struct RealPlan {
   int64_t n;
   std::shared_ptr<const Plan<T>> plan;
   // e**(-2 pi i k / n) for k up to n / 4: what takes a transform of pairs to one of numbers.
-  std::vector<T> roots_re, roots_im;
+  Numbers<T> roots_re, roots_im;
 
   explicit RealPlan(int64_t length)
       : n(length), plan(plan_for<Plan<T>>(length % 2 == 0 ? length / 2 : length)) {
+    roots_re.reserve(n / 4 + 1), roots_im.reserve(n / 4 + 1);
     for (int64_t k = 0; k <= n / 4; ++k) {
       const auto [re, im] = root_of_unity<T>(k, n);
       roots_re.push_back(re);
@@ -300,6 +301,7 @@ struct RealPlan {
     }
   }
   [[nodiscard]] int64_t size() const { return n; }
+  [[nodiscard]] size_t bytes() const { return 2 * roots_re.size() * sizeof(T) + plan->bytes(); }
 };
 
 // Calls body(place of row k, place of row h - k, root k) for all elements of the rows 1 .. h - 1,

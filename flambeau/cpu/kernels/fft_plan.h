@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/tensor/storage.h"
 
 // A loop over numbers becomes vector code only if those inside it, over a radix, are unrolled whole
 // and nothing is called.
@@ -24,6 +25,21 @@
 #define INLINED __attribute__((always_inline))
 
 namespace flambeau::cpu::ISA_NAMESPACE {
+
+// Numbers in the memory of tensors, so that a length beyond it ends in an error that says the size.
+template <class T>
+struct TensorMemory {
+  using value_type = T;
+  T* allocate(size_t count) {
+    return static_cast<T*>(allocator(DeviceType::cpu).allocate(count * sizeof(T), Device{}));
+  }
+  void deallocate(T* data, size_t count) noexcept {
+    allocator(DeviceType::cpu).free(data, count * sizeof(T), Device{});
+  }
+  bool operator==(const TensorMemory&) const = default;
+};
+template <class T>
+using Numbers = std::vector<T, TensorMemory<T>>;
 
 // e**(-2 pi i k / n), reduced to an octant so that it is exact to the last bit or so.
 template <class T>
@@ -259,7 +275,7 @@ class Plan {
     while (n <= 2048 && (rest % 32 == 0 || (rest % 8 == 0 && rest % 16 != 0))) {
       rest = divided(rest, 8);
     }
-    for (const int64_t radix : {4, 2, 3, 5, 7, 11, 13, 17, 19, 23}) {
+    for (const int64_t radix : {4, 2, 3, 5, 7, 11, 13, 17, 19, largest_radix}) {
       while (rest % radix == 0) rest = divided(rest, radix);
     }
     if (rest > 1) {
@@ -271,6 +287,10 @@ class Plan {
   }
 
   [[nodiscard]] int64_t size() const { return n_; }
+  [[nodiscard]] size_t bytes() const {
+    const size_t numbers = table_.size() + 2 * (chirp_re_.size() + kernel_re_.size());
+    return numbers * sizeof(T) + (inner_ ? inner_->bytes() : 0);
+  }
   // Rows that the buffers need.
   [[nodiscard]] int64_t rows() const { return inner_ ? inner_->size() : n_; }
 
@@ -307,6 +327,8 @@ class Plan {
   }
 
  private:
+  static constexpr int largest_radix = 23;
+
   static void run_prime(const StageBuffers<T>& s, int64_t radix, const T* roots) {
     if (radix == 7) return stage_prime<7>(s, roots, roots + radix);
     if (radix == 11) return stage_prime<11>(s, roots, roots + radix);
@@ -321,6 +343,7 @@ class Plan {
 
   void prepare_stages() {
     int64_t size = n_;
+    table_.reserve(2 * (n_ + largest_radix * stages_.size()));
     for (Stage& stage : stages_) {
       stage.m = size / stage.radix;
       stage.twiddles = static_cast<int64_t>(table_.size());
@@ -355,7 +378,7 @@ class Plan {
       const auto square = static_cast<int64_t>(static_cast<unsigned __int128>(k) * k % (2 * n_));
       std::tie(chirp_re_[k], chirp_im_[k]) = root_of_unity<T>(square, 2 * n_);
     }
-    std::vector<T> buffer(4 * length);
+    Numbers<T> buffer(4 * length);
     Lines<T> x{&buffer[0], &buffer[length], &buffer[2 * length], &buffer[3 * length]};
     for (int64_t k = 0; k < n_; ++k) {
       const int64_t mirrored = k == 0 ? 0 : length - k;
@@ -395,15 +418,15 @@ class Plan {
 
   int64_t n_;
   std::vector<Stage> stages_;
-  std::vector<T> table_;
+  Numbers<T> table_;
   std::unique_ptr<Plan> inner_;
-  std::vector<T> chirp_re_, chirp_im_, kernel_re_, kernel_im_;
+  Numbers<T> chirp_re_, chirp_im_, kernel_re_, kernel_im_;
 };
 
-// The plan of a length, kept for the next time. The last few dozen stay.
+// The plan of a length, kept for the next time. The last few dozen stay, or fewer large ones.
 template <class P>
 std::shared_ptr<const P> plan_for(int64_t n) {
-  constexpr size_t kept = 48;
+  constexpr size_t most_plans = 48, most_bytes = size_t{1} << 28;
   static std::mutex mutex;
   static std::list<std::shared_ptr<const P>> recent;
   const std::lock_guard lock(mutex);
@@ -413,7 +436,11 @@ std::shared_ptr<const P> plan_for(int64_t n) {
     return recent.front();
   }
   recent.push_front(std::make_shared<const P>(n));
-  if (recent.size() > kept) recent.pop_back();
+  size_t plans = 0, bytes = 0;
+  std::erase_if(recent, [&](const auto& plan) {
+    bytes += plan->bytes();
+    return ++plans > 1 && (plans > most_plans || bytes > most_bytes);
+  });
   return recent.front();
 }
 
