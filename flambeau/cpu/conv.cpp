@@ -191,9 +191,23 @@ struct Target {
   Tensor final, work;
 };
 
+// oneDNN's kernels for bfloat16 compute wrong results, or write beyond them, where a step leaps
+// over elements or a kernel that steps is larger than the image. Steps of two are common and right.
+bool steps_are_small(const Tensor& x, const Tensor& weight, const ConvGeometry& g) {
+  for (size_t d = 0; d < g.stride.size(); ++d) {
+    const int64_t reach = g.dilation[d] * (weight.sizes()[d + 2] - 1) + 1;
+    const bool small = g.stride[d] <= std::max<int64_t>(reach, 2) && reach <= x.sizes()[d + 2];
+    if (g.stride[d] > 1 && !small) return false;
+  }
+  return true;
+}
+
 // The dtype to compute in: reduced ones that oneDNN lacks are widened.
-DType working_dtype(DType dtype) {
-  return dtypes::Reduced.has(dtype) && !onednn_can_convolve(dtype) ? DType::float32 : dtype;
+DType working_dtype(const Tensor& x, const Tensor& weight, const ConvGeometry& geometry) {
+  const DType dtype = x.dtype();
+  if (!dtypes::Reduced.has(dtype)) return dtype;
+  const bool narrow = onednn_can_convolve(dtype) && steps_are_small(x, weight, geometry);
+  return narrow ? dtype : DType::float32;
 }
 
 constexpr DTypeSet unrolled_dtypes =
@@ -201,7 +215,7 @@ constexpr DTypeSet unrolled_dtypes =
 
 void conv_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
                  const ConvGeometry& geometry) {
-  const DType dtype = working_dtype(x.dtype());
+  const DType dtype = working_dtype(x, weight, geometry);
   const bool library = onednn_can_convolve(dtype);
   if (library && dtype == x.dtype()) return onednn_conv(x, weight, bias, y, geometry);
   const Target out(y, dtype, true);
@@ -218,7 +232,7 @@ void conv_kernel(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
 
 void conv_input_kernel(const Tensor& grad_y, const Tensor& weight, const Tensor& grad_x,
                        const ConvGeometry& geometry) {
-  const DType dtype = working_dtype(grad_y.dtype());
+  const DType dtype = working_dtype(grad_x, weight, geometry);
   const bool library = onednn_can_convolve(dtype);
   if (library && dtype == grad_y.dtype())
     return onednn_conv_input(grad_y, weight, grad_x, geometry);
@@ -237,7 +251,7 @@ void conv_input_kernel(const Tensor& grad_y, const Tensor& weight, const Tensor&
 
 void conv_weight_kernel(const Tensor& grad_y, const Tensor& x, const Tensor& grad_weight,
                         const Tensor& grad_bias, const ConvGeometry& geometry) {
-  const DType dtype = working_dtype(grad_y.dtype());
+  const DType dtype = working_dtype(x, grad_weight, geometry);
   const bool library = onednn_can_convolve(dtype);
   if (library && dtype == grad_y.dtype()) {
     return onednn_conv_weight(grad_y, x, grad_weight, grad_bias, geometry);

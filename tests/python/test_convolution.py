@@ -132,3 +132,33 @@ def test_grouped_convolutions_of_rows_and_their_gradients(dtype: torch.dtype) ->
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "stride", "padding"),
+    [
+        ((27, 1), (2, 3), (3, 3), (0, 2)),  # a kernel larger than the image
+        ((22, 2), (2, 3), (3, 3), (0, 2)),
+        ((3, 4, 1), (2, 4, 4), (4, 5, 2), (0, 0, 2)),
+        ((164,), (3,), (72,), (1,)),  # steps that leap over elements
+        ((6, 60), (2, 4), (1, 8), (0, 0)),
+        ((67, 2, 67), (2, 2, 2), 65, 0),
+        ((9, 9), (1, 1), (2, 2), (0, 0)),
+        ((2, 2), (3, 3), (1, 1), (1, 1)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("channels", [(3, 2), (32, 29)])
+def test_bfloat16_with_uncommon_steps(image, kernel, stride, padding, channels):
+    function = (F.conv1d, F.conv2d, F.conv3d)[len(image) - 1]
+    torch.manual_seed(0)
+    x = torch.randint(-3, 4, (1, channels[0], *image))
+    weight = torch.randint(-3, 4, (channels[1], channels[0], *kernel))
+
+    def convolve(x, weight):
+        for size in range(6, 20):  # what nothing is written to shows
+            _ = [torch.full((blocks << size >> 4,), torch.nan) for blocks in range(16, 32)]
+        return function(x, weight, None, stride, padding)
+
+    got, want = (results(convolve, (x, weight), t)[1] for t in (torch.bfloat16, torch.float64))
+    assert_close(got, want, 1e-2)
