@@ -234,23 +234,24 @@ Tensor new_empty_strided(const Tensor& self, IntSpan size, IntSpan stride, const
 
 }  // namespace
 OP_FUNCTION(empty_like_op, "empty_like(input, *, memory_format=None, **options)",
-            "A tensor like input with undefined contents.")
+            "A tensor like input with undefined contents.", takes_pending)
 OP_FUNCTION(zeros_like_op, "zeros_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with zeros.")
+            "A tensor like input filled with zeros.", takes_pending)
 OP_FUNCTION(ones_like_op, "ones_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with ones.")
+            "A tensor like input filled with ones.", takes_pending)
 OP_FUNCTION(full_like_op, "full_like(input, fill_value, *, memory_format=None, **options)",
-            "A tensor like input filled with fill_value.")
+            "A tensor like input filled with fill_value.", takes_pending)
 OP_METHOD(new_empty, "new_empty(self, *size, **options)",
-          "A tensor of the given size, of self's dtype and device, with undefined contents.")
+          "A tensor of the given size, of self's dtype and device, with undefined contents.",
+          takes_pending)
 OP_METHOD(new_zeros, "new_zeros(self, *size, **options)",
-          "A tensor of zeros of self's dtype and device.")
+          "A tensor of zeros of self's dtype and device.", takes_pending)
 OP_METHOD(new_ones, "new_ones(self, *size, **options)",
-          "A tensor of ones of self's dtype and device.")
+          "A tensor of ones of self's dtype and device.", takes_pending)
 OP_METHOD(new_full, "new_full(self, size, fill_value, **options)",
-          "A tensor filled with fill_value, of self's dtype and device.")
+          "A tensor filled with fill_value, of self's dtype and device.", takes_pending)
 OP_METHOD(new_empty_strided, "new_empty_strided(self, size, stride, **options)",
-          "A tensor of the given size and strides, of self's dtype and device.")
+          "A tensor of the given size and strides, of self's dtype and device.", takes_pending)
 
 // --- Ranges ------------------------------------------------------------------------------------
 

@@ -136,3 +136,14 @@ def test_every_marked_tensor_that_an_op_writes_gets_its_result():
     p_negative.grad = torch.ones(2)
     torch.optim.SGD([p_negative], lr=0.5).step()
     assert p.tolist() == [2.5, 4.5]
+
+
+def test_tensors_like_a_marked_one_need_none_of_its_values(z: torch.Tensor) -> None:
+    for marked in (z.t().conj(), torch._neg_view(torch.ones(3, 2).to(torch.float8_e4m3fn).t())):
+        makers = (torch.empty_like, torch.zeros_like, torch.ones_like, torch.Tensor.new_empty)
+        for maker in makers[:3]:
+            made = maker(marked)
+            assert made.stride() == marked.stride() and not made.is_conj() and not made.is_neg()
+        assert makers[3](marked, (2, 2)).dtype is marked.dtype
+    assert (torch.full_like(z.conj(), z.conj()[0, 0]) == 1 - 2j).all()
+    assert not torch.rand_like(z.conj()).is_conj() and not torch.randn_like(z.conj()).is_conj()
