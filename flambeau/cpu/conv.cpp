@@ -191,13 +191,14 @@ struct Target {
   Tensor final, work;
 };
 
-// oneDNN's kernels for bfloat16 compute wrong results, or write beyond them, where a step leaps
-// over elements or a kernel that steps is larger than the image. Steps of two are common and right.
-bool steps_are_small(const Tensor& x, const Tensor& weight, const ConvGeometry& g) {
+// Where oneDNN's kernels for bfloat16 are right. With longer steps, and with a kernel that reaches
+// beyond the image while it steps or is dilated, they compute wrong results, read what nobody wrote
+// or write beyond the results.
+bool is_plain(const Tensor& x, const Tensor& weight, const ConvGeometry& g) {
   for (size_t d = 0; d < g.stride.size(); ++d) {
     const int64_t reach = g.dilation[d] * (weight.sizes()[d + 2] - 1) + 1;
-    const bool small = g.stride[d] <= std::max<int64_t>(reach, 2) && reach <= x.sizes()[d + 2];
-    if (g.stride[d] > 1 && !small) return false;
+    const bool inside = reach <= x.sizes()[d + 2] || (g.stride[d] == 1 && g.dilation[d] == 1);
+    if (g.stride[d] > 2 || !inside) return false;
   }
   return true;
 }
@@ -206,7 +207,7 @@ bool steps_are_small(const Tensor& x, const Tensor& weight, const ConvGeometry& 
 DType working_dtype(const Tensor& x, const Tensor& weight, const ConvGeometry& geometry) {
   const DType dtype = x.dtype();
   if (!dtypes::Reduced.has(dtype)) return dtype;
-  const bool narrow = onednn_can_convolve(dtype) && steps_are_small(x, weight, geometry);
+  const bool narrow = onednn_can_convolve(dtype) && is_plain(x, weight, geometry);
   return narrow ? dtype : DType::float32;
 }
 
