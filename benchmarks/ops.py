@@ -4,7 +4,9 @@
 
 Every row is an op on tensors of one size, layout and dtype, outputs freshly allocated each call.
 The table shows the best of all rounds, and its end the geometric mean of the ratios, the slowest
-rows, and how the largest tensors fare beside a plain copy of as many bytes as an op must move.
+rows, and how the largest tensors fare beside a plain copy of as many bytes as an op must move:
+apart for ops that memory binds, and for those that arithmetic binds, which take longer than that
+copy even where their tensors are in the cache.
 `--quick` takes one size in cache and one beyond it.
 """
 
@@ -19,12 +21,13 @@ from typing import Any, NamedTuple
 from side_by_side import Worker, main, measure, parser
 
 SIZES = {"1k": 1 << 10, "64k": 1 << 16, "1M": 1 << 20, "16M": 1 << 24}
+IN_CACHE = 1 << 17  # three tensors of so many elements are in the cache of one core
 
 # x, y: n elements as a matrix of rows of 64 or 1024; m: a mask; i: indices; p, q: positive.
 FLOAT = """abs neg exp log sqrt rsqrt sin cos tan tanh sigmoid erf reciprocal floor round sign
  square exp2 expm1 log1p log2 log10 atan asin sinh cosh ceil trunc frac isnan isfinite isinf logit
  lgamma digamma erfinv""".split()
-HEAVY = "lgamma digamma erfinv".split()  # more arithmetic than memory
+HEAVY = "lgamma digamma erfinv".split()  # of far more arithmetic than memory
 ACTIVATIONS = """relu gelu silu elu selu leaky_relu softplus hardtanh hardswish hardsigmoid mish
  logsigmoid relu6 celu""".split()
 BINARY = """add sub mul div maximum minimum pow atan2 fmod remainder eq lt logical_and hypot
@@ -88,7 +91,7 @@ OTHERS = [
     Row("randn", "torch.randn(n)", PLAIN, ("float32",)),
     Row("randperm", "torch.randperm(n)", PLAIN, ("int64",)),
     Row("dropout", "functional.dropout(x, 0.1)"),
-    Row("x += y", "x.add_(y)", PLAIN, THREE),
+    Row("x += y", "y2.add_(y)", PLAIN, THREE),
     Row("mv", "x @ v"),
     Row("m = 1 GEMM", "v @ x.t()"),
     Row("mm square", "sq @ sq"),
@@ -106,7 +109,8 @@ MOVES = {
     **dict.fromkeys(BINARY + INTEGER[:-1], (3, 0)),
     **dict.fromkeys(["eq", "lt", "logical_and"], (2, 1)),
     **{f"{name} {over}": (2, 0) if name.startswith("cum") else (1, 0)
-       for name in REDUCTIONS for over in ("of all", "along rows", "along columns")},
+       for over in ("of all", "along rows", "along columns")
+       for name in REDUCTIONS if name != "median"},
     **dict.fromkeys(["cummax along rows", "cummax along columns"], (2, 8)),
     **dict.fromkeys(["x.sum(0)", "x.sum(1)", "t.sum(0)", "t.sum(1)", "row + column"], (1, 0)),
     **dict.fromkeys(["torch.exp(t)", "t.contiguous()", "t * 2.0", "torch.exp(x)"], (2, 0)),
@@ -119,7 +123,6 @@ MOVES = {
     "where": (3, 1), "masked_fill": (2, 1), "gather rows": (2, 8), "to float64": (1, 8),
     "to int32": (1, 4), "mv": (1, 0), "mse_loss": (2, 0), "cross_entropy": (1, 0),
 }  # fmt: skip
-NOT_BOUND_BY_MEMORY = re.compile("median|" + "|".join(HEAVY))
 
 
 def rows() -> list[Row]:
@@ -143,7 +146,7 @@ def names(torch: Any, case: str) -> dict[str, Any]:
     size, dtype_name = case.split()
     if dtype_name == "copied":  # so many bytes, read and written
         return {"x": torch.ones(int(size) // 2, dtype=torch.uint8)}
-    n, dtype = SIZES[size], getattr(torch, dtype_name)
+    n, dtype = {**SIZES, "cached": IN_CACHE}[size], getattr(torch, dtype_name)
     columns = 64 if n <= 1 << 16 else 1024
     shape = (n // columns, columns)
     torch.manual_seed(0)
@@ -184,7 +187,7 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
             ratios.append((ratio, row, case))
         other = f"{theirs[0]:.1f} | {ratio:.2f}" if theirs else "|"
         print(f"| {row.name} | {row.layout} | {case} | {ours:.1f} | {other} |")
-    times = {(row.name, case): ours for (row, case), (ours, *_) in zip(chosen, best)}
+    times = {(row, case): ours for (row, case), (ours, *_) in zip(chosen, best, strict=True)}
     beside_copies(times, workers[0], arguments.rounds)
     if len(workers) < 2:
         return True
@@ -196,29 +199,39 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     return mean >= 1.5 and not slow
 
 
-def beside_copies(times: dict[tuple[str, str], float], worker: Worker, rounds: int) -> None:
+def beside_copies(times: dict[tuple[Row, str], float], worker: Worker, rounds: int) -> None:
     """Prints what ops on the largest tensors cost beside a copy of the bytes that they move.
 
-    The copy is one of as many bytes, for caches serve some sizes and not others.
+    The copy is one of as many bytes, for caches serve some sizes and not others. What ops cost
+    without memory is measured on one core and shared by all threads.
     """
+    alone = Worker(sys.executable, "flambeau", __file__, threads=1)
     for dtype, size in ("float32", 4), ("bfloat16", 2), ("int64", 8):
         moved = {}
-        for name, case in times:
-            if case == f"16M {dtype}" and name in MOVES and not NOT_BOUND_BY_MEMORY.match(name):
-                elements, more = MOVES[name]
-                if dtype == "int64" and ("exp" in name or "2.0" in name):
+        for row, case in times:
+            if case == f"16M {dtype}" and row.name in MOVES and row.name not in HEAVY:
+                elements, more = MOVES[row.name]
+                if dtype == "int64" and ("exp" in row.name or "2.0" in row.name):
                     elements, more = 1, 4  # the result is float32
-                moved[name] = SIZES["16M"] * (elements * size + more)
+                moved[row] = SIZES["16M"] * (elements * size + more)
         if not moved:
             continue
         amounts = sorted(set(moved.values()))
         copies = measure([worker], [(f"{bytes} copied", "x.clone()") for bytes in amounts], rounds)
         copy = {bytes: best for bytes, (best,) in zip(amounts, copies, strict=True)}
-        costs = {name: times[name, f"16M {dtype}"] / copy[bytes] for name, bytes in moved.items()}
-        beyond = sorted((c for c in costs.items() if c[1] > 1.4), key=lambda c: -c[1])
-        print(f"\n16M {dtype}: {len(costs) - len(beyond)} of {len(costs)} ops that memory binds")
-        print("cost at most 1.4 copies of the same bytes; the others:")
-        print("  " + ", ".join(f"{name} {cost:.2f}" for name, cost in beyond))
+        in_cache = measure([alone], [(f"cached {dtype}", row.statement) for row in moved], rounds)
+        calls = SIZES["16M"] / IN_CACHE / worker.threads
+        bound: dict[bool, dict[str, tuple[float, float]]] = {False: {}, True: {}}
+        for (row, bytes), (cached,) in zip(moved.items(), in_cache, strict=True):
+            arithmetic = cached * calls / copy[bytes]
+            cost = times[row, f"16M {dtype}"] / copy[bytes]
+            bound[arithmetic > 1][row.name] = cost, arithmetic
+        for by_arithmetic, costs in bound.items():
+            beyond = sorted((c for c in costs.items() if c[1][0] > 1.4), key=lambda c: -c[1][0])
+            by = "arithmetic" if by_arithmetic else "memory"
+            print(f"\n16M {dtype}: {len(costs) - len(beyond)} of {len(costs)} ops that {by} binds")
+            print("cost at most 1.4 copies of the same bytes; the others (and in the cache):")
+            print("  " + ", ".join(f"{name} {cost:.2f} ({c:.2f})" for name, (cost, c) in beyond))
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ class Worker:
     """A process that times statements with one library."""
 
     def __init__(self, interpreter: str, library: str, script: str, threads: int) -> None:
+        self.threads = threads
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
         if library == "flambeau":
             environment.setdefault("PYTHONPATH", str(Path(__file__).parents[1] / "python"))
