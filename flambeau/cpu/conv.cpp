@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "flambeau/base/parallel.h"
+#include "flambeau/cpu/gemm.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/kernels/matmul.h"
@@ -191,14 +192,15 @@ struct Target {
   Tensor final, work;
 };
 
-// Where oneDNN's kernels for bfloat16 are right. With longer steps, and with a kernel that reaches
-// beyond the image while it steps or is dilated, they compute wrong results, read what nobody wrote
-// or write beyond the results.
+// Where oneDNN's kernels for bfloat16 are right. With longer steps, those for tiles with any, and
+// with a kernel that reaches beyond the image while it steps or is dilated, they compute wrong
+// results, read what nobody wrote or write beyond the results.
 bool is_plain(const Tensor& x, const Tensor& weight, const ConvGeometry& g) {
+  const int64_t longest = has_tiles() ? 1 : 2;
   for (size_t d = 0; d < g.stride.size(); ++d) {
     const int64_t reach = g.dilation[d] * (weight.sizes()[d + 2] - 1) + 1;
     const bool inside = reach <= x.sizes()[d + 2] || (g.stride[d] == 1 && g.dilation[d] == 1);
-    if (g.stride[d] > 2 || !inside) return false;
+    if (g.stride[d] > longest || !inside) return false;
   }
   return true;
 }

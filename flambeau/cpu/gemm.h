@@ -47,6 +47,7 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float>
            BlasMatrix<const float> b, float beta, float* out, int64_t ld_out);
 // bfloat16 with sums in float; the result is of `out_dtype`, float32 or bfloat16.
 bool has_bgemm();
+bool has_tiles();  // AMX, and leave to use it
 void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a,
            BlasMatrix<const BFloat16> b, void* out, int64_t ld_out, DType out_dtype);
 // The same for double and complex numbers, through OpenBLAS, split among our threads.

@@ -22,6 +22,9 @@ const bool tiles_are_described = [] {
   return described;
 }();
 
+// Not what the processor has: ONEDNN_MAX_CPU_ISA may keep oneDNN from using it.
+bool has_isa(int needed) { return (dnnl_get_effective_cpu_isa() & needed) == needed; }
+
 }  // namespace
 
 void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float> a,
@@ -36,9 +39,11 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float>
 }
 
 bool has_bgemm() {
-  // Not what the processor has: ONEDNN_MAX_CPU_ISA may keep oneDNN from using it.
-  constexpr int needed = dnnl_cpu_isa_avx512_core;
-  static const bool has = (dnnl_get_effective_cpu_isa() & needed) == needed;
+  static const bool has = has_isa(dnnl_cpu_isa_avx512_core);
+  return has;
+}
+bool has_tiles() {
+  static const bool has = has_isa(dnnl_cpu_isa_avx512_core_amx);
   return has;
 }
 
