@@ -179,6 +179,31 @@ bool is_small(const Gemm& p) {
          p.m * p.n <= room;
 }
 
+// The product of two long vectors: in pieces, the same for any number of threads.
+void long_dot(const Gemm& p) {
+  constexpr int64_t piece = 1 << 14;
+  const int64_t pieces = (p.k + piece - 1) / piece, item = item_size(p.dtype);
+  const Tensor sums = make_tensor(pieces, p.dtype, Device{});
+  const auto byte = [](const Matrix& x, int64_t at) { return static_cast<char*>(x.data) + at; };
+  parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Gemm part = p;
+      part.k = std::min(piece, p.k - i * piece);
+      part.a.data = byte(p.a, i * piece * p.a.col * item);
+      part.b.data = byte(p.b, i * piece * p.b.row * item);
+      part.out.data = static_cast<char*>(sums.raw()) + i * item;
+      kernels::gemm_direct(DeviceType::cpu, part);
+    }
+  });
+  dispatch<dtypes::Floating>(p.op, p.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* sum = sums.data<T>();
+    double total = 0;
+    for (int64_t i = 0; i < pieces; ++i) total += static_cast<double>(sum[i]);
+    *static_cast<T*>(p.out.data) = static_cast<T>(total);
+  });
+}
+
 void gemm_kernel(const Gemm& p) {
   if (p.m == 0 || p.n == 0) return;
   const bool integers = !is_differentiable(p.dtype);
@@ -187,6 +212,8 @@ void gemm_kernel(const Gemm& p) {
       static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const bool vectorised = p.dtype == DType::float32 || p.dtype == DType::float64;
   const bool is_thin = vectorised && (p.m <= thin || p.n <= thin);
+  const bool is_long = work >= 1 << 16 && p.m == 1 && p.n == 1 && p.batch.empty();
+  if (vectorised && is_long && !p.addend.data && p.alpha == Scalar(1.0)) return long_dot(p);
   const bool reduced = p.dtype == DType::bfloat16 || p.dtype == DType::float16;
   // Our own loops first copy a complex b, which a few rows do not pay for.
   const bool few_rows = is_complex(p.dtype) && p.m < 4 && p.n > 1 && work > 4096;

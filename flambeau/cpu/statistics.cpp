@@ -2,6 +2,7 @@
 // instructions do not help, so they are compiled once.
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <vector>
 
@@ -98,6 +99,39 @@ void even_histogram_kernel(const Tensor& values, const Tensor& edges, const Tens
   });
 }
 
+// By blocks, for which the parts are computed by vector code. Each thread counts on its own, unless
+// there are so many parts that one counts for all.
+void count_parts_kernel(const Tensor& values, double low, double high, const Tensor& counts) {
+  constexpr int64_t block = 2048, few = 1 << 14;
+  const int64_t n = values.numel(), bins = counts.numel() - 1;
+  std::mutex mutex;
+  dispatch<DType::float32 | DType::float64>("histogram_cpu", values.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T least = static_cast<T>(low), most = static_cast<T>(high);
+    const T scale = static_cast<T>(static_cast<double>(bins) / (high - low));
+    const auto count = [&](int64_t begin, int64_t end, int64_t* to) {
+      int64_t at[block];
+      for (int64_t first = begin; first < end; first += block) {
+        const int64_t some = std::min(block, end - first);
+        const T* x = values.data<T>() + first;
+        for (int64_t i = 0; i < some; ++i) {
+          const bool inside = x[i] >= least && x[i] <= most;
+          const auto part = static_cast<int64_t>(inside ? (x[i] - least) * scale : T(0));
+          at[i] = inside ? std::min(part, bins - 1) : bins;
+        }
+        count_positions(at, some, to, bins + 1);
+      }
+    };
+    if (bins > few) return count(0, n, counts.data<int64_t>());
+    parallel_for(0, n, std::max<int64_t>(1 << 15, 4 * bins), [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> own(bins + 1);
+      count(begin, end, own.data());
+      const std::lock_guard lock(mutex);
+      for (int64_t k = 0; k <= bins; ++k) counts.data<int64_t>()[k] += own[k];
+    });
+  });
+}
+
 void find_runs_kernel(const Tensor& input, const Tensor& firsts, const Tensor& positions,
                       const Tensor& numbers, int64_t* count) {
   const int64_t n = input.numel();
@@ -180,6 +214,7 @@ const bool filled = [] {
   kernels::searchsorted.fill(DeviceType::cpu, searchsorted_kernel);
   kernels::bincount.fill(DeviceType::cpu, bincount_kernel);
   kernels::even_histogram.fill(DeviceType::cpu, even_histogram_kernel);
+  kernels::count_parts.fill(DeviceType::cpu, count_parts_kernel);
   kernels::find_runs.fill(DeviceType::cpu, find_runs_kernel);
   kernels::row_order.fill(DeviceType::cpu, row_order_kernel);
   kernels::frexp.fill(DeviceType::cpu, frexp_kernel);

@@ -19,6 +19,9 @@ SLOT(bincount, void(const Tensor& positions, const Tensor& weights, const Tensor
 // counts float64 zeros.
 SLOT(even_histogram,
      void(const Tensor& values, const Tensor& edges, const Tensor& weights, const Tensor& counts))
+// counts[k] += 1 for the part k, of the equal ones between low and high, that each value lies in;
+// those outside are counted behind the last one. Values are float32 or float64, counts int64 zeros.
+SLOT(count_parts, void(const Tensor& values, double low, double high, const Tensor& counts))
 // The first elements of the runs of equal ones in a vector, of which there are `count`; where they
 // are defined, also where each run begins and to which run each element belongs (int64). All have
 // the size of the input.

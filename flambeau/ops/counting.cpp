@@ -270,11 +270,10 @@ Range widened(Range range) {
   return range;
 }
 
-// Which of the equal parts of a range each element lies in. PyTorch's devices compute that by
-// formulas of their own; on CUDA integers are divided as such.
+// Which of the equal parts of a range each element lies in, by the formula of PyTorch on CUDA,
+// which is not that of the CPU; integers are divided as such.
 Tensor parts_of(const Tensor& x, const Range& range, int64_t bins) {
   const double width = range.high - range.low;
-  if (x.device().is_cpu()) return to((x - range.low) * (bins / width), DType::int64);
   if (x.dtype() == DType::int64) {
     const auto low = static_cast<int64_t>(range.low), high = static_cast<int64_t>(range.high);
     return div_trunc((x - low) * bins, high - low);
@@ -315,9 +314,15 @@ Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar&
   if (range.low == range.high) range = {range.low - 1, range.high + 1};
   x = to(x, whole ? DType::int64 : dtype == DType::float64 ? dtype : DType::float32);
   // What lies outside is counted behind the last part, so that nobody has to wait for a shape.
-  const Tensor inside = (x >= range.low) & (x <= range.high);
-  const Tensor place = clamp(parts_of(x, range, bins), int64_t{0}, bins - 1);
-  const Tensor counts = counted(where(inside, place, bins), {}, bins + 1, DType::int64);
+  Tensor counts;
+  if (x.device().is_cpu()) {
+    counts = zeros(IntSpan{bins + 1}, {.dtype = DType::int64, .device = x.device()});
+    kernels::count_parts(DeviceType::cpu, contiguous(x), range.low, range.high, counts);
+  } else {
+    const Tensor inside = (x >= range.low) & (x <= range.high);
+    const Tensor place = clamp(parts_of(x, range, bins), int64_t{0}, bins - 1);
+    counts = counted(where(inside, place, bins), {}, bins + 1, DType::int64);
+  }
   return to(clone(narrow(counts, 0, 0, bins)), dtype);
 }
 OP(histc, "histc(input, bins=100, min=0, max=0)",

@@ -46,18 +46,18 @@ Tensor glu(const Tensor& input, int64_t dim) {
   CHECK(size % 2 == 0, RuntimeError, "Halving dimension must be even, but dimension {} is size {}",
         dim, size);
   const auto halves = [dim, half = size / 2](const Tensor& x) {
-    return std::pair(narrow(x, dim, 0, half), sigmoid(narrow(x, dim, half, half)));
+    return std::pair(narrow(x, dim, 0, half), narrow(x, dim, half, half));
   };
   Tensor out;
   {
     const NoGrad off;
     const auto [values, gate] = halves(input);
-    out = values * gate;
+    out = gated(values, gate);
   }
   if (Record r{"glu", out, {input}}) {
     r.wrt(0, [halves, dim, kept = r.save(input)](const Tensor& g) {
       const auto [values, gate] = halves(kept());
-      return cat({g * gate, g * values * gate * (1 - gate)}, dim);
+      return cat({gated(g, gate), sigmoid_gradient(g * values, sigmoid(gate))}, dim);
     });
   }
   return out;

@@ -91,11 +91,16 @@ Tensor padded_copy(const Tensor& input, IntSpan sizes, IntSpan pad, const Scalar
   if (from.sizes() == sizes) return clone(from);
   const MemoryFormat format = suggest_format(input);
   Tensor out = make_strided(sizes, format_strides(sizes, format), input.dtype(), input.device());
-  fill_(out, value);
+  // All is filled at once, unless that is much and the rims are little of it.
+  const bool by_rims = out.numel() > (1 << 16) && out.numel() - from.numel() < out.numel() / 256;
+  if (!by_rims) fill_(out, value);
   Tensor to = out;
   for (size_t i = 0; i < pad.size(); i += 2) {
     const int64_t d = input.dim() - 1 - static_cast<int64_t>(i / 2);
-    to = narrow(to, d, std::max<int64_t>(pad[i], 0), from->sizes[d]);
+    const int64_t left = std::max<int64_t>(pad[i], 0), end = left + from->sizes[d];
+    if (by_rims && left > 0) fill_(narrow(to, d, 0, left), value);
+    if (by_rims && end < to->sizes[d]) fill_(narrow(to, d, end, to->sizes[d] - end), value);
+    to = narrow(to, d, left, from->sizes[d]);
   }
   copy_(to, from);
   return out;

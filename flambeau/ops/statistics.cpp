@@ -45,6 +45,17 @@ Tensor sorted_rows(const Tensor& x) {
   return values;
 }
 
+// The k-th smallest element of each row, which stays as a row of one.
+Tensor kth_of_rows(const Tensor& x, int64_t k) {
+  Dims shape = x->sizes;
+  shape.back() = 1;
+  Tensor values = make_tensor(shape, x.dtype(), x.device());
+  Tensor indices = make_tensor(shape, DType::int64, x.device());
+  kernels::kthvalue(x.device_type(), detach(x), values, indices, k, x.dim() - 1);
+  record_selection("kthvalue", x, x.dim() - 1, true, values, indices);
+  return values;
+}
+
 // The ranks of the quantiles among sorted rows, one a row and a q.
 Tensor quantile_ranks(const QuantileCall& call, const Tensor& rows, const Tensor& q) {
   const int64_t n = rows.size(-1);
@@ -84,6 +95,22 @@ Tensor at_ranks(const QuantileCall& call, const Tensor& sorted, const Tensor& ra
   return where(weight < 0.5, low + weight * step, high - (1 - weight) * step);
 }
 
+// One quantile of long rows without NaN takes two elements of each, not their order.
+bool takes_two(const QuantileCall& call, const Tensor& rows, const Tensor& points) {
+  return rows.size(-1) >= (1 << 16) && points.numel() == 1 && rows.device().is_cpu() &&
+         call.interpolation != "nearest" &&
+         !is_nonzero(amax(isnan(detach(rows)), std::nullopt, false));
+}
+Tensor between_two(const QuantileCall& call, const Tensor& rows, const Tensor& points) {
+  const double rank = item(points * (rows.size(-1) - 1)).to_double();
+  const auto below = static_cast<int64_t>(rank);
+  Tensor low = kth_of_rows(rows, below + 1);
+  if (rank == static_cast<double>(below)) return low;
+  const Tensor high = kth_of_rows(rows, below + 2);
+  const Tensor rest = full_like(detach(low), rank - static_cast<double>(below));
+  return at_ranks(call, cat({low, high}, -1), rest);
+}
+
 Tensor quantile_of(const QuantileCall& call, const Tensor& input, const Tensor& q,
                    std::optional<int64_t> dim, bool keepdim) {
   check_quantile(call, input, q);
@@ -95,7 +122,10 @@ Tensor quantile_of(const QuantileCall& call, const Tensor& input, const Tensor& 
     rows = transpose(unsqueeze(input, -1), along, -1);
   }
   const Tensor points = q.dim() == 0 ? unsqueeze(q, 0) : q;
-  Tensor found = at_ranks(call, sorted_rows(contiguous(rows)), quantile_ranks(call, rows, points));
+  rows = contiguous(rows);
+  Tensor found = takes_two(call, rows, points)
+                     ? between_two(call, rows, points)
+                     : at_ranks(call, sorted_rows(rows), quantile_ranks(call, rows, points));
   // The quantiles stand last; they come first in the result, or not at all.
   const bool one = q.dim() == 0;
   if (!dim || input.dim() == 0) {

@@ -18,8 +18,8 @@ struct WithoutCall;
 // Formulas that are computed by registers, being bound by arithmetic otherwise.
 template <class Formula>
 constexpr bool binary_by_register =
-    is_one_of<Formula, struct real_silu_gradient_formula, struct logaddexp_formula,
-              struct xlogy_formula, struct atan2_formula>;
+    is_one_of<Formula, struct gated_formula, struct real_silu_gradient_formula,
+              struct logaddexp_formula, struct xlogy_formula, struct atan2_formula>;
 // Formulas that call the vector library.
 template <class Formula>
 constexpr bool calls_library = is_one_of<Formula, struct hypot_formula, struct logaddexp2_formula>;
