@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "flambeau/base/parallel.h"
 #include "flambeau/cpu/ordered_rows.h"
 #include "flambeau/cpu/random_words.h"
 #include "flambeau/kernels/random.h"
@@ -186,8 +187,7 @@ void check_weights_kernel(const Tensor& weights) {
 
 // The first index whose cumulative sum reaches a uniform draw.
 template <class Real>
-int64_t next_index(CpuGenerator& generator, std::span<const Real> cumulative) {
-  const double u = next_unit_double(generator);
+int64_t index_of(double u, std::span<const Real> cumulative) {
   int64_t low = 0, high = static_cast<int64_t>(cumulative.size()) - 1;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
@@ -206,14 +206,20 @@ void multinomial_kernel(const Tensor& out, const Tensor& weights, Generator& gen
     using Real = ComputeType<T>;
     const int64_t categories = weights.size(-1), samples = out.size(-1);
     const int64_t rows = out.numel() / samples;
-    std::vector<Real> cumulative(static_cast<size_t>(categories));
-    for (int64_t row = 0; row < rows; ++row) {
-      accumulate(weights.data<T>() + row * categories, cumulative);
-      int64_t* indices = out.data<int64_t>() + row * samples;
-      for (int64_t i = 0; i < samples; ++i) {
-        indices[i] = next_index<Real>(cpu(generator), cumulative);
-      }
-    }
+    const Tensor draws = make_tensor(out.numel(), DType::float64, Device{});
+    double* const u = draws.data<double>();
+    for (int64_t i = 0; i < out.numel(); ++i) u[i] = next_unit_double(cpu(generator));
+    parallel_for(0, rows, default_grain / 4 / (categories + 1) + 1,
+                 [&](int64_t begin, int64_t end) {
+                   std::vector<Real> cumulative(static_cast<size_t>(categories));
+                   for (int64_t row = begin; row < end; ++row) {
+                     accumulate(weights.data<T>() + row * categories, cumulative);
+                     int64_t* indices = out.data<int64_t>() + row * samples;
+                     for (int64_t i = 0; i < samples; ++i) {
+                       indices[i] = index_of<Real>(u[row * samples + i], cumulative);
+                     }
+                   }
+                 });
   });
 }
 

@@ -82,11 +82,7 @@ Tensor angle(const Tensor& input) {
     return atan2(imag(rows), real(rows));
   }
   const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
-  Tensor out;
-  {
-    const NoGrad off;
-    out = where(x < 0, M_PI, where(isnan(x), x, zeros_like(x)));
-  }
+  Tensor out = real_angle(detach(x), 0, 0);
   if (Record r{"angle", out, {x}}) {
     r.wrt(0, [kept = r.save(x)](const Tensor&) { return zeros_like(detach(kept())); });
   }

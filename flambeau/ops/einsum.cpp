@@ -350,8 +350,13 @@ Term contract(Term a, Term b, const bool* needed, const Labels& output, bool las
     shape.push_back(a.find(label) >= 0 ? a.tensor.sizes()[a.find(label)]
                                        : b.tensor.sizes()[b.find(label)]);
   }
-  const Tensor result = product("bmm", arrange(a, batch, left, contracted), false,
-                                arrange(b, batch, contracted, right), false);
+  Tensor rows = arrange(a, batch, left, contracted), columns = arrange(b, batch, contracted, right);
+  // Products of vectors of reduced precision take long where these lie across memory.
+  if (left.empty() && right.empty() && dtypes::Reduced.has(rows.dtype())) {
+    rows = contiguous(rows);
+    columns = contiguous(columns);
+  }
+  const Tensor result = product("bmm", rows, false, columns, false);
   return {result.sizes() == IntSpan(shape) ? result : reshape(result, shape), labels};
 }
 

@@ -4,6 +4,7 @@
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/matmul.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/overwrite.h"
 
 namespace flambeau {
 
@@ -148,8 +149,9 @@ Tensor clamp_between(const char* op, const Tensor& input, const Operand* low, co
   const Tensor x = to(input, dtype);
   const Tensor lower = bound(low, dtype, device, true), upper = bound(high, dtype, device, false);
   const bool by_numbers = !(low && low->is_tensor()) && !(high && high->is_tensor());
-  Tensor out;
-  if (by_numbers && x.is_contiguous()) out = make_tensor(x.sizes(), dtype, device);
+  Tensor out = place_of_result(x, {&lower, &upper}, dtype);
+  if (!out.defined() && by_numbers && x.is_contiguous())
+    out = make_tensor(x.sizes(), dtype, device);
   TensorIter iter;
   const Operand inputs[] = {x, lower, upper};
   iter.build({"clamp"}, &out, &dtype, 1, inputs, 3, dtype);
@@ -215,7 +217,7 @@ Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tenso
   x_ = cast_operand(x, dtype, device);
   a_ = cast_operand(a, dtype, device);
   b_ = cast_operand(b, dtype, device);
-  Tensor out;
+  Tensor out = place_of_result(x_, {&a_, &b_}, dtype);
   TensorIter iter;
   const Operand inputs[] = {x_, a_, b_};
   iter.build({op}, &out, &dtype, 1, inputs, 3, dtype);
@@ -291,14 +293,14 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
   if (!weight.is_tensor() && weight.scalar().is_complex()) {
     return lerp(input, end, cast_operand(weight, dtype, device));
   }
-  Tensor out;
+  static const Tensor none;
+  const Tensor& w = weight.is_tensor() ? weight.tensor() : none;
+  Tensor out = place_of_result(input, {&end, &w}, dtype);
   TensorIter iter;
   const Operand inputs[] = {input, end, weight};
   iter.build({"lerp"}, &out, &dtype, 1, inputs, weight.is_tensor() ? 3 : 2, dtype);
   // A number is not rounded to the dtype of the tensors.
   kernels::lerp(device.type, iter, weight.is_tensor() ? nullptr : &weight.scalar());
-  static const Tensor none;
-  const Tensor& w = weight.is_tensor() ? weight.tensor() : none;
   if (Record r{weight.is_tensor() ? "lerp.1" : "lerp", out, {input, end, w}}) {
     if (!weight.is_tensor()) {
       const auto number = weight.scalar().to<double>();

@@ -10,6 +10,7 @@
 #include "flambeau/base/current_op.h"
 #include "flambeau/base/profiler.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/overwrite.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/tensor_iter.h"
 #include "python/src/arguments.h"
@@ -265,21 +266,6 @@ PyObject* call_unlike(const Family& family, const Call& call, uint8_t pending) {
   return call_sparse(family.name.c_str(), call.args, call.nargs, call.kwnames);
 }
 
-// A dtype that is asked for by name is that of the output, too.
-void check_out_dtype(const Family& family, const Overload& overload, const Frame& frame,
-                     PyObject* out) {
-  if (!is_tensor(out)) return;
-  for (size_t i = 0; i < overload.parameters.size(); ++i) {
-    if (overload.parameters[i].kind != Kind::dtype || !frame.values[i].given) continue;
-    const DType wanted = static_cast<DType>(frame.values[i].code);
-    // Norms of complex numbers are real.
-    const bool is_norm = family.name.find("norm") != std::string::npos;
-    const bool fits = (is_norm ? to_real(wanted) : wanted) == tensor_of(out).dtype();
-    CHECK(fits, RuntimeError, "{}(): Expected out tensor to have dtype {}, but got {} instead",
-          family.name, dtype_name(wanted), dtype_name(tensor_of(out).dtype()));
-  }
-}
-
 Tensor copy_with_history(const Tensor& tensor, const Edge& origin) {
   const NoGrad off;
   Tensor copy = clone(tensor);
@@ -318,7 +304,14 @@ PyObject* call_by_copy(const Family& family, const Call& call, const Overload& o
   const Edge origin = recorded ? gradient_edge(self) : Edge();
   const Tensor kept = recorded ? copy_with_history(self, origin) : self;
   frame.values[0].tensor = &kept;
-  run(overload, frame, result);
+  {
+    const MayOverwrite target(recorded ? nullptr : &self);
+    run(overload, frame, result);
+  }
+  if (result.tensor.is_same(self)) {
+    self.bump_version(family.name.c_str());
+    return Py_NewRef(call.args[0]);
+  }
   CHECK(can_cast(result.tensor.dtype(), self.dtype()), RuntimeError,
         "{}(): result type {} can't be cast to the desired output type {}", family.name,
         dtype_legacy_name(result.tensor.dtype()), dtype_legacy_name(self.dtype()));

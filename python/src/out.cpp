@@ -8,6 +8,20 @@
 
 namespace flambeau::python {
 
+void check_out_dtype(const Family& family, const Overload& overload, const Frame& frame,
+                     PyObject* out) {
+  if (!is_tensor(out)) return;
+  for (size_t i = 0; i < overload.parameters.size(); ++i) {
+    if (overload.parameters[i].kind != Kind::dtype || !frame.values[i].given) continue;
+    const DType wanted = static_cast<DType>(frame.values[i].code);
+    // Norms of complex numbers are real.
+    const bool is_norm = family.name.find("norm") != std::string::npos;
+    const bool fits = (is_norm ? to_real(wanted) : wanted) == tensor_of(out).dtype();
+    CHECK(fits, RuntimeError, "{}(): Expected out tensor to have dtype {}, but got {} instead",
+          family.name, dtype_name(wanted), dtype_name(tensor_of(out).dtype()));
+  }
+}
+
 void warn_if_resized(const Family& family, IntSpan before, IntSpan after) {
   if (before == after || std::ranges::find(before, 0) != before.end()) return;
   const std::vector<Parameter>& parameters = family.overloads.front().parameters;

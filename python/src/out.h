@@ -9,6 +9,10 @@ namespace flambeau::python {
 void write_out(const Family& family, const Tensor& out, const Tensor& result,
                bool is_place = false);
 
+// A dtype that is asked for by name is that of the output, too.
+void check_out_dtype(const Family& family, const Overload& overload, const Frame& frame,
+                     PyObject* out);
+
 // For ops that write into out= themselves: raises unless all tensors of the call are where it is.
 void check_out_device(const Family& family, const Call& call, const Tensor& out);
 
