@@ -78,3 +78,13 @@ def test_rims_of_large_tensors(pad: tuple[int, ...], shape: tuple[int, int]) -> 
         inner = inner.take(range(begin, end), axis=1 - i // 2)
     want = np.pad(inner, widths, constant_values=7)
     assert F.pad(x, pad, value=7).numpy().tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 6, 7, 8, 12, 16, 24, 33])
+def test_windows_of_few_bytes(dtype: torch.dtype, size: int) -> None:
+    x = torch.arange(5 * 200).remainder(251).to(dtype).view(5, 200)
+    windows = np.lib.stride_tricks.sliding_window_view(x.numpy(), size, axis=1)[:, ::3]
+    got = x.unfold(1, size, 3)
+    assert got.contiguous().numpy().tolist() == windows.tolist()
+    assert got.flip(0).contiguous().numpy().tolist() == windows[::-1].tolist()

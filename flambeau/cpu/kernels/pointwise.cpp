@@ -75,6 +75,19 @@ bool repeats_each(const Block& block) {
          block.row_steps[0] == block.n * size;
 }
 
+// Rows of so few bytes that the compiler writes each by a register or two; false for other numbers.
+template <int... counts>
+bool copy_short_rows(char* to, const char* from, const Block& block, int64_t bytes,
+                     std::integer_sequence<int, counts...>) {
+  const auto copy = [&]<int count>(std::integral_constant<int, count>) {
+    for (int64_t row = 0; row < block.m; ++row) {
+      std::memcpy(to + row * block.row_steps[0], from + row * block.row_steps[1], count);
+    }
+    return true;
+  };
+  return ((bytes == counts && copy(std::integral_constant<int, counts>())) || ...);
+}
+
 void copy_same(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -90,6 +103,10 @@ void copy_same(const TensorIter& iter) {
       if (repeats_each<T>(block) &&
           repeat_each(reinterpret_cast<T*>(data[0]), reinterpret_cast<const T*>(data[1]), block.m,
                       block.n, std::integer_sequence<int, 2, 3, 4>()))
+        return;
+      if (block.steps[0] == sizeof(T) && block.steps[1] == sizeof(T) &&
+          copy_short_rows(data[0], data[1], block, block.n * static_cast<int64_t>(sizeof(T)),
+                          std::integer_sequence<int, 4, 8, 12, 16, 24, 32, 64>()))
         return;
       for (int64_t row = 0; row < block.m; ++row) {
         copy_row<T>(data[0] + row * block.row_steps[0], data[1] + row * block.row_steps[1],
