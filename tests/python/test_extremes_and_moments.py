@@ -81,11 +81,16 @@ def moments_of(
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-@pytest.mark.parametrize("kind", ["normal", "far", "first rows", "first columns", "equal"])
+@pytest.mark.parametrize(
+    "kind", ["normal", "tall", "far", "farther", "first rows", "first columns", "equal"]
+)
 def test_variances_are_rounded_once(dtype: torch.dtype, kind: str) -> None:
-    values = np.random.default_rng(0).standard_normal((900, 333))
+    shape = (20000, 37) if kind == "tall" else (900, 333)
+    values = np.random.default_rng(0).standard_normal(shape)
     if kind == "far":
         values += 256
+    elif kind == "farther":  # in some columns, by more than a thousand deviations
+        values[:, 40:60] = values[:, 40:60] / 4 + 1000
     elif kind == "first rows":
         values[:10] = -100
     elif kind == "first columns":
@@ -104,6 +109,19 @@ def test_deviations_whose_squares_are_no_floats(dtype: torch.dtype, scale: float
     limit = 0.5 * torch.finfo(dtype).eps * 1.02
     for ours, right in moments_of(values, dtype, root=True):
         np.testing.assert_allclose(ours, right.astype("float64"), limit, atol=0)
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_variances_of_columns_with_nan(dtype: torch.dtype) -> None:
+    for n in (37, 333):
+        x = torch.randn(900, n).to(dtype)
+        expected = torch.var(x, dim=0)
+        for column in (0, 18, n - 1):
+            x[700, column] = math.nan
+            expected[column] = math.nan
+        np.testing.assert_array_equal(exact(torch.var(x, dim=0).isnan()), exact(expected.isnan()))
+        limit = torch.finfo(dtype).eps
+        np.testing.assert_allclose(exact(torch.var(x, dim=0)), exact(expected), limit)
 
 
 def test_means_beside_infinite_elements() -> None:

@@ -1,6 +1,7 @@
 // CPU kernel of variances and means that reads its elements once.
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "flambeau/base/parallel.h"
@@ -173,13 +174,13 @@ class MomentsOf {
   }
   // Few blocks of columns are cut into pieces of rows as well.
   void cut_columns(int64_t blocks, int64_t size) const {
-    const int64_t pieces = std::min<int64_t>(size / piece, 64);
+    const int64_t pieces = std::min<int64_t>(size / piece, 32);
     const int64_t height = (r_.count + pieces - 1) / pieces;
     const int64_t room = 3 * ColumnMoments<T>::room(std::min(r_.kept_sizes[0], width));
     const auto rows_of = [&](int64_t part) {
       return std::max<int64_t>(0, std::min(height, r_.count - part * height));
     };
-    std::vector<double> parts(blocks * pieces * room);
+    const std::unique_ptr<double[]> parts(new double[blocks * pieces * room]);
     parallel_for(0, blocks * pieces, 1, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) {
         const Block of = block_of_columns(k / pieces);
@@ -187,15 +188,22 @@ class MomentsOf {
         ColumnMoments<T>(of.n, &parts[k * room]).add(in, step_, rows_of(k % pieces));
       }
     });
-    for (int64_t k = 0; k < blocks; ++k) {
-      const Block of = block_of_columns(k);
-      double known[3 * width];
-      ColumnMoments<T> all(of.n, known);
-      for (int64_t part = 0; part < pieces; ++part) {
-        all.join(static_cast<double>(rows_of(part)), &parts[(k * pieces + part) * room]);
+    constexpr int64_t chunk = 128, chunks = width / chunk;
+    parallel_for(0, blocks * chunks, 2, [&](int64_t first, int64_t last) {
+      for (int64_t k = first; k < last; ++k) {
+        const Block all = block_of_columns(k / chunks);
+        const int64_t column = k % chunks * chunk;
+        if (column >= all.n) continue;
+        const Block of{all.in, all.out + column * r_.kept_out[0], std::min(chunk, all.n - column)};
+        double known[3 * chunk];
+        ColumnMoments<T> found(of.n, known);
+        for (int64_t part = 0; part < pieces; ++part) {
+          const double* some = &parts[(k / chunks * pieces + part) * room + 3 * column];
+          found.join(static_cast<double>(rows_of(part)), some);
+        }
+        finish(of, found);
       }
-      finish(of, all);
-    }
+    });
   }
 
   const Reduction& r_;

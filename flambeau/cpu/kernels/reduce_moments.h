@@ -1,7 +1,8 @@
 // The mean of a few thousand elements, or of columns of them, and the squared distances from it.
 //
-// A few thousand elements at a time are added up as distances from one of them, or from the mean of
-// a few: in double precision, but numbers of 16 bits in single precision, some dozens in a row.
+// A few thousand elements at a time are added up as distances from one of them, from the mean of a
+// few, or from zero: in double precision, but numbers of 16 bits in single precision, some dozens
+// in a row.
 // From that follow their mean and the squared distances from it, which lose little as long as the
 // number was near the mean, beside the deviation. Where it was not, where squares have left the
 // range of floats, and for doubles, the same elements, which are in the cache by now, are added up
@@ -216,7 +217,8 @@ Moments moments_of(const T* x, int64_t n) {
   return double_moments(x, n);
 }
 
-// Of columns side by side, which are joined to what is known of them.
+// Of columns side by side, which are joined to what is known of them. Numbers of 16 bits are taken
+// by two registers, and what is known of them stands in the order of those.
 template <class T>
 class ColumnMoments {
  public:
@@ -226,10 +228,10 @@ class ColumnMoments {
 
   // What is known goes to `known`, which has room for three numbers of each column.
   ColumnMoments(int64_t n, double* known) : n_(n), padded_(room(n)), known_(known) {
-    for (int64_t j = n; j < padded_; ++j) around_[j] = distances_[j] = sums_[j] = 0;
+    for (int64_t j = 0; j < padded_; ++j) around_[j] = distances_[j] = sums_[j] = 0;
   }
-  // Columns with those that fill the last register.
-  static int64_t room(int64_t n) { return (n + float_lanes - 1) / float_lanes * float_lanes; }
+  // Columns with those that fill the last registers.
+  static int64_t room(int64_t n) { return (n + two_registers - 1) / two_registers * two_registers; }
 
   void add(const char* in, int64_t step, int64_t rows) {
     for (int64_t i = 0; i < rows; i += height) {
@@ -245,12 +247,17 @@ class ColumnMoments {
   [[nodiscard]] double squares(int64_t j) const { return number(j, 2); }
 
  private:
+  static int64_t place(int64_t j) {
+    if constexpr (!is_reduced_type<T>) return j;
+    return j / two_registers * two_registers + place_in_two<T>(j % two_registers);
+  }
   // A register of each of the three numbers, one after the other.
   static Known<Doubles> at(const double* known) {
     return {doubles_at(known), doubles_at(known + double_lanes),
             doubles_at(known + 2 * double_lanes)};
   }
-  [[nodiscard]] double number(int64_t j, int which) const {
+  [[nodiscard]] double number(int64_t column, int which) const {
+    const int64_t j = place(column);
     return known_[(j / double_lanes * 3 + which) * double_lanes + j % double_lanes];
   }
   void join_register(int64_t j, double count, const Known<Doubles>& some) {
@@ -265,7 +272,6 @@ class ColumnMoments {
 
   void add_block(const char* in, int64_t step, int64_t rows) {
     const auto count = static_cast<double>(rows);
-    const double share = 1 / count;
     if constexpr (std::is_same_v<T, double>) {
       sum_doubles(in, step, rows, 0, n_);
     } else if constexpr (is_reduced_type<T>) {
@@ -273,71 +279,86 @@ class ColumnMoments {
     } else {
       sum_once(in, step, rows);
     }
-    for (int64_t j = 0; j < padded_; j += double_lanes) {
-      Doubles mean, squares;
-      const auto look = [&] {
-        const Doubles distances = doubles_at(distances_ + j);
-        mean = distances * share;
-        squares = doubles_at(sums_ + j) - distances * mean;
-      };
-      look();
+    for (int64_t j = 0; j < padded_; j += two_registers) {
       if constexpr (!std::is_same_v<T, double>) {
-        // The same conditions as of a row.
-        const Doubles sums = doubles_at(sums_ + j);
-        Longs good;
-        if constexpr (is_reduced_type<T>) {
-          good = (17 * squares >= sums) & (squares > 1e-30 * count) & (sums < 1e38);
-        } else {
-          good = 1e6 * squares >= sums;
-        }
-        if (!everywhere(good) && j < n_) {
-          sum_doubles(in, step, rows, j, std::min<int64_t>(n_, j + double_lanes));
-          look();
-        }
+        if (!good(j, count)) sum_doubles(in, step, rows, j, std::min(n_, j + two_registers));
       }
-      join_register(j, count,
-                    Known<Doubles>::around(doubles_at(around_ + j), mean, at_least(squares, 0)));
+      for (int64_t k = j; k < j + two_registers; k += double_lanes) {
+        const Doubles around = doubles_at(around_ + k), distances = doubles_at(distances_ + k);
+        const Doubles mean = distances * (1 / count);
+        const Doubles squares = at_least(doubles_at(sums_ + k) - distances * mean, 0);
+        join_register(k, count, Known<Doubles>::around(around, mean, squares));
+      }
     }
     count_ += count;
+  }
+  // The same conditions as of a row, of two registers of columns.
+  [[nodiscard]] bool good(int64_t j, double count) const {
+    Longs good = ~Longs{};
+    for (int64_t k = j; k < j + two_registers; k += double_lanes) {
+      const Doubles distances = doubles_at(distances_ + k), sums = doubles_at(sums_ + k);
+      const Doubles squares = sums - distances * (distances * (1 / count));
+      if constexpr (is_reduced_type<T>) {
+        good &= (17 * squares >= sums) & (squares > 1e-30 * count) & (sums < 1e38);
+      } else {
+        good &= 1e6 * squares >= sums;
+      }
+    }
+    return everywhere(good);
   }
 
   // Distances of columns [first, last) from their means, in double precision.
   void sum_doubles(const char* in, int64_t step, int64_t rows, int64_t first, int64_t last) {
-    const auto sum = [&] {
-      std::fill(distances_ + first, distances_ + last, 0.0);
-      std::fill(sums_ + first, sums_ + last, 0.0);
-      const int64_t fours = rows / 4 * 4;
-      step_rows<4>(in, step, fours, first, last, around_, distances_, sums_);
-      step_rows<1>(in + fours * step, step, rows - fours, first, last, around_, distances_, sums_);
-    };
-    for (int64_t j = first; j < last; ++j) {
-      around_[j] = finite_or_zero(static_cast<ComputeType<T>>(reinterpret_cast<const T*>(in)[j]));
+    constexpr int64_t most = std::is_same_v<T, double> ? width : two_registers;
+    const int64_t n = last - first;
+    double around[most], distances[most], sums[most];
+    in += first * static_cast<int64_t>(sizeof(T));
+    for (int64_t j = 0; j < n; ++j) {
+      around[j] = finite_or_zero(static_cast<ComputeType<T>>(reinterpret_cast<const T*>(in)[j]));
     }
-    sum();
-    for (int64_t j = first; j < last; ++j) {
-      around_[j] = finite_or_zero(around_[j] + distances_[j] / static_cast<double>(rows));
+    for (int pass = 0; pass < 2; ++pass) {
+      if (pass == 1) {
+        for (int64_t j = 0; j < n; ++j) {
+          around[j] = finite_or_zero(around[j] + distances[j] / static_cast<double>(rows));
+        }
+      }
+      std::fill_n(distances, n, 0.0);
+      std::fill_n(sums, n, 0.0);
+      step_rows<true>(in, step, rows, n, around, distances, sums);
     }
-    sum();
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t k = place(first + j);
+      around_[k] = around[j];
+      distances_[k] = distances[j];
+      sums_[k] = sums[j];
+    }
   }
-
-  void sum_all(const char* in, int64_t step, int64_t rows) {
-    const int64_t eights = rows / 8 * 8;
-    std::fill_n(distances_, n_, 0.0);
-    std::fill_n(sums_, n_, 0.0);
-    step_rows<8>(in, step, eights, 0, n_, around_, distances_, sums_);
-    step_rows<1>(in + eights * step, step, rows - eights, 0, n_, around_, distances_, sums_);
-  }
-  // Distances from the mean of a few rows, in double precision.
+  // In double precision as well, but once: the numbers as they are, unless the first rows tell that
+  // zero is too far from their mean; then distances from the mean of those.
   void sum_once(const char* in, int64_t step, int64_t rows) {
     const int64_t some = std::min<int64_t>(rows, 4);
+    const auto restart = [this] {
+      std::fill_n(distances_, n_, 0.0);
+      std::fill_n(sums_, n_, 0.0);
+    };
+    restart();
     std::fill_n(around_, n_, 0.0);
-    sum_all(in, step, some);
+    step_rows<false>(in, step, some, n_, around_, distances_, sums_);
+    bool near = true;
+    for (int64_t j = 0; j < padded_; j += two_registers) {
+      near = near && good(j, static_cast<double>(some));
+    }
+    if (near) {
+      in += some * step;
+      return step_rows<false>(in, step, rows - some, n_, around_, distances_, sums_);
+    }
     for (int64_t j = 0; j < n_; ++j) {
       around_[j] = finite_or_zero(distances_[j] / static_cast<double>(some));
     }
-    sum_all(in, step, rows);
+    restart();
+    step_rows<true>(in, step, rows, n_, around_, distances_, sums_);
   }
-  // The same in single precision.
+  // Distances from the mean of a few rows, in single precision.
   void sum_floats(const char* in, int64_t step, int64_t rows) {
     constexpr int64_t depth = 128;  // rows that floats gather: enough for 16 bits
     const int64_t some = std::min<int64_t>(rows, 4);
@@ -346,8 +367,7 @@ class ColumnMoments {
       std::fill_n(near_sums_, padded_, 0.0F);
     };
     restart();
-    std::fill_n(near_, padded_, 0.0F);
-    step_rows<1>(in, step, some, 0, n_, near_, near_distances_, near_sums_);
+    step_rows<false>(in, step, some, n_, near_, near_distances_, near_sums_);
     for (int64_t j = 0; j < padded_; ++j) {
       near_[j] = near_distances_[j] / static_cast<float>(some);
       around_[j] = near_[j];
@@ -355,10 +375,8 @@ class ColumnMoments {
     }
     restart();
     for (int64_t i = 0; i < rows; i += depth) {
-      const int64_t left = std::min(depth, rows - i), eights = left / 8 * 8;
-      const char* rest = in + (i + eights) * step;
-      step_rows<8>(in + i * step, step, eights, 0, n_, near_, near_distances_, near_sums_);
-      step_rows<1>(rest, step, left - eights, 0, n_, near_, near_distances_, near_sums_);
+      const int64_t left = std::min(depth, rows - i);
+      step_rows<true>(in + i * step, step, left, n_, near_, near_distances_, near_sums_);
       for (int64_t j = 0; j < padded_; j += double_lanes) {
         const Doubles distances = doubles_at(distances_ + j) + doubles_at(near_distances_ + j);
         const Doubles sums = doubles_at(sums_ + j) + doubles_at(near_sums_ + j);
@@ -367,49 +385,69 @@ class ColumnMoments {
       }
       restart();
     }
+    for (int64_t j = n_; j < padded_; ++j) sums_[place(j)] = 1;  // what is good enough
   }
 
-  // Adds rows of columns [first, last), `together` at a time.
-  template <int together, class C>
-  static void step_rows(const char* in, int64_t step, int64_t rows, int64_t first, int64_t last,
-                        const C* around, C* distances, C* sums) {
-    using Lanes = std::conditional_t<std::is_same_v<C, float>, Floats, Doubles>;
+  // Adds up distances, or the numbers themselves, and their squares: of n columns, of which floats
+  // stand in the order of two registers.
+  template <bool distant, class C>
+  static void step_rows(const char* in, int64_t step, int64_t rows, int64_t n, const C* around,
+                        C* distances, C* sums) {
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+      step_together<distant, 4>(in + i * step, step, n, around, distances, sums);
+    }
+    for (; i < rows; ++i) {
+      step_together<distant, 1>(in + i * step, step, n, around, distances, sums);
+    }
+  }
+  template <bool distant, int together, class C>
+  static void step_together(const char* in, int64_t step, int64_t n, const C* around, C* distances,
+                            C* sums) {
+    constexpr bool single = std::is_same_v<C, float>;
+    using Lanes = std::conditional_t<single, Floats, Doubles>;
     constexpr int64_t lanes = register_bytes / sizeof(C);
-    for (int64_t i = 0; i < rows; i += together, in += together * step) {
-      const auto add = [&]<class Value>(int64_t j, Value, const auto& at) {
-        Value some{}, more{}, center;
-        std::memcpy(&center, around + j, sizeof center);
-#pragma GCC unroll 8
-        for (int k = 0; k < together; ++k) {
-          const Value distance = at(reinterpret_cast<const T*>(in + k * step) + j) - center;
-          some += distance;
-          more += distance * distance;
-        }
-        Value before[2];
-        std::memcpy(&before[0], distances + j, sizeof center);
-        std::memcpy(&before[1], sums + j, sizeof center);
-        some += before[0], more += before[1];
-        std::memcpy(distances + j, &some, sizeof center);
-        std::memcpy(sums + j, &more, sizeof center);
-      };
-      int64_t j = first;
-      for (; j + lanes <= last; j += lanes) {
-        if (j % (64 / static_cast<int64_t>(sizeof(T))) == 0) {
-#pragma GCC unroll 8
-          for (int k = 0; k < together; ++k) {
-            const T* ahead = reinterpret_cast<const T*>(in + (together + k) * step) + j;
-            __builtin_prefetch(ahead, 0, 2);
-          }
-        }
-        add(j, Lanes{}, [](const T* x) {
-          if constexpr (std::is_same_v<C, float>)
-            return floats_at(x);
-          else
-            return doubles_at(x);
-        });
+    int64_t j = 0;
+    for (; j + 2 * lanes <= n; j += 2 * lanes) {
+      Lanes some[2], more[2], center[2];
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {  // both at once would go through memory
+        const int64_t at = j + half * lanes;
+        std::memcpy(&some[half], distances + at, sizeof(Lanes));
+        std::memcpy(&more[half], sums + at, sizeof(Lanes));
+        if constexpr (distant) std::memcpy(&center[half], around + at, sizeof(Lanes));
       }
-      for (; j < last; ++j) {
-        add(j, C{}, [](const T* x) { return static_cast<C>(static_cast<ComputeType<T>>(*x)); });
+#pragma GCC unroll 4
+      for (int k = 0; k < together; ++k) {
+        const T* x = reinterpret_cast<const T*>(in + k * step) + j;
+        Lanes values[2];
+        if constexpr (single) {
+          __builtin_prefetch(reinterpret_cast<const char*>(x) + together * step);
+          two_registers_at(x, values);
+        } else {
+          values[0] = doubles_at(x), values[1] = doubles_at(x + lanes);
+        }
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half) {
+          if constexpr (distant) values[half] -= center[half];
+          some[half] += values[half];
+          more[half] += values[half] * values[half];
+        }
+      }
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        std::memcpy(distances + j + half * lanes, &some[half], sizeof(Lanes));
+        std::memcpy(sums + j + half * lanes, &more[half], sizeof(Lanes));
+      }
+    }
+    for (; j < n; ++j) {
+      const int64_t at = single ? place(j) : j;
+      for (int k = 0; k < together; ++k) {
+        const T* x = reinterpret_cast<const T*>(in + k * step) + j;
+        auto value = static_cast<C>(static_cast<ComputeType<T>>(*x));
+        if constexpr (distant) value -= around[at];
+        distances[at] += value;
+        sums[at] += value * value;
       }
     }
   }
