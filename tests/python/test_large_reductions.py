@@ -14,6 +14,52 @@ from flambeau.nn import functional
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-12, torch.bfloat16: 8e-3}
 
 
+@pytest.mark.parametrize("shape", [(3000, 100), (2, 9000, 40), (140, 1500), (1100, 33)])
+@pytest.mark.parametrize("scale", [1, 300])
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+def test_usual_tall_columns(shape: tuple, scale: float, dtype: Any) -> None:
+    dim = len(shape) - 2
+    torch.manual_seed(0)
+    x = (torch.randn(shape) * scale).to(dtype)
+    exact, tolerance = x.double().numpy(), TOLERANCE[dtype]
+    for ours, theirs in (
+        (torch.softmax(x, dim), softmax(exact, dim)),
+        (torch.log_softmax(x, dim), log_softmax(exact, dim)),
+        (torch.logsumexp(x, dim), logsumexp(exact, dim)),
+    ):
+        np.testing.assert_allclose(ours.double().numpy(), theirs, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("n", [257, 1000, 1024, 5001])
+@pytest.mark.parametrize("dtype", [*TOLERANCE, torch.float16], ids=str)
+def test_rows_spread_widely(n: int, dtype: Any) -> None:
+    torch.manual_seed(0)
+    x = (torch.randn(40, n) * 300).to(dtype)
+    x[2] /= 300
+    x[3, -1], x[4, -1], x[5], x[6] = torch.inf, torch.nan, 0, -torch.inf
+    x[7, 100:] = 60000
+    if dtype != torch.float16:
+        x[8], x[9, n // 2] = 1e30, 1e30
+    exact, tolerance = x.double().numpy(), TOLERANCE.get(dtype, 1e-3)
+    target = torch.argmax(torch.randn(40, n), 1)
+    with np.errstate(all="ignore"):
+        logs = log_softmax(exact, 1)
+        pairs = [
+            (torch.softmax(x, 1), softmax(exact, 1)),
+            (torch.log_softmax(x, 1), logs),
+            (torch.logsumexp(x, 1), logsumexp(exact, 1)),
+            (
+                functional.cross_entropy(x, target, reduction="none"),
+                -logs[np.arange(40), target.numpy()],
+            ),
+        ]
+    finite = [i for i in range(40) if i not in (3, 6)]
+    for ours, theirs in pairs:
+        found = ours.double().numpy()
+        np.testing.assert_allclose(found[finite], theirs[finite], tolerance, tolerance)
+    assert pairs[2][0][3] == torch.inf and pairs[2][0][6] == -torch.inf
+
+
 @pytest.mark.parametrize("shape", [(3000, 100), (2, 9000, 40), (140, 1500), (70000, 16)])
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 def test_tall_columns(shape: tuple, dtype: Any) -> None:

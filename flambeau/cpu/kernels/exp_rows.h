@@ -260,12 +260,13 @@ void exp_sums_of_rows(const C* x, C* out, int64_t n, int64_t rows, C (&most)[one
 // Note [Powers in one pass]
 // exp(x - m) is 2**(x log2(e) - base) for a base that belongs to m, and any m among the elements,
 // or near the largest one, serves as well as that for sums and quotients of floats. So m is sought
-// among the first elements only, and others are read once. Where some are so far above them, or
-// the base was rounded so much, that the sum is unusual, they must be asked for the largest one
-// after all.
+// among the first elements only, and others are read once. Where some are so far above them that
+// the sum is unusual, they are asked for the largest one and added up again, while they are in the
+// cache. Where the sum is unusual still, since the base was rounded that much or is no number, all
+// is done without one.
 constexpr auto log2_e = static_cast<float>(std::numbers::log2e);
 inline bool is_usual_sum(float total, int64_t n) {
-  return total > 0x1p-16f && total < 64.0f * static_cast<float>(n);
+  return (total > 0x1p-16f) & (total < 64.0f * static_cast<float>(n));
 }
 
 // Bases of as many long rows as a register has lanes, or fewer.
@@ -317,8 +318,29 @@ Floats sum_powers(const T* row, int64_t n, float base, float* kept) {
   return (totals[0] + totals[1]) + (totals[2] + totals[3]);
 }
 
-// Calls take(row, log) with the logarithm of each long row's sum of exponentials, or NaN where all
-// elements must be asked first. The lanes of several rows, which stay in the cache, are folded
+// The sum of the powers, for a base that belongs to the largest element.
+template <bool Keep, class T>
+[[gnu::noinline]] float sum_below_largest(const T* row, int64_t n, float& base, float* kept) {
+  constexpr int64_t step = 2 * two_registers;
+  Floats most[4];
+  std::fill_n(most, 4, all_lanes(-std::numeric_limits<float>::infinity()));
+  for (int64_t i = 0; i < n; i += step) {
+    const T* x = row + std::min(i, n - step);
+    Floats values[4];
+    two_registers_at(x, values);
+    two_registers_at(x + two_registers, values + 2);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) most[k] = larger_or_second(values[k], most[k]);
+  }
+  base = log2_e * largest_lane<float_lanes>(larger_or_second(larger_or_second(most[0], most[1]),
+                                                             larger_or_second(most[2], most[3])));
+  float totals[float_lanes];
+  store_floats(sum_powers<Keep>(row, n, base, kept), totals);
+  return fold_sum<float_lanes>(totals);
+}
+
+// Calls take(row, log) with the logarithm of each long row's sum of exponentials, or NaN where no
+// base serves. The lanes of several rows, which stay in the cache, are folded
 // together.
 template <class T, class Take>
 void logs_of_long_rows(const T* x, int64_t n, int64_t rows, const Take& take) {
@@ -333,6 +355,10 @@ void logs_of_long_rows(const T* x, int64_t n, int64_t rows, const Take& take) {
       store_floats(sum_powers<false>(x + (row + k) * n, n, base[k], nullptr), total[k]);
     }
     fold_rows<width>(total, OneRegister<float>::add);
+    for (int64_t k = 0; k < some; ++k) {
+      if (is_usual_sum(total[0][k], n)) continue;
+      total[0][k] = sum_below_largest<false>(x + (row + k) * n, n, base[k], nullptr);
+    }
     double logs[width];
     for (int k = 0; k < width; ++k) {
       logs[k] = (base[k] + math::log2(static_cast<double>(total[0][k]))) / log2_e;

@@ -124,7 +124,8 @@ void softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* room,
     if (next == 0) bases_of_rows(x, n, std::min<int64_t>(float_lanes, rows - i), base);
     float totals[float_lanes];
     store_floats(sum_powers<true>(x, n, base[next], room), totals);
-    const float total = fold_sum<float_lanes>(totals);
+    float total = fold_sum<float_lanes>(totals);
+    if (!is_usual_sum(total, n)) total = sum_below_largest<true>(x, n, base[next], room);
     if (!is_usual_sum(total, n)) {
       softmax_converted<false>(x, out, n, room);
       continue;
@@ -300,9 +301,10 @@ template <bool Log, class T>
 void softmax_tall(const SliceShape& shape, const T* x, T* out, bool beyond_cache) {
   using C = ComputeType<T>;
   TallColumns<T> columns(shape, x);
+  const int64_t n = columns.padded();
   for (int64_t outer = 0; outer < shape.outer; ++outer) {
     C *most = columns.most(outer), *total = columns.total(outer);
-    IVDEP for (int64_t j = 0; j < shape.inner; ++j) {
+    IVDEP for (int64_t j = 0; j < n; ++j) {
       if constexpr (!Log) {
         total[j] = C(1) / total[j];
       } else if constexpr (std::is_same_v<C, double>) {
@@ -372,18 +374,20 @@ template <class T>
 void logsumexp_tall(const SliceShape& shape, const T* x, T* out) {
   using C = ComputeType<T>;
   TallColumns<T> columns(shape, x);
+  const int64_t n = columns.padded();
   for (int64_t outer = 0; outer < shape.outer; ++outer, out += shape.inner) {
     const T* slice = x + outer * shape.size * shape.inner;
     const C* most = columns.most(outer);
     C* total = columns.total(outer);
-    IVDEP for (int64_t j = 0; j < shape.inner; ++j) {
+    IVDEP for (int64_t j = 0; j < n; ++j) {
       total[j] = static_cast<C>(most[j] + math::log(static_cast<double>(total[j])));
     }
     for (int64_t j = 0; j < shape.inner; ++j) {
-      const bool infinite = std::isinf(most[j]);
+      const int64_t k = columns.place(j);
+      const bool infinite = std::isinf(most[k]);
       out[j] = static_cast<T>(
-          infinite ? finish_logsumexp(most[j], C(0), slice + j, shape.size, shape.inner)
-                   : total[j]);
+          infinite ? finish_logsumexp(most[k], C(0), slice + j, shape.size, shape.inner)
+                   : total[k]);
     }
   }
 }

@@ -18,7 +18,8 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 // Columns of more rows than a cache holds are read as they lie in memory, a band of rows at a time
 // and all columns of it: first every band's largest elements and its sums of exponentials, which
 // are then joined, and after that the results. So nothing is read more than twice, and bands are
-// what threads share. They do not depend on how many there are, nor do the results.
+// what threads share. They do not depend on how many there are, nor do the results. What is known
+// of columns stands in the order of two registers, those that fill the last ones among them.
 constexpr int64_t band_elements = 16384, least_band = 64, most_bands = 64;
 constexpr int64_t group_rows = 8, group_columns = 1024;  // that stay next to the processor
 
@@ -31,12 +32,13 @@ class TallColumns {
         x_(x),
         rows_(std::max({least_band, band_elements / shape.inner, shape.size / most_bands})),
         bands_((shape.size + rows_ - 1) / rows_),
-        most_(new C[shape.outer * bands_ * shape.inner]),
-        total_(new C[shape.outer * bands_ * shape.inner]) {
+        padded_((shape.inner + two_registers - 1) / two_registers * two_registers),
+        most_(new C[shape.outer * bands_ * padded_]),
+        total_(new C[shape.outer * bands_ * padded_]) {
     for_each_band([this](int64_t at, int64_t rows, int64_t band) {
-      sum_band(x_ + at, rows, &most_[band * shape_.inner], &total_[band * shape_.inner]);
+      sum_band(x_ + at, rows, &most_[band * padded_], &total_[band * padded_]);
     });
-    const int64_t n = shape_.inner, blocks = (n + column_block - 1) / column_block;
+    const int64_t n = padded_, blocks = (n + column_block - 1) / column_block;
     parallel_for(0, shape_.outer * blocks, std::max<int64_t>(1, default_grain / 8192 / bands_),
                  [this, n, blocks](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
@@ -53,7 +55,7 @@ class TallColumns {
   template <class Formula>
   void write(T* out, bool beyond_cache, const Formula& formula) const {
     for_each_band([&](int64_t at, int64_t rows, int64_t band) {
-      const int64_t first = band / bands_ * bands_ * shape_.inner;
+      const int64_t first = band / bands_ * bands_ * padded_;
       for (int64_t j = 0; j < shape_.inner; j += group_columns) {
         const int64_t n = std::min(group_columns, shape_.inner - j);
         write_rows(x_ + at + j, out + at + j, rows, n, &most_[first + j], &total_[first + j],
@@ -62,8 +64,14 @@ class TallColumns {
       if (beyond_cache) _mm_sfence();
     });
   }
-  C* most(int64_t outer) { return &most_[outer * bands_ * shape_.inner]; }
-  C* total(int64_t outer) { return &total_[outer * bands_ * shape_.inner]; }
+  C* most(int64_t outer) { return &most_[outer * bands_ * padded_]; }
+  C* total(int64_t outer) { return &total_[outer * bands_ * padded_]; }
+  // How many numbers there are, and where that of a column is.
+  [[nodiscard]] int64_t padded() const { return padded_; }
+  static int64_t place(int64_t column) {
+    if constexpr (!is_reduced_type<T>) return column;
+    return column / two_registers * two_registers + place_in_two<T>(column % two_registers);
+  }
 
  private:
   template <class Body>
@@ -83,17 +91,11 @@ class TallColumns {
                   bool beyond_cache, const Formula& formula) const {
     if constexpr (std::is_same_v<C, float>) {
       const SubnormalsFlushed flushed;
-      alignas(64) float tops[group_columns] = {}, totals[group_columns] = {};
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t k = j / two_registers * two_registers + place_in_two<T>(j % two_registers);
-        tops[k] = most[j];
-        totals[k] = total[j];
-      }
       for (int64_t row = 0; row < rows; ++row, x += shape_.inner, out += shape_.inner) {
         transform_by_two(x, out, n, beyond_cache, [&](Floats* values, int64_t i) {
 #pragma GCC unroll 2
           for (int64_t k = 0; k < 2; ++k, i += float_lanes) {
-            values[k] = formula(values[k], load_floats(tops + i), load_floats(totals + i));
+            values[k] = formula(values[k], load_floats(most + i), load_floats(total + i));
           }
         });
       }
@@ -105,35 +107,63 @@ class TallColumns {
   }
 
   void sum_band(const T* x, int64_t rows, C* most, C* total) const {
-    for (int64_t column = 0; column < shape_.inner; column += group_columns) {
-      const int64_t n = std::min(group_columns, shape_.inner - column);
-      int64_t done = 0;
-      if constexpr (std::is_same_v<C, float>) {
-        done = sum_powers_of_band(x + column, rows, n, most + column, total + column);
+    constexpr bool by_powers = std::is_same_v<C, float>;
+    constexpr int64_t block = by_powers ? two_registers : group_columns;
+    if constexpr (by_powers) {
+      for (int64_t column = 0; column < shape_.inner; column += group_columns) {
+        const int64_t n = std::min(group_columns, shape_.inner - column);
+        sum_powers_of_band(x + column, rows, n, most + column, total + column);
       }
-      sum_below_largest(x + column + done, rows, n - done, most + column + done,
-                        total + column + done);
+    }
+    // One unusual sum does not hold up many others.
+    for (int64_t column = 0; column < shape_.inner; column += block) {
+      const int64_t n = std::min(block, shape_.inner - column);
+      if constexpr (by_powers) {
+        if (n == block && are_usual(total + column, rows, n)) continue;
+      }
+      C tops[block] = {}, sums[block] = {};
+      sum_below_largest(x + column, rows, n, tops, sums);
+      for (int64_t j = 0; j < std::min(block, padded_ - column); ++j) {
+        most[place(column + j)] = tops[j];
+        total[place(column + j)] = sums[j];
+      }
     }
   }
+  static bool are_usual(const float* total, int64_t rows, int64_t n) {
+    int unusual = 0;
+    for (int64_t j = 0; j < n; ++j) unusual += is_usual_sum(total[j], rows) ? 0 : 1;
+    return unusual == 0;
+  }
 
-  // See Note [Powers in one pass]. Returns for how many columns that is enough: none, or all but
-  // the last few.
-  int64_t sum_powers_of_band(const T* x, int64_t rows, int64_t n, float* most, float* total) const {
+  // See Note [Powers in one pass]. Not of columns that fill no two registers.
+  void sum_powers_of_band(const T* x, int64_t rows, int64_t n, float* top, float* total) const {
     const SubnormalsFlushed flushed;
-    alignas(64) float top[group_columns], base[group_columns], sums[group_columns];
     n -= n % two_registers;
+    std::fill_n(top, n, -std::numeric_limits<float>::infinity());
+    int64_t row = 0;
+    for (const int64_t asked : {std::min(group_rows, rows), rows}) {
+      for (; row < asked; row += group_rows) {
+        raise_tops(x + row * shape_.inner, std::min(group_rows, rows - row), n, top);
+      }
+      sum_powers_below(x, rows, n, top, total);
+      if (are_usual(total, rows, n)) return;
+    }
+  }
+  void raise_tops(const T* x, int64_t rows, int64_t n, float* top) const {
     for (int64_t j = 0; j < n; j += two_registers) {
-      Floats largest[2], values[2];
-      two_registers_at(x + j, largest);
-      for (int64_t row = 1; row < std::min(group_rows, rows); ++row) {
+      Floats largest[2] = {load_floats(top + j), load_floats(top + j + float_lanes)}, values[2];
+      for (int64_t row = 0; row < rows; ++row) {
         two_registers_at(x + row * shape_.inner + j, values);
         for (int k = 0; k < 2; ++k) largest[k] = larger_or_second(values[k], largest[k]);
       }
-      for (int k = 0; k < 2; ++k) {
-        store_floats(largest[k], top + j + k * float_lanes);
-        store_floats(largest[k] * log2_e, base + j + k * float_lanes);
-        store_floats(Floats{}, sums + j + k * float_lanes);
-      }
+      for (int k = 0; k < 2; ++k) store_floats(largest[k], top + j + k * float_lanes);
+    }
+  }
+  void sum_powers_below(const T* x, int64_t rows, int64_t n, const float* top, float* sums) const {
+    alignas(64) float base[group_columns];
+    for (int64_t j = 0; j < n; ++j) {
+      base[j] = top[j] * log2_e;
+      sums[j] = 0;
     }
     int64_t row = 0;
     for (; row + 4 <= rows; row += 4) add_powers_of_rows<4>(x + row * shape_.inner, n, base, sums);
@@ -143,14 +173,6 @@ class TallColumns {
       const Floats rest = load_floats(base + j) - load_floats(top + j) * log2_e;
       store_floats(load_floats(sums + j) * exp2_flushed(rest), sums + j);
     }
-    bool usual = true;
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t k = j / two_registers * two_registers + place_in_two<T>(j % two_registers);
-      most[j] = top[k];
-      total[j] = sums[k];
-      usual &= is_usual_sum(total[j], rows);
-    }
-    return usual ? n : 0;
   }
   template <int rows>
   void add_powers_of_rows(const T* x, int64_t n, const float* base, float* sums) const {
@@ -208,7 +230,7 @@ class TallColumns {
     C *most = &most_[at], *total = &total_[at];
     std::copy_n(most, n, base);
     for (int64_t band = 1; band < bands_; ++band) {
-      const C* other = most + band * shape_.inner;
+      const C* other = most + band * padded_;
       IVDEP for (int64_t j = 0; j < n; ++j) base[j] = other[j] > base[j] ? other[j] : base[j];
     }
     IVDEP for (int64_t j = 0; j < n; ++j) {
@@ -218,14 +240,14 @@ class TallColumns {
       most[j] = largest;
     }
     for (int64_t band = 1; band < bands_; ++band) {
-      const C *other = most + band * shape_.inner, *sum = total + band * shape_.inner;
+      const C *other = most + band * padded_, *sum = total + band * padded_;
       IVDEP for (int64_t j = 0; j < n; ++j) total[j] += sum[j] * exp_below(other[j] - base[j]);
     }
   }
 
   const SliceShape shape_;
   const T* const x_;
-  const int64_t rows_, bands_;  // rows of a band, bands of a slice
+  const int64_t rows_, bands_, padded_;  // rows of a band, bands and columns of a slice
   const std::unique_ptr<C[]> most_, total_;
 };
 
