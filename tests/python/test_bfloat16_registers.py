@@ -1,5 +1,7 @@
 """bfloat16 in formulas that are computed by registers: as float32, rounded once."""
 
+from collections.abc import Callable
+
 import pytest
 
 import flambeau as torch
@@ -95,3 +97,14 @@ def test_large_rests_of_divisions(op: str) -> None:
     assert torch.equal(f(a, b).nan_to_num(7.0), torch.cat(pieces).nan_to_num(7.0))
     exact = f(a.double(), 0.75).float()
     assert torch.equal(f(a, 0.75).nan_to_num(7.0), exact.nan_to_num(7.0))
+
+
+@pytest.mark.parametrize("op", [torch.sum, torch.nansum, torch.prod, torch.norm])
+@pytest.mark.parametrize("columns", [4, 31, 33, 256, 515])
+def test_columns_taken_by_pairs(op: Callable[..., torch.Tensor], columns: int) -> None:
+    for rows in (3, 70, 1001):
+        x = torch.randn(rows, columns).bfloat16()
+        x[rows // 2, columns // 2], x[1, -1], x[2, 0] = torch.nan, torch.inf, torch.nan
+        for y in (x, x[:, 1:]):
+            expected = op(y.float(), dim=0).bfloat16()
+            torch.testing.assert_close(op(y, dim=0), expected, rtol=0, atol=0, equal_nan=True)

@@ -72,6 +72,9 @@ class TypedGatherer final : public Gatherer {
   static constexpr bool joins_values = requires { Op::joins_values; }
   &&!std::is_same_v<Lane, Acc>;
   static constexpr int few_steps = 16 * many;
+  // Whether lanes of columns stand in two rows, those of even columns and those of odd ones, as
+  // words of two elements give them; the last one of an odd number behind both.
+  static constexpr bool in_pairs = std::is_same_v<In, BFloat16> && !chooses;
 
  public:
   explicit TypedGatherer(const Op& op)
@@ -136,6 +139,11 @@ class TypedGatherer final : public Gatherer {
                  int64_t n) const override {
     Lane* lane = reinterpret_cast<Lane*>(lanes);
     int64_t i = 0;
+    if constexpr (in_pairs) {
+      for (; i + 4 <= count; i += 4) step_pairs<4>(lane, rows + i * stride, stride, n);
+      for (; i < count; ++i) step_pairs<1>(lane, rows + i * stride, stride, n);
+      return;
+    }
     if constexpr (!std::is_same_v<In, Half>) {
       // Four rows at a time spare three of four trips of the lanes to memory and back.
       for (; i + 4 <= count; i += 4, rows += 4 * stride) {
@@ -165,7 +173,16 @@ class TypedGatherer final : public Gatherer {
   void widen(const char* lanes, char* values, int64_t n) const override {
     const Lane* lane = reinterpret_cast<const Lane*>(lanes);
     Acc* value = reinterpret_cast<Acc*>(values);
-    for (int64_t j = 0; j < n; ++j) value[j] = op_.widen(lane[j]);
+    if constexpr (in_pairs) {
+      const Lane* odd = lane + n / 2;
+      IVDEP for (int64_t j = 0; j < n / 2; ++j) {
+        value[2 * j] = op_.widen(lane[j]);
+        value[2 * j + 1] = op_.widen(odd[j]);
+      }
+      if (n % 2 != 0) value[n - 1] = op_.widen(lane[n - 1]);
+    } else {
+      for (int64_t j = 0; j < n; ++j) value[j] = op_.widen(lane[j]);
+    }
   }
   void merge(char* values, const char* others, int64_t n) const override {
     Acc* value = reinterpret_cast<Acc*>(values);
@@ -198,6 +215,35 @@ class TypedGatherer final : public Gatherer {
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], values[j]);
     } else {
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
+    }
+  }
+  template <int together>
+  void step_pairs(Lane* lane, const char* rows, int64_t stride, int64_t n) const {
+    constexpr int64_t ahead = 128;  // pairs of which the next rows are asked for
+    const int64_t pairs = n / 2;
+    Lane* odd = lane + pairs;
+    for (int64_t i = 0; i < pairs; i += ahead) {
+      const int64_t end = std::min(pairs, i + ahead);
+      for (int64_t line = i; line < end; line += 16) {
+        for (int k = together; k < 2 * together; ++k) {
+          __builtin_prefetch(rows + k * stride + line * 4);
+        }
+      }
+      IVDEP for (int64_t j = i; j < end; ++j) {
+        Lane a = lane[j], b = odd[j];
+#pragma GCC unroll 4
+        for (int k = 0; k < together; ++k) {
+          uint32_t bits;
+          std::memcpy(&bits, rows + k * stride + j * 4, sizeof bits);
+          a = op_.step(a, std::bit_cast<float>(bits << 16));
+          b = op_.step(b, std::bit_cast<float>(bits & 0xffff0000));
+        }
+        lane[j] = a;
+        odd[j] = b;
+      }
+    }
+    for (int k = 0; n % 2 != 0 && k < together; ++k) {
+      lane[n - 1] = op_.step(lane[n - 1], load<In>(rows + k * stride + (n - 1) * 2));
     }
   }
   // Four rows of one register of lanes.
