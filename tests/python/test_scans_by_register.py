@@ -89,6 +89,21 @@ def test_sums_of_bfloat16_that_overflow() -> None:
         np.testing.assert_array_equal(wide(ours), wide(wanted))
 
 
+@pytest.mark.parametrize("shape", [(16, 1024), (37, 500), (5, 2048)])
+def test_products_of_bfloat16_that_have_become_zero(shape: tuple[int, int]) -> None:
+    torch.manual_seed(7)
+    x = (torch.randn(shape) * 0.01).to(torch.bfloat16)
+    for rows, columns in (([], []), ([0], [400]), ([1, 2, 4], [333, 320, 351])):
+        for row, column in zip(rows, columns, strict=True):
+            x[row, column] = (torch.inf, torch.nan, -torch.inf)[row % 3]
+        ours, wanted = x.cumprod(1), serial(x, 1, True)
+        np.testing.assert_array_equal(wide(ours), wide(wanted))
+        known = ~np.isnan(wide(wanted))
+        np.testing.assert_array_equal(
+            np.signbit(wide(ours))[known], np.signbit(wide(wanted))[known]
+        )
+
+
 @pytest.mark.parametrize("shape", [(16, 1024), (21, 333), (40, 31), (8, 96), (1000, 80)])
 def test_products_of_bfloat16_are_those_of_floats(shape: tuple[int, int]) -> None:
     torch.manual_seed(6)

@@ -21,7 +21,7 @@ struct PairFloats {
 // To the nearest, and to even ones between two. NaN stays one, as it has no bits that were not in
 // the upper half of a word before.
 [[gnu::always_inline]] inline ScanWords narrowed(ScanFloats first, ScanFloats second) {
-  const auto rounded = [](ScanFloats value) {
+  const auto nearest = [](ScanFloats value) {
     const auto bits = std::bit_cast<ScanWords>(value);
 #if FLAMBEAU_ISA_RANK >= 4
     const auto all = std::bit_cast<__m512i>(bits);
@@ -33,7 +33,7 @@ struct PairFloats {
     return bits + 0x7fffu + ((bits >> 16) & 1u);
 #endif
   };
-  return (rounded(second) & 0xffff0000u) | (rounded(first) >> 16);
+  return (nearest(second) & 0xffff0000u) | (nearest(first) >> 16);
 }
 
 // Whether some product will likely leave the normal numbers soon.
@@ -58,9 +58,7 @@ template <class F>
 [[gnu::always_inline]] inline ScanFloats go_on(WideFloats& carry, ScanFloats next) {
   const WideFloats wide = widened(next);
   for (int h = 0; h < 2; ++h) carry.half[h] = F::join(carry.half[h], wide.half[h]);
-  const ScanFloats rounded = narrowed(carry);
-  carry = widened(rounded);
-  return rounded;
+  return rounded(carry);
 }
 
 template <class Carry>
@@ -126,12 +124,53 @@ template <class F, bool past, class Carry>
 #pragma GCC unroll 16
   for (int k = 0; k < pair_rows; ++k) store_register<past>(words[k], y + row[k]);
 }
-template <class F>
+template <class F, bool past>
 [[gnu::noinline]] void scan_vanishing_square(const BFloat16* x, BFloat16* y, const int64_t* row,
-                                             ScanFloats& carry) {
+                                             ScanFloats& carry, int64_t ahead = 0) {
   WideFloats wide = widened(carry);
-  scan_square<F, false>(x, y, row, wide);
+  scan_square<F, past>(x, y, row, wide, ahead);
   carry = narrowed(wide);
+}
+// The same where all products have become zero, which finite elements leave nothing but signs to:
+// one is that of the elements so far, an odd number of which is negative. False if there are
+// others.
+template <bool past>
+inline bool scan_vanished_square([[maybe_unused]] const BFloat16* x, [[maybe_unused]] BFloat16* y,
+                                 [[maybe_unused]] const int64_t* row,
+                                 [[maybe_unused]] ScanFloats& carry,
+                                 [[maybe_unused]] int64_t ahead) {
+#if FLAMBEAU_ISA_RANK >= 4
+  const auto products = std::bit_cast<__m512i>(carry);
+  if (_mm512_test_epi32_mask(products, _mm512_set1_epi32(0x7fffffff)) != 0) return false;
+  uint32_t signs[pair_rows];
+  __mmask32 others = 0;
+#pragma GCC unroll 16
+  for (int k = 0; k < pair_rows; ++k) {
+    if constexpr (past)
+      _mm_prefetch(reinterpret_cast<const char*>(x + ahead + row[k]), _MM_HINT_T0);
+    const __m512i words = _mm512_loadu_si512(x + row[k]);
+    signs[k] = _mm512_movepi16_mask(words);
+    const __m512i sizes = _mm512_and_si512(words, _mm512_set1_epi16(0x7fff));
+    others |= _mm512_cmpge_epu16_mask(sizes, _mm512_set1_epi16(0x7f80));
+  }
+  if (others != 0) return false;
+  const uint32_t negative = _mm512_movepi32_mask(products);
+  uint32_t next = 0;
+#pragma GCC unroll 16
+  for (int k = 0; k < pair_rows; ++k) {
+    uint32_t odd = signs[k];
+    for (int step = 1; step < pair_elements; step *= 2) odd ^= odd << step;
+    odd ^= 0u - ((negative >> k) & 1u);
+    next |= (odd >> 31) << k;
+    store_register<past>(_mm512_maskz_set1_epi16(odd, std::numeric_limits<int16_t>::min()),
+                         y + row[k]);
+  }
+  carry =
+      std::bit_cast<ScanFloats>(_mm512_maskz_set1_epi32(next, std::numeric_limits<int32_t>::min()));
+  return true;
+#else
+  return false;
+#endif
 }
 
 // At most pair_rows rows of n elements, one after the other; the results are not written over the
@@ -145,8 +184,11 @@ void scan_rows_of_pairs(const BFloat16* x, BFloat16* y, int64_t rows, int64_t n)
   const int64_t ahead = n <= 2048 ? pair_rows * n : 2 * pair_elements;
   const int64_t whole = n & ~(pair_elements - 1);
   for (int64_t i = 0; i < whole; i += pair_elements) {
+    if constexpr (F::neutral == 1) {
+      if (scan_vanished_square<past>(x + i, y + i, row, carry, ahead)) continue;
+    }
     if (F::neutral == 1 && nearly_gone(carry)) [[unlikely]] {
-      scan_vanishing_square<F>(x + i, y + i, row, carry);
+      scan_vanishing_square<F, past>(x + i, y + i, row, carry, ahead);
     } else {
       scan_square<F, past>(x + i, y + i, row, carry, ahead);
     }
@@ -155,7 +197,7 @@ void scan_rows_of_pairs(const BFloat16* x, BFloat16* y, int64_t rows, int64_t n)
   BFloat16 from[pair_rows][pair_elements] = {}, to[pair_rows][pair_elements];
   for (int64_t k = 0; k < rows; ++k) std::copy_n(x + row[k] + whole, n - whole, from[k]);
   for (int64_t k = 0; k < pair_rows; ++k) row[k] = k * pair_elements;
-  scan_vanishing_square<F>(from[0], to[0], row, carry);
+  scan_vanishing_square<F, false>(from[0], to[0], row, carry);
   for (int64_t k = 0; k < rows; ++k) std::copy_n(to[k], n - whole, y + k * n + whole);
 }
 

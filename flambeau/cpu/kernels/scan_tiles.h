@@ -62,19 +62,25 @@ struct WideFloats {
            std::bit_cast<ScanDoubles>(_mm256_cvtps_pd(_mm256_extractf128_ps(all, 1)))}};
 #endif
 }
-[[gnu::always_inline]] inline ScanFloats narrowed(const WideFloats& wide) {
+// The same numbers with the precision of floats, and those as floats.
+[[gnu::always_inline]] inline ScanFloats rounded(WideFloats& wide) {
 #if FLAMBEAU_ISA_RANK >= 4
   const __m256 low = _mm512_maskz_cvtpd_ps(0xff, std::bit_cast<__m512d>(wide.half[0]));
   const __m256 high = _mm512_maskz_cvtpd_ps(0xff, std::bit_cast<__m512d>(wide.half[1]));
+  wide = {{std::bit_cast<ScanDoubles>(_mm512_maskz_cvtps_pd(0xff, low)),
+           std::bit_cast<ScanDoubles>(_mm512_maskz_cvtps_pd(0xff, high))}};
 #else
   const __m128 low = _mm256_cvtpd_ps(std::bit_cast<__m256d>(wide.half[0]));
   const __m128 high = _mm256_cvtpd_ps(std::bit_cast<__m256d>(wide.half[1]));
+  wide = {{std::bit_cast<ScanDoubles>(_mm256_cvtps_pd(low)),
+           std::bit_cast<ScanDoubles>(_mm256_cvtps_pd(high))}};
 #endif
   return [&]<int... I>(std::integer_sequence<int, I...>) {
     return __builtin_shufflevector(low, high, I...);
   }
   (std::make_integer_sequence<int, float_lanes>());
 }
+[[gnu::always_inline]] inline ScanFloats narrowed(WideFloats wide) { return rounded(wide); }
 
 typedef uint32_t ScanWords __attribute__((vector_size(register_bytes)));
 typedef uint16_t ScanHalves __attribute__((vector_size(register_bytes / 2)));
