@@ -1,4 +1,4 @@
-"""Reductions of tensors that no cache holds: softmax along tall columns, and losses by pieces."""
+"""Reductions of tensors that no cache holds: sums and softmax along columns, losses by pieces."""
 
 from __future__ import annotations
 
@@ -97,6 +97,36 @@ def test_tall_columns_do_not_depend_on_threads() -> None:
         results.append(torch.softmax(x, 0))
     torch.set_num_threads(before)
     assert results[0].equal(results[1]) and results[0].equal(results[2])
+
+
+def sums(x: Any, dim: int) -> Any:
+    """Exact, then rounded once."""
+    exact = torch.from_numpy(x.double().numpy().sum(dim))
+    return exact.to(x.dtype if x.is_floating_point() else torch.int64)
+
+
+@pytest.mark.parametrize("rows", [63, 64, 65, 128, 4096, 4097])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.float32, torch.bfloat16], ids=str)
+def test_columns_of_all_the_rows_that_lanes_take(rows: int, dtype: Any) -> None:
+    x = torch.randint(-128, 128, (rows, 70)).to(dtype)
+    assert x.sum(0).equal(sums(x, 0))
+    assert x.amax(0).equal(torch.from_numpy(x.double().numpy().max(0)).to(dtype))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16], ids=str)
+def test_columns_in_cuts(threads: int, dtype: Any) -> None:
+    x = torch.randint(-128, 128, (2, 1030, 4100)).to(dtype)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert x.sum(1).equal(sums(x, 1))
+        assert x[:, :, ::3].sum(1).equal(sums(x[:, :, ::3], 1))
+        assert x.transpose(0, 1).sum(0).equal(sums(x, 1))
+        out = torch.empty(4100, 2, dtype=dtype).t()
+        assert torch.sum(x, 1, out=out).equal(sums(x, 1))
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)

@@ -82,18 +82,19 @@ class Columns {
   }
   void add_rows(const char* rows, int64_t stride, int64_t count) {
     while (count > 0) {
+      // Only now that there are more, since the last lanes may stay what they are.
+      if (rows_ > 0 && rows_ % carry_rows == 0) carry();
       const int64_t some = std::min(count, carry_rows - rows_ % carry_rows);
       gatherer_.step_rows(lanes_, rows, stride, some, n_);
       rows_ += some;
       rows += some * stride;
       count -= some;
-      if (rows_ % carry_rows == 0) carry();
     }
   }
   // The gathered values, until the next start.
   char* finish() {
     gatherer_.widen(lanes_, values_, n_);
-    if (rows_ >= carry_rows) {
+    if (rows_ > carry_rows) {
       for (const char* level : level_) gatherer_.merge(values_, level, n_);
     }
     return values_;
@@ -359,15 +360,19 @@ class Driver {
   // Stores what was gathered in several cuts: neighbours are merged, then neighbours of those.
   void merge_cuts(char* partial, int64_t cuts) const {
     const int64_t acc = gatherer_.acc, row = r_.kept_sizes[0];
-    for (int64_t apart = 1; apart < cuts; apart *= 2) {
-      for (int64_t k = 0; k + apart < cuts; k += 2 * apart) {
-        char* values = partial + k * r_.outputs * acc;
-        gatherer_.merge(values, values + apart * r_.outputs * acc, r_.outputs);
+    parallel_for(0, r_.outputs, default_grain / cuts, [&](int64_t first, int64_t last) {
+      for (int64_t apart = 1; apart < cuts; apart *= 2) {
+        for (int64_t k = 0; k + apart < cuts; k += 2 * apart) {
+          char* values = partial + (k * r_.outputs + first) * acc;
+          gatherer_.merge(values, values + apart * r_.outputs * acc, last - first);
+        }
       }
-    }
-    for (int64_t i = 0; i < r_.outputs; i += row) {
-      gatherer_.store(partial + i * acc, result(place(i / row, 1).out), r_.kept_out[0], row);
-    }
+      for (int64_t i = first, n; i < last; i += n) {
+        n = std::min(row - i % row, last - i);
+        const int64_t to = place(i / row, 1).out + i % row * r_.kept_out[0];
+        gatherer_.store(partial + i * acc, result(to), r_.kept_out[0], n);
+      }
+    });
   }
 
   void run_column_tasks(char* partial, int64_t cuts, int64_t first, int64_t last) const {
