@@ -18,6 +18,7 @@ constexpr int64_t short_row = 48;   // elements of rows that are gathered side b
 constexpr int64_t dense_row = 256;  // the same, where a row's elements are neighbours
 constexpr int64_t piece = 65536;    // elements of a result from which it is cut into pieces
 constexpr int64_t carry_rows = 64;  // rows that lanes take before they are emptied
+constexpr int64_t merged = 512;     // columns whose cuts the nearest cache holds
 
 // Of a cache: lanes that begin with one are not split between two.
 constexpr int64_t line = 64;
@@ -91,13 +92,14 @@ class Columns {
       count -= some;
     }
   }
-  // The gathered values, until the next start.
-  char* finish() {
-    gatherer_.widen(lanes_, values_, n_);
+  // The gathered values: at `values` if that is given, else until the next start.
+  char* finish(char* values = nullptr) {
+    if (!values) values = values_;
+    gatherer_.widen(lanes_, values, n_);
     if (rows_ > carry_rows) {
-      for (const char* level : level_) gatherer_.merge(values_, level, n_);
+      for (const char* level : level_) gatherer_.merge(values, level, n_);
     }
-    return values_;
+    return values;
   }
 
  private:
@@ -316,25 +318,25 @@ class Driver {
     }
   }
 
-  // Columns [0, n) over reduced positions [begin, end).
-  char* gather_columns(Columns& columns, const char* base, int64_t n, int64_t begin,
-                       int64_t end) const {
+  // Columns [0, n) over reduced positions [begin, end), to `values` if that is given.
+  char* gather_columns(Columns& columns, const char* base, int64_t n, int64_t begin, int64_t end,
+                       char* values) const {
     columns.start(n);
     for_each_reduced_row(base, begin, end, [&](const char* row, int64_t count) {
       columns.add_rows(row, r_.reduced_in[0], count);
     });
-    return columns.finish();
+    return columns.finish(values);
   }
   // The same for adjacent narrow rows: many are taken as one wide row, which is folded in the end.
-  char* gather_adjacent(Columns& columns, const char* base, int64_t n, int64_t begin,
-                        int64_t end) const {
+  char* gather_adjacent(Columns& columns, const char* base, int64_t n, int64_t begin, int64_t end,
+                        char* values) const {
     const int64_t fold = narrow / n, stride = n * gatherer_.item;
     const int64_t wide_rows = (end - begin) / fold;
     Value wide[narrow];
     columns.start(fold * n);
     columns.add_rows(base + begin * stride, fold * stride, wide_rows);
     std::memcpy(wide, columns.finish(), fold * n * gatherer_.acc);
-    char* values = gather_columns(columns, base, n, begin + wide_rows * fold, end);
+    values = gather_columns(columns, base, n, begin + wide_rows * fold, end, values);
     for (int64_t k = 0; k < fold; ++k) {
       gatherer_.merge(values, wide->bytes + k * n * gatherer_.acc, n);
     }
@@ -361,14 +363,14 @@ class Driver {
   void merge_cuts(char* partial, int64_t cuts) const {
     const int64_t acc = gatherer_.acc, row = r_.kept_sizes[0];
     parallel_for(0, r_.outputs, default_grain / cuts, [&](int64_t first, int64_t last) {
-      for (int64_t apart = 1; apart < cuts; apart *= 2) {
-        for (int64_t k = 0; k + apart < cuts; k += 2 * apart) {
-          char* values = partial + (k * r_.outputs + first) * acc;
-          gatherer_.merge(values, values + apart * r_.outputs * acc, last - first);
-        }
-      }
       for (int64_t i = first, n; i < last; i += n) {
-        n = std::min(row - i % row, last - i);
+        n = std::min({row - i % row, last - i, merged});
+        for (int64_t apart = 1; apart < cuts; apart *= 2) {
+          for (int64_t k = 0; k + apart < cuts; k += 2 * apart) {
+            char* values = partial + (k * r_.outputs + i) * acc;
+            gatherer_.merge(values, values + apart * r_.outputs * acc, n);
+          }
+        }
         const int64_t to = place(i / row, 1).out + i % row * r_.kept_out[0];
         gatherer_.store(partial + i * acc, result(to), r_.kept_out[0], n);
       }
@@ -385,15 +387,13 @@ class Driver {
       const int64_t column = task % blocks * width_, n = std::min(width_, row - column);
       const Place at = place(task / blocks, 1);
       const char* base = r_.in + at.in + column * gatherer_.item;
-      const char* values = rows_are_adjacent() && end - begin >= narrow
-                               ? gather_adjacent(columns, base, n, begin, end)
-                               : gather_columns(columns, base, n, begin, end);
-      if (cuts == 1) {
+      const int64_t to = i % cuts * r_.outputs + task / blocks * row + column;
+      char* values = cuts > 1 ? partial + to * acc : nullptr;
+      values = rows_are_adjacent() && end - begin >= narrow
+                   ? gather_adjacent(columns, base, n, begin, end, values)
+                   : gather_columns(columns, base, n, begin, end, values);
+      if (cuts == 1)
         gatherer_.store(values, result(at.out + column * r_.kept_out[0]), r_.kept_out[0], n);
-      } else {
-        const int64_t to = i % cuts * r_.outputs + task / blocks * row + column;
-        std::memcpy(partial + to * acc, values, n * acc);
-      }
     }
   }
 
