@@ -248,21 +248,22 @@ inline void ask_ahead(Repeated<T>, int64_t) {}
 template <class F, class T, class... In>
 void register_loop(T* o, int64_t n, const F& f, In... in) {
   constexpr int64_t lanes = register_bytes / sizeof(T);
-  int64_t i = 0;
-  // A few elements, as the only ones of a row, so that the formula is compiled once.
-  const auto some = [&](int64_t count) {
+  // A few elements, as the only ones of a row, so that the formula is compiled once. What it knows
+  // are copies, or the loop below would have its own in memory.
+  const auto some = [=, &f](int64_t begin, int64_t count) {
     T room[sizeof...(In) + 1][lanes] = {};
     T* next = room[0];
     const auto copied = [&](auto operand) {
-      return copied_to(next += lanes, behind(operand, i), count);
+      return copied_to(next += lanes, behind(operand, begin), count);
     };
     register_loop<F, T, In...>(room[0], lanes, f, copied(in)...);
-    std::copy_n(room[0], count, o + i);
-    i += count;
+    std::copy_n(room[0], count, o + begin);
+    return count;
   };
   const bool beyond_cache = n * static_cast<int64_t>(sizeof(T)) >= cached_bytes / 2;
   const bool past_cache = beyond_cache && !(is_at(in, o) || ...);
-  if (past_cache) some(-reinterpret_cast<uintptr_t>(o) % register_bytes / sizeof(T));
+  int64_t i = 0;
+  if (past_cache) i = some(0, -reinterpret_cast<uintptr_t>(o) % register_bytes / sizeof(T));
   const F formula = f;  // of whose parameters the compiler knows that no result replaces them
   for (; i + lanes <= n; i += lanes) {
     (ask_ahead(in, i), ...);
@@ -275,7 +276,7 @@ void register_loop(T* o, int64_t n, const F& f, In... in) {
     }
   }
   if (past_cache) _mm_sfence();
-  if (i < n) some(n - i);
+  if (i < n) some(i, n - i);
 }
 
 // A formula with a rare case that keeps it from being vector code says where (usual), and is
