@@ -70,6 +70,19 @@ def test_plain_formulas_wherever_operands_begin(count: int, to: int) -> None:
         assert same(F.leaky_relu(a, 0.1), F.leaky_relu(a.float(), 0.1).bfloat16())
 
 
+@pytest.mark.parametrize("width", [96, 288, 500, 1024, 1531])
+def test_large_rows_beside_one_row_or_a_column(width: int) -> None:
+    rows = (1 << 23) // width + 3  # past the cache, at lines of memory and between them
+    x = every_bfloat16().roll(1000).repeat(130)[5 : rows * width + 5].view(rows, width)
+    row, column = every_bfloat16()[-width - 99 : -99], torch.randn(rows, 1).bfloat16()
+    for f in (torch.add, torch.maximum, torch.minimum, torch.hypot):
+        for a, b in ((x, row), (x, column), (row, column)):
+            found, expected = f(a, b), f(a.float(), b.float()).bfloat16()
+            assert same(found, expected)
+    y = x.clone()
+    assert same(y.add_(row), torch.add(x, row))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_sizes_of_every_number(dtype: torch.dtype) -> None:
     x = every_bfloat16().view(dtype)

@@ -103,7 +103,7 @@ void pairs_row(const void* formula, char* const* data, int64_t n, std::index_seq
 template <int inputs, class F>
 void pairs_loop(const TensorIter& iter, const F& f, int cost = 2) {
   static constexpr ElementwiseLoop loop{
-      inputs, {8, 8, 8, 8}, [](const void* formula, char* const* data, int64_t n) {
+      inputs, {8, 8, 8, 8}, [](const void* formula, char* const* data, int64_t n, bool) {
         pairs_row<F>(formula, data, n, std::make_index_sequence<inputs>());
       }};
   run_elementwise(iter, loop, &f, cost);

@@ -124,7 +124,7 @@ class Driver {
   void run(char** data, const Block& block) const {
     const bool number = second_is_number(block.steps);
     if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
-      if (is_new(data) && (block.m == 1 ? !streams_ : streams_rows(block)))
+      if (is_new(data) && !streams_ && (block.m == 1 || streams_rows(block)))
         return run_past_cache(data, block);
       // Once only: the output may be one of the inputs.
       const int64_t short_one = number ? short_spread_row : short_row;
@@ -139,12 +139,14 @@ class Driver {
   }
 
  private:
-  void dense(char* const* data, int64_t n) const { loop_.row(formula_, data, n); }
+  void dense(char* const* data, int64_t n, bool past_cache = false) const {
+    loop_.row(formula_, data, n, past_cache);
+  }
   void run_dense_rows(char* const* data, const Block& block, bool number) const {
     const auto run = number ? loop_.row_with_number : loop_.row;
-    if (block.m == 1) return run(formula_, data, block.n);
+    const bool past_cache = streams_ && is_new(data) && begins_lines(data[0], block);
     // Memory sends the lines that a large output has next while others are computed.
-    const bool is_large = is_new(data) && loop_.sizes[0] >= 4;
+    const bool is_large = is_new(data) && !past_cache && loop_.sizes[0] >= 4 && block.m > 1;
     const int64_t piece = is_large ? 2 * streamed_bytes / loop_.sizes[0] : block.n;
     char* at[most_inputs + 1];
     for (int64_t row = 0; row < block.m; ++row) {
@@ -153,9 +155,16 @@ class Driver {
           at[k] = data[k] + row * block.row_steps[k] + begin * block.steps[k];
         const int64_t count = std::min(piece, block.n - begin);
         if (is_large) ask_for_next(at[0], count * loop_.sizes[0]);
-        run(formula_, at, count);
+        run(formula_, at, count, past_cache);
       }
     }
+    if (past_cache) _mm_sfence();
+  }
+  // Whether rows of results are long, or begin with a line of memory each: others share too many
+  // lines with their neighbours to go past the cache.
+  bool begins_lines(const char* out, const Block& block) const {
+    const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out));
+    return block.n * loop_.sizes[0] >= streamed_bytes || (place | block.row_steps[0]) % 64 == 0;
   }
   // Whether operand k lies side by side.
   bool is_dense_at(const int64_t* steps, int k) const { return steps[k] == loop_.sizes[k]; }
@@ -219,7 +228,7 @@ class Driver {
         if (!as_it_lies)
           move_elements(loop_.sizes[k], buffers[k], loop_.sizes[k], place, steps[k], count);
       }
-      run(formula_, at, count);
+      run(formula_, at, count, false);
       deliver(data[0] + begin * steps[0], steps[0], buffers[0], count, past_cache);
     }
   }
@@ -277,7 +286,7 @@ class Driver {
     }
     for (int64_t row = 0; row < block.m; row += tile.height) {
       for (int64_t column = 0; column < block.n; column += tile.width) {
-        char* at[most_inputs + 1];
+        char* at[most_inputs + 1] = {};
         for (int k = 0; k <= loop_.inputs; ++k)
           at[k] = data[k] + row * block.row_steps[k] + column * block.steps[k];
         run_tile(at, tile,
@@ -393,7 +402,7 @@ class Driver {
   const void* const formula_;
   int64_t longest_;  // elements that every buffer has room for
   const bool beyond_cache_;
-  const bool streams_;  // the loop writes large rows past the cache itself
+  const bool streams_;  // the loop can write past the cache itself
 };
 
 // A loop over whole registers alone. The vector form of a function may round otherwise than its
@@ -406,22 +415,23 @@ class WholeRegisters {
         formula_(formula),
         whole_(loop),
         lanes_(register_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)) {
-    whole_.row = [](const void* self, char* const* data, int64_t n) {
+    whole_.row = [](const void* self, char* const* data, int64_t n, bool past_cache) {
       const auto& mine = *static_cast<const WholeRegisters*>(self);
-      mine.run(mine.loop_.row, data, n, false);
+      mine.run(mine.loop_.row, data, n, past_cache, false);
     };
     if (!loop.row_with_number) return;
-    whole_.row_with_number = [](const void* self, char* const* data, int64_t n) {
+    whole_.row_with_number = [](const void* self, char* const* data, int64_t n, bool past_cache) {
       const auto& mine = *static_cast<const WholeRegisters*>(self);
-      mine.run(mine.loop_.row_with_number, data, n, true);
+      mine.run(mine.loop_.row_with_number, data, n, past_cache, true);
     };
   }
   const ElementwiseLoop& loop() const { return whole_; }
 
  private:
-  void run(ElementwiseLoop::Row* row, char* const* data, int64_t n, bool second_is_number) const {
+  void run(ElementwiseLoop::Row* row, char* const* data, int64_t n, bool past_cache,
+           bool second_is_number) const {
     const int64_t rest = n % lanes_, whole = n - rest;
-    if (whole > 0) row(formula_, data, whole);
+    if (whole > 0) row(formula_, data, whole, past_cache);
     if (rest == 0) return;
     alignas(64) char room[most_inputs + 1][register_bytes];
     char* at[most_inputs + 1] = {room[0], room[1], room[2], room[3]};
@@ -438,7 +448,7 @@ class WholeRegisters {
         filled += more;
       }
     }
-    row(formula_, at, lanes_);
+    row(formula_, at, lanes_, false);
     const int64_t size = loop_.sizes[0];
     std::memcpy(data[0] + whole * size, room[0], rest * size);
   }
@@ -481,11 +491,11 @@ class ConvertingLoop {
       dtypes_[k] = dtype;
       stored_.sizes[k] = size;
     }
-    stored_.row = [](const void* self, char* const* data, int64_t n) {
+    stored_.row = [](const void* self, char* const* data, int64_t n, bool) {
       static_cast<const ConvertingLoop*>(self)->run(data, n, false);
     };
     if (loop.row_with_number) {
-      stored_.row_with_number = [](const void* self, char* const* data, int64_t n) {
+      stored_.row_with_number = [](const void* self, char* const* data, int64_t n, bool) {
         static_cast<const ConvertingLoop*>(self)->run(data, n, true);
       };
     }
@@ -511,7 +521,7 @@ class ConvertingLoop {
         if (k == 0) to = at[0];
         at[k] = buffers[k];
       }
-      run(formula_, at, count);
+      run(formula_, at, count, false);
       if (to) convert_row_back(dtypes_[0], buffers[0], to, count);
     }
   }
@@ -575,7 +585,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
         tables.find(loop, iter.dtypes[1], formula, [&] { return ResultTable(stored, storing); });
     look_up = ResultTable::in_place_of(loop);
   }
-  const bool by_itself = loop.streams && !converting.any() && iter.part_of == 0;
+  const bool by_itself = loop.streams && !converting.any();
   const bool streams = table ? ResultTable::streams : by_itself;
   const int64_t results = std::max(iter.numel, iter.part_of);
   const bool beyond_cache = results * stored.sizes[0] >= cached_bytes;

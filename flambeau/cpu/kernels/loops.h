@@ -86,15 +86,16 @@ void dispatch_row(std::string_view op, DType dtype, Body&& body) {
 // An elementwise loop as the driver in elementwise_driver.cpp sees it, which brings operands of any
 // layout into the one that `dense` takes.
 struct ElementwiseLoop {
-  // o[i] = f(in[i]...) over n elements that lie side by side.
-  using Row = void(const void* formula, char* const* data, int64_t n);
+  // o[i] = f(in[i]...) over n elements that lie side by side. Loops that can (see `streams`) write
+  // past the cache where they are told to, after which a fence is to follow.
+  using Row = void(const void* formula, char* const* data, int64_t n, bool past_cache);
   int inputs;
   int64_t sizes[4];  // bytes of an element of the output, then of each input
   Row* row;
   // The same where the second of two inputs is one value, for the types that meet most numbers;
   // elsewhere null, and the driver repeats the number in a buffer.
   Row* row_with_number = nullptr;
-  bool streams = false;      // writes large rows past the cache itself
+  bool streams = false;      // can write past the cache itself
   size_t formula_bytes = 0;  // that tell formulas of this loop apart
   Row* look_up = nullptr;    // by a ResultTable, if otherwise than it does all
 };
@@ -148,12 +149,6 @@ inline float one_of_two(Repeated<BFloat16> in, int64_t) {
   return static_cast<float>(in.value);
 }
 
-// Rounded as BFloat16 does, in the upper half of the word.
-inline uint32_t rounded_word(float value) {
-  const uint32_t word = std::bit_cast<uint32_t>(value);
-  return value != value ? 0x7fc00000u : word + 0x7fffu + ((word >> 16) & 1u);
-}
-
 // o[i] = f(in[i]...): arrays, or values repeated.
 template <class Out, class F, class... In>
 [[gnu::always_inline]] inline void formula_loop(Out* o, int64_t n, const F& f, In... in) {
@@ -180,6 +175,19 @@ inline Words rounded_words(Floats values) {
   const Words words = std::bit_cast<Words>(values);
   return values != values ? Words{} + 0x7fc00000u : words + 0x7fffu + ((words >> 16) & 1u);
 }
+// Two registers of results as the first and the second halves of words.
+[[gnu::always_inline]] inline Floats rounded_halves(Floats first, Floats second) {
+#if FLAMBEAU_ISA_RANK >= 4
+  Words low = rounded_usual(first), high = rounded_usual(second);
+  if (_mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q)) [[unlikely]] {
+    low = rounded_words(first);
+    high = rounded_words(second);
+  }
+  return upper_halves(low, high);
+#else
+  return upper_halves(rounded_words(first), rounded_words(second));
+#endif
+}
 // Formulas that take registers of floats.
 template <class F, class... In>
 concept TakesRegisters = std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
@@ -193,34 +201,25 @@ inline Repeated<T> behind(Repeated<T> in, int64_t) {
   return in;
 }
 
-// The results that a register holds, in the type that they are stored in.
+// The results that a register holds, in the type that they are stored in. A formula tells
+// (is_exact) if bfloat16 has every result that elements of bfloat16 have.
 template <class Out, class F, class... In>
 [[gnu::always_inline]] inline Floats results_at(const F& f, int64_t i, In... in) {
   if constexpr (std::is_same_v<Out, float>) {
     return f(floats_at(in, i, false)...);
   } else if constexpr (TakesRegisters<F, In...>) {
-    const Words first = rounded_words(f(floats_at(in, i, false)...));
-    const Words second = rounded_words(f(floats_at(in, i, true)...));
-    return std::bit_cast<Floats>((first >> 16) | (second & 0xffff0000u));
+    const Floats first = f(floats_at(in, i, false)...), second = f(floats_at(in, i, true)...);
+    if constexpr (requires { requires F::is_exact; })
+      return upper_halves(std::bit_cast<Words>(first), std::bit_cast<Words>(second));
+    return rounded_halves(first, second);
   } else {
-    std::array<uint32_t, float_lanes> pairs;
+    std::array<float, float_lanes> first, second;
     IVDEP for (int j = 0; j < float_lanes; ++j) {
-      const uint32_t first = rounded_word(f(one_of_two<false>(behind(in, i), j)...));
-      const uint32_t second = rounded_word(f(one_of_two<true>(behind(in, i), j)...));
-      pairs[j] = (first >> 16) | (second & 0xffff0000u);
+      first[j] = f(one_of_two<false>(behind(in, i), j)...);
+      second[j] = f(one_of_two<true>(behind(in, i), j)...);
     }
-    return std::bit_cast<Floats>(pairs);
+    return rounded_halves(std::bit_cast<Floats>(first), std::bit_cast<Floats>(second));
   }
-}
-
-// Whether an operand is the array at `place`.
-template <class T>
-inline bool is_at(const T* in, const T* place) {
-  return in == place;
-}
-template <class T>
-inline bool is_at(Repeated<T>, const T*) {
-  return false;
 }
 
 // The first elements of an operand, copied to `room`; a value stays one.
@@ -243,10 +242,9 @@ inline void ask_ahead(const T* in, int64_t i) {
 template <class T>
 inline void ask_ahead(Repeated<T>, int64_t) {}
 
-// Arrays, or values repeated, a register at a time. What is too large for the caches goes past
-// them, unless it replaces an input.
+// Arrays, or values repeated, a register at a time.
 template <class F, class T, class... In>
-void register_loop(T* o, int64_t n, const F& f, In... in) {
+void register_loop(T* o, int64_t n, bool past_cache, const F& f, In... in) {
   constexpr int64_t lanes = register_bytes / sizeof(T);
   // A few elements, as the only ones of a row, so that the formula is compiled once. What it knows
   // are copies, or the loop below would have its own in memory.
@@ -256,14 +254,12 @@ void register_loop(T* o, int64_t n, const F& f, In... in) {
     const auto copied = [&](auto operand) {
       return copied_to(next += lanes, behind(operand, begin), count);
     };
-    register_loop<F, T, In...>(room[0], lanes, f, copied(in)...);
+    register_loop<F, T, In...>(room[0], lanes, false, f, copied(in)...);
     std::copy_n(room[0], count, o + begin);
-    return count;
   };
-  const bool beyond_cache = n * static_cast<int64_t>(sizeof(T)) >= cached_bytes / 2;
-  const bool past_cache = beyond_cache && !(is_at(in, o) || ...);
-  int64_t i = 0;
-  if (past_cache) i = some(0, -reinterpret_cast<uintptr_t>(o) % register_bytes / sizeof(T));
+  const int64_t to_line = -reinterpret_cast<uintptr_t>(o) % register_bytes / sizeof(T);
+  int64_t i = past_cache ? std::min(n, to_line) : 0;
+  if (i > 0) some(0, i);
   const F formula = f;  // of whose parameters the compiler knows that no result replaces them
   for (; i + lanes <= n; i += lanes) {
     (ask_ahead(in, i), ...);
@@ -275,16 +271,16 @@ void register_loop(T* o, int64_t n, const F& f, In... in) {
       store_floats(result, to);
     }
   }
-  if (past_cache) _mm_sfence();
   if (i < n) some(i, n - i);
 }
 
 // A formula with a rare case that keeps it from being vector code says where (usual), and is
 // computed without that case where it does not occur.
 template <class Out, class F, class... In>
-[[gnu::always_inline]] inline void contiguous_loop(Out* o, int64_t n, const F f, In... in) {
+[[gnu::always_inline]] inline void contiguous_loop(Out* o, int64_t n, bool past_cache, const F f,
+                                                   In... in) {
   if constexpr (TakesRegisters<F, In...> || is_of_bfloats<Out, In...>) {
-    register_loop(o, n, f, in...);
+    register_loop(o, n, past_cache, f, in...);
   } else {
     if constexpr (requires { F::only_usual; }) {
       int rare = 0;
@@ -303,17 +299,18 @@ using LoopType = std::conditional_t<std::is_same_v<T, Half>, float, T>;
 template <class F, class Out, class... In>
 struct LoopOf {
   template <size_t... K>
-  static void on_arrays(const F& f, char* const* data, int64_t n, std::index_sequence<K...>) {
-    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, f,
+  static void on_arrays(const F& f, char* const* data, int64_t n, bool past_cache,
+                        std::index_sequence<K...>) {
+    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, past_cache, f,
                     reinterpret_cast<const In*>(data[K + 1])...);
   }
-  static void row(const void* f, char* const* data, int64_t n) {
-    on_arrays(*static_cast<const F*>(f), data, n, std::index_sequence_for<In...>());
+  static void row(const void* f, char* const* data, int64_t n, bool past_cache) {
+    on_arrays(*static_cast<const F*>(f), data, n, past_cache, std::index_sequence_for<In...>());
   }
   template <class T>
-  static void row_with_number(const void* f, char* const* data, int64_t n) {
+  static void row_with_number(const void* f, char* const* data, int64_t n, bool past_cache) {
     const Repeated<T> second{*reinterpret_cast<const T*>(data[2])};
-    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, *static_cast<const F*>(f),
+    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, past_cache, *static_cast<const F*>(f),
                     reinterpret_cast<const T*>(data[1]), second);
   }
   static constexpr ElementwiseLoop make() {

@@ -52,24 +52,11 @@ constexpr int64_t place_in_two(int64_t i) {
   return i % 2 * float_lanes + i / 2;
 }
 
-// Rounded as BFloat16 does, in the upper halves of words. NaN must be one of 16 bits, or none that
-// was ever seen, lest it is rounded to a number.
-inline Words rounded_usual(Floats values) {
-  const Words words = std::bit_cast<Words>(values);
-#if FLAMBEAU_ISA_RANK >= 4  // GCC would take one instruction more
-  const auto bits = std::bit_cast<__m512i>(words), lower = std::bit_cast<__m512i>(words + 0x7fffu);
-  const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
-  return std::bit_cast<Words>(_mm512_mask_add_epi32(lower, odd, bits, _mm512_set1_epi32(0x8000)));
-#else
-  return words + 0x7fffu + ((words >> 16) & 1u);
-#endif
-}
 // `streams`: past the cache, to the begin of a register's share of memory.
 template <class T>
 inline void store_two_registers(const Floats* values, T* out, bool streams) {
   if constexpr (std::is_same_v<T, BFloat16>) {
-    const Words first = rounded_usual(values[0]), second = rounded_usual(values[1]);
-    const auto both = std::bit_cast<Floats>((first >> 16) | (second & 0xffff0000u));
+    const Floats both = upper_halves(rounded_usual(values[0]), rounded_usual(values[1]));
     float* to = reinterpret_cast<float*>(out);
     if (streams) {
       stream_floats(both, to);

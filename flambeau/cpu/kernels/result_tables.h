@@ -31,10 +31,10 @@ class ResultTable {
     std::iota(all.begin(), all.end(), uint16_t{0});
     char* const data[] = {reinterpret_cast<char*>(results_.data()),
                           reinterpret_cast<char*>(all.data())};
-    stored.row(formula, data, numbers);
+    stored.row(formula, data, numbers, false);
   }
 
-  // Whether its loop writes large rows past the cache itself.
+  // Whether its loop can write past the cache itself.
   static constexpr bool streams = FLAMBEAU_ISA_RANK >= 4;
   // The loop in the place of one that may say how it is best done.
   static ElementwiseLoop in_place_of(const ElementwiseLoop& loop) {
@@ -45,13 +45,13 @@ class ResultTable {
   // other: memory is asked for the former, and the units of arithmetic for the latter.
   struct All {};
   template <class F>
-  static void look_up(const void* table, char* const* data, int64_t n) {
+  static void look_up(const void* table, char* const* data, int64_t n,
+                      [[maybe_unused]] bool past_cache) {
     const auto& results = static_cast<const ResultTable*>(table)->results_;
     auto* out = reinterpret_cast<uint16_t*>(data[0]);
     const auto* x = reinterpret_cast<const uint16_t*>(data[1]);
     int64_t i = 0;
 #if FLAMBEAU_ISA_RANK >= 4
-    const bool past_cache = 2 * n >= cached_bytes / 2 && out != x;
     for (; past_cache && i < n && reinterpret_cast<uintptr_t>(out + i) % register_bytes; ++i) {
       out[i] = results[x[i]];
     }
@@ -77,7 +77,6 @@ class ResultTable {
         std::memcpy(out + i, &pairs, sizeof pairs);
       }
     }
-    if (past_cache) _mm_sfence();
 #endif
     for (; i < n; ++i) out[i] = results[x[i]];
   }

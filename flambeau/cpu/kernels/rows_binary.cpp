@@ -42,6 +42,17 @@ inline Floats pairs_of(const struct mul_formula&, Floats a, Floats b) {
 inline Floats pairs_of(const struct div_formula&, Floats a, Floats b) {
   return quotient_of_pairs(a, b);
 }
+// Formulas whose result is one of the operands, which needs no rounding where those are bfloat16.
+template <class Formula>
+constexpr bool chooses = is_one_of<Formula, struct maximum_formula, struct minimum_formula>;
+template <class Formula>
+struct Choice {
+  static constexpr bool is_exact = true;
+  Floats operator()(Floats a, Floats b) const {
+    constexpr bool larger = std::is_same_v<Formula, struct maximum_formula>;
+    return a != a ? a : larger ? larger_or_second(a, b) : smaller_or_second(a, b);
+  }
+};
 // Formulas whose operands may change places.
 template <class Formula>
 constexpr bool commutes = is_one_of<Formula, struct add_formula, struct mul_formula>;
@@ -157,7 +168,9 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
-    if constexpr (!has_pairs<Formula> || !std::is_same_v<C, std::complex<float>>) {
+    if constexpr (chooses<Formula> && std::is_same_v<T, BFloat16>) {
+      binary_loop<T, T>(iter, Choice<Formula>(), 1);
+    } else if constexpr (!has_pairs<Formula> || !std::is_same_v<C, std::complex<float>>) {
       using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
       binary_loop<Out, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
     }

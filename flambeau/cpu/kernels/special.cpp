@@ -31,14 +31,14 @@ inline void store_doubles(Doubles lanes, float* to) {
 inline void store_doubles(Doubles lanes, double* to) { std::memcpy(to, &lanes, sizeof lanes); }
 
 template <class T, class F>
-void unary_row(const void* formula, char* const* data, int64_t n) {
+void unary_row(const void* formula, char* const* data, int64_t n, bool /*past_cache*/) {
   const F f = *static_cast<const F*>(formula);
   T* out = reinterpret_cast<T*>(data[0]);
   const T* x = reinterpret_cast<const T*>(data[1]);
   for (int64_t i = 0; i < n; i += double_lanes) store_doubles(f(doubles_at(x + i)), out + i);
 }
 template <class T, class F>
-void binary_row(const void* formula, char* const* data, int64_t n) {
+void binary_row(const void* formula, char* const* data, int64_t n, bool /*past_cache*/) {
   const F f = *static_cast<const F*>(formula);
   T* out = reinterpret_cast<T*>(data[0]);
   const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]);

@@ -45,6 +45,23 @@ inline Floats clamped(Floats x, float low, float high) {
   return smaller_or_second(all_lanes(high), larger_or_second(all_lanes(low), x));
 }
 
+// Rounded as BFloat16 does, in the upper halves of words. NaN must be one of 16 bits, or none that
+// was ever seen, lest it is rounded to a number.
+inline Words rounded_usual(Floats values) {
+  const Words words = std::bit_cast<Words>(values);
+#if FLAMBEAU_ISA_RANK >= 4  // GCC would take one instruction more
+  const auto bits = std::bit_cast<__m512i>(words), lower = std::bit_cast<__m512i>(words + 0x7fffu);
+  const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  return std::bit_cast<Words>(_mm512_mask_add_epi32(lower, odd, bits, _mm512_set1_epi32(0x8000)));
+#else
+  return words + 0x7fffu + ((words >> 16) & 1u);
+#endif
+}
+// The upper halves of two registers of words, in the first and the second halves of one.
+inline Floats upper_halves(Words first, Words second) {
+  return std::bit_cast<Floats>((first >> 16) | (second & 0xffff0000u));
+}
+
 // In each lane the element of a table that the last bits of an index tell.
 template <class Lanes>
 inline Lanes chosen(Lanes table, Ints index) {
