@@ -173,6 +173,23 @@ def test_an_expanded_index_writes_slices_as_a_whole_one_does(reduce) -> None:
             table.scatter_reduce(0, torch.tensor(wrong).expand(9, 20, 3), source, reduce)
 
 
+@pytest.mark.parametrize("size", [1, 2, 31, 33, 1000, 4096, 4097])
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+def test_rows_gathered_by_registers(dtype: torch.dtype, size: int) -> None:
+    count = (1 << 23) // (4 * 1100) if size == 1000 else 3  # the most go past the cache
+    x = torch.randint(-30000, 30000, (count, size)).to(dtype)
+    places = torch.randint(0, size, (count, 4 * 1100 + 7))
+    places[:, -2:] = size - 1
+    expected = x.flatten()[places + torch.arange(count)[:, None] * size]
+    assert torch.equal(x.gather(1, places), expected)
+    assert torch.equal(x.gather(1, places[:, 5:]), expected[:, 5:])
+    for wrong, place in ((size, 0), (size, 40), (-1, 77), (1 << 32, -1)):
+        broken = places.clone()
+        broken[-1, place] = wrong
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            x.gather(1, broken)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_sums_of_many_elements_of_a_narrow_dtype_are_rounded_once(dtype) -> None:
     count = 9000

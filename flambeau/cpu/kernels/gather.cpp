@@ -60,7 +60,7 @@ void gather_row(char** data, const int64_t* strides, int64_t n, const IndexedDim
 }
 
 #if FLAMBEAU_ISA_RANK >= 4
-constexpr int64_t most_widened = 4096;  // elements of two bytes, as many as stay in the first cache
+constexpr int64_t most_copied = 4096;  // elements of two bytes, as many as stay in the first cache
 
 // A row of elements side by side that is read at indices side by side, a register of results at a
 // time: its indices are checked before they are used.
@@ -75,6 +75,7 @@ struct DenseGather {
 
   // The next row will be wanted soon, and the processor does not foresee all of it.
   [[gnu::always_inline]] void ask_for_next(int64_t i) const {
+#pragma GCC unroll 4
     for (int64_t j = 0; j < block; j += 8) {
       _mm_prefetch(reinterpret_cast<const char*>(index + n + i + j), _MM_HINT_T0);
     }
@@ -84,19 +85,18 @@ struct DenseGather {
   [[gnu::always_inline]] bool good(__m512i indices) const {
     return _mm512_cmpge_epu64_mask(indices, _mm512_set1_epi64(size)) == 0;
   }
-  // Sixteen elements of four bytes from `base`, or false.
-  [[gnu::always_inline]] bool read(const int64_t* at, const void* base, __m512i& result) const {
+  // Sixteen times four bytes from elements of `base` on, or false.
+  [[gnu::always_inline]] bool read(const int64_t* at, const T* base, __m512i& result) const {
     const __m512i even =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i low = _mm512_loadu_si512(at), high = _mm512_loadu_si512(at + 8);
     if (!good(_mm512_maskz_max_epu64(0xff, low, high))) [[unlikely]]
       return false;
     const __m512i places = _mm512_maskz_permutex2var_epi32(0xffff, low, even, high);
-    result = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, base, 4);
+    result = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, base, sizeof(T));
     return true;
   }
-  [[gnu::always_inline]] bool read_block(const int64_t* at, const uint32_t* wide,
-                                         __m512i& result) const {
+  [[gnu::always_inline]] bool read_block(const int64_t* at, const T* row, __m512i& result) const {
     if constexpr (sizeof(T) == 8) {
       const __m512i places = _mm512_loadu_si512(at);
       if (!good(places)) [[unlikely]]
@@ -104,10 +104,10 @@ struct DenseGather {
       result = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), 0xff, places, in, 8);
       return true;
     } else if constexpr (sizeof(T) == 4) {
-      return read(at, in, result);
+      return read(at, row, result);
     } else {
       __m512i low, high;
-      if (!read(at, wide, low) || !read(at + 16, wide, high)) [[unlikely]]
+      if (!read(at, row, low) || !read(at + 16, row, high)) [[unlikely]]
         return false;
       const __m256i first = _mm512_maskz_cvtepi32_epi16(0xffff, low);
       const __m256i second = _mm512_maskz_cvtepi32_epi16(0xffff, high);
@@ -125,10 +125,9 @@ struct DenseGather {
   }
   // False, and some results are missing, if an index is none.
   [[nodiscard]] bool run() const {
-    alignas(64) uint32_t wide[sizeof(T) == 2 ? most_widened : 1];
-    if constexpr (sizeof(T) == 2) {
-      for (int64_t i = 0; i < size; ++i) wide[i] = std::bit_cast<uint16_t>(in[i]);
-    }
+    // Elements of two bytes are read with the next one, which the last of a row does not have.
+    T room[sizeof(T) == 2 ? most_copied + 1 : 1];
+    const T* const row = sizeof(T) == 2 ? std::copy_n(in, size, room) - size : in;
     const int64_t begin =
         past ? std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % 64 / sizeof(T)) : 0;
     if (!read_singly(0, begin)) return false;
@@ -136,7 +135,7 @@ struct DenseGather {
     for (; i + block <= n; i += block) {
       __m512i result;
       if (past) ask_for_next(i);
-      if (!read_block(index + i, wide, result)) [[unlikely]]
+      if (!read_block(index + i, row, result)) [[unlikely]]
         return false;
       if (past) {
         _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), result);
@@ -157,7 +156,7 @@ bool gather_by_registers([[maybe_unused]] char** data, [[maybe_unused]] const in
 #if FLAMBEAU_ISA_RANK >= 4
   if constexpr (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8) {
     const bool dense = strides[0] == sizeof(T) && strides[1] == 0 && strides[2] == sizeof(int64_t);
-    const bool fits = sizeof(T) == 2 ? at.size <= std::min(most_widened, 4 * n)
+    const bool fits = sizeof(T) == 2 ? at.size <= std::min(most_copied, 4 * n)
                                      : at.size <= std::numeric_limits<int32_t>::max();
     if (!dense || !fits || at.from_end || at.stride != sizeof(T)) return false;
     const DenseGather<T> gather{reinterpret_cast<T*>(data[0]),
