@@ -75,7 +75,7 @@ def test_large_rows_beside_one_row_or_a_column(width: int) -> None:
     rows = (1 << 23) // width + 3  # past the cache, at lines of memory and between them
     x = every_bfloat16().roll(1000).repeat(130)[5 : rows * width + 5].view(rows, width)
     row, column = every_bfloat16()[-width - 99 : -99], torch.randn(rows, 1).bfloat16()
-    for f in (torch.add, torch.maximum, torch.minimum, torch.hypot):
+    for f in (torch.add, torch.maximum, torch.minimum):
         for a, b in ((x, row), (x, column), (row, column)):
             found, expected = f(a, b), f(a.float(), b.float()).bfloat16()
             assert same(found, expected)
@@ -91,14 +91,56 @@ def test_sizes_of_every_number(dtype: torch.dtype) -> None:
         assert torch.equal(f(x[3:100]), f(x[3:100].float()))
 
 
-@pytest.mark.parametrize("op", ["logaddexp", "xlogy", "pow"])
+def operands_of_all_kinds() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Pairs of any bits, side by side with all others or with their like; and of usual numbers."""
+    a, count = every_bfloat16(), 1 << 18
+    near, far = torch.randn(2, count), torch.randint(-120, 120, (2, count)).double()
+    alike = [a[torch.randint(0, 1 << 16, (count // 32,))].repeat_interleave(32) for _ in range(2)]
+    return [
+        *((a, b) for b in (a.flip(0), a.roll(12345), torch.tensor(2.5, dtype=torch.bfloat16))),
+        (alike[0], alike[1]),
+        (near[0].bfloat16(), near[1].bfloat16()),
+        (near[0].abs().bfloat16(), (near[1] * 3).bfloat16()),
+        ((near[0] * far[0].exp2()).bfloat16(), (near[1] * far[0].exp2()).bfloat16()),
+        ((near[0] * far[0].exp2()).bfloat16(), (near[1] * far[1].exp2()).bfloat16()),
+        (torch.randint(-50, 50, (count,)).bfloat16(), torch.randint(-9, 9, (count,)).bfloat16()),
+    ]
+
+
+def units_apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """How many numbers lie between, and one more; 0 for two NaNs, many for one."""
+    bits = [x.view(torch.int16).long() for x in (a, b)]
+    places = [torch.where(x < 0, -(x & 0x7FFF), x) for x in bits]
+    apart = torch.where(a.isnan() != b.isnan(), 1 << 16, (places[0] - places[1]).abs())
+    return torch.where(a.isnan() & b.isnan(), 0, apart)
+
+
+@pytest.mark.parametrize("op", ["logaddexp", "xlogy", "pow", "atan2"])
 def test_two_operands(op: str) -> None:
     f = getattr(torch, op)
-    a = every_bfloat16()
-    for b in (a.flip(0), a.roll(12345), torch.tensor(2.5, dtype=torch.bfloat16)):
-        expected = f(a.float(), b.float()).bfloat16()
-        assert same(f(a, b), expected)
-        assert same(f(a[5:82], b if b.ndim == 0 else b[5:82]), expected[5:82])
+    for a, b in operands_of_all_kinds():
+        found, expected = f(a, b), f(a.float(), b.float()).bfloat16()
+        apart = units_apart(found, expected)
+        assert apart.max() <= 1 and (apart > 0).sum() * 2000 <= a.numel()
+        assert torch.equal(found.signbit()[expected == 0], expected.signbit()[expected == 0])
+        for part in (slice(5, 82), slice(-70, -3)):  # no result depends on its neighbours
+            assert same(f(a[part], b if b.ndim == 0 else b[part]), found[part])
+
+
+def test_lengths_of_all_kinds() -> None:
+    for a, b in operands_of_all_kinds():
+        exact = (a.double().square() + b.double().square()).sqrt().bfloat16()
+        exact[a.isinf() | b.isinf()] = float("inf")
+        found = torch.hypot(a, b)
+        assert units_apart(found, exact).max() <= (1 if found.isnan().any() else 0)
+        assert same(torch.hypot(a[5:82], b if b.ndim == 0 else b[5:82]), found[5:82])
+
+
+@pytest.mark.parametrize("op", ["fmod", "remainder", "floor_divide"])
+def test_rests_of_divisions_are_exact(op: str) -> None:
+    f = getattr(torch, op)
+    for a, b in operands_of_all_kinds():
+        assert same(f(a, b), f(a.float(), b.float()).bfloat16())
 
 
 @pytest.mark.parametrize("op", ["fmod", "remainder", "floor_divide"])

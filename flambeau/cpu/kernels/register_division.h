@@ -7,7 +7,7 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-inline Floats trunc_of_positive(Floats x) {
+inline Floats truncated(Floats x) {
 #if FLAMBEAU_ISA_RANK >= 4
   return _mm512_maskz_roundscale_ps(0xffff, x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 #else
@@ -31,7 +31,7 @@ struct SizesDivided {
   [[gnu::always_inline]] SizesDivided(Floats a, Floats b) : divisor(size_of(b)) {
     constexpr float most = 0x1p21f;  // of quotients whose every integer a float has
     const Floats size = size_of(a);
-    whole = trunc_of_positive(size / divisor);
+    whole = truncated(size / divisor);
     rest = rest_beside_product(size, whole, divisor);
     // Infinite divisors leave NaN.
     usual = all_true((whole < most) & (rest == rest));

@@ -91,9 +91,10 @@ struct LogTable {
       const double log = -std::log(inverse) * Base::of_e;
       logs[n] = few_bits(log);
       rests[n] = static_cast<float>(log - logs[n]);
+      rounded[n] = static_cast<float>(log);
     }
   }
-  Numbers<32> logs, rests;
+  Numbers<32> logs, rests, rounded;
 };
 template <class Base>
 inline const LogTable<Base> log_table;
@@ -146,6 +147,17 @@ template <class Base>
 [[gnu::always_inline]] inline Floats log_to_base(Floats x) {
   const auto [first, second] = LogSteps(x).log<Base>();
   return with_ends_of_log(first + second, x);
+}
+// That of a positive number right to some 20 bits; of others one that is not finite.
+template <class Base>
+[[gnu::always_inline]] inline Floats coarse_log(Floats x) {
+  constexpr auto scaled = [](double c) { return static_cast<float>(c * Base::of_e); };
+  constexpr auto of_two = static_cast<float>(Base::of_two);
+  const LogSteps steps(x);
+  Floats series = steps.r * scaled(-0.250244357) + scaled(0.333528774);
+  series = series * steps.r - scaled(0.49999992);
+  series = series * steps.r + scaled(1);
+  return steps.r * series + (steps.n * of_two + log_table<Base>.rounded.at(steps.piece));
 }
 // With what the sum 1 + x has lost of x, which is of a size with its last bit.
 inline Floats log1p_by_register(Floats x) {

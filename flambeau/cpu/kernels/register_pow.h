@@ -6,28 +6,6 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-// For 16 pieces of 0.703 <= z < 1.406 a number near 1 / z, and its logarithm in two parts, of which
-// the first has so few bits that adding an exponent is exact. One is exact, for numbers close to
-// it.
-struct PowTable {
-  PowTable() {
-    for (int n = 0; n < 16; ++n) {
-      const auto edge = [&](int m) { return std::bit_cast<float>(0x3f340000 + (m << 19)); };
-      const double center = n == 9 ? 1 : (static_cast<double>(edge(n)) + edge(n + 1)) / 2;
-      inverses[n] = static_cast<float>(1 / center);
-      const double log = -std::log2(static_cast<double>(inverses[n]));
-      logs[n] = static_cast<float>(std::round(log * 0x1p15) * 0x1p-15);
-      rests[n] = static_cast<float>(log - logs[n]);
-      rounded[n] = static_cast<float>(log);
-    }
-  }
-  Sixteen inverses, logs, rests, rounded;
-};
-inline const PowTable pow_table;
-
-// Exponents below it have products with every logarithm whose rests are below a tenth.
-constexpr float usual_exponents = 0x1p13f;
-
 #if FLAMBEAU_ISA_RANK >= 4
 // b log2(a) as a sum of two numbers, and that sum, for a > 0. For large b, which make much of what
 // a logarithm is wrong by, the linear and the square term of that are summed without a loss.
@@ -77,6 +55,28 @@ inline Floats pow_of_size(Floats a, Floats b) {
   return parts.value();
 }
 #else
+// For 16 pieces of 0.703 <= z < 1.406 a number near 1 / z, and its logarithm in two parts, of which
+// the first has so few bits that adding an exponent is exact. One is exact, for numbers close to
+// it.
+struct PowTable {
+  PowTable() {
+    for (int n = 0; n < 16; ++n) {
+      const auto edge = [&](int m) { return std::bit_cast<float>(0x3f340000 + (m << 19)); };
+      const double center = n == 9 ? 1 : (static_cast<double>(edge(n)) + edge(n + 1)) / 2;
+      inverses[n] = static_cast<float>(1 / center);
+      const double log = -std::log2(static_cast<double>(inverses[n]));
+      logs[n] = static_cast<float>(std::round(log * 0x1p15) * 0x1p-15);
+      rests[n] = static_cast<float>(log - logs[n]);
+      rounded[n] = static_cast<float>(log);
+    }
+  }
+  Sixteen inverses, logs, rests, rounded;
+};
+inline const PowTable pow_table;
+
+// Exponents below it have products with every logarithm whose rests are below a tenth.
+constexpr float usual_exponents = 0x1p13f;
+
 // The logarithm of a positive normal number to base two, plus an integer, if there is one.
 template <class... Integer>
 [[gnu::always_inline]] inline FloatSum log2_of(Floats a, Integer... more) {
@@ -151,17 +151,10 @@ inline Floats pow_of_size(Floats a, Floats b) {
   return is_one ? all_lanes(1.0f) : y;
 }
 
-inline bool is_usual_power(Floats a, Floats b) {
-  const Words above_least = std::bit_cast<Words>(a) - 0x00800000u;
-#if FLAMBEAU_ISA_RANK >= 4
-  const auto normal =
-      _mm512_cmplt_epu32_mask(std::bit_cast<__m512i>(above_least), _mm512_set1_epi32(0x7f000000));
-  return _mm512_mask_cmp_ps_mask(normal, std::bit_cast<__m512>(size_of(b)),
-                                 _mm512_set1_ps(usual_exponents), _CMP_LT_OQ) == 0xffff;
-#else
-  const Ints usual = (above_least < 0x7f000000u) & (size_of(b) < usual_exponents);
-  return _mm256_movemask_ps(std::bit_cast<__m256>(usual)) == 0xff;
-#endif
+// Rounded to 19 bits: powers that lie in the middle of two numbers of bfloat16, as squares of small
+// integers do, are there exactly.
+inline Floats of_few_bits(Floats x) {
+  return std::bit_cast<Floats>((std::bit_cast<Words>(x) + 16u) & ~31u);
 }
 
 #if FLAMBEAU_ISA_RANK >= 4
@@ -172,18 +165,23 @@ inline bool is_usual_power(Floats a, Floats b) {
     return parts.value();
   return pow_of_any(a, b);
 }
-#else
-[[gnu::always_inline]] inline Floats pow_by_register(Floats a, Floats b) {
-  if (is_usual_power(a, b)) [[likely]]
-    return pow_of_positive(a, b);
-  return pow_of_any(a, b);
-}
-#endif
 // The same for results of reduced precision: right to 16 bits, for which one float is enough of a
 // logarithm.
 [[gnu::always_inline]] inline Floats coarse_pow_by_register(Floats a, Floats b) {
-  if (!is_usual_power(a, b)) [[unlikely]]
-    return pow_of_any(a, b);
+  const Floats y = b * coarse_log<BinaryBase>(a);
+  return mended<pow_of_any>(of_few_bits(exp2_flushed(y)), lanes_of<not_finite>(y), a, b);
+}
+#else
+inline Ints usual_powers(Floats a, Floats b) {
+  const Words above_least = std::bit_cast<Words>(a) - 0x00800000u;
+  return (above_least < 0x7f000000u) & (size_of(b) < usual_exponents);
+}
+[[gnu::always_inline]] inline Floats pow_by_register(Floats a, Floats b) {
+  if (all_true(usual_powers(a, b))) [[likely]]
+    return pow_of_positive(a, b);
+  return pow_of_any(a, b);
+}
+[[gnu::always_inline]] inline Floats coarse_pow_by_register(Floats a, Floats b) {
   const Ints bits = std::bit_cast<Ints>(a), above = less(bits, 0x3f340000), piece = above >> 19;
   const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
   const Floats r = z * pow_table.inverses.at(piece) - 1.0f;
@@ -191,7 +189,13 @@ inline bool is_usual_power(Floats a, Floats b) {
   series = series * r - 0.721347449f;
   series = series * r + 1.44269504f;
   const Floats exponent = __builtin_convertvector(above >> 23, Floats);
-  return exp2_anywhere(b * (r * series + (exponent + pow_table.rounded.at(piece))));
+  const Floats y = b * (r * series + (exponent + pow_table.rounded.at(piece)));
+  const Floats power = of_few_bits(exp2_anywhere(y));
+  const Ints usual = usual_powers(a, b) & (size_of(y) < 126.0f);
+  if (all_true(usual)) [[likely]]
+    return power;
+  return usual ? power : pow_of_any(a, b);
 }
+#endif
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

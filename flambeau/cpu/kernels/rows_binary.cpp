@@ -3,7 +3,7 @@
 
 #include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/loops.h"
-#include "flambeau/cpu/kernels/register_division.h"
+#include "flambeau/cpu/kernels/register_coarse.h"
 #include "flambeau/cpu/kernels/register_math.h"
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/kernels/math.h"
@@ -42,17 +42,6 @@ inline Floats pairs_of(const struct mul_formula&, Floats a, Floats b) {
 inline Floats pairs_of(const struct div_formula&, Floats a, Floats b) {
   return quotient_of_pairs(a, b);
 }
-// Formulas whose result is one of the operands, which needs no rounding where those are bfloat16.
-template <class Formula>
-constexpr bool chooses = is_one_of<Formula, struct maximum_formula, struct minimum_formula>;
-template <class Formula>
-struct Choice {
-  static constexpr bool is_exact = true;
-  Floats operator()(Floats a, Floats b) const {
-    constexpr bool larger = std::is_same_v<Formula, struct maximum_formula>;
-    return a != a ? a : larger ? larger_or_second(a, b) : smaller_or_second(a, b);
-  }
-};
 // Formulas whose operands may change places.
 template <class Formula>
 constexpr bool commutes = is_one_of<Formula, struct add_formula, struct mul_formula>;
@@ -98,6 +87,36 @@ struct WithoutCall<struct div_floor_formula> {
     return math::div_floor_from(math::fmod_of_exact(a, b), a, b);
   }
 };
+
+// Formulas that fewer instructions serve where operands and results are bfloat16.
+template <class Formula>
+struct ForBFloat16;
+// The result is one of the operands, which needs no rounding.
+template <>
+struct ForBFloat16<struct maximum_formula> {
+  static constexpr bool is_exact = true;
+  Floats operator()(Floats a, Floats b) const { return a != a ? a : larger_or_second(a, b); }
+};
+template <>
+struct ForBFloat16<struct minimum_formula> {
+  static constexpr bool is_exact = true;
+  Floats operator()(Floats a, Floats b) const { return a != a ? a : smaller_or_second(a, b); }
+};
+#if FLAMBEAU_ISA_RANK >= 4
+#define FOR_BFLOAT16(name)                                                      \
+  template <>                                                                   \
+  struct ForBFloat16<struct name##_formula> {                                   \
+    Floats operator()(Floats a, Floats b) const { return coarse_##name(a, b); } \
+  };
+FOR_BFLOAT16(hypot)
+FOR_BFLOAT16(atan2)
+FOR_BFLOAT16(logaddexp)
+FOR_BFLOAT16(xlogy)
+FOR_BFLOAT16(fmod)
+FOR_BFLOAT16(remainder)
+FOR_BFLOAT16(div_floor)
+#undef FOR_BFLOAT16
+#endif
 
 namespace {
 
@@ -161,16 +180,22 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     if (iter.dtypes[1] == DType::complex64)
       return pairs_loop<2>(iter, [](Floats a, Floats b) { return pairs_of(Formula(), a, b); });
   }
-  dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
+  constexpr bool is_short = requires { sizeof(ForBFloat16<Formula>); };
+  if constexpr (is_short) {
+    if (iter.dtypes[1] == DType::bfloat16) {
+      return binary_loop<BFloat16, BFloat16>(iter, ForBFloat16<Formula>(),
+                                             costs_more<Formula, float> ? 4 : 1);
+    }
+  }
+  constexpr DTypeSet others = is_short ? Set - DType::bfloat16 : Set;
+  dispatch_row<others>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Compares, Truth, T>;
     constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
-    if constexpr (chooses<Formula> && std::is_same_v<T, BFloat16>) {
-      binary_loop<T, T>(iter, Choice<Formula>(), 1);
-    } else if constexpr (!has_pairs<Formula> || !std::is_same_v<C, std::complex<float>>) {
+    if constexpr (!has_pairs<Formula> || !std::is_same_v<C, std::complex<float>>) {
       using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
       binary_loop<Out, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
     }
