@@ -75,12 +75,14 @@ def test_large_rows_beside_one_row_or_a_column(width: int) -> None:
     rows = (1 << 23) // width + 3  # past the cache, at lines of memory and between them
     x = every_bfloat16().roll(1000).repeat(130)[5 : rows * width + 5].view(rows, width)
     row, column = every_bfloat16()[-width - 99 : -99], torch.randn(rows, 1).bfloat16()
-    for f in (torch.add, torch.maximum, torch.minimum):
-        for a, b in ((x, row), (x, column), (row, column)):
+    for f in (torch.add, torch.sub, torch.maximum, torch.minimum):
+        for a, b in ((x, row), (x, column), (column, x), (row, column)):
             found, expected = f(a, b), f(a.float(), b.float()).bfloat16()
             assert same(found, expected)
     y = x.clone()
     assert same(y.add_(row), torch.add(x, row))
+    bits, bits_of_row = x.view(torch.int16), row.view(torch.int16)
+    assert torch.equal(bits + bits_of_row, (bits.int() + bits_of_row.int()).short())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -112,12 +112,14 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
 
 class Driver {
  public:
-  Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache, bool streams)
+  Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache, bool streams,
+         bool converts)
       : loop_(loop),
         formula_(formula),
         longest_(buffer_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)),
         beyond_cache_(beyond_cache),
-        streams_(streams) {
+        streams_(streams),
+        is_plain_(!converts && loop.sizes[0] == loop.sizes[1]) {
     if (beyond_cache) longest_ = std::min(longest_, streamed_bytes / loop.sizes[0]);
   }
 
@@ -139,8 +141,8 @@ class Driver {
   }
 
  private:
-  void dense(char* const* data, int64_t n, bool past_cache = false) const {
-    loop_.row(formula_, data, n, past_cache);
+  void dense(char* const* data, int64_t n, bool past = false) const {
+    loop_.row(formula_, data, n, past);
   }
   void run_dense_rows(char* const* data, const Block& block, bool number) const {
     const auto run = number ? loop_.row_with_number : loop_.row;
@@ -186,10 +188,9 @@ class Driver {
   // memory binds more than arithmetic.
   bool streams_rows(const Block& block) const {
     bool reads = false;
-    for (int k = 1; k <= loop_.inputs; ++k) {
-      reads |= block.row_steps[k] >= block.n * loop_.sizes[k];
-    }
-    return reads && loop_.sizes[0] >= 4 && block.n * loop_.sizes[0] >= streamed_bytes;
+    for (int k = 1; k <= loop_.inputs; ++k) reads |= block.row_steps[k] >= block.n * loop_.sizes[k];
+    const int64_t size = loop_.sizes[0];
+    return reads && (size >= 4 || is_plain_) && block.n * size >= streamed_bytes;
   }
   // Rows whose results go to memory without reading its lines before.
   void run_past_cache(char* const* data, const Block& block) const {
@@ -318,7 +319,7 @@ class Driver {
     bool adjacent = true;
     for (int k = loop_.inputs; k >= 0; --k) {
       const int64_t size = loop_.sizes[k], step = block.steps[k], down = block.row_steps[k];
-      const bool dense = tile.sources[k] == Source::dense && !(k == 0 && tile.streams);
+      const bool dense = tile.sources[k] == Source::dense && !(k == 0 && tile.streams && !streams_);
       at[k] = dense ? data[k] : tile.buffers[k];
       row_steps[k] = dense ? down : block.n * size;
       adjacent &= row_steps[k] == block.n * size;
@@ -340,7 +341,7 @@ class Driver {
     const int64_t rows_at_once = adjacent ? block.m : 1;
     for (int64_t row = 0; row < block.m; row += rows_at_once) {
       if (tile.turns && tile.streams) ask_for_rows(at, tile, row_steps);
-      dense(at, block.n * rows_at_once);
+      dense(at, block.n * rows_at_once, tile.streams && in_place);
       for (int64_t i = 0; i < rows_at_once && !in_place; ++i) {
         deliver(data[0] + (row + i) * block.row_steps[0], block.steps[0], at[0] + i * row_steps[0],
                 block.n, tile.streams);
@@ -402,7 +403,8 @@ class Driver {
   const void* const formula_;
   int64_t longest_;  // elements that every buffer has room for
   const bool beyond_cache_;
-  const bool streams_;  // the loop can write past the cache itself
+  const bool streams_;   // the loop can write past the cache itself
+  const bool is_plain_;  // it converts nothing
 };
 
 // A loop over whole registers alone. The vector form of a function may round otherwise than its
@@ -590,7 +592,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const int64_t results = std::max(iter.numel, iter.part_of);
   const bool beyond_cache = results * stored.sizes[0] >= cached_bytes;
   const Driver driver(table ? *look_up : stored, table ? table.get() : storing, beyond_cache,
-                      streams);
+                      streams, converting.any());
   for_each_block(
       iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
 }
