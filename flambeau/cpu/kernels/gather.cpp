@@ -126,7 +126,7 @@ struct DenseGather {
   // False, and some results are missing, if an index is none.
   [[nodiscard]] bool run() const {
     // Elements of two bytes are read with the next one, which the last of a row does not have.
-    T room[sizeof(T) == 2 ? most_copied + 1 : 1];
+    alignas(64) T room[sizeof(T) == 2 ? most_copied + 1 : 1];
     const T* const row = sizeof(T) == 2 ? std::copy_n(in, size, room) - size : in;
     const int64_t begin =
         past ? std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % 64 / sizeof(T)) : 0;
