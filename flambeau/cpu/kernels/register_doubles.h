@@ -47,7 +47,7 @@ inline Doubles sqrt_of_lanes(Doubles x) {
 #if FLAMBEAU_ISA_RANK >= 4
   constexpr int64_t least = int64_t{123} << 52, most = int64_t{1923} << 52;  // 2**-900, 2**900
   const auto wide = std::bit_cast<__m512d>(x);
-  const auto above = std::bit_cast<__m512i>(std::bit_cast<Longs>(x) - least);
+  const auto above = _mm512_sub_epi64(std::bit_cast<__m512i>(x), _mm512_set1_epi64(least));
   if (_mm512_cmplt_epu64_mask(above, _mm512_set1_epi64(most - least)) != 0xff) [[unlikely]]
     return std::bit_cast<Doubles>(_mm512_maskz_sqrt_pd(0xff, wide));
   const auto estimate = std::bit_cast<Doubles>(_mm512_maskz_rsqrt14_pd(0xff, wide));

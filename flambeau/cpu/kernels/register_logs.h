@@ -165,9 +165,10 @@ inline Floats log1p_by_register(Floats x) {
   const Floats one_more = x + 1.0f, lost = x - (one_more - 1.0f);
   const LogSteps steps(one_more);
   const Ints down = less(std::bit_cast<Ints>(steps.z), std::bit_cast<Ints>(one_more));
-  const Ints bits =
-      larger_or_second(down, Ints{} - 0x3e000000) + std::bit_cast<Ints>(steps.inverse);
-  const Floats share = std::bit_cast<Floats>(bits), t = lost * share + steps.r;
+  const Ints bits = larger_or_second(down, Ints{} - 0x3e000000);
+  const auto share =
+      std::bit_cast<Floats>(std::bit_cast<Words>(bits) + std::bit_cast<Words>(steps.inverse));
+  const Floats t = lost * share + steps.r;
   const Floats rest = lost * share + steps.rest<NaturalBase>();
   const Floats whole = steps.n * ln2 + log_table<NaturalBase>.logs.at(steps.piece);
   const Floats y = whole + (steps.r + steps.tail<NaturalBase>(t, rest));
