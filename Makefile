@@ -100,7 +100,6 @@ asan: asan-build  ## run the C++ tests, the smoke test and some hostile calls un
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/smoke.py
 	$(FUZZ) --calls 10000
-	FLAMBEAU_ISA=v3 $(FUZZ) --calls 5000 --seed 10000
 
 .PHONY: fuzz
 CALLS ?= 100000
