@@ -260,7 +260,7 @@ struct Forward {
           continue;
         }
         const T* row = parts_[part_].at(row_++);
-        for (int64_t d = 0; d < widths_[part_]; d += line) __builtin_prefetch(row + d, 0, 2);
+        for (int64_t d = 0; d < widths_[part_]; d += line) ask_second_level(row + d);
         --count;
       }
     }

@@ -170,7 +170,7 @@ float row_exp_sum(const float* x, int64_t n, float most, float* out) {
 #pragma GCC unroll 4
     for (int k = 0; k < registers; ++k) {
       const int64_t at = i + k * width;
-      __builtin_prefetch(x + n + at);
+      ask_for_line(x + n + at);
       const Floats power = exp_below(load_floats(x + at) - most);
       total[k] += power;
       if constexpr (Keep) store_floats(power, out + at);

@@ -77,9 +77,9 @@ struct DenseGather {
   [[gnu::always_inline]] void ask_for_next(int64_t i) const {
 #pragma GCC unroll 4
     for (int64_t j = 0; j < block; j += 8) {
-      _mm_prefetch(reinterpret_cast<const char*>(index + n + i + j), _MM_HINT_T0);
+      ask_for_line(index + n + i + j);
     }
-    if (i < size) _mm_prefetch(reinterpret_cast<const char*>(in + size + i), _MM_HINT_T0);
+    if (i < size) ask_for_line(in + size + i);
   }
   // Whether eight or sixteen indices are some.
   [[gnu::always_inline]] bool good(__m512i indices) const {
@@ -200,11 +200,6 @@ void gather_kernel(const TensorIter& iter, const IndexedDim& at) {
 }
 KERNEL_FOR(gather, gather_kernel)
 
-// The next row of indices will be wanted soon, and is much for the processor to foresee.
-inline void ask_for_row_behind(const int64_t* index) {
-  _mm_prefetch(reinterpret_cast<const char*>(index), _MM_HINT_T0);
-}
-
 // Adds to a row of half precision in float, and rounds once.
 constexpr int64_t most_in_float = 4096;
 template <class T>
@@ -218,7 +213,7 @@ void add_in_float(T* out, const T* in, const int64_t* index, int64_t n, int64_t 
     const int64_t* at = index + begin;
     int64_t i = 0;
     for (; i + 8 <= count; i += 8) {
-      ask_for_row_behind(at + n + i);
+      ask_for_line(at + n + i);  // the next row, which is much for the processor to foresee
 #pragma GCC unroll 8
       for (int64_t j = i; j < i + 8; ++j) room[at[j]] += wide[j];
     }
@@ -236,7 +231,7 @@ void scatter_dense_row(T* out, const T* in, const int64_t* index, int64_t n, int
   }
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
-    ask_for_row_behind(index + n + i);
+    ask_for_line(index + n + i);
 #pragma GCC unroll 8
     for (int64_t j = i; j < i + 8; ++j) {
       write_to<mode>(reinterpret_cast<char*>(out + index[j]), in[j]);

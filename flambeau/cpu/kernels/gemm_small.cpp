@@ -11,6 +11,7 @@
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
 #include "flambeau/cpu/kernels/gemm_small.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/tensor/dtype.h"
 
@@ -483,7 +484,7 @@ void wide_dots(const Part<T>& p, int64_t i, const T* right) {
   for (; x + 2 * lanes<float> <= p.k; x += 2 * lanes<float>) {
     const Pair b = load_wide(right + x);
     UNROLL for (int r = 0; r < Rows; ++r) {
-      __builtin_prefetch(a + (r + Rows) * p.a_row + x);
+      ask_for_line(a + (r + Rows) * p.a_row + x);
       const Pair row = load_wide(a + r * p.a_row + x);
       acc[r] += row.first * b.first;
       acc[r] += row.second * b.second;

@@ -138,8 +138,7 @@ void read_rows(char** data, const int64_t* steps, int64_t bytes, int64_t rows, b
     // Where the next one begins the processor cannot know; having seen that, it expects the rest.
     if (row + 1 < rows) {
       const char* next = source(row + 1);
-      for (int64_t i = 0; i < std::min<int64_t>(bytes, 256); i += 64)
-        _mm_prefetch(next + i, _MM_HINT_T0);
+      for (int64_t i = 0; i < std::min<int64_t>(bytes, 256); i += 64) ask_for_line(next + i);
     }
     copy_large(data[0] + row * steps[0], source(row), bytes);
   }

@@ -226,7 +226,7 @@ class TypedGatherer final : public Gatherer {
       const int64_t end = std::min(pairs, i + ahead);
       for (int64_t line = i; line < end; line += 16) {
         for (int k = together; k < 2 * together; ++k) {
-          __builtin_prefetch(rows + k * stride + line * 4);
+          ask_for_line(rows + k * stride + line * 4);
         }
       }
       IVDEP for (int64_t j = i; j < end; ++j) {

@@ -422,7 +422,7 @@ class ColumnMoments {
         const T* x = reinterpret_cast<const T*>(in + k * step) + j;
         Lanes values[2];
         if constexpr (single) {
-          __builtin_prefetch(reinterpret_cast<const char*>(x) + together * step);
+          ask_for_line(reinterpret_cast<const char*>(x) + together * step);
           two_registers_at(x, values);
         } else {
           values[0] = doubles_at(x), values[1] = doubles_at(x + lanes);

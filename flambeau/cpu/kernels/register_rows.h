@@ -84,7 +84,7 @@ template <int64_t n, int64_t bytes = 2048, class T>
 inline void read_ahead(const T* x) {
 #pragma GCC unroll 8
   for (int64_t at = 0; at < n * static_cast<int64_t>(sizeof(T)); at += 64) {
-    __builtin_prefetch(reinterpret_cast<const char*>(x) + at + bytes);
+    ask_for_line(reinterpret_cast<const char*>(x) + at + bytes);
   }
 }
 

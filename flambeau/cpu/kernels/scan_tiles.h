@@ -197,7 +197,7 @@ template <class T>
   const int64_t ahead = tile_rows * row * static_cast<int64_t>(sizeof(T)) <= near ? tile_rows : 0;
 #pragma GCC unroll 4
   for (int k = 0; k < tile_rows; ++k) {
-    _mm_prefetch(reinterpret_cast<const char*>(x + (k + ahead) * row), _MM_HINT_T0);
+    ask_for_line(x + (k + ahead) * row);
   }
 }
 

@@ -193,7 +193,7 @@ void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, Comput
   // Short pieces of rows that lie far apart, which the processor does not foresee.
   const auto prefetch_row = [&](int64_t i) {
     constexpr int64_t line = 64 / sizeof(T);
-    for (int64_t j = 0; j < n; j += line) __builtin_prefetch(x + i * stride + j);
+    for (int64_t j = 0; j < n; j += line) ask_for_line(x + i * stride + j);
   };
   constexpr int64_t ahead = 8;
   for (int64_t i = 0; i < size; ++i) {
