@@ -171,6 +171,25 @@ def test_large_operands_of_16_bits_of_different_orders(dtype: torch.dtype, shape
     assert torch.equal(torch.where(x > y, y, x), torch.minimum(x, y))
 
 
+# Beyond the caches, in tiles of which the last ones are not whole.
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64, np.complex128])
+def test_large_operands_of_different_orders(dtype: type) -> None:
+    rng = np.random.default_rng(5)
+    shape = (2080, (1 << 24) // 2080 // np.dtype(dtype).itemsize + 37)
+    a = rng.integers(1, 100, shape[::-1]).astype(dtype).T
+    b, column = rng.integers(1, 100, shape).astype(dtype), a[:, :1]
+    x, y = torch.from_numpy(a.T).t(), torch.from_numpy(b)
+    np.testing.assert_array_equal((x + y).numpy(), a + b)
+    np.testing.assert_array_equal((y[:, 1:] - x[:, 1:]).numpy(), b[:, 1:] - a[:, 1:])
+    np.testing.assert_array_equal(torch.addcmul(x, y, x[:, :1]).numpy(), a + b * column)
+    out = torch.zeros(shape[0], shape[1] + 5, dtype=x.dtype)
+    torch.mul(x, y, out=out[:, 2:-3])
+    np.testing.assert_array_equal(out[:, 2:-3].numpy(), a * b)
+    assert not out[:, :2].any() and not out[:, -3:].any()
+    every = torch.zeros(shape[0], 2 * shape[1], dtype=x.dtype)[:, ::2]
+    np.testing.assert_array_equal(torch.add(x, y, out=every).numpy(), a + b)
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 @pytest.mark.parametrize("n", [1, 7, 16, 33, 70001])
 def test_arrays_of_complex_numbers_are_computed_part_by_part(dtype, n) -> None:

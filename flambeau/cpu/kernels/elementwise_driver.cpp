@@ -6,6 +6,7 @@
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/result_tables.h"
+#include "flambeau/tensor/storage.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -16,8 +17,11 @@ constexpr int most_inputs = 3;
 // Bytes of results that go past the cache at once: their writing and the next ones' reading
 // overlap.
 constexpr int64_t streamed_bytes = 1024;
-// Bytes of a buffer for what is turned on the way: of an operand that lies across the rows, whole
-// lines of memory are read, two neighbours at a time.
+// Note [Turned tiles]
+// An operand that lies across the rows is turned into a buffer, a tile at a time. Of a tile in the
+// caches, whole lines of memory are read, two neighbours at a time, and the buffer stays in the
+// first-level cache. Of one that is beyond them, memory sends lines the faster the more neighbours
+// they have: such tiles are squares of long rows, in a buffer of the second-level cache.
 constexpr int64_t tile_bytes = 32768, tile_row_bytes = 1024, tile_row = 256;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
 // is written again for each; where all rows repeat the same one, that is written once.
@@ -53,62 +57,21 @@ void spread_elements(int64_t size, char* to, const char* from, int64_t step, int
                 [&](auto tag) { spread<typename decltype(tag)::type>(to, from, step, rows, n); });
 }
 
-// A square, or what is left of one.
-template <class T>
-void turn_part(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m) {
-  if constexpr (turns_in_registers<T>) {
-    constexpr int64_t side = register_bytes / sizeof(T);
-    if (n == side && m == side) return transpose_square(from, from_step, to, to_step);
-  }
-  const auto move = [&](int64_t row, int64_t column) {
-    to[row * to_step + column] = from[column * from_step + row];
-  };
-  if (n >= m) {  // the longer loop inside
-    for (int64_t row = 0; row < m; ++row) {
-      for (int64_t column = 0; column < n; ++column) move(row, column);
-    }
-  } else {
-    for (int64_t column = 0; column < n; ++column) {
-      for (int64_t row = 0; row < m; ++row) move(row, column);
-    }
-  }
-}
+// Memory of the allocator's, for as long as it is needed.
+class Room {
+ public:
+  explicit Room(int64_t bytes)
+      : bytes_(static_cast<size_t>(bytes)),
+        data_(static_cast<char*>(allocator(DeviceType::cpu).allocate(bytes_, Device{}))) {}
+  ~Room() { allocator(DeviceType::cpu).free(data_, bytes_, Device{}); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  [[nodiscard]] char* data() const { return data_; }
 
-template <class T>
-void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m,
-                  bool beyond_cache) {
-  // Of many rows, lines that squares fill by and by would leave the cache before they are whole.
-  constexpr int64_t most_rows = 64;
-  if (m > most_rows && !beyond_cache) {
-    for (int64_t j = 0; j < m; j += most_rows) {
-      turn_squares(to + j * to_step, to_step, from + j, from_step, n, std::min(most_rows, m - j),
-                   false);
-    }
-    return;
-  }
-  constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
-  constexpr bool streams = turns_in_registers<T> && register_bytes == 64;  // whole lines
-  if constexpr (streams) {
-    if (beyond_cache && (reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0) {
-      const int64_t width = n - n % (2 * side), height = m - m % (2 * side);
-      for (int64_t i = 0; i < width; i += 2 * side) {
-        for (int64_t j = 0; j < height; j += 2 * side)
-          stream_squares(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
-      }
-      _mm_sfence();
-      turn_squares(to + width, to_step, from + width * from_step, from_step, n - width, m, false);
-      return turn_squares(to + height * to_step, to_step, from + height, from_step, width,
-                          m - height, false);
-    }
-  }
-  if (beyond_cache) return turn_squares(to, to_step, from, from_step, n, m, false);
-  for (int64_t i = 0; i < n; i += side) {
-    for (int64_t j = 0; j < m; j += side) {
-      turn_part(to + j * to_step + i, to_step, from + i * from_step + j, from_step,
-                std::min(side, n - i), std::min(side, m - j));
-    }
-  }
-}
+ private:
+  size_t bytes_;
+  char* data_;
+};
 
 class Driver {
  public:
@@ -236,7 +199,7 @@ class Driver {
   // Has memory send what will be read some pieces later while others are written.
   static void ask_for_next(const char* place, int64_t bytes) {
     constexpr int64_t ahead = 2048;
-    for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(place + ahead + i, _MM_HINT_T0);
+    for (int64_t i = 0; i < bytes; i += 64) ask_for_line(place + ahead + i);
   }
   // Results from a buffer to where they belong, if they do not lie there already.
   void deliver(char* to, int64_t step, const char* buffer, int64_t n, bool past_cache) const {
@@ -261,38 +224,57 @@ class Driver {
   struct Tile {
     int64_t width, height;
     Source sources[most_inputs + 1];
-    bool turns;    // some of them is turned
-    bool streams;  // the results go past the cache
+    bool turns;     // some of them is turned
+    bool is_large;  // in a buffer of its own: see Note [Turned tiles]
+    bool streams;   // the results go past the cache
     char* buffers[most_inputs + 1];
   };
   void run_tiles(char* const* data, const Block& block) const {
-    alignas(64) char buffers[most_inputs + 1][tile_bytes + spread_bytes];
     const int64_t largest = *std::max_element(loop_.sizes, loop_.sizes + loop_.inputs + 1);
     Tile tile{};
     for (int k = 0; k <= loop_.inputs; ++k) {
       tile.sources[k] = source_of(block, k);
-      tile.buffers[k] = buffers[k];
       tile.turns |= tile.sources[k] == Source::turned;
     }
-    const int64_t elements = (tile.turns ? tile_bytes : buffer_bytes) / largest;
-    tile.width =
-        std::min(block.n, tile.turns ? std::min(tile_row, tile_row_bytes / largest) : elements);
-    tile.height = std::min(block.m, elements / tile.width);
+    const int64_t side = std::min(tile_row, tile_row_bytes / largest);
+    tile.is_large = tile.turns && beyond_cache_;
+    const int64_t bytes = !tile.turns     ? buffer_bytes
+                          : tile.is_large ? side * (side * largest + 64)
+                                          : tile_bytes;
+    tile.width = std::min(block.n, tile.turns ? side : bytes / largest);
+    tile.height = std::min(block.m, tile.is_large ? side : bytes / largest / tile.width);
     const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data[0]));
     tile.streams = tile.sources[0] == Source::dense && is_new(data) && tile.width >= 64 &&
                    (place | block.row_steps[0]) % 64 == 0;
-    for (int k = 1; k <= loop_.inputs; ++k) {
-      if (tile.sources[k] == Source::one_value)
-        spread_elements(loop_.sizes[k], buffers[k], data[k], 0, 1, tile.width * tile.height);
+    if (tile.is_large) {
+      const Room room((loop_.inputs + 1) * (bytes + spread_bytes));
+      return run_tiles(data, block, tile, room.data(), bytes + spread_bytes);
     }
-    for (int64_t row = 0; row < block.m; row += tile.height) {
+    alignas(64) char buffers[most_inputs + 1][tile_bytes + spread_bytes];
+    run_tiles(data, block, tile, buffers[0], sizeof buffers[0]);
+  }
+  void run_tiles(char* const* data, const Block& block, Tile& tile, char* buffers,
+                 int64_t buffer_step) const {
+    for (int k = 0; k <= loop_.inputs; ++k) {
+      tile.buffers[k] = buffers + k * buffer_step;
+      if (tile.sources[k] == Source::one_value)
+        spread_elements(loop_.sizes[k], tile.buffers[k], data[k], 0, 1, tile.width * tile.height);
+    }
+    const auto run = [&](int64_t row, int64_t column) {
+      char* at[most_inputs + 1] = {};
+      for (int k = 0; k <= loop_.inputs; ++k)
+        at[k] = data[k] + row * block.row_steps[k] + column * block.steps[k];
+      run_tile(at, tile,
+               {std::min(tile.width, block.n - column), std::min(tile.height, block.m - row),
+                block.steps, block.row_steps});
+    };
+    if (tile.is_large) {  // down, where what is turned goes on
       for (int64_t column = 0; column < block.n; column += tile.width) {
-        char* at[most_inputs + 1] = {};
-        for (int k = 0; k <= loop_.inputs; ++k)
-          at[k] = data[k] + row * block.row_steps[k] + column * block.steps[k];
-        run_tile(at, tile,
-                 {std::min(tile.width, block.n - column), std::min(tile.height, block.m - row),
-                  block.steps, block.row_steps});
+        for (int64_t row = 0; row < block.m; row += tile.height) run(row, column);
+      }
+    } else {
+      for (int64_t row = 0; row < block.m; row += tile.height) {
+        for (int64_t column = 0; column < block.n; column += tile.width) run(row, column);
       }
     }
     if (tile.streams) _mm_sfence();
@@ -301,20 +283,23 @@ class Driver {
   // Ahead of their use, since no processor expects what stands in the next row.
   static void prefetch_rows(const char* data, int64_t step, int64_t bytes, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row, data += step) {
-      for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(data + i, _MM_HINT_T0);
+      for (int64_t i = 0; i < bytes; i += 64) ask_for_line(data + i);
     }
   }
 
-  // Has memory send the next rows, of which the processor expects more when it has seen two lines.
+  // Has memory send the next rows. Of small tiles, the processor expects more when it has seen two
+  // lines; in a large one, rows some steps ahead are asked for whole.
   void ask_for_rows(char* const* data, const Tile& tile, const int64_t* row_steps) const {
     for (int k = 1; k <= loop_.inputs; ++k) {
-      if (tile.sources[k] == Source::dense) prefetch_rows(data[k] + row_steps[k], 0, 128, 1);
+      if (tile.sources[k] != Source::dense) continue;
+      const int64_t bytes = tile.is_large ? tile.width * loop_.sizes[k] : 128;
+      prefetch_rows(data[k] + (tile.is_large ? 4 : 1) * row_steps[k], 0, bytes, 1);
     }
   }
 
   // Brings one tile's rows into their buffers, and computes it.
   void run_tile(char* const* data, const Tile& tile, const Block& block) const {
-    char* at[most_inputs + 1];
+    char* at[most_inputs + 1] = {};
     int64_t row_steps[most_inputs + 1];
     bool adjacent = true;
     for (int k = loop_.inputs; k >= 0; --k) {
@@ -322,12 +307,14 @@ class Driver {
       const bool dense = tile.sources[k] == Source::dense && !(k == 0 && tile.streams && !streams_);
       at[k] = dense ? data[k] : tile.buffers[k];
       row_steps[k] = dense ? down : block.n * size;
+      if (tile.is_large && tile.sources[k] == Source::turned) row_steps[k] += 64;
       adjacent &= row_steps[k] == block.n * size;
       if (k == 0) continue;
-      if (dense && tile.turns && !tile.streams) {
+      if (dense && tile.turns && !tile.streams && !tile.is_large) {
         prefetch_rows(data[k], down, block.n * size, block.m);
       } else if (tile.sources[k] == Source::turned) {
-        copy_turned(size, {at[k], row_steps[k]}, {data[k], step}, block.n, block.m, false);
+        copy_turned(size, {at[k], row_steps[k]}, {data[k], step}, block.n, block.m,
+                    tile.is_large ? Turned::into_buffer : Turned::in_cache);
       } else if (tile.sources[k] == Source::one_value_each) {
         spread_elements(size, at[k], data[k], down, block.m, block.n);
       } else if (tile.sources[k] == Source::steps) {
@@ -537,15 +524,6 @@ class ConvertingLoop {
 };
 
 }  // namespace
-
-void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, bool beyond_cache) {
-  dispatch_size(size, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    constexpr auto item = static_cast<int64_t>(sizeof(T));
-    turn_squares(reinterpret_cast<T*>(to.data), to.step / item,
-                 reinterpret_cast<const T*>(from.data), from.step / item, n, m, beyond_cache);
-  });
-}
 
 void convert_row(DType dtype, const char* stored, char* computed, int64_t n) {
   dispatch<converted_dtypes>("convert_row", dtype, [&](auto tag) {

@@ -112,13 +112,17 @@ ComputeType<T> first_element(const TensorIter& iter, int k) {
 }
 
 // Copies m rows of n elements of `size` bytes that lie side by side at `to` and one below the other
-// at `from`: by squares, so that lines of memory are read and written whole. `beyond_cache` says
-// that nobody will read them soon.
+// at `from`: by squares, so that lines of memory are read and written whole.
 struct Strides {
   char* data;
   int64_t step;  // bytes from row to row, or from column to column
 };
-void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, bool beyond_cache);
+enum class Turned {
+  in_cache,
+  past_cache,   // nobody will read `to` soon
+  into_buffer,  // `to` is in the cache, `from` is not
+};
+void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, Turned way);
 
 // One value in the place of an array.
 template <class T>
@@ -233,11 +237,11 @@ inline Repeated<T> copied_to(T*, Repeated<T> in, int64_t) {
 }
 
 // Has memory send what will be read some registers later, which costs those that wait for
-// arithmetic nothing.
+// arithmetic nothing. Of short rows, what lies so far behind may not be next.
+constexpr int64_t bytes_ahead = 2048;
 template <class T>
 inline void ask_ahead(const T* in, int64_t i) {
-  constexpr int64_t ahead = 2048;  // bytes
-  __builtin_prefetch(reinterpret_cast<const char*>(in + i) + ahead);
+  ask_for_line(reinterpret_cast<const char*>(in + i) + bytes_ahead);
 }
 template <class T>
 inline void ask_ahead(Repeated<T>, int64_t) {}
@@ -261,8 +265,9 @@ void register_loop(T* o, int64_t n, bool past_cache, const F& f, In... in) {
   int64_t i = past_cache ? std::min(n, to_line) : 0;
   if (i > 0) some(0, i);
   const F formula = f;  // of whose parameters the compiler knows that no result replaces them
+  const bool is_long = n * static_cast<int64_t>(sizeof(T)) >= bytes_ahead;
   for (; i + lanes <= n; i += lanes) {
-    (ask_ahead(in, i), ...);
+    if (is_long) (ask_ahead(in, i), ...);
     const Floats result = results_at<T>(formula, i, in...);
     float* to = reinterpret_cast<float*>(o + i);
     if (past_cache) {

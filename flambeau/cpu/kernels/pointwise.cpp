@@ -99,7 +99,7 @@ void copy_same(const TensorIter& iter) {
       if (block.steps[0] == sizeof(T) && block.row_steps[1] == sizeof(T) && block.m > 1 &&
           block.steps[1] != 0 && in_elements(block.steps[1]) && in_elements(block.row_steps[0]))
         return copy_turned(sizeof(T), {data[0], block.row_steps[0]}, {data[1], block.steps[1]},
-                           block.n, block.m, beyond_cache);
+                           block.n, block.m, beyond_cache ? Turned::past_cache : Turned::in_cache);
       if (repeats_each<T>(block) &&
           repeat_each(reinterpret_cast<T*>(data[0]), reinterpret_cast<const T*>(data[1]), block.m,
                       block.n, std::integer_sequence<int, 2, 3, 4>()))

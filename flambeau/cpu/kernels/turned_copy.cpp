@@ -1,0 +1,97 @@
+// Copies of elements that lie in rows where they are read and in columns where they are written.
+#include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/kernels/loops.h"
+
+namespace flambeau::cpu::ISA_NAMESPACE {
+namespace {
+
+// A square, or what is left of one.
+template <class T>
+void turn_part(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m) {
+  if constexpr (turns_in_registers<T>) {
+    constexpr int64_t side = register_bytes / sizeof(T);
+    if (n == side && m == side) return transpose_square(from, from_step, to, to_step);
+  }
+  const auto move = [&](int64_t row, int64_t column) {
+    to[row * to_step + column] = from[column * from_step + row];
+  };
+  if (n >= m) {  // the longer loop inside
+    for (int64_t row = 0; row < m; ++row) {
+      for (int64_t column = 0; column < n; ++column) move(row, column);
+    }
+  } else {
+    for (int64_t column = 0; column < n; ++column) {
+      for (int64_t row = 0; row < m; ++row) move(row, column);
+    }
+  }
+}
+
+// Has the second-level cache hold the lines of a square that is turned later.
+template <class T>
+void ask_for_square(const T* from, int64_t from_step, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) ask_second_level(from + i * from_step);
+}
+
+// Whole squares, and the rest by other means.
+template <class T>
+void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m,
+                  bool asks_ahead = false) {
+  constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
+  for (int64_t i = 0; i < n; i += side) {
+    const int64_t later = i + 2 * side, asked = std::clamp<int64_t>(n - later, 0, side);
+    for (int64_t j = 0; j < m; j += side) {
+      if (asks_ahead) ask_for_square(from + later * from_step + j, from_step, asked);
+      turn_part(to + j * to_step + i, to_step, from + i * from_step + j, from_step,
+                std::min(side, n - i), std::min(side, m - j));
+    }
+  }
+}
+
+// A few rows of `to` at a time: of many, lines that squares fill by and by would leave the cache
+// before they are whole.
+template <class T>
+void turn_bands(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m) {
+  constexpr int64_t most_rows = 64;
+  for (int64_t j = 0; j < m; j += most_rows)
+    turn_squares(to + j * to_step, to_step, from + j, from_step, n, std::min(most_rows, m - j));
+}
+
+// Past the cache, where registers hold whole lines.
+template <class T>
+void turn_past_cache(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n,
+                     int64_t m) {
+  if constexpr (turns_in_registers<T> && register_bytes == 64) {
+    if ((reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0) {
+      constexpr int64_t side = 2 * register_bytes / sizeof(T);
+      const int64_t width = n - n % side, height = m - m % side;
+      for (int64_t i = 0; i < width; i += side) {
+        for (int64_t j = 0; j < height; j += side)
+          stream_squares(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
+      }
+      _mm_sfence();
+      turn_bands(to + width, to_step, from + width * from_step, from_step, n - width, m);
+      return turn_bands(to + height * to_step, to_step, from + height, from_step, width,
+                        m - height);
+    }
+  }
+  turn_bands(to, to_step, from, from_step, n, m);
+}
+
+}  // namespace
+
+void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, Turned way) {
+  dispatch_size(size, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr auto item = static_cast<int64_t>(sizeof(T));
+    T* out = reinterpret_cast<T*>(to.data);
+    const T* in = reinterpret_cast<const T*>(from.data);
+    const int64_t to_step = to.step / item, from_step = from.step / item;
+    switch (way) {
+      case Turned::in_cache: return turn_bands(out, to_step, in, from_step, n, m);
+      case Turned::past_cache: return turn_past_cache(out, to_step, in, from_step, n, m);
+      case Turned::into_buffer: return turn_squares(out, to_step, in, from_step, n, m, true);
+    }
+  });
+}
+
+}  // namespace flambeau::cpu::ISA_NAMESPACE
