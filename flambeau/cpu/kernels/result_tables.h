@@ -34,24 +34,58 @@ class ResultTable {
     stored.row(formula, data, numbers, false);
   }
 
-  // Whether its loop can write past the cache itself.
-  static constexpr bool streams = FLAMBEAU_ISA_RANK >= 4;
-  // The loop in the place of one that may say how it is best done.
+  // The loop in the place of one that may say how it is best done. It writes past the cache itself.
   static ElementwiseLoop in_place_of(const ElementwiseLoop& loop) {
-    return {1, {sizeof(uint16_t), sizeof(uint16_t)}, loop.look_up ? loop.look_up : look_up<All>};
+    return {1, {sizeof(uint16_t), sizeof(uint16_t)}, loop.look_up ? loop.look_up : look_up_all};
   }
 
+  // Looks up all results.
+  static void look_up_all(const void* table, char* const* data, int64_t n, bool past_cache) {
+#if FLAMBEAU_ISA_RANK >= 4
+    if (gathers_fast()) return look_up<All>(table, data, n, past_cache);
+#endif
+    const auto& results = static_cast<const ResultTable*>(table)->results_;
+    auto* out = reinterpret_cast<uint16_t*>(data[0]);
+    const auto* x = reinterpret_cast<const uint16_t*>(data[1]);
+    typedef uint16_t Eight __attribute__((vector_size(16)));
+    int64_t i = 0;
+    for (; past_cache && i < n && reinterpret_cast<uintptr_t>(out + i) % 64; ++i) {
+      out[i] = results[x[i]];
+    }
+    for (; i + 8 <= n; i += 8) {
+      if (i % 32 == 0) ask_ahead(x, i);
+      uint64_t a, b;
+      std::memcpy(&a, x + i, sizeof a);
+      std::memcpy(&b, x + i + 4, sizeof b);
+      const auto at = [&](uint64_t four, int k) { return results[four >> (16 * k) & 0xffff]; };
+      const Eight found{at(a, 0), at(a, 1), at(a, 2), at(a, 3),
+                        at(b, 0), at(b, 1), at(b, 2), at(b, 3)};
+      auto* to = reinterpret_cast<__m128i*>(out + i);
+      if (past_cache) {
+        _mm_stream_si128(to, std::bit_cast<__m128i>(found));
+      } else {
+        _mm_storeu_si128(to, std::bit_cast<__m128i>(found));
+      }
+    }
+    for (; i < n; ++i) out[i] = results[x[i]];
+  }
+
+  // Whether looking up a register of results at once is faster than one after the other.
+  static bool gathers_fast() {
+    static const bool fast = FLAMBEAU_ISA_RANK >= 4 && __builtin_cpu_is("intel");
+    return fast;
+  }
+
+#if FLAMBEAU_ISA_RANK >= 4
   // Looks up both of each two results (All), or the first one beside a short formula F for the
   // other: memory is asked for the former, and the units of arithmetic for the latter.
   struct All {};
   template <class F>
-  static void look_up(const void* table, char* const* data, int64_t n,
-                      [[maybe_unused]] bool past_cache) {
+  static void look_up(const void* table, char* const* data, int64_t n, bool past_cache) {
     const auto& results = static_cast<const ResultTable*>(table)->results_;
     auto* out = reinterpret_cast<uint16_t*>(data[0]);
     const auto* x = reinterpret_cast<const uint16_t*>(data[1]);
     int64_t i = 0;
-#if FLAMBEAU_ISA_RANK >= 4
     for (; past_cache && i < n && reinterpret_cast<uintptr_t>(out + i) % register_bytes; ++i) {
       out[i] = results[x[i]];
     }
@@ -77,9 +111,9 @@ class ResultTable {
         std::memcpy(out + i, &pairs, sizeof pairs);
       }
     }
-#endif
     for (; i < n; ++i) out[i] = results[x[i]];
   }
+#endif
 
  private:
   static constexpr int numbers = 1 << 16;

@@ -17,10 +17,9 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 template <class Formula>
 constexpr bool unary_by_register =
     is_one_of<Formula, struct sigmoid_formula, struct silu_formula, struct expm1_formula,
-              struct tanh_formula, struct atan_formula, struct erf_formula, struct relu6_formula,
-              struct log_formula, struct log1p_formula, struct sin_formula, struct cos_formula,
-              struct tan_formula, struct asin_formula, struct acos_formula, struct sinh_formula,
-              struct cosh_formula>;
+              struct tanh_formula, struct atan_formula, struct erf_formula, struct log_formula,
+              struct log1p_formula, struct sin_formula, struct cos_formula, struct tan_formula,
+              struct asin_formula, struct acos_formula, struct sinh_formula, struct cosh_formula>;
 template <class Formula>
 struct UnaryByRegister {
   static Floats at(Floats x, Floats p, Floats q) requires unary_by_register<Formula> {
@@ -98,7 +97,8 @@ struct UnaryByRegister<struct mish_formula> {
 };
 
 // Formulas that fewer instructions serve where eight bits of the result are kept, and the same
-// ones. Some are so short that half of a large tensor's results are better computed than looked up.
+// ones. Some are so short that half of a large tensor's results are better computed than looked up,
+// or all of them where looking up takes long.
 template <class Formula>
 struct ForBFloat16;
 template <>
@@ -113,6 +113,11 @@ struct ForBFloat16<struct hardswish_formula> {
   Floats operator()(Floats x) const {
     return x * ForBFloat16<struct hardsigmoid_formula>::six_times(x) * (1.0f / 6);
   }
+};
+template <>
+struct ForBFloat16<struct relu6_formula> {
+  static constexpr bool beside_table = false, is_exact = true;
+  Floats operator()(Floats x) const { return math::min(math::max(x, 0), 6); }
 };
 #if FLAMBEAU_ISA_RANK >= 4
 // The powers of two that `powers_of_two` has, of which one is 15 units higher: so all results are
@@ -212,10 +217,13 @@ template <class F>
 void bfloat16_loop(const TensorIter& iter) {
   static constexpr ElementwiseLoop loop = [] {
     ElementwiseLoop made = LoopOf<F, BFloat16, BFloat16>::value;
+#if FLAMBEAU_ISA_RANK >= 4
     if (F::beside_table) made.look_up = ResultTable::look_up<F>;
+#endif
     return made;
   }();
-  run_elementwise(iter, loop, &loop, F::beside_table ? table_cost : unary_cost);
+  const bool by_table = F::beside_table && ResultTable::gathers_fast();
+  run_elementwise(iter, loop, &loop, by_table ? table_cost : unary_cost);
 }
 
 template <class Formula, DTypeSet Set, bool Predicate>
