@@ -68,24 +68,44 @@ void searchsorted_kernel(const Tensor& boundaries, const Tensor& values, const T
   });
 }
 
-// Neighbours are often equal, and then wait for one another's count: four tables take turns.
+// Neighbours are often equal, and then wait for one another's count: four tables take turns, of
+// small numbers, so that more of them are in the cache.
 void count_positions(const int64_t* at, int64_t n, int64_t* count, int64_t places) {
-  constexpr int64_t tables = 4;
+  constexpr int64_t tables = 4, most = int64_t{1} << 31;
   if (places * tables > n) {
     for (int64_t i = 0; i < n; ++i) ++count[at[i]];
     return;
   }
-  std::vector<int64_t> more(places * (tables - 1));
-  int64_t* const table[tables] = {count, more.data(), more.data() + places,
-                                  more.data() + 2 * places};
-  int64_t i = 0;
-  for (; i + tables <= n; i += tables) {
-    for (int64_t k = 0; k < tables; ++k) ++table[k][at[i + k]];
+  std::vector<uint32_t> table(places * tables);
+  uint32_t *a = table.data(), *b = a + places, *c = b + places, *d = c + places;
+  for (int64_t begin = 0; begin < n; begin += most) {
+    const int64_t end = std::min(begin + most, n);
+    int64_t i = begin;
+    for (; i + tables <= end; i += tables)
+      ++a[at[i]], ++b[at[i + 1]], ++c[at[i + 2]], ++d[at[i + 3]];
+    for (; i < end; ++i) ++a[at[i]];
+    for (int64_t p = 0; p < places; ++p) {
+      count[p] += int64_t{a[p]} + b[p] + c[p] + d[p];
+      a[p] = b[p] = c[p] = d[p] = 0;
+    }
   }
-  for (; i < n; ++i) ++count[at[i]];
-  for (int64_t k = 1; k < tables; ++k) {
-    for (int64_t p = 0; p < places; ++p) count[p] += table[k][p];
-  }
+}
+
+// Calls count(begin, end, counts) for parts of n elements: each thread counts on its own, unless
+// there are so many places that one counts for all.
+template <class Count>
+void count_in_parallel(int64_t n, const Tensor& counts, const Count& count) {
+  constexpr int64_t few = 1 << 14;
+  const int64_t places = counts.numel();
+  int64_t* all = counts.data<int64_t>();
+  if (places > few) return count(0, n, all);
+  std::mutex mutex;
+  parallel_for(0, n, std::max<int64_t>(1 << 15, 4 * places), [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> own(places);
+    count(begin, end, own.data());
+    const std::lock_guard lock(mutex);
+    for (int64_t k = 0; k < places; ++k) all[k] += own[k];
+  });
 }
 
 void even_histogram_kernel(const Tensor& values, const Tensor& edges, const Tensor& weights,
@@ -109,17 +129,15 @@ void even_histogram_kernel(const Tensor& values, const Tensor& edges, const Tens
   });
 }
 
-// By blocks, for which the parts are computed by vector code. Each thread counts on its own, unless
-// there are so many parts that one counts for all.
+// By blocks, for which the parts are computed by vector code.
 void count_parts_kernel(const Tensor& values, double low, double high, const Tensor& counts) {
-  constexpr int64_t block = 2048, few = 1 << 14;
-  const int64_t n = values.numel(), bins = counts.numel() - 1;
-  std::mutex mutex;
+  constexpr int64_t block = 2048;
+  const int64_t bins = counts.numel() - 1;
   dispatch<DType::float32 | DType::float64>("histogram_cpu", values.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T least = static_cast<T>(low), most = static_cast<T>(high);
     const T scale = static_cast<T>(static_cast<double>(bins) / (high - low));
-    const auto count = [&](int64_t begin, int64_t end, int64_t* to) {
+    count_in_parallel(values.numel(), counts, [&](int64_t begin, int64_t end, int64_t* to) {
       int64_t at[block];
       for (int64_t first = begin; first < end; first += block) {
         const int64_t some = std::min(block, end - first);
@@ -131,13 +149,6 @@ void count_parts_kernel(const Tensor& values, double low, double high, const Ten
         }
         count_positions(at, some, to, bins + 1);
       }
-    };
-    if (bins > few) return count(0, n, counts.data<int64_t>());
-    parallel_for(0, n, std::max<int64_t>(1 << 15, 4 * bins), [&](int64_t begin, int64_t end) {
-      std::vector<int64_t> own(bins + 1);
-      count(begin, end, own.data());
-      const std::lock_guard lock(mutex);
-      for (int64_t k = 0; k <= bins; ++k) counts.data<int64_t>()[k] += own[k];
     });
   });
 }
@@ -167,8 +178,9 @@ void bincount_kernel(const Tensor& positions, const Tensor& weights, const Tenso
   const int64_t* at = positions.data<int64_t>();
   const int64_t n = positions.numel();
   if (!weights.defined()) {
-    count_positions(at, n, counts.data<int64_t>(), counts.numel());
-    return;
+    return count_in_parallel(n, counts, [&](int64_t begin, int64_t end, int64_t* to) {
+      count_positions(at + begin, end - begin, to, counts.numel());
+    });
   }
   dispatch<wide>("bincount_cpu", counts.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -88,3 +88,14 @@ def test_windows_of_few_bytes(dtype: torch.dtype, size: int) -> None:
     got = x.unfold(1, size, 3)
     assert got.contiguous().numpy().tolist() == windows.tolist()
     assert got.flip(0).contiguous().numpy().tolist() == windows[::-1].tolist()
+
+
+# By each thread on its own, and by one for all where the places are many.
+@pytest.mark.parametrize("places", [7, 1000, 40_000])
+def test_counts_of_many_positions(places: int) -> None:
+    positions = np.random.default_rng(6).integers(0, places, 600_001)
+    ours = torch.from_numpy(positions).bincount(minlength=places)
+    np.testing.assert_array_equal(ours.numpy(), np.bincount(positions, minlength=places))
+    positions[-1] = -1
+    with pytest.raises(RuntimeError, match="non-negative"):
+        torch.from_numpy(positions).bincount()
