@@ -4,9 +4,9 @@
 #include "flambeau/cpu/gemm.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "flambeau/base/parallel.h"
+#include "flambeau/cpu/memory.h"
 #include "flambeau/tensor/dtype.h"
 
 namespace flambeau::cpu {
@@ -35,12 +35,12 @@ using Wide = ComputeType<T>;
 // `matrix` as BLAS takes it, by way of a copy in `buffer` where its strides or type do not fit.
 template <class W, class T>
 BlasMatrix<const W> for_blas(const T* data, int64_t rows, int64_t cols, int64_t row, int64_t col,
-                             std::unique_ptr<W[]>& buffer) {
+                             Memory<W>& buffer) {
   if constexpr (std::is_same_v<T, W>) {
     if (col == 1 && (row >= cols || rows == 1)) return {data, false, std::max(row, cols)};
     if (row == 1 && (col >= rows || cols == 1)) return {data, true, std::max(col, rows)};
   }
-  buffer = std::make_unique_for_overwrite<W[]>(rows * cols);
+  buffer = memory_for<W>(rows * cols);
   W* copy = buffer.get();
   // Along the smaller stride first, on both sides.
   const bool by_columns = row < col;
@@ -74,7 +74,7 @@ void library_gemm(const Problem<T>& p, Wide<T> alpha, Wide<T> beta) {
                             p.addend_col, p.addend_row, p.out, p.out_col, p.out_row},
                            alpha, beta);
   }
-  std::unique_ptr<W[]> a_copy, b_copy, out_copy;
+  Memory<W> a_copy, b_copy, out_copy;
   const auto a = for_blas<W>(p.a, p.m, p.k, p.a_row, p.a_col, a_copy);
   const auto b = for_blas<W>(p.b, p.k, p.n, p.b_row, p.b_col, b_copy);
   W* out = nullptr;
@@ -85,7 +85,7 @@ void library_gemm(const Problem<T>& p, Wide<T> alpha, Wide<T> beta) {
   if (out) {
     ld = std::max(ld, p.n);
   } else {
-    out_copy = std::make_unique_for_overwrite<W[]>(p.m * p.n);
+    out_copy = memory_for<W>(p.m * p.n);
     out = out_copy.get();
     ld = p.n;
   }
@@ -114,14 +114,14 @@ void library_gemm(const Problem<T>& p, Wide<T> alpha, Wide<T> beta) {
 // bfloat16 has products of its own in oneDNN, with sums in float. An addend is added to those, so
 // that the result is rounded once.
 void bfloat16_gemm(const Problem<BFloat16>& p, float alpha, float beta) {
-  std::unique_ptr<BFloat16[]> a_copy, b_copy;
+  Memory<BFloat16> a_copy, b_copy;
   const auto a = for_blas<BFloat16>(p.a, p.m, p.k, p.a_row, p.a_col, a_copy);
   const auto b = for_blas<BFloat16>(p.b, p.k, p.n, p.b_row, p.b_col, b_copy);
   const bool adds = p.addend && beta != 0;
   if (!adds && alpha == 1 && p.out_col == 1 && (p.out_row >= p.n || p.m == 1)) {
     return bgemm(p.m, p.n, p.k, a, b, p.out, std::max(p.out_row, p.n), DType::bfloat16);
   }
-  const auto sums = std::make_unique_for_overwrite<float[]>(p.m * p.n);
+  const auto sums = memory_for<float>(p.m * p.n);
   bgemm(p.m, p.n, p.k, a, b, sums.get(), p.n, DType::float32);
   for_rows(p.m, p.n, [&](int64_t i) {
     BFloat16* to = p.out + i * p.out_row;

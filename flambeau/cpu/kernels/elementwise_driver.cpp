@@ -6,7 +6,7 @@
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/result_tables.h"
-#include "flambeau/tensor/storage.h"
+#include "flambeau/cpu/memory.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -57,22 +57,6 @@ void spread_elements(int64_t size, char* to, const char* from, int64_t step, int
                 [&](auto tag) { spread<typename decltype(tag)::type>(to, from, step, rows, n); });
 }
 
-// Memory of the allocator's, for as long as it is needed.
-class Room {
- public:
-  explicit Room(int64_t bytes)
-      : bytes_(static_cast<size_t>(bytes)),
-        data_(static_cast<char*>(allocator(DeviceType::cpu).allocate(bytes_, Device{}))) {}
-  ~Room() { allocator(DeviceType::cpu).free(data_, bytes_, Device{}); }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  [[nodiscard]] char* data() const { return data_; }
-
- private:
-  size_t bytes_;
-  char* data_;
-};
-
 class Driver {
  public:
   Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache, bool streams,
@@ -115,12 +99,16 @@ class Driver {
     const int64_t piece = is_large ? 2 * streamed_bytes / loop_.sizes[0] : block.n;
     char* at[most_inputs + 1];
     for (int64_t row = 0; row < block.m; ++row) {
+      for (int k = 0; k <= loop_.inputs; ++k) at[k] = data[k] + row * block.row_steps[k];
+      if (!is_large) {
+        run(formula_, at, block.n, past_cache);
+        continue;
+      }
       for (int64_t begin = 0; begin < block.n; begin += piece) {
-        for (int k = 0; k <= loop_.inputs; ++k)
-          at[k] = data[k] + row * block.row_steps[k] + begin * block.steps[k];
         const int64_t count = std::min(piece, block.n - begin);
-        if (is_large) ask_for_next(at[0], count * loop_.sizes[0]);
+        ask_for_next(at[0], count * loop_.sizes[0]);
         run(formula_, at, count, past_cache);
+        for (int k = 0; k <= loop_.inputs; ++k) at[k] += count * block.steps[k];
       }
     }
     if (past_cache) _mm_sfence();
@@ -247,8 +235,8 @@ class Driver {
     tile.streams = tile.sources[0] == Source::dense && is_new(data) && tile.width >= 64 &&
                    (place | block.row_steps[0]) % 64 == 0;
     if (tile.is_large) {
-      const Room room((loop_.inputs + 1) * (bytes + spread_bytes));
-      return run_tiles(data, block, tile, room.data(), bytes + spread_bytes);
+      const auto room = memory_for<char>((loop_.inputs + 1) * (bytes + spread_bytes));
+      return run_tiles(data, block, tile, room.get(), bytes + spread_bytes);
     }
     alignas(64) char buffers[most_inputs + 1][tile_bytes + spread_bytes];
     run_tiles(data, block, tile, buffers[0], sizeof buffers[0]);
@@ -565,8 +553,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
         tables.find(loop, iter.dtypes[1], formula, [&] { return ResultTable(stored, storing); });
     look_up = ResultTable::in_place_of(loop);
   }
-  const bool by_itself = loop.streams && !converting.any();
-  const bool streams = table ? ResultTable::streams : by_itself;
+  const bool streams = table || (loop.streams && !converting.any());
   const int64_t results = std::max(iter.numel, iter.part_of);
   const bool beyond_cache = results * stored.sizes[0] >= cached_bytes;
   const Driver driver(table ? *look_up : stored, table ? table.get() : storing, beyond_cache,

@@ -2,9 +2,9 @@
 // twice as many real ones, and so are rows of a and of the product; a row of b becomes two: itself,
 // and itself times i. Then (m x 2k) times (2k x 2n) are the sums that are wanted.
 #include <complex>
-#include <memory>
 
 #include "flambeau/cpu/kernels/gemm_small.h"
+#include "flambeau/cpu/memory.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -14,14 +14,14 @@ template <class R>
 class Buffer {
  public:
   explicit Buffer(int64_t count) {
-    if (count > room) heap_ = std::make_unique_for_overwrite<R[]>(count);
+    if (count > room) heap_ = memory_for<R>(count);
   }
   R* data() { return heap_ ? heap_.get() : here_; }
 
  private:
   static constexpr int64_t room = 2048;
   alignas(64) R here_[room];
-  std::unique_ptr<R[]> heap_;
+  Memory<R> heap_;
 };
 
 // Rows and columns of complex numbers with any strides, side by side.

@@ -1,10 +1,10 @@
 // Products of matrices of integers, in tiles of registers. Sums wrap, so that the types without a
 // sign, whose overflow the language defines, stand for those with one.
 #include <cstring>
-#include <memory>
 
 #include "flambeau/cpu/kernels/gemm_small.h"
 #include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/memory.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -74,16 +74,16 @@ void single_columns(const Part<U>& p, int64_t first) {
 template <class U>
 void product(Part<U> p) {
   constexpr int64_t lanes = register_bytes / sizeof(U);
-  std::unique_ptr<U[]> copy;
+  Memory<U> copy;
   if (p.n >= lanes && p.b_col != 1) {
-    copy = std::make_unique_for_overwrite<U[]>(p.k * p.n);
+    copy = memory_for<U>(p.k * p.n);
     for (int64_t x = 0; x < p.k; ++x) {
       for (int64_t j = 0; j < p.n; ++j) copy[x * p.n + j] = p.b[x * p.b_row + j * p.b_col];
     }
     p.b = copy.get();
     p.b_row = p.n, p.b_col = 1;
   } else if (p.n == 1 && p.b_row != 1) {
-    copy = std::make_unique_for_overwrite<U[]>(p.k);
+    copy = memory_for<U>(p.k);
     for (int64_t x = 0; x < p.k; ++x) copy[x] = p.b[x * p.b_row];
     p.b = copy.get();
     p.b_row = 1;

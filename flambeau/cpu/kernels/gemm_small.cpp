@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <utility>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
 #include "flambeau/cpu/kernels/gemm_small.h"
 #include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/memory.h"
 #include "flambeau/kernels/math.h"
 #include "flambeau/tensor/dtype.h"
 
@@ -376,8 +376,8 @@ namespace {
 // A copy with contiguous rows of a matrix with any strides.
 template <class T>
 const T* pack(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t col,
-              std::unique_ptr<T[]>& buffer) {
-  buffer = std::make_unique_for_overwrite<T[]>(rows * cols);
+              Memory<T>& buffer) {
+  buffer = memory_for<T>(rows * cols);
   if (row == 1) {
     turn(from, cols, rows, col, buffer.get(), cols);
     return buffer.get();
@@ -390,12 +390,12 @@ const T* pack(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t co
 
 template <class T>
 void packed_product(Part<T> p) {
-  std::unique_ptr<T[]> b, out;
+  Memory<T> b, out;
   p.b = pack(p.b, p.k, p.n, p.b_row, p.b_col, b);
   p.b_row = p.n, p.b_col = 1;
   if (p.out_col == 1) return outer_product(p);
   Part<T> dense = p;
-  out = std::make_unique_for_overwrite<T[]>(p.m * p.n);
+  out = memory_for<T>(p.m * p.n);
   dense.out = out.get();
   dense.out_row = p.n, dense.out_col = 1;
   outer_product(dense);
@@ -504,10 +504,10 @@ template <class T>
 void narrow_product(const Part<T>& p) {
   if (p.m == 1 && p.n > 1) return narrow_product(transposed(p));
   if (p.n == 1 && p.a_col == 1 && p.k >= lanes<float>) {
-    std::unique_ptr<T[]> copy;
+    Memory<T> copy;
     const T* right = p.b;
     if (p.b_row != 1) {
-      copy = std::make_unique_for_overwrite<T[]>(p.k);
+      copy = memory_for<T>(p.k);
       for (int64_t x = 0; x < p.k; ++x) copy[x] = p.b[x * p.b_row];
       right = copy.get();
     }

@@ -107,8 +107,8 @@ inline void copy_bytes(char* to, const char* from, int64_t n) {
   if (i < n) copy_lanes<register_bytes>(from + n - register_bytes, to + n - register_bytes);
 }
 
-// What a tensor may have and still be in a cache when it is read next.
-constexpr int64_t cached_bytes = int64_t{1} << 24;
+// From how many bytes on a tensor is not in a cache any more when it is read next.
+constexpr int64_t cached_bytes = (int64_t{1} << 24) + 1;
 
 // Copies bytes that nobody will read soon past the cache: the lines at `to` are not read before
 // they are written. Other threads see them after a fence.

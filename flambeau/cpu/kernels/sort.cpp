@@ -6,13 +6,13 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/isa.h"
 #include "flambeau/cpu/kernels/lanes.h"
+#include "flambeau/cpu/memory.h"
 #include "flambeau/kernels/sort.h"
 #include "flambeau/tensor/shape.h"
 
@@ -147,7 +147,7 @@ void sort_short(unsigned __int128* data, int64_t n) { std::sort(data, data + n);
 // Keys that lie close together, as those of bytes and truth do, are put in their places at once;
 // false if they do not.
 template <class Key>
-bool sort_by_count(Packed<Key>* data, int64_t n, std::unique_ptr<Packed<Key>[]>& scratch) {
+bool sort_by_count(Packed<Key>* data, int64_t n, Memory<Packed<Key>>& scratch) {
   using P = Packed<Key>;
   constexpr Key most = 256;
   Key least = key_of<Key>(data[0]), greatest = least;
@@ -167,7 +167,7 @@ bool sort_by_count(Packed<Key>* data, int64_t n, std::unique_ptr<Packed<Key>[]>&
   for (int64_t i = 0; i < n; ++i) ++places[key_of<Key>(data[i]) - least];
   int64_t start = 0;
   for (Key k = 0; k <= greatest - least; ++k) start += std::exchange(places[k], start);
-  if (!scratch) scratch.reset(new P[n]);
+  if (!scratch) scratch = memory_for<P>(n);
   for (int64_t i = 0; i < n; ++i) scratch[places[key_of<Key>(data[i]) - least]++] = data[i];
   std::copy_n(scratch.get(), n, data);
   return true;
@@ -176,10 +176,10 @@ bool sort_by_count(Packed<Key>* data, int64_t n, std::unique_ptr<Packed<Key>[]>&
 // Long runs are sorted by the bytes of the key, from the lowest; the order of indices, in which
 // elements start, survives every pass. Bytes that all share are passed over.
 template <class Key>
-void sort_packed(Packed<Key>* data, int64_t n, std::unique_ptr<Packed<Key>[]>& scratch) {
+void sort_packed(Packed<Key>* data, int64_t n, Memory<Packed<Key>>& scratch) {
   using P = Packed<Key>;
   if (n < long_run) return sort_short(data, n);
-  if (!scratch) scratch.reset(new P[n]);
+  if (!scratch) scratch = memory_for<P>(n);
   std::array<std::array<int64_t, 256>, sizeof(Key)> counts{};
   for (int64_t i = 0; i < n; ++i) {
     const Key key = key_of<Key>(data[i]);
@@ -267,14 +267,14 @@ struct Choice {
 // One thread's room for packed slices.
 template <class Key>
 struct Room {
-  std::unique_ptr<Packed<Key>[]> packed, scratch;
+  Memory<Packed<Key>> packed, scratch;
 };
 
 template <class Key, class Choose>
 void choose_from_slice(const Choice& choice, int64_t slice, Pack<Key> pack, bool descending,
                        Room<Key>& room, const Choose& choose) {
   const int64_t n = choice.in.size();
-  if (!room.packed) room.packed.reset(new Packed<Key>[n]);
+  if (!room.packed) room.packed = memory_for<Packed<Key>>(n);
   pack(choice.slice(slice), choice.stride(), n, descending, room.packed.get());
   const int64_t begin = choose(room.packed.get(), n, room.scratch);
   choice.write<Key>(slice, room.packed.get() + begin);
@@ -327,19 +327,18 @@ using KeyOf = std::conditional_t<sizeof(P) == 8, uint32_t, uint64_t>;
 
 // Of elements in the order of their indices.
 template <class P>
-void sort_slice(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
+void sort_slice(P* packed, int64_t n, Memory<P>& scratch) {
   if (n >= few_words && sort_by_count<KeyOf<P>>(packed, n, scratch)) return;
   sort_packed<KeyOf<P>>(packed, n, scratch);
 }
 
 void sort_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim,
                  bool descending) {
-  for_each_packed<dtypes::RealBool>(
-      "sort", input, values, indices, dim, descending,
-      []<class P>(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
-        sort_slice(packed, n, scratch);
-        return int64_t{0};
-      });
+  for_each_packed<dtypes::RealBool>("sort", input, values, indices, dim, descending,
+                                    []<class P>(P* packed, int64_t n, Memory<P>& scratch) {
+                                      sort_slice(packed, n, scratch);
+                                      return int64_t{0};
+                                    });
 }
 KERNEL_FOR(sort, sort_kernel)
 
@@ -377,7 +376,7 @@ constexpr int64_t few_chosen = 128;  // for more elements a heap is better
 void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                  int64_t dim, bool largest) {
   for_each_packed<dtypes::Real>("topk", input, values, indices, dim, largest,
-                                [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
+                                [k]<class P>(P* packed, int64_t n, Memory<P>& scratch) {
                                   if (k <= few_chosen && k * 8 < n) {
                                     bring_least_to_front(packed, n, k);
                                   } else if (k * 16 < n) {
@@ -496,7 +495,7 @@ void kthvalue_kernel(const Tensor& input, const Tensor& values, const Tensor& in
   if (choose_from_long("kthvalue_cpu", input, values, indices, dim, [k](int64_t) { return k - 1; }))
     return;
   for_each_packed<dtypes::Real>("kthvalue_cpu", input, values, indices, dim, false,
-                                [k]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
+                                [k]<class P>(P* packed, int64_t n, Memory<P>&) {
                                   std::nth_element(packed, packed + k - 1, packed + n);
                                   return k - 1;
                                 });
@@ -513,7 +512,7 @@ void median_kernel(const Tensor& input, const Tensor& values, const Tensor& indi
   };
   if (choose_from_long("median_cpu", input, values, indices, dim, rank_of)) return;
   for_each_packed<dtypes::Real>("median_cpu", input, values, indices, dim, false,
-                                [=]<class P>(P* packed, int64_t n, std::unique_ptr<P[]>&) {
+                                [=]<class P>(P* packed, int64_t n, Memory<P>&) {
                                   using Key = KeyOf<P>;
                                   const auto is_nan = [](P p) { return key_of<Key>(p) == ~Key(0); };
                                   int64_t numbers = n;
@@ -549,12 +548,12 @@ int64_t end_of_longest_run(const P* sorted, int64_t n, bool may_have_nan) {
 }
 
 void mode_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim) {
-  for_each_packed<dtypes::RealBool>("mode_cpu", input, values, indices, dim, false,
-                                    [has_nan = input.is_floating()]<class P>(
-                                        P* packed, int64_t n, std::unique_ptr<P[]>& scratch) {
-                                      sort_packed<KeyOf<P>>(packed, n, scratch);
-                                      return end_of_longest_run(packed, n, has_nan);
-                                    });
+  for_each_packed<dtypes::RealBool>(
+      "mode_cpu", input, values, indices, dim, false,
+      [has_nan = input.is_floating()]<class P>(P* packed, int64_t n, Memory<P>& scratch) {
+        sort_packed<KeyOf<P>>(packed, n, scratch);
+        return end_of_longest_run(packed, n, has_nan);
+      });
 }
 KERNEL_FOR(mode, mode_kernel)
 
