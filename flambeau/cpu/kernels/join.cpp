@@ -124,8 +124,9 @@ void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, b
         copy(row + keep_from * item, from + (r * columns + keep_from) * item,
              (keep_to - keep_from) * item);
       }
-      std::memset(row, 0, keep_from * item);
-      std::memset(row + keep_to * item, 0, (columns - keep_to) * item);
+      // Not of no bytes: that would still touch a line that goes past the cache.
+      if (keep_from > 0) std::memset(row, 0, keep_from * item);
+      if (keep_to < columns) std::memset(row + keep_to * item, 0, (columns - keep_to) * item);
     }
     if (beyond_cache) _mm_sfence();
   });
