@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import statistics
 import sys
 from typing import Any, NamedTuple
 
@@ -144,8 +145,6 @@ def rows() -> list[Row]:
 def names(torch: Any, case: str) -> dict[str, Any]:
     """The tensors of one size and dtype."""
     size, dtype_name = case.split()
-    if dtype_name == "copied":  # so many bytes, read and written
-        return {"x": torch.ones(int(size) // 2, dtype=torch.uint8)}
     n, dtype = {**SIZES, "cached": IN_CACHE}[size], getattr(torch, dtype_name)
     columns = 64 if n <= 1 << 16 else 1024
     shape = (n // columns, columns)
@@ -177,6 +176,9 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
         if dtype in row.dtypes
         and re.search(arguments.only, f"{row.name} {row.layout} {size} {dtype}")
     ]
+    if arguments.copies:
+        beside_copies(chosen, workers[0], arguments.rounds)
+        return True
     best = measure(workers, [(case, row.statement) for row, case in chosen], arguments.rounds)
     ratios = []
     print("| op | layout | size, dtype | Flambeau us | PyTorch us | times as fast |")
@@ -187,8 +189,7 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
             ratios.append((ratio, row, case))
         other = f"{theirs[0]:.1f} | {ratio:.2f}" if theirs else "|"
         print(f"| {row.name} | {row.layout} | {case} | {ours:.1f} | {other} |")
-    times = {(row, case): ours for (row, case), (ours, *_) in zip(chosen, best, strict=True)}
-    beside_copies(times, workers[0], arguments.rounds)
+    beside_copies(chosen, workers[0], arguments.rounds)
     if len(workers) < 2:
         return True
     mean = math.exp(sum(math.log(ratio) for ratio, _, _ in ratios) / len(ratios))
@@ -199,32 +200,37 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     return mean >= 1.5 and not slow
 
 
-def beside_copies(times: dict[tuple[Row, str], float], worker: Worker, rounds: int) -> None:
+def beside_copies(rows: list[tuple[Row, str]], worker: Worker, rounds: int) -> None:
     """Prints what ops on the largest tensors cost beside a copy of the bytes that they move.
 
-    The copy is one of as many bytes, for caches serve some sizes and not others. What ops cost
-    without memory is measured on one core and shared by all threads.
+    That is x.clone(), in proportion to the bytes: a smaller tensor would be in a cache. The two
+    take turns, and what counts is the median of the ratios: on machines that share their memory
+    with others, its speed changes by half from one second to the next. What ops cost without
+    memory is measured on one core and shared by all threads.
     """
     alone = Worker(sys.executable, "flambeau", __file__, threads=1)
     for dtype, size in ("float32", 4), ("bfloat16", 2), ("int64", 8):
         moved = {}
-        for row, case in times:
+        for row, case in rows:
             if case == f"16M {dtype}" and row.name in MOVES and row.name not in HEAVY:
                 elements, more = MOVES[row.name]
                 if dtype == "int64" and ("exp" in row.name or "2.0" in row.name):
                     elements, more = 1, 4  # the result is float32
-                moved[row] = SIZES["16M"] * (elements * size + more)
+                moved[row] = (elements * size + more) / (2 * size)  # copies
         if not moved:
             continue
-        amounts = sorted(set(moved.values()))
-        copies = measure([worker], [(f"{bytes} copied", "x.clone()") for bytes in amounts], rounds)
-        copy = {bytes: best for bytes, (best,) in zip(amounts, copies, strict=True)}
         in_cache = measure([alone], [(f"cached {dtype}", row.statement) for row in moved], rounds)
         calls = SIZES["16M"] / IN_CACHE / worker.threads
         bound: dict[bool, dict[str, tuple[float, float]]] = {False: {}, True: {}}
-        for (row, bytes), (cached,) in zip(moved.items(), in_cache, strict=True):
-            arithmetic = cached * calls / copy[bytes]
-            cost = times[row, f"16M {dtype}"] / copy[bytes]
+        for (row, copies), (cached,) in zip(moved.items(), in_cache, strict=True):
+            turns = []
+            for _ in range(2 * rounds + 1):
+                time = worker.microseconds(f"16M {dtype}", row.statement)
+                copy = worker.microseconds(f"16M {dtype}", "x.clone()") * copies
+                turns.append((time, copy))
+            copy = statistics.median(copy for _, copy in turns)
+            cost = statistics.median(time / copy for time, copy in turns)
+            arithmetic = cached * calls / copy
             bound[arithmetic > 1][row.name] = cost, arithmetic
         for by_arithmetic, costs in bound.items():
             beyond = sorted((c for c in costs.items() if c[1][0] > 1.4), key=lambda c: -c[1][0])
@@ -237,4 +243,5 @@ def beside_copies(times: dict[tuple[Row, str], float], worker: Worker, rounds: i
 if __name__ == "__main__":
     made = parser(__doc__, rounds=3)
     made.add_argument("--quick", action="store_true", help="two sizes only")
+    made.add_argument("--copies", action="store_true", help="only the comparison with copies")
     sys.exit(main(made, __file__, names, run))
