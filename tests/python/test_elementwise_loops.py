@@ -173,7 +173,7 @@ def test_large_operands_of_16_bits_of_different_orders(dtype: torch.dtype, shape
 
 # Beyond the caches, in tiles of which the last ones are not whole.
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64, np.complex128])
-def test_large_operands_of_different_orders(dtype: type) -> None:
+def test_operands_of_different_orders_beyond_the_caches(dtype: type) -> None:
     rng = np.random.default_rng(5)
     shape = (2080, (1 << 24) // 2080 // np.dtype(dtype).itemsize + 37)
     a = rng.integers(1, 100, shape[::-1]).astype(dtype).T

@@ -186,8 +186,7 @@ class Driver {
   }
   // Has memory send what will be read some pieces later while others are written.
   static void ask_for_next(const char* place, int64_t bytes) {
-    constexpr int64_t ahead = 2048;
-    for (int64_t i = 0; i < bytes; i += 64) ask_for_line(place + ahead + i);
+    for (int64_t i = 0; i < bytes; i += 64) ask_for_line(place + bytes_ahead + i);
   }
   // Results from a buffer to where they belong, if they do not lie there already.
   void deliver(char* to, int64_t step, const char* buffer, int64_t n, bool past_cache) const {
@@ -271,7 +270,7 @@ class Driver {
   // Ahead of their use, since no processor expects what stands in the next row.
   static void prefetch_rows(const char* data, int64_t step, int64_t bytes, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row, data += step) {
-      for (int64_t i = 0; i < bytes; i += 64) ask_for_line(data + i);
+      for (int64_t i = 0; i < bytes; i += 64) ask_second_level(data + i);
     }
   }
 

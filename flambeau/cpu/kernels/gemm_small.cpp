@@ -484,7 +484,7 @@ void wide_dots(const Part<T>& p, int64_t i, const T* right) {
   for (; x + 2 * lanes<float> <= p.k; x += 2 * lanes<float>) {
     const Pair b = load_wide(right + x);
     UNROLL for (int r = 0; r < Rows; ++r) {
-      ask_for_line(a + (r + Rows) * p.a_row + x);
+      ask_second_level(a + (r + Rows) * p.a_row + x);
       const Pair row = load_wide(a + r * p.a_row + x);
       acc[r] += row.first * b.first;
       acc[r] += row.second * b.second;

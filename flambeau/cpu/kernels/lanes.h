@@ -24,9 +24,10 @@ struct Register {
   typedef T type __attribute__((vector_size(register_bytes)));
 };
 
-// Has memory send a line that will be read, to the first-level cache or the second. By name of the
-// instruction: GCC takes a function that asks for lines and does nothing else for one without any
-// effect, and leaves out its calls.
+// Has memory send a line that will be read, to the first-level cache or the second, which more can
+// be on their way to at once: it suits what waits for memory alone. By name of the instruction: GCC
+// takes a function that asks for lines and does nothing else for one without any effect, and leaves
+// out its calls.
 inline void ask_for_line(const void* place) {
   asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(place)));
 }

@@ -188,7 +188,7 @@ class Row {
     for (; i + 4 * lanes <= n; i += 4 * lanes) {
 #pragma GCC unroll 4
       for (int k = 0; k < 4; ++k) {
-        ask_for_line(reinterpret_cast<const char*>(x + i + k * lanes) + ahead);
+        ask_second_level(reinterpret_cast<const char*>(x + i + k * lanes) + ahead);
         take(i + k * lanes, k);
       }
     }
