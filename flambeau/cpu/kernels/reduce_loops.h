@@ -147,11 +147,17 @@ class TypedGatherer final : public Gatherer {
     if constexpr (!std::is_same_v<In, Half>) {
       // Four rows at a time spare three of four trips of the lanes to memory and back.
       for (; i + 4 <= count; i += 4, rows += 4 * stride) {
-        const bool asks = i + 8 <= count;
-        for (int64_t j = 0; j < n; j += columns_asked) {
-          const int64_t end = std::min(n, j + columns_asked);
-          if (asks) ask_for_rows<4>(rows + 4 * stride, stride, j, end);
-          step_four(lane, rows, stride, j, end);
+        const In *p = reinterpret_cast<const In*>(rows),
+                 *q = reinterpret_cast<const In*>(rows + stride),
+                 *r = reinterpret_cast<const In*>(rows + 2 * stride),
+                 *s = reinterpret_cast<const In*>(rows + 3 * stride);
+        int64_t j = 0;
+        if constexpr (chooses) {
+          for (; j + some <= n; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
+        }
+        IVDEP for (; j < n; ++j) {
+          const Lane two = op_.step(op_.step(lane[j], static_cast<C>(p[j])), static_cast<C>(q[j]));
+          lane[j] = op_.step(op_.step(two, static_cast<C>(r[j])), static_cast<C>(s[j]));
         }
       }
     }
@@ -211,39 +217,18 @@ class TypedGatherer final : public Gatherer {
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
     }
   }
-  // Columns of which the next rows are asked for at a time.
-  static constexpr int64_t columns_asked = 512 / sizeof(In);
-  template <int count>
-  static void ask_for_rows(const char* rows, int64_t stride, int64_t begin, int64_t end) {
-    constexpr int64_t line = 64 / sizeof(In);
-    for (int64_t j = begin; j < end; j += line) {
-      for (int k = 0; k < count; ++k)
-        ask_second_level(rows + k * stride + j * static_cast<int64_t>(sizeof(In)));
-    }
-  }
-  // Columns [begin, end) of four rows.
-  void step_four(Lane* lane, const char* rows, int64_t stride, int64_t begin, int64_t end) const {
-    const In *p = reinterpret_cast<const In*>(rows),
-             *q = reinterpret_cast<const In*>(rows + stride),
-             *r = reinterpret_cast<const In*>(rows + 2 * stride),
-             *s = reinterpret_cast<const In*>(rows + 3 * stride);
-    int64_t j = begin;
-    if constexpr (chooses) {
-      for (; j + some <= end; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
-    }
-    IVDEP for (; j < end; ++j) {
-      const Lane two = op_.step(op_.step(lane[j], static_cast<C>(p[j])), static_cast<C>(q[j]));
-      lane[j] = op_.step(op_.step(two, static_cast<C>(r[j])), static_cast<C>(s[j]));
-    }
-  }
   template <int together>
   void step_pairs(Lane* lane, const char* rows, int64_t stride, int64_t n) const {
-    constexpr int64_t ahead = columns_asked / 2;
+    constexpr int64_t ahead = 128;  // pairs of which the next rows are asked for
     const int64_t pairs = n / 2;
     Lane* odd = lane + pairs;
     for (int64_t i = 0; i < pairs; i += ahead) {
       const int64_t end = std::min(pairs, i + ahead);
-      ask_for_rows<together>(rows + together * stride, stride, 2 * i, 2 * end);
+      for (int64_t line = i; line < end; line += 16) {
+        for (int k = together; k < 2 * together; ++k) {
+          ask_second_level(rows + k * stride + line * 4);
+        }
+      }
       IVDEP for (int64_t j = i; j < end; ++j) {
         Lane a = lane[j], b = odd[j];
 #pragma GCC unroll 4
