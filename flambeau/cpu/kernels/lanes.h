@@ -28,12 +28,8 @@ struct Register {
 // be on their way to at once: it suits what waits for memory alone. By name of the instruction: GCC
 // takes a function that asks for lines and does nothing else for one without any effect, and leaves
 // out its calls.
-inline void ask_for_line(const void* place) {
-  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(place)));
-}
-inline void ask_second_level(const void* place) {
-  asm volatile("prefetcht1 %0" : : "m"(*static_cast<const char*>(place)));
-}
+inline void ask_for_line(const void* place) { asm volatile("prefetcht0 (%0)" : : "r"(place)); }
+inline void ask_second_level(const void* place) { asm volatile("prefetcht1 (%0)" : : "r"(place)); }
 
 // N lanes as one vector of plain integers, to be moved.
 template <class Lane, int N>

@@ -77,8 +77,10 @@ class TypedGatherer final : public Gatherer {
   static constexpr bool in_pairs = std::is_same_v<In, BFloat16> && !chooses;
 
  public:
-  explicit TypedGatherer(const Op& op)
-      : Gatherer(sizeof(In), sizeof(Lane), sizeof(Acc), sizeof(Out), 64 * many, some), op_(op) {}
+  TypedGatherer(const Op& op, const Reduction& r)
+      : Gatherer(sizeof(In), sizeof(Lane), sizeof(Acc), sizeof(Out), 64 * many, some),
+        op_(op),
+        asks_(r.outputs * r.count * static_cast<int64_t>(sizeof(In)) >= cached_bytes) {}
 
   void gather_run(const char* data, int64_t stride, int64_t n, char* value) const override {
     *reinterpret_cast<Acc*>(value) = run_of(data, stride, n);
@@ -282,10 +284,18 @@ class TypedGatherer final : public Gatherer {
       fold_lanes<N / 2, M>(lane);
     }
   }
+  // Has memory send a block of lanes that comes later: the processor alone begins to read too late.
+  [[gnu::always_inline]] static void ask_for_block(const In* x) {
+    const char* later = reinterpret_cast<const char*>(x) + bytes_ahead;
+#pragma GCC unroll 4
+    for (size_t line = 0; line < many * sizeof(In); line += 64) ask_second_level(later + line);
+  }
+
   // As many whole blocks of lanes as there are; how many elements they hold. A choice that keeps
   // NaN takes twice the instructions of one that does not, so NaN is looked for beside it.
   int64_t step_blocks(const In* x, int64_t n, Lane* lane) const {
     int64_t i = 0;
+    const bool asks = asks_;
     if constexpr (chooses) {
       constexpr int width = register_bytes / sizeof(Lane);
       typedef Lane Register __attribute__((vector_size(register_bytes)));
@@ -293,6 +303,7 @@ class TypedGatherer final : public Gatherer {
       std::memcpy(best, lane, sizeof best);
       NanSeen nan;
       for (; i + many <= n; i += many) {
+        if (asks) ask_for_block(x + i);
 #pragma GCC unroll 4
         for (int j = 0; j < many / width; j += 2) {
           Register a, b;
@@ -313,7 +324,10 @@ class TypedGatherer final : public Gatherer {
       std::memcpy(lane, best, sizeof best);
       if (nan.any()) std::fill_n(lane, many, std::numeric_limits<Lane>::quiet_NaN());
     } else {
-      for (; i + many <= n; i += many) step_block<many>(x + i, lane);
+      for (; i + many <= n; i += many) {
+        if (asks) ask_for_block(x + i);
+        step_block<many>(x + i, lane);
+      }
     }
     return i;
   }
@@ -382,11 +396,12 @@ class TypedGatherer final : public Gatherer {
   }
 
   const Op op_;
+  const bool asks_;  // memory for what is read later
 };
 
 template <class In, class Out, class Op>
 void reduce(const Reduction& r, const Op& op) {
-  const TypedGatherer<In, Out, Op> gatherer(op);
+  const TypedGatherer<In, Out, Op> gatherer(op, r);
   if (r.outputs == 1 && r.kept_dims == 0 && r.reduced_dims == 1 && r.count <= gatherer.leaf) {
     gatherer.reduce_one(r);
   } else {
