@@ -62,6 +62,8 @@ def is_present(name: str) -> bool:
         resolve(name)
     except (AttributeError, NotImplementedError):  # some only say that they have no answer
         return False
+    except RuntimeError:  # the answer is a GPU's, and there is none
+        return True
     return True
 
 

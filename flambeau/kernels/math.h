@@ -450,8 +450,17 @@ template <class T>
 FN T fmin(T a, T b) {
   return a != a ? b : b != b ? a : b < a ? b : a;
 }
-FN float hypot(float a, float b) { return ::hypotf(a, b); }
-FN double hypot(double a, double b) { return ::hypot(a, b); }
+// Infinite beside infinity even where the other is NaN, which vector code forgets.
+FN float hypot(float a, float b) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const float length = ::hypotf(a, b);
+  return (abs(a) == infinity) | (abs(b) == infinity) ? infinity : length;
+}
+FN double hypot(double a, double b) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double length = ::hypot(a, b);
+  return (abs(a) == infinity) | (abs(b) == infinity) ? infinity : length;
+}
 FN float nextafter(float a, float b) { return ::nextafterf(a, b); }
 FN double nextafter(double a, double b) { return ::nextafter(a, b); }
 // log(e**a + e**b) and its base-2 sibling, without overflow; equal infinities stay.

@@ -223,3 +223,14 @@ def test_sums_and_quotients_are_computed_where_out_says() -> None:
     out = torch.zeros(3, 4, dtype=torch.float64)
     np.testing.assert_array_equal(torch.add(x, row, alpha=3, out=out).numpy(), a + 3 * b)
     np.testing.assert_array_equal(torch.div(x, row, rounding_mode="floor", out=out).numpy(), a // b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_hypotenuse_is_infinite_beside_infinity(dtype: torch.dtype, count: int) -> None:
+    infinite = torch.full((count,), -torch.inf, dtype=dtype)
+    for other in (torch.nan, 0.0, 3.0, torch.inf):
+        same = torch.full((count,), other, dtype=dtype)
+        assert (torch.hypot(infinite, same) == torch.inf).all()
+        assert (torch.hypot(same, infinite) == torch.inf).all()
+    assert torch.hypot(infinite * 0, infinite.sign()).isnan().all()
