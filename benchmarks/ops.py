@@ -200,7 +200,7 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     return mean >= 1.5 and not slow
 
 
-def beside_copies(rows: list[tuple[Row, str]], worker: Worker, rounds: int) -> None:
+def beside_copies(chosen: list[tuple[Row, str]], worker: Worker, rounds: int) -> None:
     """Prints what ops on the largest tensors cost beside a copy of the bytes that they move.
 
     That is x.clone(), in proportion to the bytes: a smaller tensor would be in a cache. The two
@@ -211,7 +211,7 @@ def beside_copies(rows: list[tuple[Row, str]], worker: Worker, rounds: int) -> N
     alone = Worker(sys.executable, "flambeau", __file__, threads=1)
     for dtype, size in ("float32", 4), ("bfloat16", 2), ("int64", 8):
         moved = {}
-        for row, case in rows:
+        for row, case in chosen:
             if case == f"16M {dtype}" and row.name in MOVES and row.name not in HEAVY:
                 elements, more = MOVES[row.name]
                 if dtype == "int64" and ("exp" in row.name or "2.0" in row.name):

@@ -175,7 +175,6 @@ class Row {
 
  private:
   static Found best_of(const T* x, int64_t n, int64_t from) {
-    constexpr int64_t ahead = 2048;  // bytes: the processor alone begins to read too late
     Lanes best[4] = {Lanes{} + K::worst(), Lanes{} + K::worst(), Lanes{} + K::worst(),
                      Lanes{} + K::worst()};
     NanSeen nan;
@@ -188,7 +187,8 @@ class Row {
     for (; i + 4 * lanes <= n; i += 4 * lanes) {
 #pragma GCC unroll 4
       for (int k = 0; k < 4; ++k) {
-        ask_second_level(reinterpret_cast<const char*>(x + i + k * lanes) + ahead);
+        // The processor alone begins to read too late.
+        ask_second_level(reinterpret_cast<const char*>(x + i + k * lanes) + bytes_ahead);
         take(i + k * lanes, k);
       }
     }
