@@ -66,11 +66,19 @@ class LeafTree {
 // Gathers columns side by side: up to 64 rows into lanes, those into levels of 64 each.
 class Columns {
  public:
-  Columns(const Gatherer& gatherer, int64_t width) : gatherer_(gatherer) {
+  // Wide lanes lie half a page off the input, whose rows are often pages: the processor would take
+  // a load for one of what it has just stored at the same place in another page.
+  Columns(const Gatherer& gatherer, int64_t width, const char* input) : gatherer_(gatherer) {
+    constexpr int64_t page = 4096;
     const int64_t values = width * std::max(gatherer.lane, gatherer.acc);
     const int64_t bytes = (values + line - 1) / line * line;
-    if (width > narrow) many_.reset(new Line[6 * bytes / line]);
-    lanes_ = many_ ? many_[0].bytes : few_[0].bytes;
+    lanes_ = few_[0].bytes;
+    if (width > narrow) {
+      many_.reset(new Line[(6 * bytes + page) / line]);
+      const auto apart =
+          reinterpret_cast<uintptr_t>(input) - reinterpret_cast<uintptr_t>(many_.get());
+      lanes_ = many_[(apart + page / 2) % page / line].bytes;
+    }
     for (int k = 0; k < 3; ++k) level_[k] = lanes_ + (k + 1) * bytes;
     scratch_ = lanes_ + 4 * bytes;
     values_ = lanes_ + 5 * bytes;
@@ -291,7 +299,7 @@ class Driver {
 
   void run_whole_rows(int64_t first, int64_t last) const {
     if (runs_are_short()) {
-      Columns columns(gatherer_, narrow);
+      Columns columns(gatherer_, narrow, r_.in);
       for (int64_t i = first; i < last; ++i) {
         const Place at = place(i, 0);
         store(at.out, gather_short_runs(columns, r_.in + at.in));
@@ -380,7 +388,7 @@ class Driver {
   void run_column_tasks(char* partial, int64_t cuts, int64_t first, int64_t last) const {
     const int64_t row = r_.kept_sizes[0], blocks = (row + width_ - 1) / width_;
     const int64_t share = (r_.count + cuts - 1) / cuts, acc = gatherer_.acc;
-    Columns columns(gatherer_, std::max(narrow, std::min(row, width_)));
+    Columns columns(gatherer_, std::max(narrow, std::min(row, width_)), r_.in);
     for (int64_t i = first; i < last; ++i) {
       const int64_t task = i / cuts, begin = std::min(i % cuts * share, r_.count);
       const int64_t end = std::min(begin + share, r_.count);
