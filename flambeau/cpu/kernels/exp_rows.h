@@ -352,6 +352,8 @@ void logs_of_long_rows(const T* x, int64_t n, int64_t rows, const Take& take) {
     float base[width], total[width][width] = {};
     bases_of_rows(x + row * n, n, some, base);
     for (int64_t k = 0; k < some; ++k) {
+      // The first elements of the rows after these, which are asked for a base first.
+      read_ahead<2 * two_registers, 0>(x + (row + together + k) * n);
       store_floats(sum_powers<false>(x + (row + k) * n, n, base[k], nullptr), total[k]);
     }
     fold_rows<width>(total, OneRegister<float>::add);

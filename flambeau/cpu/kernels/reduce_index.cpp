@@ -187,8 +187,10 @@ class Row {
     for (; i + 4 * lanes <= n; i += 4 * lanes) {
 #pragma GCC unroll 4
       for (int k = 0; k < 4; ++k) {
-        // The processor alone begins to read too late.
-        ask_second_level(reinterpret_cast<const char*>(x + i + k * lanes) + bytes_ahead);
+        // The processor alone begins to read too late, unless small elements keep it long enough.
+        if constexpr (sizeof(T) >= 4) {
+          ask_second_level(reinterpret_cast<const char*>(x + i + k * lanes) + bytes_ahead);
+        }
         take(i + k * lanes, k);
       }
     }

@@ -72,6 +72,7 @@ class TypedGatherer final : public Gatherer {
   static constexpr bool joins_values = requires { Op::joins_values; }
   &&!std::is_same_v<Lane, Acc>;
   static constexpr int few_steps = 16 * many;
+  static constexpr int two_lines = 128;  // bytes
   // Whether lanes of columns stand in two rows, those of even columns and those of odd ones, as
   // words of two elements give them; the last one of an odd number behind both.
   static constexpr bool in_pairs = std::is_same_v<In, BFloat16> && !chooses;
@@ -147,19 +148,14 @@ class TypedGatherer final : public Gatherer {
       return;
     }
     if constexpr (!std::is_same_v<In, Half>) {
-      // Four rows at a time spare three of four trips of the lanes to memory and back.
+      // Four rows at a time spare three of four trips of the lanes to memory and back. Those that
+      // come next are asked for meanwhile, two lines of each at a time: more at once would wait.
+      const int64_t some_columns = asks_ ? int64_t{two_lines / sizeof(In)} : n;
       for (; i + 4 <= count; i += 4, rows += 4 * stride) {
-        const In *p = reinterpret_cast<const In*>(rows),
-                 *q = reinterpret_cast<const In*>(rows + stride),
-                 *r = reinterpret_cast<const In*>(rows + 2 * stride),
-                 *s = reinterpret_cast<const In*>(rows + 3 * stride);
-        int64_t j = 0;
-        if constexpr (chooses) {
-          for (; j + some <= n; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
-        }
-        IVDEP for (; j < n; ++j) {
-          const Lane two = op_.step(op_.step(lane[j], static_cast<C>(p[j])), static_cast<C>(q[j]));
-          lane[j] = op_.step(op_.step(two, static_cast<C>(r[j])), static_cast<C>(s[j]));
+        for (int64_t j = 0; j < n; j += some_columns) {
+          const char* first = rows + j * item;
+          if (asks_) ask_for_rows<4>(first + 4 * stride, stride);
+          step_four_rows(lane + j, first, stride, std::min(some_columns, n - j));
         }
       }
     }
@@ -219,18 +215,35 @@ class TypedGatherer final : public Gatherer {
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
     }
   }
+  template <int rows>
+  [[gnu::always_inline]] static void ask_for_rows(const char* place, int64_t stride) {
+#pragma GCC unroll 4
+    for (int k = 0; k < rows; ++k, place += stride) {
+      ask_second_level(place);
+      ask_second_level(place + two_lines / 2);
+    }
+  }
+  void step_four_rows(Lane* lane, const char* rows, int64_t stride, int64_t n) const {
+    const In *p = reinterpret_cast<const In*>(rows),
+             *q = reinterpret_cast<const In*>(rows + stride),
+             *r = reinterpret_cast<const In*>(rows + 2 * stride),
+             *s = reinterpret_cast<const In*>(rows + 3 * stride);
+    int64_t j = 0;
+    if constexpr (chooses) {
+      for (; j + some <= n; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
+    }
+    IVDEP for (; j < n; ++j) {
+      const Lane two = op_.step(op_.step(lane[j], static_cast<C>(p[j])), static_cast<C>(q[j]));
+      lane[j] = op_.step(op_.step(two, static_cast<C>(r[j])), static_cast<C>(s[j]));
+    }
+  }
   template <int together>
   void step_pairs(Lane* lane, const char* rows, int64_t stride, int64_t n) const {
-    constexpr int64_t ahead = 128;  // pairs of which the next rows are asked for
-    const int64_t pairs = n / 2;
+    const int64_t pairs = n / 2, some_pairs = asks_ ? two_lines / 4 : pairs;
     Lane* odd = lane + pairs;
-    for (int64_t i = 0; i < pairs; i += ahead) {
-      const int64_t end = std::min(pairs, i + ahead);
-      for (int64_t line = i; line < end; line += 16) {
-        for (int k = together; k < 2 * together; ++k) {
-          ask_second_level(rows + k * stride + line * 4);
-        }
-      }
+    for (int64_t i = 0; i < pairs; i += some_pairs) {
+      const int64_t end = std::min(pairs, i + some_pairs);
+      if (asks_) ask_for_rows<together>(rows + together * stride + i * 4, stride);
       IVDEP for (int64_t j = i; j < end; ++j) {
         Lane a = lane[j], b = odd[j];
 #pragma GCC unroll 4
@@ -295,7 +308,7 @@ class TypedGatherer final : public Gatherer {
   // NaN takes twice the instructions of one that does not, so NaN is looked for beside it.
   int64_t step_blocks(const In* x, int64_t n, Lane* lane) const {
     int64_t i = 0;
-    const bool asks = asks_;
+    const bool asks = asks_ && sizeof(In) >= 4;  // smaller elements keep the processor long enough
     if constexpr (chooses) {
       constexpr int width = register_bytes / sizeof(Lane);
       typedef Lane Register __attribute__((vector_size(register_bytes)));

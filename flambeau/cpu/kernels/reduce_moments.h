@@ -421,8 +421,8 @@ class ColumnMoments {
       for (int k = 0; k < together; ++k) {
         const T* x = reinterpret_cast<const T*>(in + k * step) + j;
         Lanes values[2];
+        ask_second_level(reinterpret_cast<const char*>(x) + together * step);
         if constexpr (single) {
-          ask_for_line(reinterpret_cast<const char*>(x) + together * step);
           two_registers_at(x, values);
         } else {
           values[0] = doubles_at(x), values[1] = doubles_at(x + lanes);

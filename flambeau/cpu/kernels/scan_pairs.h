@@ -109,7 +109,7 @@ template <class F, bool past, class Carry>
   ScanWords words[pair_rows];
 #pragma GCC unroll 16
   for (int k = 0; k < pair_rows; ++k) {
-    if constexpr (past) ask_for_line(x + ahead + row[k]);
+    if constexpr (past) ask_second_level(x + ahead + row[k]);
     std::memcpy(&words[k], x + row[k], sizeof words[k]);
   }
   turn_square(words);
@@ -145,7 +145,7 @@ inline bool scan_vanished_square([[maybe_unused]] const BFloat16* x, [[maybe_unu
   __mmask32 others = 0;
 #pragma GCC unroll 16
   for (int k = 0; k < pair_rows; ++k) {
-    if constexpr (past) ask_for_line(x + ahead + row[k]);
+    if constexpr (past) ask_second_level(x + ahead + row[k]);
     const __m512i words = _mm512_loadu_si512(x + row[k]);
     signs[k] = _mm512_movepi16_mask(words);
     const __m512i sizes = _mm512_and_si512(words, _mm512_set1_epi16(0x7fff));
@@ -209,6 +209,7 @@ void scan_pair_strip(const BFloat16* x, BFloat16* y, int64_t step, int64_t n, fl
     ScanFloats last[2];
 #pragma GCC unroll 4
     for (int k = 0; k < height; ++k) {
+      if constexpr (past) ask_second_level(x + (k + height) * step + j);
       ScanWords words;
       std::memcpy(&words, x + k * step + j, sizeof words);
       const PairFloats next = widened(words);

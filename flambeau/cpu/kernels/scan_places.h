@@ -63,6 +63,7 @@ template <int better, int height, bool past, int side, class T>
 #pragma GCC unroll 4
   for (int k = 0; k < height; ++k, place += step) {
     const __m512i row = _mm512_set1_epi32(static_cast<int32_t>(at + k));
+    if constexpr (past) ask_second_level(x + place + height * step);
 #pragma GCC unroll 2
     for (int s = 0; s < side; ++s) {
       const __m512 next = std::bit_cast<__m512>(load_floats(x + place + s * float_lanes));

@@ -197,7 +197,7 @@ template <class T>
   const int64_t ahead = tile_rows * row * static_cast<int64_t>(sizeof(T)) <= near ? tile_rows : 0;
 #pragma GCC unroll 4
   for (int k = 0; k < tile_rows; ++k) {
-    ask_for_line(x + (k + ahead) * row);
+    ask_second_level(x + (k + ahead) * row);
   }
 }
 
@@ -347,6 +347,7 @@ void scan_column_strip(const T* x, T* y, int64_t step, int64_t n, double* carrie
     std::memcpy(&carry, carried + j, sizeof carry);
 #pragma GCC unroll 4
     for (int k = 0; k < height; ++k) {
+      if constexpr (past) ask_second_level(x + (k + height) * step + j);
       const WideFloats next = widened(load_floats(x + k * step + j));
       for (int h = 0; h < 2; ++h) carry.half[h] = F::join(carry.half[h], next.half[h]);
       store_floats<past>(narrowed(carry), y + k * step + j);
