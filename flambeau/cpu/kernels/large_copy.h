@@ -6,11 +6,10 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 
 // A part of such a copy. Short pieces are not worth the lines that they share with their
-// neighbours, and of the largest ones the C library goes past the cache itself, several pages at
-// once. A fence is to follow.
+// neighbours. A fence is to follow.
 inline void copy_large(char* to, const char* from, int64_t n) {
-  constexpr int64_t shortest = 1024, longest = int64_t{96} << 20;
-  if (n < shortest || n > longest || std::abs(to - from) < n) return copy_bytes(to, from, n);
+  constexpr int64_t shortest = 1024;
+  if (n < shortest || std::abs(to - from) < n) return copy_bytes(to, from, n);
   copy_past_cache(to, from, n);
 }
 
