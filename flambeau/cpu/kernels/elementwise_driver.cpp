@@ -57,18 +57,21 @@ void spread_elements(int64_t size, char* to, const char* from, int64_t step, int
                 [&](auto tag) { spread<typename decltype(tag)::type>(to, from, step, rows, n); });
 }
 
+// Bytes of an element of the operand that has the largest ones.
+int64_t largest_size(const ElementwiseLoop& loop) {
+  return *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1);
+}
+
 class Driver {
  public:
   Driver(const ElementwiseLoop& loop, const void* formula, bool beyond_cache, bool streams,
          bool converts)
       : loop_(loop),
         formula_(formula),
-        longest_(buffer_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)),
+        longest_((beyond_cache ? streamed_bytes : buffer_bytes) / largest_size(loop)),
         beyond_cache_(beyond_cache),
         streams_(streams),
-        is_plain_(!converts && loop.sizes[0] == loop.sizes[1]) {
-    if (beyond_cache) longest_ = std::min(longest_, streamed_bytes / loop.sizes[0]);
-  }
+        is_plain_(!converts && loop.sizes[0] == loop.sizes[1]) {}
 
   void run(char** data, const Block& block) const {
     const bool number = second_is_number(block.steps);
@@ -82,7 +85,7 @@ class Driver {
     }
     if (block.m == 1) {
       const bool past_cache = is_new(data) && is_dense_at(block.steps, 0);
-      return past_cache ? run_past_cache(data, block) : run_row(data, block.steps, block.n, false);
+      return past_cache ? run_past_cache(data, block) : run_row(data, block, false);
     }
     if (!join_rows(data, block)) run_tiles(data, block);
   }
@@ -148,7 +151,7 @@ class Driver {
     char* at[most_inputs + 1];
     std::copy_n(data, loop_.inputs + 1, at);
     for (int64_t row = 0; row < block.m; ++row) {
-      run_row(at, block.steps, block.n, true);
+      run_row(at, block, true);
       for (int k = 0; k <= loop_.inputs; ++k) at[k] += block.row_steps[k];
     }
     _mm_sfence();
@@ -156,7 +159,8 @@ class Driver {
 
   // A row in pieces: operands that do not lie side by side go through buffers, and so do results
   // that go past the cache, after which a fence is to follow.
-  void run_row(char* const* data, const int64_t* steps, int64_t n, bool past_cache) const {
+  void run_row(char* const* data, const Block& block, bool past_cache) const {
+    const int64_t n = block.n, *steps = block.steps;
     if (is_dense(steps, loop_.inputs) && !past_cache) return dense(data, n);
     const bool number = second_is_number(steps) && loop_.row_with_number && is_dense_at(steps, 1);
     const auto run = number ? loop_.row_with_number : loop_.row;
@@ -176,7 +180,9 @@ class Driver {
         const bool as_it_lies = is_dense_at(steps, k) || (k == 2 && number);
         at[k] = as_it_lies && !(k == 0 && past_cache) ? place : buffers[k];
         if (k == 0 || steps[k] == 0) continue;
-        if (past_cache && as_it_lies && steps[k] >= 4) ask_for_next(place, count * steps[k]);
+        const bool goes_on = block.m == 1 || block.row_steps[k] != 0;
+        if (past_cache && as_it_lies && goes_on && steps[k] >= 4)
+          ask_for_next(place, count * steps[k]);
         if (!as_it_lies)
           move_elements(loop_.sizes[k], buffers[k], loop_.sizes[k], place, steps[k], count);
       }
@@ -217,7 +223,7 @@ class Driver {
     char* buffers[most_inputs + 1];
   };
   void run_tiles(char* const* data, const Block& block) const {
-    const int64_t largest = *std::max_element(loop_.sizes, loop_.sizes + loop_.inputs + 1);
+    const int64_t largest = largest_size(loop_);
     Tile tile{};
     for (int k = 0; k <= loop_.inputs; ++k) {
       tile.sources[k] = source_of(block, k);
@@ -375,7 +381,7 @@ class Driver {
 
   const ElementwiseLoop& loop_;
   const void* const formula_;
-  int64_t longest_;  // elements that every buffer has room for
+  const int64_t longest_;  // elements of a piece
   const bool beyond_cache_;
   const bool streams_;   // the loop can write past the cache itself
   const bool is_plain_;  // it converts nothing
@@ -387,10 +393,7 @@ class Driver {
 class WholeRegisters {
  public:
   WholeRegisters(const ElementwiseLoop& loop, const void* formula)
-      : loop_(loop),
-        formula_(formula),
-        whole_(loop),
-        lanes_(register_bytes / *std::max_element(loop.sizes, loop.sizes + loop.inputs + 1)) {
+      : loop_(loop), formula_(formula), whole_(loop), lanes_(register_bytes / largest_size(loop)) {
     whole_.row = [](const void* self, char* const* data, int64_t n, bool past_cache) {
       const auto& mine = *static_cast<const WholeRegisters*>(self);
       mine.run(mine.loop_.row, data, n, past_cache, false);
@@ -481,8 +484,7 @@ class ConvertingLoop {
 
  private:
   void run(char* const* data, int64_t n, bool second_is_number) const {
-    const int64_t piece =
-        buffer_bytes / *std::max_element(loop_.sizes, loop_.sizes + loop_.inputs + 1);
+    const int64_t piece = buffer_bytes / largest_size(loop_);
     const auto run = second_is_number ? loop_.row_with_number : loop_.row;
     // Not a page apart, or a load would wait for a store to another buffer.
     alignas(64) char buffers[most_inputs + 1][buffer_bytes + 256];
@@ -554,7 +556,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   }
   const bool streams = table || (loop.streams && !converting.any());
   const int64_t results = std::max(iter.numel, iter.part_of);
-  const bool beyond_cache = results * stored.sizes[0] >= cached_bytes;
+  const bool beyond_cache = results * largest_size(stored) >= cached_bytes;
   const Driver driver(table ? *look_up : stored, table ? table.get() : storing, beyond_cache,
                       streams, converting.any());
   for_each_block(
