@@ -71,15 +71,16 @@ struct DenseGather {
   const int64_t* index;
   int64_t n, size;
   bool past;
+  bool at_once = gathers_fast() || past;  // fewer instructions, where memory is waited for
   static constexpr int64_t block = 64 / sizeof(T);
 
-  // The next row will be wanted soon, and the processor does not foresee all of it.
+  // The next row will be wanted soon, in an order that the processor does not foresee; nor does it
+  // foresee all of what comes from memory.
   [[gnu::always_inline]] void ask_for_next(int64_t i) const {
-#pragma GCC unroll 4
-    for (int64_t j = 0; j < block; j += 8) {
-      ask_for_line(index + n + i + j);
-    }
     if (i < size) ask_for_line(in + size + i);
+    if (!past) return;
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < block; j += 8) ask_for_line(index + n + i + j);
   }
   // Whether eight or sixteen indices are some.
   [[gnu::always_inline]] bool good(__m512i indices) const {
@@ -96,7 +97,22 @@ struct DenseGather {
     result = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, base, sizeof(T));
     return true;
   }
+  // A block one by one, or false.
+  [[gnu::always_inline]] bool read_singly(const int64_t* at, __m512i& result) const {
+    __m512i largest = _mm512_loadu_si512(at);
+    for (int64_t j = 8; j < block; j += 8) {
+      largest = _mm512_maskz_max_epu64(0xff, largest, _mm512_loadu_si512(at + j));
+    }
+    if (!good(largest)) [[unlikely]]
+      return false;
+    result = [&]<size_t... J>(std::index_sequence<J...>) {
+      return std::bit_cast<__m512i>(typename LanesOf<T, block>::Register{in[at[J]]...});
+    }
+    (std::make_index_sequence<block>());
+    return true;
+  }
   [[gnu::always_inline]] bool read_block(const int64_t* at, const T* row, __m512i& result) const {
+    if (!at_once) return read_singly(at, result);
     if constexpr (sizeof(T) == 8) {
       const __m512i places = _mm512_loadu_si512(at);
       if (!good(places)) [[unlikely]]
@@ -127,14 +143,14 @@ struct DenseGather {
   [[nodiscard]] bool run() const {
     // Elements of two bytes are read with the next one, which the last of a row does not have.
     alignas(64) T room[sizeof(T) == 2 ? most_copied + 1 : 1];
-    const T* const row = sizeof(T) == 2 ? std::copy_n(in, size, room) - size : in;
+    const T* const row = sizeof(T) == 2 && at_once ? std::copy_n(in, size, room) - size : in;
     const int64_t begin =
         past ? std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % 64 / sizeof(T)) : 0;
     if (!read_singly(0, begin)) return false;
     int64_t i = begin;
     for (; i + block <= n; i += block) {
       __m512i result;
-      if (past) ask_for_next(i);
+      ask_for_next(i);
       if (!read_block(index + i, row, result)) [[unlikely]]
         return false;
       if (past) {

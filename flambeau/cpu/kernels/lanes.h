@@ -31,6 +31,12 @@ struct Register {
 inline void ask_for_line(const void* place) { asm volatile("prefetcht0 (%0)" : : "r"(place)); }
 inline void ask_second_level(const void* place) { asm volatile("prefetcht1 (%0)" : : "r"(place)); }
 
+// Whether a register of elements from anywhere is read faster at once than one by one.
+inline bool gathers_fast() {
+  static const bool fast = FLAMBEAU_ISA_RANK >= 4 && __builtin_cpu_is("intel");
+  return fast;
+}
+
 // N lanes as one vector of plain integers, to be moved.
 template <class Lane, int N>
 struct LanesOf {

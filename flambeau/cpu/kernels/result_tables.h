@@ -70,12 +70,6 @@ class ResultTable {
     for (; i < n; ++i) out[i] = results[x[i]];
   }
 
-  // Whether looking up a register of results at once is faster than one after the other.
-  static bool gathers_fast() {
-    static const bool fast = FLAMBEAU_ISA_RANK >= 4 && __builtin_cpu_is("intel");
-    return fast;
-  }
-
 #if FLAMBEAU_ISA_RANK >= 4
   // Looks up both of each two results (All), or the first one beside a short formula F for the
   // other: memory is asked for the former, and the units of arithmetic for the latter.

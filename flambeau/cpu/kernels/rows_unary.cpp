@@ -222,7 +222,7 @@ void bfloat16_loop(const TensorIter& iter) {
 #endif
     return made;
   }();
-  const bool by_table = F::beside_table && ResultTable::gathers_fast();
+  const bool by_table = F::beside_table && gathers_fast();
   run_elementwise(iter, loop, &loop, by_table ? table_cost : unary_cost);
 }
 
