@@ -251,38 +251,54 @@ RowsByTarget rows_by_target(const TensorIter& iter) {
   return grouped;
 }
 
+// Calls body(rows, count) with the rows that meet at one target, in their order. Targets are taken
+// in the order of memory: they are likely in the caches of the threads that filled them so.
+template <class Body>
+void for_each_target(const TensorIter& iter, const Body& body) {
+  const auto [order, starts] = rows_by_target(iter);
+  const auto groups = static_cast<int64_t>(starts.size()) - 1;
+  const int64_t work = std::max<int64_t>(iter.numel / groups, 1);
+  const int64_t grain = std::max<int64_t>(default_grain / 2 / work, 1);
+  parallel_for(0, groups, grain,
+               [&, &order = order, &starts = starts](int64_t first, int64_t last) {
+                 for (int64_t group = first; group < last; ++group) {
+                   body(&order[starts[group]], starts[group + 1] - starts[group]);
+                 }
+               });
+}
+
 // Adds the rows of half precision that meet at one target in float, and rounds their sum once.
 template <class T>
 void add_rows_in_float(const TensorIter& iter) {
   constexpr int64_t longest = 1024, block = 32;
   const int64_t n = iter.shape[0];
-  const auto grouped = rows_by_target(iter);
-  const auto &order = grouped.order, &starts = grouped.starts;
-  const auto groups = static_cast<int64_t>(starts.size()) - 1;
-  const int64_t work = std::max<int64_t>(iter.numel / groups, 1);
-  const auto row_at = [&](int k, int64_t row) { return iter.data[k] + row * iter.strides[k][1]; };
-  // In the order of targets, which are likely in the caches of the threads that filled them so.
-  const int64_t grain = std::max<int64_t>(default_grain / 2 / work, 1);
-  parallel_for(0, groups, grain, [&](int64_t first, int64_t last) {
+  for_each_target(iter, [&](const int64_t* rows, int64_t count) {
     alignas(64) float sums[longest], wide[block];
-    for (int64_t group = first; group < last; ++group) {
-      T* target = reinterpret_cast<T*>(iter.data[0] + target_of(iter, order[starts[group]]));
-      for (int64_t begin = 0; begin < n; begin += longest) {
-        const int64_t width = std::min(longest, n - begin);
-        load_row(target + begin, sums, width);
-        for (int64_t i = starts[group]; i < starts[group + 1]; ++i) {
-          const T* from = reinterpret_cast<const T*>(row_at(1, order[i])) + begin;
-          int64_t j = 0;
-          for (; j + block <= width; j += block) {
-            load_block<block>(from + j, wide);
-            for (int64_t lane = 0; lane < block; ++lane) sums[j + lane] += wide[lane];
-          }
-          for (; j < width; ++j) sums[j] += static_cast<float>(from[j]);
+    T* target = reinterpret_cast<T*>(iter.data[0] + target_of(iter, rows[0]));
+    for (int64_t begin = 0; begin < n; begin += longest) {
+      const int64_t width = std::min(longest, n - begin);
+      load_row(target + begin, sums, width);
+      for (int64_t i = 0; i < count; ++i) {
+        const char* row = iter.data[1] + rows[i] * iter.strides[1][1];
+        const T* from = reinterpret_cast<const T*>(row) + begin;
+        int64_t j = 0;
+        for (; j + block <= width; j += block) {
+          load_block<block>(from + j, wide);
+          for (int64_t lane = 0; lane < block; ++lane) sums[j + lane] += wide[lane];
         }
-        store_row(sums, target + begin, width);
+        for (; j < width; ++j) sums[j] += static_cast<float>(from[j]);
       }
+      store_row(sums, target + begin, width);
     }
   });
+}
+
+// Whether rows are so long that threads had better share them than each row's elements, which are
+// in the cache of another as often as not.
+bool are_long(const TensorIter& iter) {
+  constexpr int64_t long_row = 1024;  // bytes
+  return get_num_threads() > 1 && takes_whole_rows(iter) &&
+         iter.shape[0] * static_cast<int64_t>(item_size(iter.dtypes[0])) >= long_row;
 }
 
 void index_write_kernel(const TensorIter& iter, WriteMode mode) {
@@ -304,8 +320,15 @@ void index_write_kernel(const TensorIter& iter, WriteMode mode) {
     });
   }
   dispatch_write("index_put", mode, iter.dtypes[0], [&](auto constant, auto tag) {
-    for_each_row_by_lane(iter, [](char** data, const int64_t* strides, int64_t n) {
-      write_row<decltype(constant)::value, typename decltype(tag)::type>(data, strides, n);
+    constexpr auto write = write_row<decltype(constant)::value, typename decltype(tag)::type>;
+    if (!are_long(iter)) return for_each_row_by_lane(iter, write);
+    for_each_target(iter, [&](const int64_t* rows, int64_t count) {
+      const int64_t steps[3] = {iter.strides[0][0], iter.strides[1][0], iter.strides[2][0]};
+      for (int64_t i = 0; i < count; ++i) {
+        char* data[3];
+        for (int k = 0; k < 3; ++k) data[k] = iter.data[k] + rows[i] * iter.strides[k][1];
+        write(data, steps, iter.shape[0]);
+      }
     });
   });
 }
