@@ -15,7 +15,7 @@ namespace {
 // Bytes that one thread should have to copy at least.
 constexpr int64_t copy_grain = int64_t{1} << 17;
 
-constexpr int64_t short_part = 16;  // bytes of a part that a single move copies
+constexpr int64_t short_part = 512;  // bytes of a part that a few moves copy
 
 struct Part {
   const char* data;
@@ -24,14 +24,29 @@ struct Part {
   int64_t start;  // within a row of the result
 };
 
-template <size_t bytes>
-void move_lines(char* to, int64_t step, const char* from, int64_t from_step, int64_t lines) {
-  for (int64_t line = 0; line < lines; ++line) {
-    std::memcpy(to + line * step, from + line * from_step, bytes);
+// By pieces of some size, the last of which takes bytes again that the one before it has taken.
+template <int64_t size>
+void move_lines(char* to, int64_t step, const char* from, int64_t from_step, int64_t lines,
+                int64_t bytes) {
+  const int64_t last = bytes - size;
+  for (int64_t line = 0; line < lines; ++line, to += step, from += from_step) {
+    for (int64_t i = 0; i < last; i += size) std::memcpy(to + i, from + i, size);
+    std::memcpy(to + last, from + last, size);
+  }
+}
+auto mover_of(int64_t bytes) {
+  switch (std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(bytes, 64)))) {
+    case 1: return move_lines<1>;
+    case 2: return move_lines<2>;
+    case 4: return move_lines<4>;
+    case 8: return move_lines<8>;
+    case 16: return move_lines<16>;
+    case 32: return move_lines<32>;
+    default: return move_lines<64>;
   }
 }
 
-// Lines [first, last) of parts of a few bytes each: some lines of one part after the other.
+// Lines [first, last) of short parts: some lines of one part after the other.
 void join_short_parts(const std::vector<Part>& parts, char* to, int64_t row, int64_t first,
                       int64_t last) {
   constexpr int64_t block = 256;
@@ -40,15 +55,7 @@ void join_short_parts(const std::vector<Part>& parts, char* to, int64_t row, int
     for (const Part& part : parts) {
       char* place = to + begin * row + part.start;
       const char* from = part.data + begin * part.step;
-      if (std::has_single_bit(static_cast<uint64_t>(part.bytes))) {
-        dispatch_size(part.bytes, [&](auto tag) {
-          move_lines<sizeof(typename decltype(tag)::type)>(place, row, from, part.step, lines);
-        });
-      } else {
-        for (int64_t line = 0; line < lines; ++line) {
-          std::memcpy(place + line * row, from + line * part.step, part.bytes);
-        }
-      }
+      mover_of(part.bytes)(place, row, from, part.step, lines, part.bytes);
     }
   }
 }
