@@ -24,7 +24,8 @@ constexpr int64_t streamed_bytes = 1024;
 // they have: such tiles are squares of long rows, in a buffer of the second-level cache.
 constexpr int64_t tile_bytes = 32768, tile_row_bytes = 1024, tile_row = 256;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
-// is written again for each; where all rows repeat the same one, that is written once.
+// is written again for each, unless the loop goes from row to row itself; where all rows repeat the
+// same one, that is written once.
 constexpr int64_t short_spread_row = 128, short_row = 256;
 constexpr int64_t most_spread = 256;  // the same where a single value has to be spread in any case
 constexpr int64_t spread_bytes = register_bytes;
@@ -79,7 +80,10 @@ class Driver {
       if (is_new(data) && !streams_ && (block.m == 1 || streams_rows(block)))
         return run_past_cache(data, block);
       // Once only: the output may be one of the inputs.
-      const int64_t short_one = number ? short_spread_row : short_row;
+      const bool goes_on = loop_.rows_with_numbers && !beyond_cache_;
+      const int64_t short_one = !number   ? short_row
+                                : goes_on ? register_bytes / loop_.sizes[1]
+                                          : short_spread_row;
       if (block.n < short_one && block.m > 1 && join_rows(data, block)) return;
       if (!number || loop_.row_with_number) return run_dense_rows(data, block, number);
     }
@@ -100,6 +104,8 @@ class Driver {
     // Memory sends the lines that a large output has next while others are computed.
     const bool is_large = is_new(data) && !past_cache && loop_.sizes[0] >= 4 && block.m > 1;
     const int64_t piece = is_large ? 2 * streamed_bytes / loop_.sizes[0] : block.n;
+    if (number && loop_.rows_with_numbers && !is_large)
+      return loop_.rows_with_numbers(formula_, data, block.n, block.m, block.row_steps);
     char* at[most_inputs + 1];
     for (int64_t row = 0; row < block.m; ++row) {
       for (int k = 0; k <= loop_.inputs; ++k) at[k] = data[k] + row * block.row_steps[k];
@@ -398,6 +404,7 @@ class WholeRegisters {
       const auto& mine = *static_cast<const WholeRegisters*>(self);
       mine.run(mine.loop_.row, data, n, past_cache, false);
     };
+    whole_.rows_with_numbers = nullptr;
     if (!loop.row_with_number) return;
     whole_.row_with_number = [](const void* self, char* const* data, int64_t n, bool past_cache) {
       const auto& mine = *static_cast<const WholeRegisters*>(self);
@@ -473,6 +480,7 @@ class ConvertingLoop {
     stored_.row = [](const void* self, char* const* data, int64_t n, bool) {
       static_cast<const ConvertingLoop*>(self)->run(data, n, false);
     };
+    stored_.rows_with_numbers = nullptr;
     if (loop.row_with_number) {
       stored_.row_with_number = [](const void* self, char* const* data, int64_t n, bool) {
         static_cast<const ConvertingLoop*>(self)->run(data, n, true);

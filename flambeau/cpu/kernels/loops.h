@@ -95,6 +95,11 @@ struct ElementwiseLoop {
   // The same where the second of two inputs is one value, for the types that meet most numbers;
   // elsewhere null, and the driver repeats the number in a buffer.
   Row* row_with_number = nullptr;
+  // Several such rows, which begin `steps` bytes apart and have a number each: in loops that do not
+  // write past the cache.
+  using Rows = void(const void* formula, char* const* data, int64_t n, int64_t rows,
+                    const int64_t* steps);
+  Rows* rows_with_numbers = nullptr;
   bool streams = false;      // can write past the cache itself
   size_t formula_bytes = 0;  // that tell formulas of this loop apart
   Row* look_up = nullptr;    // by a ResultTable, if otherwise than it does all
@@ -303,6 +308,7 @@ using LoopType = std::conditional_t<std::is_same_v<T, Half>, float, T>;
 // The loop of formulas F over arrays of these types.
 template <class F, class Out, class... In>
 struct LoopOf {
+  static constexpr bool streams = TakesRegisters<F, In...> || is_of_bfloats<Out, const In*...>;
   template <size_t... K>
   static void on_arrays(const F& f, char* const* data, int64_t n, bool past_cache,
                         std::index_sequence<K...>) {
@@ -313,17 +319,35 @@ struct LoopOf {
     on_arrays(*static_cast<const F*>(f), data, n, past_cache, std::index_sequence_for<In...>());
   }
   template <class T>
-  static void row_with_number(const void* f, char* const* data, int64_t n, bool past_cache) {
+  static void with_number(const void* f, char* const* data, int64_t n, bool past_cache) {
     const Repeated<T> second{*reinterpret_cast<const T*>(data[2])};
     contiguous_loop(reinterpret_cast<Out*>(data[0]), n, past_cache, *static_cast<const F*>(f),
                     reinterpret_cast<const T*>(data[1]), second);
   }
+  // Not inline, so that it is compiled once.
+  template <class T>
+  [[gnu::noinline]] static void rows_with_numbers(const void* f, char* const* data, int64_t n,
+                                                  int64_t rows, const int64_t* steps) {
+    char* at[3] = {data[0], data[1], data[2]};
+    for (int64_t row = 0; row < rows; ++row) {
+      with_number<T>(f, at, n, false);
+      for (int k = 0; k < 3; ++k) at[k] += steps[k];
+    }
+  }
+  template <class T>
+  static void row_with_number(const void* f, char* const* data, int64_t n, bool past_cache) {
+    if constexpr (streams) return with_number<T>(f, data, n, past_cache);
+    constexpr int64_t steps[3] = {};
+    rows_with_numbers<T>(f, data, n, 1, steps);
+  }
   static constexpr ElementwiseLoop make() {
     ElementwiseLoop loop{sizeof...(In), {sizeof(Out), sizeof(In)...}, row};
     using T = std::tuple_element_t<0, std::tuple<In...>>;
-    if constexpr (sizeof...(In) == 2 && is_one_of<T, float, double, BFloat16, int64_t, uint64_t>)
+    if constexpr (sizeof...(In) == 2 && is_one_of<T, float, double, BFloat16, int64_t, uint64_t>) {
       loop.row_with_number = row_with_number<T>;
-    loop.streams = TakesRegisters<F, In...> || is_of_bfloats<Out, const In*...>;
+      if constexpr (!streams) loop.rows_with_numbers = rows_with_numbers<T>;
+    }
+    loop.streams = streams;
     if (!std::is_empty_v<F>) loop.formula_bytes = sizeof(F);
     return loop;
   }
