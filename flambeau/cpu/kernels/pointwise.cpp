@@ -88,6 +88,26 @@ bool copy_short_rows(char* to, const char* from, const Block& block, int64_t byt
   return ((bytes == counts && copy(std::integral_constant<int, counts>())) || ...);
 }
 
+// Rows that do not follow each other in memory, past the cache. The processor does not foresee
+// where the next one begins: it is asked for while one is copied. False for others.
+bool copy_rows_apart(char* to, const char* from, const Block& block, int64_t size) {
+  constexpr int64_t line = 64, piece = 8 * line;
+  const int64_t bytes = block.n * size, to_step = block.row_steps[0], step = block.row_steps[1];
+  const bool whole_lines = (reinterpret_cast<uintptr_t>(to) | to_step | bytes) % line == 0;
+  if (block.m == 1 || step == bytes || !whole_lines || block.steps[0] != size ||
+      block.steps[1] != size)
+    return false;
+  for (int64_t row = 0; row < block.m; ++row, to += to_step, from += step) {
+    for (int64_t i = 0; i < bytes; i += piece) {
+      const int64_t some = std::min(piece, bytes - i);
+      for (int64_t at = i; at < i + some; at += line) ask_second_level(from + step + at);
+      copy_past_cache(to + i, from + i, some);
+    }
+  }
+  _mm_sfence();
+  return true;
+}
+
 void copy_same(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -108,6 +128,7 @@ void copy_same(const TensorIter& iter) {
           copy_short_rows(data[0], data[1], block, block.n * static_cast<int64_t>(sizeof(T)),
                           std::integer_sequence<int, 4, 8, 12, 16, 24, 32, 64>()))
         return;
+      if (beyond_cache && copy_rows_apart(data[0], data[1], block, sizeof(T))) return;
       for (int64_t row = 0; row < block.m; ++row) {
         copy_row<T>(data[0] + row * block.row_steps[0], data[1] + row * block.row_steps[1],
                     block.steps, block.n, beyond_cache);
