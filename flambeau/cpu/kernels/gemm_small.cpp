@@ -242,8 +242,9 @@ inline void finish_one(const Part<T>& p, int64_t i, int64_t j, T sum) {
   p.out[i * p.out_row + j * p.out_col] = value;
 }
 
-// Rows x Columns sums at (i, j), each along k. Needs contiguous rows of a and columns of b.
-template <int Rows, int Columns, class T>
+// Rows x Columns sums at (i, j), each along k. Needs contiguous rows of a and columns of b. Those
+// columns that come next are asked for meanwhile (Asks): so many at once no processor foresees.
+template <int Rows, int Columns, bool Asks = false, class T>
 [[gnu::always_inline]] inline void inner_tile(const Part<T>& p, int64_t i, int64_t j) {
   Vector<T> acc[Rows][Columns] = {};
   const T* a = p.a + i * p.a_row;
@@ -252,6 +253,7 @@ template <int Rows, int Columns, class T>
     Vector<T> left[Rows];
     UNROLL for (int r = 0; r < Rows; ++r) left[r] = load(a + r * p.a_row + x);
     UNROLL for (int c = 0; c < Columns; ++c) {
+      if constexpr (Asks) ask_second_level(b + (c + Columns) * p.b_col + x);
       const Vector<T> right = load(b + c * p.b_col + x);
       UNROLL for (int r = 0; r < Rows; ++r) acc[r][c] += left[r] * right;
     }
@@ -282,6 +284,11 @@ template <int Rows, class T>
 void inner_strip(const Part<T>& p, int64_t i) {
   constexpr int columns = lanes<T> / Rows;
   int64_t j = 0;
+  if constexpr (Rows == 1) {
+    if (p.n * p.k >= cached_bytes / static_cast<int64_t>(sizeof(T))) {
+      for (; j + columns <= p.n; j += columns) inner_tile<1, columns, true>(p, i, j);
+    }
+  }
   for (; j + columns <= p.n; j += columns) inner_tile<Rows, columns>(p, i, j);
   if constexpr (columns > 4) {
     for (; j + 4 <= p.n; j += 4) inner_tile<Rows, 4>(p, i, j);
