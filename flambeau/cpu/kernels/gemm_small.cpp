@@ -285,7 +285,7 @@ void inner_strip(const Part<T>& p, int64_t i) {
   constexpr int columns = lanes<T> / Rows;
   int64_t j = 0;
   if constexpr (Rows == 1) {
-    if (p.n * p.k >= cached_bytes / static_cast<int64_t>(sizeof(T))) {
+    if (p.n * p.k > (cached_bytes - 1) / static_cast<int64_t>(sizeof(T))) {
       for (; j + columns <= p.n; j += columns) inner_tile<1, columns, true>(p, i, j);
     }
   }

@@ -81,7 +81,7 @@ class TypedGatherer final : public Gatherer {
   TypedGatherer(const Op& op, const Reduction& r)
       : Gatherer(sizeof(In), sizeof(Lane), sizeof(Acc), sizeof(Out), 64 * many, some),
         op_(op),
-        asks_(r.outputs * r.count >= cached_bytes / static_cast<int64_t>(sizeof(In))) {}
+        asks_(r.outputs * r.count > (cached_bytes - 1) / static_cast<int64_t>(sizeof(In))) {}
 
   void gather_run(const char* data, int64_t stride, int64_t n, char* value) const override {
     *reinterpret_cast<Acc*>(value) = run_of(data, stride, n);
