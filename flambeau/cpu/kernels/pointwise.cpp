@@ -126,7 +126,7 @@ void copy_same(const TensorIter& iter) {
         return;
       if (block.steps[0] == sizeof(T) && block.steps[1] == sizeof(T) &&
           copy_short_rows(data[0], data[1], block, block.n * static_cast<int64_t>(sizeof(T)),
-                          std::integer_sequence<int, 4, 8, 12, 16, 24, 32, 64>()))
+                          std::integer_sequence<int, 4, 8, 12, 16, 24, 32, 64, 128>()))
         return;
       if (beyond_cache && copy_rows_apart(data[0], data[1], block, sizeof(T))) return;
       for (int64_t row = 0; row < block.m; ++row) {
