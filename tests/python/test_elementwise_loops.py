@@ -155,6 +155,8 @@ def test_large_rows_are_moved_whole(dtype: type) -> None:
         (x[rows], a[places]),
         (x[:, 1:].index_select(0, rows), a[places, 1:]),
         (x.index_select(1, rows % columns), a[:, places % columns]),
+        (x.flip(0), a[::-1]),
+        (x[:, :-3].flip(0), a[::-1, :-3]),
         (x.tril(-5), np.tril(a, -5)),
         (x.triu(1), np.triu(a, 1)),
         (x[:1] + x[:, :1], a[:1] + a[:, :1]),

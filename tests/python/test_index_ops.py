@@ -10,19 +10,20 @@ from flambeau.autograd import gradcheck, gradgradcheck
 F64 = torch.float64
 
 
-def test_repeated_places_add_up_in_order_whatever_the_threads() -> None:
+@pytest.mark.parametrize("columns", [33, 300])
+def test_repeated_places_add_up_in_order_whatever_the_threads(columns: int) -> None:
     torch.manual_seed(0)
-    source = torch.randn(4000, 33)
+    source = torch.randn(4000, columns)
     index = torch.randint(0, 7, (4000,))
     before = torch.get_num_threads()
     results = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            total = torch.zeros(7, 33).index_add(0, index, source)
-            put = torch.zeros(7, 33).index_put((index,), source, accumulate=True)
-            rows = index[:, None].expand(4000, 33)
-            scattered = torch.zeros(7, 33).scatter_add(0, rows, source)
+            total = torch.zeros(7, columns).index_add(0, index, source)
+            put = torch.zeros(7, columns).index_put((index,), source, accumulate=True)
+            rows = index[:, None].expand(4000, columns)
+            scattered = torch.zeros(7, columns).scatter_add(0, rows, source)
             results.append((total, put, scattered))
     finally:
         torch.set_num_threads(before)

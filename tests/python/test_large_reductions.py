@@ -1,4 +1,5 @@
-"""Reductions of tensors that no cache holds: sums and softmax along columns, losses by pieces."""
+"""Reductions of tensors that no cache holds: sums and softmax along columns, losses by pieces,
+products with a vector."""
 
 from __future__ import annotations
 
@@ -217,3 +218,10 @@ def test_large_copies() -> None:
     into = torch.zeros(5_000_011)
     into[1:].copy_(x[:-1])
     np.testing.assert_array_equal(into[1:].numpy(), values[:-1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_large_matrix_by_a_vector(dtype: Any) -> None:
+    x, v = torch.randint(-9, 9, (4300, 1001)).to(dtype), torch.randint(-9, 9, (1001,)).to(dtype)
+    assert torch.mv(x, v).equal(torch.from_numpy(x.numpy() @ v.numpy()))
+    assert (v @ x.t()).equal(torch.from_numpy(x.numpy() @ v.numpy()))
