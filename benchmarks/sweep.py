@@ -424,7 +424,7 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     ]
     if arguments.again:
         table = Path(arguments.again).read_text().split("\n")
-        slow = {line[30:] for line in table if line[30:] and float(line[:6]) < 0.9}
+        slow = {line[30:] for line in table if " | " in line and float(line[:6]) < 0.9}
         chosen = [row for row in chosen if " | ".join(row) in slow]
     timed = [(f"{size} {dtype}", statement) for _, statement, size, dtype in chosen]
     best = measure(workers, timed, arguments.rounds)
