@@ -40,6 +40,32 @@ def test_parts_are_joined_like_copies_of_them(dtype: torch.dtype) -> None:
         assert np.array_equal(joined, np.concatenate(wide, dim))
 
 
+def test_parts_take_turns_like_copies_of_them() -> None:
+    random.seed(0)
+    for _ in range(100):
+        dtype = random.choice([torch.uint8, torch.bfloat16, torch.float32, torch.complex128])
+        sizes = [random.choice([0, 1, 2, 3, 5, 16, 40]) for _ in range(random.randint(1, 3))]
+        pieces = [part(sizes, dtype) for _ in range(random.randint(1, 5))]
+        wide = [piece.to(torch.complex128).numpy() for piece in pieces]
+        stacked = torch.stack(pieces, -1).to(torch.complex128).numpy()
+        assert np.array_equal(stacked, np.stack(wide, -1))
+
+
+@pytest.mark.parametrize("height", [3, 600])
+def test_blocks_of_a_diagonal(height: int) -> None:
+    a, b, c = torch.rand(height, 5), torch.arange(6.0).reshape(2, 3).t(), torch.tensor(7)
+    blocks = [a, b, torch.ones(0, 2), c]
+    want = np.zeros((height + 4, 10), np.float32)
+    want[:height, :5], want[height : height + 3, 5:7], want[-1, -1] = a.numpy(), b.numpy(), 7
+    assert np.array_equal(torch.block_diag(*blocks).numpy(), want)
+    for block in blocks[:2]:
+        block.requires_grad_()
+    weights = torch.rand(*want.shape)
+    (torch.block_diag(*blocks) * weights).sum().backward()
+    assert torch.equal(a.grad, weights[:height, :5])
+    assert torch.equal(b.grad, weights[height : height + 3, 5:7])
+
+
 def test_rolled_rows() -> None:
     x = torch.arange(3000.0).reshape(50, 60)
     for shift in (1, -3, 59, 200):

@@ -393,6 +393,11 @@ def test_short_pieces_are_joined_line_by_line(dtype: type, lines: int) -> None:
     assert np.array_equal(torch.cat([x, y], 1).numpy(), np.concatenate([a, b], 1))
     assert np.array_equal(torch.cat([x, z, y], 1).numpy(), np.concatenate([a, c, b], 1))
     assert np.array_equal(torch.stack([x, y], 2).numpy(), np.stack([a, b], 2))
+    assert np.array_equal(torch.cat([four, four], 1).numpy(), np.concatenate([d, d], 1))
+    columns = [array[:, i] for array in (a, c) for i in range(array.shape[1])]
+    for count in (2, 3, 4):
+        some = [torch.from_numpy(array.copy()) for array in columns[:count]]
+        assert np.array_equal(torch.stack(some, -1).numpy(), np.stack(columns[:count], -1))
 
 
 def test_values_before_rows_of_sums_and_products() -> None:

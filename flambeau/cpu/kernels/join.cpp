@@ -8,6 +8,7 @@
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/isa.h"
 #include "flambeau/cpu/kernels/large_copy.h"
+#include "flambeau/tensor/dtype.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
@@ -60,6 +61,38 @@ void join_short_parts(const std::vector<Part>& parts, char* to, int64_t row, int
   }
 }
 
+// Lines of one element of each of a few parts, whose lines follow each other: whole registers are
+// written, where lines of one part after the other would be written an element at a time.
+template <int width, class T>
+void take_turns(const Part* parts, char* to, int64_t first, int64_t last) {
+  typedef T Item __attribute__((aligned(1), may_alias));  // or some smaller elements
+  const Item* from[width];
+  for (int k = 0; k < width; ++k) from[k] = reinterpret_cast<const Item*>(parts[k].data);
+  Item* out = reinterpret_cast<Item*>(to);
+#pragma GCC ivdep
+  for (int64_t i = first; i < last; ++i) {
+    for (int k = 0; k < width; ++k) out[i * width + k] = from[k][i];
+  }
+}
+using TakeTurns = void (*)(const Part* parts, char* to, int64_t first, int64_t last);
+TakeTurns turns_of(const std::vector<Part>& parts) {
+  const int64_t size = parts[0].bytes;
+  const auto fits = [=](const Part& part) { return part.bytes == size && part.step == size; };
+  if (size > 8 || !std::has_single_bit(static_cast<uint64_t>(size)) || parts.size() < 2 ||
+      parts.size() > 4 || !std::all_of(parts.begin(), parts.end(), fits))
+    return nullptr;
+  TakeTurns turns = nullptr;
+  dispatch_size(size, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (sizeof(T) <= 8) {
+      turns = parts.size() == 2   ? take_turns<2, T>
+              : parts.size() == 3 ? take_turns<3, T>
+                                  : take_turns<4, T>;
+    }
+  });
+  return turns;
+}
+
 // Of a tensor that lies in rows before `dim`.
 int64_t bytes_to_next_row(const Tensor& piece, int64_t dim, int64_t otherwise) {
   while (--dim >= 0) {
@@ -83,6 +116,11 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
   char* to = static_cast<char*>(out.raw());
   const auto is_short = [](const Part& part) { return part.bytes <= short_part; };
   if (rows > 1 && std::all_of(parts.begin(), parts.end(), is_short)) {
+    const TakeTurns turns = turns_of(parts);
+    if (turns) {
+      return parallel_for(0, rows, copy_grain / row,
+                          [&](int64_t begin, int64_t end) { turns(parts.data(), to, begin, end); });
+    }
     return parallel_for(
         0, rows, std::max<int64_t>(copy_grain / row, 1),
         [&](int64_t begin, int64_t end) { join_short_parts(parts, to, row, begin, end); });
