@@ -321,6 +321,10 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
           "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {} has {} "
           "dimensions",
           i, tensors[i].dim());
+    CHECK(tensors[i].device() == tensors[0].device(), RuntimeError,
+          "torch.block_diag: input tensors must all be on the same device. Input 0 is on device {} "
+          "and input {} is on device {}",
+          tensors[0].device(), i, tensors[i].device());
     blocks.push_back(atleast_2d(tensors[i]));
     type.add(tensors[i]);
     height += blocks.back()->sizes[0];
@@ -329,15 +333,34 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
   if (tensors.empty()) return empty({1, 0});
   Options options = options_of(tensors[0]);
   options.dtype = type.get();
-  std::vector<Tensor> rows;
-  int64_t before = 0;
-  for (const Tensor& block : blocks) {
-    const int64_t h = block->sizes[0], w = block->sizes[1];
-    rows.push_back(
-        cat({zeros({h, before}, options), block, zeros({h, width - before - w}, options)}, 1));
-    before += w;
+  const Tensor out = make_tensor({height, width}, type.get(), tensors[0].device());
+  {
+    const NoGrad off;
+    const Tensor nothing = zeros(width, options);  // a row, which all rows repeat
+    int64_t above = 0, before = 0;
+    for (const Tensor& block : blocks) {
+      const int64_t h = block->sizes[0], w = block->sizes[1], after = width - before - w;
+      const Tensor rows = make_alias(out, {h, width}, {width, 1}, above * width);
+      copy_pieces({expand(narrow(nothing, 0, 0, before), {h, before}), block,
+                   expand(narrow(nothing, 0, 0, after), {h, after})},
+                  rows, 1);
+      above += h;
+      before += w;
+    }
   }
-  return cat(rows, 0);
+  if (!any_requires_grad(tensors)) return out;
+  if (Record r{"block_diag", out, tensors}) {
+    int64_t above = 0, before = 0;
+    for (uint32_t i = 0; i < tensors.size(); ++i) {
+      const int64_t h = blocks[i]->sizes[0], w = blocks[i]->sizes[1];
+      r.wrt(i, [=, sizes = tensors[i]->sizes](const Tensor& g) {
+        return reshape(narrow(narrow(g, 0, above, h), 1, before, w), sizes);
+      });
+      above += h;
+      before += w;
+    }
+  }
+  return out;
 }
 
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
