@@ -153,27 +153,6 @@ void count_parts_kernel(const Tensor& values, double low, double high, const Ten
   });
 }
 
-void find_runs_kernel(const Tensor& input, const Tensor& firsts, const Tensor& positions,
-                      const Tensor& numbers, int64_t* count) {
-  const int64_t n = input.numel();
-  int64_t* at = positions.defined() ? positions.data<int64_t>() : nullptr;
-  int64_t* number = numbers.defined() ? numbers.data<int64_t>() : nullptr;
-  dispatch<dtypes::RealBool>("unique", input.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* x = input.data<T>();
-    T* first = firsts.data<T>();
-    int64_t runs = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      // Written in any case, and kept if a run begins here.
-      first[runs] = x[i];
-      if (at) at[runs] = i;
-      runs += i == 0 || static_cast<ComputeType<T>>(x[i]) != static_cast<ComputeType<T>>(x[i - 1]);
-      if (number) number[i] = runs - 1;
-    }
-    *count = runs;
-  });
-}
-
 void bincount_kernel(const Tensor& positions, const Tensor& weights, const Tensor& counts) {
   const int64_t* at = positions.data<int64_t>();
   const int64_t n = positions.numel();
@@ -237,7 +216,6 @@ const bool filled = [] {
   kernels::bincount.fill(DeviceType::cpu, bincount_kernel);
   kernels::even_histogram.fill(DeviceType::cpu, even_histogram_kernel);
   kernels::count_parts.fill(DeviceType::cpu, count_parts_kernel);
-  kernels::find_runs.fill(DeviceType::cpu, find_runs_kernel);
   kernels::row_order.fill(DeviceType::cpu, row_order_kernel);
   kernels::frexp.fill(DeviceType::cpu, frexp_kernel);
   return true;

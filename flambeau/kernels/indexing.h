@@ -54,6 +54,9 @@ SLOT(nonzero, void(const Tensor& input, bool flat, Tensor& out))
 // Makes `out`: the elements of input where the mask, of the same shape, is true, as a vector. Both
 // are contiguous. On the CPU only.
 SLOT(masked_select, void(const Tensor& input, const Tensor& mask, Tensor& out))
+// To which run (int64) each element belongs, counting from 0; `starts` says where one begins, the
+// first of them at the first element. Elsewhere than on the CPU a running sum tells.
+SLOT(number_runs, void(const Tensor& starts, const Tensor& numbers))
 
 }  // namespace kernels
 }  // namespace flambeau

@@ -22,11 +22,6 @@ SLOT(even_histogram,
 // counts[k] += 1 for the part k, of the equal ones between low and high, that each value lies in;
 // those outside are counted behind the last one. Values are float32 or float64, counts int64 zeros.
 SLOT(count_parts, void(const Tensor& values, double low, double high, const Tensor& counts))
-// The first elements of the runs of equal ones in a vector, of which there are `count`; where they
-// are defined, also where each run begins and to which run each element belongs (int64). All have
-// the size of the input.
-SLOT(find_runs, void(const Tensor& input, const Tensor& firsts, const Tensor& positions,
-                     const Tensor& numbers, int64_t* count))
 // The indices (int64) that put the rows of a matrix of int64 or float64 in lexicographic order.
 SLOT(row_order, void(const Tensor& rows, const Tensor& order))
 // Fraction and power of two (int32) of each element: two outputs, one input.

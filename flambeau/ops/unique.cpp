@@ -1,9 +1,11 @@
 // What occurs, and how often: unique elements and rows, runs of equal ones, the mode. All of them
 // sort, and look at where neighbours differ. NaN differs from everything.
 #include "flambeau/autograd/record.h"
+#include "flambeau/kernels/indexing.h"
 #include "flambeau/kernels/scan.h"
 #include "flambeau/kernels/sort.h"
 #include "flambeau/kernels/statistics.h"
+#include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/reduce.h"
 
@@ -25,17 +27,31 @@ Tensor no_integers(Device device) { return make_tensor(IntSpan{0}, DType::int64,
 // starts[i]: whether element (or row) i differs from the one before it.
 Tensor run_starts(const Tensor& x) {
   const int64_t n = x.size(0);
-  const Tensor first = ones(IntSpan{1}, {.dtype = DType::bool_, .device = x.device()});
-  if (n <= 1) return n == 1 ? first : narrow(first, 0, 0, 0);
-  Tensor differs = ne(narrow(x, 0, 1, n - 1), narrow(x, 0, 0, n - 1));
-  if (differs.dim() > 1) differs = amax(differs, IntSpan{1}, false);
-  return cat({first, differs}, 0);
+  Tensor starts = make_tensor(IntSpan{n}, DType::bool_, x.device());
+  if (n > 0) filled(narrow(starts, 0, 0, 1), true);
+  if (n <= 1) return starts;
+  Tensor later = narrow(starts, 0, 1, n - 1);
+  const Tensor here = narrow(x, 0, 1, n - 1), before = narrow(x, 0, 0, n - 1);
+  if (x.dim() > 1) {
+    copy_(later, amax(ne(here, before), IntSpan{1}, false));
+  } else {
+    const Operand neighbours[] = {here, before};
+    const DType truth = DType::bool_;
+    TensorIter iter;
+    iter.build({"unique"}, &later, &truth, 1, neighbours, 2, x.dtype());
+    kernels::ne(x.device_type(), iter, nullptr);
+  }
+  return starts;
 }
 
 // To which run each element belongs.
 Tensor run_numbers(const Tensor& starts) {
-  const Tensor ones_at_starts = to(starts, DType::int64);
   Tensor numbers = make_tensor(starts.sizes(), DType::int64, starts.device());
+  if (kernels::number_runs.filled(starts.device_type())) {
+    kernels::number_runs(starts.device_type(), starts, numbers);
+    return numbers;
+  }
+  const Tensor ones_at_starts = to(starts, DType::int64);
   kernels::cumsum(starts.device_type(), ones_at_starts, numbers, 0, false);
   return numbers - int64_t{1};
 }
@@ -53,31 +69,18 @@ struct Runs {
 
   Runs(const Tensor& in_order, const Tensor& order, bool want_inverse, bool want_counts)
       : inverse(no_integers(in_order.device())), counts(no_integers(in_order.device())) {
-    if (in_order.dim() == 1 && kernels::find_runs.filled(in_order.device_type())) {
-      find_in_vector(in_order, want_inverse, want_counts);
-    } else {
-      const Tensor starts = run_starts(in_order);
-      positions = reshape(nonzero(starts), {-1});
+    const Tensor starts = run_starts(in_order);
+    const bool is_vector = in_order.dim() == 1;
+    const bool by_mask = is_vector && kernels::masked_select.filled(in_order.device_type());
+    if (want_counts || !by_mask) positions = reshape(nonzero(starts), {-1});
+    if (by_mask) {
+      kernels::masked_select(in_order.device_type(), in_order, starts, firsts);
+    } else if (is_vector) {
       firsts = index_select(in_order, 0, positions);
-      if (want_inverse) inverse = run_numbers(starts);
     }
+    if (want_inverse) inverse = run_numbers(starts);
     if (want_inverse && order.defined()) inverse = scatter(empty_like(inverse), 0, order, inverse);
     if (want_counts && in_order.size(0) > 0) counts = run_lengths(positions, in_order.size(0));
-  }
-
- private:
-  void find_in_vector(const Tensor& values, bool want_inverse, bool want_positions) {
-    const IntSpan n = values.sizes();
-    const auto integers = [&](bool wanted) {
-      return wanted ? make_tensor(n, DType::int64, values.device()) : Tensor();
-    };
-    const Tensor all = make_tensor(n, values.dtype(), values.device());
-    const Tensor places = integers(want_positions), numbers = integers(want_inverse);
-    int64_t count = 0;
-    kernels::find_runs(values.device_type(), values, all, places, numbers, &count);
-    firsts = clone(narrow(all, 0, 0, count));  // does not hold on to the memory of all
-    if (want_positions) positions = narrow(places, 0, 0, count);
-    if (want_inverse) inverse = numbers;
   }
 };
 

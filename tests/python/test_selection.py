@@ -91,3 +91,22 @@ def test_medians_of_long_slices_with_nan(dtype: torch.dtype) -> None:
     assert value.isnan() and place == 0
     with pytest.raises(NotImplementedError, match="median"):
         torch.ones(40_000, dtype=torch.bool).median()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 271, 272, 273, 16384, 40001])
+def test_runs_and_masks_of_whole_registers_and_tails(n: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(n)
+    x = torch.randint(0, 3, (n,)).to(dtype)
+    listed = x.tolist()
+    starts = [i for i in range(n) if i == 0 or listed[i] != listed[i - 1]]
+    numbers = [0] * n
+    for i in range(1, n):
+        numbers[i] = numbers[i - 1] + (listed[i] != listed[i - 1])
+    values, inverse, counts = x.unique_consecutive(return_inverse=True, return_counts=True)
+    assert values.tolist() == [listed[i] for i in starts]
+    assert inverse.tolist() == numbers
+    assert counts.tolist() == [b - a for a, b in zip(starts, [*starts[1:], n], strict=True)]
+    for mask in (x > 0, x > 1, x >= 0):
+        kept = [v for v, m in zip(listed, mask.tolist(), strict=True) if m]
+        assert x[mask].tolist() == kept

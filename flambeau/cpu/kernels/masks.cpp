@@ -1,6 +1,7 @@
 // CPU kernels that look for what is true: the places of nonzeros, and elements beside a mask.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "flambeau/base/parallel.h"
@@ -21,12 +22,33 @@ template <class T>
 int64_t pack(const T* x, const uint8_t* truth, int64_t n, T* out) {
   int64_t count = 0, i = 0;
 #if FLAMBEAU_ISA_RANK >= 4
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (sizeof(T) <= 8) {
     for (; i + 16 <= n; i += 16) {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(truth + i));
       const __mmask16 taken = _mm_test_epi8_mask(bytes, bytes);
-      const __m512i packed = _mm512_maskz_compress_epi32(taken, _mm512_loadu_si512(x + i));
-      _mm512_storeu_si512(out + count, packed);
+      const T* from = x + i;
+      T* to = out + count;
+      if constexpr (sizeof(T) == 8) {
+        const auto low = static_cast<__mmask8>(taken);
+        const auto high = static_cast<__mmask8>(taken >> 8);
+        _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(low, _mm512_loadu_si512(from)));
+        _mm512_storeu_si512(to + __builtin_popcount(low),
+                            _mm512_maskz_compress_epi64(high, _mm512_loadu_si512(from + 8)));
+      } else if constexpr (sizeof(T) == 4) {
+        _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(taken, _mm512_loadu_si512(from)));
+      } else if constexpr (sizeof(T) == 2) {
+        const auto* halves = reinterpret_cast<const __m256i*>(from);
+        const __m512i wide = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(halves));
+        const __m512i packed = _mm512_maskz_compress_epi32(taken, wide);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                            _mm512_maskz_cvtepi32_epi16(0xffff, packed));
+      } else {
+        const auto* small = reinterpret_cast<const __m128i*>(from);
+        const __m512i wide = _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(small));
+        const __m512i packed = _mm512_maskz_compress_epi32(taken, wide);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                         _mm512_maskz_cvtepi32_epi8(0xffff, packed));
+      }
       count += __builtin_popcount(taken);
     }
   }
@@ -53,8 +75,16 @@ std::vector<int64_t> starts_of_blocks(int64_t numel, const Count& count) {
 }
 template <class T>
 int64_t count_true(const T* values, int64_t begin, int64_t end) {
-  int64_t count = 0;
-  for (int64_t i = begin; i < end; ++i) count += values[i] != T(0);
+  int64_t count = 0, i = begin;
+#if FLAMBEAU_ISA_RANK >= 4
+  if constexpr (std::is_same_v<T, uint8_t>) {
+    for (; i + 64 <= end; i += 64) {
+      const __m512i bytes = _mm512_loadu_si512(values + i);
+      count += __builtin_popcountll(_mm512_test_epi8_mask(bytes, bytes));
+    }
+  }
+#endif
+  for (; i < end; ++i) count += values[i] != T(0);
   return count;
 }
 
@@ -135,7 +165,12 @@ void masked_select_kernel(const Tensor& input, const Tensor& mask, Tensor& out) 
       T *to = y + starts[first], *const behind = y + starts[last];
       const int64_t end = std::min(last * block, numel);
       for (int64_t i = first * block; i < end; i += longest) {
-        const int64_t count = pack(x + i, truth + i, std::min(longest, end - i), room);
+        const int64_t n = std::min(longest, end - i);
+        if (behind - to >= n + beyond) {  // also what is not kept is written
+          to += pack(x + i, truth + i, n, to);
+          continue;
+        }
+        const int64_t count = pack(x + i, truth + i, n, room);
         to = std::copy_n(room, std::min(count, behind - to), to);  // the mask may have changed
       }
       std::fill(to, behind, T());
@@ -143,6 +178,31 @@ void masked_select_kernel(const Tensor& input, const Tensor& mask, Tensor& out) 
   });
 }
 KERNEL_FOR(masked_select, masked_select_kernel)
+
+// A running sum of bytes, each of them 0 or 1: of eight at once by a multiplication.
+void number_runs_kernel(const Tensor& starts, const Tensor& numbers) {
+  constexpr int64_t some = 8;
+  const uint8_t* truth = starts.data<uint8_t>();
+  int64_t* number = numbers.data<int64_t>();
+  const int64_t numel = starts.numel();
+  const std::vector<int64_t> before = starts_of_blocks(
+      numel, [&](int64_t begin, int64_t end) { return count_true(truth, begin, end); });
+  parallel_for(0, static_cast<int64_t>(before.size()) - 1, 4, [&](int64_t first, int64_t last) {
+    int64_t runs = before[first] - 1, i = first * block;
+    const int64_t end = std::min(last * block, numel);
+    for (; i + some <= end; i += some) {
+      uint64_t bytes = 0;
+      std::memcpy(&bytes, truth + i, sizeof bytes);
+      bytes *= 0x0101010101010101;
+      for (int64_t j = 0; j < some; ++j) {
+        number[i + j] = runs + static_cast<int64_t>(bytes >> (8 * j) & 0xff);
+      }
+      runs += static_cast<int64_t>(bytes >> 56);
+    }
+    for (; i < end; ++i) number[i] = runs += truth[i];
+  });
+}
+KERNEL_FOR(number_runs, number_runs_kernel)
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE
