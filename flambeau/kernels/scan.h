@@ -13,6 +13,8 @@ using ScanIndexSlot =
     Slot<void(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim)>;
 
 namespace kernels {
+// On the CPU, forward sums also take these integers where `out` has int64.
+constexpr DTypeSet summed_integers = dtypes::Signed | DType::uint8 | DType::bool_;
 inline constinit ScanSlot cumsum{"cumsum"};
 inline constinit ScanSlot cumprod{"cumprod"};
 inline constinit ScanSlot logcumsumexp{"logcumsumexp"};

@@ -23,7 +23,8 @@ Tensor finish_dtype(Tensor result, std::optional<DType> dtype) {
 }
 
 Tensor run(const ScanSlot& slot, const Tensor& input, int64_t dim, bool reverse) {
-  Tensor out = make_tensor(input.sizes(), input.dtype(), input.device());
+  const DType dtype = is_integral(input.dtype(), true) ? DType::int64 : input.dtype();
+  Tensor out = make_tensor(input.sizes(), dtype, input.device());
   slot(input.device_type(), input, out, dim, reverse);
   return out;
 }
@@ -95,7 +96,10 @@ Tensor cumsum(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   CHECK(dtype != DType::bool_ || input.dim() == 0 || input.numel() == 0, NotImplementedError,
         "\"cumsum\" not implemented for 'Bool'");
   dim = wrap_dim(dim, input.dim());
-  return finish_dtype(running_sum(summands(input, dtype), dim, false), dtype);
+  const bool taken_as_is = input.device().is_cpu() && kernels::summed_integers.has(input.dtype()) &&
+                           dtype.value_or(DType::int64) == DType::int64;
+  const Tensor x = taken_as_is ? input : summands(input, dtype);
+  return finish_dtype(running_sum(x, dim, false), dtype);
 }
 OP(cumsum, "cumsum(input, dim, *, dtype=None)", "The sums of the elements up to each along dim.")
 // Unless told otherwise, what is written to `out` is added up in its dtype.

@@ -267,3 +267,24 @@ def test_filled_rows(dtype: torch.dtype) -> None:
     classes = torch.randint(0, 9, (4, 5))
     hot = torch.nn.functional.one_hot(classes, 11)
     assert np.array_equal(hot.numpy(), np.eye(11, dtype=np.int64)[classes.numpy()])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool])
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 2000), (2, 600, 3), (3, 5, 700), (0, 4)])
+def test_integers_are_summed_in_int64(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    x = torch.randint(0, 2 if dtype == torch.bool else 120, shape).to(dtype)
+    if dtype == torch.int64:
+        x = x * (2**62 // 50)  # sums wrap
+    for case in (x, x.transpose(0, -1), x[..., ::2]):
+        for dim in range(case.dim()):
+            got = case.cumsum(dim)
+            assert got.dtype == torch.int64
+            assert np.array_equal(got.numpy(), np.cumsum(case.numpy(), axis=dim, dtype=np.int64))
+
+
+def test_integers_are_summed_past_the_cache() -> None:
+    x = torch.arange(2_200_000).view(1100, 2000) % 7
+    for case in (x, x.view(-1), x.to(torch.uint8), x.view(-1, 20)):
+        for dim in range(case.dim()):
+            assert np.array_equal(case.cumsum(dim).numpy(), np.cumsum(case.numpy(), dim, np.int64))

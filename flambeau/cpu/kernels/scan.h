@@ -44,6 +44,12 @@ void scan_rows(const T* x, T* y, int64_t n, int64_t row, bool reverse, bool beyo
                Carry<T> start, F f) {
   using A = Carry<T>;
   constexpr int64_t piece = 128;
+  if constexpr (N == 1 && std::is_same_v<A, T>) {
+    if (!beyond_cache && !reverse) {  // nothing is converted, and the first step waits for nothing
+      for (int64_t i = 0; i < n; ++i) y[i] = start = f(start, x[i]);
+      return;
+    }
+  }
   A room[N][piece], carried[N];
   T results[piece];
   std::fill_n(carried, N, start);

@@ -32,20 +32,21 @@ struct RunningProduct {
 };
 
 // Joins every lane with the one `step` lanes before it, and so on in twice as large steps.
-template <class F, int step = 1>
-[[gnu::always_inline]] inline ScanDoubles scan_lanes(ScanDoubles v) {
+template <class F, int step = 1, class V>
+[[gnu::always_inline]] inline V scan_lanes(V v) {
   if constexpr (step == double_lanes) {
     return v;
   } else {
-    const ScanDoubles before = [&]<int... I>(std::integer_sequence<int, I...>) {
-      return __builtin_shufflevector(v, ScanDoubles{} + F::neutral,
-                                     (I < step ? double_lanes : I - step)...);
+    constexpr auto neutral = static_cast<std::remove_cvref_t<decltype(v[0])>>(F::neutral);
+    const V before = [&]<int... I>(std::integer_sequence<int, I...>) {
+      return __builtin_shufflevector(v, V{} + neutral, (I < step ? double_lanes : I - step)...);
     }
     (std::make_integer_sequence<int, double_lanes>());
     return scan_lanes<F, 2 * step>(F::join(before, v));
   }
 }
-inline ScanDoubles last_lane(ScanDoubles v) {
+template <class V>
+inline V last_lane(V v) {
   return [&]<int... I>(std::integer_sequence<int, I...>) {
     return __builtin_shufflevector(v, v, (I * 0 + double_lanes - 1)...);
   }

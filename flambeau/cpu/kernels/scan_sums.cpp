@@ -1,5 +1,6 @@
 // CPU kernels of cumulative sums and products.
 #include "flambeau/cpu/kernels/scan.h"
+#include "flambeau/cpu/kernels/scan_integers.h"
 #include "flambeau/cpu/kernels/scan_pairs.h"
 #include "flambeau/cpu/kernels/scan_rows.h"
 #include "flambeau/cpu/kernels/scan_tiles.h"
@@ -74,6 +75,7 @@ bool scan_as_floats(const Tensor& input, const Tensor& out, int64_t dim, bool re
 constexpr DTypeSet scanned = dtypes::FloatingComplex | DType::int64;
 
 void cumsum_kernel(const Tensor& input, const Tensor& out, int64_t dim, bool reverse) {
+  if (scan_integer_sums(input, out, dim, reverse)) return;
   dispatch<scanned>("cumsum_out_cpu", input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Carry<T>;
