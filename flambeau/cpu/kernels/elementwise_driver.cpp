@@ -361,10 +361,11 @@ class Driver {
     alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
       if (kinds[k] != Rows::same_row) continue;
-      const int64_t size = loop_.sizes[k];
-      for (int64_t row = 0; row < rows; ++row) {
-        move_elements(size, buffers[k] + row * block.n * size, size, data[k], block.steps[k],
-                      block.n);
+      const int64_t size = loop_.sizes[k], bytes = block.n * size;
+      move_elements(size, buffers[k], size, data[k], block.steps[k], block.n);
+      for (int64_t made = 1, more = 0; made < rows; made += more) {  // twice as many each time
+        more = std::min(made, rows - made);
+        std::memcpy(buffers[k] + made * bytes, buffers[k], more * bytes);
       }
     }
     for (int64_t row = 0; row < block.m; row += rows) {
