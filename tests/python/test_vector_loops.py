@@ -406,3 +406,13 @@ def test_values_before_rows_of_sums_and_products() -> None:
         assert np.array_equal((column + row).numpy(), column.numpy() + row.numpy())
         assert np.array_equal(torch.outer(column[:, 0], row).numpy(), column.numpy() * row.numpy())
         assert np.array_equal((column[0] * row).numpy(), column[0].numpy() * row.numpy())
+
+
+def test_bytes_are_moved_by_any_number_of_places() -> None:
+    every = torch.arange(256, dtype=torch.uint8)
+    values, places = every[:, None].expand(256, 256).contiguous(), every.expand(256, 256)
+    wide, count = values.int(), places.int().clamp(max=8)
+    assert torch.equal(values << places, (wide << count).to(torch.uint8))
+    assert torch.equal(values >> places, (wide >> count).to(torch.uint8))
+    assert torch.equal((every << 3).int(), (every.int() << 3) % 256)
+    assert (every << 8).tolist() == (every >> 200).tolist() == [0] * 256

@@ -250,27 +250,32 @@ void logical_kernel(const TensorIter& iter, const Scalar* params) {
 KERNEL_FOR(logical_and, logical_kernel<logical_and_formula, std::bit_and<uint8_t>>)
 KERNEL_FOR(logical_or, logical_kernel<logical_or_formula, std::bit_or<uint8_t>>)
 
-// As math::shift_left and its sibling, in words of 32 bits and without a branch; numbers below zero
-// are many places.
-template <class T, bool left>
-T shifted(T a, T b) {
-  using U = std::make_unsigned_t<T>;
-  using Word = std::conditional_t<std::is_signed_v<T> && !left, int32_t, uint32_t>;
-  constexpr uint32_t width = std::numeric_limits<U>::digits;
-  const uint32_t places = static_cast<U>(b), most = places < width ? places : width - 1;
-  const auto word = static_cast<Word>(static_cast<std::conditional_t<left, U, T>>(a));
+// As math::shift_left and its sibling, without a branch; numbers below zero are many places.
+template <bool left>
+int32_t shifted(int32_t a, int32_t b) {
+  using Word = std::conditional_t<left, uint32_t, int32_t>;
+  const uint32_t places = static_cast<uint32_t>(b), most = places < 32 ? places : 31;
+  const auto word = static_cast<Word>(a);
   const Word moved = left ? word << most : word >> most;
-  const bool keeps = places < width || (std::is_signed_v<T> && !left);
-  return static_cast<T>(keeps ? moved : Word(0));
+  return static_cast<int32_t>(!left || places < 32 ? moved : Word(0));
+}
+// Of bytes, by the bits of b: no instruction moves each byte by places of its own, and in words
+// there are a quarter as many at once.
+template <bool left>
+uint8_t shifted_byte(uint8_t a, uint8_t b) {
+  a = b & 1 ? static_cast<uint8_t>(left ? a << 1 : a >> 1) : a;
+  a = b & 2 ? static_cast<uint8_t>(left ? a << 2 : a >> 2) : a;
+  a = b & 4 ? static_cast<uint8_t>(left ? a << 4 : a >> 4) : a;
+  return b < 8 ? a : uint8_t{0};
 }
 template <class Formula, bool left>
 void shift_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::uint8)
     return binary_loop<uint8_t, uint8_t>(
-        iter, [](uint8_t a, uint8_t b) { return shifted<uint8_t, left>(a, b); }, 1);
+        iter, [](uint8_t a, uint8_t b) { return shifted_byte<left>(a, b); }, 1);
   if (iter.dtypes[1] == DType::int32)
     return binary_loop<int32_t, int32_t>(
-        iter, [](int32_t a, int32_t b) { return shifted<int32_t, left>(a, b); }, 1);
+        iter, [](int32_t a, int32_t b) { return shifted<left>(a, b); }, 1);
   binary_kernel<Formula, dtypes::Integral, false>(iter, params);
 }
 KERNEL_FOR(bitwise_left_shift, shift_kernel<bitwise_left_shift_formula, true>)
