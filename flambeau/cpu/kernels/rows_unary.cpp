@@ -189,6 +189,12 @@ constexpr bool is_worth_a_table =
               struct hardsigmoid_formula, struct selu_formula, struct elu_formula,
               struct celu_formula, struct softplus_formula, struct logit_between_formula>;
 
+// Functions of real numbers that cost as little as additions; so do all of integers.
+template <class Formula>
+constexpr bool is_cheap =
+    is_one_of<Formula, struct neg_formula, struct abs_formula, struct relu_formula,
+              struct sign_formula, struct square_formula, struct logical_not_formula>;
+
 namespace {
 
 // Transcendental functions are worth a second thread earlier than additions are.
@@ -232,7 +238,9 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
     if (iter.dtypes[1] == DType::bfloat16) return bfloat16_loop<ForBFloat16<Formula>>(iter);
   }
   const bool by_table = is_worth_a_table<Formula> && dtypes::Reduced.has(iter.dtypes[1]);
-  const int cost = by_table ? table_cost : unary_cost;
+  const DType dtype = iter.dtypes[1];
+  const bool cheap = is_integral(dtype, true) || (is_cheap<Formula> && !dtypes::Complex.has(dtype));
+  const int cost = by_table ? table_cost : cheap ? 1 : unary_cost;
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
