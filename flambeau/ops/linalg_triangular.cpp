@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
+#include "flambeau/kernels/join.h"
 #include "flambeau/ops/linalg.h"
 
 namespace flambeau {
@@ -23,6 +24,13 @@ Tensor run_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, b
 
 Tensor triangle(const Tensor& x, bool upper, bool strictly) {
   return upper ? triu(x, strictly ? 1 : 0) : tril(x, strictly ? -1 : 0);
+}
+
+// Zeros the other triangle of matrices that lie column by column: transposed, they are contiguous.
+void keep_triangle(const Tensor& x, bool upper) {
+  const NoGrad off;
+  const Tensor rows = transpose(detach(x), -2, -1);
+  kernels::triangle(x.device_type(), rows, rows, 0, !upper);
 }
 
 Tensor record_triangular(const Tensor& a, const Tensor& b, Tensor x, bool upper, bool left,
@@ -126,10 +134,7 @@ Pair cholesky_with(const char* op, const Tensor& a, bool upper, bool check_error
   Tensor l = copy_columns(a);
   Tensor info = make_info(batch_of(a), a.device());
   if (l.numel() > 0) kernels::cholesky(a.device_type(), l, info, upper);
-  {
-    const NoGrad off;
-    copy_(l, triangle(l, upper, false));
-  }
+  keep_triangle(l, upper);
   if (check_errors) check_info(op, info, not_positive);
   if (Record r{"linalg_cholesky_ex", l, {a}}) {
     r.wrt(0, [y = r.save_output(l), upper](const Tensor& g) {
@@ -226,10 +231,7 @@ Triple linalg_ldl_factor_ex(const Tensor& a, bool hermitian, bool check_errors) 
   Tensor pivots = make_tensor(n_pivots, DType::int32, a.device());
   Tensor info = make_info(batch_of(a), a.device());
   if (ld.numel() > 0) kernels::ldl_factor(a.device_type(), ld, pivots, info, hermitian);
-  {
-    const NoGrad off;
-    copy_(ld, tril(ld, 0));
-  }
+  keep_triangle(ld, false);
   if (check_errors) check_info("torch.linalg.ldl_factor_ex", info, zero_in_d);
   if (Record r{"linalg_ldl_factor_ex", ld, {a}}) {
     r.wrt(0, [](const Tensor&) -> Tensor {

@@ -133,6 +133,25 @@ def test_transposed_copies_of_every_element_size() -> None:
             np.testing.assert_array_equal(x.t().contiguous().numpy(), x.numpy().T)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("rows", [1, 2, 3, 6, 7])
+def test_copies_and_triangles_of_many_small_matrices(dtype: type, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for count, columns in ((0, 3), (15, 3), (16, 2), (1037, 5), (3000, 6), (9001, 4)):
+        a = rng.integers(1, 100, (count, rows, columns)).astype(dtype)
+        x = torch.from_numpy(a)
+        np.testing.assert_array_equal(x.mT.contiguous().numpy(), a.swapaxes(1, 2))
+        np.testing.assert_array_equal(x[::2].mT.contiguous().numpy(), a[::2].swapaxes(1, 2))
+        wide = torch.zeros(count, columns, rows + 2, dtype=x.dtype)
+        wide[:, :, 1:-1] = x.mT
+        np.testing.assert_array_equal(wide[:, :, 1:-1].numpy(), a.swapaxes(1, 2))
+        assert not wide[:, :, 0].any() and not wide[:, :, -1].any()
+        np.testing.assert_array_equal(x[:, :1].expand_as(x).mT.contiguous().mT, a[:, :1] + 0 * a)
+        for diagonal in (-9, -1, 0, 1, 9):
+            np.testing.assert_array_equal(x.tril(diagonal).numpy(), np.tril(a, diagonal))
+            np.testing.assert_array_equal(x.clone().triu_(diagonal).numpy(), np.triu(a, diagonal))
+
+
 # Too large for the caches; the rows of the copy are whole lines of memory, or are not, and no whole
 # number of squares.
 @pytest.mark.parametrize(

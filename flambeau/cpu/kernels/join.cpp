@@ -148,6 +148,30 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
 }
 KERNEL_FOR(cat, cat_kernel)
 
+// Of many small matrices: zeros one element of all of them at a time.
+void small_triangles(const Tensor& input, const Tensor& out, int64_t diagonal, bool upper) {
+  const int64_t columns = out->sizes.back(), height = out->sizes[out.dim() - 2];
+  const int64_t size = columns * height;
+  dispatch_size(out.item_size(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr T zero{};
+    const T* from = static_cast<const T*>(input.raw());
+    T* to = static_cast<T*>(out.raw());
+    parallel_for(0, out.numel() / size, default_grain / size, [&](int64_t begin, int64_t end) {
+      constexpr int64_t some = 64;  // that stay in the first-level cache
+      for (int64_t first = begin; first < end; first += some) {
+        const int64_t last = std::min(first + some, end);
+        if (from != to) std::copy(from + first * size, from + last * size, to + first * size);
+        for (int64_t e = 0; e < size; ++e) {
+          const int64_t right = e % columns - e / columns - diagonal;
+          if (upper ? right >= 0 : right <= 0) continue;
+          for (int64_t i = first; i < last; ++i) to[i * size + e] = zero;
+        }
+      }
+    });
+  });
+}
+
 void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, bool upper) {
   const int64_t columns = input->sizes.back(), height = input->sizes[input.dim() - 2];
   if (input.numel() == 0) return;
@@ -156,9 +180,16 @@ void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, b
   char* to = static_cast<char*>(out.raw());
   // Offsets beyond the corners mean the corners; this also keeps i + diagonal from overflowing.
   diagonal = std::clamp(diagonal, -height - 1, columns + 1);
-  const int64_t grain = std::max<int64_t>(copy_grain / (columns * item), 1);
   const bool beyond_cache = input.numel() * item >= cached_bytes;
   const auto copy = beyond_cache ? copy_large : copy_bytes;
+  // As in copies of small matrices: elements too far apart are slow to come from beyond the
+  // second-level cache.
+  constexpr int64_t small = 36, many = 16, near_step = 100, second_level = 1 << 20;
+  const int64_t size = height * columns;
+  if (size <= small && input.numel() >= many * size &&
+      (size * item <= near_step || input.numel() * item <= second_level))
+    return small_triangles(input, out, diagonal, upper);
+  const int64_t grain = std::max<int64_t>(copy_grain / (columns * item), 1);
   parallel_for(0, input.numel() / columns, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t i = r % height;

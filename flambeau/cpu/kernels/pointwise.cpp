@@ -2,6 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/large_copy.h"
 #include "flambeau/cpu/kernels/loops.h"
@@ -108,9 +109,40 @@ bool copy_rows_apart(char* to, const char* from, const Block& block, int64_t siz
   return true;
 }
 
+// Many small matrices, as in transposed ones: an element of all of them at a time, some matrices
+// that stay in the first-level cache after the others. False for other copies.
+bool copy_small_matrices(const TensorIter& iter, decltype(&move_strided<1>) move) {
+  if (iter.ndim != 3 || iter.numel == 0) return false;
+  // Beyond the second-level cache, the processor does not foresee what stands too far apart.
+  constexpr int64_t largest = 36, fewest = 16, near_step = 100, cached = 8192,
+                    second_level = 1 << 20;
+  const int64_t n = iter.shape[0], m = iter.shape[1], count = iter.shape[2];
+  const int64_t to_step = iter.strides[0][2], from_step = iter.strides[1][2];
+  const int64_t step = std::max({std::abs(to_step), std::abs(from_step), int64_t{1}});
+  if (n * m > largest || count < fewest || step > cached / fewest ||
+      (step > near_step && step * count > second_level))
+    return false;
+  parallel_for(0, count, default_grain / (n * m), [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin, some; first < end; first += some) {
+      some = std::min(cached / step, end - first);
+      for (int64_t j = 0; j < m; ++j) {
+        for (int64_t i = 0; i < n; ++i) {
+          const auto at = [&](int k) {
+            return iter.data[k] + i * iter.strides[k][0] + j * iter.strides[k][1] +
+                   first * iter.strides[k][2];
+          };
+          move(at(0), to_step, at(1), from_step, some);
+        }
+      }
+    }
+  });
+  return true;
+}
+
 void copy_same(const TensorIter& iter) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if (copy_small_matrices(iter, move_strided<sizeof(T)>)) return;
     const bool beyond_cache = iter.numel * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
     const auto in_elements = [](int64_t step) {
       return step % static_cast<int64_t>(sizeof(T)) == 0;
