@@ -55,6 +55,8 @@ LAPACK_FUNCTION(getrf, getrf, getrf)
 LAPACK_FUNCTION(getrs, getrs, getrs)
 LAPACK_FUNCTION(getri, getri, getri)
 LAPACK_FUNCTION(potrf, potrf, potrf)
+LAPACK_FUNCTION(potri, potri, potri)
+LAPACK_REAL_FUNCTION(lauum)
 LAPACK_FUNCTION(sytrf, sytrf, sytrf)
 LAPACK_FUNCTION(sytrs, sytrs, sytrs)
 LAPACK_COMPLEX_FUNCTION(hetrf)
@@ -123,6 +125,25 @@ void for_batch(int64_t count, double work_each, const Body& body) {
   constexpr double work_per_thread = 40000;
   const auto grain = static_cast<int64_t>(work_per_thread / std::max(work_each, 50.0));
   parallel_for(0, count, std::max<int64_t>(grain, 1), body);
+}
+
+// The same for systems of which each has `length` independent columns (or rows): where there are
+// too few systems to keep all threads busy alike, they are cut. Calls body(i, begin, size).
+template <class Body>
+void for_systems(int64_t count, int64_t length, double work_each, const Body& body) {
+  constexpr int64_t step = 16, fewest = 64;
+  const int64_t threads = get_num_threads();
+  const bool uneven = count % threads != 0 && count < 8 * threads && !in_parallel_region();
+  const int64_t parts = uneven ? std::clamp<int64_t>(length / fewest, 1, threads) : 1;
+  const int64_t steps = (length + step - 1) / step;
+  for_batch(count * parts, work_each / static_cast<double>(parts),
+            [&](int64_t first, int64_t last) {
+              for (int64_t i = first; i < last; ++i) {
+                const int64_t part = i % parts, begin = steps * part / parts * step;
+                const int64_t end = std::min(length, steps * (part + 1) / parts * step);
+                body(i / parts, begin, static_cast<int>(end - begin));
+              }
+            });
 }
 
 inline double cube(int n) { return static_cast<double>(n) * n * n; }

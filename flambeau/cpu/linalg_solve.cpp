@@ -1,7 +1,10 @@
 // LU, Cholesky and LDL factors, determinants and solutions of linear systems, through LAPACK.
+#include <numeric>
+
+#include "flambeau/cpu/blocked_triangles.h"
 #include "flambeau/cpu/lapack.h"
+#include "flambeau/cpu/memory.h"
 #include "flambeau/cpu/small_linalg.h"
-#include "flambeau/cpu/triangular.h"
 
 namespace flambeau::cpu {
 namespace {
@@ -39,6 +42,30 @@ void pivot_order(const Tensor& pivots, const Tensor& order) {
   }
 }
 
+// Of fewer right sides, matrix products are no faster than triangular functions.
+constexpr int fewest_columns = 4;
+
+// getrs, by matrix products. Columns of b lie n apart.
+template <class T>
+void solve_with_factors(int n, int columns, const T* lu, const int* pivots, T* b, bool turned) {
+  const auto exchange = [&] {
+    for (int c = 0; c < columns; ++c) {
+      T* x = b + int64_t{c} * n;
+      for (int step = 0; step < n; ++step) {
+        const int k = turned ? n - 1 - step : step;
+        std::swap(x[k], x[pivots[k] - 1]);
+      }
+    }
+  };
+  const auto solve = [&](bool lower) {
+    solve_triangle<T>({lu, n, turned, lower == turned, lower}, 0, n, b, columns, n);
+  };
+  if (!turned) exchange();
+  solve(!turned);
+  solve(turned);
+  if (turned) exchange();
+}
+
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transposed how) {
   dispatch<lapack_dtypes>("lu_solve_cpu", lu.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -53,17 +80,17 @@ void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transpose
             pivot < 1 ? "greater" : "smaller", pivot < 1 ? "1" : "LU.size(-2)", pivot);
     }
     const bool small = how == Transposed::no && a.rows <= small_size;
-    for_batch(
-        x.count, cube(a.cols) + double(a.cols) * a.cols * x.cols, [&](int64_t first, int64_t last) {
-          for (int64_t i = first; i < last; ++i) {
-            const int* exchanged = pivots.data<int>() + i * a.rows;
-            if (small) {
-              small_getrs(a.rows, x.cols, a[i], a.ld, exchanged, x[i], x.ld);
-              continue;
-            }
-            getrs<T>(static_cast<char>(how), a.rows, x.cols, a[i], a.ld, exchanged, x[i], x.ld);
-          }
-        });
+    const double work = cube(a.cols) + double(a.cols) * a.cols * x.cols;
+    for_systems(x.count, x.cols, work, [&](int64_t i, int64_t begin, int columns) {
+      const int* exchanged = pivots.data<int>() + i * a.rows;
+      T* b = x[i] + begin * x.ld;
+      if (small) return small_getrs(a.rows, columns, a[i], a.ld, exchanged, b, x.ld);
+      if constexpr (!is_complex_type<T>) {
+        if (columns >= fewest_columns)
+          return solve_with_factors(a.rows, columns, a[i], exchanged, b, how != Transposed::no);
+      }
+      getrs<T>(static_cast<char>(how), a.rows, columns, a[i], a.ld, exchanged, b, x.ld);
+    });
   });
 }
 
@@ -106,10 +133,45 @@ void log_determinant(const Tensor& lu, const Tensor& pivots, const Tensor& sign,
   });
 }
 
+// From so many rows on they are faster than LAPACK's inverses.
+constexpr int large_inverse = 32;
+
+// getrf and getri, by matrix products: the columns of U^-1 L^-1, in the order of the pivots.
+template <class T>
+void invert_by_products(const Matrices<T>& m, int* info) {
+  const int64_t n = m.rows;
+  std::vector<int> pivots(m.count * n);
+  const auto inverses = memory_for<T>(m.count * m.step);
+  for_batch(m.count, cube(m.rows), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i)
+      info[i] = getrf<T>(m.rows, m.cols, m[i], m.ld, pivots.data() + i * n);
+  });
+  for_systems(m.count, n, cube(m.rows), [&](int64_t i, int64_t begin, int columns) {
+    T* out = inverses.get() + i * m.step + begin * n;
+    if (info[i] != 0) return;
+    invert_lower<T>({m[i], n, false, false, true}, n, begin, columns, out);
+    solve_triangle<T>({m[i], n, false, true, false}, 0, n, out, columns, n);
+  });
+  for_batch(m.count, static_cast<double>(m.step), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      // A singular matrix keeps its factors: what they look like is nobody's promise.
+      if (info[i] != 0) continue;
+      std::vector<int64_t> order(n);
+      std::iota(order.begin(), order.end(), 0);
+      for (int64_t k = n - 1; k >= 0; --k) std::swap(order[k], order[pivots[i * n + k] - 1]);
+      for (int64_t k = 0; k < n; ++k)
+        std::copy_n(inverses.get() + i * m.step + order[k] * n, n, m[i] + k * n);
+    }
+  });
+}
+
 void matrix_inverse(const Tensor& a, const Tensor& info) {
   dispatch<lapack_dtypes>("inverse_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a);
+    if constexpr (!is_complex_type<T>) {
+      if (m.rows > large_inverse) return invert_by_products(m, info.data<int>());
+    }
     for_batch(m.count, 2 * cube(m.rows), [&](int64_t first, int64_t last) {
       if (m.rows <= small_size) {
         first = take_in_lanes<T>(
@@ -153,8 +215,13 @@ void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE how, CBLAS_DIAG diag
 
 void triangular_solve(const Tensor& a, const Tensor& b, bool left, bool upper, Transposed how,
                       bool unit_diagonal) {
-  if (left && a.size(-1) <= small_triangle && !a.is_complex()) {
-    return kernels::small_triangular_solve(DeviceType::cpu, a, b, upper, how, unit_diagonal);
+  const int64_t n = a.size(-1), columns = b.size(-1);
+  const bool turned = how != Transposed::no;
+  if (left && n <= small_triangle && !a.is_complex()) {
+    return kernels::small_triangular_solve(
+        DeviceType::cpu,
+        {a.dtype(), upper != turned, unit_diagonal, n, columns, a.raw(), turned ? n : 1,
+         turned ? 1 : n, b.raw(), n, b.numel() / (n * columns), n * n, n * columns});
   }
   dispatch<lapack_dtypes>("triangular_solve_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -162,11 +229,17 @@ void triangular_solve(const Tensor& a, const Tensor& b, bool left, bool upper, T
     const auto transpose = how == Transposed::no    ? CblasNoTrans
                            : how == Transposed::yes ? CblasTrans
                                                     : CblasConjTrans;
-    for_batch(x.count, double(x.rows) * x.cols * m.rows, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        trsm<T>(left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, transpose,
-                unit_diagonal ? CblasUnit : CblasNonUnit, x.rows, x.cols, m[i], m.ld, x[i], x.ld);
+    const double work = double(x.rows) * x.cols * m.rows;
+    for_systems(x.count, left ? x.cols : x.rows, work, [&](int64_t i, int64_t begin, int size) {
+      if constexpr (!is_complex_type<T>) {
+        if (left && size >= fewest_columns) {
+          const Triangle<T> triangle{m[i], m.ld, turned, upper != turned, unit_diagonal};
+          return solve_triangle<T>(triangle, 0, n, x[i] + begin * x.ld, size, x.ld);
+        }
       }
+      trsm<T>(left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, transpose,
+              unit_diagonal ? CblasUnit : CblasNonUnit, left ? x.rows : size, left ? size : x.cols,
+              m[i], m.ld, x[i] + begin * (left ? x.ld : 1), x.ld);
     });
   });
 }
@@ -181,6 +254,47 @@ void cholesky(const Tensor& a, const Tensor& info, bool upper) {
         info.data<int>()[i] = small ? small_potrf(m.rows, m[i], m.ld)
                                     : potrf<T>(upper ? 'U' : 'L', m.rows, m[i], m.ld);
       }
+    });
+  });
+}
+
+// The upper triangle of a Hermitian matrix, by squares: a column of large matrices is far from the
+// next one.
+template <class T>
+void mirror(int n, T* a) {
+  constexpr int side = 8;
+  for (int left = 0; left < n; left += side) {
+    for (int top = left; top < n; top += side) {
+      for (int j = left; j < std::min(left + side, n); ++j) {
+        for (int i = std::max(top, j + 1); i < std::min(top + side, n); ++i) {
+          const T below = a[int64_t{j} * n + i];
+          if constexpr (is_complex_type<T>) {
+            a[int64_t{i} * n + j] = std::conj(below);
+          } else {
+            a[int64_t{i} * n + j] = below;
+          }
+        }
+      }
+    }
+  }
+}
+
+void cholesky_inverse(const Tensor& a) {
+  dispatch<lapack_dtypes>("cholesky_inverse_cpu", a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Matrices<T> m(a);
+    for_batch(m.count, cube(m.rows), [&](int64_t first, int64_t last) {
+      if constexpr (is_complex_type<T>) {
+        for (int64_t i = first; i < last; ++i) potri<T>('L', m.rows, m[i], m.ld);
+      } else {
+        const auto inverse = memory_for<T>(m.step);
+        for (int64_t i = first; i < last; ++i) {
+          invert_lower<T>({m[i], m.ld, false, false, false}, m.rows, 0, m.rows, inverse.get());
+          std::copy_n(inverse.get(), m.step, m[i]);
+          lauum<T>('L', m.rows, m[i], m.ld);
+        }
+      }
+      for (int64_t i = first; i < last; ++i) mirror(m.rows, m[i]);
     });
   });
 }
@@ -251,6 +365,7 @@ const bool filled = [] {
   kernels::matrix_inverse.fill(cpu, matrix_inverse);
   kernels::triangular_solve.fill(cpu, triangular_solve);
   kernels::cholesky.fill(cpu, cholesky);
+  kernels::cholesky_inverse.fill(cpu, cholesky_inverse);
   kernels::ldl_factor.fill(cpu, ldl_factor);
   kernels::ldl_solve.fill(cpu, ldl_solve);
   return true;

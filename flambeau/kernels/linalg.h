@@ -30,6 +30,8 @@ SLOT(triangular_solve, void(const Tensor& a, const Tensor& b, bool left, bool up
                             bool unit_diagonal))
 // Reads and writes one triangle; the other is left as it is.
 SLOT(cholesky, void(const Tensor& a, const Tensor& info, bool upper))
+// A lower factor without zeros on its diagonal becomes the inverse of the whole matrix. CPU.
+SLOT(cholesky_inverse, void(const Tensor& a))
 SLOT(ldl_factor, void(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian))
 SLOT(ldl_solve, void(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian))
 // R above the diagonal of a, the Householder vectors below, their factors in tau.

@@ -157,6 +157,12 @@ Tensor linalg_cholesky(const Tensor& a, bool upper) {
 OP_FUNCTION(linalg_cholesky, "linalg_cholesky(input, *, upper=False)",
             "The triangular L with L L^H = A, for positive-definite matrices A.")
 
+// Of A = L L^H as a whole, not of its triangle alone, given the gradient of A.
+Tensor factor_gradient(const Tensor& g_a, const Tensor& factor, bool upper) {
+  const Tensor both = g_a + mH(g_a);
+  return -(upper ? matmul(factor, both) : matmul(both, factor));
+}
+
 Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
   CHECK(b.dim() >= 2, RuntimeError,
         "b should have at least 2 dimensions, but has {} dimensions instead", b.dim());
@@ -182,10 +188,7 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
       const Tensor factor = kept();
       out[0] = cholesky_solve(in[0], factor, upper);
       if (!wants_l) return;
-      // Of A = L L^H as a whole, not of its triangle alone.
-      const Tensor g_a = matmul(out[0], mH(y()));
-      const Tensor both = g_a + mH(g_a);
-      out[1] = -(upper ? matmul(factor, both) : matmul(both, factor));
+      out[1] = factor_gradient(matmul(out[0], mH(y())), factor, upper);
     });
   }
   return x;
@@ -210,7 +213,18 @@ Tensor cholesky_inverse(const Tensor& input, bool upper) {
                  where, i % n + 1));
     }
   }
-  return cholesky_solve(identity_like(input, input.size(-1)), input, upper);
+  constexpr int64_t few_rows = 48;  // which solutions of systems are as fast for
+  const bool solves = input.size(-1) <= few_rows || input.numel() == 0;
+  if (solves || !kernels::cholesky_inverse.filled(input.device_type()))
+    return cholesky_solve(identity_like(input, input.size(-1)), input, upper);
+  Tensor x = copy_columns(upper ? mH(detach(input)) : input);
+  kernels::cholesky_inverse(input.device_type(), x);
+  if (Record r{"cholesky_inverse", x, {input}}) {
+    r.wrt(0, [kept = r.save(input), y = r.save_output(x), upper](const Tensor& g) {
+      return factor_gradient(matmul(matmul(y(), g), mH(y())), kept(), upper);
+    });
+  }
+  return x;
 }
 OP(cholesky_inverse, "cholesky_inverse(input, upper=False)",
    "The inverse of a positive-definite matrix, from its Cholesky factor.", casts_out)
