@@ -171,7 +171,9 @@ void group_by_index(const Tensor& index, const Tensor& starts, const Tensor& ord
   const DeviceGuard guard(device);
   const int64_t count = index.numel(), groups = starts.numel() - 1;
   const Tensor sorted = make_tensor({count}, DType::int64, index.device());
-  if (count > 0) kernels::sort(DeviceType::cuda, index, sorted, order, 0, false);
+  const Tensor places =
+      order.defined() ? order : make_tensor({count}, DType::int64, index.device());
+  if (count > 0) kernels::sort(DeviceType::cuda, index, sorted, places, 0, false);
   launch("group_by_index", starts_kernel, blocks_for(groups + 1, block_size), block_size,
          sorted.data<int64_t>(), starts.data<int64_t>(), count, groups, fault_of(device));
 }

@@ -16,8 +16,11 @@ SLOT(csr_sampled_dot, void(const Tensor& crow, const Tensor& col, const Tensor& 
                            const Tensor& out))
 // The row of each element.
 SLOT(csr_rows, void(const Tensor& crow, const Tensor& rows))
+// Whether the coordinates of a matrix, a row of rows and one of columns, ascend: in one walk, which
+// processors need. Others compare numbers of places.
+SLOT(matrix_ascends, void(const Tensor& indices, bool& ascends))
 // The positions of `index` ordered by their values, equal ones in their order, and where each value
-// starts.
+// starts. The order may be left undefined by who has no use for it.
 SLOT(group_by_index, void(const Tensor& index, const Tensor& starts, const Tensor& order))
 
 }  // namespace flambeau::kernels

@@ -13,11 +13,23 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-Pair group_by_index(const Tensor& index, int64_t groups) {
+void check_groups(const Tensor& index, int64_t groups) {
   CHECK(index.dim() == 1 && index.dtype() == DType::int64, RuntimeError,
         "_group_by_index: expected a vector of int64, got {} of {}", index.sizes(), index.dtype());
   CHECK(groups >= 0 && groups < INT64_MAX, RuntimeError,
         "_group_by_index: {} is no number of groups that there can be", groups);
+}
+
+// Where each value starts in the ordered index.
+Tensor group_starts(const Tensor& index, int64_t groups) {
+  check_groups(index, groups);
+  Tensor starts = make_tensor({groups + 1}, DType::int64, index.device());
+  kernels::group_by_index(index.device_type(), contiguous(index), starts, Tensor());
+  return starts;
+}
+
+Pair group_by_index(const Tensor& index, int64_t groups) {
+  check_groups(index, groups);
   const Tensor dense = contiguous(index);
   Tensor starts = make_tensor({groups + 1}, DType::int64, index.device());
   Tensor order = make_tensor(index.sizes(), DType::int64, index.device());
@@ -124,10 +136,11 @@ Rows rows_of(const Tensor& matrix) {
   }
   const Tensor coo = to_coo(matrix);
   const SparseParts& parts = parts_of(coo);
-  const auto [starts, order] = group_by_index(select(parts.indices, 0, 0), matrix.size(0));
-  const Tensor columns = select(parts.indices, 0, 1), values = sparse_values(coo);
+  const Tensor rows = select(parts.indices, 0, 0), columns = select(parts.indices, 0, 1);
+  const Tensor values = sparse_values(coo);
   // Coalesced elements stand in the order of rows already.
-  if (parts.coalesced) return {starts, columns, values};
+  if (parts.coalesced) return {group_starts(rows, matrix.size(0)), columns, values};
+  const auto [starts, order] = group_by_index(rows, matrix.size(0));
   return {starts, index_select(columns, 0, order), index_select(values, 0, order)};
 }
 
@@ -216,9 +229,16 @@ Tensor recompressed(const Tensor& input, Layout layout, DType index) {
   const Tensor together = coalesce(to_coo(input));
   const bool rows = layout == Layout::sparse_csr;
   const Tensor& indices = parts_of(together).indices;
-  auto [starts, order] = group_by_index(select(indices, 0, rows ? 0 : 1), input.size(rows ? 0 : 1));
+  const Tensor outer = select(indices, 0, rows ? 0 : 1);
   Tensor plain = contiguous(select(indices, 0, rows ? 1 : 0)), values = sparse_values(together);
-  if (!rows) plain = index_select(plain, 0, order), values = index_select(values, 0, order);
+  Tensor starts;
+  if (rows) {
+    starts = group_starts(outer, input.size(0));
+  } else {
+    Tensor order;
+    std::tie(starts, order) = group_by_index(outer, input.size(1));
+    plain = index_select(plain, 0, order), values = index_select(values, 0, order);
+  }
   if (index == DType::int32 && std::max({plain.numel(), input.size(0), input.size(1)}) < INT32_MAX)
     starts = to(starts, index), plain = to(plain, index);
   return with_values(make_compressed(layout, starts, plain, detach(values), input.sizes()), values);

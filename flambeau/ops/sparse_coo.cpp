@@ -260,9 +260,16 @@ struct Unpacked {
   }
 };
 
-bool ascends(const Tensor& numbers) {
-  const int64_t count = numbers.numel();
+// Whether coordinates ascend.
+bool ascends(const Tensor& indices, IntSpan size) {
+  const int64_t count = indices.size(1);
   if (count < 2) return true;
+  if (indices.device().is_cpu() && indices.size(0) == 2) {
+    bool ascending = false;
+    kernels::matrix_ascends(DeviceType::cpu, indices, ascending);
+    return ascending;
+  }
+  const Tensor numbers = coordinate_numbers(indices, size);
   return item(sum(narrow(numbers, 0, 1, count - 1) <= narrow(numbers, 0, 0, count - 1))) ==
          Scalar(0);
 }
@@ -272,6 +279,14 @@ bool ascends(const Tensor& numbers) {
 Tensor stored_coordinates(const Tensor& sparse) {
   if (is_coo(sparse)) return parts_of(sparse).indices;
   const NoGrad off;
+  const SparseParts& parts = parts_of(sparse);
+  if (sparse.layout() == Layout::sparse_csr && parts.indices.dim() == 1) {
+    const Tensor starts = contiguous(to(parts.indices, DType::int64));
+    Tensor indices = make_tensor({2, parts.plain.numel()}, DType::int64, starts.device());
+    kernels::csr_rows(starts.device_type(), starts, select(indices, 0, 0));
+    copy_(select(indices, 0, 1), parts.plain);
+    return indices;
+  }
   return stack(Unpacked(sparse).coordinates, 0);
 }
 
@@ -288,7 +303,7 @@ Tensor to_coo(const Tensor& input) {
     const int64_t dense = dense_dim(input);
     for (int64_t d = values.dim() - dense; d < values.dim(); ++d) shape.push_back(values.size(d));
     // The columns of a row may stand in any order, and twice.
-    ordered = ascends(coordinate_numbers(indices, input.sizes()));
+    ordered = ascends(indices, input.sizes());
   }
   return coalesce(sparse_coo(indices, reshape(values, shape), input.sizes(), ordered));
 }

@@ -9,6 +9,7 @@ import pytest
 import flambeau as torch
 
 MATRIX = torch.tensor([[1.0, 0, 2], [0, 3, 0]])
+SHAPES = ((60, 71), (71, 53))
 
 
 def test_a_product_with_a_dense_tensor_broadcasts_the_sparse_one() -> None:
@@ -282,3 +283,40 @@ def test_places_that_two_sparse_tensors_share(density: float) -> None:
         assert x.sparse_mask(mixed).to_dense().equal(a * (b != 0))
         assert (x * mixed).to_dense().equal(a * b)
     assert x.sparse_mask(x) is x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.complex64])
+@pytest.mark.parametrize("density", [0.0, 0.02, 0.3])
+def test_products_of_sparse_matrices_with_vectors_and_with_each_other(
+    dtype: Any, density: float
+) -> None:
+    torch.manual_seed(0)
+    # Small whole numbers, whose sums are exact.
+    a, b = (torch.randint(-2, 3, shape) * (torch.rand(shape) < density) for shape in SHAPES)
+    v = torch.randint(-2, 3, (SHAPES[0][1],))
+    x, y = a.to(dtype), b.to(dtype)
+    for layout in (torch.sparse_coo, torch.sparse_csr):
+        matrix = x.to_sparse(layout=layout)
+        assert (matrix @ v.to(dtype)).equal((a @ v).to(dtype))
+        assert (matrix @ y.to_sparse(layout=layout)).to_dense().equal((a @ b).to(dtype))
+    assert x.to_sparse_csr().to_sparse().is_coalesced()
+    product = x.to_sparse() @ y.to_sparse()
+    assert product._nnz() == int(((a != 0).long() @ (b != 0).long() != 0).sum())
+
+
+def test_rows_that_do_not_ascend_are_put_in_order() -> None:
+    starts, columns = torch.tensor([0, 2, 2, 4]), torch.tensor([2, 0, 1, 1])
+    mixed = torch.sparse_csr_tensor(starts, columns, torch.tensor([1.0, 2, 3, 4]), (3, 3))
+    dense = torch.tensor([[2.0, 0, 1], [0, 0, 0], [0, 7, 0]])
+    assert mixed.to_sparse().is_coalesced() and mixed.to_sparse()._nnz() == 3
+    assert mixed.to_sparse().to_dense().equal(dense)
+    assert mixed.to_sparse_csc().to_dense().equal(dense)
+
+
+@pytest.mark.parametrize("rows", [[-1, 0, 1], [0, 1, 3], [2, 1, -1], [1, 0, 3]])
+def test_rows_outside_of_a_matrix_are_refused(rows: list[int]) -> None:
+    indices = torch.tensor([rows, [0, 1, 2]])
+    wrong = torch._C._sparse_coo(indices, torch.ones(3), (3, 3), True)
+    for convert in (wrong.to_sparse_csr, lambda: wrong @ torch.ones(3)):
+        with pytest.raises(RuntimeError, match="found index"):
+            convert()

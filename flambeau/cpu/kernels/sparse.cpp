@@ -2,6 +2,7 @@
 #include "flambeau/kernels/sparse.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "flambeau/base/parallel.h"
@@ -12,6 +13,27 @@ namespace {
 
 // A number that is to be checked, and not read again afterwards: somebody else may write there.
 int64_t read_once(const int64_t* at) { return *static_cast<const volatile int64_t*>(at); }
+
+// Not inlined, for the arguments would be laid out for the message at every element.
+[[gnu::noinline, gnu::cold]] void refuse_row(const char* op, int64_t row, int64_t from, int64_t to,
+                                             int64_t count) {
+  fail<RuntimeError>("{}: crow_indices must ascend from 0 to {}, but row {} goes from {} to {}", op,
+                     count, row, from, to);
+}
+
+[[gnu::noinline, gnu::cold]] void refuse_column(const char* op, int64_t column, int64_t columns) {
+  fail<RuntimeError>("{}: col_indices must be in [0, {}), but got {}", op, columns, column);
+}
+
+void check_row(const char* op, int64_t row, int64_t from, int64_t to, int64_t count) {
+  if (from < 0 || from > to || to > count) refuse_row(op, row, from, to, count);
+}
+
+void check_column(const char* op, int64_t column, int64_t columns) {
+  if (static_cast<uint64_t>(column) >= static_cast<uint64_t>(columns)) {
+    refuse_column(op, column, columns);
+  }
+}
 
 // Calls body(row, element, column) for the elements of rows, in parallel over rows.
 template <class Begin, class Body>
@@ -25,14 +47,11 @@ void for_rows(const char* op, const Tensor& crow, const Tensor& col, int64_t col
                [&](int64_t first, int64_t last) {
                  for (int64_t r = first; r < last; ++r) {
                    const int64_t from = read_once(starts + r), to = read_once(starts + r + 1);
-                   CHECK(0 <= from && from <= to && to <= count, RuntimeError,
-                         "{}: crow_indices must ascend from 0 to {}, but row {} goes from {} to {}",
-                         op, count, r, from, to);
+                   check_row(op, r, from, to, count);
                    begin_row(r);
                    for (int64_t e = from; e < to; ++e) {
                      const int64_t column = read_once(places + e);
-                     CHECK(0 <= column && column < columns, RuntimeError,
-                           "{}: col_indices must be in [0, {}), but got {}", op, columns, column);
+                     check_column(op, column, columns);
                      body(r, e, column);
                    }
                  }
@@ -50,11 +69,43 @@ T plus_product(T sum, T a, T b) {
   }
 }
 
+// A vector is met by one dot product a row: sums in registers, four of them, for one would wait for
+// itself, and the columns checked as they are read.
+template <class T>
+void multiply_vector(const Tensor& crow, const Tensor& col, const Tensor& values,
+                     const Tensor& dense, const Tensor& out) {
+  using C = ComputeType<T>;
+  const int64_t rows = crow.numel() - 1, count = col.numel(), columns = dense.size(0);
+  const int64_t *starts = crow.data<int64_t>(), *places = col.data<int64_t>();
+  const T *v = values.data<T>(), *x = dense.data<T>();
+  T* y = out.data<T>();
+  const auto added = [=](C sum, int64_t e) {
+    const int64_t column = read_once(places + e);
+    check_column("sparse.mm", column, columns);
+    return plus_product(sum, static_cast<C>(v[e]), static_cast<C>(x[column]));
+  };
+  const int64_t each = count / std::max<int64_t>(rows, 1) + 1;
+  parallel_for(0, rows, default_grain / each + 1, [&](int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      const int64_t from = read_once(starts + r), to = read_once(starts + r + 1);
+      check_row("sparse.mm", r, from, to, count);
+      C a(0), b(0), c(0), d(0);
+      int64_t e = from;
+      for (; e + 4 <= to; e += 4) {
+        a = added(a, e), b = added(b, e + 1), c = added(c, e + 2), d = added(d, e + 3);
+      }
+      for (; e < to; ++e) a = added(a, e);
+      y[r] = static_cast<T>(plus_product(plus_product(a, b, C(1)), plus_product(c, d, C(1)), C(1)));
+    }
+  });
+}
+
 template <class T>
 void multiply(const Tensor& crow, const Tensor& col, const Tensor& values, const Tensor& dense,
               const Tensor& out) {
   using C = ComputeType<T>;
   const int64_t width = dense.size(1);
+  if (width == 1) return multiply_vector<T>(crow, col, values, dense, out);
   const T *v = values.data<T>(), *x = dense.data<T>();
   T* y = out.data<T>();
   if constexpr (std::is_same_v<T, C>) {
@@ -127,19 +178,58 @@ void csr_rows(const Tensor& crow, const Tensor& rows) {
 }
 KERNEL_FOR(csr_rows, csr_rows)
 
+void matrix_ascends(const Tensor& indices, bool& ascends) {
+  const int64_t count = indices.size(1);
+  const int64_t *rows = indices.data<int64_t>(), *columns = rows + count;
+  int64_t ascending = 1;  // counted to the end, which has no branches
+  for (int64_t i = 1; i < count; ++i) {
+    ascending +=
+        (rows[i - 1] < rows[i]) | ((rows[i - 1] == rows[i]) & (columns[i - 1] < columns[i]));
+  }
+  ascends = ascending >= count;
+}
+KERNEL_FOR(matrix_ascends, matrix_ascends)
+
+void check_index(int64_t value, int64_t groups) {
+  CHECK(0 <= value && value < groups, RuntimeError,
+        "sparse tensor: found index {} for a dimension of size {}", value, groups);
+}
+
+// Where values start that ascend already, as the rows of coalesced tensors do; false where they
+// turn out not to.
+bool group_ascending(const Tensor& index, int64_t* from, int64_t groups) {
+  const int64_t count = index.numel();
+  const int64_t* values = index.data<int64_t>();
+  int64_t last = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t value = read_once(values + i);
+    if (value == last && value >= 0) continue;
+    if (value < last) return false;
+    check_index(value, groups);
+    std::fill(from + last + 1, from + value + 1, i);
+    last = value;
+  }
+  std::fill(from + last + 1, from + groups + 1, count);
+  return true;
+}
+
 // Counts, then places: linear in both lengths. What is counted is kept, for somebody else may write
 // there in between.
 void group_by_index(const Tensor& index, const Tensor& starts, const Tensor& order) {
   const int64_t count = index.numel(), groups = starts.numel() - 1;
+  if (group_ascending(index, starts.data<int64_t>(), groups)) {
+    if (order.defined()) std::iota(order.data<int64_t>(), order.data<int64_t>() + count, 0);
+    return;
+  }
   const std::vector<int64_t> values(index.data<int64_t>(), index.data<int64_t>() + count);
   int64_t* from = starts.data<int64_t>();
   std::fill_n(from, groups + 1, 0);
   for (const int64_t value : values) {
-    CHECK(0 <= value && value < groups, RuntimeError,
-          "sparse tensor: found index {} for a dimension of size {}", value, groups);
+    check_index(value, groups);
     ++from[value + 1];
   }
   for (int64_t g = 0; g < groups; ++g) from[g + 1] += from[g];
+  if (!order.defined()) return;
   std::vector<int64_t> next(from, from + groups);
   for (int64_t i = 0; i < count; ++i) order.data<int64_t>()[next[values[i]]++] = i;
 }
