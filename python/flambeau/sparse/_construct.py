@@ -467,6 +467,8 @@ def _blocks_at(self: Any, mask: Any) -> Any:
 
 def sparse_mask(self: Any, mask: Any) -> Any:
     """The elements of a tensor at the places of a sparse one."""
+    if self is mask and mask.layout is not _C.strided:
+        return self
     if self.shape != mask.shape:
         raise RuntimeError(
             "sparse_mask(): operands have incompatible sizes; self has size "
@@ -474,8 +476,6 @@ def sparse_mask(self: Any, mask: Any) -> Any:
         )
     if mask.layout is _C.strided:
         raise RuntimeError("sparse_mask(): mask must be sparse, but got layout torch.strided")
-    if self is mask:
-        return self
     if mask.layout in _BLOCKED:
         return _blocks_at(self, mask)
     places = _ops._sparse_to_coo(mask.detach())

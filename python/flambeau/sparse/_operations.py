@@ -96,14 +96,23 @@ def _sparse_sparse(a: Any, b: Any) -> Any:
     counts = (starts[1:] - starts[:-1])[inner]
     mine = _ops.repeat_interleave(counts)
     before = _ops.cumsum(counts, 0) - counts
-    theirs = starts[inner][mine] + _ops.arange(mine.numel(), device=mine.device) - before[mine]
-    indices = _ops.stack([rows[mine], indices_of(b)[1][theirs]])
+    theirs = (starts[inner] - before)[mine] + _ops.arange(mine.numel(), device=mine.device)
     # The gradient of either goes to the places it stores, through its values.
     values = values_of(a)[mine] * values_of(b)[theirs]
     size = (a.shape[0], b.shape[1])
-    order, first, group = _grouped(indices[0] * size[1] + indices[1])
-    sums = _ops.index_add(values.new_zeros(first.numel()), 0, group, values[order])
-    result = coo(indices[:, order[first]], sums, size, True)
+    place = (rows * size[1])[mine] + indices_of(b)[1][theirs]
+    if size[0] * size[1] <= 4 * place.numel():  # a table of all places takes less than an order
+        met = _ops.zeros(size, dtype=_C.bool, device=place.device)
+        met.view(-1)[place] = True
+        indices = met.nonzero().t().contiguous()
+        table = _ops.index_add(values.new_zeros(met.numel()), 0, place, values)
+        sums = table[indices[0] * size[1] + indices[1]]
+    else:
+        order, first, group = _grouped(place)
+        chosen = place[order[first]]
+        indices = _ops.stack([chosen // size[1], chosen % size[1]])
+        sums = _ops.index_add(values.new_zeros(first.numel()), 0, group, values[order])
+    result = coo(indices, sums, size, True)
     return result if layout is _C.sparse_coo else result.to_sparse(layout=layout)
 
 
