@@ -10,10 +10,17 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
 template <class U>
-void finish(const Part<U>& p, int64_t i, int64_t j, U sum) {
+void finish_one(const Part<U>& p, int64_t i, int64_t j, U sum) {
   U value = p.alpha * sum;
   if (p.addend) value += p.beta * p.addend[i * p.addend_row + j * p.addend_col];
   p.out[i * p.out_row + j * p.out_col] = value;
+}
+
+template <class U>
+[[gnu::noinline]] void finish(const Part<U>& p, int64_t i, int64_t j,
+                              typename Register<U>::type sums) {
+  constexpr int lanes = register_bytes / sizeof(U);
+  for (int l = 0; l < lanes; ++l) finish_one<U>(p, i, j + l, sums[l]);
 }
 
 // Rows x Registers of sums at (i, j). Rows of b are contiguous.
@@ -25,7 +32,8 @@ void tile(const Part<U>& p, int64_t i, int64_t j) {
   const U *a = p.a + i * p.a_row, *b = p.b + j;
   for (int64_t x = 0; x < p.k; ++x, a += p.a_col, b += p.b_row) {
     V right[Registers];
-    std::memcpy(right, b, sizeof right);
+#pragma GCC unroll 8
+    for (int v = 0; v < Registers; ++v) std::memcpy(&right[v], b + v * lanes, sizeof(V));
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
       const U left = a[r * p.a_row];
@@ -33,15 +41,19 @@ void tile(const Part<U>& p, int64_t i, int64_t j) {
       for (int v = 0; v < Registers; ++v) sums[r][v] += left * right[v];
     }
   }
+  // One by one: GCC keeps arrays that are copied as a whole in memory, at every step.
   const bool as_they_are = !p.addend && p.alpha == 1 && p.out_col == 1;
+#pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
-    if (as_they_are) {
-      std::memcpy(p.out + (i + r) * p.out_row + j, sums[r], sizeof sums[r]);
-      continue;
+#pragma GCC unroll 8
+    for (int v = 0; v < Registers; ++v) {
+      const V sum = sums[r][v];
+      if (as_they_are) {
+        std::memcpy(p.out + (i + r) * p.out_row + j + v * lanes, &sum, sizeof sum);
+      } else {
+        finish<U>(p, i + r, j + v * lanes, sum);
+      }
     }
-    U row[Registers * lanes];
-    std::memcpy(row, sums[r], sizeof row);
-    for (int l = 0; l < Registers * lanes; ++l) finish(p, i + r, j + l, row[l]);
   }
 }
 
@@ -66,7 +78,7 @@ void single_columns(const Part<U>& p, int64_t first) {
       } else {
         for (int64_t x = 0; x < p.k; ++x) sum += a[x * p.a_col] * b[x * p.b_row];
       }
-      finish(p, i, j, sum);
+      finish_one(p, i, j, sum);
     }
   }
 }
