@@ -4,6 +4,7 @@
 #include "flambeau/cpu/gemm.h"
 
 #include <algorithm>
+#include <complex>
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/memory.h"
@@ -195,11 +196,12 @@ void long_dot(const Gemm& p) {
       kernels::gemm_direct(DeviceType::cpu, part);
     }
   });
-  dispatch<dtypes::Floating>(p.op, p.dtype, [&](auto tag) {
+  dispatch<dtypes::FloatingComplex>(p.op, p.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, double>;
     const T* sum = sums.data<T>();
-    double total = 0;
-    for (int64_t i = 0; i < pieces; ++i) total += static_cast<double>(sum[i]);
+    Sum total = 0;
+    for (int64_t i = 0; i < pieces; ++i) total += static_cast<Sum>(sum[i]);
     *static_cast<T*>(p.out.data) = static_cast<T>(total);
   });
 }
@@ -213,7 +215,8 @@ void gemm_kernel(const Gemm& p) {
   const bool vectorised = p.dtype == DType::float32 || p.dtype == DType::float64;
   const bool is_thin = vectorised && (p.m <= thin || p.n <= thin);
   const bool is_long = work >= 1 << 16 && p.m == 1 && p.n == 1 && p.batch.empty();
-  if (vectorised && is_long && !p.addend.data && p.alpha == Scalar(1.0)) return long_dot(p);
+  const bool in_pieces = vectorised || (is_complex(p.dtype) && p.a.col == 1 && p.b.row == 1);
+  if (in_pieces && is_long && !p.addend.data && p.alpha == Scalar(1.0)) return long_dot(p);
   const bool reduced = p.dtype == DType::bfloat16 || p.dtype == DType::float16;
   // Our own loops first copy a complex b, which a few rows do not pay for.
   const bool few_rows = is_complex(p.dtype) && p.m < 4 && p.n > 1 && work > 4096;

@@ -2,8 +2,11 @@
 // twice as many real ones, and so are rows of a and of the product; a row of b becomes two: itself,
 // and itself times i. Then (m x 2k) times (2k x 2n) are the sums that are wanted.
 #include <complex>
+#include <cstring>
+#include <utility>
 
 #include "flambeau/cpu/kernels/gemm_small.h"
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/memory.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -85,10 +88,52 @@ void multiply(const Part<std::complex<R>>& p, const R* a, int64_t a_row, R* out,
   }
 }
 
+// The sum of a[x] * b[x]. Registers of real and imaginary parts side by side meet each other as
+// they are, for the real part, and with the parts of one exchanged, for the imaginary one.
+template <class R>
+std::complex<R> dot(const R* a, const R* b, int64_t count) {
+  using V = typename Register<R>::type;
+  constexpr int lanes = register_bytes / sizeof(R), together = 4;
+  V same[together] = {}, crossed[together] = {};
+  int64_t x = 0;
+  const auto step = [&](int i, const R* left, const R* right) {
+    V l, r, exchanged;
+    std::memcpy(&l, left, sizeof l);
+    std::memcpy(&r, right, sizeof r);
+    [&]<int... L>(std::integer_sequence<int, L...>) {
+      exchanged = __builtin_shufflevector(r, r, (L ^ 1)...);
+    }
+    (std::make_integer_sequence<int, lanes>());
+    same[i] += l * r;
+    crossed[i] += l * exchanged;
+  };
+  for (; x + together * lanes <= 2 * count; x += together * lanes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < together; ++i) step(i, a + x + i * lanes, b + x + i * lanes);
+  }
+  for (; x + lanes <= 2 * count; x += lanes) step(0, a + x, b + x);
+  const V products = (same[0] + same[1]) + (same[2] + same[3]);
+  const V cross = (crossed[0] + crossed[1]) + (crossed[2] + crossed[3]);
+  R re = 0, im = 0;
+  for (int l = 0; l < lanes; l += 2) {
+    re += products[l] - products[l + 1];
+    im += cross[l] + cross[l + 1];
+  }
+  for (; x < 2 * count; x += 2) {
+    re += a[x] * b[x] - a[x + 1] * b[x + 1];
+    im += a[x] * b[x + 1] + a[x + 1] * b[x];
+  }
+  return {re, im};
+}
+
 }  // namespace
 
 template <class R>
 void complex_product(const Part<std::complex<R>>& p) {
+  if (p.m == 1 && p.n == 1 && p.a_col == 1 && p.b_row == 1 && !p.addend && p.alpha == R(1)) {
+    *p.out = dot(reinterpret_cast<const R*>(p.a), reinterpret_cast<const R*>(p.b), p.k);
+    return;
+  }
   const bool a_fits = p.a_col == 1 || p.k == 1;
   Buffer<R> a_copy(a_fits ? 0 : 2 * p.m * p.k);
   const R* const a = a_fits ? reinterpret_cast<const R*>(p.a)
