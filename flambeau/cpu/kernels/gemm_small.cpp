@@ -583,7 +583,7 @@ void direct_batch(const Gemm& p) {
 }
 
 void gemm_direct_kernel(const Gemm& p) {
-  if (p.dtype == DType::float32) return direct_batch<float>(p);
+  if (tiny_batch(p)) return;
   dispatch<dtypes::FloatingComplex | dtypes::Signed | DType::uint8>(
       p.op, p.dtype, [&](auto tag) { direct_batch<typename decltype(tag)::type>(p); });
 }

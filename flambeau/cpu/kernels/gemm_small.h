@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "flambeau/cpu/kernels/isa.h"
+#include "flambeau/kernels/matmul.h"
 #include "flambeau/tensor/dtype.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -38,6 +39,9 @@ void complex_product(const Part<std::complex<R>>& p);
 // The same for int32 and int64.
 template <class T>
 void integer_product(const Part<T>& p);
+
+// Batches of matrices of 2 x 2 or 4 x 4 elements; false, and nothing done, for any others.
+bool tiny_batch(const Gemm& p);
 
 // Rows of `from` as columns of `to`, for float and double. Both are contiguous along their rows.
 template <class T>
