@@ -171,11 +171,13 @@ void library_batch(const Gemm& p) {
   }
 }
 
-// Of half precision: matrices that fit small squares, and vectors times matrices.
+// Of half precision: matrices that fit small squares, and one or a few vectors times matrices.
 bool is_small(const Gemm& p) {
   constexpr int64_t room = small_side * small_side;
   if (p.n == 1) return p.a.col == 1;
   if (p.m == 1) return p.b.row == 1;
+  if (p.n <= narrow_columns && p.a.col == 1 && p.k >= small_side) return true;
+  if (p.m <= narrow_columns && p.b.row == 1 && p.k >= small_side) return true;
   return p.m <= room && p.n <= room && p.k <= room && p.m * p.k <= room && p.k * p.n <= room &&
          p.m * p.n <= room;
 }

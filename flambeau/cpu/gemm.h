@@ -15,6 +15,8 @@ namespace cpu {
 
 // A square of half precision with this side is still widened and multiplied in our own loops.
 constexpr int64_t small_side = 32;
+// So many rows or columns of half precision are summed by themselves, as a vector is.
+constexpr int64_t narrow_columns = 4;
 
 // Element offsets of one index of a batch.
 struct BatchOffsets {

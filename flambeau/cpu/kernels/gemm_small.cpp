@@ -9,6 +9,7 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/gemm.h"
+#include "flambeau/cpu/kernels/gemm_lanes.h"
 #include "flambeau/cpu/kernels/gemm_small.h"
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/memory.h"
@@ -22,100 +23,15 @@ namespace {
 #define UNROLL _Pragma("GCC unroll 16")
 
 #if FLAMBEAU_ISA_RANK >= 4
-constexpr int vector_bytes = 64;
 constexpr int accumulators = 24;  // of 32 registers
 constexpr int tile_vectors = 4;
 #else
-constexpr int vector_bytes = 32;
 constexpr int accumulators = 12;  // of 16 registers
 constexpr int tile_vectors = 2;
 #endif
 // Narrow tiles are taller, so that enough sums run at once to hide the latency of an addition.
 template <int Vectors>
 constexpr int tile_rows = accumulators / Vectors < 12 ? accumulators / Vectors : 12;
-
-template <class T>
-constexpr int lanes = vector_bytes / sizeof(T);
-// Attributes do not survive in alias templates of g++: a struct an element type holds the vectors.
-template <class T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  typedef float type __attribute__((vector_size(vector_bytes)));
-  typedef float unaligned __attribute__((vector_size(vector_bytes), aligned(4), may_alias));
-};
-template <>
-struct VectorOf<double> {
-  typedef double type __attribute__((vector_size(vector_bytes)));
-  typedef double unaligned __attribute__((vector_size(vector_bytes), aligned(8), may_alias));
-};
-template <class T>
-using Vector = typename VectorOf<T>::type;
-
-// The first n elements, zeros behind them; and the same back to memory.
-#if FLAMBEAU_ISA_RANK >= 4
-inline Vector<float> load_part(const float* p, int n) {
-  return _mm512_maskz_loadu_ps((1u << n) - 1u, p);
-}
-inline Vector<double> load_part(const double* p, int n) {
-  return _mm512_maskz_loadu_pd((1u << n) - 1u, p);
-}
-inline void store_part(float* p, Vector<float> v, int n) {
-  _mm512_mask_storeu_ps(p, (1u << n) - 1u, v);
-}
-inline void store_part(double* p, Vector<double> v, int n) {
-  _mm512_mask_storeu_pd(p, (1u << n) - 1u, v);
-}
-#else
-inline __m256i first_lanes(float, int n) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-inline __m256i first_lanes(double, int n) {
-  return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
-}
-inline Vector<float> load_part(const float* p, int n) {
-  return _mm256_maskload_ps(p, first_lanes(0.0f, n));
-}
-inline Vector<double> load_part(const double* p, int n) {
-  return _mm256_maskload_pd(p, first_lanes(0.0, n));
-}
-inline void store_part(float* p, Vector<float> v, int n) {
-  _mm256_maskstore_ps(p, first_lanes(0.0f, n), v);
-}
-inline void store_part(double* p, Vector<double> v, int n) {
-  _mm256_maskstore_pd(p, first_lanes(0.0, n), v);
-}
-#endif
-inline float sum(__m256 v) {
-  __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  half = _mm_add_ps(half, _mm_movehl_ps(half, half));
-  return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
-}
-inline double sum(__m256d v) {
-  const __m128d half = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
-  return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
-}
-#if FLAMBEAU_ISA_RANK >= 4
-struct Halves {
-  __m256 low, high;
-};
-struct DoubleHalves {
-  __m256d low, high;
-};
-inline float sum(__m512 v) {
-  const auto halves = std::bit_cast<Halves>(v);
-  return sum(_mm256_add_ps(halves.low, halves.high));
-}
-inline double sum(__m512d v) {
-  const auto halves = std::bit_cast<DoubleHalves>(v);
-  return sum(_mm256_add_pd(halves.low, halves.high));
-}
-#endif
-
-template <class T>
-inline Vector<T> load_all(const T* p) {
-  return *reinterpret_cast<const typename VectorOf<T>::unaligned*>(p);
-}
 
 template <class T>
 Part<T> transposed(const Part<T>& p) {
@@ -506,36 +422,95 @@ void wide_dots(const Part<T>& p, int64_t i, const T* right) {
   }
 }
 
-// Half precision: small matrices are widened, products with a vector widen what they read.
+// Rows of half precision times a few columns, one after the other while the rows are in the cache.
+template <class T>
+void narrow_dots(Part<T> p) {
+  Memory<T> copy;
+  const T* right = p.b;
+  const bool in_place = p.b_row == 1;
+  if (!in_place) {
+    copy = memory_for<T>(p.k * p.n);
+    for (int64_t x = 0; x < p.k; ++x) {
+      for (int64_t j = 0; j < p.n; ++j) copy[j * p.k + x] = p.b[x * p.b_row + j * p.b_col];
+    }
+    right = copy.get();
+  }
+  int64_t i = 0;
+  const auto each_column = [&](auto dots) {
+    Part<T> column = p;
+    for (int64_t j = 0; j < p.n; ++j) {
+      dots(column, i, right + j * (in_place ? p.b_col : p.k));
+      column.out += p.out_col;
+      if (p.addend) column.addend += p.addend_col;
+    }
+  };
+  for (; i + 4 <= p.m; i += 4) each_column(wide_dots<4, T>);
+  for (; i < p.m; ++i) each_column(wide_dots<1, T>);
+}
+
+// Part of the rows or columns of a product.
+template <class T>
+Part<T> part_of(Part<T> p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  p.a += row * p.a_row, p.b += column * p.b_col;
+  p.out += row * p.out_row + column * p.out_col;
+  if (p.addend) p.addend += row * p.addend_row + column * p.addend_col;
+  p.m = rows, p.n = columns;
+  return p;
+}
+
+constexpr int64_t room = small_side * small_side;
+
+// Small matrices, widened. The sums are those of floats.
+template <class T>
+void widened_product(const Part<T>& p) {
+  alignas(64) float a[room], b[room], out[room];
+  widen(p.a, p.m, p.k, p.a_row, p.a_col, a);
+  if (p.b_row == 1 && p.k > 1 && p.n > 1) {  // turned by registers, not element by element
+    widen(p.b, p.n, p.k, p.b_col, 1, out);
+    turn(out, p.n, p.k, p.k, b, p.n);
+  } else {
+    widen(p.b, p.k, p.n, p.b_row, p.b_col, b);
+  }
+  block_product<float>({p.m, p.n, p.k, a, p.k, 1, b, p.n, 1, out, p.n, 1, nullptr, 0, 0, 1, 0});
+  // Rows that lie behind each other are one.
+  const bool together = p.out_col == 1 && p.out_row == p.n &&
+                        (p.addend ? p.addend_col == 1 && p.addend_row == p.n : p.alpha == 1);
+  const int64_t rows = together ? 1 : p.m, columns = together ? p.m * p.n : p.n;
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* from = out + i * p.n;
+    T* to = p.out + i * p.out_row;
+    if (p.out_col == 1 && !p.addend && p.alpha == 1) {
+      for (int64_t j = 0; j < columns; ++j) to[j] = static_cast<T>(from[j]);
+    } else if (p.out_col == 1 && p.addend && p.addend_col == 1) {
+      const T* addend = p.addend + i * p.addend_row;
+      for (int64_t j = 0; j < columns; ++j) {
+        to[j] = static_cast<T>(from[j] * p.alpha + p.beta * static_cast<float>(addend[j]));
+      }
+    } else {
+      for (int64_t j = 0; j < columns; ++j) finish_narrow(p, i, j, from[j]);
+    }
+  }
+}
+
+// Half precision: small matrices are widened, products with a few vectors widen what they read.
 template <class T>
 void narrow_product(const Part<T>& p) {
-  if (p.m == 1 && p.n > 1) return narrow_product(transposed(p));
-  if (p.n == 1 && p.a_col == 1 && p.k >= lanes<float>) {
-    Memory<T> copy;
-    const T* right = p.b;
-    if (p.b_row != 1) {
-      copy = memory_for<T>(p.k);
-      for (int64_t x = 0; x < p.k; ++x) copy[x] = p.b[x * p.b_row];
-      right = copy.get();
+  if (p.k >= 2 * lanes<float>) {
+    if (p.n <= narrow_columns && p.a_col == 1) return narrow_dots(p);
+    if (p.m <= narrow_columns && p.b_row == 1) return narrow_dots(transposed(p));
+  }
+  if (p.k <= small_side && (p.m * p.k > room || p.k * p.n > room || p.m * p.n > room)) {
+    // Over few elements, in pieces that are small and, if they can be, some registers wide.
+    const int64_t rows = p.m / 2, columns = p.n > 128 ? (p.n / 2 + 63) / 64 * 64 : p.n / 2;
+    if (p.m >= p.n) {
+      narrow_product(part_of(p, 0, rows, 0, p.n));
+      return narrow_product(part_of(p, rows, p.m - rows, 0, p.n));
     }
-    int64_t i = 0;
-    for (; i + 4 <= p.m; i += 4) wide_dots<4>(p, i, right);
-    for (; i < p.m; ++i) wide_dots<1>(p, i, right);
-    return;
+    narrow_product(part_of(p, 0, p.m, 0, columns));
+    return narrow_product(part_of(p, 0, p.m, columns, p.n - columns));
   }
-  constexpr int64_t room = small_side * small_side;
   if (p.m * p.k > room || p.k * p.n > room || p.m * p.n > room) return plain_product(p);
-  float a[room], b[room], out[room];
-  widen(p.a, p.m, p.k, p.a_row, p.a_col, a);
-  widen(p.b, p.k, p.n, p.b_row, p.b_col, b);
-  outer_product<float>({p.m, p.n, p.k, a, p.k, 1, b, p.n, 1, out, p.n, 1, nullptr, 0, 0, 1, 0});
-  if (p.out_col == 1 && p.out_row == p.n && !p.addend && p.alpha == 1) {
-    for (int64_t i = 0; i < p.m * p.n; ++i) p.out[i] = static_cast<T>(out[i]);
-    return;
-  }
-  for (int64_t i = 0; i < p.m; ++i) {
-    for (int64_t j = 0; j < p.n; ++j) finish_narrow(p, i, j, out[i * p.n + j]);
-  }
+  widened_product(p);
 }
 
 template <class T>
@@ -573,6 +548,15 @@ void direct_batch(const Gemm& p) {
     parallel_for(0, count, work_per_thread / work + 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) run(i, 0, p.m, 0, p.n);
     });
+  } else if (count == 1 && p.k <= 4 && p.m > few_rows && p.n > 1 && p.out.col == 1) {
+    // Little more than writing: by rows as they lie in memory, not down strips of columns.
+    parallel_for(0, (p.m - 1) / few_rows + 1, default_grain / (few_rows * p.n) + 1,
+                 [&](int64_t first, int64_t last) {
+                   for (int64_t i = first * few_rows; i < std::min(last * few_rows, p.m);
+                        i += few_rows) {
+                     run(0, i, std::min(i + few_rows, p.m), 0, p.n);
+                   }
+                 });
   } else if (count == 1 && p.n >= p.m) {
     parallel_for(0, p.n, work_per_thread * p.n / work + 1,
                  [&](int64_t first, int64_t last) { run(0, 0, p.m, first, last); });
