@@ -5,6 +5,7 @@
 // Kernels and derivatives never meet a marked tensor. Views keep the mark, copies honour it on
 // both sides, and the front end gives every other op a copy in which nothing is pending (and
 // copies back what an in-place op made of it).
+#include "flambeau/kernels/elementwise.h"
 #include "flambeau/ops/askew.h"
 #include "flambeau/ops/views.h"
 #include "flambeau/tensor/strides.h"
@@ -50,12 +51,28 @@ Tensor marked(const char* op, const Tensor& input, uint8_t mark, Tensor (*again)
   return out;
 }
 
+// Without a copy in between.
+void conjugate_into(const Tensor& to, const Tensor& from) {
+  TensorIter iter;
+  Tensor out = to;
+  const DType dtype = to.dtype();
+  const Tensor source = expand(from, to.sizes());
+  const Operand inputs[] = {source};
+  iter.build({"conj_physical", false, false}, &out, &dtype, 1, inputs, 1, dtype);
+  kernels::conj_physical(iter.device.type, iter, nullptr);
+}
+
 }  // namespace
 
 void copy_marked(const Tensor& to, const Tensor& from) {
   const NoGrad off;
   const uint8_t change = to->pending ^ from->pending;
   Tensor values = unmarked(from);
+  const bool lie_apart =
+      to.device() == from.device() && !(to.storage() == from.storage()) && !(from->pending & askew);
+  if (change == Pending::conj && dtypes::Complex.has(to.dtype()) && to.dtype() == from.dtype() &&
+      lie_apart)
+    return conjugate_into(unmarked(to), values);
   if (from->pending & askew) values = straightened(values);
   if ((change & Pending::conj) && values.is_complex()) values = conj_physical(values);
   if (change & Pending::neg) values = neg(flambeau::to(values, to.dtype()));

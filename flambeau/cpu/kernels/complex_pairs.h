@@ -1,5 +1,5 @@
-// Complex numbers of floats whose parts alternate in registers. GCC would sort the parts apart, and
-// back.
+// Complex numbers whose parts alternate in registers of floats or doubles. GCC would sort the parts
+// apart, and back.
 #pragma once
 
 #include <complex>
@@ -9,15 +9,18 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-template <int... I>
-inline Floats product_of_pairs(Floats a, Floats b, std::integer_sequence<int, I...>) {
-  const Floats signs = {(I % 2 == 0 ? -1.0f : 1.0f)...};
-  const Floats real = __builtin_shufflevector(a, a, (I & ~1)...);
-  const Floats imaginary = __builtin_shufflevector(a, a, (I | 1)...);
+template <class R, int... I>
+inline R product_of_pairs(R a, R b, std::integer_sequence<int, I...>) {
+  const R signs = {(I % 2 == 0 ? -1.0f : 1.0f)...};
+  const R real = __builtin_shufflevector(a, a, (I & ~1)...);
+  const R imaginary = __builtin_shufflevector(a, a, (I | 1)...);
   return real * b + imaginary * signs * __builtin_shufflevector(b, b, (I ^ 1)...);
 }
 inline Floats product_of_pairs(Floats a, Floats b) {
   return product_of_pairs(a, b, std::make_integer_sequence<int, float_lanes>());
+}
+inline Doubles product_of_pairs(Doubles a, Doubles b) {
+  return product_of_pairs(a, b, std::make_integer_sequence<int, double_lanes>());
 }
 // The same number in all pairs.
 inline Floats all_pairs(std::complex<float> x) {
@@ -90,21 +93,30 @@ inline Floats squares_of_pairs(Floats x) {
   return squares_of_pairs(x, std::make_integer_sequence<int, float_lanes>());
 }
 
-// out = f(in...), where f takes registers of pairs. The driver hands out whole registers alone, as
-// it does for whatever costs more than an addition.
-template <class F, size_t... K>
-void pairs_row(const void* formula, char* const* data, int64_t n, std::index_sequence<K...>) {
+// out = f(in...), where f takes registers R of pairs. The driver hands out whole registers alone,
+// as it does for whatever costs more than an addition.
+template <class R>
+inline R register_at(const char* place) {
+  R lanes;
+  std::memcpy(&lanes, place, sizeof lanes);
+  return lanes;
+}
+template <class R, class F, size_t... K>
+void pairs_row(const void* formula, char* const* data, int64_t bytes, std::index_sequence<K...>) {
   const F f = *static_cast<const F*>(formula);
-  for (int64_t at = 0; at < n * 8; at += register_bytes) {
-    store_floats(f(load_floats(reinterpret_cast<const float*>(data[K + 1] + at))...),
-                 reinterpret_cast<float*>(data[0] + at));
+  for (int64_t at = 0; at < bytes; at += register_bytes) {
+    const R result = f(register_at<R>(data[K + 1] + at)...);
+    std::memcpy(data[0] + at, &result, sizeof result);
   }
 }
-template <int inputs, class F>
+template <int inputs, class R = Floats, class F>
 void pairs_loop(const TensorIter& iter, const F& f, int cost = 2) {
+  static constexpr int64_t size = std::is_same_v<R, Floats> ? 8 : 16;
   static constexpr ElementwiseLoop loop{
-      inputs, {8, 8, 8, 8}, [](const void* formula, char* const* data, int64_t n, bool) {
-        pairs_row<F>(formula, data, n, std::make_index_sequence<inputs>());
+      inputs,
+      {size, size, size, size},
+      [](const void* formula, char* const* data, int64_t n, bool) {
+        pairs_row<R, F>(formula, data, n * size, std::make_index_sequence<inputs>());
       }};
   run_elementwise(iter, loop, &f, cost);
 }

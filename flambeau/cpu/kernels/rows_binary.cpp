@@ -180,6 +180,12 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     if (iter.dtypes[1] == DType::complex64)
       return pairs_loop<2>(iter, [](Floats a, Floats b) { return pairs_of(Formula(), a, b); });
   }
+  constexpr bool multiplies = std::is_same_v<Formula, struct mul_formula>;
+  if constexpr (multiplies) {
+    if (iter.dtypes[1] == DType::complex128)
+      return pairs_loop<2, Doubles>(iter,
+                                    [](Doubles a, Doubles b) { return product_of_pairs(a, b); });
+  }
   constexpr bool is_short = requires { sizeof(ForBFloat16<Formula>); };
   if constexpr (is_short) {
     if (iter.dtypes[1] == DType::bfloat16) {
@@ -195,7 +201,9 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
     constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
-    if constexpr (!has_pairs<Formula> || !std::is_same_v<C, std::complex<float>>) {
+    constexpr bool by_pairs = (has_pairs<Formula> && std::is_same_v<C, std::complex<float>>) ||
+                              (multiplies && std::is_same_v<C, std::complex<double>>);
+    if constexpr (!by_pairs) {
       using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
       binary_loop<Out, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
     }

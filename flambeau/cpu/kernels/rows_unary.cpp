@@ -285,12 +285,35 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
 
 namespace {
 
+// Complex numbers with other signs: of the imaginary parts, or of both. A sign is a bit.
+template <class R>
+void change_signs(const TensorIter& iter, bool both) {
+  constexpr auto part_bits = 4 * (std::is_same_v<R, Floats> ? 8 : 16);
+  Longs signs{};
+  for (int i = 0; i < double_lanes; ++i) {
+    const auto last = static_cast<int64_t>(uint64_t{1} << 63);
+    if (part_bits == 32) signs[i] = both ? last | (int64_t{1} << 31) : last;
+    if (part_bits == 64) signs[i] = both || i % 2 != 0 ? last : 0;
+  }
+  pairs_loop<1, R>(iter, [=](R x) { return std::bit_cast<R>(std::bit_cast<Longs>(x) ^ signs); });
+}
+void change_signs(const TensorIter& iter, bool both) {
+  iter.dtypes[1] == DType::complex64 ? change_signs<Floats>(iter, both)
+                                     : change_signs<Doubles>(iter, both);
+}
+void conj_kernel(const TensorIter& iter, const Scalar* params) {
+  if (is_complex(iter.dtypes[1])) return change_signs(iter, false);
+  unary_kernel<conj_physical_formula, dtypes::Addable, false>(iter, params);
+}
+KERNEL_FOR(conj_physical, conj_kernel)
+
 // After the rows, so that it stays in the slot: the sign of a reduced number is a bit.
 void neg_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::float16 || iter.dtypes[1] == DType::bfloat16) {
     return unary_loop<uint16_t, uint16_t>(
         iter, [](uint16_t bits) { return static_cast<uint16_t>(bits ^ 0x8000); }, 1);
   }
+  if (is_complex(iter.dtypes[1])) return change_signs(iter, true);
   unary_kernel<neg_formula, dtypes::Numeric, false>(iter, params);
 }
 KERNEL_FOR(neg, neg_kernel)
@@ -330,6 +353,8 @@ KERNEL_FOR(sqrt, sqrt_kernel)
 void square_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::complex64)
     return pairs_loop<1>(iter, [](Floats x) { return product_of_pairs(x, x); });
+  if (iter.dtypes[1] == DType::complex128)
+    return pairs_loop<1, Doubles>(iter, [](Doubles x) { return product_of_pairs(x, x); });
   unary_kernel<square_formula, dtypes::CountingNumeric, false>(iter, params);
 }
 KERNEL_FOR(square, square_kernel)
