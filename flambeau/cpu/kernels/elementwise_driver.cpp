@@ -3,6 +3,7 @@
 // and what is computed in another type than it is stored in is converted.
 #include <optional>
 
+#include "flambeau/cpu/kernels/every_second.h"
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/result_tables.h"
@@ -37,7 +38,9 @@ void move_elements(int64_t size, char* to, int64_t to_step, const char* from, in
     return;
   }
   dispatch_size(static_cast<size_t>(size), [&](auto tag) {
-    move_strided<sizeof(typename decltype(tag)::type)>(to, to_step, from, from_step, n);
+    constexpr size_t bytes = sizeof(typename decltype(tag)::type);
+    if (to_step == bytes) return move_together<bytes>(to, from, from_step, n);
+    move_strided<bytes>(to, to_step, from, from_step, n);
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "flambeau/base/parallel.h"
 #include "flambeau/cpu/kernels/complex_pairs.h"
+#include "flambeau/cpu/kernels/every_second.h"
 #include "flambeau/cpu/kernels/large_copy.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/cpu/kernels/register_pow.h"
@@ -51,6 +52,8 @@ void copy_row(char* to, const char* from, const int64_t* steps, int64_t n, bool 
     T* out = reinterpret_cast<T*>(to);
     const T* backwards = reinterpret_cast<const T*>(from);
     IVDEP for (int64_t i = 0; i < n; ++i) out[i] = backwards[-i];
+  } else if (steps[0] == sizeof(T)) {
+    move_together<sizeof(T)>(to, from, steps[1], n);
   } else {
     move_strided<sizeof(T)>(to, steps[0], from, steps[1], n);
   }

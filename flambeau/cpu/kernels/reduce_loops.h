@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "flambeau/cpu/kernels/blocks.h"
+#include "flambeau/cpu/kernels/every_second.h"
 #include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/kernels/math.h"
@@ -374,15 +375,17 @@ class TypedGatherer final : public Gatherer {
       step_rest<some / 2>(x + i, n - i, lane);
     } else {
       std::fill_n(lane, some, op_.start());
-      for (; i + some <= n; i += some) {
-        In together[some];
-        for (int j = 0; j < some; ++j) {
-          together[j] = *reinterpret_cast<const In*>(data + (i + j) * stride);
+      // Many at once: single elements could not be read as a register before they reached memory.
+      alignas(register_bytes) char room[some * 16 * sizeof(In)];
+      const In* together = reinterpret_cast<const In*>(room);
+      for (int64_t count = 0; i < n; i += count) {
+        count = std::min<int64_t>(some * 16, n - i);
+        move_together<sizeof(In)>(room, data + i * stride, stride, count);
+        int64_t j = 0;
+        for (; j + some <= count; j += some) step_block<some>(opaque(together) + j, lane);
+        for (int k = 0; k < some && j + k < count; ++k) {
+          lane[k] = op_.step(lane[k], static_cast<C>(together[j + k]));
         }
-        step_block<some>(together, lane);
-      }
-      for (int j = 0; j < some && i + j < n; ++j) {
-        lane[j] = op_.step(lane[j], load<In>(data + (i + j) * stride));
       }
     }
     if constexpr (joins_values) {
