@@ -181,9 +181,21 @@ using CopiedTo = typename std::conditional_t<std::is_integral_v<To>, std::make_s
 template <class From>
 using CopiedFrom = std::conditional_t<std::is_same_v<From, Truth>, uint8_t, From>;
 
+// Between float16 and float32, without a buffer of floats in between.
+constexpr ElementwiseLoop to_half{1, {2, 4}, [](const void*, char* const* data, int64_t n, bool) {
+                                    convert_row_back(DType::float16, data[1], data[0], n);
+                                  }};
+constexpr ElementwiseLoop from_half{1, {4, 2}, [](const void*, char* const* data, int64_t n, bool) {
+                                      convert_row(DType::float16, data[1], data[0], n);
+                                    }};
+
 void copy_kernel(const TensorIter& iter) {
   const DType to_dtype = iter.dtypes[0], from_dtype = iter.dtypes[1];
   if (to_dtype == from_dtype) return copy_same(iter);
+  if (to_dtype == DType::float16 && from_dtype == DType::float32)
+    return run_elementwise(iter, to_half, nullptr, 1);
+  if (to_dtype == DType::float32 && from_dtype == DType::float16)
+    return run_elementwise(iter, from_half, nullptr, 1);
   if (is_complex(from_dtype) && !is_complex(to_dtype) && to_dtype != DType::bool_) {
     TensorIter real_parts = iter;
     real_parts.dtypes[1] = to_real(from_dtype);
