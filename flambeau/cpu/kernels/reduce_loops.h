@@ -8,6 +8,8 @@
 //   Acc widen(Lane)
 //   Acc merge(Acc, Acc)
 //   Out finish(Acc)
+// and, where GCC does not find vector code for it,
+//   Pairs step_register(Pairs, Pairs)   the same as step, for registers of elements
 // Here are the loops over elements, made for every accumulation and dtype; which elements they run
 // over is decided once for all of them, by the driver in reduce_driver.cpp.
 #pragma once
@@ -77,6 +79,7 @@ class TypedGatherer final : public Gatherer {
   // Whether lanes of columns stand in two rows, those of even columns and those of odd ones, as
   // words of two elements give them; the last one of an odd number behind both.
   static constexpr bool in_pairs = std::is_same_v<In, BFloat16> && !chooses;
+  static constexpr bool by_register = requires(typename Op::Pairs x) { Op::step_register(x, x); };
 
  public:
   TypedGatherer(const Op& op, const Reduction& r)
@@ -163,8 +166,9 @@ class TypedGatherer final : public Gatherer {
     for (; i < count; ++i, rows += stride) {
       const In* x = reinterpret_cast<const In*>(rows);
       int64_t j = 0;
-      if constexpr (std::is_same_v<In, Half>) {
-        for (; j + 32 <= n; j += 32) step_block<32>(x + j, lane + j);
+      constexpr int block = std::is_same_v<In, Half> ? 32 : some;
+      if constexpr (std::is_same_v<In, Half> || by_register) {
+        for (; j + block <= n; j += block) step_block<block>(x + j, lane + j);
       }
       IVDEP for (; j < n; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
     }
@@ -212,9 +216,27 @@ class TypedGatherer final : public Gatherer {
       load_block<N>(x, values);
       if constexpr (chooses) return join_lanes<N>(lane, values, lane);
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], values[j]);
+    } else if constexpr (by_register && N % some == 0) {
+      for (int j = 0; j < N; j += some) step_registers<1>(x + j, 0, 1, lane + j);
     } else {
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
     }
+  }
+  // Registers of lanes, each of which takes `count` registers of elements, `step` elements apart.
+  template <int registers>
+  static void step_registers(const In* x, int64_t step, int64_t count, Lane* lane) {
+    using Pairs = typename Op::Pairs;
+    Pairs held[registers];
+    std::memcpy(held, lane, sizeof held);
+    for (int64_t i = 0; i < count; ++i, x += step) {
+#pragma GCC unroll 8
+      for (int j = 0; j < registers; ++j) {
+        Pairs values;
+        std::memcpy(&values, x + j * some, sizeof values);
+        held[j] = Op::step_register(held[j], values);
+      }
+    }
+    std::memcpy(static_cast<void*>(lane), held, sizeof held);
   }
   template <int rows>
   [[gnu::always_inline]] static void ask_for_rows(const char* place, int64_t stride) {
@@ -232,6 +254,9 @@ class TypedGatherer final : public Gatherer {
     int64_t j = 0;
     if constexpr (chooses) {
       for (; j + some <= n; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
+    } else if constexpr (by_register) {
+      const int64_t step = stride / static_cast<int64_t>(sizeof(In));
+      for (; j + some <= n; j += some) step_registers<1>(p + j, step, 4, lane + j);
     }
     IVDEP for (; j < n; ++j) {
       const Lane two = op_.step(op_.step(lane[j], static_cast<C>(p[j])), static_cast<C>(q[j]));
@@ -337,6 +362,9 @@ class TypedGatherer final : public Gatherer {
       }
       std::memcpy(lane, best, sizeof best);
       if (nan.any()) std::fill_n(lane, many, std::numeric_limits<Lane>::quiet_NaN());
+    } else if constexpr (by_register) {
+      i = n - n % many;
+      step_registers<many / some>(x, many, n / many, lane);
     } else {
       for (; i + many <= n; i += many) {
         if (asks) ask_for_block(x + i);

@@ -1,4 +1,5 @@
 // CPU kernel of products.
+#include "flambeau/cpu/kernels/complex_pairs.h"
 #include "flambeau/cpu/kernels/reduce_loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
@@ -14,6 +15,10 @@ struct Product {
   static Lane start() { return Lane(1); }
   static Lane step(Lane a, ComputeType<In> x) { return math::times(a, x); }
   static Lane join(Lane a, Lane b) { return math::times(a, b); }
+  using Pairs = std::conditional_t<std::is_same_v<In, std::complex<float>>, Floats, Doubles>;
+  static Pairs step_register(Pairs a, Pairs x) requires is_complex_type<In> {
+    return product_of_pairs(x, a);
+  }
   static Acc widen(Lane a) { return static_cast<Acc>(a); }
   static Acc merge(Acc a, Acc b) {
     const Acc product = math::times(a, b);
