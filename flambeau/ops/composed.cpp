@@ -31,11 +31,17 @@ void check_parts(const Tensor& one, const Tensor& two) {
 
 Tensor complex(const Tensor& real, const Tensor& imag) {
   check_parts(real, imag);
-  const Dims sizes = broadcast_shapes(real.sizes(), imag.sizes());
-  const Tensor* parts[] = {&real, &imag};
-  Tensor out =
-      make_strided(sizes, common_strides(sizes, parts, 2), to_complex(real.dtype()), real.device());
-  {
+  const DType dtype = to_complex(real.dtype());
+  Tensor out;
+  if (real.is_contiguous() && imag.is_contiguous() && real.sizes() == imag.sizes()) {
+    const NoGrad off;
+    const Tensor pairs = stack({real, imag}, -1);
+    out = make_alias(pairs, real.sizes(), real.strides(), 0);
+    out->dtype = dtype;
+  } else {
+    const Dims sizes = broadcast_shapes(real.sizes(), imag.sizes());
+    const Tensor* parts[] = {&real, &imag};
+    out = make_strided(sizes, common_strides(sizes, parts, 2), dtype, real.device());
     const NoGrad off;
     const Tensor halves = view_as_real(out);
     copy_(select(halves, -1, 0), real);
