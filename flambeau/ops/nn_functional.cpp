@@ -363,10 +363,9 @@ Tensor border(const Tensor& input, int64_t dim, int64_t width, bool behind, std:
   return flip(narrow(input, dim, behind ? size - 1 - width : 1, width), dim);
 }
 
-Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
-               std::string_view mode) {
+void check_padding(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
+                   std::string_view mode) {
   const int64_t size = input.sizes()[dim];
-  if (before == 0 && behind == 0) return input;
   if (mode == "reflect") {
     CHECK(before < size && behind < size, RuntimeError,
           "Argument #4: Padding size should be less than the corresponding input dimension, but "
@@ -377,6 +376,13 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
     CHECK(before <= size && behind <= size, RuntimeError,
           "Padding value causes wrapping around more than once.");
   }
+}
+
+Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
+               std::string_view mode) {
+  const int64_t size = input.sizes()[dim];
+  if (before == 0 && behind == 0) return input;
+  check_padding(input, dim, before, behind, mode);
   if (mode == "circular" && (before < 0 || behind < 0)) {  // what is cut off does not come round
     const int64_t cut = std::max<int64_t>(-before, 0),
                   kept = size - cut - std::max<int64_t>(-behind, 0);
@@ -396,6 +402,42 @@ Tensor pad_dim(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
         dim);
   }
   return index_select(input, dim, padded_sources(mode, before, padded, size, input.device()));
+}
+
+// The same along the last dimensions, without history and without a copy for each dimension: the
+// input goes to its place in the result, of which the borders are made, one dimension after the
+// other.
+Tensor pad_in_place(const Tensor& input, IntSpan pad, std::string_view mode) {
+  const NoGrad off;
+  const int64_t dims = static_cast<int64_t>(pad.size()) / 2, rank = input.dim();
+  Dims sizes = input->sizes;
+  for (int64_t i = 0; i < dims; ++i) {
+    check_padding(input, rank - 1 - i, pad[2 * i], pad[2 * i + 1], mode);
+    sizes[rank - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+  }
+  const Tensor out = make_tensor(sizes, input.dtype(), input.device());
+  Tensor inner = out;
+  for (int64_t d = rank - dims; d < rank; ++d)
+    inner = narrow(inner, d, pad[2 * (rank - 1 - d)], input->sizes[d]);
+  copy_(inner, input);
+  for (int64_t i = 0; i < dims; ++i) {  // those before d have the size of the input yet
+    const int64_t d = rank - 1 - i, before = pad[2 * i], behind = pad[2 * i + 1];
+    Tensor whole = out;
+    for (int64_t k = rank - dims; k < d; ++k)
+      whole = narrow(whole, k, pad[2 * (rank - 1 - k)], input->sizes[k]);
+    inner = narrow(whole, d, before, input->sizes[d]);
+    copy_(narrow(whole, d, 0, before), border(inner, d, before, false, mode));
+    copy_(narrow(whole, d, before + input->sizes[d], behind), border(inner, d, behind, true, mode));
+  }
+  return out;
+}
+// Whether it does: nothing is cut off, the result lies in order, and what the many views cost is
+// little beside a copy.
+bool pads_in_place(const Tensor& input, IntSpan pad) {
+  constexpr int64_t most = int64_t{1} << 32;
+  return input.device().is_cpu() && input.is_contiguous() && input.numel() >= (1 << 15) &&
+         !(grad_enabled() && input.requires_grad()) &&
+         std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p >= 0 && p < most; });
 }
 
 Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optional<double> value) {
@@ -429,6 +471,7 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
           "dimensions for input, but got: {}",
           dims + 1, dims + 2, input.sizes());
   }
+  if (dims > 1 && pads_in_place(input, pad)) return pad_in_place(input, pad, mode);
   Tensor result = input;
   for (int64_t i = 0; i < dims; ++i) {
     result = pad_dim(result, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -65,3 +66,27 @@ def test_an_uneven_same_padding_warns_once() -> None:
             F.conv1d(torch.ones(1, 1, 5), torch.ones(1, 1, 2), padding="same")
     finally:
         torch.set_warn_always(False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "numpy_mode"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
+)
+@pytest.mark.parametrize("pad", [(1, 2, 3, 0), (0, 0, 0, 4), (0, 0, 0, 0), (5, 5, 5, 5)])
+def test_large_images_are_padded_like_small_ones(
+    mode: str, numpy_mode: str, pad: tuple[int, int, int, int]
+) -> None:
+    x = torch.arange(2 * 3 * 80 * 90.0).reshape(2, 3, 80, 90)
+    left, right, above, below = pad
+    want = np.pad(x.numpy(), ((0, 0), (0, 0), (above, below), (left, right)), numpy_mode)
+    padded = F.pad(x, pad, mode=mode)
+    assert padded.is_contiguous() and padded.data_ptr() != x.data_ptr()
+    assert np.array_equal(padded.numpy(), want)
+    with_history = F.pad(x.requires_grad_(), pad, mode=mode)
+    assert np.array_equal(with_history.detach().numpy(), want)
+
+
+def test_large_images_are_not_padded_beyond_themselves() -> None:
+    x = torch.zeros(1, 2, 200, 100)
+    for mode, sentence in (("reflect", "Padding size should be less"), ("circular", "wrapping")):
+        with pytest.raises(RuntimeError, match=sentence):
+            F.pad(x, (0, 0, 201, 0), mode=mode)
