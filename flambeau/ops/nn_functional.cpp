@@ -357,10 +357,12 @@ Tensor border(const Tensor& input, int64_t dim, int64_t width, bool behind, std:
   if (mode == "replicate") {
     Dims sizes = input->sizes;
     sizes[dim] = width;
-    return expand(narrow(input, dim, behind ? size - 1 : 0, 1), sizes);
+    const Tensor repeated = expand(narrow(input, dim, behind ? size - 1 : 0, 1), sizes);
+    return width > 1 ? contiguous(repeated) : repeated;  // which is joined with others by rows
   }
   if (mode == "circular") return narrow(input, dim, behind ? 0 : size - width, width);
-  return flip(narrow(input, dim, behind ? size - 1 - width : 1, width), dim);
+  const Tensor mirrored = narrow(input, dim, behind ? size - 1 - width : 1, width);
+  return width > 1 ? flip(mirrored, dim) : mirrored;
 }
 
 void check_padding(const Tensor& input, int64_t dim, int64_t before, int64_t behind,
