@@ -1,4 +1,6 @@
 // Whether any or all elements are true, how many are, and comparisons of whole tensors.
+#include <cstring>
+
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/reduce.h"
@@ -80,10 +82,32 @@ OP(count_nonzero, "count_nonzero(input, dim=None)",
 
 }  // namespace
 
+// What the bits of two arrays of one dtype tell: those of integers all; those of floating-point
+// numbers, at the first one or its real part, that they differ, unless both are zero.
+static std::optional<bool> equal_by_bits(const Tensor& a, const Tensor& b) {
+  if (is_integral(a.dtype(), false))
+    return std::memcmp(a.raw(), b.raw(), a.numel() * a.item_size()) == 0;
+  if (!dtypes::FloatingComplex.has(a.dtype())) return {};
+  const size_t bytes = a.item_size() / (a.is_complex() ? 2 : 1);
+  uint64_t first = 0, second = 0;
+  std::memcpy(&first, a.raw(), bytes);
+  std::memcpy(&second, b.raw(), bytes);
+  const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
+  if (first != second && ((first | second) & ~sign) != 0) return false;
+  return {};
+}
+
 bool equal(const Tensor& input, const Tensor& other) {
   check_same_device("equal", input.device(), other.device());
   if (!(input.sizes() == other.sizes())) return false;
   const NoGrad off;
+  const bool are_arrays = input.device().is_cpu() && input.dtype() == other.dtype() &&
+                          input->pending == Pending::nothing &&
+                          other->pending == Pending::nothing && input.is_contiguous() &&
+                          other.is_contiguous();
+  if (are_arrays && input.numel() > 0) {
+    if (const auto known = equal_by_bits(input, other)) return *known;
+  }
   // Most tensors that differ do so in the beginning.
   constexpr int64_t some = 512, many = 8 * some;
   if (input.device().is_cpu() && input.numel() > many && input.is_contiguous() &&

@@ -420,3 +420,25 @@ def test_nothing_is_read_along_several_dimensions_of_which_one_is_empty(
         assert variance.isnan().all() and mean.isnan().all() and mean.shape == (5, 3)
         assert turned.sum((1, 2)).eq(0).all() and turned.mean((1, 2)).isnan().all()
         assert torch.linalg.vector_norm(turned, 3, (1, 2)).eq(0).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 5000])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int64", "float16", "bfloat16", "float64", "complex64"]
+)
+def test_equal_tensors(dtype: str, n: int) -> None:
+    x = (torch.arange(n) % 7).to(getattr(torch, dtype))
+    assert torch.equal(x, x.clone()) and torch.equal(x[::2], x.clone()[::2])
+    for place in {0, n // 2, n - 1} if n else ():
+        y = x.clone()
+        y[place] = 0 if y[place] else 1
+        assert not torch.equal(x, y) and not torch.equal(y, x)
+        if x.is_floating_point():
+            zero, negative, nan = (
+                x.index_fill(0, torch.tensor([place]), v) for v in (0.0, -0.0, torch.nan)
+            )
+            assert torch.equal(zero, negative) and not torch.equal(nan, nan.clone())
+    z = torch.tensor([0j, 1 - 2j])
+    assert torch.equal(z, z.clone()) and torch.equal(-z[:1], z[:1])
+    assert not torch.equal(z.conj(), z) and torch.equal(z.conj(), z.conj().resolve_conj())
+    assert torch.equal(torch.ones(3), torch.ones(3, dtype=torch.int64))
