@@ -110,3 +110,14 @@ def test_runs_and_masks_of_whole_registers_and_tails(n: int, dtype: torch.dtype)
     for mask in (x > 0, x > 1, x >= 0):
         kept = [v for v, m in zip(listed, mask.tolist(), strict=True) if m]
         assert x[mask].tolist() == kept
+
+
+@pytest.mark.parametrize("bits", [1, 8, 9, 10, 18, 19, 31, 33, 62])
+@pytest.mark.parametrize("n", [512, 513, 3000])
+def test_long_rows_are_sorted_stably_whatever_bits_differ(n: int, bits: int) -> None:
+    torch.manual_seed(bits)
+    whole = torch.randint(-(1 << bits), 1 << bits, (2, n))
+    narrow = [whole.int()] if bits < 32 else []
+    for x in (whole, whole << (62 - bits), whole.double(), *narrow):
+        wanted = np.argsort(x.numpy(), axis=1, kind="stable")
+        assert np.array_equal(x.sort(1, stable=True)[1].numpy(), wanted)

@@ -173,25 +173,37 @@ bool sort_by_count(Packed<Key>* data, int64_t n, Memory<Packed<Key>>& scratch) {
   return true;
 }
 
-// Long runs are sorted by the bytes of the key, from the lowest; the order of indices, in which
-// elements start, survives every pass. Bytes that all share are passed over.
+// Long runs are sorted by the digits of the key, from the lowest; the order of indices, in which
+// elements start, survives every pass. Digits that all share are passed over, and none has bits
+// above the highest that differs: integers below 100,000 have two digits.
 template <class Key>
 void sort_packed(Packed<Key>* data, int64_t n, Memory<Packed<Key>>& scratch) {
   using P = Packed<Key>;
   if (n < long_run) return sort_short(data, n);
   if (!scratch) scratch = memory_for<P>(n);
-  std::array<std::array<int64_t, 256>, sizeof(Key)> counts{};
+  const Key first = key_of<Key>(data[0]);
+  Key differing = 0;
+  for (int64_t i = 0; i < n; ++i) differing |= key_of<Key>(data[i]) ^ first;
+  constexpr int most = 9;  // bits of a digit; more make too many places that are written in turn
+  const int width = std::bit_width(differing);
+  const int passes = (width + most - 1) / most, bits = passes ? (width + passes - 1) / passes : 0;
+  const int64_t size = int64_t{1} << bits;
+  const Key mask = static_cast<Key>(size - 1);
+  std::vector<int64_t> counts(passes * size);
   for (int64_t i = 0; i < n; ++i) {
-    const Key key = key_of<Key>(data[i]);
-    for (size_t b = 0; b < sizeof(Key); ++b) ++counts[b][key >> (8 * b) & 255];
+    Key key = key_of<Key>(data[i]);
+    for (int64_t* count = counts.data(); count < counts.data() + passes * size; count += size) {
+      ++count[key & mask];
+      key >>= bits;
+    }
   }
   P *from = data, *to = scratch.get();
-  for (size_t b = 0; b < sizeof(Key); ++b) {
-    auto& count = counts[b];
-    if (count[key_of<Key>(from[0]) >> (8 * b) & 255] == n) continue;
-    int64_t start = 0;
-    for (int64_t& c : count) start += std::exchange(c, start);
-    for (int64_t i = 0; i < n; ++i) to[count[key_of<Key>(from[i]) >> (8 * b) & 255]++] = from[i];
+  for (int pass = 0; pass < passes; ++pass) {
+    int64_t *const count = counts.data() + pass * size, start = 0;
+    const int shift = pass * bits;
+    if (count[first >> shift & mask] == n) continue;
+    for (int64_t digit = 0; digit < size; ++digit) start += std::exchange(count[digit], start);
+    for (int64_t i = 0; i < n; ++i) to[count[key_of<Key>(from[i]) >> shift & mask]++] = from[i];
     std::swap(from, to);
   }
   if (from != data) std::copy_n(from, n, data);
