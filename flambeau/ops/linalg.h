@@ -55,6 +55,7 @@ bool has_phase(const Tensor& diagonal);
 
 // --- Ops that others call ---------------------------------------------------------------------
 Tensor linalg_inv(const Tensor& a);
+Pair linalg_inv_ex(const Tensor& a, bool check_errors);
 Tensor linalg_solve(const Tensor& a, const Tensor& b, bool left);
 Tensor linalg_solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
                                bool unitriangular);

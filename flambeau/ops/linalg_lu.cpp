@@ -315,13 +315,13 @@ Pair inverse_with(std::string_view op, const Tensor& a, bool check_errors) {
   return {out, info};
 }
 
+}  // namespace
+
 Pair linalg_inv_ex(const Tensor& a, bool check_errors) {
   return inverse_with("linalg.inv_ex", a, check_errors);
 }
 OP_FUNCTION(linalg_inv_ex, "linalg_inv_ex(A, *, check_errors=False) -> (inverse, info)",
             "The inverse of square matrices and what failed.")
-
-}  // namespace
 
 Tensor linalg_inv(const Tensor& a) { return std::get<0>(inverse_with("linalg.inv", a, true)); }
 OP_FUNCTION(linalg_inv, "linalg_inv(A)", "The inverse of square matrices.")

@@ -179,16 +179,12 @@ Tensor by_inverse(const char* order_name, const Tensor& a, const Order& ord) {
   if (a.numel() == 0) {
     return zeros(batch_of(a), {.dtype = to_real(a.dtype()), .device = a.device()});
   }
-  Tensor inverse, singular;
-  {
-    const NoGrad off;
-    Tensor info = make_info(batch_of(a), a.device());
-    kernels::matrix_inverse(a.device_type(), copy_columns(a), info);
-    singular = info != 0;
+  auto [inverse, info] = linalg_inv_ex(a, false);
+  const Tensor singular = info != 0;
+  if (!a.device().is_meta() && is_nonzero(sum(singular))) {
+    const Tensor one = identity_like(a, a.size(-1));
+    inverse = linalg_inv(where(unsqueeze(unsqueeze(singular, -1), -1), one, a));
   }
-  const Tensor fixed =
-      where(unsqueeze(unsqueeze(singular, -1), -1), identity_like(a, a.size(-1)), a);
-  inverse = linalg_inv(fixed);
   const Tensor product = linalg_matrix_norm(a, ord, both, false, std::nullopt) *
                          linalg_matrix_norm(inverse, ord, both, false, std::nullopt);
   return masked_fill(product, singular, std::numeric_limits<double>::infinity());
