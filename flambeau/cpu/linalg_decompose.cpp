@@ -88,7 +88,12 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
     const int k = std::min(m.rows, m.cols);
     const bool all = vectors && (left.cols > k || right.rows > k);
     const char job = !vectors ? 'N' : all ? 'A' : 'S';
+    const bool small = !vectors && std::max(m.rows, m.cols) <= small_svd;
     for_batch(m.count, 10 * cube(k), [&](int64_t first, int64_t last) {
+      first = take_in_lanes<T>(small, first, last, [&](auto i) {
+        lanes_svdvals(m.rows, m.cols, m[i], s.data<R>() + i * k);
+      });
+      if (first == last) return;
       std::vector<int> indices(8 * std::max(k, 1));
       std::vector<R> real_work(is_complex_type<T> ? svd_real_work(job, m.rows, m.cols) : 1);
       const auto factor = [&](int64_t i, T* space, int length) {

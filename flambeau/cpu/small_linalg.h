@@ -7,6 +7,8 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <type_traits>
 
 namespace flambeau::cpu {
@@ -308,6 +310,71 @@ void lanes_ungqr(int m, int n, int reflections, T* data, const T* taus) {
     for (int i = k + 1; i < m; ++i) column[i] *= -tau[k];
   }
   out_of_lanes<T>(a, m * n, data);
+}
+
+// Singular values of m x n matrices, the largest first: pairs of columns are turned until all are
+// orthogonal (one-sided Jacobi); then their lengths are the values.
+constexpr int small_svd = 8;
+
+// Turns columns p and q, in the lanes where they are not orthogonal; whether there are any.
+template <class T>
+bool make_orthogonal(int m, Lanes<T>* p, Lanes<T>* q) {
+  constexpr T eps = std::numeric_limits<T>::epsilon();
+  const Lanes<T> zero = {}, one = zero + T(1);
+  Lanes<T> pp = zero, qq = zero, pq = zero;
+  for (int i = 0; i < m; ++i) pp += p[i] * p[i], qq += q[i] * q[i], pq += p[i] * q[i];
+  // Elements are at most one: what is smaller than eps squared changes no value by eps.
+  const auto skew = pq * pq > eps * eps * (pp * qq + eps * eps / 16);
+  bool any = false;
+  for (int l = 0; l < matrix_lanes<T>; ++l) any |= skew[l] != 0;
+  if (!any) return false;
+  const Lanes<T> ratio = (qq - pp) / (skew ? pq + pq : one);
+  Lanes<T> root = one + ratio * ratio, inverse;
+  for (int l = 0; l < matrix_lanes<T>; ++l) root[l] = std::sqrt(root[l]);
+  Lanes<T> tangent = ratio < zero ? -one / (root - ratio) : one / (root + ratio);
+  tangent = skew ? tangent : zero;
+  for (int l = 0; l < matrix_lanes<T>; ++l) inverse[l] = std::sqrt(T(1) + tangent[l] * tangent[l]);
+  const Lanes<T> cosine = one / inverse, sine = cosine * tangent;
+  for (int i = 0; i < m; ++i) {
+    const Lanes<T> x = p[i], y = q[i];
+    p[i] = cosine * x - sine * y;
+    q[i] = sine * x + cosine * y;
+  }
+  return true;
+}
+
+template <class T>
+void lanes_svdvals(int m, int n, const T* data, T* values) {
+  constexpr int most_rounds = 40;
+  const Lanes<T> zero = {};
+  Lanes<T> given[small_svd * small_svd], a[small_svd * small_svd], largest = zero;
+  into_lanes<T>(data, m * n, given);
+  for (int e = 0; e < m * n; ++e) {
+    const Lanes<T> size = given[e] < zero ? -given[e] : given[e];
+    largest = size > largest ? size : largest;
+  }
+  largest = largest == zero ? zero + T(1) : largest;
+  const int rows = std::max(m, n), columns = std::min(m, n);
+  for (int j = 0; j < columns; ++j) {
+    for (int i = 0; i < rows; ++i)
+      a[j * rows + i] = given[m >= n ? j * m + i : i * m + j] / largest;
+  }
+  bool turned = true;
+  for (int round = 0; turned && round < most_rounds; ++round) {
+    turned = false;
+    for (int p = 0; p < columns; ++p) {
+      for (int q = p + 1; q < columns; ++q)
+        turned |= make_orthogonal<T>(rows, a + p * rows, a + q * rows);
+    }
+  }
+  for (int l = 0; l < matrix_lanes<T>; ++l, values += columns) {
+    for (int j = 0; j < columns; ++j) {
+      T squares = 0;
+      for (int i = 0; i < rows; ++i) squares += a[j * rows + i][l] * a[j * rows + i][l];
+      values[j] = std::sqrt(squares) * largest[l];
+    }
+    std::sort(values, values + columns, std::greater<T>());
+  }
 }
 
 }  // namespace flambeau::cpu

@@ -323,6 +323,26 @@ def test_batches_of_small_matrices_equal_single_ones(n: int, dtype: Any) -> None
         L.inv(a)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 5), (8, 3), (8, 8), (9, 8)])
+def test_singular_values_of_small_matrices(shape: tuple[int, int], dtype: Any) -> None:
+    """Columns are turned in batches; other algorithms give the same values."""
+    a = random(13, *shape)
+    a[1] = 0
+    a[2] = torch.ones(shape, dtype=a.dtype)
+    a[3] *= 1e30  # whose squares overflow in single precision
+    a[4] *= 1e-30
+    a[5] = a[5].clone() * torch.logspace(0, -20, shape[1], dtype=a.dtype)
+    a[6] = torch.eye(*shape, dtype=a.dtype)
+    a = a.to(dtype)
+    exact = torch.linalg.svd(a.to(torch.float64), full_matrices=False).S
+    largest = exact.amax(-1, keepdim=True).clamp_min(1e-300)
+    found = L.svdvals(a).to(torch.float64)
+    assert ((found - exact).abs() / largest).max() < 30 * torch.finfo(dtype).eps
+    assert bool((found.diff(dim=-1) <= 0).all())
+    assert found[1].eq(0).all()
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 2), (2, 5), (12, 12), (12, 7)])
 @pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
 def test_batches_of_small_qr_equal_single_ones(shape: tuple[int, int], mode: str) -> None:
