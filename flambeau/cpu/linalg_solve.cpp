@@ -81,6 +81,16 @@ void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transpose
     }
     const bool small = how == Transposed::no && a.rows <= small_size;
     const double work = cube(a.cols) + double(a.cols) * a.cols * x.cols;
+    if (small && x.cols <= small_size) {
+      return for_batch(x.count, work, [&](int64_t first, int64_t last) {
+        const int *exchanged = pivots.data<int>(), n = a.rows;
+        first = take_in_lanes<T>(true, first, last, [&](auto i) {
+          lanes_getrs(n, x.cols, a[i], exchanged + i * n, x[i]);
+        });
+        for (int64_t i = first; i < last; ++i)
+          small_getrs(n, x.cols, a[i], a.ld, exchanged + i * n, x[i], x.ld);
+      });
+    }
     for_systems(x.count, x.cols, work, [&](int64_t i, int64_t begin, int columns) {
       const int* exchanged = pivots.data<int>() + i * a.rows;
       T* b = x[i] + begin * x.ld;
@@ -311,6 +321,13 @@ void ldl_factor(const Tensor& a, const Tensor& pivots, const Tensor& info, bool 
       return sytrf<T>('L', m.rows, m[i], m.ld, exchanged, space, length);
     };
     for_batch(m.count, cube(m.rows), [&](int64_t first, int64_t last) {
+      if constexpr (!is_complex_type<T>) {
+        for (; m.rows <= small_size && first < last; ++first) {
+          int* exchanged = pivots.data<int>() + first * m.rows;
+          info.data<int>()[first] = small_sytrf(m.rows, m[first], exchanged);
+        }
+        if (first == last) return;
+      }
       std::vector<T> work =
           workspace<T>([&](T* space, int length) { return factor(first, space, length); });
       for (int64_t i = first; i < last; ++i) {

@@ -1,6 +1,6 @@
 // Factors of matrices so small that a call of LAPACK costs more than the arithmetic. The same
-// pivots, results and error codes as getrf, getri, getrs, potrf, geqrf and ungqr; matrices lie
-// column by column.
+// pivots, results and error codes as getrf, getri, getrs, potrf, sytrf, geqrf and ungqr;
+// matrices lie column by column.
 #pragma once
 
 #include <algorithm>
@@ -121,6 +121,64 @@ int small_potrf(int n, T* a, int ld) {
   return 0;
 }
 
+// What sytrf makes of the lower triangle: Bunch and Kaufman's choice of a pivot, or of a block of
+// two, that keeps elements from growing.
+template <class T>
+int small_sytrf(int n, T* data, int* pivots) {
+  const T bound = (1 + std::sqrt(T(17))) / 8;
+  const auto a = [&](int i, int j) -> T& { return data[j * n + i]; };
+  int info = 0;
+  for (int k = 0, step = 1; k < n; k += step) {
+    step = 1;
+    int at = k, largest = k;  // the row to exchange with, that of the largest element below
+    T below = 0;
+    for (int i = k + 1; i < n; ++i) {
+      if (std::abs(a(i, k)) > below) below = std::abs(a(i, k)), largest = i;
+    }
+    const T here = std::abs(a(k, k));
+    if (std::max(here, below) == 0 || std::isnan(here)) {
+      if (info == 0) info = k + 1;
+      pivots[k] = k + 1;
+      continue;
+    }
+    if (here < bound * below) {
+      T beside = 0;
+      for (int j = k; j < largest; ++j) beside = std::max(beside, std::abs(a(largest, j)));
+      for (int i = largest + 1; i < n; ++i) beside = std::max(beside, std::abs(a(i, largest)));
+      if (here < bound * below * (below / beside)) {
+        at = largest;
+        step = std::abs(a(largest, largest)) >= bound * beside ? 1 : 2;
+      }
+    }
+    const int last = k + step - 1;
+    if (at != last) {
+      for (int i = at + 1; i < n; ++i) std::swap(a(i, last), a(i, at));
+      for (int i = last + 1; i < at; ++i) std::swap(a(i, last), a(at, i));
+      std::swap(a(last, last), a(at, at));
+      if (step == 2) std::swap(a(last, k), a(at, k));
+    }
+    pivots[k] = pivots[last] = step == 1 ? at + 1 : -(at + 1);
+    if (step == 1) {
+      const T inverse = 1 / a(k, k);
+      for (int j = k + 1; j < n; ++j) {
+        const T factor = inverse * a(j, k);
+        for (int i = j; i < n; ++i) a(i, j) -= a(i, k) * factor;
+      }
+      for (int i = k + 1; i < n; ++i) a(i, k) *= inverse;
+      continue;
+    }
+    const T side = a(k + 1, k), one = a(k + 1, k + 1) / side, two = a(k, k) / side;
+    const T scale = 1 / (one * two - 1) / side;
+    for (int j = k + 2; j < n; ++j) {
+      const T first = scale * (one * a(j, k) - a(j, k + 1));
+      const T second = scale * (two * a(j, k + 1) - a(j, k));
+      for (int i = j; i < n; ++i) a(i, j) -= a(i, k) * first + a(i, k + 1) * second;
+      a(j, k) = first, a(j, k + 1) = second;
+    }
+  }
+  return info;
+}
+
 // The same for many matrices: each takes a lane of vectors, so that a step is done for all of them
 // at once. Element (i, j) of all matrices is the vector at j * n + i.
 constexpr int lane_bytes = 16;  // what every x86-64 has instructions for
@@ -184,10 +242,10 @@ void lanes_getrf(int n, Lanes<T>* a, Lanes<T>* places, int* info, Lanes<T>* besi
   }
 }
 
-// x becomes the solution of L U x = b for n columns, rows exchanged already.
+// x becomes the solution of L U x = b, rows exchanged already.
 template <class T>
-void lanes_substitute(int n, const Lanes<T>* lu, Lanes<T>* x) {
-  for (int j = 0; j < n; ++j, x += n) {
+void lanes_substitute(int n, int columns, const Lanes<T>* lu, Lanes<T>* x) {
+  for (int j = 0; j < columns; ++j, x += n) {
     for (int k = 0; k < n; ++k) {
       for (int i = k + 1; i < n; ++i) x[i] -= lu[k * n + i] * x[k];
     }
@@ -236,6 +294,22 @@ void lanes_lu(int n, T* data, int* pivots, int* info) {
   }
 }
 
+// small_getrs for up to small_size columns.
+template <class T>
+void lanes_getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
+  Lanes<T> a[small_size * small_size], x[small_size * small_size];
+  T* column = b;
+  for (int l = 0; l < matrix_lanes<T>; ++l, pivots += n) {
+    for (int j = 0; j < columns; ++j, column += n) {
+      for (int k = 0; k < n; ++k) std::swap(column[k], column[pivots[k] - 1]);
+    }
+  }
+  into_lanes<T>(lu, n * n, a);
+  into_lanes<T>(b, n * columns, x);
+  lanes_substitute<T>(n, columns, a, x);
+  out_of_lanes<T>(x, n * columns, b);
+}
+
 // Inverses of matrices of n x n in their places. The singular ones become anything.
 template <class T>
 void lanes_inverse(int n, T* data, int* info) {
@@ -243,7 +317,7 @@ void lanes_inverse(int n, T* data, int* info) {
   into_lanes<T>(data, n * n, a);
   for (int e = 0; e < n * n; ++e) inverse[e] = Lanes<T>{} + T(e % (n + 1) == 0);
   lanes_getrf<T>(n, a, places, info, inverse);
-  lanes_substitute<T>(n, a, inverse);
+  lanes_substitute<T>(n, n, a, inverse);
   out_of_lanes<T>(inverse, n * n, data);
 }
 

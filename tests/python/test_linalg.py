@@ -323,6 +323,25 @@ def test_batches_of_small_matrices_equal_single_ones(n: int, dtype: Any) -> None
         L.inv(a)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 12, 13])
+def test_small_systems_in_batches(n: int) -> None:
+    a = random(11, n, n) + 2 * torch.eye(n, dtype=torch.float64)
+    symmetric = a + a.mT
+    zero_diagonal = symmetric - torch.diag_embed(symmetric.diagonal(dim1=-2, dim2=-1))
+    for columns in (1, 3, 12, 13):
+        b = random(11, n, columns)
+        close(a @ L.solve(a, b), b)
+        for matrix in (symmetric, zero_diagonal) if n > 1 else (symmetric,):
+            factors, pivots = L.ldl_factor(matrix)
+            close(matrix @ L.ldl_solve(factors, pivots, b), b)
+    if n > 1:
+        assert bool((L.ldl_factor(zero_diagonal).pivots < 0).any())  # blocks of two
+    symmetric[4] = 0
+    assert L.ldl_factor_ex(symmetric).info.tolist() == [0] * 4 + [1] + [0] * 6
+    pivots = L.ldl_factor_ex(symmetric).pivots
+    assert pivots[4].tolist() == list(range(1, n + 1))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 5), (8, 3), (8, 8), (9, 8)])
 def test_singular_values_of_small_matrices(shape: tuple[int, int], dtype: Any) -> None:
