@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "flambeau/cpu/kernels/lanes.h"
 #include "flambeau/cpu/kernels/loops.h"
 #include "flambeau/tensor/storage.h"
 
@@ -222,29 +224,53 @@ void stage5(const StageBuffers<T>& s) {
   });
 }
 
-// Any other small prime, straight from the definition.
+// Larger primes the same way, with sums in registers and what they are of near by.
+constexpr int largest_radix = 23;
 template <class T>
-void stage_any(const StageBuffers<T>& s, int64_t radix, const T* cosines, const T* sines) {
-  const int64_t inner = s.inner, span = s.m * inner;
+void stage_large_prime(const StageBuffers<T>& s, int64_t radix, const T* cosines, const T* sines) {
+  using V = typename Register<T>::type;
+  constexpr int64_t lanes = sizeof(V) / sizeof(T);
+  const int64_t inner = s.inner, span = s.m * inner, half = radix / 2;
   for (int64_t p = 0; p < s.m; ++p) {
-    for (int64_t k = 0; k < radix; ++k) {
-      T *yr = s.yr + (radix * p + k) * inner, *yi = s.yi + (radix * p + k) * inner;
-      std::fill_n(yr, inner, T(0));
-      std::fill_n(yi, inner, T(0));
-      for (int64_t j = 0; j < radix; ++j) {
-        const T c = cosines[j * k % radix], d = sines[j * k % radix];
-        const T *xr = s.xr + p * inner + j * span, *xi = s.xi + p * inner + j * span;
-        IVDEP for (int64_t q = 0; q < inner; ++q) {
-          yr[q] += xr[q] * c - xi[q] * d;
-          yi[q] += xr[q] * d + xi[q] * c;
-        }
+    for (int64_t q = 0; q < inner; q += lanes) {
+      const size_t bytes = std::min(lanes, inner - q) * sizeof(T);
+      const auto load = [=](const T* from) {
+        V v{};
+        bytes == sizeof v ? std::memcpy(&v, from, sizeof v) : std::memcpy(&v, from, bytes);
+        return v;
+      };
+      const auto store = [=](T* to, V v) {
+        bytes == sizeof v ? std::memcpy(to, &v, sizeof v) : std::memcpy(to, &v, bytes);
+      };
+      const T *xr = s.xr + p * inner + q, *xi = s.xi + p * inner + q;
+      T *yr = s.yr + radix * p * inner + q, *yi = s.yi + radix * p * inner + q;
+      const V x = load(xr), y = load(xi);
+      V sums[largest_radix / 2][4], re = x, im = y;
+      for (int64_t j = 0; j < half; ++j) {
+        const int64_t a = (j + 1) * span, b = (radix - 1 - j) * span;
+        const V ar = load(xr + a), br = load(xr + b), ai = load(xi + a), bi = load(xi + b);
+        V* sum = sums[j];
+        sum[0] = ar + br, sum[1] = ai + bi, sum[2] = ar - br, sum[3] = ai - bi;
+        re += sum[0], im += sum[1];
       }
-      if (k == 0) continue;
-      const T c = s.wr[(k - 1) * s.m + p], d = s.wi[(k - 1) * s.m + p];
-      IVDEP for (int64_t q = 0; q < inner; ++q) {
-        const T re = yr[q], im = yi[q];
-        yr[q] = re * c - im * d;
-        yi[q] = re * d + im * c;
+      store(yr, re);
+      store(yi, im);
+      for (int64_t k = 1; k <= half; ++k) {
+        V er = x, ei = y, fr{}, fi{};
+        int64_t at = 0;
+        for (int64_t j = 0; j < half; ++j) {
+          at += k < radix - at ? k : k - radix;
+          const T c = cosines[at], d = sines[at];
+          er += c * sums[j][0], ei += c * sums[j][1];
+          fi += d * sums[j][2], fr -= d * sums[j][3];
+        }
+        const auto rotated = [&](int64_t row, V a, V b) {
+          const T c = s.wr[(row - 1) * s.m + p], d = s.wi[(row - 1) * s.m + p];
+          store(yr + row * inner, a * c - b * d);
+          store(yi + row * inner, a * d + b * c);
+        };
+        rotated(k, er + fr, ei + fi);
+        rotated(radix - k, er - fr, ei - fi);
       }
     }
   }
@@ -327,13 +353,11 @@ class Plan {
   }
 
  private:
-  static constexpr int largest_radix = 23;
-
   static void run_prime(const StageBuffers<T>& s, int64_t radix, const T* roots) {
     if (radix == 7) return stage_prime<7>(s, roots, roots + radix);
     if (radix == 11) return stage_prime<11>(s, roots, roots + radix);
     if (radix == 13) return stage_prime<13>(s, roots, roots + radix);
-    stage_any(s, radix, roots, roots + radix);
+    stage_large_prime(s, radix, roots, roots + radix);
   }
 
   struct Stage {
