@@ -9,7 +9,8 @@
 
 namespace flambeau::kernels {
 
-// Complex to complex; the sign of the exponent is minus, or plus for the inverse.
+// Complex to complex; the sign of the exponent is minus, or plus for the inverse. On the CPU the
+// input may be real.
 SLOT(fft_complex,
      void(const Tensor& input, const Tensor& out, int64_t dim, bool inverse, double scale))
 // Real to the first half (n / 2 + 1) of its transform.

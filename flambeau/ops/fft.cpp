@@ -58,18 +58,21 @@ struct HalvedDims {
 
 Tensor from_half(const Tensor& input, const Dims& dims, int64_t last_size, double scale);
 
+// Of real numbers, too, where the kernel takes them.
 Tensor complex_fft(const Tensor& input, const Dims& dims, bool inverse, double scale) {
   if (dims.empty()) return clone(input);
-  Tensor out = make_result(input, input.sizes(), by_stride(input, dims), input.dtype());
+  const bool is_real = !input.is_complex();
+  Tensor out = make_result(input, input.sizes(), by_stride(input, dims), to_complex(input.dtype()));
   Tensor source = input;
   for (size_t k = dims.size(); k-- > 0 && out.numel() > 0;) {
     kernels::fft_complex(input.device_type(), source, out, dims[k], inverse,
                          k + 1 == dims.size() ? scale : 1.0);
     source = out;
   }
-  if (Record r{"fft_c2c", out, {input}}) {
-    r.wrt(0, [dims, inverse, scale](const Tensor& g) {
-      return complex_fft(g, dims, !inverse, scale);
+  if (Record r{is_real ? "fft_r2c" : "fft_c2c", out, {input}}) {
+    r.wrt(0, [dims, inverse, scale, is_real](const Tensor& g) {
+      const Tensor result = complex_fft(g, dims, !inverse, scale);
+      return is_real ? real(result) : result;
     });
   }
   return out;
@@ -157,6 +160,9 @@ Tensor promoted(const Tensor& input, bool to_complex_dtype) {
   return dtype == input.dtype() ? input : to(input, dtype);
 }
 
+// Whether the complex transform has to be given complex numbers.
+bool wants_complex(const Tensor& input) { return !input.device().is_cpu(); }
+
 // What comes of float16 is of that precision again.
 Tensor rounded(const Tensor& result, const Tensor& input) {
   if (input.dtype() != DType::float16 && input.dtype() != DType::complex32) return result;
@@ -182,7 +188,7 @@ int64_t wrapped(const Tensor& input, int64_t dim) {
 
 Tensor transform_1d(const Tensor& input, std::optional<int64_t> n, int64_t dim, const Norm& norm,
                     bool forward) {
-  const Tensor x = promoted(input, true);
+  const Tensor x = promoted(input, wants_complex(input));
   dim = wrapped(x, dim);
   const int64_t length = n.value_or(x.size(dim));
   check_length(length);
@@ -293,7 +299,7 @@ Tensor resized(Tensor x, const Extent& e) {
 Tensor transform_nd(const Tensor& input, std::optional<IntSpan> s, std::optional<IntSpan> dim,
                     const Norm& norm, bool forward) {
   const Extent e = extent_of(input, s, dim);
-  const Tensor x = promoted(input, true);
+  const Tensor x = promoted(input, e.dims.empty() || wants_complex(input));
   const double scale = scale_of(norm, e.count(), forward);
   return rounded(complex_fft(resized(x, e), e.dims, !forward, scale), input);
 }

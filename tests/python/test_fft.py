@@ -167,3 +167,41 @@ def test_shifts_and_turns_are_one_step_of_the_graph():
     ):
         assert step(x).grad_fn.name() == name
         assert torch.autograd.gradcheck(step, x) and torch.autograd.gradgradcheck(step, x)
+
+
+REAL_LENGTHS = [1, 2, 3, 4, 5, 8, 16, 17, 19, 23, 34, 64, 95, 256, 257, 391, 1000, 1024]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", REAL_LENGTHS)
+def test_transforms_of_real_numbers_are_those_of_complex_ones(dtype: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    bound = 10 * torch.finfo(dtype).eps * np.sqrt(n) * np.log2(n + 1)
+    for count in (1, 3, 17, 70):  # lines alone and several at once, and a rest of them
+        x = rng.standard_normal((count, n))
+        real = torch.tensor(x).to(dtype)
+        for ours, theirs in ((torch.fft.fft, np.fft.fft), (torch.fft.ifft, np.fft.ifft)):
+            expected = theirs(x)
+            size = np.abs(expected).max() + 1e-30
+            for given in (real, real.T.contiguous().T, real.to(torch.complex128)):
+                found = ours(given).numpy()
+                assert np.abs(found - expected).max() <= bound * size
+            assert ours(real).dtype == dtype.to_complex()
+        assert np.abs(torch.fft.fft(real, dim=0).numpy() - np.fft.fft(x, axis=0)).max() < 1e-2
+
+
+def test_transforms_of_real_numbers_in_several_dimensions_and_their_gradients() -> None:
+    x = torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
+    for shape, dims in ((None, None), ((4, 9), (0, 2)), ((8,), (1,))):
+        for name in ("fftn", "ifftn"):
+            found = getattr(torch.fft, name)(x, shape, dims)
+            expected = getattr(np.fft, name)(x.detach().numpy(), shape, dims)
+            assert np.allclose(found.detach().numpy(), expected)
+            z = getattr(torch.fft, name)(x.detach().to(torch.complex128), shape, dims)
+            assert torch.allclose(found.detach(), z)
+    assert torch.fft.fftn(x, dim=()).is_complex()
+    for dim in (0, 1, 2):
+        assert torch.autograd.gradcheck(lambda t, d=dim: torch.fft.fft(t, dim=d), (x,))
+        assert torch.autograd.gradcheck(lambda t, d=dim: torch.fft.ifft(t, dim=d), (x,))
+    assert torch.autograd.gradgradcheck(lambda t: torch.fft.fft2(t), (x[0],))
+    assert torch.fft.fft(torch.arange(6)).dtype == torch.complex64

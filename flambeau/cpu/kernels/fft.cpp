@@ -339,14 +339,36 @@ void unpack_real(const Lines<T>& x, int64_t h, int64_t lines, const RealPlan<T>&
   });
 }
 
+// The rest of a transform of real numbers, of which the first half is there; for an inverse one
+// with the halves exchanged.
 template <class T>
-void real_transform(const Tensor& input, const Tensor& out, int64_t dim, T scale) {
+void mirror(const Lines<T>& x, int64_t n, int64_t lines, bool inverse) {
+  const T sign = inverse ? T(1) : T(-1);
+  T *re = x.re, *im = x.im;
+  const auto copy = [=](int64_t from, int64_t to) INLINED {
+    const T value = im[from] * sign;
+    re[to] = re[from], im[to] = value, im[from] = -value;
+  };
+  if (lines == 1) {
+    IVDEP for (int64_t k = 1; k <= (n - 1) / 2; ++k) copy(k, n - k);
+    return;
+  }
+  for (int64_t k = 1; k <= (n - 1) / 2; ++k) {
+    IVDEP for (int64_t l = 0; l < lines; ++l) copy(k * lines + l, (n - k) * lines + l);
+  }
+}
+
+// The first half of the transform, or all of it if there is room in `out`.
+template <class T>
+void real_transform(const Tensor& input, const Tensor& out, int64_t dim, bool inverse, T scale) {
   const int64_t n = input.sizes()[dim], count = input.numel() / n, half = n / 2;
   const bool even = n % 2 == 0;
+  const int64_t wanted = out.sizes()[dim];
   const auto real_plan = plan_for<RealPlan<T>>(n);
   const Plan<T>* plan = real_plan->plan.get();
   const LineOffsets from(input, dim), to(out, dim);
-  for_blocks<T>(count, plan->rows() + 1, from.step == 1 && plan->prefers_single_lines(),
+  for_blocks<T>(count, std::max(plan->rows() + 1, wanted),
+                from.step == 1 && plan->prefers_single_lines(),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
                   const T* in = input.data<T>();
                   const Block source(from, first, lines);
@@ -355,12 +377,15 @@ void real_transform(const Tensor& input, const Tensor& out, int64_t dim, T scale
                     plan->run(x, lines);
                     unpack_real(x, half, lines, *real_plan);
                     x.swap_buffers();
+                    if (wanted == n) mirror(x, n, lines, inverse);
                   } else {
                     load_real(in, source, n, x);
                     std::fill_n(x.im, n * lines, T(0));
+                    if (inverse) x.swap_parts();
                     plan->run(x, lines);
+                    if (inverse) x.swap_parts();
                   }
-                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), half + 1, x,
+                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), wanted, x,
                                 scale);
                 });
 }
@@ -420,18 +445,19 @@ void transform_to_real(const Tensor& input, const Tensor& out, int64_t dim, T sc
 }
 
 void fft_complex(const Tensor& input, const Tensor& out, int64_t dim, bool inverse, double scale) {
-  if (input.dtype() == DType::complex64) {
-    complex_transform<float>(input, out, dim, inverse, static_cast<float>(scale));
-  } else {
-    complex_transform<double>(input, out, dim, inverse, scale);
-  }
+  dispatch<real_dtypes>("fft_c2c", to_real(out.dtype()), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const bool is_real = !is_complex(input.dtype());
+    (is_real ? real_transform<T> : complex_transform<T>)(input, out, dim, inverse,
+                                                         static_cast<T>(scale));
+  });
 }
 KERNEL_FOR(fft_complex, fft_complex)
 
 void fft_real(const Tensor& input, const Tensor& out, int64_t dim, double scale) {
   dispatch<real_dtypes>("fft_r2c", input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    real_transform<T>(input, out, dim, static_cast<T>(scale));
+    real_transform<T>(input, out, dim, false, static_cast<T>(scale));
   });
 }
 KERNEL_FOR(fft_real, fft_real)
