@@ -273,7 +273,7 @@ void complex_transform(const Tensor& input, const Tensor& out, int64_t dim, bool
   const int64_t n = input.sizes()[dim], count = input.numel() / n;
   const auto plan = plan_for<Plan<T>>(n);
   const LineOffsets from(input, dim), to(out, dim);
-  for_blocks<T>(count, plan->rows(), from.step == 1 && plan->prefers_single_lines(),
+  for_blocks<T>(count, plan->rows(), from.step == 1 && plan->prefers_single_lines(count),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
                   load_complex(input.data<std::complex<T>>(), Block(from, first, lines), n, x);
                   if (inverse) x.swap_parts();
@@ -368,7 +368,7 @@ void real_transform(const Tensor& input, const Tensor& out, int64_t dim, bool in
   const Plan<T>* plan = real_plan->plan.get();
   const LineOffsets from(input, dim), to(out, dim);
   for_blocks<T>(count, std::max(plan->rows() + 1, wanted),
-                from.step == 1 && plan->prefers_single_lines(),
+                from.step == 1 && plan->prefers_single_lines(count),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
                   const T* in = input.data<T>();
                   const Block source(from, first, lines);
@@ -415,7 +415,7 @@ void transform_to_real(const Tensor& input, const Tensor& out, int64_t dim, T sc
   const auto real_plan = plan_for<RealPlan<T>>(n);
   const Plan<T>* plan = real_plan->plan.get();
   const LineOffsets from(input, dim), to(out, dim);
-  for_blocks<T>(count, plan->rows() + 1, to.step == 1 && plan->prefers_single_lines(),
+  for_blocks<T>(count, plan->rows() + 1, to.step == 1 && plan->prefers_single_lines(count),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
                   load_complex(input.data<std::complex<T>>(), Block(from, first, lines), half + 1,
                                x);

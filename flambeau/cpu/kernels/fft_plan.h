@@ -320,8 +320,13 @@ class Plan {
   // Rows that the buffers need.
   [[nodiscard]] int64_t rows() const { return inner_ ? inner_->size() : n_; }
 
-  // Whether a line alone makes vector code, so that gathering several is not worth it.
-  [[nodiscard]] bool prefers_single_lines() const { return n_ >= 256 && n_ % 8 == 0 && !inner_; }
+  // Whether lines alone, which make vector code, are better than several at once: those that are so
+  // long that several leave the cache, and a few, which would not fill registers or keep threads
+  // busy.
+  [[nodiscard]] bool prefers_single_lines(int64_t count) const {
+    const int64_t long_line = 8192, few_lines = 64;
+    return n_ >= (count < few_lines ? 256 : long_line) && n_ % 8 == 0 && !inner_;
+  }
 
   // Forward, on `lines` lines; the result is in the current buffer afterwards.
   void run(Lines<T>& x, int64_t lines) const {
