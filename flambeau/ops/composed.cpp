@@ -6,7 +6,7 @@
 
 #include "flambeau/autograd/meta.h"
 #include "flambeau/autograd/record.h"
-#include "flambeau/kernels/special_math.h"
+#include "flambeau/kernels/special.h"
 #include "flambeau/ops/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/pinned.h"
@@ -242,11 +242,15 @@ Tensor kaiser_window(int64_t window_length, bool periodic, double beta, const Op
   window_angles("kaiser_window", window_length, periodic, options);  // checks
   Tensor window = ones(IntSpan{window_length}, {.dtype = DType::float64, .device = Device()});
   const int64_t last = periodic ? window_length : window_length - 1;
-  const double most = math::i0_of(beta);
   for (int64_t k = 0; k < window_length && last > 0; ++k) {
     const double x = 2.0 * static_cast<double>(k) / static_cast<double>(last) - 1;
-    window.data<double>()[k] = math::i0_of(beta * std::sqrt(std::max(0.0, 1 - x * x))) / most;
+    window.data<double>()[k] = beta * std::sqrt(std::max(0.0, 1 - x * x));
   }
+  const NoGrad off;
+  static constexpr UnaryRow i0 = {"i0",          dtypes::Floating, OutDType::same, &kernels::i0,
+                                  Keep::nothing, nullptr,          OpDef::plain};
+  const Tensor most = scalar_tensor(beta, options_of(window));
+  window = unary_op(i0, window, nullptr, 0) / unary_op(i0, most, nullptr, 0);
   const Tensor cast = to(window, options.device_or_default(), options.dtype_or(default_dtype()),
                          false, false, std::nullopt);
   return finished_window(cast, options);
