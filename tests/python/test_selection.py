@@ -46,7 +46,7 @@ def test_rows_within_32_bits_lie_beside_others() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", [1, 5, 120, 129])
+@pytest.mark.parametrize("k", [1, 5, 64, 65, 120, 129])
 def test_the_first_of_equal_elements_are_chosen(dtype: torch.dtype, k: int) -> None:
     torch.manual_seed(k)
     x = numbers(3, 1030, dtype, 200)
@@ -121,3 +121,18 @@ def test_long_rows_are_sorted_stably_whatever_bits_differ(n: int, bits: int) -> 
     for x in (whole, whole << (62 - bits), whole.double(), *narrow):
         wanted = np.argsort(x.numpy(), axis=1, kind="stable")
         assert np.array_equal(x.sort(1, stable=True)[1].numpy(), wanted)
+
+
+@pytest.mark.parametrize("k", [1, 3, 24])
+def test_few_of_wide_numbers_are_chosen_along_both_dimensions(k: int) -> None:
+    torch.manual_seed(k)
+    x = torch.randn(200, 203, dtype=torch.float64).round(decimals=1)
+    x[3, 5], x[150, 7], x[9, :3], x[:4, 20] = math.nan, -math.inf, math.inf, math.nan
+    keys = np.nan_to_num(x.numpy(), nan=1e300, posinf=1e299)
+    for case, values in ((x, keys), (x.t(), keys.T), (x.nan_to_num(0, 9, -9).long(), None)):
+        compared = case.numpy() if values is None else values
+        for dim in (0, 1):
+            wanted = np.argsort(-compared, axis=dim, kind="stable").take(range(k), dim)
+            assert np.array_equal(case.topk(k, dim)[1].numpy(), wanted)
+            wanted = np.argsort(compared, axis=dim, kind="stable").take(range(k), dim)
+            assert np.array_equal(case.topk(k, dim, largest=False)[1].numpy(), wanted)
