@@ -59,7 +59,7 @@ def test_close_keys_are_sorted_in_a_stable_way(dtype: str, n: int) -> None:
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, math.inf])
 def test_distances_within_a_set_and_their_gradients(p: float) -> None:
     torch.manual_seed(0)
-    for n, width in [(2, 1), (5, 3), (30, 17), (60, 4)]:
+    for n, width in [(2, 1), (3, 9), (4, 6), (5, 3), (30, 17), (60, 4)]:
         x = torch.randn(n, width, dtype=torch.float64)
         x[-1] = x[0]
         rows = [(x[i] - x[j]).norm(p) for i in range(n) for j in range(i + 1, n)]

@@ -28,13 +28,26 @@ void from_point(const Pairs<T>& p, T* out, const Step& step, const Fold& fold,
                 const Finish& finish) {
   const int64_t count = p.count;
   std::fill_n(out, count, T(0));
-  for (int64_t m = 0; m < p.width; ++m) {
-    const T* row = p.points + m * p.row_step;
-    const T coordinate = p.x[m * p.x_step];
-    IVDEP for (int64_t j = 0; j < count; ++j) {
-      out[j] = fold(out[j], step(std::fabs(coordinate - row[j])));
+  // Several coordinates at once, so that results are read and written less often.
+  const auto take = [&]<int N>(int64_t first, std::integral_constant<int, N>) {
+    const T* rows[N];
+    T coordinates[N];
+    for (int k = 0; k < N; ++k) {
+      rows[k] = p.points + (first + k) * p.row_step;
+      coordinates[k] = p.x[(first + k) * p.x_step];
     }
-  }
+    IVDEP for (int64_t j = 0; j < count; ++j) {
+      T total = out[j];
+#pragma GCC unroll 4
+      for (int k = 0; k < N; ++k) {
+        total = fold(total, step(std::fabs(coordinates[k] - rows[k][j])));
+      }
+      out[j] = total;
+    }
+  };
+  int64_t m = 0;
+  for (; m + 4 <= p.width; m += 4) take(m, std::integral_constant<int, 4>());
+  for (; m < p.width; ++m) take(m, std::integral_constant<int, 1>());
   for (int64_t j = 0; j < count; ++j) out[j] = finish(out[j]);
 }
 
@@ -84,10 +97,16 @@ void pdist_kernel(const Tensor& points, const Tensor& out, double p) {
     const T* x = points.data<T>();
     T* y = out.data<T>();
     const int64_t grain = std::max<int64_t>(1, default_grain / std::max<int64_t>(1, width * n));
-    parallel_for(0, n - 1, grain, [&](int64_t first, int64_t last) {
+    const auto from = [&](int64_t i) {
+      T* to = y + i * n - i * (i + 1) / 2;
+      distances<T>({x + i, n, x + i + 1, n, width, n - i - 1}, to, p);
+    };
+    // The first point has the most others and the last but one the fewest: together they have as
+    // many as the next two.
+    parallel_for(0, n / 2, grain, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        T* to = y + i * n - i * (i + 1) / 2;
-        distances<T>({x + i, n, x + i + 1, n, width, n - i - 1}, to, p);
+        from(i);
+        if (n - 2 - i != i) from(n - 2 - i);
       }
     });
   });
