@@ -9,6 +9,48 @@
 namespace flambeau::cpu {
 namespace {
 
+// getrf of large matrices, some columns after the others: what is left to their right is divided
+// among the threads, and most of it is a matrix product.
+template <class T>
+int getrf_by_products(int m, int n, T* a, int ld, int* pivots) {
+  constexpr int width = 64;
+  constexpr int64_t work_per_thread = 3 << 19;
+  const int all = std::min(m, n);
+  const auto exchange = [&](T* column, int first, int last) {
+    for (int k = first; k < last; ++k) std::swap(column[k], column[pivots[k] - 1]);
+  };
+  int info = 0;
+  for (int k = 0; k < all; k += width) {
+    const int some = std::min(width, all - k), below = m - k - some;
+    T* corner = a + int64_t{k} * ld + k;
+    const int failed = getrf<T>(m - k, some, corner, ld, pivots + k);
+    if (failed > 0 && info == 0) info = failed + k;
+    for (int i = k; i < k + some; ++i) pivots[i] += k;
+    const int64_t grain = work_per_thread / (int64_t{some} * (m - k)) + 1;
+    parallel_for(k + some, n, grain, [&](int64_t first, int64_t last) {
+      for (int64_t j = first; j < last; ++j) exchange(a + j * ld, k, k + some);
+      const Triangle<T> lower{corner, ld, false, false, true};
+      T* rows = a + first * ld + k;
+      solve_triangle<T>(lower, 0, some, rows, last - first, ld);
+      if (below > 0)
+        subtract_product<T>(lower, some, 0, below, last - first, some, rows, rows + some, ld);
+    });
+  }
+  parallel_for(0, all, 4 * default_grain / all + 1, [&](int64_t first, int64_t last) {
+    for (int64_t j = first; j < last; ++j)
+      exchange(a + j * ld, std::min<int>(all, static_cast<int>(j) / width * width + width), all);
+  });
+  return info;
+}
+template <class T>
+int large_getrf(int m, int n, T* a, int ld, int* pivots) {
+  if constexpr (!is_complex_type<T>) {
+    constexpr int large = 192;
+    if (std::min(m, n) >= large) return getrf_by_products(m, n, a, ld, pivots);
+  }
+  return getrf<T>(m, n, a, ld, pivots);
+}
+
 void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   dispatch<lapack_dtypes>("lu_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -22,7 +64,7 @@ void lu_factor(const Tensor& a, const Tensor& pivots, const Tensor& info) {
       for (int64_t i = first; i < last; ++i) {
         int* exchanged = pivots.data<int>() + i * n_pivots;
         info.data<int>()[i] = small ? small_getrf(m.rows, m.cols, m[i], m.ld, exchanged)
-                                    : getrf<T>(m.rows, m.cols, m[i], m.ld, exchanged);
+                                    : large_getrf(m.rows, m.cols, m[i], m.ld, exchanged);
       }
     });
   });
@@ -154,7 +196,7 @@ void invert_by_products(const Matrices<T>& m, int* info) {
   const auto inverses = memory_for<T>(m.count * m.step);
   for_batch(m.count, cube(m.rows), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i)
-      info[i] = getrf<T>(m.rows, m.cols, m[i], m.ld, pivots.data() + i * n);
+      info[i] = large_getrf(m.rows, m.cols, m[i], m.ld, pivots.data() + i * n);
   });
   for_systems(m.count, n, cube(m.rows), [&](int64_t i, int64_t begin, int columns) {
     T* out = inverses.get() + i * m.step + begin * n;

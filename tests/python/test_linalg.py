@@ -323,6 +323,22 @@ def test_batches_of_small_matrices_equal_single_ones(n: int, dtype: Any) -> None
         L.inv(a)
 
 
+@pytest.mark.parametrize("shape", [(192, 192), (257, 200), (200, 450), (3, 250, 250)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_lu_factors(shape: tuple[int, ...], threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        a = random(*shape)
+        p, lower, upper = L.lu(a)
+        close(p @ lower @ upper, a)
+        assert lower.abs().max() <= 1
+        a[..., 100] = 0
+        assert L.lu_factor_ex(a).info.unique().tolist() == [101]
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 12, 13])
 def test_small_systems_in_batches(n: int) -> None:
     a = random(11, n, n) + 2 * torch.eye(n, dtype=torch.float64)
