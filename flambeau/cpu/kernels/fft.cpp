@@ -68,6 +68,19 @@ struct Block {
   [[nodiscard]] bool rows_of_matrix() const { return evenly && step == 1 && lines > 1; }
 };
 
+// Lines that follow each other are read and written side by side, which no processor foresees: the
+// next ones are asked for while these are transformed, as is the place for these.
+void ask_for_block(const Tensor& t, const Block& b, int64_t length, bool next, bool to_write) {
+  constexpr int64_t second_level = 1 << 20, line = 64;
+  const int64_t item = item_size(t.dtype());
+  if (!b.rows_of_matrix() || b.pitch != length || t.numel() * item <= second_level) return;
+  const int64_t bytes = b.lines * length * item;
+  const char* at = static_cast<const char*>(t.raw()) + b.start * item + (next ? bytes : 0);
+  for (int64_t i = 0; i < bytes; i += line) {
+    to_write ? ask_to_write(at + i) : ask_second_level(at + i);
+  }
+}
+
 // Calls body(place, offset) for all elements, in the order of memory.
 template <class Body>
 inline void for_elements(const Block& b, int64_t rows, const Body& body) {
@@ -275,11 +288,14 @@ void complex_transform(const Tensor& input, const Tensor& out, int64_t dim, bool
   const LineOffsets from(input, dim), to(out, dim);
   for_blocks<T>(count, plan->rows(), from.step == 1 && plan->prefers_single_lines(count),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
-                  load_complex(input.data<std::complex<T>>(), Block(from, first, lines), n, x);
+                  const Block source(from, first, lines), target(to, first, lines);
+                  load_complex(input.data<std::complex<T>>(), source, n, x);
+                  ask_for_block(out, target, n, false, true);
+                  ask_for_block(input, source, n, true, false);
                   if (inverse) x.swap_parts();
                   plan->run(x, lines);
                   if (inverse) x.swap_parts();
-                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), n, x, scale);
+                  store_complex(out.data<std::complex<T>>(), target, n, x, scale);
                 });
 }
 
@@ -371,7 +387,9 @@ void real_transform(const Tensor& input, const Tensor& out, int64_t dim, bool in
                 from.step == 1 && plan->prefers_single_lines(count),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
                   const T* in = input.data<T>();
-                  const Block source(from, first, lines);
+                  const Block source(from, first, lines), target(to, first, lines);
+                  ask_for_block(out, target, wanted, false, true);
+                  ask_for_block(input, source, n, true, false);
                   if (even) {
                     load_pairs(in, source, half, x);
                     plan->run(x, lines);
@@ -385,8 +403,7 @@ void real_transform(const Tensor& input, const Tensor& out, int64_t dim, bool in
                     plan->run(x, lines);
                     if (inverse) x.swap_parts();
                   }
-                  store_complex(out.data<std::complex<T>>(), Block(to, first, lines), wanted, x,
-                                scale);
+                  store_complex(out.data<std::complex<T>>(), target, wanted, x, scale);
                 });
 }
 
@@ -417,9 +434,10 @@ void transform_to_real(const Tensor& input, const Tensor& out, int64_t dim, T sc
   const LineOffsets from(input, dim), to(out, dim);
   for_blocks<T>(count, plan->rows() + 1, to.step == 1 && plan->prefers_single_lines(count),
                 [&](int64_t first, int64_t lines, Lines<T>& x) {
-                  load_complex(input.data<std::complex<T>>(), Block(from, first, lines), half + 1,
-                               x);
-                  const Block target(to, first, lines);
+                  const Block source(from, first, lines), target(to, first, lines);
+                  load_complex(input.data<std::complex<T>>(), source, half + 1, x);
+                  ask_for_block(out, target, n, false, true);
+                  ask_for_block(input, source, half + 1, true, false);
                   T* y = out.data<T>();
                   if (even) {
                     pack_real(x, half, lines, *real_plan);

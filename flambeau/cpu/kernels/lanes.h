@@ -30,6 +30,7 @@ struct Register {
 // out its calls.
 inline void ask_for_line(const void* place) { asm volatile("prefetcht0 (%0)" : : "r"(place)); }
 inline void ask_second_level(const void* place) { asm volatile("prefetcht1 (%0)" : : "r"(place)); }
+inline void ask_to_write(const void* place) { asm volatile("prefetchw (%0)" : : "r"(place)); }
 
 // Whether a register of elements from anywhere is read faster at once than one by one.
 inline bool gathers_fast() {
