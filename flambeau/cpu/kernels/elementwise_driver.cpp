@@ -190,8 +190,7 @@ class Driver {
         at[k] = as_it_lies && !(k == 0 && past_cache) ? place : buffers[k];
         if (k == 0 || steps[k] == 0) continue;
         const bool goes_on = block.m == 1 || block.row_steps[k] != 0;
-        if (past_cache && as_it_lies && goes_on && steps[k] >= 4)
-          ask_for_next(place, count * steps[k]);
+        if (past_cache && as_it_lies && goes_on) ask_for_next(place, count * steps[k]);
         if (!as_it_lies)
           move_elements(loop_.sizes[k], buffers[k], loop_.sizes[k], place, steps[k], count);
       }
@@ -201,7 +200,7 @@ class Driver {
   }
   // Has memory send what will be read some pieces later while others are written.
   static void ask_for_next(const char* place, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i += 64) ask_for_line(place + bytes_ahead + i);
+    for (int64_t i = 0; i < bytes; i += 64) ask_second_level(place + bytes_ahead + i);
   }
   // Results from a buffer to where they belong, if they do not lie there already.
   void deliver(char* to, int64_t step, const char* buffer, int64_t n, bool past_cache) const {
