@@ -5,18 +5,20 @@
 Every row is an op on tensors of one size, layout and dtype, outputs freshly allocated each call.
 The table shows the best of all rounds, and its end the geometric mean of the ratios, the slowest
 rows, which are measured again, and how the largest tensors fare beside a plain copy of as many
-bytes as an op must move: apart for ops that memory binds, and for those that arithmetic binds,
-which take longer than that copy even where their tensors are in the cache.
+bytes as an op must move, or plain passes over them: apart for ops that memory binds, and for those
+that arithmetic binds, which take longer than that copy even where their tensors are in the cache.
 `--quick` takes one size in cache and one beyond it.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import math
 import re
 import statistics
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from side_by_side import Worker, main, measure, parser
@@ -102,28 +104,39 @@ OTHERS = [
 ]
 
 
-# How many elements of its input's size, and how many bytes beside, an op moves for each element, if
-# it does little else: arithmetic that any processor outruns, or should.
+class Moves(NamedTuple):
+    """How many elements of its input's size, and how many bytes beside, an op moves for each
+    element."""
+
+    reads: float
+    writes: float
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+# What ops move that do little else: arithmetic that any processor outruns, or should.
+READ, MAPPED, JOINED = Moves(1, 0), Moves(1, 1), Moves(2, 1)
 MOVES = {
-    **{name: (1, 1) if name.startswith("is") else (2, 0) for name in FLOAT},
-    **dict.fromkeys(ACTIVATIONS, (2, 0)),
-    **dict.fromkeys(BINARY + INTEGER[:-1], (3, 0)),
-    **dict.fromkeys(["eq", "lt", "logical_and"], (2, 1)),
-    **{f"{name} {over}": (2, 0) if name.startswith("cum") else (1, 0)
+    **{name: Moves(1, 0, 0, 1) if name.startswith("is") else MAPPED for name in FLOAT},
+    **dict.fromkeys(ACTIVATIONS, MAPPED),
+    **dict.fromkeys(BINARY + INTEGER[:-1], JOINED),
+    **dict.fromkeys(["eq", "lt", "logical_and"], Moves(2, 0, 0, 1)),
+    **{f"{name} {over}": MAPPED if name.startswith("cum") else READ
        for over in ("of all", "along rows", "along columns")
        for name in REDUCTIONS if name != "median"},
-    **dict.fromkeys(["cummax along rows", "cummax along columns"], (2, 8)),
-    **dict.fromkeys(["x.sum(0)", "x.sum(1)", "t.sum(0)", "t.sum(1)", "row + column"], (1, 0)),
-    **dict.fromkeys(["torch.exp(t)", "t.contiguous()", "t * 2.0", "torch.exp(x)"], (2, 0)),
-    **dict.fromkeys(["x * 2.0", "x + row", "x * column", "torch.maximum(x, row)"], (2, 0)),
-    **dict.fromkeys(["softmax rows", "log_softmax rows", "layer_norm"], (2, 0)),
-    **dict.fromkeys(["clamp", "index_select rows", "index rows x[r]"], (2, 0)),
-    **dict.fromkeys(["flip", "roll", "tril"], (2, 0)),
-    **dict.fromkeys(["x + y", "t + y2", "lerp", "addcmul", "x += y"], (3, 0)),
-    **dict.fromkeys(["cat 0", "cat 1", "stack"], (4, 0)),
-    "softmax columns": (3, 0),  # no cache holds them: they are read twice
-    "where": (3, 1), "masked_fill": (2, 1), "gather rows": (2, 8), "to float64": (1, 8),
-    "to int32": (1, 4), "mv": (1, 0), "mse_loss": (2, 0), "cross_entropy": (1, 0),
+    **dict.fromkeys(["cummax along rows", "cummax along columns"], Moves(1, 1, 0, 8)),
+    **dict.fromkeys(["x.sum(0)", "x.sum(1)", "t.sum(0)", "t.sum(1)", "mv"], READ),
+    **dict.fromkeys(["torch.exp(t)", "t.contiguous()", "t * 2.0", "torch.exp(x)"], MAPPED),
+    **dict.fromkeys(["x * 2.0", "x + row", "x * column", "torch.maximum(x, row)"], MAPPED),
+    **dict.fromkeys(["softmax rows", "log_softmax rows", "layer_norm"], MAPPED),
+    **dict.fromkeys(["clamp", "index_select rows", "index rows x[r]"], MAPPED),
+    **dict.fromkeys(["flip", "roll", "tril"], MAPPED),
+    **dict.fromkeys(["x + y", "t + y2", "lerp", "addcmul", "x += y"], JOINED),
+    **dict.fromkeys(["cat 0", "cat 1", "stack"], Moves(2, 2)),
+    "softmax columns": Moves(2, 1),  # no cache holds them: they are read twice
+    "row + column": Moves(0, 1), "where": Moves(2, 1, 1), "masked_fill": Moves(1, 1, 1),
+    "gather rows": Moves(1, 1, 8), "to float64": Moves(1, 0, 0, 8),
+    "to int32": Moves(1, 0, 0, 4), "mse_loss": Moves(2, 0), "cross_entropy": READ,
 }  # fmt: skip
 
 
@@ -164,6 +177,8 @@ def names(torch: Any, case: str) -> dict[str, Any]:
     tensors |= {"i": torch.randint(0, columns, shape), "r": torch.randint(0, shape[0], shape[:1])}
     tensors |= {"c": torch.randint(0, columns, shape[:1]), "u": torch.randint(0, 1000, shape)}
     tensors |= {"sq": made(side, side), "b8": made(max(1, n // 1024), 8, 8)}
+    if size == "16M":
+        tensors |= plain_passes(torch, x.nbytes)
     return {"torch": torch, "functional": torch.nn.functional, "n": n, **tensors}
 
 
@@ -205,44 +220,75 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     return mean >= 1.5 and not any(stay)
 
 
-def beside_copies(chosen: list[tuple[Row, str]], worker: Worker, rounds: int) -> None:
-    """Prints what ops on the largest tensors cost beside a copy of the bytes that they move.
+def plain_passes(torch: Any, n: int) -> dict[str, Any]:
+    """Functions by which the C library reads, or writes, n bytes, each thread its part."""
+    c, threads = ctypes.CDLL(None), torch.get_num_threads()
+    part, pool = n // threads, ThreadPoolExecutor(threads)
+    parts = [torch.full((part,), 1, dtype=torch.uint8) for _ in range(threads)]
 
-    That is x.clone(), in proportion to the bytes: a smaller tensor would be in a cache. The two
-    take turns, and what counts is the median of the ratios: on machines that share their memory
-    with others, its speed changes by half from one second to the next. What ops cost without
-    memory is measured on one core and shared by all threads.
+    def run(function: Any, byte: int) -> None:
+        arguments = [
+            (ctypes.c_void_p(one.data_ptr()), byte, ctypes.c_size_t(part)) for one in parts
+        ]
+        list(pool.map(lambda given: function(*given), arguments))
+
+    return {"read": lambda: run(c.memchr, 2), "write": lambda: run(c.memset, 1)}
+
+
+def beside_copies(chosen: list[tuple[Row, str]], worker: Worker, rounds: int) -> None:
+    """Prints what ops on the largest tensors cost beside plain passes over the same bytes.
+
+    A pass is x.clone(), in proportion to the bytes: a smaller tensor would be in a cache. A copy
+    reads and writes at once, which the ways to memory have room for; where an op does little but
+    one of the two, a plain reading of all that it reads may take longer, or a plain writing, and
+    is the pass then. What is compared takes turns call by call, and what counts is the median of
+    the ratios: on machines that share their memory with others, its speed changes by half from
+    one second to the next. What ops cost without memory is measured on one core and shared by all
+    threads.
     """
     alone = Worker(sys.executable, "flambeau", __file__, threads=1)
     for dtype, size in ("float32", 4), ("bfloat16", 2), ("int64", 8):
         moved = {}
         for row, case in chosen:
             if case == f"16M {dtype}" and row.name in MOVES and row.name not in HEAVY:
-                elements, more = MOVES[row.name]
+                moves = MOVES[row.name]
                 if dtype == "int64" and ("exp" in row.name or "2.0" in row.name):
-                    elements, more = 1, 4  # the result is float32
-                moved[row] = (elements * size + more) / (2 * size)  # copies
+                    moves = Moves(1, 0, 0, 4)  # the result is float32
+                moved[row] = (
+                    moves.reads + moves.bytes_read / size,
+                    moves.writes + moves.bytes_written / size,
+                )
         if not moved:
             continue
         in_cache = measure([alone], [(f"cached {dtype}", row.statement) for row in moved], rounds)
         calls = SIZES["16M"] / IN_CACHE / worker.threads
-        bound: dict[bool, dict[str, tuple[float, float]]] = {False: {}, True: {}}
-        for (row, copies), (cached,) in zip(moved.items(), in_cache, strict=True):
-            turns = []
-            for _ in range(2 * rounds + 1):
-                time = worker.microseconds(f"16M {dtype}", row.statement)
-                copy = worker.microseconds(f"16M {dtype}", "x.clone()") * copies
-                turns.append((time, copy))
+
+        def beside_copy(case: str, statement: str) -> tuple[float, float]:
+            """A statement's time over that of a copy, and the latter."""
+            turns = worker.turns(case, [statement, "x.clone()"])[1:]
             copy = statistics.median(copy for _, copy in turns)
-            cost = statistics.median(time / copy for time, copy in turns)
-            arithmetic = cached * calls / copy
-            bound[arithmetic > 1][row.name] = cost, arithmetic
-        for by_arithmetic, costs in bound.items():
-            beyond = sorted((c for c in costs.items() if c[1][0] > 1.4), key=lambda c: -c[1][0])
+            return statistics.median(time / copy for time, copy in turns), copy
+
+        read, write = (beside_copy(f"16M {dtype}", way)[0] for way in ("read()", "write()"))
+        print(
+            f"\n16M {dtype}: plain reading takes {read:.2f} of a copy, plain writing {write:.2f};"
+        )
+        bound: dict[bool, dict[str, tuple[float, float, float]]] = {False: {}, True: {}}
+        for (row, (reads, writes)), (cached,) in zip(moved.items(), in_cache, strict=True):
+            time, copy = beside_copy(f"16M {dtype}", row.statement)
+            copies = (reads + writes) / 2
+            passes = max(copies, reads * read, writes * write)
+            arithmetic = cached * calls / copies / copy
+            bound[arithmetic > 1][row.name] = time / copies, time / passes, arithmetic
+        for by_arithmetic, found in bound.items():
             by = "arithmetic" if by_arithmetic else "memory"
-            print(f"\n16M {dtype}: {len(costs) - len(beyond)} of {len(costs)} ops that {by} binds")
-            print("cost at most 1.4 copies of the same bytes; the others (and in the cache):")
-            print("  " + ", ".join(f"{name} {cost:.2f} ({c:.2f})" for name, (cost, c) in beyond))
+            print(f"of {len(found)} ops that {by} binds,")
+            for column, what in enumerate(("copies of", "plain passes over")):
+                beyond = [c for c in found.items() if c[1][column] > 1.4]
+                beyond.sort(key=lambda c: -c[1][column])
+                print(f"  {len(found) - len(beyond)} cost at most 1.4 {what} the same bytes;")
+                print("    the others (and in the cache): ", end="")
+                print(", ".join(f"{name} {c[column]:.2f} ({c[2]:.2f})" for name, c in beyond))
 
 
 if __name__ == "__main__":

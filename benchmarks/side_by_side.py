@@ -18,11 +18,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+TURNS = 31
 Names = Callable[[Any, str], dict[str, Any]]  # of the library and a case: what statements mention
 
 
 def work(library: str, threads: int, names: Names) -> None:
-    """Answers each [case, statement] read from standard input with its time in microseconds."""
+    """Answers each [case, statement] read from standard input with its time in microseconds.
+
+    A list of statements takes turns, and is answered with the times of every turn.
+    """
     torch = importlib.import_module(library)
     torch.set_num_threads(threads)
     print(json.dumps(str(torch.__version__)), flush=True)
@@ -34,6 +38,11 @@ def work(library: str, threads: int, names: Names) -> None:
         if case != current:
             scope.clear()  # before the next case's tensors are made
             current, scope = case, names(torch, case)
+        if isinstance(statement, list):
+            timers = [timeit.Timer(one, globals=scope) for one in statement]
+            turns = [[timer.timeit(1) * 1e6 for timer in timers] for _ in range(TURNS)]
+            print(json.dumps(turns), flush=True)
+            continue
         timer = timeit.Timer(statement, globals=scope)
         if line not in repeats:
             try:
@@ -83,11 +92,19 @@ class Worker:
 
     def microseconds(self, case: str, statement: str) -> float:
         """Its time; infinite where the library raised an exception, which the worker printed."""
+        time = self.ask(case, statement)
+        return float("inf") if time is None else time
+
+    def turns(self, case: str, statements: list[str]) -> list[list[float]]:
+        """The times of the statements in each of many turns, which end before the machine has
+        changed its mind."""
+        return self.ask(case, statements)
+
+    def ask(self, case: str, statement: str | list[str]) -> Any:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([case, statement]) + "\n")
         self.process.stdin.flush()
-        time = self.receive()
-        return float("inf") if time is None else time
+        return self.receive()
 
 
 def measure(
