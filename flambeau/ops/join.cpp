@@ -333,7 +333,7 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
   if (tensors.empty()) return empty({1, 0});
   Options options = options_of(tensors[0]);
   options.dtype = type.get();
-  const Tensor out = make_tensor({height, width}, type.get(), tensors[0].device());
+  Tensor out = make_tensor({height, width}, type.get(), tensors[0].device());
   {
     const NoGrad off;
     const Tensor nothing = zeros(width, options);  // a row, which all rows repeat

@@ -417,7 +417,7 @@ Tensor pad_in_place(const Tensor& input, IntSpan pad, std::string_view mode) {
     check_padding(input, rank - 1 - i, pad[2 * i], pad[2 * i + 1], mode);
     sizes[rank - 1 - i] += pad[2 * i] + pad[2 * i + 1];
   }
-  const Tensor out = make_tensor(sizes, input.dtype(), input.device());
+  Tensor out = make_tensor(sizes, input.dtype(), input.device());
   Tensor inner = out;
   for (int64_t d = rank - dims; d < rank; ++d)
     inner = narrow(inner, d, pad[2 * (rank - 1 - d)], input->sizes[d]);

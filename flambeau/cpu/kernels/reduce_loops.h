@@ -62,6 +62,11 @@ struct Gatherer {
 
 void run_reduction(const Reduction& r, const Gatherer& gatherer);
 
+template <class Op>
+concept TakesRegisterSteps = requires(typename Op::Pairs x) {
+  Op::step_register(x, x);
+};
+
 template <class In, class Out, class Op>
 class TypedGatherer final : public Gatherer {
   using C = ComputeType<In>;
@@ -79,7 +84,7 @@ class TypedGatherer final : public Gatherer {
   // Whether lanes of columns stand in two rows, those of even columns and those of odd ones, as
   // words of two elements give them; the last one of an odd number behind both.
   static constexpr bool in_pairs = std::is_same_v<In, BFloat16> && !chooses;
-  static constexpr bool by_register = requires(typename Op::Pairs x) { Op::step_register(x, x); };
+  static constexpr bool by_register = TakesRegisterSteps<Op>;
 
  public:
   TypedGatherer(const Op& op, const Reduction& r)
