@@ -189,7 +189,7 @@ class Row {
       for (int k = 0; k < 4; ++k) {
         // The processor alone begins to read too late, unless small elements keep it long enough.
         if constexpr (sizeof(T) >= 4) {
-          ask_second_level(reinterpret_cast<const char*>(x + i + k * lanes) + bytes_ahead);
+          ask_second_level(reinterpret_cast<const char*>(x + i + k * lanes) + bytes_ahead_reading);
         }
         take(i + k * lanes, k);
       }

@@ -62,6 +62,9 @@ struct Gatherer {
 
 void run_reduction(const Reduction& r, const Gatherer& gatherer);
 
+// As bytes_ahead, where nothing is written meanwhile.
+constexpr int64_t bytes_ahead_reading = 2048;
+
 template <class Op>
 concept TakesRegisterSteps = requires(typename Op::Pairs x) {
   Op::step_register(x, x);
@@ -330,7 +333,7 @@ class TypedGatherer final : public Gatherer {
   }
   // Has memory send a block of lanes that comes later: the processor alone begins to read too late.
   [[gnu::always_inline]] static void ask_for_block(const In* x) {
-    const char* later = reinterpret_cast<const char*>(x) + bytes_ahead;
+    const char* later = reinterpret_cast<const char*>(x) + bytes_ahead_reading;
 #pragma GCC unroll 4
     for (size_t line = 0; line < many * sizeof(In); line += 64) ask_second_level(later + line);
   }
