@@ -3,7 +3,9 @@
 #pragma once
 
 #include <exception>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "flambeau/base/format.h"
@@ -45,10 +47,17 @@ struct ZeroDivisionError : Error {  // PyTorch raises a RuntimeError that says s
   using Error::Error;
 };
 
+// Compiled once for each type of error, not once for each combination of types of values.
+template <class ErrorType>
+[[noreturn, gnu::noinline, gnu::cold]] void raise(std::string_view pattern,
+                                                  std::initializer_list<Shown> pieces) {
+  throw ErrorType(format_pieces(pattern, pieces));
+}
+
 // Out of line so that a check costs a compare and a jump where it stands.
 template <class ErrorType, class... Args>
 [[noreturn, gnu::noinline, gnu::cold]] void fail(std::string_view pattern, const Args&... args) {
-  throw ErrorType(format(pattern, args...));
+  raise<ErrorType>(pattern, {Shown(args)...});
 }
 
 #define CHECK(condition, ErrorType, ...)                    \

@@ -5,6 +5,11 @@
 
 namespace flambeau {
 
+std::string to_text(std::string_view text) { return std::string(text); }
+std::string to_text(bool value) { return value ? "True" : "False"; }
+std::string to_text(int64_t value) { return std::to_string(value); }
+std::string to_text(uint64_t value) { return std::to_string(value); }
+
 std::string to_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -22,14 +27,14 @@ std::string to_text(std::complex<double> value) {
          to_text(value.imag()) + "j)";
 }
 
-std::string format_pieces(std::string_view pattern, std::initializer_list<std::string> pieces) {
+std::string format_pieces(std::string_view pattern, std::initializer_list<Shown> pieces) {
   std::string text;
-  const std::string* piece = pieces.begin();
+  const Shown* piece = pieces.begin();
   while (true) {
     const size_t hole = pattern.find("{}");
     text += pattern.substr(0, hole);
     if (hole == std::string_view::npos) return text;
-    if (piece != pieces.end()) text += *piece++;
+    if (piece != pieces.end()) text += (piece++)->text();
     pattern.remove_prefix(hole + 2);
   }
 }

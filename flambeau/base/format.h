@@ -11,27 +11,41 @@
 
 namespace flambeau {
 
-inline std::string to_text(std::string_view text) { return std::string(text); }
-inline std::string to_text(const char* text) { return text; }
-inline std::string to_text(const std::string& text) { return text; }
+std::string to_text(std::string_view text);
+inline std::string to_text(const char* text) { return to_text(std::string_view(text)); }
+inline std::string to_text(const std::string& text) { return to_text(std::string_view(text)); }
+std::string to_text(bool value);
+std::string to_text(int64_t value);
+std::string to_text(uint64_t value);
 std::string to_text(double value);
 std::string to_text(std::complex<double> value);
 
 template <class T>
 requires std::is_integral_v<T> std::string to_text(T value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return value ? "True" : "False";
-  } else {
-    return std::to_string(value);
-  }
+  return to_text(std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>(value));
 }
 
+// A value of a message and how to write it. Only this knows the value's type: what makes a message
+// is compiled once, not once for each combination of types.
+class Shown {
+ public:
+  template <class T>
+  explicit Shown(const T& value)
+      : value_(&value),
+        write_([](const void* value) { return to_text(*static_cast<const T*>(value)); }) {}
+  [[nodiscard]] std::string text() const { return write_(value_); }
+
+ private:
+  const void* value_;
+  std::string (*write_)(const void* value);
+};
+
 // Puts the pieces where the pattern has "{}", in order.
-std::string format_pieces(std::string_view pattern, std::initializer_list<std::string> pieces);
+std::string format_pieces(std::string_view pattern, std::initializer_list<Shown> pieces);
 
 template <class... Args>
 std::string format(std::string_view pattern, const Args&... args) {
-  return format_pieces(pattern, {to_text(args)...});
+  return format_pieces(pattern, {Shown(args)...});
 }
 
 }  // namespace flambeau

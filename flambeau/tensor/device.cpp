@@ -52,6 +52,8 @@ Device Device::parse(std::string_view text) {
   return device;
 }
 
+std::string to_text(DeviceType type) { return std::string(device_type_name(type)); }
+
 std::string to_text(Device device) {
   std::string text(device_type_name(device.type));
   if (device.index >= 0) text += ":" + std::to_string(device.index);

@@ -26,7 +26,7 @@ struct Device {
 
 std::string_view device_type_name(DeviceType type);
 std::string to_text(Device device);
-inline std::string to_text(DeviceType type) { return std::string(device_type_name(type)); }
+std::string to_text(DeviceType type);
 
 // Raises RuntimeError: the tensors of a call to `op` lie on two devices.
 [[noreturn, gnu::cold]] void refuse_devices(std::string_view op, Device one, Device other);

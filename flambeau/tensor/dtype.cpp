@@ -42,6 +42,8 @@ std::string_view dtype_name(DType dtype) {
   return dtype == DType::bool_ ? "bool" : facts[static_cast<int>(dtype)].name;
 }
 
+std::string to_text(DType dtype) { return "torch." + std::string(dtype_name(dtype)); }
+
 std::string_view dtype_legacy_name(DType dtype) { return facts[static_cast<int>(dtype)].legacy; }
 
 DType promote_types(DType a, DType b) {

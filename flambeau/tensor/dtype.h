@@ -119,7 +119,7 @@ constexpr DTypeSet UnmixedRealBool = RealBool | DTypeSet(DTypeSet::one_dtype);
 size_t item_size(DType dtype);
 std::string_view dtype_name(DType dtype);         // "float32"
 std::string_view dtype_legacy_name(DType dtype);  // "Float", as in torch.FloatTensor
-inline std::string to_text(DType dtype) { return "torch." + std::string(dtype_name(dtype)); }
+std::string to_text(DType dtype);
 
 constexpr bool is_floating(DType dtype) { return (dtypes::Floating | dtypes::Float8).has(dtype); }
 constexpr bool is_complex(DType dtype) { return (dtypes::Complex | DType::complex32).has(dtype); }
