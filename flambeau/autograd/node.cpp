@@ -29,6 +29,7 @@ constexpr uint64_t first_of_all = UINT64_MAX;
 uint64_t Node::next_sequence() { return sequence_counter++; }
 uint64_t Node::peek_sequence() { return sequence_counter; }
 
+Node::Node(const char* op) : op_(op), sequence_(next_sequence()) {}
 Node::~Node() = default;
 
 // Note [Freeing without recursion]

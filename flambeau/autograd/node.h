@@ -68,7 +68,7 @@ class Node final : public RefCounted {
  public:
   using WeaklyHeld = void;  // leaf tensors find their accumulator again
 
-  explicit Node(const char* op) : op_(op), sequence_(next_sequence()) {}
+  explicit Node(const char* op);
   ~Node();
   static void destroy(Node* node);
 

@@ -82,13 +82,19 @@ class InlineVector {
   }
   template <class It>
   void append(It first, It last) {
-    if constexpr (std::forward_iterator<It>) reserve(size_ + std::distance(first, last));
-    for (; first != last; ++first) emplace_back(*first);
+    if constexpr (std::forward_iterator<It>) {
+      reserve(size_ + std::distance(first, last));
+      T* at = end();
+      for (; first != last; ++first, ++at, ++size_) new (at) T(*first);
+    } else {
+      for (; first != last; ++first) emplace_back(*first);
+    }
   }
   void resize(size_t count, const T& value = T()) {
     reserve(count);
     while (size_ > count) pop_back();
-    while (size_ < count) emplace_back(value);
+    if (size_ < count) std::uninitialized_fill(end(), data() + count, value);
+    size_ = count;
   }
   void assign(size_t count, const T& value) {
     clear();
@@ -117,7 +123,8 @@ class InlineVector {
  private:
   [[nodiscard]] bool on_heap() const { return capacity_ > N; }
 
-  void grow(size_t at_least) {
+  // Out of line: what fits in place is what nearly all vectors hold.
+  [[gnu::noinline]] void grow(size_t at_least) {
     const uint32_t capacity = std::max<size_t>(at_least, size_t{capacity_} * 2);
     T* fresh = static_cast<T*>(::operator new (sizeof(T) * capacity, std::align_val_t{alignof(T)}));
     std::uninitialized_move(begin(), end(), fresh);

@@ -56,6 +56,8 @@ namespace detail {
 
 void run_parallel(int64_t begin, int64_t end, int64_t grain, void* context,
                   void (*body)(void* context, int64_t begin, int64_t end)) {
+  if (begin >= end) return;
+  if (end - begin <= grain || get_num_threads() == 1 || inside) return body(context, begin, end);
   const int64_t most =
       (end - begin + std::max<int64_t>(grain, 1) - 1) / std::max<int64_t>(grain, 1);
   const int threads = static_cast<int>(std::min<int64_t>(get_num_threads(), most));

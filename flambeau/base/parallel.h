@@ -26,18 +26,11 @@ void run_parallel(int64_t begin, int64_t end, int64_t grain, void* context,
 // any piece is rethrown on the calling thread.
 template <class Body>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, Body&& body) {
-  if (begin >= end) return;
   using Plain = std::remove_reference_t<Body>;
-  void* context = const_cast<void*>(static_cast<const void*>(&body));
-  // Out of line, so that the body is compiled once for both calls.
-  const auto run = [](void* context, int64_t first, int64_t last) __attribute__((noinline)) {
-    (*static_cast<Plain*>(context))(first, last);
-  };
-  if (end - begin <= grain || get_num_threads() == 1 || in_parallel_region()) {
-    run(context, begin, end);
-  } else {
-    detail::run_parallel(begin, end, grain, context, run);
-  }
+  detail::run_parallel(begin, end, grain, const_cast<void*>(static_cast<const void*>(&body)),
+                       [](void* context, int64_t first, int64_t last) {
+                         (*static_cast<Plain*>(context))(first, last);
+                       });
 }
 
 }  // namespace flambeau
