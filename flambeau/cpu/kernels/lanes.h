@@ -31,6 +31,8 @@ struct Register {
 inline void ask_for_line(const void* place) { asm volatile("prefetcht0 (%0)" : : "r"(place)); }
 inline void ask_second_level(const void* place) { asm volatile("prefetcht1 (%0)" : : "r"(place)); }
 inline void ask_to_write(const void* place) { asm volatile("prefetchw (%0)" : : "r"(place)); }
+// How far ahead of what is read now: of rows that are written meanwhile, and of those that are not.
+constexpr int64_t bytes_ahead = 4096, bytes_ahead_reading = 2048;
 
 // Whether a register of elements from anywhere is read faster at once than one by one.
 inline bool gathers_fast() {

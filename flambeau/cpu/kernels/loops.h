@@ -243,7 +243,6 @@ inline Repeated<T> copied_to(T*, Repeated<T> in, int64_t) {
 
 // Has memory send what will be read some registers later, which costs those that wait for
 // arithmetic nothing. Of short rows, what lies so far behind may not be next.
-constexpr int64_t bytes_ahead = 4096;
 template <class T>
 inline void ask_ahead(const T* in, int64_t i) {
   ask_second_level(reinterpret_cast<const char*>(in + i) + bytes_ahead);

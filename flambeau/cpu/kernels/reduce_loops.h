@@ -62,9 +62,6 @@ struct Gatherer {
 
 void run_reduction(const Reduction& r, const Gatherer& gatherer);
 
-// As bytes_ahead, where nothing is written meanwhile.
-constexpr int64_t bytes_ahead_reading = 2048;
-
 template <class Op>
 concept TakesRegisterSteps = requires(typename Op::Pairs x) {
   Op::step_register(x, x);
@@ -75,7 +72,7 @@ class TypedGatherer final : public Gatherer {
   using C = ComputeType<In>;
   using Lane = typename Op::Lane;
   using Acc = typename Op::Acc;
-  static constexpr bool chooses = std::is_floating_point_v<Lane> && requires { Op::chooses; };
+  static constexpr bool chooses = requires { Op::chooses; };
   static constexpr int many = 256 / sizeof(Lane);  // lanes in four registers
   static constexpr int some = std::min<int>(16, register_bytes / sizeof(Lane));  // at most one
   // Whether the lanes of a run are joined as gathered values already, which hold more; of all
@@ -260,7 +257,7 @@ class TypedGatherer final : public Gatherer {
              *r = reinterpret_cast<const In*>(rows + 2 * stride),
              *s = reinterpret_cast<const In*>(rows + 3 * stride);
     int64_t j = 0;
-    if constexpr (chooses) {
+    if constexpr (chooses && std::is_floating_point_v<Lane>) {
       for (; j + some <= n; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
     } else if constexpr (by_register) {
       const int64_t step = stride / static_cast<int64_t>(sizeof(In));
@@ -363,7 +360,7 @@ class TypedGatherer final : public Gatherer {
             std::memcpy(&a, values[0], sizeof a);
             std::memcpy(&b, values[1], sizeof b);
           }
-          nan.look_at(a, b);
+          if constexpr (std::is_floating_point_v<Lane>) nan.look_at(a, b);
           best[j] = Op::choose_number(a, best[j]);
           best[j + 1] = Op::choose_number(b, best[j + 1]);
         }
@@ -489,8 +486,8 @@ struct Adding {
 };
 
 // Gathers by a function `choose` that is its own join and merge, of numbers or vectors of them: GCC
-// does not find vector code for choices among a few lanes. `choose_number` is the same without
-// regard to NaN in its first argument.
+// finds no vector code for choices among a few lanes of floats, and much of it for integers.
+// `choose_number` is the same without regard to NaN in its first argument.
 template <class Self, class Lane_>
 struct Choosing {
   using Lane = Lane_;

@@ -151,7 +151,7 @@ class MomentsOf {
     return {r_.in + in + column * static_cast<int64_t>(sizeof(T)), out + column * r_.kept_out[0],
             std::min(width, row - column)};
   }
-  void finish(const Block& of, const ColumnMoments<T>& all) const {
+  [[gnu::noinline]] void finish(const Block& of, const ColumnMoments<T>& all) const {
     for (int64_t j = 0; j < of.n; ++j) {
       store(of.out + j * r_.kept_out[0], all.mean(j), all.squares(j));
     }

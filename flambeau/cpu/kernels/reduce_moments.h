@@ -233,7 +233,8 @@ class ColumnMoments {
   // Columns with those that fill the last registers.
   static int64_t room(int64_t n) { return (n + two_registers - 1) / two_registers * two_registers; }
 
-  void add(const char* in, int64_t step, int64_t rows) {
+  // Out of line, as it is called for whole columns and for pieces of them.
+  [[gnu::noinline]] void add(const char* in, int64_t step, int64_t rows) {
     for (int64_t i = 0; i < rows; i += height) {
       add_block(in + i * step, step, std::min(height, rows - i));
     }

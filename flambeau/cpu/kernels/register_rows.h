@@ -80,7 +80,7 @@ inline void store_two_registers(const Floats* values, T* out, bool streams) {
 }
 
 // The processor alone begins to read too late.
-template <int64_t n, int64_t bytes = 4096, class T>
+template <int64_t n, int64_t bytes = bytes_ahead, class T>
 inline void read_ahead(const T* x) {
 #pragma GCC unroll 8
   for (int64_t at = 0; at < n * static_cast<int64_t>(sizeof(T)); at += 64) {
