@@ -61,75 +61,123 @@ void scan_index_row(const T* x, T* values, int64_t* indices, int64_t size, Bette
   }
 }
 
-// Floats, and what is computed as such, by registers; false for others.
-template <int better, class T, class Better>
-bool scan_index_of_floats([[maybe_unused]] const Tensor& input,
-                          [[maybe_unused]] const Tensor& values,
-                          [[maybe_unused]] const Tensor& indices,
-                          [[maybe_unused]] const SliceShape& s, [[maybe_unused]] Better compare) {
-#if FLAMBEAU_ISA_RANK >= 4
-  if constexpr (std::is_same_v<ComputeType<T>, float>) {
-    if (s.size > std::numeric_limits<int32_t>::max()) return false;
-    const T* x = input.data<T>();
-    T* y = values.data<T>();
-    int64_t* places = indices.data<int64_t>();
-    const int64_t run = s.inner == 1 ? s.size : s.inner;
-    const uintptr_t addresses =
-        reinterpret_cast<uintptr_t>(y) | reinterpret_cast<uintptr_t>(places);
-    const bool whole_lines = (addresses | (run * sizeof(T))) % 64 == 0;
-    const bool past =
-        whole_lines && values.numel() * static_cast<int64_t>(sizeof(T)) * 2 >= cached_bytes;
-    const auto rows = [&](int64_t at, int64_t n) {
-      const auto scan_row =
-          past ? scan_places_of_row<better, true, T> : scan_places_of_row<better, false, T>;
-      for (; n > 0; --n, at += s.size) scan_row(x + at, y + at, places + at, s.size);
-      if (past) _mm_sfence();
-    };
-    const auto columns = [&](int64_t at, int64_t n) {
-      const int64_t whole = n & ~static_cast<int64_t>(float_lanes - 1);
-      const auto scan_some =
-          past ? scan_places_of_columns<better, true, T> : scan_places_of_columns<better, false, T>;
-      scan_some(x + at, y + at, places + at, s.size, s.inner, whole);
-      if (past) _mm_sfence();
-      at += whole;
-      scan_index_columns(x + at, y + at, places + at, s.size, s.inner, n - whole, compare);
-    };
-    for_each_slice(s, 2, rows, columns);
-    return true;
-  }
-#endif
-  return false;
-}
+// How n rows of elements of some dtype are scanned, and how n columns side by side.
+struct IndexScan {
+  int64_t item;  // bytes of an element
+  void (*rows)(const char* x, char* values, int64_t* places, int64_t size, int64_t n);
+  void (*columns)(const char* x, char* values, int64_t* places, int64_t size, int64_t step,
+                  int64_t n);
+  bool past;  // what they write goes past the cache
+};
 
-template <int better, class Better>
-void scan_index(const char* name, const Tensor& input, const Tensor& values, const Tensor& indices,
-                int64_t dim, Better compare) {
-  dispatch<dtypes::RealBool>(name, input.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const SliceShape s(input, dim);
-    if (scan_index_of_floats<better, T>(input, values, indices, s, compare)) return;
-    const T* x = input.data<T>();
-    T* y = values.data<T>();
-    int64_t* places = indices.data<int64_t>();
-    const auto rows = [&](int64_t at, int64_t n) {
-      for (; n > 0; --n, at += s.size) {
-        scan_index_row(x + at, y + at, places + at, s.size, compare);
-      }
-    };
-    for_each_slice(s, 2, rows, [&](int64_t at, int64_t n) {
-      scan_index_columns(x + at, y + at, places + at, s.size, s.inner, n, compare);
-    });
+void scan_slices(const Tensor& input, const Tensor& values, const Tensor& indices,
+                 const SliceShape& s, const IndexScan& scan) {
+  const char* x = static_cast<const char*>(input.raw());
+  char* y = static_cast<char*>(values.raw());
+  int64_t* places = indices.data<int64_t>();
+  const auto rows = [&](int64_t at, int64_t n) {
+    scan.rows(x + at * scan.item, y + at * scan.item, places + at, s.size, n);
+    if (scan.past) _mm_sfence();
+  };
+  for_each_slice(s, 2, rows, [&](int64_t at, int64_t n) {
+    scan.columns(x + at * scan.item, y + at * scan.item, places + at, s.size, s.inner, n);
+    if (scan.past) _mm_sfence();
   });
 }
 
+template <class T>
+const T* typed(const char* x) {
+  return reinterpret_cast<const T*>(x);
+}
+template <class T>
+T* typed(char* x) {
+  return reinterpret_cast<T*>(x);
+}
+
+template <class T, class Better>
+IndexScan scan_of_any() {
+  return {sizeof(T),
+          [](const char* x, char* values, int64_t* places, int64_t size, int64_t n) {
+            for (int64_t at = 0; at < n * size; at += size) {
+              scan_index_row(typed<T>(x) + at, typed<T>(values) + at, places + at, size, Better());
+            }
+          },
+          [](const char* x, char* values, int64_t* places, int64_t size, int64_t step, int64_t n) {
+            scan_index_columns(typed<T>(x), typed<T>(values), places, size, step, n, Better());
+          },
+          false};
+}
+
+#if FLAMBEAU_ISA_RANK >= 4
+// Floats, and what is computed as such, by registers.
+template <class T, class Better, bool past>
+IndexScan scan_of_floats() {
+  return {sizeof(T),
+          [](const char* x, char* values, int64_t* places, int64_t size, int64_t n) {
+            for (int64_t at = 0; at < n * size; at += size) {
+              scan_places_of_row<Better::code, past>(typed<T>(x) + at, typed<T>(values) + at,
+                                                     places + at, size);
+            }
+          },
+          [](const char* x, char* values, int64_t* places, int64_t size, int64_t step, int64_t n) {
+            const T* from = typed<T>(x);
+            T* to = typed<T>(values);
+            const int64_t whole = n & ~static_cast<int64_t>(float_lanes - 1);
+            scan_places_of_columns<Better::code, past>(from, to, places, size, step, whole);
+            scan_index_columns(from + whole, to + whole, places + whole, size, step, n - whole,
+                               Better());
+          },
+          past};
+}
+#endif
+
+template <class Better>
+void scan_index(const char* name, const Tensor& input, const Tensor& values, const Tensor& indices,
+                int64_t dim) {
+  const SliceShape s(input, dim);
+  dispatch<dtypes::RealBool>(name, input.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+#if FLAMBEAU_ISA_RANK >= 4
+    if constexpr (std::is_same_v<ComputeType<T>, float>) {
+      if (s.size <= std::numeric_limits<int32_t>::max()) {
+        const int64_t run = s.inner == 1 ? s.size : s.inner;
+        const uintptr_t addresses =
+            reinterpret_cast<uintptr_t>(values.raw()) | reinterpret_cast<uintptr_t>(indices.raw());
+        const bool whole_lines = (addresses | (run * sizeof(T))) % 64 == 0;
+        const bool past =
+            whole_lines && values.numel() * static_cast<int64_t>(sizeof(T)) * 2 >= cached_bytes;
+        return scan_slices(
+            input, values, indices, s,
+            past ? scan_of_floats<T, Better, true>() : scan_of_floats<T, Better, false>());
+      }
+    }
+#endif
+    scan_slices(input, values, indices, s, scan_of_any<T, Better>());
+  });
+}
+
+// Whether an element takes the place of one before it.
+struct AsLarge {
+  static constexpr int code = _CMP_GE_OQ;
+  template <class C>
+  bool operator()(C a, C b) const {
+    return a >= b;
+  }
+};
+struct AsSmall {
+  static constexpr int code = _CMP_LE_OQ;
+  template <class C>
+  bool operator()(C a, C b) const {
+    return a <= b;
+  }
+};
+
 void cummax_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim) {
-  scan_index<_CMP_GE_OQ>("cummax_cpu", input, values, indices, dim,
-                         [](auto a, auto b) { return a >= b; });
+  scan_index<AsLarge>("cummax_cpu", input, values, indices, dim);
 }
 KERNEL_FOR(cummax, cummax_kernel)
 void cummin_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t dim) {
-  scan_index<_CMP_LE_OQ>("cummin_cpu", input, values, indices, dim,
-                         [](auto a, auto b) { return a <= b; });
+  scan_index<AsSmall>("cummin_cpu", input, values, indices, dim);
 }
 KERNEL_FOR(cummin, cummin_kernel)
 
