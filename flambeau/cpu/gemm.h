@@ -25,8 +25,9 @@ struct BatchOffsets {
 inline BatchOffsets batch_offsets(const Gemm& p, int64_t index) {
   BatchOffsets at;
   for (size_t d = p.batch.size(); d-- > 0;) {
-    const int64_t i = index % p.batch[d];
-    index /= p.batch[d];
+    // Of the outermost dimension what is left is the index: a division takes as long as all else.
+    const int64_t i = d == 0 ? index : index % p.batch[d];
+    if (d > 0) index /= p.batch[d];
     at.a += i * p.a.batch[d];
     at.b += i * p.b.batch[d];
     at.out += i * p.out.batch[d];

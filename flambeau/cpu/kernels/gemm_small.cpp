@@ -528,19 +528,26 @@ void part_product(const Part<T>& p) {
   }
 }
 
+// Rows r0 to r1 and columns c0 to c1 of one product of a batch, whose first product is `whole`.
+using PieceProduct = void(const void* whole, const BatchOffsets& at, int64_t r0, int64_t r1,
+                          int64_t c0, int64_t c1);
 template <class T>
-void direct_batch(const Gemm& p) {
-  const auto alpha = p.alpha.to<ComputeType<T>>(), beta = p.beta.to<ComputeType<T>>();
-  const bool adds = p.addend.data && beta != ComputeType<T>(0);
+void piece_product(const void* whole, const BatchOffsets& at, int64_t r0, int64_t r1, int64_t c0,
+                   int64_t c1) {
+  const Part<T>& p = *static_cast<const Part<T>*>(whole);
+  const int64_t addend = at.addend + r0 * p.addend_row + c0 * p.addend_col;
+  part_product<T>({r1 - r0, c1 - c0, p.k, p.a + at.a + r0 * p.a_row, p.a_row, p.a_col,
+                   p.b + at.b + c0 * p.b_col, p.b_row, p.b_col,
+                   p.out + at.out + r0 * p.out_row + c0 * p.out_col, p.out_row, p.out_col,
+                   p.addend ? p.addend + addend : nullptr, p.addend_row, p.addend_col, p.alpha,
+                   p.beta});
+}
+
+// Calls `product` for pieces of all products of a batch, in parallel. For all types, so that it is
+// compiled once.
+void for_each_piece(const Gemm& p, const void* whole, PieceProduct* product) {
   const auto run = [&](int64_t index, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
-    const BatchOffsets at = batch_offsets(p, index);
-    const T* addend = static_cast<const T*>(p.addend.data);
-    part_product<T>(
-        {r1 - r0, c1 - c0, p.k, static_cast<const T*>(p.a.data) + at.a + r0 * p.a.row, p.a.row,
-         p.a.col, static_cast<const T*>(p.b.data) + at.b + c0 * p.b.col, p.b.row, p.b.col,
-         static_cast<T*>(p.out.data) + at.out + r0 * p.out.row + c0 * p.out.col, p.out.row,
-         p.out.col, adds ? addend + at.addend + r0 * p.addend.row + c0 * p.addend.col : nullptr,
-         p.addend.row, p.addend.col, alpha, beta});
+    product(whole, batch_offsets(p, index), r0, r1, c0, c1);
   };
   constexpr int64_t work_per_thread = 65536;
   const int64_t work = std::max<int64_t>(p.m * p.n * p.k, 1), count = p.batch_count();
@@ -564,6 +571,21 @@ void direct_batch(const Gemm& p) {
     parallel_for(0, p.m, work_per_thread * p.m / work + 1,
                  [&](int64_t first, int64_t last) { run(0, first, last, 0, p.n); });
   }
+}
+
+template <class T>
+void for_each_piece(const Gemm& p, const Part<T>& whole) {
+  for_each_piece(p, &whole, piece_product<T>);
+}
+
+template <class T>
+void direct_batch(const Gemm& p) {
+  const auto alpha = p.alpha.to<ComputeType<T>>(), beta = p.beta.to<ComputeType<T>>();
+  const void* addend = beta != ComputeType<T>(0) ? p.addend.data : nullptr;
+  for_each_piece<T>(
+      p, {p.m, p.n, p.k, static_cast<const T*>(p.a.data), p.a.row, p.a.col,
+          static_cast<const T*>(p.b.data), p.b.row, p.b.col, static_cast<T*>(p.out.data), p.out.row,
+          p.out.col, static_cast<const T*>(addend), p.addend.row, p.addend.col, alpha, beta});
 }
 
 void gemm_direct_kernel(const Gemm& p) {
