@@ -19,14 +19,15 @@ compile_lightly("${CMAKE_SOURCE_DIR}/flambeau/ops"
 #
 # -O2 with the vectoriser of -O3 compiles in three quarters of its time, and plain loops run as fast.
 # Units that keep arrays of lanes in registers need their short loops unrolled, and questions that do
-# not change taken out of loops: of -O3 that is all they need, but for two units.
-set(unrolled_kernels attention gemm_small loss norm reduce_* softmax)
+# not change taken out of loops: of -O3 that is all they need, but for one unit. (softmax.cpp says
+# itself which loops to unroll.)
+set(unrolled_kernels attention gemm_small loss norm reduce_*)
 list(TRANSFORM unrolled_kernels REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/\\1.cpp")
 file(GLOB unrolled_kernels CONFIGURE_DEPENDS ${unrolled_kernels})
 set_source_files_properties(${unrolled_kernels} PROPERTIES COMPILE_OPTIONS
   "-fpeel-loops;-funswitch-loops")
 set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/reduce_extreme.cpp"
-  "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/softmax.cpp" PROPERTIES COMPILE_OPTIONS -O3)
+  PROPERTIES COMPILE_OPTIONS -O3)
 set(kernel_flags -O2 -ftree-vectorize -fvect-cost-model=dynamic
   -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 set(isa_flags_v3 -march=x86-64-v3)

@@ -34,6 +34,7 @@ inline void load_block(const T* x, ComputeType<T>* out) {
 #if FLAMBEAU_ISA_RANK >= 4
   // Stored as wide as they are read again: two halves would have to reach memory first.
   if constexpr (std::is_same_v<T, Half> && N % 16 == 0) {
+#pragma GCC unroll 4
     for (int j = 0; j < N; j += 16) {
       const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + j));
       _mm512_storeu_ps(out + j, _mm512_maskz_cvtph_ps(0xffff, bits));
@@ -42,6 +43,7 @@ inline void load_block(const T* x, ComputeType<T>* out) {
   }
 #endif
   if constexpr (std::is_same_v<T, Half> && N % 8 == 0) {
+#pragma GCC unroll 8
     for (int j = 0; j < N; j += 8) {
       const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + j));
       _mm256_storeu_ps(out + j, _mm256_cvtph_ps(bits));
@@ -54,6 +56,7 @@ inline void load_block(const T* x, ComputeType<T>* out) {
 template <int N, class T, class V>
 inline void store_block(const V* values, T* out) {
   if constexpr (std::is_same_v<T, Half> && std::is_same_v<V, float> && N % 8 == 0) {
+#pragma GCC unroll 8
     for (int j = 0; j < N; j += 8) {
       const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(values + j), _MM_FROUND_TO_NEAREST_INT);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out + j), bits);

@@ -50,6 +50,7 @@ void softmax_short_rows(const T* x, T* out, int64_t n, int64_t some) {
   std::fill_n(most, rows, -std::numeric_limits<C>::infinity());
   for (int64_t k = 0; k < n; ++k) {
     if constexpr (!Full) std::fill_n(v[k], rows, C(0));
+#pragma GCC unroll 16
     for (int64_t j = 0; j < taken; ++j) v[k][j] = static_cast<C>(x[j * n + k]);
     for (int j = 0; j < rows; ++j) most[j] = v[k][j] > most[j] ? v[k][j] : most[j];
   }
@@ -58,13 +59,12 @@ void softmax_short_rows(const T* x, T* out, int64_t n, int64_t some) {
     for (int j = 0; j < rows; ++j) v[k][j] -= most[j];
     for (int j = 0; j < rows; ++j) e[j] = exp_below(v[k][j]);
     for (int j = 0; j < rows; ++j) total[j] += e[j];
-    if constexpr (!Log) {
-      for (int j = 0; j < rows; ++j) v[k][j] = e[j];
-    }
+    if constexpr (!Log) copy_lanes<rows>(e, v[k]);
   }
   for (int j = 0; j < rows; ++j) total[j] = Log ? std::log(total[j]) : C(1) / total[j];
   for (int64_t k = 0; k < n; ++k) {
     for (int j = 0; j < rows; ++j) v[k][j] = Log ? v[k][j] - total[j] : v[k][j] * total[j];
+#pragma GCC unroll 16
     for (int64_t j = 0; j < taken; ++j) out[j * n + k] = static_cast<T>(v[k][j]);
   }
 }
@@ -131,6 +131,7 @@ void softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* room,
       continue;
     }
     transform_by_two(room, out, n, beyond_cache, [scale = 1.0f / total](Floats* values, int64_t) {
+#pragma GCC unroll 2
       for (int k = 0; k < 2; ++k) values[k] *= scale;
     });
   }
@@ -144,6 +145,7 @@ void log_softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* r
     if (log != log) return softmax_converted<true>(from, to, n, room);
     const auto most = static_cast<float>(log), rest = static_cast<float>(log - most);
     transform_by_two(from, to, n, beyond_cache, [=](Floats* values, int64_t) {
+#pragma GCC unroll 2
       for (int k = 0; k < 2; ++k) values[k] = log_share(values[k], most, rest);
     });
   });
@@ -183,9 +185,10 @@ void softmax_rows(const T* x, T* out, int64_t rows, int64_t n, bool beyond_cache
 // which are left in `kept` unless that is null; if it lies beside the tensors, so are the elements
 // in between.
 template <class T>
-void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n, ComputeType<T>* most,
-                     ComputeType<T>* total, ComputeType<T>* kept = nullptr, int64_t kept_stride = 0,
-                     bool beside = false) {
+[[gnu::noinline]] void exp_sum_columns(const T* x, int64_t size, int64_t stride, int64_t n,
+                                       ComputeType<T>* most, ComputeType<T>* total,
+                                       ComputeType<T>* kept = nullptr, int64_t kept_stride = 0,
+                                       bool beside = false) {
   using C = ComputeType<T>;
   C room[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
@@ -453,16 +456,22 @@ inline C gradient(C g, C y, C total) {
 template <class T, bool Log>
 void backward_row(const T* g, const T* y, T* out, int64_t n) {
   using C = ComputeType<T>;
-  C lane[four<C>] = {};
+  C total = 0, of_lanes = 0;
   int64_t i = 0;
-  for (; i + four<C> <= n; i += four<C>) {
-    for (int j = 0; j < four<C>; ++j) {
-      lane[j] += share<Log>(static_cast<C>(g[i + j]), static_cast<C>(y[i + j]));
+  if (n >= four<C>) {
+    C lane[four<C>] = {};
+    for (; i + four<C> <= n; i += four<C>) {
+#pragma GCC unroll 4
+      for (int k = 0; k < four<C>; k += one<C>) {
+        for (int j = k; j < k + one<C>; ++j) {
+          lane[j] += share<Log>(static_cast<C>(g[i + j]), static_cast<C>(y[i + j]));
+        }
+      }
     }
+    of_lanes = fold_sum<four<C>>(lane);
   }
-  C total = 0;
   for (; i < n; ++i) total += share<Log>(static_cast<C>(g[i]), static_cast<C>(y[i]));
-  if (n >= four<C>) total += fold_sum<four<C>>(lane);
+  total += of_lanes;
   IVDEP for (int64_t k = 0; k < n; ++k) {
     out[k] = static_cast<T>(gradient<Log>(static_cast<C>(g[k]), static_cast<C>(y[k]), total));
   }

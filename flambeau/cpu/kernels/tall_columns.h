@@ -23,6 +23,39 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 constexpr int64_t band_elements = 16384, least_band = 64, most_bands = 64;
 constexpr int64_t group_rows = 8, group_columns = 1024;  // that stay next to the processor
 
+template <class C>
+C finite_base(C most) {
+  return most == -std::numeric_limits<C>::infinity() ? C(0) : most;
+}
+// In a function of its own, where GCC sees that the arrays do not overlap.
+template <class C>
+[[gnu::noinline]] void add_powers(const C* __restrict line, const C* __restrict base,
+                                  C* __restrict sum, int64_t n) {
+  IVDEP for (int64_t j = 0; j < n; ++j) sum[j] += exp_below(line[j] - base[j]);
+}
+
+// Joins what is known of the bands of n columns side by side, `step` apart, in the first one's
+// place.
+template <class C>
+[[gnu::noinline]] void join_bands(C* most, C* total, int64_t bands, int64_t step, int64_t n) {
+  C base[column_block];
+  std::copy_n(most, n, base);
+  for (int64_t band = 1; band < bands; ++band) {
+    const C* other = most + band * step;
+    IVDEP for (int64_t j = 0; j < n; ++j) base[j] = other[j] > base[j] ? other[j] : base[j];
+  }
+  IVDEP for (int64_t j = 0; j < n; ++j) {
+    const C largest = base[j];
+    base[j] = finite_base(largest);
+    total[j] *= exp_below(most[j] - base[j]);
+    most[j] = largest;
+  }
+  for (int64_t band = 1; band < bands; ++band) {
+    const C *other = most + band * step, *sum = total + band * step;
+    IVDEP for (int64_t j = 0; j < n; ++j) total[j] += sum[j] * exp_below(other[j] - base[j]);
+  }
+}
+
 template <class T>
 class TallColumns {
  public:
@@ -43,7 +76,8 @@ class TallColumns {
                  [this, n, blocks](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
                      const int64_t column = i % blocks * column_block;
-                     join_bands(i / blocks * bands_ * n + column,
+                     const int64_t at = i / blocks * bands_ * n + column;
+                     join_bands(&most_[at], &total_[at], bands_, n,
                                 std::min(column_block, n - column));
                    }
                  });
@@ -154,8 +188,10 @@ class TallColumns {
       Floats largest[2] = {load_floats(top + j), load_floats(top + j + float_lanes)}, values[2];
       for (int64_t row = 0; row < rows; ++row) {
         two_registers_at(x + row * shape_.inner + j, values);
+#pragma GCC unroll 2
         for (int k = 0; k < 2; ++k) largest[k] = larger_or_second(values[k], largest[k]);
       }
+#pragma GCC unroll 2
       for (int k = 0; k < 2; ++k) store_floats(largest[k], top + j + k * float_lanes);
     }
   }
@@ -196,6 +232,7 @@ class TallColumns {
           sum[k] += exp2_flushed(values[k] * log2_e - load_floats(base + j + k * float_lanes));
         }
       }
+#pragma GCC unroll 2
       for (int k = 0; k < 2; ++k) store_floats(sum[k], sums + j + k * float_lanes);
     }
   }
@@ -205,8 +242,8 @@ class TallColumns {
   void sum_below_largest(const T* x, int64_t rows, int64_t n, C* most, C* total) const {
     std::fill_n(most, n, -std::numeric_limits<C>::infinity());
     std::fill_n(total, n, C(0));
-    // Not a page apart, or a load would wait for a store to another row.
-    C room[is_reduced_type<T> ? group_rows : 1][group_columns + 48], base[group_columns];
+    // Not pages apart, or a load would wait for a store to another row.
+    C room[is_reduced_type<T> ? group_rows : 1][group_columns + 48], base[group_columns + 16];
     for (int64_t row = 0; row < rows; row += group_rows) {
       const int64_t some = std::min(group_rows, rows - row);
       const C* group[group_rows];
@@ -222,33 +259,6 @@ class TallColumns {
         base[j] = now;
       }
       for (int64_t k = 0; k < some; ++k) add_powers(group[k], base, total, n);
-    }
-  }
-  // In a function of its own, where GCC sees that the arrays do not overlap.
-  [[gnu::noinline]] static void add_powers(const C* __restrict line, const C* __restrict base,
-                                           C* __restrict sum, int64_t n) {
-    IVDEP for (int64_t j = 0; j < n; ++j) sum[j] += exp_below(line[j] - base[j]);
-  }
-  static C finite_base(C most) { return most == -std::numeric_limits<C>::infinity() ? C(0) : most; }
-
-  // The sums of bands of columns side by side, of which the first one's are at `at`.
-  void join_bands(int64_t at, int64_t n) {
-    C base[column_block];
-    C *most = &most_[at], *total = &total_[at];
-    std::copy_n(most, n, base);
-    for (int64_t band = 1; band < bands_; ++band) {
-      const C* other = most + band * padded_;
-      IVDEP for (int64_t j = 0; j < n; ++j) base[j] = other[j] > base[j] ? other[j] : base[j];
-    }
-    IVDEP for (int64_t j = 0; j < n; ++j) {
-      const C largest = base[j];
-      base[j] = finite_base(largest);
-      total[j] *= exp_below(most[j] - base[j]);
-      most[j] = largest;
-    }
-    for (int64_t band = 1; band < bands_; ++band) {
-      const C *other = most + band * padded_, *sum = total + band * padded_;
-      IVDEP for (int64_t j = 0; j < n; ++j) total[j] += sum[j] * exp_below(other[j] - base[j]);
     }
   }
 
