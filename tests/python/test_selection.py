@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -121,6 +122,20 @@ def test_long_rows_are_sorted_stably_whatever_bits_differ(n: int, bits: int) -> 
     for x in (whole, whole << (62 - bits), whole.double(), *narrow):
         wanted = np.argsort(x.numpy(), axis=1, kind="stable")
         assert np.array_equal(x.sort(1, stable=True)[1].numpy(), wanted)
+
+
+@pytest.mark.parametrize("k", [1, 3, 8, 9, 20])
+def test_the_first_of_the_extreme_integers_are_chosen(k: int) -> None:
+    bounds = torch.iinfo(torch.int64)
+    for least, n in itertools.product((bounds.min, bounds.max), (64, 170, 500)):
+        if k * 8 >= n:
+            continue
+        x = torch.randint(-9, 9, (3, n))
+        x[0], x[1, n // 2 : n // 2 + k + 1], x[2, n - 1] = least, least, least
+        values, places = x.topk(k, 1, largest=least > 0)
+        keys = -x.double().numpy() if least > 0 else x.double().numpy()
+        assert np.array_equal(places.numpy(), np.argsort(keys, axis=1, kind="stable")[:, :k])
+        assert torch.equal(values, x.gather(1, places))
 
 
 @pytest.mark.parametrize("k", [1, 3, 24])

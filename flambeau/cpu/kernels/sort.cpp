@@ -202,6 +202,28 @@ void read_keys(const char* x, int64_t stride, int64_t n, uint64_t flip, uint64_t
   };
   stride == sizeof(T) ? loop(sizeof(T)) : loop(stride);
 }
+// A key that at least k of n, a multiple of eight, do not exceed: k of the least of eight lanes do
+// not.
+uint64_t bound_of_least(const uint64_t* keys, int64_t n, int64_t k) {
+  constexpr int64_t lanes = 8;
+  if (k > lanes) return ~uint64_t{0};
+  uint64_t least[lanes];
+  std::copy_n(keys, lanes, least);
+  for (int64_t i = lanes; i < n; i += lanes) {
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      least[lane] = std::min(least[lane], keys[i + lane]);
+  }
+  int64_t smaller[lanes] = {};
+  for (const uint64_t other : least) {
+    for (int64_t lane = 0; lane < lanes; ++lane) smaller[lane] += other < least[lane];
+  }
+  uint64_t bound = 0;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    if (smaller[lane] < k) bound = std::max(bound, least[lane]);
+  }
+  return bound;
+}
+
 void find_least(ReadKeys read, const Choice& choice, int64_t slice, int64_t k, uint64_t flip,
                 Packed<uint64_t>* least) {
   constexpr int64_t together = 64;
@@ -209,25 +231,32 @@ void find_least(ReadKeys read, const Choice& choice, int64_t slice, int64_t k, u
   uint64_t keys[together];
   const int64_t n = choice.in.size(), stride = choice.stride();
   int64_t found = 0;
+  uint64_t limit = ~uint64_t{0};  // a greater key is not among them
   for (int64_t begin = 0, count; begin < n; begin += count) {
     count = std::min(together, n - begin);
     read(choice.slice(slice) + begin * stride, stride, count, flip, keys);
-    if (found == k && count == together) {
-      const uint64_t last = key_of<uint64_t>(least[k - 1]);
-      uint64_t below = 0;
-      for (int64_t i = 0; i < together; ++i) below |= keys[i] < last;
-      if (!below) continue;
+    if (count == together) {
+      if (begin == 0) limit = bound_of_least(keys, together, k);
+      uint64_t within = 0;
+      for (int64_t i = 0; i < together; ++i) within |= keys[i] <= limit;
+      if (!within) continue;
     }
     for (int64_t i = 0; i < count; ++i) {
-      const P element = P{keys[i]} << key_shift<uint64_t> | static_cast<P>(begin + i);
-      if (found == k && element >= least[k - 1]) continue;
+      if (keys[i] > limit) continue;
       found = std::min(found + 1, k);
       int64_t place = found - 1;
-      for (; place > 0 && least[place - 1] > element; --place) least[place] = least[place - 1];
-      least[place] = element;
+      for (; place > 0 && key_of<uint64_t>(least[place - 1]) > keys[i]; --place) {
+        least[place] = least[place - 1];
+      }
+      least[place] = P{keys[i]} << key_shift<uint64_t> | static_cast<P>(begin + i);
+      if (found < k) continue;
+      const auto last = key_of<uint64_t>(least[k - 1]);
+      if (last == 0) return;  // none is less
+      limit = last - 1;
     }
   }
 }
+
 bool topk_of_wide(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                   int64_t dim, bool largest) {
   const Choice choice(input, values, indices, dim);
