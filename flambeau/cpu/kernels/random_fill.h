@@ -170,7 +170,8 @@ struct Cauchy {
   }
 };
 
-// Draws the words of many elements at once, then maps them in a loop the compiler can vectorise.
+// Draws the words of many elements at once, then maps them in a loop the compiler can vectorise:
+// into a buffer first, where elements do not lie side by side.
 template <class T, class Distribution>
 void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution) {
   using Word = typename Distribution::Word;
@@ -178,6 +179,7 @@ void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution)
       sizeof(Word) / sizeof(uint32_t);  // NOLINT(bugprone-sizeof-expression)
   constexpr int64_t chunk = 1248 / words_each;
   uint32_t words[chunk * words_each];
+  T room[chunk];
   for (int64_t begin = 0; begin < run.count; begin += chunk) {
     int64_t count = std::min(chunk, run.count - begin);
     generator.fill({words, static_cast<size_t>(count * words_each)});
@@ -187,17 +189,16 @@ void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution)
       else
         return uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
     };
-    T* out = run.data + begin * run.stride;
+    T* const to = run.data + begin * run.stride;
+    T* const out = run.stride == 1 ? to : room;
     if constexpr (std::is_same_v<Distribution, Uniform<Half>>) {
-      if (run.stride == 1) {
-        fill_half(out, count, distribution, word);
-        continue;
-      }
-    }
-    if (run.stride == 1)
+      fill_half(out, count, distribution, word);
+    } else {
       for (int64_t i = 0; i < count; ++i) out[i] = distribution(word(i));
-    else
-      for (int64_t i = 0; i < count; ++i) out[i * run.stride] = distribution(word(i));
+    }
+    if (out != to) {
+      for (int64_t i = 0; i < count; ++i) to[i * run.stride] = room[i];
+    }
   }
 }
 

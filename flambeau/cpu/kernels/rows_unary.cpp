@@ -288,12 +288,13 @@ namespace {
 // Complex numbers with other signs: of the imaginary parts, or of both. A sign is a bit.
 template <class R>
 void change_signs(const TensorIter& iter, bool both) {
-  constexpr auto part_bits = 4 * (std::is_same_v<R, Floats> ? 8 : 16);
+  constexpr auto last = std::numeric_limits<int64_t>::min();
   Longs signs{};
   for (int i = 0; i < double_lanes; ++i) {
-    const auto last = static_cast<int64_t>(uint64_t{1} << 63);
-    if (part_bits == 32) signs[i] = both ? last | (int64_t{1} << 31) : last;
-    if (part_bits == 64) signs[i] = both || i % 2 != 0 ? last : 0;
+    if constexpr (std::is_same_v<R, Floats>)
+      signs[i] = both ? last | (int64_t{1} << 31) : last;
+    else
+      signs[i] = both || i % 2 != 0 ? last : 0;
   }
   pairs_loop<1, R>(iter, [=](R x) { return std::bit_cast<R>(std::bit_cast<Longs>(x) ^ signs); });
 }
