@@ -199,26 +199,6 @@ inline void transpose_square(const T* from, int64_t from_step, T* to, int64_t to
   turn_square(from, from_step, [=](auto row, int i) { Lanes::store(row, to + i * to_step); });
 }
 
-// Four squares, the rows and columns of two, whose lines go past the cache: two neighbours at once,
-// which memory takes in half the time of two that are not. A fence is to follow.
-template <class T>
-inline void stream_squares(const T* from, int64_t from_step, T* to, int64_t to_step) {
-  constexpr int N = register_bytes / sizeof(T);
-  using Lanes = LanesOf<T, N>;
-  alignas(register_bytes) T first[2][N][N];
-  for (int half = 0; half < 2; ++half) {
-    turn_square(from + half * N, from_step,
-                [&](auto row, int i) { Lanes::store(row, first[half][i]); });
-  }
-  for (int half = 0; half < 2; ++half) {
-    turn_square(from + N * from_step + half * N, from_step, [&](auto row, int i) {
-      T* line = to + (half * N + i) * to_step;
-      Lanes::stream(Lanes::load(first[half][i]), line);
-      Lanes::stream(row, line + N);
-    });
-  }
-}
-
 // Folds N registers of N lanes, each into one lane of the first register: join(a, b, out) joins two
 // registers lane by lane. Of `left` registers each two become one, which holds twice as many
 // results, half as far gathered.
