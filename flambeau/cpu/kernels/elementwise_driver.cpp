@@ -22,7 +22,8 @@ constexpr int64_t streamed_bytes = 1024;
 // An operand that lies across the rows is turned into a buffer, a tile at a time. Of a tile in the
 // caches, whole lines of memory are read, two neighbours at a time, and the buffer stays in the
 // first-level cache. Of one that is beyond them, memory sends lines the faster the more neighbours
-// they have: such tiles are squares of long rows, in a buffer of the second-level cache.
+// they have, and processors do not keep track of so many rows: such tiles are long rows of two
+// registers below each other, and what the next tile needs is asked for meanwhile.
 constexpr int64_t tile_bytes = 32768, tile_row_bytes = 1024, tile_row = 256;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
 // is written again for each, unless the loop goes from row to row itself; where all rows repeat the
@@ -238,12 +239,13 @@ class Driver {
       tile.turns |= tile.sources[k] == Source::turned;
     }
     const int64_t side = std::min(tile_row, tile_row_bytes / largest);
+    const int64_t large_height = 2 * register_bytes / largest;
     tile.is_large = tile.turns && beyond_cache_;
     const int64_t bytes = !tile.turns     ? buffer_bytes
-                          : tile.is_large ? side * (side * largest + 64)
+                          : tile.is_large ? large_height * (side * largest + 64)
                                           : tile_bytes;
     tile.width = std::min(block.n, tile.turns ? side : bytes / largest);
-    tile.height = std::min(block.m, tile.is_large ? side : bytes / largest / tile.width);
+    tile.height = std::min(block.m, tile.is_large ? large_height : bytes / largest / tile.width);
     const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data[0]));
     tile.streams = tile.sources[0] == Source::dense && is_new(data) && tile.width >= 64 &&
                    (place | block.row_steps[0]) % 64 == 0;

@@ -26,10 +26,10 @@ void turn_part(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t
   }
 }
 
-// Has the second-level cache hold the lines of a square that is turned later.
+// Has the second-level cache hold the square that comes two later along the rows.
 template <class T>
-void ask_for_square(const T* from, int64_t from_step, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) ask_second_level(from + i * from_step);
+void ask_for_later_square(const T* from, int64_t from_step, int64_t n, int64_t side) {
+  for (int64_t i = 0; i < n; ++i) ask_second_level(from + i * from_step + 2 * side);
 }
 
 // Whole squares, and the rest by other means.
@@ -38,11 +38,11 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
                   bool asks_ahead = false) {
   constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
   for (int64_t i = 0; i < n; i += side) {
-    const int64_t later = i + 2 * side, asked = std::clamp<int64_t>(n - later, 0, side);
+    const T* rows = from + i * from_step;
+    const int64_t count = std::min(side, n - i);
     for (int64_t j = 0; j < m; j += side) {
-      if (asks_ahead) ask_for_square(from + later * from_step + j, from_step, asked);
-      turn_part(to + j * to_step + i, to_step, from + i * from_step + j, from_step,
-                std::min(side, n - i), std::min(side, m - j));
+      if (asks_ahead) ask_for_later_square(rows + j, from_step, count, side);
+      turn_part(to + j * to_step + i, to_step, rows + j, from_step, count, std::min(side, m - j));
     }
   }
 }
