@@ -22,8 +22,10 @@ constexpr int64_t streamed_bytes = 1024;
 // An operand that lies across the rows is turned into a buffer, a tile at a time. Of a tile in the
 // caches, whole lines of memory are read, two neighbours at a time, and the buffer stays in the
 // first-level cache. Of one that is beyond them, memory sends lines the faster the more neighbours
-// they have, and processors do not keep track of so many rows: such tiles are long rows of two
-// registers below each other, and what the next tile needs is asked for meanwhile.
+// they have, and processors do not keep track of so many rows: such tiles are long rows of four
+// registers below each other. While a tile is computed, what the next one turns is asked for, and
+// while that is turned again, as the last cache has room for so many rows at large powers of two
+// apart, and the second one has not.
 constexpr int64_t tile_bytes = 32768, tile_row_bytes = 1024, tile_row = 256;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
 // is written again for each, unless the loop goes from row to row itself; where all rows repeat the
@@ -238,9 +240,9 @@ class Driver {
       tile.sources[k] = source_of(block, k);
       tile.turns |= tile.sources[k] == Source::turned;
     }
-    const int64_t side = std::min(tile_row, tile_row_bytes / largest);
-    const int64_t large_height = 2 * register_bytes / largest;
     tile.is_large = tile.turns && beyond_cache_;
+    const int64_t longest = tile_row_bytes / largest, large_height = 4 * register_bytes / largest;
+    const int64_t side = tile.is_large ? longest : std::min(tile_row, longest);
     const int64_t bytes = !tile.turns     ? buffer_bytes
                           : tile.is_large ? large_height * (side * largest + 64)
                                           : tile_bytes;
@@ -300,6 +302,16 @@ class Driver {
     }
   }
 
+  // A row's share of what is turned in the next tile below.
+  void ask_for_turned(char* const* data, const Block& block, const Tile& tile, int64_t row) const {
+    for (int k = 1; k <= loop_.inputs; ++k) {
+      if (tile.sources[k] != Source::turned) continue;
+      const int64_t bytes = block.m * loop_.sizes[k], first = block.n * row / block.m;
+      prefetch_rows(data[k] + first * block.steps[k] + bytes, block.steps[k], bytes,
+                    block.n * (row + 1) / block.m - first);
+    }
+  }
+
   // Brings one tile's rows into their buffers, and computes it.
   void run_tile(char* const* data, const Tile& tile, const Block& block) const {
     char* at[most_inputs + 1] = {};
@@ -331,6 +343,7 @@ class Driver {
     const int64_t rows_at_once = adjacent ? block.m : 1;
     for (int64_t row = 0; row < block.m; row += rows_at_once) {
       if (tile.turns && tile.streams) ask_for_rows(at, tile, row_steps);
+      if (tile.is_large && !adjacent) ask_for_turned(data, block, tile, row);
       dense(at, block.n * rows_at_once, tile.streams && in_place);
       for (int64_t i = 0; i < rows_at_once && !in_place; ++i) {
         deliver(data[0] + (row + i) * block.row_steps[0], block.steps[0], at[0] + i * row_steps[0],

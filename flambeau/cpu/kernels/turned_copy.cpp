@@ -26,10 +26,10 @@ void turn_part(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t
   }
 }
 
-// Has the second-level cache hold the square that comes two later along the rows.
+// Has the second-level cache hold a square by the time that its turn comes.
 template <class T>
-void ask_for_later_square(const T* from, int64_t from_step, int64_t n, int64_t side) {
-  for (int64_t i = 0; i < n; ++i) ask_second_level(from + i * from_step + 2 * side);
+void ask_for_square(const T* from, int64_t from_step, int64_t side) {
+  for (int64_t i = 0; i < side; ++i) ask_second_level(from + i * from_step);
 }
 
 // Whole squares, and the rest by other means.
@@ -40,8 +40,9 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
   for (int64_t i = 0; i < n; i += side) {
     const T* rows = from + i * from_step;
     const int64_t count = std::min(side, n - i);
+    const bool asks = asks_ahead && i + 2 * side < n;
     for (int64_t j = 0; j < m; j += side) {
-      if (asks_ahead) ask_for_later_square(rows + j, from_step, count, side);
+      if (asks) ask_for_square(rows + 2 * side * from_step + j, from_step, side);
       turn_part(to + j * to_step + i, to_step, rows + j, from_step, count, std::min(side, m - j));
     }
   }
@@ -56,41 +57,25 @@ void turn_bands(T* to, int64_t to_step, const T* from, int64_t from_step, int64_
     turn_squares(to + j * to_step, to_step, from + j, from_step, n, std::min(most_rows, m - j));
 }
 
-// Some squares one below the other, whose columns become neighbouring lines that go past the cache:
-// memory takes four at once in far less time than four that are not neighbours. A fence is to
-// follow. Meanwhile the squares some steps to the right are asked for: processors do not keep track
-// of so many rows, and forget what stands at large powers of two apart.
-template <int count, class T>
+// Two squares one below the other, whose columns become neighbouring lines that go past the cache:
+// memory takes two at once in far less time than two that are not neighbours. A fence is to follow.
+// Meanwhile the squares two steps to the right are asked for, as processors do not keep track of so
+// many rows. Of more rows, which often stand at a large power of two apart and so share their
+// places in a cache, they would forget what was asked for.
+template <class T>
 inline void stream_squares(const T* from, int64_t from_step, T* to, int64_t to_step) {
   constexpr int N = register_bytes / sizeof(T);
   using Lanes = LanesOf<T, N>;
-  alignas(register_bytes) T above[count - 1][N][N];
-  const auto turn = [&](int square, const auto& store) {
-    const T* place = from + square * N * from_step;
-    for (int i = 0; i < N; ++i) ask_second_level(place + i * from_step + 4 * N);
-    turn_square(place, from_step, store);
+  alignas(register_bytes) T above[N][N];
+  const auto turn = [&](const T* square, const auto& store) {
+    for (int i = 0; i < N; ++i) ask_second_level(square + i * from_step + 2 * N);
+    turn_square(square, from_step, store);
   };
-  for (int k = 0; k < count - 1; ++k)
-    turn(k, [&](auto row, int i) { Lanes::store(row, above[k][i]); });
-  turn(count - 1, [&](auto row, int i) {
-    T* line = to + i * to_step;
-    for (int k = 0; k < count - 1; ++k) Lanes::stream(Lanes::load(above[k][i]), line + k * N);
-    Lanes::stream(row, line + (count - 1) * N);
+  turn(from, [&](auto row, int i) { Lanes::store(row, above[i]); });
+  turn(from + N * from_step, [&](auto row, int i) {
+    Lanes::stream(Lanes::load(above[i]), to + i * to_step);
+    Lanes::stream(row, to + i * to_step + N);
   });
-}
-
-// Past the cache, `count` whole squares side by side in `to` at a time. Returns how many columns of
-// `to` are written.
-template <int count, class T>
-int64_t stream_bands(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n,
-                     int64_t m) {
-  constexpr int64_t side = register_bytes / sizeof(T), width = count * side;
-  int64_t i = 0;
-  for (; i + width <= n; i += width) {
-    for (int64_t j = 0; j + side <= m; j += side)
-      stream_squares<count>(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
-  }
-  return i;
 }
 
 // Past the cache, where registers hold whole lines.
@@ -99,11 +84,13 @@ void turn_past_cache(T* to, int64_t to_step, const T* from, int64_t from_step, i
                      int64_t m) {
   if constexpr (turns_in_registers<T> && register_bytes == 64) {
     if ((reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0) {
-      int64_t width = stream_bands<4>(to, to_step, from, from_step, n, m);
-      width +=
-          stream_bands<2>(to + width, to_step, from + width * from_step, from_step, n - width, m);
+      constexpr int64_t side = register_bytes / sizeof(T);
+      const int64_t width = n - n % (2 * side), height = m - m % side;
+      for (int64_t i = 0; i < width; i += 2 * side) {
+        for (int64_t j = 0; j < height; j += side)
+          stream_squares(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
+      }
       _mm_sfence();
-      const int64_t height = m - m % (register_bytes / sizeof(T));
       turn_bands(to + width, to_step, from + width * from_step, from_step, n - width, m);
       return turn_bands(to + height * to_step, to_step, from + height, from_step, width,
                         m - height);
