@@ -578,6 +578,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   if (ResultTable::serves(iter, loop, cost)) {
     table =
         tables.find(loop, iter.dtypes[1], formula, [&] { return ResultTable(stored, storing); });
+    if (table && !table->is_faster()) table = nullptr;
     look_up = ResultTable::in_place_of(loop);
   }
   const bool streams = table || (loop.streams && !converting.any());
