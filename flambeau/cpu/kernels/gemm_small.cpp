@@ -397,24 +397,35 @@ inline void finish_narrow(const Part<T>& p, int64_t i, int64_t j, float sum) {
   p.out[i * p.out_row + j * p.out_col] = static_cast<T>(value);
 }
 
-// Rows of half precision times a vector. The next rows are asked for while these are summed: rows
-// are too short for the processor to foresee them.
-template <int Rows, class T>
-void wide_dots(const Part<T>& p, int64_t i, const T* right) {
-  Vector<float> acc[Rows] = {};
+// Rows of half precision times a vector: some at a time, each in parts with sums of their own. Rows
+// that come later are asked for in the order in which memory has them.
+template <int Rows, int Parts, class T>
+void wide_dots(const Part<T>& p, int64_t i, const T* right, int64_t rows_later) {
+  constexpr int64_t width = 2 * lanes<float>;
+  constexpr int second = Parts > 1;  // whether there are sums of second halves
   const T* a = p.a + i * p.a_row;
-  int64_t x = 0;
-  for (; x + 2 * lanes<float> <= p.k; x += 2 * lanes<float>) {
+  const T* later = a + rows_later * p.a_row;
+  Vector<float> acc[Rows][Parts][1 + second] = {};
+  const auto step = [&](int64_t x, int part) {
     const Pair b = load_wide(right + x);
     UNROLL for (int r = 0; r < Rows; ++r) {
-      ask_second_level(a + (r + Rows) * p.a_row + x);
+      ask_for_line(later + r * p.a_row + x);
       const Pair row = load_wide(a + r * p.a_row + x);
-      acc[r] += row.first * b.first;
-      acc[r] += row.second * b.second;
+      acc[r][part][0] += row.first * b.first;
+      acc[r][part][second] += row.second * b.second;
     }
+  };
+  int64_t x = 0;
+  for (; x + Parts * width <= p.k; x += Parts * width) {
+    UNROLL for (int part = 0; part < Parts; ++part) step(x + part * width, part);
   }
+  for (; x + width <= p.k; x += width) step(x, 0);
   for (int r = 0; r < Rows; ++r) {
-    float total = sum(acc[r]);
+    Vector<float> all{};
+    for (const auto& part : acc[r]) {
+      for (const Vector<float>& some : part) all += some;
+    }
+    float total = sum(all);
     for (int64_t y = x; y < p.k; ++y) {
       total += static_cast<float>(a[r * p.a_row + y]) * static_cast<float>(right[y]);
     }
@@ -435,17 +446,22 @@ void narrow_dots(Part<T> p) {
     }
     right = copy.get();
   }
+  constexpr int64_t long_row = 256, bytes_later = 16384;
+  const int64_t rows_later = std::max<int64_t>(4, bytes_later / sizeof(T) / p.k);
   int64_t i = 0;
   const auto each_column = [&](auto dots) {
     Part<T> column = p;
     for (int64_t j = 0; j < p.n; ++j) {
-      dots(column, i, right + j * (in_place ? p.b_col : p.k));
+      dots(column, i, right + j * (in_place ? p.b_col : p.k), rows_later);
       column.out += p.out_col;
       if (p.addend) column.addend += p.addend_col;
     }
   };
-  for (; i + 4 <= p.m; i += 4) each_column(wide_dots<4, T>);
-  for (; i < p.m; ++i) each_column(wide_dots<1, T>);
+  if (p.k >= long_row) {
+    for (; i < p.m; ++i) each_column(wide_dots<1, 4, T>);
+  }
+  for (; i + 4 <= p.m; i += 4) each_column(wide_dots<4, 1, T>);
+  for (; i < p.m; ++i) each_column(wide_dots<1, 1, T>);
 }
 
 // Part of the rows or columns of a product.
