@@ -446,8 +446,8 @@ void narrow_dots(Part<T> p) {
     }
     right = copy.get();
   }
-  constexpr int64_t long_row = 256, bytes_later = 16384;
-  const int64_t rows_later = std::max<int64_t>(4, bytes_later / sizeof(T) / p.k);
+  constexpr int64_t long_row = 256;
+  const int64_t rows_later = std::max<int64_t>(4, bytes_ahead_of_small / sizeof(T) / p.k);
   int64_t i = 0;
   const auto each_column = [&](auto dots) {
     Part<T> column = p;

@@ -33,6 +33,17 @@ inline void ask_second_level(const void* place) { asm volatile("prefetcht1 (%0)"
 inline void ask_to_write(const void* place) { asm volatile("prefetchw (%0)" : : "r"(place)); }
 // How far ahead of what is read now: of rows that are written meanwhile, and of those that are not.
 constexpr int64_t bytes_ahead = 4096, bytes_ahead_reading = 2048;
+// Asks for what is read later, where nothing is written. Elements of two bytes and less keep the
+// processor so long that it has to be asked for much earlier, and can be in the nearest cache.
+constexpr int64_t bytes_ahead_of_small = 16384;
+template <class T>
+[[gnu::always_inline]] inline void ask_for_reading(const char* place) {
+  if constexpr (sizeof(T) >= 4) {
+    ask_second_level(place + bytes_ahead_reading);
+  } else {
+    ask_for_line(place + bytes_ahead_of_small);
+  }
+}
 
 // Whether a register of elements from anywhere is read faster at once than one by one.
 inline bool gathers_fast() {

@@ -317,10 +317,7 @@ class IndexLoopsOf final : public IndexLoops {
     for (; i + 4 * some <= n; i += 4 * some) {
 #pragma GCC unroll 4
       for (int k = 0; k < 4; ++k) {
-        // The processor alone begins to read too late, unless small elements keep it long enough.
-        if constexpr (sizeof(T) >= 4) {
-          ask_second_level(x + (i + k * some) * sizeof(T) + bytes_ahead_reading);
-        }
+        ask_for_reading<T>(x + (i + k * some) * sizeof(T));  // the processor alone is too late
         take(i + k * some, k);
       }
     }

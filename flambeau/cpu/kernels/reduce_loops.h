@@ -330,16 +330,15 @@ class TypedGatherer final : public Gatherer {
   }
   // Has memory send a block of lanes that comes later: the processor alone begins to read too late.
   [[gnu::always_inline]] static void ask_for_block(const In* x) {
-    const char* later = reinterpret_cast<const char*>(x) + bytes_ahead_reading;
+    const char* place = reinterpret_cast<const char*>(x);
 #pragma GCC unroll 4
-    for (size_t line = 0; line < many * sizeof(In); line += 64) ask_second_level(later + line);
+    for (size_t line = 0; line < many * sizeof(In); line += 64) ask_for_reading<In>(place + line);
   }
 
   // As many whole blocks of lanes as there are; how many elements they hold. A choice that keeps
   // NaN takes twice the instructions of one that does not, so NaN is looked for beside it.
   int64_t step_blocks(const In* x, int64_t n, Lane* lane) const {
     int64_t i = 0;
-    const bool asks = asks_ && sizeof(In) >= 4;  // smaller elements keep the processor long enough
     if constexpr (chooses) {
       constexpr int width = register_bytes / sizeof(Lane);
       typedef Lane Register __attribute__((vector_size(register_bytes)));
@@ -347,7 +346,7 @@ class TypedGatherer final : public Gatherer {
       std::memcpy(best, lane, sizeof best);
       NanSeen nan;
       for (; i + many <= n; i += many) {
-        if (asks) ask_for_block(x + i);
+        if (asks_) ask_for_block(x + i);
 #pragma GCC unroll 4
         for (int j = 0; j < many / width; j += 2) {
           Register a, b;
@@ -372,7 +371,7 @@ class TypedGatherer final : public Gatherer {
       step_registers<many / some>(x, many, n / many, lane);
     } else {
       for (; i + many <= n; i += many) {
-        if (asks) ask_for_block(x + i);
+        if (asks_) ask_for_block(x + i);
         step_block<many>(x + i, lane);
       }
     }
