@@ -189,7 +189,12 @@ void bring_least_to_front(P* data, int64_t n, int64_t k) {
     }
   }
 }
-constexpr int64_t few_chosen = 128;  // for more elements a heap is better
+// For more elements a heap is better; and where few others stand behind those in front, of which
+// many are put in their places then, a partition.
+constexpr int64_t few_chosen = 128;
+bool come_in_places(int64_t n, int64_t k) {
+  return k * 8 < n && (k <= 16 || (k <= few_chosen && k * 48 < n));
+}
 
 // The same of wide keys: only those that may be among the least k are packed.
 using ReadKeys = void (*)(const char* x, int64_t stride, int64_t n, uint64_t flip, uint64_t* keys);
@@ -261,7 +266,8 @@ bool topk_of_wide(const Tensor& input, const Tensor& values, const Tensor& indic
                   int64_t dim, bool largest) {
   const Choice choice(input, values, indices, dim);
   const int64_t n = choice.in.size();
-  if (choice.item != 8 || k > short_walk || k * 8 >= n || values.numel() == 0) return false;
+  if (choice.item != 8 || k > short_walk || !come_in_places(n, k) || values.numel() == 0)
+    return false;
   const ReadKeys read = input.dtype() == DType::float64 ? read_keys<double>
                         : input.dtype() == DType::int64 ? read_keys<int64_t>
                                                         : read_keys<uint64_t>;
@@ -281,7 +287,7 @@ void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indice
   if (topk_of_wide(input, values, indices, k, dim, largest)) return;
   for_each_packed<dtypes::Real>("topk", input, values, indices, dim, largest,
                                 [k]<class P>(P* packed, int64_t n, Memory<P>& scratch) {
-                                  if (k <= few_chosen && k * 8 < n) {
+                                  if (come_in_places(n, k)) {
                                     bring_least_to_front(packed, n, k);
                                   } else if (k * 16 < n) {
                                     std::partial_sort(packed, packed + k, packed + n);
