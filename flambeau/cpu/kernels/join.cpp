@@ -182,12 +182,8 @@ void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, b
   diagonal = std::clamp(diagonal, -height - 1, columns + 1);
   const bool beyond_cache = input.numel() * item >= cached_bytes;
   const auto copy = beyond_cache ? copy_large : copy_bytes;
-  // As in copies of small matrices: elements too far apart are slow to come from beyond the
-  // second-level cache.
-  constexpr int64_t small = 36, many = 16, near_step = 100, second_level = 1 << 20;
   const int64_t size = height * columns;
-  if (size <= small && input.numel() >= many * size &&
-      (size * item <= near_step || input.numel() * item <= second_level))
+  if (takes_elements_at_a_time(size, input.numel() / size, size * item))
     return small_triangles(input, out, diagonal, upper);
   const int64_t grain = std::max<int64_t>(copy_grain / (columns * item), 1);
   parallel_for(0, input.numel() / columns, grain, [&](int64_t begin, int64_t end) {

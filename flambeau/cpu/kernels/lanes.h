@@ -127,6 +127,14 @@ inline void copy_bytes(char* to, const char* from, int64_t n) {
 // From how many bytes on a tensor is not in a cache any more when it is read next.
 constexpr int64_t cached_bytes = (int64_t{1} << 24) + 1;
 
+// Whether of many small matrices, which begin `step` bytes apart, an element of all of them is
+// better taken at a time than a matrix: beyond the second-level cache, the processor does not
+// foresee what stands too far apart.
+inline bool takes_elements_at_a_time(int64_t size, int64_t count, int64_t step) {
+  constexpr int64_t largest = 36, fewest = 16, near_step = 100, second_level = 1 << 20;
+  return size <= largest && count >= fewest && (step <= near_step || step * count <= second_level);
+}
+
 // Copies bytes that nobody will read soon past the cache: the lines at `to` are not read before
 // they are written. Other threads see them after a fence.
 inline void copy_past_cache(char* to, const char* from, int64_t n) {

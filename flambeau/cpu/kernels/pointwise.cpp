@@ -116,15 +116,11 @@ bool copy_rows_apart(char* to, const char* from, const Block& block, int64_t siz
 // that stay in the first-level cache after the others. False for other copies.
 bool copy_small_matrices(const TensorIter& iter, decltype(&move_strided<1>) move) {
   if (iter.ndim != 3 || iter.numel == 0) return false;
-  // Beyond the second-level cache, the processor does not foresee what stands too far apart.
-  constexpr int64_t largest = 36, fewest = 16, near_step = 100, cached = 8192,
-                    second_level = 1 << 20;
+  constexpr int64_t cached = 8192, furthest = 512;
   const int64_t n = iter.shape[0], m = iter.shape[1], count = iter.shape[2];
   const int64_t to_step = iter.strides[0][2], from_step = iter.strides[1][2];
   const int64_t step = std::max({std::abs(to_step), std::abs(from_step), int64_t{1}});
-  if (n * m > largest || count < fewest || step > cached / fewest ||
-      (step > near_step && step * count > second_level))
-    return false;
+  if (step > furthest || !takes_elements_at_a_time(n * m, count, step)) return false;
   parallel_for(0, count, default_grain / (n * m), [&](int64_t begin, int64_t end) {
     for (int64_t first = begin, some; first < end; first += some) {
       some = std::min(cached / step, end - first);
