@@ -25,7 +25,11 @@ def exact(x: torch.Tensor) -> np.ndarray:
 
 KINDS = [
     *((dtype, kind) for dtype in FLOATING for kind in ("ties", "far", "nan", "infinite")),
-    *((dtype, kind) for dtype in (torch.int64, torch.int16, torch.uint8) for kind in ("ties", "far")),
+    *(
+        (dtype, kind)
+        for dtype in (torch.int64, torch.int16, torch.uint8)
+        for kind in ("ties", "far")
+    ),
 ]
 
 

@@ -10,6 +10,9 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
+// Sums stay in registers only where loops over them are unrolled whole.
+#define UNROLL _Pragma("GCC unroll 16")
+
 constexpr int vector_bytes = register_bytes;
 template <class T>
 constexpr int lanes = vector_bytes / sizeof(T);
