@@ -19,13 +19,13 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 struct Pair {
   Vector<float> first, second;
 };
-inline Pair load_wide(const BFloat16* p) {
+[[gnu::always_inline]] inline Pair load_wide(const BFloat16* p) {
   typedef uint32_t Bits __attribute__((vector_size(vector_bytes), aligned(2), may_alias));
   const Bits bits = *reinterpret_cast<const Bits*>(p);
   return {std::bit_cast<Vector<float>>(bits << 16),
           std::bit_cast<Vector<float>>(bits & 0xffff0000u)};
 }
-inline Pair load_wide(const Half* p) {
+[[gnu::always_inline]] inline Pair load_wide(const Half* p) {
 #if FLAMBEAU_ISA_RANK >= 4
   const auto load = [](const Half* at) {
     const auto bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
@@ -65,15 +65,17 @@ inline void finish_narrow(const Part<T>& p, int64_t i, int64_t j, float sum) {
 }
 
 // Rows of half precision times a vector: some at a time, each in parts with sums of their own. Rows
-// that come later are asked for in the order in which memory has them.
+// that come later are asked for in the order in which memory has them. Always inline: a call would
+// have the caller write all of p down again for each row.
 template <int Rows, int Parts, class T>
-void wide_dots(const Part<T>& p, int64_t i, const T* right, int64_t rows_later) {
+[[gnu::always_inline]] inline void wide_dots(const Part<T>& p, int64_t i, const T* right,
+                                             int64_t rows_later) {
   constexpr int64_t width = 2 * lanes<float>;
   constexpr int second = Parts > 1;  // whether there are sums of second halves
   const T* a = p.a + i * p.a_row;
   const T* later = a + rows_later * p.a_row;
   Vector<float> acc[Rows][Parts][1 + second] = {};
-  const auto step = [&](int64_t x, int part) {
+  const auto step = [&](int64_t x, int part) __attribute__((always_inline)) {
     const Pair b = load_wide(right + x);
     UNROLL for (int r = 0; r < Rows; ++r) {
       ask_for_line(later + r * p.a_row + x);
