@@ -115,13 +115,13 @@ Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
 
 }  // namespace
 OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.",
-   takes_sparse | casts_out)
+   takes_sparse | casts_out | numbers_first)
 OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.",
-          takes_sparse)
+          takes_sparse | numbers_first)
 OP(sub_op, "sub(input, other, *, alpha=1)", "The difference of input and alpha times other.",
-   takes_sparse | casts_out)
+   takes_sparse | casts_out | numbers_first)
 OP_METHOD(sub_inplace, "sub_(self, other, *, alpha=1)", "Subtracts alpha times other from self.",
-          takes_sparse)
+          takes_sparse | numbers_first)
 OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.", takes_sparse | casts_out)
 OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.", takes_sparse)
 OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.", takes_sparse)

@@ -197,7 +197,7 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   return invert ? logical_not(found) : found;
 }
 OP_FUNCTION(isin, "isin(elements, test_elements, *, assume_unique=False, invert=False)",
-            "Whether each element is among the test elements.", gives_truth)
+            "Whether each element is among the test elements.", gives_bool)
 
 Tensor isin_number(const Tensor& elements, const Scalar& test_element, bool, bool invert) {
   check_members(elements);
@@ -209,9 +209,9 @@ Tensor number_isin(const Scalar& element, const Tensor& test_elements, bool uniq
   return isin(one, test_elements, unique, invert);
 }
 OP_FUNCTION(number_isin, "isin(element, test_elements, *, assume_unique=False, invert=False)",
-            "Whether a number is among the test elements.", gives_truth)
+            "Whether a number is among the test elements.", gives_bool)
 OP_FUNCTION(isin_number, "isin(elements, test_element, *, assume_unique=False, invert=False)",
-            "Whether each element equals a number.", gives_truth)
+            "Whether each element equals a number.", gives_bool)
 
 // --- Counts --------------------------------------------------------------------------------------
 

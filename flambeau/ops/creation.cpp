@@ -337,9 +337,9 @@ Tensor eye(int64_t n, std::optional<int64_t> m, const Options& options) {
 }
 }  // namespace
 OP_FUNCTION(arange_end, "arange(end, **options)",
-            "The numbers from 0 up to, but not including, end.", counts)
+            "The numbers from 0 up to, but not including, end.", counts | tells_count)
 OP_FUNCTION(arange, "arange(start, end, step=1, **options)",
-            "The numbers from start up to, but not including, end, by step.", counts)
+            "The numbers from start up to, but not including, end, by step.", counts | tells_count)
 OP_FUNCTION(range, "range(start, end, step=1, **options)",
             "The numbers from start up to and including end, by step.", counts)
 OP_FUNCTION(eye, "eye(n, m=None, **options)",

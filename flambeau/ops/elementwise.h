@@ -23,7 +23,7 @@ struct UnaryRow {
   uint8_t keeps;
   // Null where there is no derivative.
   Tensor (*gradient)(const Tensor& g, const Tensor& kept, const Scalar* params);
-  uint16_t flags;  // those of OpDef that the row asks for
+  uint64_t flags;  // those of OpDef that the row asks for
 };
 
 struct BinaryRow {

@@ -131,8 +131,8 @@ Tensor addmm_out(const Tensor& input, const Tensor& mat1, const Tensor& mat2, co
   return addmm_of(input, mat1, mat2, beta, alpha).run(input, mat1, mat2, Into::out, out);
 }
 OP(addmm, "addmm(input, mat1, mat2, *, beta=1, alpha=1)",
-   "beta * input + alpha * (mat1 @ mat2). With beta 0, input is ignored.")
-OP_METHOD(addmm_, "addmm_(self, mat1, mat2, *, beta=1, alpha=1)", "addmm into self.")
+   "beta * input + alpha * (mat1 @ mat2). With beta 0, input is ignored.", numbers_first)
+OP_METHOD(addmm_, "addmm_(self, mat1, mat2, *, beta=1, alpha=1)", "addmm into self.", numbers_first)
 OP_OUT(addmm_out, "addmm(input, mat1, mat2, *, beta=1, alpha=1, out)")
 
 // Whether the device's kernel can add the input and activate on the way.
@@ -197,8 +197,8 @@ Tensor baddbmm_out(const Tensor& input, const Tensor& batch1, const Tensor& batc
   return baddbmm_of(input, batch1, batch2, beta, alpha).run(input, batch1, batch2, Into::out, out);
 }
 OP(baddbmm, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)",
-   "beta * input + alpha * bmm(batch1, batch2). With beta 0, input is ignored.")
-OP_METHOD(baddbmm_, "baddbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "baddbmm into self.")
+   "beta * input + alpha * bmm(batch1, batch2). With beta 0, input is ignored.", numbers_first)
+OP_METHOD(baddbmm_, "baddbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "baddbmm into self.", numbers_first)
 OP_OUT(baddbmm_out, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out)")
 
 // The sum over the batch is a product in which the batch is contracted too.
@@ -225,8 +225,8 @@ Tensor addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, c
   return addmm_(self, a, b, beta, alpha);
 }
 OP(addbmm, "addbmm(input, batch1, batch2, *, beta=1, alpha=1)",
-   "beta * input + alpha * the sum of the products of a batch.")
-OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.")
+   "beta * input + alpha * the sum of the products of a batch.", numbers_first)
+OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.", numbers_first)
 
 // --- addmv and addr ------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ Tensor addmv(const Tensor& input, const Tensor& mat, const Tensor& vec, const Sc
   return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
 }
 OP_INPLACE(addmv, "addmv(input, mat, vec, *, beta=1, alpha=1)",
-           "beta * input + alpha * (mat @ vec). With beta 0, input is ignored.")
+           "beta * input + alpha * (mat @ vec). With beta 0, input is ignored.", numbers_first)
 
 void check_factor(const char* op, const char* name, DType dtype, const Scalar& factor) {
   CHECK(!factor.is_boolean() || dtype == DType::bool_, RuntimeError,
@@ -281,7 +281,7 @@ Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const S
   return logical ? to(result, DType::bool_) : result;
 }
 OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
-           "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.", casts_out)
+           "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.", casts_out | numbers_first)
 
 }  // namespace
 

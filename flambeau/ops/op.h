@@ -241,8 +241,10 @@ consteval int signature_arity(const char* text) {
 
 }  // namespace detail
 
+// What is known of an op without knowing its name: flags, one kind and one policy per device, which
+// stand behind its doc and are combined by |.
 struct OpDef {
-  enum Flags : uint16_t {
+  enum Flags : uint64_t {
     plain = 0,
     function_only = 1 << 0,
     method_only = 1 << 1,
@@ -252,11 +254,31 @@ struct OpDef {
     takes_sparse = 1 << 5,   // see Note [Sparse tensors]; of a row: it keeps zero
     linear = 1 << 6,         // of a row: f(a + b) = f(a) + f(b)
     takes_pending = 1 << 7,  // see Note [Pending conjugation]
-    gives_truth = 1 << 8,    // results are truth values, which have no history
+    gives_bool = 1 << 8,     // results are masks or indices, which have no history
+    composed = 1 << 9,       // made of other ops, each of which layers see for themselves
+    moves = 1 << 10,         // elements of the input are copied or moved, never computed with
+
     // What out= may be, for ops without a form that writes there directly.
-    casts_out = 1 << 9,  // of any dtype that the result can be cast to; otherwise of the result's
-    picks = 1 << 10,     // not an input: elements are read in another order than they are written
-    counts = 1 << 11     // of any shape with the right number of elements
+    casts_out = 1 << 11,     // of any dtype that the result can be cast to; else of the result's
+    picks = 1 << 12,         // not an input: elements are read in another order than written
+    counts = 1 << 13,        // of any shape with the right number of elements
+    tells_count = 1 << 14,   // a warning says that it had another number of elements
+    casts_real = 1 << 15,    // of the real counterpart of the dtype that is asked for
+    type_error_out = 1 << 16,  // a dtype that the result can't be cast to is a TypeError
+
+    numbers_first = 1 << 17,  // old programs give keyword-only numbers among the tensors
+
+    // How it treats a dimension more in front of its tensors (ops/layers/vmap.cpp).
+    elementwise = 1ull << 32,  // an element of the result comes from those at the same index
+    reduces = 2ull << 32,      // over `dim`, one or several; over all without one
+    along = 3ull << 32,        // each line along `dim` for itself
+    batches = 4ull << 32,      // leading dimensions of all operands are batches, and broadcast
+    reshapes = 5ull << 32,     // a view, or a copy, that `dim`, `size`, ... describe
+    joins = 6ull << 32,        // a list of tensors
+    creates = 7ull << 32,      // a tensor like its first; values of others are not read
+    draws = 8ull << 32,        // random numbers
+    batch_rule = 9ull << 32,   // a function beside the op (BATCH)
+    kind_mask = 15ull << 32
   };
 
   const char* signature;
@@ -267,8 +289,11 @@ struct OpDef {
   const bool* nullable;
   int arity;
   Result::Form returns;  // tensors can go to out=, unless they are views
-  uint16_t flags;
+  uint64_t flags;
   OpDef* next = nullptr;
+
+  [[nodiscard]] bool has(uint64_t any_of) const { return flags & any_of; }
+  [[nodiscard]] Flags kind() const { return static_cast<Flags>(flags & kind_mask); }
 };
 
 // Every registered op, in an order where overloads of one name keep the order of their file.
@@ -277,7 +302,7 @@ void register_op(OpDef* op);
 
 struct OpRegistration {
   template <class F>
-  OpRegistration(OpDef& def, F function, const char* signature, const char* doc, uint16_t flags) {
+  OpRegistration(OpDef& def, F function, const char* signature, const char* doc, uint64_t flags) {
     using Call = detail::Invoker<F>;
     def = OpDef{signature,   doc,           reinterpret_cast<void (*)()>(function),
                 &Call::call, Call::kinds,   Call::nullable,
@@ -290,9 +315,9 @@ struct OpRegistration {
 #define FLAMBEAU_JOIN(a, b) FLAMBEAU_JOIN_(a, b)
 // The flags of an op by their bare names, which a class that has them as its own can say.
 #define OP_FLAGS(...)                                                \
-  static_cast<uint16_t>([] {                                         \
+  static_cast<uint64_t>([] {                                         \
     struct Named : ::flambeau::OpDef {                               \
-      enum : uint16_t { value = plain __VA_OPT__(| (__VA_ARGS__)) }; \
+      enum : uint64_t { value = plain __VA_OPT__(| (__VA_ARGS__)) }; \
     };                                                               \
     return Named::value;                                             \
   }())

@@ -98,7 +98,7 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     UNARY_ROW(name, dtypes, OutDType::boolean, Keep::nothing, nullptr, __VA_ARGS__); \
     return unary_op(row, input, nullptr, 0);                                         \
   }                                                                                  \
-  OP(name, #name "(input)", doc, gives_truth __VA_OPT__(|) __VA_ARGS__)
+  OP(name, #name "(input)", doc, gives_bool __VA_OPT__(|) __VA_ARGS__)
 
 #define UNARY1(name, p_name, p_default, dtypes, value, keeps, gradient, doc)               \
   static const UnaryRow& name##_row() {                                                    \
@@ -207,10 +207,10 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return row;                                                                                   \
   }                                                                                               \
   BINARY_FUNCTIONS(name)                                                                          \
-  BINARY_OPS(name, doc, gives_truth)
+  BINARY_OPS(name, doc, gives_bool)
 #define LOGIC(name, dtypes, value, doc)      \
   PLAIN_ROW(name, dtypes, OutDType::boolean) \
-  TENSOR_OPS(name, doc, gives_truth)
+  TENSOR_OPS(name, doc, gives_bool)
 #define INTEGERS(name, dtypes, value, doc)                               \
   PLAIN_ROW(name, dtypes, OutDType::same)                                \
   BINARY_OPS(name, doc)                                                  \

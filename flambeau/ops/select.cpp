@@ -318,9 +318,9 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
 
 }  // namespace
 OP_INPLACE(addcmul, "addcmul(input, tensor1, tensor2, *, value=1)",
-           "input plus value times tensor1 times tensor2.", casts_out)
+           "input plus value times tensor1 times tensor2.", casts_out | numbers_first)
 OP_INPLACE(addcdiv, "addcdiv(input, tensor1, tensor2, *, value=1)",
-           "input plus value times tensor1 over tensor2.", casts_out)
+           "input plus value times tensor1 over tensor2.", casts_out | numbers_first)
 OP_INPLACE(lerp, "lerp(input, end, weight)", "The point from input towards end that weight says.",
            casts_out)
 

@@ -41,7 +41,11 @@ enum class ViewOrigin : uint8_t { normal, no_grad, multiple_outputs, custom_func
 // What a tensor's values still need to have done to what lies in memory, as bits.
 struct Pending {
   static constexpr uint8_t nothing = 0, conj = 1, neg = 2;
-  static constexpr uint8_t sparse = 4;  // nothing lies in the storage: see tensor/sparse.h
+  static constexpr uint8_t sparse = 4;      // nothing lies in the storage: see tensor/sparse.h
+  static constexpr uint8_t misaligned = 8;  // see Note [Misaligned elements]
+  static constexpr uint8_t batched = 16;    // the samples of a batch: see tensor/batched.h
+  // What a copy does away with.
+  static constexpr uint8_t resolvable = conj | neg | misaligned;
 };
 
 // What a sparse tensor is made of (tensor/sparse.h).

@@ -23,7 +23,7 @@ namespace {
 
 // The next list of tensors, empty; not taken until n_tensors counts it.
 std::vector<Tensor>& next_list(Frame& frame) {
-  if (!frame.tensors) frame.tensors = std::make_unique<std::vector<Tensor>[]>(Frame::most_lists);
+  if (!frame.tensors) frame.tensors = std::make_unique<std::vector<Tensor>[]>(Frame::max_lists);
   std::vector<Tensor>& list = frame.tensors[frame.n_tensors];
   list.clear();
   return list;
@@ -31,13 +31,13 @@ std::vector<Tensor>& next_list(Frame& frame) {
 
 bool convert_tensors(PyObject* object, const Parameter& p, int at, Frame& frame, Value& value) {
   if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
-  if (frame.n_tensors == Frame::most_lists) return false;
+  if (frame.n_tensors == Frame::max_lists) return false;
   std::vector<Tensor>& list = next_list(frame);
   PyObject** items = PySequence_Fast_ITEMS(object);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
   list.reserve(n);
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (items[i] == Py_None && p.text == "indices") {  // stands for a whole dimension
+    if (items[i] == Py_None && p.name == "indices") {  // stands for a whole dimension
       list.emplace_back();
       continue;
     }
@@ -46,7 +46,7 @@ bool convert_tensors(PyObject* object, const Parameter& p, int at, Frame& frame,
           Py_TYPE(items[i])->tp_name);
     list.push_back(tensor_of(items[i]));
     frame.largest = std::max(frame.largest, std::min(list.back().numel(), INT64_MAX / n) * n);
-    frame.pending |= list.back()->pending;
+    frame.special |= list.back()->pending;
   }
   ++frame.n_tensors;
   value.tensors = &list;
@@ -62,12 +62,12 @@ bool list_int(PyObject* object, const Parameter& p, const Frame& frame, Py_ssize
   CHECK(overflow == 0, TypeError,
         "{}(): argument '{}' failed to unpack the object at pos {} with error \"Overflow when "
         "unpacking long long\"",
-        frame.op, p.text, at + 1);
+        frame.op, p.name, at + 1);
   return true;
 }
 
 bool convert_ints(PyObject* object, const Parameter& p, Frame& frame, Value& value) {
-  if (frame.n_ints == Frame::most_ints) return false;
+  if (frame.n_ints == Frame::max_ints) return false;
   Dims& ints = frame.ints[frame.n_ints];
   ints.clear();
   int64_t single = 0;
@@ -123,26 +123,23 @@ bool convert_string(PyObject* object, Value& value) {
   return true;
 }
 
-bool convert_operand(PyObject* object, Operand& room, Frame& frame, Value& value) {
-  value.operand = &room;
+bool convert_operand(PyObject* object, Operand& slot, Frame& frame, Value& value) {
+  value.operand = &slot;
   if (is_tensor(object)) {
     const Tensor& tensor = tensor_of(object);
-    new (&room) Operand(tensor);
+    new (&slot) Operand(tensor);
     frame.largest = std::max(frame.largest, tensor.numel());
-    frame.pending |= tensor->pending;
+    frame.special |= tensor->pending;
     return true;
   }
   Scalar scalar;
   if (!scalar_from(object, scalar)) return false;
-  new (&room) Operand(scalar);
+  new (&slot) Operand(scalar);
   return true;
 }
 
 // What ops call a tensor that a number may stand in for.
-bool is_operand_name(PyObject* name) {
-  return PyUnicode_CompareWithASCIIString(name, "self") == 0 ||
-         PyUnicode_CompareWithASCIIString(name, "input") == 0;
-}
+bool is_operand_name(std::string_view name) { return name == "self" || name == "input"; }
 
 // False if the object is not of the parameter's kind; no Python exception is set then.
 bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
@@ -157,15 +154,15 @@ bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
       if (!is_tensor(object)) return false;
       value.tensor = &tensor_of(object);
       frame.largest = std::max(frame.largest, value.tensor->numel());
-      frame.pending |= (*value.tensor)->pending;
+      frame.special |= (*value.tensor)->pending;
       return true;
-    case Kind::operand: return convert_operand(object, frame.rooms[at].operand, frame, value);
+    case Kind::operand: return convert_operand(object, frame.slots[at].operand, frame, value);
     case Kind::scalar:
       if (at == 0 && is_tensor(object) && is_operand_name(p.name))
         return false;  // that is what the overload for tensors is for
-      new (&frame.rooms[at].scalar) Scalar();
-      value.scalar = &frame.rooms[at].scalar;
-      return scalar_from(object, frame.rooms[at].scalar);
+      new (&frame.slots[at].scalar) Scalar();
+      value.scalar = &frame.slots[at].scalar;
+      return scalar_from(object, frame.slots[at].scalar);
     case Kind::integer: return int_from(object, value.integer);
     case Kind::real: return real_from(object, value.real);
     case Kind::boolean:
@@ -177,9 +174,9 @@ bool convert(PyObject* object, const Parameter& p, int at, Frame& frame) {
     case Kind::tensors: return convert_tensors(object, p, at, frame, value);
     case Kind::dtype: return convert_dtype(object, value);
     case Kind::device:
-      new (&frame.rooms[at].device) Device();
-      value.device = &frame.rooms[at].device;
-      return !is_dtype(object) && device_from(object, frame.rooms[at].device);
+      new (&frame.slots[at].device) Device();
+      value.device = &frame.slots[at].device;
+      return !is_dtype(object) && device_from(object, frame.slots[at].device);
     case Kind::layout: return convert_enum(object, layout_type, value);
     case Kind::memory_format: return convert_enum(object, memory_format_type, value);
     case Kind::string: return convert_string(object, value);
@@ -237,9 +234,10 @@ bool is_alias(const std::string& parameter, PyObject* keyword) {
 // The state of matching one call to one overload.
 class Matcher {
  public:
-  Matcher(const Overload& overload, const Call& call, Frame& frame, Mismatch& miss)
-      : parameters_(overload.parameters),
-        n_(static_cast<int>(overload.parameters.size())),
+  Matcher(const BoundOverload& bound, const Arguments& call, Frame& frame, Mismatch& miss)
+      : parameters_(bound.overload->parameters),
+        names_(bound.names),
+        n_(static_cast<int>(bound.names.size())),
         call_(call),
         frame_(frame),
         miss_(miss) {
@@ -266,7 +264,7 @@ class Matcher {
   bool keyword(PyObject* name, PyObject* object) {
     int at = -1;
     for (int i = 0; i < n_ && at < 0; ++i) {
-      if (parameters_[i].name == name) at = i;
+      if (names_[i] == name) at = i;
     }
     for (int i = 0; i < n_ && at < 0; ++i) {
       if (parameters_[i].kind == Kind::options) {
@@ -276,8 +274,8 @@ class Matcher {
           miss_ = {Fault::wrong_type, i, object, name};
           return false;
         }
-      } else if (is_alias(parameters_[i].text, name) ||
-                 PyUnicode_Compare(parameters_[i].name, name) == 0) {
+      } else if (is_alias(parameters_[i].name, name) ||
+                 PyUnicode_Compare(names_[i], name) == 0) {
         at = i;
       }
     }
@@ -317,7 +315,7 @@ class Matcher {
         if (!is_tensor(call_.args[taken])) return refuse(Fault::wrong_type, i, call_.args[taken]);
         list.push_back(tensor_of(call_.args[taken]));
         frame_.largest = std::max(frame_.largest, list.back().numel());
-        frame_.pending |= list.back()->pending;
+        frame_.special |= list.back()->pending;
       }
       ++frame_.n_tensors;
       value.tensors = &list;
@@ -341,16 +339,17 @@ class Matcher {
   }
 
   const std::vector<Parameter>& parameters_;
+  const std::vector<PyObject*>& names_;
   int n_;
-  const Call& call_;
+  const Arguments& call_;
   Frame& frame_;
   Mismatch& miss_;
-  bool seen_[most_arguments] = {};
+  bool seen_[max_arguments] = {};
 };
 
 // --- Errors, in the words that people search for -------------------------------------------------
 
-std::string got(const Call& call, bool method) {
+std::string got(const Arguments& call, bool method) {
   std::string text = "(";
   for (Py_ssize_t i = method ? 1 : 0; i < call.nargs; ++i) {
     if (text.size() > 1) text += ", ";
@@ -364,7 +363,7 @@ std::string got(const Call& call, bool method) {
 }
 
 [[noreturn]] void raise_single(const Family& family, const Overload& overload, const Mismatch& miss,
-                               const Call& call) {
+                               const Arguments& call) {
   const std::string& name = family.name;
   const auto* p = miss.parameter >= 0 ? &overload.parameters[miss.parameter] : nullptr;
   switch (miss.fault) {
@@ -374,11 +373,11 @@ std::string got(const Call& call, bool method) {
                       overload.positional - (family.is_method ? 1 : 0) == 1 ? "" : "s",
                       static_cast<int64_t>(call.nargs) - (family.is_method ? 1 : 0));
     case Fault::missing:
-      fail<TypeError>("{}() missing 1 required positional arguments: \"{}\"", name, p->text);
+      fail<TypeError>("{}() missing 1 required positional arguments: \"{}\"", name, p->name);
     case Fault::unknown:
       fail<TypeError>("{}() got an unexpected keyword argument '{}'", name, text_of(miss.object));
     case Fault::repeated:
-      fail<TypeError>("{}() got multiple values for argument '{}'", name, p->text);
+      fail<TypeError>("{}() got multiple values for argument '{}'", name, p->name);
     default: break;
   }
   if (miss.keyword) {
@@ -405,10 +404,10 @@ std::string got(const Call& call, bool method) {
                                                                 : "a valid option";
   const int position = miss.parameter + (family.is_method ? 0 : 1);
   if (p->keyword_only) {
-    fail<TypeError>("{}(): argument '{}' must be {}, not {}", name, p->text, expected,
+    fail<TypeError>("{}(): argument '{}' must be {}, not {}", name, p->name, expected,
                     type_name(miss.object));
   }
-  fail<TypeError>("{}(): argument '{}' (position {}) must be {}, not {}", name, p->text, position,
+  fail<TypeError>("{}(): argument '{}' (position {}) must be {}, not {}", name, p->name, position,
                   expected, type_name(miss.object));
 }
 
@@ -428,7 +427,7 @@ std::string type_name(PyObject* object) {
   return dot == std::string::npos || name.starts_with("torch.") ? name : name.substr(dot + 1);
 }
 
-bool match(const Overload& overload, const Call& call, Frame& frame, Mismatch& miss,
+bool match(const BoundOverload& overload, const Arguments& call, Frame& frame, Mismatch& miss,
            PyObject* skip) {
   Matcher matcher(overload, call, frame, miss);
   if (!matcher.positional()) return false;
@@ -439,7 +438,8 @@ bool match(const Overload& overload, const Call& call, Frame& frame, Mismatch& m
   return matcher.defaults();
 }
 
-void raise_mismatch(const Family& family, const Mismatch& first, const Call& call) {
+void raise_mismatch(const BoundFamily& bound, const Mismatch& first, const Arguments& call) {
+  const Family& family = *bound.family;
   if (family.overloads.size() == 1) raise_single(family, family.overloads[0], first, call);
   std::string text = family.name + "() received an invalid combination of arguments - got " +
                      got(call, family.is_method) + ", but expected one of:";

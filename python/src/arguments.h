@@ -5,34 +5,33 @@
 #include <string>
 #include <vector>
 
+#include "flambeau/ops/call.h"
 #include "python/src/binding.h"
-#include "python/src/signature.h"
+#include "python/src/families.h"
 
 namespace flambeau::python {
 
-constexpr int most_arguments = 20;
-
 // Where converted arguments live during a call.
 struct Frame {
-  Value values[most_arguments];
-  union Room {
+  Value values[max_arguments];
+  union Slot {
     Scalar scalar;
     Operand operand;
     Device device;
-    Room() {}
-  } rooms[most_arguments];
-  static constexpr int most_ints = 5;
-  Dims ints[most_ints];
+    Slot() {}
+  } slots[max_arguments];
+  static constexpr int max_ints = 5;
+  Dims ints[max_ints];
   int n_ints = 0;
-  // Few ops take lists of tensors; the first one makes the room.
-  static constexpr int most_lists = 6;
+  // Few ops take lists of tensors; the first one allocates them.
+  static constexpr int max_lists = 6;
   std::unique_ptr<std::vector<Tensor>[]> tensors;
   int n_tensors = 0;
   std::vector<double> reals;
   Options options;
   const char* op = "";  // for messages
   int64_t largest = 0;  // elements of the largest tensor, to decide about the GIL
-  uint8_t pending = 0;  // what is pending on any tensor
+  uint8_t special = 0;  // what is pending on any tensor
 };
 
 // Interned keywords, set when the ops are bound.
@@ -49,7 +48,7 @@ struct Mismatch {
   PyObject* keyword = nullptr;  // of an option
 };
 
-struct Call {
+struct Arguments {
   PyObject* const* args;
   Py_ssize_t nargs;
   PyObject* kwnames;
@@ -59,11 +58,11 @@ struct Call {
 
 // Fills the frame for this overload; false, with the reason in `miss`, if the arguments do not fit.
 // The keyword `skip` is left to the caller.
-bool match(const Overload& overload, const Call& call, Frame& frame, Mismatch& miss,
+bool match(const BoundOverload& overload, const Arguments& call, Frame& frame, Mismatch& miss,
            PyObject* skip);
 
 // The TypeError for a call that fits no overload, in the words that people search for.
-[[noreturn]] void raise_mismatch(const Family& family, const Mismatch& first, const Call& call);
+[[noreturn]] void raise_mismatch(const BoundFamily& bound, const Mismatch& first, const Arguments& call);
 
 // How an argument's type is called in messages.
 std::string type_name(PyObject* object);

@@ -1,13 +1,12 @@
-#include "python/src/signature.h"
+#include "flambeau/ops/signature.h"
 
-#include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "flambeau/base/check.h"
-#include "flambeau/ops/sparse.h"
-#include "python/src/out.h"
+#include "flambeau/base/current_op.h"
 
-namespace flambeau::python {
+namespace flambeau {
 namespace {
 
 std::string_view trim(std::string_view text) {
@@ -16,15 +15,15 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// The pieces between commas that are not inside brackets or quotes.
+// The items between commas that are not inside brackets or quotes.
 std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> pieces;
+  std::vector<std::string_view> items;
   int depth = 0;
   bool quoted = false;
   size_t begin = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
     if (i == text.size() || (text[i] == ',' && depth == 0 && !quoted)) {
-      if (i > begin) pieces.push_back(trim(text.substr(begin, i - begin)));
+      if (i > begin) items.push_back(trim(text.substr(begin, i - begin)));
       begin = i + 1;
     } else if (text[i] == '\'') {
       quoted = !quoted;
@@ -34,11 +33,11 @@ std::vector<std::string_view> split(std::string_view text) {
       --depth;
     }
   }
-  return pieces;
+  return items;
 }
 
-const char* kind_name(const Parameter& p) {
-  switch (p.kind) {
+const char* kind_name(Kind kind) {
+  switch (kind) {
     case Kind::tensor: return "Tensor";
     case Kind::operand: return "Tensor or Number";
     case Kind::scalar: return "Number";
@@ -58,6 +57,8 @@ const char* kind_name(const Parameter& p) {
   }
   return "";
 }
+
+// --- Defaults ------------------------------------------------------------------------------------
 
 void set_number(Parameter& p, std::string_view text) {
   const std::string digits(text);
@@ -93,8 +94,9 @@ void set_default(Parameter& p, std::string_view text) {
     case Kind::string: p.string = text.substr(1, text.size() - 2); break;
     case Kind::ints: {
       if (text.front() == '(' || text.front() == '[') text = text.substr(1, text.size() - 2);
-      for (const std::string_view piece : split(text))
-        p.ints.push_back(std::stoll(std::string(piece)));
+      for (const std::string_view item : split(text)) {
+        p.ints.push_back(std::stoll(std::string(item)));
+      }
       break;
     }
     case Kind::memory_format:
@@ -104,7 +106,9 @@ void set_default(Parameter& p, std::string_view text) {
                                                                  : MemoryFormat::preserve);
       break;
     case Kind::layout: p.fallback.code = static_cast<uint8_t>(Layout::strided); break;
-    default: fail<RuntimeError>("signature: no default '{}' for a {}", text, kind_name(p));
+    default:
+      fail<RuntimeError>("signature: no default '{}' for a {}", std::string(text),
+                         kind_name(p.kind));
   }
 }
 
@@ -117,24 +121,25 @@ void link_default(Parameter& p) {
   if (p.kind == Kind::string) p.fallback.span = {p.string.data(), p.string.size()};
 }
 
-Parameter read_parameter(std::string_view piece, Kind kind, bool nullable, bool keyword_only) {
+// --- Overloads -----------------------------------------------------------------------------------
+
+Parameter read_parameter(std::string_view item, Kind kind, bool nullable, bool keyword_only) {
   Parameter p;
   p.kind = kind;
   p.nullable = nullable;
   p.keyword_only = keyword_only;
-  if (piece.starts_with("*")) {
+  if (item.starts_with("*")) {
     p.takes_rest = true;
-    piece.remove_prefix(1);
+    item.remove_prefix(1);
   }
-  const size_t equals = piece.find('=');
-  p.text = trim(piece.substr(0, equals));
-  p.name = PyUnicode_InternFromString(p.text.c_str());
+  const size_t equals = item.find('=');
+  p.name = trim(item.substr(0, equals));
   p.required = equals == std::string_view::npos;
   // One int does for all dimensions of a stride or for a list of dims, but it is no size.
-  const bool whole_list = p.text == "size" || p.text == "normalized_shape" ||
-                          p.text == "split_sizes" || p.text == "pad";
+  const bool whole_list = p.name == "size" || p.name == "normalized_shape" ||
+                          p.name == "split_sizes" || p.name == "pad";
   p.single_int = kind == Kind::ints && !p.takes_rest && !whole_list;
-  if (!p.required) set_default(p, trim(piece.substr(equals + 1)));
+  if (!p.required) set_default(p, trim(item.substr(equals + 1)));
   return p;
 }
 
@@ -153,42 +158,14 @@ std::string describe(const std::vector<Parameter>& parameters) {
           "bool pin_memory = False, bool requires_grad = False";
       continue;
     }
-    text += std::string(kind_name(p)) + " " + p.text;
+    text += std::string(kind_name(p.kind)) + " " + p.name;
     if (!p.required && !p.fallback.given) text += " = None";
   }
   return text + ")";
 }
 
-// A field a line, as PyTorch writes them.
-PyObject* named_tuple_repr(PyObject* self) {
-  std::string text = std::string(Py_TYPE(self)->tp_name) + "(";
-  const PyMemberDef* fields = Py_TYPE(self)->tp_members;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
-    Object item(PyObject_Repr(PyTuple_GET_ITEM(self, i)));
-    const char* item_text = item ? PyUnicode_AsUTF8(item.get()) : nullptr;
-    if (!item_text) return nullptr;
-    text += std::string(i ? ",\n" : "\n") + fields[i].name + "=" + item_text;
-  }
-  return PyUnicode_FromString((text + ")").c_str());
-}
-
-PyTypeObject* named_tuple(const std::string& op, const std::vector<std::string_view>& names) {
-  static std::unordered_map<std::string, PyTypeObject*> made;
-  PyTypeObject*& type = made[op];
-  if (type) return type;
-  auto* fields = new PyStructSequence_Field[names.size() + 1]();
-  for (size_t i = 0; i < names.size(); ++i) {
-    fields[i].name = (new std::string(names[i]))->c_str();  // types live as long as the process
-  }
-  PyStructSequence_Desc description{(new std::string("torch.return_types." + op))->c_str(), "",
-                                    fields, static_cast<int>(names.size())};
-  type = PyStructSequence_NewType(&description);
-  if (type) type->tp_repr = named_tuple_repr;
-  return type;
-}
-
 Overload read_overload(const OpDef* op) {
-  Overload overload{op, {}, 0, nullptr, {}};
+  Overload overload{op, {}, 0, {}, {}};
   const std::string_view text(op->signature);
   const size_t open = text.find('(');
   size_t close = open, depth = 0;
@@ -198,14 +175,14 @@ Overload read_overload(const OpDef* op) {
   }
   bool keyword_only = false;
   int at = 0;
-  for (std::string_view piece : split(text.substr(open + 1, close - open - 1))) {
-    if (piece == "*") {
+  for (std::string_view item : split(text.substr(open + 1, close - open - 1))) {
+    if (item == "*") {
       keyword_only = true;
       continue;
     }
-    const bool options = piece.starts_with("**");
-    if (options) piece.remove_prefix(2);
-    Parameter p = read_parameter(piece, op->kinds[at], op->nullable[at], keyword_only || options);
+    const bool options = item.starts_with("**");
+    if (options) item.remove_prefix(2);
+    Parameter p = read_parameter(item, op->kinds[at], op->nullable[at], keyword_only || options);
     if (options) p.required = false;
     overload.parameters.push_back(std::move(p));
     ++at;
@@ -218,8 +195,9 @@ Overload read_overload(const OpDef* op) {
   if (arrow != std::string_view::npos) {
     std::string_view names = trim(text.substr(arrow + 2));
     if (names.starts_with("(")) {
-      names = names.substr(1, names.size() - 2);
-      overload.result_type = named_tuple(std::string(text.substr(0, open)), split(names));
+      for (const std::string_view name : split(names.substr(1, names.size() - 2))) {
+        overload.results.emplace_back(name);
+      }
     }
   }
   overload.text = describe(overload.parameters);
@@ -230,61 +208,102 @@ bool first_is_self(const Overload& overload) {
   if (overload.parameters.empty()) return false;
   const Parameter& first = overload.parameters[0];
   const bool tensor = first.kind == Kind::tensor || first.kind == Kind::operand;
-  return tensor && (first.text == "input" || first.text == "self");
+  return tensor && (first.name == "input" || first.name == "self");
+}
+
+// --- Families ------------------------------------------------------------------------------------
+
+void enter(Family& into, const OpDef* op) {
+  if (op->flags & OpDef::out_form) {
+    into.out_forms.push_back(read_overload(op));
+    return;
+  }
+  into.overloads.push_back(read_overload(op));
+  // x.view(2, 3) and zeros(2, 3), but reshape(x, (2, 3)): integers one by one come first.
+  std::vector<Parameter>& parameters = into.overloads.back().parameters;
+  for (size_t i = into.is_method ? 2 : 1; i < parameters.size(); ++i) {
+    if (parameters[i].kind == Kind::ints) parameters[i].takes_rest = false;
+  }
+  if (into.doc.empty()) into.doc = op->doc;
+  const bool makes_tensors = op->returns == Result::Form::tensor ||
+                             op->returns == Result::Form::tuple ||
+                             op->returns == Result::Form::list;
+  into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
+  into.flags |= op->flags;
+}
+
+uint8_t taken_by(const Family& family) {
+  uint8_t takes = 0;
+  if (family.has(OpDef::takes_pending | OpDef::makes_view)) takes |= Pending::resolvable;
+  if (family.has(OpDef::takes_sparse)) takes |= Pending::sparse;
+  return takes;
+}
+
+struct Families {
+  std::vector<std::unique_ptr<Family>> all;
+  std::unordered_map<std::string_view, Family*> functions, methods;
+
+  Family& named(const std::string& name, bool method) {
+    auto& map = method ? methods : functions;
+    const auto found = map.find(name);
+    if (found != map.end()) return *found->second;
+    all.push_back(std::make_unique<Family>());
+    Family& made = *all.back();
+    made.name = name;
+    made.is_method = method;
+    map.emplace(made.name, &made);
+    return made;
+  }
+
+  void enter_inplace(const std::string& name, const OpDef* op) {
+    for (const bool method : {true, false}) {
+      Family& family = named(name, method);
+      family.inplace_by_copy = true;
+      enter(family, op);
+    }
+  }
+
+  Families() {
+    for (const OpDef* op : all_ops()) {
+      const std::string name(op_name_of(*op));
+      const bool has_self = first_is_self(read_overload(op));
+      if (!(op->flags & OpDef::method_only)) enter(named(name, false), op);
+      if (!(op->flags & OpDef::function_only) && has_self) enter(named(name, true), op);
+      if (op->flags & OpDef::has_inplace) {
+        enter_inplace(name + "_", op);
+      } else if ((op->flags & OpDef::method_only) && name.back() == '_' && name[0] != '_' &&
+                 has_self) {
+        enter(named(name, false), op);  // torch.relu_(x) and the like
+      }
+    }
+    for (const auto& family : all) {
+      family->takes = taken_by(*family);
+      const std::string& name = family->name;
+      family->writes_self =
+          !family->inplace_by_copy && name.ends_with("_") && !name.ends_with("__");
+    }
+  }
+};
+
+const Families& families() {
+  static const Families made;
+  return made;
 }
 
 }  // namespace
 
-std::vector<std::unique_ptr<Family>> read_families() {
-  std::vector<std::unique_ptr<Family>> families;
-  std::unordered_map<std::string, Family*> functions, methods;
-  const auto family = [&](auto& map, const std::string& name, bool method) -> Family& {
-    Family*& found = map[name];
-    if (!found) {
-      families.push_back(std::make_unique<Family>());
-      found = families.back().get();
-      found->name = name;
-      (method ? found->is_method : found->is_function) = true;
-    }
-    return *found;
-  };
-  const auto enter = [](Family& into, const OpDef* op) {
-    if (op->flags & OpDef::out_form) {
-      into.out_forms.push_back(read_overload(op));
-      return;
-    }
-    into.overloads.push_back(read_overload(op));
-    // x.view(2, 3) and zeros(2, 3), but reshape(x, (2, 3)): integers one by one come first.
-    std::vector<Parameter>& parameters = into.overloads.back().parameters;
-    for (size_t i = into.is_method ? 2 : 1; i < parameters.size(); ++i) {
-      if (parameters[i].kind == Kind::ints) parameters[i].takes_rest = false;
-    }
-    if (into.doc.empty()) into.doc = op->doc;
-    const bool makes_tensors = op->returns == Result::Form::tensor ||
-                               op->returns == Result::Form::tuple ||
-                               op->returns == Result::Form::list;
-    into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
-    into.flags |= op->flags;
-  };
-  for (const OpDef* op : all_ops()) {
-    const std::string_view signature(op->signature);
-    const std::string name(signature.substr(0, signature.find('(')));
-    const bool has_self = first_is_self(read_overload(op));
-    if (!(op->flags & OpDef::method_only)) enter(family(functions, name, false), op);
-    if (!(op->flags & OpDef::function_only) && has_self) enter(family(methods, name, true), op);
-    if (op->flags & OpDef::has_inplace) {
-      Family& inplace = family(methods, name + "_", true);
-      inplace.inplace_by_copy = true;
-      enter(inplace, op);
-      Family& as_function = family(functions, name + "_", false);
-      as_function.inplace_by_copy = true;
-      enter(as_function, op);
-    } else if ((op->flags & OpDef::method_only) && name.back() == '_' && name[0] != '_' &&
-               has_self) {
-      enter(family(functions, name, false), op);  // torch.relu_(x) and the like
-    }
+std::string_view op_name_of(const OpDef& op) { return op_name(op.signature); }
+
+const std::vector<std::unique_ptr<Family>>& all_families() { return families().all; }
+
+const Family* find_family(std::string_view name, bool method) {
+  const Families& made = families();
+  for (const auto* map : method ? std::initializer_list{&made.methods, &made.functions}
+                                : std::initializer_list{&made.functions, &made.methods}) {
+    const auto found = map->find(name);
+    if (found != map->end()) return found->second;
   }
-  return families;
+  return nullptr;
 }
 
-}  // namespace flambeau::python
+}  // namespace flambeau

@@ -1,0 +1,48 @@
+#include "flambeau/ops/layers/layers.h"
+
+namespace flambeau {
+namespace {
+
+// The shapes of arguments, as the profiler wants them.
+void note_shapes(const OpCall& call, ProfiledSpan& span) {
+  for (int i = 0; i < call.op().arity; ++i) {
+    std::vector<int64_t>& shape = span.shapes.emplace_back();
+    const Value& value = call.values[i];
+    const Kind kind = call.op().kinds[i];
+    const Tensor* tensor = nullptr;
+    if (value.given && kind == Kind::tensor) tensor = value.tensor;
+    if (value.given && kind == Kind::operand && value.operand->is_tensor()) {
+      tensor = &value.operand->tensor();
+    }
+    if (tensor) shape.assign(tensor->sizes().begin(), tensor->sizes().end());
+  }
+}
+
+}  // namespace
+
+void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result) {
+  switch (layer) {
+    case Layer::profiler:
+      if (profiling()) {
+        const Span span(SpanKind::op, call.name());
+        if (span.record()) note_shapes(call, *span.record());
+        return call_from(Layer::autocast, call, special, result);
+      }
+      [[fallthrough]];
+    case Layer::autocast:
+      [[fallthrough]];
+    case Layer::vmap:
+      [[fallthrough]];
+    case Layer::pending: {
+      // Ops that know better than to be given a copy of a sparse tensor have told so by now.
+      if (special & Pending::resolvable & ~call.family.takes) return call_resolved(call, result);
+      call_function(call, result);
+    }
+  }
+}
+
+void call_layers(const OpCall& call, uint8_t special, Result& result) {
+  call_from(Layer::profiler, call, special, result);
+}
+
+}  // namespace flambeau
