@@ -4,9 +4,10 @@
 //
 // Note [Layers]
 // What changes the meaning of all ops stands over the entry, a file each in ops/layers: autocast,
-// vmap, the profiler, tensors on which something is pending. A call goes there if one of its tensors
-// is marked (`special`, bits of TensorImpl::pending) or a layer is on in this thread (`active`), and
-// straight to the function otherwise. A layer takes itself off, changes the values, and calls again.
+// vmap, the profiler, tensors on which something is pending. A call goes there if one of its
+// tensors is marked (`special`, bits of TensorImpl::pending) or a layer is on in this thread
+// (`active`), and straight to the function otherwise. A layer takes itself off, changes the values,
+// and calls again.
 #pragma once
 
 #include "flambeau/base/current_op.h"

@@ -398,14 +398,14 @@ Tensor fftfreq(int64_t n, double d, const Options& options) {
 }
 OP_FUNCTION(fftfreq, "fft_fftfreq(n, d=1.0, **options)",
             "The frequencies that belong to the elements of a transform of length n.",
-            casts_out | counts)
+            casts_out | counts | tells_count)
 Tensor rfftfreq(int64_t n, double d, const Options& options) {
   CHECK(n >= 0, RuntimeError, "rfftfreq: n must be non-negative, got {}", n);
   return scaled(arange(0, n / 2 + 1, 1, frequency_options("rfftfreq", options)), n, d, options);
 }
 OP_FUNCTION(rfftfreq, "fft_rfftfreq(n, d=1.0, **options)",
             "The frequencies that belong to the elements of a real transform of length n.",
-            casts_out | counts)
+            casts_out | counts | tells_count)
 
 Tensor shifted(const Tensor& x, std::optional<IntSpan> dim, bool back) {
   Dims dims;

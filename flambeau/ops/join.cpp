@@ -255,7 +255,8 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   }
   return out;
 }
-OP_FUNCTION(stack, "stack(tensors, dim=0)", "The tensors joined along a new dimension.", casts_out | type_error_out)
+OP_FUNCTION(stack, "stack(tensors, dim=0)", "The tensors joined along a new dimension.",
+            casts_out | type_error_out)
 
 // --- Shapes with at least so many dimensions ---------------------------------------------------
 
@@ -409,10 +410,14 @@ Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
 }
 
 }  // namespace
-OP_FUNCTION(hstack, "hstack(tensors)", "The tensors joined side by side.", casts_out | type_error_out)
-OP_FUNCTION(vstack, "vstack(tensors)", "The tensors joined one below the other.", casts_out | type_error_out)
-OP_FUNCTION(vstack, "row_stack(tensors)", "The tensors joined one below the other.", casts_out | type_error_out)
-OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimension.", casts_out | type_error_out)
+OP_FUNCTION(hstack, "hstack(tensors)", "The tensors joined side by side.",
+            casts_out | type_error_out)
+OP_FUNCTION(vstack, "vstack(tensors)", "The tensors joined one below the other.",
+            casts_out | type_error_out)
+OP_FUNCTION(vstack, "row_stack(tensors)", "The tensors joined one below the other.",
+            casts_out | type_error_out)
+OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimension.",
+            casts_out | type_error_out)
 OP_FUNCTION(column_stack, "column_stack(tensors)",
             "Vectors as columns, and matrices, joined side by side.", casts_out | type_error_out)
 OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.")

@@ -86,7 +86,8 @@ OP_FUNCTION(matrix_norm_number,
             "The norm of matrices of order 1, 2, inf or one of their negatives.", casts_real)
 OP_FUNCTION(matrix_norm_named,
             "linalg_matrix_norm(A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None)",
-            "The norm of matrices called ord: 'fro', or 'nuc', the sum of singular values.", casts_real)
+            "The norm of matrices called ord: 'fro', or 'nuc', the sum of singular values.",
+            casts_real)
 
 Dims both_dims(const Tensor& a) { return a.dim() == 2 ? Dims{0, 1} : Dims{-2, -1}; }
 

@@ -198,7 +198,8 @@ Tensor baddbmm_out(const Tensor& input, const Tensor& batch1, const Tensor& batc
 }
 OP(baddbmm, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)",
    "beta * input + alpha * bmm(batch1, batch2). With beta 0, input is ignored.", numbers_first)
-OP_METHOD(baddbmm_, "baddbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "baddbmm into self.", numbers_first)
+OP_METHOD(baddbmm_, "baddbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "baddbmm into self.",
+          numbers_first)
 OP_OUT(baddbmm_out, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out)")
 
 // The sum over the batch is a product in which the batch is contracted too.
@@ -226,7 +227,8 @@ Tensor addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, c
 }
 OP(addbmm, "addbmm(input, batch1, batch2, *, beta=1, alpha=1)",
    "beta * input + alpha * the sum of the products of a batch.", numbers_first)
-OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.", numbers_first)
+OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.",
+          numbers_first)
 
 // --- addmv and addr ------------------------------------------------------------------------------
 
@@ -281,7 +283,8 @@ Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const S
   return logical ? to(result, DType::bool_) : result;
 }
 OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
-           "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.", casts_out | numbers_first)
+           "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.",
+           casts_out | numbers_first)
 
 }  // namespace
 

@@ -118,7 +118,8 @@ Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<
 }
 OP_FUNCTION(linalg_vector_norm,
             "linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
-            "The norm of order ord of the elements, of all or along the given dimensions.", casts_real)
+            "The norm of order ord of the elements, of all or along the given dimensions.",
+            casts_real)
 
 namespace {
 
@@ -141,7 +142,8 @@ OP(norm_by_number, "norm(input, p=None, dim=None, keepdim=False, dtype=None)",
    "The norm of order p of the elements, of all or along the given dimensions.", casts_real)
 OP(norm_by_name, "norm(input, p, dim=None, keepdim=False, dtype=None)",
    "The norm called p: 'fro', the root of the sum of squares, or 'nuc', the sum of singular "
-   "values.", casts_real)
+   "values.",
+   casts_real)
 
 }  // namespace
 }  // namespace flambeau

@@ -259,11 +259,11 @@ struct OpDef {
     moves = 1 << 10,         // elements of the input are copied or moved, never computed with
 
     // What out= may be, for ops without a form that writes there directly.
-    casts_out = 1 << 11,     // of any dtype that the result can be cast to; else of the result's
-    picks = 1 << 12,         // not an input: elements are read in another order than written
-    counts = 1 << 13,        // of any shape with the right number of elements
-    tells_count = 1 << 14,   // a warning says that it had another number of elements
-    casts_real = 1 << 15,    // of the real counterpart of the dtype that is asked for
+    casts_out = 1 << 11,       // of any dtype that the result can be cast to; else of the result's
+    picks = 1 << 12,           // not an input: elements are read in another order than written
+    counts = 1 << 13,          // of any shape with the right number of elements
+    tells_count = 1 << 14,     // a warning says that it had another number of elements
+    casts_real = 1 << 15,      // of the real counterpart of the dtype that is asked for
     type_error_out = 1 << 16,  // a dtype that the result can't be cast to is a TypeError
 
     numbers_first = 1 << 17,  // old programs give keyword-only numbers among the tensors

@@ -1,5 +1,5 @@
-// The forms of an op that write: name_() made from name(), and out=. What may be written to, and how
-// a result gets there, is the same for all ops.
+// The forms of an op that write: name_() made from name(), and out=. What may be written to, and
+// how a result gets there, is the same for all ops.
 #include <algorithm>
 
 #include "flambeau/autograd/grad_mode.h"
@@ -14,7 +14,8 @@
 namespace flambeau {
 namespace {
 
-// --- In place --------------------------------------------------------------------------------------
+// --- In place
+// --------------------------------------------------------------------------------------
 
 Tensor copy_with_history(const Tensor& tensor, const Edge& origin) {
   const NoGrad off;
@@ -37,8 +38,8 @@ void write_result(const Tensor& self, const Edge& origin, const Tensor& result) 
   if (direct) rebase_history(self, step);
 }
 
-// Raises unless self can be overwritten by this call. Gives whether something beside self that wants
-// a gradient goes into it.
+// Raises unless self can be overwritten by this call. Gives whether something beside self that
+// wants a gradient goes into it.
 bool check_write_to_self(const OpCall& call, const Tensor& self) {
   bool others_want_gradients = false, first = true;
   each_tensor(call, [&](const Tensor& tensor, bool) {
@@ -61,7 +62,8 @@ void check_fits(const OpCall& call, const Tensor& self, const Tensor& result) {
         self.sizes(), result.sizes());
 }
 
-// --- What may be given as out= ---------------------------------------------------------------------
+// --- What may be given as out=
+// ---------------------------------------------------------------------
 
 // out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient.
 void check_may_write(const OpCall& call) {
@@ -152,27 +154,30 @@ void check_not_read(const OpCall& call, const Tensor& out, const Tensor& result)
         common);
 }
 
-// --- Getting a result into out= --------------------------------------------------------------------
+// --- Getting a result into out=
+// --------------------------------------------------------------------
 
 // Tells that a tensor that was not empty has been given another shape. Ops that make tensors out of
 // numbers do so silently, unless they count.
 void warn_if_resized(const OpCall& call, IntSpan before, IntSpan after) {
   if (before == after || std::ranges::find(before, 0) != before.end()) return;
   if (call.family.has(OpDef::tells_count)) {
-    warn(format("The number of elements in the out tensor of shape {} is {} which does not match "
-                "the computed number of elements {}. Note that this may occur as a result of "
-                "rounding error. The out tensor will be resized to a tensor of shape ({},).",
-                before, checked_numel(before), after[0], after[0]));
+    warn(
+        format("The number of elements in the out tensor of shape {} is {} which does not match "
+               "the computed number of elements {}. Note that this may occur as a result of "
+               "rounding error. The out tensor will be resized to a tensor of shape ({},).",
+               before, checked_numel(before), after[0], after[0]));
     return;
   }
   const std::vector<Parameter>& parameters = call.family.overloads.front().parameters;
   if (std::ranges::any_of(parameters, [](const Parameter& p) { return p.kind == Kind::options; }))
     return;
-  warn(format("An output with one or more elements was resized since it had shape {}, which does "
-              "not match the required output shape {}. This behavior is deprecated, and in a future "
-              "PyTorch release outputs will not be resized unless they have zero elements. An "
-              "output that is to be reused can be emptied first with t.resize_(0).",
-              before, after));
+  warn(
+      format("An output with one or more elements was resized since it had shape {}, which does "
+             "not match the required output shape {}. This behavior is deprecated, and in a future "
+             "PyTorch release outputs will not be resized unless they have zero elements. An "
+             "output that is to be reused can be emptied first with t.resize_(0).",
+             before, after));
 }
 
 void check_out_takes(const OpCall& call, const Tensor& out, const Tensor& result, bool is_index) {
@@ -215,8 +220,8 @@ void write_outs(const OpCall& call, Result& result) {
   if (!call.out_is_tuple) {
     CHECK(result.form == Result::Form::tensor, TypeError,
           "{}(): argument 'out' must be tuple of Tensors, not Tensor", call.name());
-    CHECK(result.tensor.defined(), NotImplementedError,
-          "{}(): there is no result to write to out", call.name());
+    CHECK(result.tensor.defined(), NotImplementedError, "{}(): there is no result to write to out",
+          call.name());
     check_not_read(call, call.outs[0], result.tensor);
     write_out(call, call.outs[0], result.tensor, false);
     result.tensor = call.outs[0];

@@ -274,8 +274,7 @@ class Matcher {
           miss_ = {Fault::wrong_type, i, object, name};
           return false;
         }
-      } else if (is_alias(parameters_[i].name, name) ||
-                 PyUnicode_Compare(names_[i], name) == 0) {
+      } else if (is_alias(parameters_[i].name, name) || PyUnicode_Compare(names_[i], name) == 0) {
         at = i;
       }
     }

@@ -62,7 +62,8 @@ bool match(const BoundOverload& overload, const Arguments& call, Frame& frame, M
            PyObject* skip);
 
 // The TypeError for a call that fits no overload, in the words that people search for.
-[[noreturn]] void raise_mismatch(const BoundFamily& bound, const Mismatch& first, const Arguments& call);
+[[noreturn]] void raise_mismatch(const BoundFamily& bound, const Mismatch& first,
+                                 const Arguments& call);
 
 // How an argument's type is called in messages.
 std::string type_name(PyObject* object);

@@ -11,8 +11,8 @@
 
 namespace flambeau::python {
 
-// Of an op that may be called in an order of old: how many tensors it takes, and the numbers that may
-// stand among them.
+// Of an op that may be called in an order of old: how many tensors it takes, and the numbers that
+// may stand among them.
 struct OlderOrder {
   int tensors;
   std::vector<std::string> numbers;

@@ -147,15 +147,16 @@ PyObject* call_into_out(const BoundFamily& bound, const Arguments& arguments, Py
   }
   const std::vector<Tensor> outs = outs_from(family, overload->overload->op->returns, out);
   for (const Tensor& tensor : outs) frame.special |= tensor->pending;
-  const OpCall op_call{family,      *overload->overload, frame.values,   outs.data(),
-                       outs.size(), true,                !is_tensor(out)};
+  const OpCall op_call{family, *overload->overload, frame.values, outs.data(), outs.size(),
+                       true,   !is_tensor(out)};
   return run(op_call, arguments, *overload, frame);
 }
 
 PyObject* call_family(const BoundFamily& bound, const Arguments& arguments) {
   PyObject* out = nullptr;
   for (Py_ssize_t k = 0; k < arguments.keywords(); ++k) {
-    if (PyTuple_GET_ITEM(arguments.kwnames, k) == name_out) out = arguments.args[arguments.nargs + k];
+    if (PyTuple_GET_ITEM(arguments.kwnames, k) == name_out)
+      out = arguments.args[arguments.nargs + k];
   }
   if (out && out != Py_None && !bound.family->inplace_by_copy) [[unlikely]]
     return call_into_out(bound, arguments, out);

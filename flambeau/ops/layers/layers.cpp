@@ -29,10 +29,8 @@ void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result)
         return call_from(Layer::autocast, call, special, result);
       }
       [[fallthrough]];
-    case Layer::autocast:
-      [[fallthrough]];
-    case Layer::vmap:
-      [[fallthrough]];
+    case Layer::autocast: [[fallthrough]];
+    case Layer::vmap: [[fallthrough]];
     case Layer::pending: {
       // Ops that know better than to be given a copy of a sparse tensor have told so by now.
       if (special & Pending::resolvable & ~call.family.takes) return call_resolved(call, result);

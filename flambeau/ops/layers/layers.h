@@ -1,5 +1,5 @@
-// What stands over the entry of ops (Note [Layers] in ops/call.h), from the outside in. A layer that
-// answers gives true; one that has nothing to do with a call gives false.
+// What stands over the entry of ops (Note [Layers] in ops/call.h), from the outside in. A layer
+// that answers gives true; one that has nothing to do with a call gives false.
 #pragma once
 
 #include "flambeau/ops/call.h"
