@@ -57,10 +57,10 @@ function(precompile target)
   endif()
 endfunction()
 
-# Compiles the units of a folder with few optimizations, but for those named.
+# Compiles the units below a folder with few optimizations, but for those named.
 function(compile_lightly folder)
   list(TRANSFORM ARGN REPLACE "(.+)" "${folder}/\\1.cpp")
-  file(GLOB light CONFIGURE_DEPENDS "${folder}/*.cpp")
+  file(GLOB_RECURSE light CONFIGURE_DEPENDS "${folder}/*.cpp")
   list(REMOVE_ITEM light ${ARGN})
   set_source_files_properties(${light} PROPERTIES COMPILE_OPTIONS "-O1;-finline-small-functions")
 endfunction()

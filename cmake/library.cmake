@@ -1,7 +1,9 @@
 # libflambeau: the C++ library, and the libraries of its CPU kernels.
-set(folders base tensor kernels autograd ops ops/layers nn optim io dist cpu)
+set(folders base tensor kernels autograd nn optim io dist cpu)
 list(TRANSFORM folders REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/\\1/*.cpp" OUTPUT_VARIABLE patterns)
 file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+file(GLOB_RECURSE ops CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/ops/*.cpp")
+list(APPEND sources ${ops})
 file(GLOB kernel_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/*.cpp")
 
 add_library(flambeau SHARED ${sources})
@@ -12,7 +14,8 @@ precompile(flambeau PRIVATE flambeau/autograd/record.h flambeau/ops/op.h flambea
 # Ops whose code runs at every turn of small programs, and shows in their time. The others are
 # compiled in two thirds of the time of -O2.
 compile_lightly("${CMAKE_SOURCE_DIR}/flambeau/ops"
-  arithmetic elementwise indexing_slices reduce reduce_geometry views)
+  elementwise/arithmetic elementwise/elementwise index/slices reduce/geometry reduce/reduce
+  shape/views)
 
 # The CPU's kernels: a library for each instruction set, see Note [Instruction sets] in
 # flambeau/cpu/kernels/isa.h. flambeau/cpu/isa.cpp, which chooses one, is told which were built.

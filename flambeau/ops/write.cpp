@@ -6,8 +6,8 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/call.h"
+#include "flambeau/ops/elementwise/overwrite.h"
 #include "flambeau/ops/ops.h"
-#include "flambeau/ops/overwrite.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/tensor_iter.h"
 

@@ -1,6 +1,6 @@
 // The types that are only stored: floating numbers of 8 bits, and complex numbers of two halves.
 // Nothing computes in them: kernels move their bytes, and what has arithmetic for them converts to
-// float or complex<float> and back (Note [Stored dtypes] in ops/copy.cpp).
+// float or complex<float> and back (Note [Stored dtypes] in ops/creation/copy.cpp).
 #pragma once
 
 #include <bit>

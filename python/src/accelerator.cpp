@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "flambeau/kernels/math_mode.h"
-#include "flambeau/ops/pinned.h"
+#include "flambeau/ops/creation/pinned.h"
 #include "flambeau/tensor/backend.h"
 #include "flambeau/tensor/generator.h"
 #include "flambeau/tensor/storage.h"

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "flambeau/autograd/meta.h"
-#include "flambeau/ops/askew.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/shape/misaligned.h"
 #include "python/src/interop.h"
 
 namespace flambeau::python {

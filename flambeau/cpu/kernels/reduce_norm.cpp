@@ -55,7 +55,7 @@ void vector_norm_kernel(const Reduction& r, double p) {
       p == 1 ? reduce<T, T>(r, Norm1<T>()) : reduce<T, T>(r, Norm2<ComputeType<T>>());
     });
   }
-  // Rare orders have no loops for half precision: see ops/norm.cpp.
+  // Rare orders have no loops for half precision: see ops/reduce/norm.cpp.
   dispatch<dtypes::Floating - dtypes::Reduced>("linalg_vector_norm", r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (p == 0) return reduce<T, T>(r, Norm0<T>());

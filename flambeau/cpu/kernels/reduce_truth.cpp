@@ -1,6 +1,6 @@
 // CPU kernels of any, all and count_nonzero. An element is true if any of its bits is set, but for
 // the signs of its parts: minus zero is false. So all dtypes are read as unsigned integers, for
-// which complex128 is too large (ops/reduce_truth.cpp).
+// which complex128 is too large (ops/reduce/logical.cpp).
 #include "flambeau/cpu/kernels/reduce_loops.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {
