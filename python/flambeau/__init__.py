@@ -45,10 +45,6 @@ _C.__getattr__ = _core_name
 
 _tensor.attach(_C.Tensor)
 
-from flambeau import _named  # noqa: E402
-
-_named.attach(_C.Tensor)
-
 # Ops that PyTorch has under these names, and that programs with samplers of their own call.
 from flambeau._C import (  # noqa: E402
     _dirichlet_grad,
@@ -58,7 +54,6 @@ from flambeau._C import (  # noqa: E402
     _standard_gamma_grad,
 )
 from flambeau._foreach import *  # noqa: E402, F403
-from flambeau._named import *  # noqa: E402, F403
 from flambeau._namespace import *  # noqa: E402, F403
 from flambeau._norms import *  # noqa: E402, F403
 from flambeau._settings import *  # noqa: E402, F403

@@ -71,7 +71,6 @@ from flambeau._C import adjoint as adjoint
 from flambeau._C import affine_grid_generator as affine_grid_generator
 from flambeau._C import alias as alias
 from flambeau._C import alias_copy as alias_copy
-from flambeau._named import align_tensors as align_tensors
 from flambeau._C import all as all
 from flambeau._C import allclose as allclose
 from flambeau._C import alpha_dropout as alpha_dropout

@@ -124,7 +124,7 @@ _NOT_OPERATORS = {
     "const_data_ptr",
     *("requires_grad_", "register_hook", "retain_grad", "element_size", "get_device", "is_complex"),
     *("is_floating_point", "is_tensor", "as_subclass", "untyped_storage", "storage", "tolist"),
-    *("numpy", "apply_", "map_", "has_names", "ndimension", "nelement", "type_as", "share_memory_"),
+    *("numpy", "apply_", "map_", "ndimension", "nelement", "type_as", "share_memory_"),
 }
 
 

@@ -337,8 +337,7 @@ def describe_quantized(tensor: Any, contents: str | None) -> str:
 
 def _describe(tensor: Tensor, contents: str | None) -> str:
     kind = type(tensor)
-    named = tensor.has_names()
-    plain = kind is flambeau.Tensor or kind is flambeau.nn.Parameter or named
+    plain = kind is flambeau.Tensor or kind is flambeau.nn.Parameter
     prefix = "tensor(" if plain else f"{kind.__name__}("
     indent = len(prefix)
     if tensor.layout is not flambeau.strided:
@@ -364,8 +363,6 @@ def _describe(tensor: Tensor, contents: str | None) -> str:
     grad = _grad_suffix(tensor)
     if grad is not None:
         suffixes.append(grad)
-    if named:
-        suffixes.append(f"names={tensor.names}")
     described = _add_suffixes(prefix + text, suffixes, indent)
     if not plain and isinstance(tensor, flambeau.nn.Parameter):
         return f"Parameter({described})"

@@ -18,7 +18,7 @@ __all__ = ["broadcast_shapes", "chain_matmul", "einsum", "tensordot"]
 
 # Functions that PyTorch keeps in its module of this name.
 _FROM_PACKAGE = {
-    *("align_tensors", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors"),
+    *("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors"),
     *("cartesian_prod", "cdist", "istft", "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft"),
     *("svd_lowrank", "unique", "unique_consecutive", "unravel_index"),
 }

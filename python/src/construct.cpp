@@ -318,18 +318,8 @@ void warn_of_tensor(PyObject* data) {
       "torch.tensor(sourceTensor).");
 }
 
-// tensor(..., names=...): see flambeau/_named.py.
-PyObject* named_tensor(PyObject* args, PyObject* kwargs) {
-  Object package = check(PyImport_ImportModule("flambeau"));
-  Object named = check(PyObject_GetAttrString(package.get(), "_named"));
-  Object factory = check(PyObject_GetAttrString(package.get(), "tensor"));
-  return PyObject_CallMethod(named.get(), "create", "OOO", factory.get(), args, kwargs);
-}
-
 PyObject* tensor_function(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    if (kwargs && PyDict_GetItemString(kwargs, "names")) [[unlikely]]
-      return named_tensor(args, kwargs);
     const Arguments a = parse(args, kwargs, "O|$OOpp:tensor");
     warn_of_tensor(a.data);
     if (PyObject* quantized = of_quantized(a.data, a.dtype, a.device, true)) return quantized;

@@ -184,30 +184,6 @@ Object interned_names(PyObject* kwnames) {
   return names;
 }
 
-// A call with names=, which only functions that make tensors have (flambeau/_named.py).
-bool has_names(PyObject* kwnames) {
-  static PyObject* const names = PyUnicode_InternFromString("names");
-  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
-    if (PyTuple_GET_ITEM(kwnames, k) == names) return true;
-  }
-  return false;
-}
-[[gnu::cold]] PyObject* call_named(PyObject* factory, PyObject* const* args, Py_ssize_t nargs,
-                                   PyObject* kwnames) {
-  Object module = check(PyImport_ImportModule("flambeau._named"));
-  Object create = check(PyObject_GetAttrString(module.get(), "create"));
-  Object tuple = check(PyTuple_New(nargs));
-  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(args[i]));
-  Object kwargs = check(PyDict_New());
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
-    if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]) < 0)
-      throw PythonError();
-  }
-  return check(PyObject_CallFunctionObjArgs(create.get(), factory, tuple.get(), kwargs.get(),
-                                            nullptr))
-      .release();
-}
-
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     const Object names = interned_names(kwnames);
@@ -217,8 +193,6 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
                               bound.family->name.c_str()};
     if (modes_active() || any_override(arguments)) [[unlikely]]
       return call_override(self, args, arguments.nargs, kwnames);
-    if (kwnames && has_names(kwnames)) [[unlikely]]
-      return call_named(self, args, arguments.nargs, kwnames);
     if (bound.older && arguments.nargs > bound.older->tensors) [[unlikely]] {
       OlderCall older;
       if (older.arrange(*bound.older, arguments, bound.family->is_method))

@@ -295,22 +295,6 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
     return wrap_as(reinterpret_cast<PyTypeObject*>(cls), std::move(tensor));
   });
 }
-// _set_class(tensor, cls): makes a tensor one of a class without state of its own, or plain again.
-// Python's assignment to __class__ does not know that these have the same layout.
-PyObject* set_class(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
-    PyObject *self = nullptr, *cls = nullptr;
-    if (!PyArg_ParseTuple(args, "OO!:_set_class", &self, &PyType_Type, &cls)) return nullptr;
-    auto* type = reinterpret_cast<PyTypeObject*>(cls);
-    CHECK(is_tensor(self) && PyType_IsSubtype(type, tensor_type) &&
-              type->tp_basicsize == Py_TYPE(self)->tp_basicsize,
-          TypeError, "_set_class(): cannot make a {} of a {}", type->tp_name,
-          Py_TYPE(self)->tp_name);
-    const Object before(reinterpret_cast<PyObject*>(Py_TYPE(self)));
-    Py_SET_TYPE(self, reinterpret_cast<PyTypeObject*>(Py_NewRef(cls)));
-    Py_RETURN_NONE;
-  });
-}
 PyObject* method_set_parameter_type(PyObject*, PyObject* type) {
   return guarded([&]() -> PyObject* {
     CHECK(
@@ -370,7 +354,6 @@ PyMethodDef methods[] = {
     {PLAIN("retain_grad", method_retain_grad), "Asks for .grad although this is no leaf."},
     {"_make_subclass", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_subclass)),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC, nullptr},
-    {"_set_class", set_class, METH_VARARGS | METH_STATIC, nullptr},
     {"_set_parameter_type", method_set_parameter_type, METH_O | METH_STATIC, nullptr},
     {PLAIN("__complex__", tensor_complex), nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -23,7 +23,7 @@ _ABOUT = frozenset(
     """size stride dim ndimension numel nelement storage_offset is_contiguous data_ptr element_size
     is_same_size __len__ is_floating_point is_complex is_inference is_shared is_pinned get_device
     is_conj is_neg untyped_storage __get__ __set__ __delete__ _is_view backward register_hook
-    retain_grad requires_grad_ is_tensor has_names __dir__ __hash__ is_distributed
+    retain_grad requires_grad_ is_tensor __dir__ __hash__ is_distributed
     dim_order is_sparse_csr register_post_accumulate_grad_hook""".split()
 )
 # What changes the shape, of which the channels of a tensor keep their order.

@@ -131,11 +131,6 @@ class QuantizedTensor(PlainTensor):
     def _base(self) -> None:
         return None
 
-    def rename(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("rename: quantized tensors have no names of dimensions")
-
-    rename_ = refine_names = align_to = align_as = rename
-
     def new_tensor(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
             "new_tensor: a quantized tensor is not made of numbers alone; use quantize_per_tensor"
