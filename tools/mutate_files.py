@@ -23,7 +23,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import npy, safetensors
-from flambeau._archive import ArchiveWriter
+from flambeau._serialization._archive import ArchiveWriter
 
 REFUSALS = (RuntimeError, pickle.UnpicklingError, EOFError, npy.NpyError)
 ALLOWANCE = 64 << 20

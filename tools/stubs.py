@@ -331,7 +331,7 @@ def comes_from_package(value: Any) -> bool:
 
 def package_stub() -> str:
     import flambeau
-    from flambeau._tensor_types import _NAMES as tensor_types
+    from flambeau._namespace._tensor_types import _NAMES as tensor_types
 
     lines = [HEADER + "from typing import Any\n"]
     modules = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}

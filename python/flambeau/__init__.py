@@ -36,7 +36,7 @@ from flambeau import _tensor  # noqa: E402
 
 
 def _core_name(name):
-    from flambeau import _core_names
+    from flambeau._namespace import _core_names
 
     return _core_names.attribute(name)
 
@@ -53,13 +53,13 @@ from flambeau._C import (  # noqa: E402
     _standard_gamma,
     _standard_gamma_grad,
 )
-from flambeau._foreach import *  # noqa: E402, F403
-from flambeau._namespace import *  # noqa: E402, F403
-from flambeau._norms import *  # noqa: E402, F403
-from flambeau._settings import *  # noqa: E402, F403
-from flambeau._statistics import *  # noqa: E402, F403
-from flambeau._statistics import segment_reduce as _segment_reduce  # noqa: E402
-from flambeau._symbolic import *  # noqa: E402, F403
+from flambeau._namespace._foreach import *  # noqa: E402, F403
+from flambeau._namespace._interop import *  # noqa: E402, F403
+from flambeau._namespace._norms import *  # noqa: E402, F403
+from flambeau._namespace._settings import *  # noqa: E402, F403
+from flambeau._namespace._statistics import *  # noqa: E402, F403
+from flambeau._namespace._statistics import segment_reduce as _segment_reduce  # noqa: E402
+from flambeau._namespace._symbolic import *  # noqa: E402, F403
 from flambeau._tensor_str import set_printoptions  # noqa: E402
 from flambeau.autograd import (  # noqa: E402
     enable_grad,
@@ -74,7 +74,7 @@ from flambeau.torch_version import __version__  # noqa: E402
 # Names whose packages are not loaded at once.
 _HOMES = {"save": "serialization", "load": "serialization", "compile": "compiler", "vmap": "func"}
 _HOMES.update(dict.fromkeys(("pca_lowrank", "svd_lowrank"), "_lowrank"))
-_HOMES.update(dict.fromkeys(("istft", "stft"), "_stft"))
+_HOMES.update(dict.fromkeys(("istft", "stft"), "_namespace._stft"))
 _SPARSE = "sparse_{}_tensor".format
 _HOMES.update(
     dict.fromkeys(map(_SPARSE, "coo csr csc bsr bsc compressed".split()), "sparse._construct")
@@ -87,12 +87,12 @@ _HOMES.update(_sparse_broadcast_to="_C", _neg_view="_C")
 _SPARSE_PRODUCTS = "dsmm hsmm hspmm saddmm smm spmm sspaddmm".split()
 _HOMES.update(dict.fromkeys(_SPARSE_PRODUCTS, "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
-_HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_matmul_names"))
-_HOMES.update(Event="_streams", Stream="_streams", jagged="nested")
+_HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_namespace._matmul_names"))
+_HOMES.update(Event="_namespace._streams", Stream="_namespace._streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES["GradScaler"] = "amp"
 _ATEN = "_softmax_backward_data _log_softmax_backward_data _has_compatible_shallow_copy_type"
-_HOMES.update(dict.fromkeys(_ATEN.split(), "_aten_functions"))
+_HOMES.update(dict.fromkeys(_ATEN.split(), "_operators._aten_functions"))
 _HOMES["_amp_update_scale_"] = "amp.grad_scaler"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
@@ -131,7 +131,7 @@ def __getattr__(name):
             globals()[name] = value
             return value
         if name.endswith("Tensor"):
-            from flambeau._tensor_types import tensor_type
+            from flambeau._namespace._tensor_types import tensor_type
 
             return tensor_type(name)
         from flambeau._absent import dtype as absent_dtype

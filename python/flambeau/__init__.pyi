@@ -2,7 +2,7 @@
 # Names with an underscore stand for what torch.int, Tensor.float, ... would hide.
 from typing import Any
 
-from flambeau._namespace import AcceleratorError as AcceleratorError
+from flambeau._namespace._interop import AcceleratorError as AcceleratorError
 BFloat16Tensor: Any
 BoolTensor: Any
 ByteTensor: Any
@@ -12,7 +12,7 @@ ComplexFloatTensor: Any
 from flambeau._C import DisableTorchFunction as DisableTorchFunction
 from flambeau._C import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 DoubleTensor: Any
-from flambeau._streams import Event as Event
+from flambeau._namespace._streams import Event as Event
 FloatTensor: Any
 from flambeau.futures import Future as Future
 from flambeau._C import Generator as Generator
@@ -25,7 +25,7 @@ from flambeau._C import SavedTensor as SavedTensor
 from flambeau.jit import ScriptModule as ScriptModule
 ShortTensor: Any
 from flambeau._C import Size as Size
-from flambeau._streams import Stream as Stream
+from flambeau._namespace._streams import Stream as Stream
 SymBool: Any
 SymFloat: Any
 SymInt: Any
@@ -97,7 +97,7 @@ from flambeau._C import arctan2_ as arctan2_
 from flambeau._C import arctan_ as arctan_
 from flambeau._C import arctanh as arctanh
 from flambeau._C import arctanh_ as arctanh_
-from flambeau._settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from flambeau._namespace._settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from flambeau._C import argmax as argmax
 from flambeau._C import argmin as argmin
 from flambeau._C import argsort as argsort
@@ -131,7 +131,7 @@ from flambeau._C import baddbmm as baddbmm
 from flambeau._C import baddbmm_ as baddbmm_
 from flambeau._C import bartlett_window as bartlett_window
 from flambeau._C import batch_norm as batch_norm
-from flambeau._norms import batch_norm_update_stats as batch_norm_update_stats
+from flambeau._namespace._norms import batch_norm_update_stats as batch_norm_update_stats
 from flambeau._C import bernoulli as bernoulli
 from flambeau._C import bernoulli_ as bernoulli_
 from flambeau._C import bfloat16 as bfloat16
@@ -164,7 +164,7 @@ from flambeau._C import can_cast as can_cast
 from flambeau._C import cartesian_prod as cartesian_prod
 from flambeau._C import cat as cat
 from flambeau._C import cauchy_ as cauchy_
-from flambeau._statistics import cdist as cdist
+from flambeau._namespace._statistics import cdist as cdist
 from flambeau._C import cdouble as cdouble
 from flambeau._C import ceil as ceil
 from flambeau._C import ceil_ as ceil_
@@ -195,7 +195,7 @@ from flambeau._C import col2im as col2im
 from flambeau._C import column_stack as column_stack
 from flambeau._C import combinations as combinations
 from flambeau.compiler import compile as compile
-from flambeau._settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from flambeau._namespace._settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
 from flambeau import compiler as compiler
 from flambeau._C import complex as complex
 from flambeau._C import complex128 as complex128
@@ -239,7 +239,7 @@ from flambeau._C import cumprod as cumprod
 from flambeau._C import cumprod_ as cumprod_
 from flambeau._C import cumsum as cumsum
 from flambeau._C import cumsum_ as cumsum_
-from flambeau._statistics import cumulative_trapezoid as cumulative_trapezoid
+from flambeau._namespace._statistics import cumulative_trapezoid as cumulative_trapezoid
 from flambeau._C import default_generator as default_generator
 from flambeau._C import deg2rad as deg2rad
 from flambeau._C import deg2rad_ as deg2rad_
@@ -337,7 +337,7 @@ from flambeau._C import fft_rfftn as fft_rfftn
 from flambeau._C import fill as fill
 from flambeau._C import fill_ as fill_
 from flambeau._C import fill_diagonal_ as fill_diagonal_
-from flambeau._settings import finfo as finfo
+from flambeau._namespace._settings import finfo as finfo
 from flambeau._C import fix as fix
 from flambeau._C import fix_ as fix_
 from flambeau._C import flatten as flatten
@@ -370,7 +370,7 @@ from flambeau._C import frac_ as frac_
 from flambeau._C import frexp as frexp
 from flambeau._C import frobenius_norm as frobenius_norm
 from flambeau._C import from_dlpack as from_dlpack
-from flambeau._namespace import from_file as from_file
+from flambeau._namespace._interop import from_file as from_file
 from flambeau._C import from_numpy as from_numpy
 from flambeau._C import frombuffer as frombuffer
 from flambeau._C import full as full
@@ -392,15 +392,15 @@ from flambeau.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from flambeau.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from flambeau._C import get_default_device as get_default_device
 from flambeau._C import get_default_dtype as get_default_dtype
-from flambeau._settings import get_deterministic_debug_mode as get_deterministic_debug_mode
-from flambeau._settings import get_device as get_device
-from flambeau._namespace import get_device_module as get_device_module
-from flambeau._settings import get_float32_matmul_precision as get_float32_matmul_precision
+from flambeau._namespace._settings import get_deterministic_debug_mode as get_deterministic_debug_mode
+from flambeau._namespace._settings import get_device as get_device
+from flambeau._namespace._interop import get_device_module as get_device_module
+from flambeau._namespace._settings import get_float32_matmul_precision as get_float32_matmul_precision
 from flambeau._C import get_num_interop_threads as get_num_interop_threads
 from flambeau._C import get_num_threads as get_num_threads
 from flambeau.random import get_rng_state as get_rng_state
 from flambeau._C import glu as glu
-from flambeau._statistics import gradient as gradient
+from flambeau._namespace._statistics import gradient as gradient
 from flambeau._C import greater as greater
 from flambeau._C import greater_ as greater_
 from flambeau._C import greater_equal as greater_equal
@@ -430,7 +430,7 @@ from flambeau._C import heaviside_ as heaviside_
 from flambeau._C import hinge_embedding_loss as hinge_embedding_loss
 from flambeau._C import histc as histc
 from flambeau._C import histogram as histogram
-from flambeau._statistics import histogramdd as histogramdd
+from flambeau._namespace._statistics import histogramdd as histogramdd
 from flambeau.sparse import hspmm as hsmm
 from flambeau._C import hsplit as hsplit
 from flambeau.sparse import hspmm as hspmm
@@ -445,7 +445,7 @@ from flambeau._C import igamma as igamma
 from flambeau._C import igamma_ as igamma_
 from flambeau._C import igammac as igammac
 from flambeau._C import igammac_ as igammac_
-from flambeau._settings import iinfo as iinfo
+from flambeau._namespace._settings import iinfo as iinfo
 from flambeau._C import im2col as im2col
 from flambeau._C import imag as imag
 from flambeau._C import index_add as index_add
@@ -476,20 +476,20 @@ from flambeau._C import is_anomaly_enabled as is_anomaly_enabled
 from flambeau.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
 from flambeau.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from flambeau.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
-from flambeau._settings import is_complex as is_complex
+from flambeau._namespace._settings import is_complex as is_complex
 from flambeau._C import is_conj as is_conj
-from flambeau._settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
-from flambeau._settings import is_floating_point as is_floating_point
+from flambeau._namespace._settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from flambeau._namespace._settings import is_floating_point as is_floating_point
 from flambeau._C import is_grad_enabled as is_grad_enabled
-from flambeau._settings import is_inference as is_inference
+from flambeau._namespace._settings import is_inference as is_inference
 from flambeau._C import is_inference_mode_enabled as is_inference_mode_enabled
 from flambeau._C import is_neg as is_neg
 from flambeau._C import is_nonzero as is_nonzero
 from flambeau._C import is_same_size as is_same_size
 from flambeau._C import is_signed as is_signed
-from flambeau._settings import is_storage as is_storage
-from flambeau._settings import is_tensor as is_tensor
-from flambeau._settings import is_warn_always_enabled as is_warn_always_enabled
+from flambeau._namespace._settings import is_storage as is_storage
+from flambeau._namespace._settings import is_tensor as is_tensor
+from flambeau._namespace._settings import is_warn_always_enabled as is_warn_always_enabled
 from flambeau._C import isclose as isclose
 from flambeau._C import isfinite as isfinite
 from flambeau._C import isin as isin
@@ -498,7 +498,7 @@ from flambeau._C import isnan as isnan
 from flambeau._C import isneginf as isneginf
 from flambeau._C import isposinf as isposinf
 from flambeau._C import isreal as isreal
-from flambeau._stft import istft as istft
+from flambeau._namespace._stft import istft as istft
 jagged: Any
 from flambeau import jit as jit
 from flambeau._C import kaiser_window as kaiser_window
@@ -664,11 +664,11 @@ from flambeau._C import nanquantile as nanquantile
 from flambeau._C import nansum as nansum
 from flambeau._C import narrow as narrow
 from flambeau._C import narrow_copy as narrow_copy
-from flambeau._norms import native_batch_norm as native_batch_norm
+from flambeau._namespace._norms import native_batch_norm as native_batch_norm
 from flambeau._C import native_channel_shuffle as native_channel_shuffle
 from flambeau._C import native_dropout as native_dropout
-from flambeau._norms import native_group_norm as native_group_norm
-from flambeau._norms import native_layer_norm as native_layer_norm
+from flambeau._namespace._norms import native_group_norm as native_group_norm
+from flambeau._namespace._norms import native_layer_norm as native_layer_norm
 from flambeau._C import ne as ne
 from flambeau._C import ne_ as ne_
 from flambeau._C import neg as neg
@@ -686,14 +686,14 @@ from flambeau.autograd.grad_mode import no_grad as no_grad
 from flambeau._C import nonzero as nonzero
 from flambeau._C import nonzero_static as nonzero_static
 from flambeau._C import norm as norm
-from flambeau._norms import norm_except_dim as norm_except_dim
+from flambeau._namespace._norms import norm_except_dim as norm_except_dim
 from flambeau._C import normal as normal
 from flambeau._C import normal_ as normal_
 from flambeau._C import not_equal as not_equal
 from flambeau._C import not_equal_ as not_equal_
 from flambeau import npy as npy
 from flambeau._C import nuclear_norm as nuclear_norm
-from flambeau._settings import numel as numel
+from flambeau._namespace._settings import numel as numel
 from flambeau._C import one_hot as one_hot
 from flambeau._C import ones as ones
 from flambeau._C import ones_like as ones_like
@@ -809,7 +809,7 @@ from flambeau._C import scatter_reduce as scatter_reduce
 from flambeau._C import scatter_reduce_ as scatter_reduce_
 from flambeau._C import searchsorted as searchsorted
 from flambeau.random import seed as seed
-from flambeau._statistics import segment_reduce as segment_reduce
+from flambeau._namespace._statistics import segment_reduce as segment_reduce
 from flambeau._C import select as select
 from flambeau._C import select_copy as select_copy
 from flambeau._C import select_scatter as select_scatter
@@ -823,16 +823,16 @@ from flambeau.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from flambeau.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from flambeau._C import set_default_device as set_default_device
 from flambeau._C import set_default_dtype as set_default_dtype
-from flambeau._settings import set_default_tensor_type as set_default_tensor_type
-from flambeau._settings import set_deterministic_debug_mode as set_deterministic_debug_mode
-from flambeau._settings import set_float32_matmul_precision as set_float32_matmul_precision
+from flambeau._namespace._settings import set_default_tensor_type as set_default_tensor_type
+from flambeau._namespace._settings import set_deterministic_debug_mode as set_deterministic_debug_mode
+from flambeau._namespace._settings import set_float32_matmul_precision as set_float32_matmul_precision
 from flambeau._C import set_flush_denormal as set_flush_denormal
 from flambeau.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from flambeau._C import set_num_interop_threads as set_num_interop_threads
 from flambeau._C import set_num_threads as set_num_threads
 from flambeau._tensor_str import set_printoptions as set_printoptions
 from flambeau.random import set_rng_state as set_rng_state
-from flambeau._settings import set_warn_always as set_warn_always
+from flambeau._namespace._settings import set_warn_always as set_warn_always
 from flambeau._C import sgn as sgn
 from flambeau._C import sgn_ as sgn_
 from flambeau._C import short as short
@@ -925,7 +925,7 @@ from flambeau.sparse import sspaddmm as sspaddmm
 from flambeau._C import stack as stack
 from flambeau._C import std as std
 from flambeau._C import std_mean as std_mean
-from flambeau._stft import stft as stft
+from flambeau._namespace._stft import stft as stft
 from flambeau import storage as storage
 from flambeau._C import strided as strided
 from flambeau._C import sub as sub
@@ -939,15 +939,15 @@ from flambeau._C import swapaxes as swapaxes
 from flambeau._C import swapaxes_ as swapaxes_
 from flambeau._C import swapdims as swapdims
 from flambeau._C import swapdims_ as swapdims_
-from flambeau._symbolic import sym_float as sym_float
-from flambeau._symbolic import sym_fresh_size as sym_fresh_size
-from flambeau._symbolic import sym_int as sym_int
-from flambeau._symbolic import sym_ite as sym_ite
-from flambeau._symbolic import sym_max as sym_max
-from flambeau._symbolic import sym_min as sym_min
-from flambeau._symbolic import sym_not as sym_not
-from flambeau._symbolic import sym_sqrt as sym_sqrt
-from flambeau._symbolic import sym_sum as sym_sum
+from flambeau._namespace._symbolic import sym_float as sym_float
+from flambeau._namespace._symbolic import sym_fresh_size as sym_fresh_size
+from flambeau._namespace._symbolic import sym_int as sym_int
+from flambeau._namespace._symbolic import sym_ite as sym_ite
+from flambeau._namespace._symbolic import sym_max as sym_max
+from flambeau._namespace._symbolic import sym_min as sym_min
+from flambeau._namespace._symbolic import sym_not as sym_not
+from flambeau._namespace._symbolic import sym_sqrt as sym_sqrt
+from flambeau._namespace._symbolic import sym_sum as sym_sum
 from flambeau._linalg_utils import symeig as symeig
 from flambeau._C import t as t
 from flambeau._C import t_ as t_
@@ -966,15 +966,15 @@ from flambeau.random import thread_safe_generator as thread_safe_generator
 from flambeau._C import threshold as threshold
 from flambeau._C import threshold_ as threshold_
 from flambeau._C import tile as tile
-from flambeau._namespace import to_dlpack as to_dlpack
+from flambeau._namespace._interop import to_dlpack as to_dlpack
 from flambeau._C import topk as topk
 from flambeau import torch_version as torch_version
 from flambeau._C import trace as trace
 from flambeau._C import transpose as transpose
 from flambeau._C import transpose_ as transpose_
 from flambeau._C import transpose_copy as transpose_copy
-from flambeau._statistics import trapezoid as trapezoid
-from flambeau._statistics import trapz as trapz
+from flambeau._namespace._statistics import trapezoid as trapezoid
+from flambeau._namespace._statistics import trapz as trapz
 from flambeau._C import triangular_solve as triangular_solve
 from flambeau._C import tril as tril
 from flambeau._C import tril_ as tril_
@@ -987,7 +987,7 @@ from flambeau._C import true_divide as true_divide
 from flambeau._C import true_divide_ as true_divide_
 from flambeau._C import trunc as trunc
 from flambeau._C import trunc_ as trunc_
-from flambeau._settings import typename as typename
+from flambeau._namespace._settings import typename as typename
 from flambeau import types as types
 from flambeau._C import uint16 as uint16
 from flambeau._C import uint32 as uint32
@@ -998,8 +998,8 @@ from flambeau._C import unbind_copy as unbind_copy
 from flambeau._C import unflatten as unflatten
 from flambeau._C import unfold_copy as unfold_copy
 from flambeau._C import uniform_ as uniform_
-from flambeau._statistics import unique as unique
-from flambeau._statistics import unique_consecutive as unique_consecutive
+from flambeau._namespace._statistics import unique as unique
+from flambeau._namespace._statistics import unique_consecutive as unique_consecutive
 from flambeau._C import unravel_index as unravel_index
 from flambeau._C import unsafe_chunk as unsafe_chunk
 from flambeau._C import unsafe_split as unsafe_split
@@ -1007,7 +1007,7 @@ from flambeau._C import unsafe_split_with_sizes as unsafe_split_with_sizes
 from flambeau._C import unsqueeze as unsqueeze
 from flambeau._C import unsqueeze_ as unsqueeze_
 from flambeau._C import unsqueeze_copy as unsqueeze_copy
-from flambeau._settings import use_deterministic_algorithms as use_deterministic_algorithms
+from flambeau._namespace._settings import use_deterministic_algorithms as use_deterministic_algorithms
 from flambeau import utils as utils
 from flambeau._C import vander as vander
 from flambeau._C import var as var

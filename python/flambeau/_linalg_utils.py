@@ -9,7 +9,7 @@ import warnings
 from typing import Any, NoReturn
 
 from flambeau import linalg
-from flambeau._out import delivered
+from flambeau._namespace._out import delivered
 
 __all__ = ["cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig"]
 

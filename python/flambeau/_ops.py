@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 import flambeau
-from flambeau._schema import Schema
+from flambeau._library._schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Operator:
         kernel = self._kernel(device)
         tensors = _tensors([*bound, *keywords.values()])
         if flambeau.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            from flambeau._ops_autograd import differentiable
+            from flambeau._library._autograd import differentiable
 
             return differentiable(self, kernel, bound, keywords)
         return kernel(*bound, **keywords)
@@ -208,10 +208,10 @@ class _OpNamespace:
         if function is not None and function.schema is None:
             function = None
         if function is None and self.name == "aten" and not name.startswith("__"):
-            from flambeau._aten_functions import FUNCTIONS
+            from flambeau._operators._aten_functions import FUNCTIONS
 
             if "upsample_" in name:
-                from flambeau._aten_upsample import FUNCTIONS
+                from flambeau._operators._aten_upsample import FUNCTIONS
             function = FUNCTIONS.get(name) or _own_function(name) or _missing("aten", name)
         if function is None and self.name in _COLLECTIVES and not name.startswith("__"):
             function = _missing(self.name, name)
@@ -283,7 +283,7 @@ class _Ops:
         """
         folder, _, file = os.fspath(path).replace(os.sep, "/").rpartition("/")
         if folder.endswith("torchvision") and file.startswith("_C"):
-            self.import_module("flambeau._torchvision_ops")
+            self.import_module("flambeau._library._torchvision_ops")
             self.loaded_libraries.add(os.fspath(path))
             return
         raise OSError(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 
 import flambeau
-from flambeau import _C, _statistics, _tensor_legacy, _utils
+from flambeau import _C, _tensor_legacy, _utils
+from flambeau._namespace import _statistics
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def _accept_storages(core_set: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """A tensor of the same dtype on the same device: of sizes, of a sequence, or empty."""
-    from flambeau._tensor_types import construct
+    from flambeau._namespace._tensor_types import construct
 
     if size is not None:
         args = tuple(size)
@@ -257,7 +258,7 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     """The name of this tensor's type (torch.FloatTensor), or the tensor converted to another."""
-    from flambeau import _tensor_types
+    from flambeau._namespace import _tensor_types
 
     if dtype is None:
         return _tensor_types.type_name(self)
@@ -591,7 +592,7 @@ def attach(tensor_type: Any) -> None:
     tensor_type.set_ = _accept_storages(tensor_type.set_)
     if "__array_priority__" not in own:
         tensor_type.__array_priority__ = 1000  # prefer Tensor over ndarray in mixed arithmetic
-    from flambeau._wrapped_creation import make_wrapper_subclass
+    from flambeau._operators._wrapped_creation import make_wrapper_subclass
 
     tensor_type._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
     if "__torch_function__" not in own:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect as _inspect
 
-from flambeau import _foreach
+from flambeau._namespace import _foreach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

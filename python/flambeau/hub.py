@@ -195,7 +195,7 @@ def download_url_to_file(
     import hashlib
     from urllib.request import Request, urlopen
 
-    from flambeau._archive import replaced_file
+    from flambeau._serialization._archive import replaced_file
 
     request = Request(url, headers={"User-Agent": "flambeau.hub"})
     digest = hashlib.sha256()

@@ -11,7 +11,8 @@ import contextlib
 import enum
 import weakref
 
-from flambeau import _ops, _schema
+from flambeau import _ops
+from flambeau._library import _schema
 from flambeau._ops import OpOverload, OpOverloadPacket
 
 TYPE_CHECKING = False
@@ -433,7 +434,7 @@ def opcheck(
     shapes and dtypes of the real results. Gives back for each test "SUCCESS" or, where
     `raise_exception` is False, the exception.
     """
-    from flambeau._ops_check import checks
+    from flambeau._library._opcheck import checks
 
     tests = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     known = _ops.operator(_qualname(op))

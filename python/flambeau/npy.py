@@ -17,8 +17,8 @@ import zlib
 
 import flambeau
 from flambeau import Tensor
-from flambeau._archive import replaced_file
-from flambeau._storage_io import memory_of
+from flambeau._serialization._archive import replaced_file
+from flambeau._serialization._storage_io import memory_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

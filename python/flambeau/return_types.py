@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau import _C
-from flambeau._statistics import _HistogramDD
+from flambeau._namespace._statistics import _HistogramDD
 
 _TYPES: dict[str, Any] = {**_C._result_types, "histogramdd": _HistogramDD}
 all_return_types = [_TYPES[name] for name in sorted(_TYPES)]

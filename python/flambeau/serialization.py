@@ -20,9 +20,9 @@ from typing import IO, TypeAlias
 
 import flambeau
 from flambeau import storage as _storage
-from flambeau._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
-from flambeau._legacy_format import load_legacy, write_legacy
-from flambeau._storage_io import (
+from flambeau._serialization._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
+from flambeau._serialization._legacy_format import load_legacy, write_legacy
+from flambeau._serialization._storage_io import (
     callers_errors,
     default_restore_location,
     location_tag,

@@ -64,10 +64,10 @@ std::optional<DType> numpy_dtype(PyObject* object) {
   return known;
 }
 
-// Reads numbers in order, widening the common type as it meets them.
+// Reads numbers in order, widening the common type on the way.
 class Reader {
  public:
-  // Lengths are what the data claims: room is made for what is read, not for what is promised.
+  // Lengths are what the data claims: memory is reserved for what is read, not what is promised.
   explicit Reader(const Dims& shape) : shape_(shape) {
     scalars_.reserve(std::min<int64_t>(checked_numel(shape), 65536));
   }

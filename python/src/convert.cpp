@@ -129,8 +129,8 @@ bool ints_from(PyObject* object, Dims& values) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
     PyObject* const item = PySequence_Fast_GET_ITEM(object, i);
     int64_t value = item == Py_True;
-    const bool is_truth = i > 0 && PyBool_Check(item);  // PyTorch looks at the first one only
-    if (!is_truth && !int_from(item, value)) return false;
+    const bool is_bool = i > 0 && PyBool_Check(item);  // PyTorch looks at the first one only
+    if (!is_bool && !int_from(item, value)) return false;
     values.push_back(value);
   }
   return true;

@@ -47,13 +47,13 @@ Object fast(PyObject* sequence) {
 // certain depth on they continue on a thread of their own, so that no depth exhausts a stack.
 template <class Run>
 void run_nested(Run&& pass) {
-  constexpr int most_on_a_stack = 60;
+  constexpr int max_on_a_stack = 60;
   static thread_local int depth = 0;
   struct Deeper {
     Deeper() { ++depth; }
     ~Deeper() { --depth; }
   };
-  if (depth < most_on_a_stack) {
+  if (depth < max_on_a_stack) {
     const Deeper deeper;
     const GilRelease release(true);
     return pass();

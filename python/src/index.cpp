@@ -209,7 +209,7 @@ Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false,
   Scalar number;
   Options options = options_of(target);
   if (scalar_from(value, number)) {
-    // Where a mask is filled, any number is a truth value.
+    // Where a mask is filled, any number counts as a bool.
     if (masked && target.dtype() == DType::bool_) number = Scalar(!(number == Scalar(0)));
     if (checked) return full({}, number, options);
     const NoGrad off;

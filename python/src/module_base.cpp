@@ -110,14 +110,14 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const int hooked = has_hooks(dict);
   if (hooked != 0) return hooked < 0 ? nullptr : call_with_hooks(self, args, kwargs);
 
-  constexpr Py_ssize_t most_arguments = 7;
+  constexpr Py_ssize_t max_arguments = 7;
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
   PyObject* forward = _PyType_Lookup(Py_TYPE(self), name_forward);
-  if (forward && PyFunction_Check(forward) && count <= most_arguments) {
+  if (forward && PyFunction_Check(forward) && count <= max_arguments) {
     PyObject* patched = PyDict_GetItemWithError(dict, name_forward);
     if (!patched) {
       if (PyErr_Occurred()) return nullptr;
-      PyObject* stack[1 + most_arguments];
+      PyObject* stack[1 + max_arguments];
       stack[0] = self;
       for (Py_ssize_t i = 0; i < count; ++i) stack[i + 1] = PyTuple_GET_ITEM(args, i);
       // The method may replace itself on the class while it runs.

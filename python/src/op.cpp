@@ -167,7 +167,7 @@ PyObject* call_family(const BoundFamily& bound, const Arguments& arguments) {
 }
 
 // Keywords are told apart by identity. Those out of a dictionary that was read from somewhere need
-// not be interned, and are replaced by their interned twins.
+// not be interned, and are replaced by their interned equals.
 Object interned_names(PyObject* kwnames) {
   const Py_ssize_t count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   bool interned = true;

@@ -62,14 +62,14 @@ Object describe(const OpDef& op) {
   const std::string_view rest = signature.substr(name.size() + 1);
   const bool has_self = op.arity > 0 && op.kinds[0] == Kind::tensor &&
                         (rest.starts_with("input") || rest.starts_with("self"));
-  const auto truth = [](bool value) { return value ? Py_True : Py_False; };
+  const auto as_bool = [](bool value) { return value ? Py_True : Py_False; };
   const Object words = argument_words(op);
   return check(Py_BuildValue(
       "{s:s, s:s, s:s, s:O, s:s, s:O, s:O, s:O, s:O}", "name", name.c_str(), "signature",
       op.signature, "doc", op.doc, "arguments", words.get(), "returns", word(op.returns),
-      "function", truth(!(op.flags & OpDef::method_only)), "method",
-      truth(has_self && !(op.flags & OpDef::function_only)), "inplace",
-      truth(op.flags & OpDef::has_inplace), "view", truth(op.flags & OpDef::makes_view)));
+      "function", as_bool(!(op.flags & OpDef::method_only)), "method",
+      as_bool(has_self && !(op.flags & OpDef::function_only)), "inplace",
+      as_bool(op.flags & OpDef::has_inplace), "view", as_bool(op.flags & OpDef::makes_view)));
 }
 
 PyObject* registry(PyObject*, PyObject*) {

@@ -46,11 +46,11 @@ PyObject* set_threads(PyObject*, PyObject* count) {
     Py_RETURN_NONE;
   });
 }
-Operand operand_of(PyObject* object, const char* op, Scalar& room) {
+Operand operand_of(PyObject* object, const char* op, Scalar& scalar) {
   if (is_tensor(object)) return Operand(tensor_of(object));
-  CHECK(scalar_from(object, room), TypeError, "{}(): arguments must be Tensors or Numbers, not {}",
-        op, Py_TYPE(object)->tp_name);
-  return Operand(room);
+  CHECK(scalar_from(object, scalar), TypeError,
+        "{}(): arguments must be Tensors or Numbers, not {}", op, Py_TYPE(object)->tp_name);
+  return Operand(scalar);
 }
 PyObject* py_result_type(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -58,9 +58,9 @@ PyObject* py_result_type(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO:result_type", &a, &b)) return nullptr;
     CHECK(!is_quantized(a) && !is_quantized(b), RuntimeError,
           "result_type: promoteTypes with quantized numbers is not handled yet");
-    Scalar room_a, room_b;
-    return wrap_dtype(
-        result_type(operand_of(a, "result_type", room_a), operand_of(b, "result_type", room_b)));
+    Scalar scalar_a, scalar_b;
+    return wrap_dtype(result_type(operand_of(a, "result_type", scalar_a),
+                                  operand_of(b, "result_type", scalar_b)));
   });
 }
 template <class F>

@@ -1,6 +1,6 @@
 // __torch_dispatch__: classes of tensors that answer for operators themselves, below autograd, and
 // tensors of such classes that have no values here (Note [Wrapped tensors] in tensor/sparse.h).
-// What to ask them, and how derivatives go through the answer, is flambeau/_wrapped.py.
+// What to ask them, and how derivatives go through the answer, is flambeau/_operators/_wrapped.py.
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/check.h"
 #include "flambeau/tensor/shape.h"
@@ -20,9 +20,9 @@ bool defines_dispatch(PyTypeObject* type) {
   return found && found != disabled_dispatch;
 }
 
-// A function of flambeau/_wrapped.py, which is imported when the first such tensor is met.
+// A function of flambeau/_operators/_wrapped.py, which is imported when the first such tensor is met.
 Object python_function(const char* name) {
-  Object module = check(PyImport_ImportModule("flambeau._wrapped"));
+  Object module = check(PyImport_ImportModule("flambeau._operators._wrapped"));
   return check(PyObject_GetAttrString(module.get(), name));
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau import _foreach
+from flambeau._namespace import _foreach
 
 UNARY = [name for name in _foreach._UNARY if name not in ("clone", "max", "zero")]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import flambeau as torch
-from flambeau import Tensor, _schema
+from flambeau import Tensor
+from flambeau._library import _schema
 from flambeau.library import Library, custom_op, infer_schema, opcheck
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau import _legacy_format, serialization
+from flambeau import serialization
+from flambeau._serialization import _legacy_format
 
 
 def old_bytes(obj: Any) -> bytes:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau import _storage_io, serialization
+from flambeau import serialization
+from flambeau._serialization import _storage_io
 
 
 def _saved(value: Any) -> io.BytesIO:

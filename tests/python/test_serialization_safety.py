@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau import _archive
+from flambeau._serialization import _archive
 
 REFUSALS = (RuntimeError, pickle.UnpicklingError, EOFError)
 

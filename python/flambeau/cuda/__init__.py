@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from flambeau import _C
-from flambeau._namespace import AcceleratorError
-from flambeau._tensor_types import tensor_type
+from flambeau._namespace._interop import AcceleratorError
+from flambeau._namespace._tensor_types import tensor_type
 from flambeau._utils import _get_device_index
 from flambeau.cuda import _libraries, graphs, memory, random, streams
 from flambeau.cuda._device import (

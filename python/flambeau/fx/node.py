@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 
 import flambeau
-from flambeau._settings import _assert
+from flambeau._namespace._settings import _assert
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

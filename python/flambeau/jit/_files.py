@@ -13,8 +13,8 @@ import re
 from typing import Any
 
 from flambeau import nn, serialization
-from flambeau._archive import ArchiveReader
-from flambeau._storage_io import callers_errors
+from flambeau._serialization._archive import ArchiveReader
+from flambeau._serialization._storage_io import callers_errors
 from flambeau._weights_only_unpickler import Unpickler, guarded_load
 from flambeau.jit import ScriptModule
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau._symbolic import _shape_as_tensor
+from flambeau._namespace._symbolic import _shape_as_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._C import _sobol_engine_draw
-from flambeau._out import delivered
+from flambeau._namespace._out import delivered
 from flambeau.quasirandom._directions import BITS, DIMENSIONS, directions
 
 __all__ = ["SobolEngine"]

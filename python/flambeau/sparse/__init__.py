@@ -191,7 +191,7 @@ def __getattr__(name: str) -> Any:
         return globals().setdefault(name, made)
     if not name.endswith("Tensor"):
         raise AttributeError(f"module 'flambeau.sparse' has no attribute '{name}'")
-    from flambeau._tensor_types import tensor_type
+    from flambeau._namespace._tensor_types import tensor_type
 
     dtype = tensor_type(name).dtype
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import Tensor
-from flambeau._out import delivered
+from flambeau._namespace._out import delivered
 
 __all__ = ["_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo"]
 

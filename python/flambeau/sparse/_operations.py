@@ -132,7 +132,7 @@ def _counts(x: Any) -> bool:
 
 def _word(x: Any) -> str:
     """How messages call a dtype: Float for torch.float32."""
-    from flambeau import _tensor_types
+    from flambeau._namespace import _tensor_types
 
     return _tensor_types._BY_DTYPE[x.dtype].removesuffix("Tensor")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau import _C
-from flambeau._aten_names import operator_of
+from flambeau._operators._aten_names import operator_of
 from flambeau.overrides import TorchFunctionMode
 
 __all__ = [

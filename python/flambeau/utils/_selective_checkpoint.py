@@ -16,7 +16,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau._aten_names import operator_of
+from flambeau._operators._aten_names import operator_of
 from flambeau._ops import OpOverload
 from flambeau.autograd.forward_ad import _Begin
 from flambeau.overrides import TorchFunctionMode

@@ -13,9 +13,9 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau._aten_names import _Standing, operator_of
+from flambeau._operators._aten_names import _Standing, operator_of
+from flambeau._operators._wrapped_arguments import arranged
 from flambeau._ops import OpOverload
-from flambeau._wrapped_arguments import arranged
 from flambeau.autograd import Function
 
 aten: Any = flambeau.ops.aten
@@ -32,7 +32,7 @@ def tensors_in(values: Any) -> Iterator[Tensor]:
 
 def run(func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of the binding that has a tensor of such a class among its arguments."""
-    from flambeau._wrapped_forms import FORMS
+    from flambeau._operators._wrapped_forms import FORMS
 
     name = getattr(func, "__name__", "")
     if name == "__get__":
@@ -58,7 +58,7 @@ def run(func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 def dispatch(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the classes of the arguments make of an operator, recorded for backward."""
-    from flambeau._wrapped_rules import RULES, WITHOUT_DERIVATIVE
+    from flambeau._operators._wrapped_rules import RULES, WITHOUT_DERIVATIVE
 
     name = operator.overloadpacket.__name__
     tensors = list(tensors_in([*args, *kwargs.values()]))
@@ -183,7 +183,7 @@ class _Recorded(Function):
         kwargs: dict[str, Any],
         *tensors: Tensor,
     ) -> Any:
-        from flambeau._wrapped_rules import KEEP_RESULT
+        from flambeau._operators._wrapped_rules import KEEP_RESULT
 
         result = _ask(operator, list(tensors), args, kwargs)
         outputs = [result] if isinstance(result, Tensor) else list(result)

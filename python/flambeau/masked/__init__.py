@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau._masked_tensor import (
+from flambeau.masked._masked_tensor import (
     MaskedTensor,
     as_masked_tensor,
     is_masked_tensor,

@@ -10,7 +10,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau._wrapped import aten, dispatch
+from flambeau._operators._wrapped import aten, dispatch
 
 FORMS: dict[str, Callable[..., Any]] = {}
 

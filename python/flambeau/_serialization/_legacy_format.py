@@ -12,7 +12,7 @@ import pickle
 import sys
 
 from flambeau import storage as _storage
-from flambeau._storage_io import memory_of, placed, swap_bytes, typed
+from flambeau._serialization._storage_io import memory_of, placed, swap_bytes, typed
 from flambeau._weights_only_unpickler import check_opcodes, guarded, make_unpickler, storage_class
 
 TYPE_CHECKING = False

@@ -104,7 +104,7 @@ class PyTorchFileWriter:
     """
 
     def __init__(self, file: Any, compute_crc32: bool = True, storage_alignment: int = 64) -> None:
-        from flambeau._archive import ArchiveWriter
+        from flambeau._serialization._archive import ArchiveWriter
         from flambeau.serialization import _archive_name
 
         self._opened = None if hasattr(file, "write") else open(file, "wb")  # noqa: SIM115
@@ -118,7 +118,7 @@ class PyTorchFileWriter:
         """Writes the first bytes of a string, of bytes, of a storage, or at an address."""
         from ctypes import c_ubyte
 
-        from flambeau._storage_io import memory_of
+        from flambeau._serialization._storage_io import memory_of
 
         if isinstance(data, int):
             data = (c_ubyte * size).from_address(data)

@@ -217,7 +217,7 @@ def _segment_reduce_by(
 ) -> Tensor:
     """What ``scatter_reduce`` gives, with the gradients of segments that hold NaN."""
     if reduce in ("amax", "amin"):
-        from flambeau._segment_extremes import SegmentExtremes
+        from flambeau._namespace._segment_extremes import SegmentExtremes
 
         return SegmentExtremes.apply(data, start, segment, axis, reduce)
     unknown = data.detach().isnan()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flambeau import _C
-from flambeau._out import delivered
+from flambeau._namespace._out import delivered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
