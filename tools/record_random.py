@@ -1,4 +1,4 @@
-"""Writes tests/python/random_golden.json: what PyTorch draws in each case of random_cases.py.
+"""Writes tests/python/random/random_golden.json: what PyTorch draws in each case of random_cases.py.
 
 Run it with an interpreter that has PyTorch: `python tools/record_random.py`.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-TESTS = Path(__file__).resolve().parent.parent / "tests" / "python"
+TESTS = Path(__file__).resolve().parent.parent / "tests" / "python" / "random"
 sys.path.insert(0, str(TESTS))
 
 import random_cases  # noqa: E402

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from compare import Comparison
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "python" / "calls"))
 from test_errors import BAD_CALLS, BadCall
 
 SETUP = "import copy, math, operator; import numpy as np"

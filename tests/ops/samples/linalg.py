@@ -1,5 +1,5 @@
 """Samples of linear algebra. Vectors that are known up to a sign or a phase, and derivatives along
-symmetric matrices, are tested in tests/python/test_linalg.py instead."""
+symmetric matrices, are tested in tests/python/linalg/test_linalg.py instead."""
 
 from __future__ import annotations
 
@@ -448,7 +448,7 @@ op(
     forms="out",
     dtypes="fc",
     tolerance=10,
-    zero_dim="tests/python/test_linalg.py has it",
+    zero_dim="tests/python/linalg/test_linalg.py has it",
 )
 op(
     "linalg_vecdot",

@@ -449,7 +449,7 @@ op(
     grad=False,
 )
 op("contiguous", call(t(2, 3)), call(t()), call(t(0, 2)), ref=np.copy, forms="method-only")
-# What a dense tensor answers; tests/python/test_sparse.py asks sparse ones, the covered too.
+# What a dense tensor answers; tests/python/sparse/test_sparse.py asks sparse ones, the covered too.
 op(
     "to_dense",
     call(t(2, 3)),

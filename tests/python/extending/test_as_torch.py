@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE_FOLDER = str(Path(__file__).parents[2] / "python")
+PACKAGE_FOLDER = str(Path(__file__).parents[3] / "python")
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
 """Bad calls of every kind raise what PyTorch raises, in words that say what was wrong.
 
-The tables in tests/python/errors hold a call a line:
+The tables in tests/python/calls/errors hold a call a line:
 
     exception type :: statements :: part of the message :: another part ...
 

@@ -168,7 +168,7 @@ print(count)
 
 def test_a_crash_at_any_point_leaves_the_old_file_or_the_new_one(tmp_path: Path):
     path = tmp_path / "checkpoint.pt"
-    package = str(Path(__file__).parents[2] / "python")
+    package = str(Path(__file__).parents[3] / "python")
     point, seen, status = 0, set(), 9
     while status == 9:
         point += 1
@@ -236,7 +236,7 @@ def test_a_storage_can_be_shared():
 
 def mutator() -> Any:
     """tools/mutate_files.py as a module."""
-    path = Path(__file__).parents[2] / "tools" / "mutate_files.py"
+    path = Path(__file__).parents[3] / "tools" / "mutate_files.py"
     spec = importlib.util.spec_from_file_location("mutate_files", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

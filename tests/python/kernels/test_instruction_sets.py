@@ -62,8 +62,8 @@ def test_only_the_kernels_asked_for_are_loaded(library: Path) -> None:
 @pytest.mark.parametrize("library", KERNELS, ids=lambda path: path.stem)
 def test_loops_and_factors_are_right_in_every_set(library: Path) -> None:
     here = Path(__file__).parent
-    files = ["test_past_cache.py", "test_vector_loops.py", "test_register_math.py", "test_fft.py"]
-    files += ["test_linalg.py"]
+    files = ["test_streaming_stores.py", "test_simd_loops.py", "test_math_simd.py"]
+    files += ["../linalg/test_fft.py", "../linalg/test_linalg.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, *(str(here / name) for name in files)],

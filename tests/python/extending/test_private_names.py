@@ -180,6 +180,6 @@ def test_the_number_of_a_device() -> None:
 def test_the_coverage_tool_counts_names_that_only_a_gpu_answers(tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
     names.write_text("torch.backends.cuda.cufft_plan_cache.size\ntorch.exp\ntorch.no_such_name\n")
-    tool = Path(__file__).parents[2] / "tools" / "coverage.py"
+    tool = Path(__file__).parents[3] / "tools" / "coverage.py"
     run = subprocess.run([sys.executable, tool, names], capture_output=True, text=True, check=True)
     assert "2 of 3 names present" in run.stdout
