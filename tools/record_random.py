@@ -1,4 +1,4 @@
-"""Writes tests/python/random/random_golden.json: what PyTorch draws in each case of random_cases.py.
+"""Writes tests/python/random/random_golden.json: what PyTorch draws in each of its cases.
 
 Run it with an interpreter that has PyTorch: `python tools/record_random.py`.
 """

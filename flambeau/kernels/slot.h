@@ -16,7 +16,7 @@ template <class T>
 void check_kernel_argument(const char*, DeviceType, const T&) {}
 inline void check_kernel_argument(const char* op, DeviceType device, const Tensor& tensor) {
   if (!tensor.defined()) return;
-  if (tensor.is_sparse()) [[unlikely]]
+  if (tensor->pending & Pending::valueless) [[unlikely]]
     refuse_sparse(op, tensor);
   if (tensor.device_type() != device) [[unlikely]]
     refuse_devices(op, device, tensor.device());

@@ -40,6 +40,7 @@ struct OpCall {
 // Layers that are on in this thread, as bits.
 struct Active {
   static constexpr uint8_t profiler = 1, autocast = 2, vmap = 4;
+  static constexpr uint8_t inner = autocast;  // those that see what ops are made of
 };
 inline thread_local constinit uint8_t active_layers = 0;
 

@@ -267,6 +267,8 @@ struct OpDef {
     type_error_out = 1 << 16,  // a dtype that the result can't be cast to is a TypeError
 
     numbers_first = 1 << 17,  // old programs give keyword-only numbers among the tensors
+    metadata = 1 << 18,       // answers from shapes, dtypes and marks alone; no values are read
+    dynamic_shape = 1 << 19,  // the shape of the result depends on values
 
     // How it treats a dimension more in front of its tensors (ops/layers/vmap.cpp).
     elementwise = 1ull << 32,  // an element of the result comes from those at the same index
@@ -278,8 +280,35 @@ struct OpDef {
     creates = 7ull << 32,      // a tensor like its first; values of others are not read
     draws = 8ull << 32,        // random numbers
     batch_rule = 9ull << 32,   // a function beside the op (BATCH)
-    kind_mask = 15ull << 32
+    kind_mask = 15ull << 32,
+
+    // What autocast computes it in, by device (ops/layers/autocast.cpp).
+    cpu_low = 1ull << 52,        // the low precision that was asked for
+    cpu_exact = 2ull << 52,      // float32
+    cpu_widest = 3ull << 52,     // the widest dtype among the inputs
+    cpu_narrowest = 4ull << 52,  // the narrowest
+    cpu_refused = 5ull << 52,    // nothing: it is not safe
+    cuda_low = 1ull << 55,
+    cuda_exact = 2ull << 55,
+    cuda_widest = 3ull << 55,
+    cuda_narrowest = 4ull << 55,
+    cuda_refused = 5ull << 55,
+    autocast_low = cpu_low | cuda_low,
+    autocast_exact = cpu_exact | cuda_exact,
+    autocast_widest = cpu_widest | cuda_widest
   };
+  // Of an op that `batches`: the dimensions of one sample of each operand, the last one's of the
+  // rest.
+  static constexpr uint64_t event(uint64_t first, uint64_t second, uint64_t third) {
+    return batches | first << 40 | second << 44 | third << 48;
+  }
+  static constexpr uint64_t event(uint64_t all) { return event(all, all, all); }
+  static constexpr uint64_t event(uint64_t first, uint64_t second) {
+    return event(first, second, second);
+  }
+  [[nodiscard]] int event_dims(int i) const {
+    return static_cast<int>(flags >> (40 + 4 * (i < 3 ? i : 2)) & 15);
+  }
 
   const char* signature;
   const char* doc;

@@ -298,8 +298,9 @@ const std::vector<std::unique_ptr<Family>>& all_families() { return families().a
 
 const Family* find_family(std::string_view name, bool method) {
   const Families& made = families();
-  for (const auto* map : method ? std::initializer_list{&made.methods, &made.functions}
-                                : std::initializer_list{&made.functions, &made.methods}) {
+  const auto* preferred = method ? &made.methods : &made.functions;
+  const auto* other = method ? &made.functions : &made.methods;
+  for (const auto* map : {preferred, other}) {
     const auto found = map->find(name);
     if (found != map->end()) return found->second;
   }

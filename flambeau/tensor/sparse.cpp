@@ -110,6 +110,11 @@ const char* layout_word(Layout layout) {
 }
 
 std::string sparse_refusal(std::string_view op, const Tensor& tensor) {
+  if (tensor->pending & Pending::batched) {
+    return "vmap: " + std::string(op) +
+           " reads the values of a sample, of which a function inside vmap has none: it sees the "
+           "samples of a batch as one tensor.";
+  }
   if (is_wrapped(tensor)) {
     return "Could not run 'aten::" + std::string(op) +
            "' on a tensor that has no values of its own: the class that wraps them answers for ops "

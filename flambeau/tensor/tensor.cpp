@@ -178,7 +178,8 @@ Tensor make_over(StoragePtr storage, IntSpan sizes, IntSpan strides, int64_t off
 }
 
 Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t offset) {
-  if (base.is_sparse()) [[unlikely]] {
+  if (base->pending & Pending::valueless) [[unlikely]] {
+    if (base->pending & Pending::batched) refuse_sparse("as_strided", base);
     if (is_wrapped(base) && sizes == base.sizes() && strides == base.strides())
       return ask_wrapped("detach", base, {});
     CHECK(sizes == base.sizes() && !is_wrapped(base), NotImplementedError, "{}",
@@ -200,7 +201,7 @@ Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t of
 }
 
 void resize_tensor(const Tensor& tensor, IntSpan sizes, IntSpan strides) {
-  if (tensor.is_sparse()) [[unlikely]]
+  if (tensor->pending & Pending::valueless) [[unlikely]]
     refuse_sparse("resize_", tensor);
   check_rank(sizes);
   checked_bytes(sizes, tensor.dtype());

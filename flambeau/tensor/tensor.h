@@ -44,6 +44,8 @@ struct Pending {
   static constexpr uint8_t sparse = 4;      // nothing lies in the storage: see tensor/sparse.h
   static constexpr uint8_t misaligned = 8;  // see Note [Misaligned elements]
   static constexpr uint8_t batched = 16;    // the samples of a batch: see tensor/batched.h
+  static constexpr uint8_t valueless = sparse | batched;
+  static constexpr uint8_t layered = batched;  // a layer answers for it: see ops/redirect.h
   // What a copy does away with.
   static constexpr uint8_t resolvable = conj | neg | misaligned;
 };
@@ -68,11 +70,13 @@ struct TensorImpl : RefCounted {
   uint8_t pending = Pending::nothing;
   Layout layout = Layout::strided;
   ViewOrigin view_origin = ViewOrigin::normal;
+  uint8_t level = 0;                     // of a batched tensor: see tensor/batched.h
   uint32_t view_version = 0;             // of a view: the version its history describes
   IntrusivePtr<VersionCounter> version;  // made when first needed
   IntrusivePtr<TensorImpl> view_base;    // the tensor whose history this view belongs to
   std::unique_ptr<AutogradBase> autograd;
   std::unique_ptr<SparseParts, DeleteParts> parts;  // of a sparse tensor
+  IntrusivePtr<TensorImpl> behind;                  // of a batched tensor: all samples
   // The one Python object of this tensor. Borrowed, unless the object outlived its last Python
   // reference because it carries state (attributes, a subclass): then the tensor owns it.
   void* python = nullptr;
@@ -130,8 +134,8 @@ class Tensor {
     return impl_->requires_grad || (impl_->view_base && impl_->view_base->requires_grad);
   }
 
-  // The first element; null for meta tensors. A sparse tensor has none, and nor has one whose
-  // storage was resized to nothing: they raise.
+  // The first element; null for meta tensors. Sparse and batched tensors have none, and nor has one
+  // whose storage was resized to nothing: they raise.
   [[nodiscard]] void* raw() const {
     if (!impl_->storage) [[unlikely]]
       refuse_sparse("raw", *this);

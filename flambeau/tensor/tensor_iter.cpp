@@ -135,7 +135,7 @@ void check_no_partial_overlap(std::string_view op, const Tensor& out, const Tens
 namespace {
 // See Note [Sparse tensors].
 void refuse_if_sparse(std::string_view op, const Tensor& tensor) {
-  if (tensor.defined() && tensor.is_sparse()) [[unlikely]]
+  if (tensor.defined() && tensor->pending & Pending::valueless) [[unlikely]]
     refuse_sparse(op, tensor);
 }
 

@@ -2,6 +2,7 @@
 // from the rows that ops were registered with.
 #include <string>
 
+#include "flambeau/ops/signature.h"
 #include "python/src/binding.h"
 
 namespace flambeau::python {
@@ -83,13 +84,72 @@ PyObject* registry(PyObject*, PyObject*) {
   });
 }
 
+struct Property {
+  uint64_t flag;
+  const char* word;
+};
+constexpr Property properties[] = {{OpDef::makes_view, "view"},
+                                   {OpDef::moves, "moves"},
+                                   {OpDef::composed, "composed"},
+                                   {OpDef::metadata, "metadata"},
+                                   {OpDef::gives_bool, "gives_bool"},
+                                   {OpDef::linear, "linear"},
+                                   {OpDef::takes_sparse, "takes_sparse"},
+                                   {OpDef::has_inplace, "inplace"},
+                                   {OpDef::dynamic_shape, "dynamic_shape"}};
+
+const char* kind_word(const OpDef& op) {
+  switch (op.kind()) {
+    case OpDef::elementwise: return "elementwise";
+    case OpDef::reduces: return "reduces";
+    case OpDef::along: return "along";
+    case OpDef::batches: return "batches";
+    case OpDef::reshapes: return "reshapes";
+    case OpDef::joins: return "joins";
+    case OpDef::creates: return "creates";
+    case OpDef::draws: return "draws";
+    default: return nullptr;
+  }
+}
+
+void add_word(PyObject* set, const char* word) {
+  if (!word) return;
+  const Object text = check(PyUnicode_FromString(word));
+  if (PySet_Add(set, text.get()) < 0) throw PythonError();
+}
+
+// _properties(name): what is known of the overloads of an op, in words; empty if there is no such
+// op.
+PyObject* properties_of(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text) throw PythonError();
+    Object words = check(PyFrozenSet_New(nullptr));
+    for (const bool method : {false, true}) {
+      const Family* family = find_family(text, method);
+      if (!family) continue;
+      for (const Overload& overload : family->overloads) {
+        for (const Property& property : properties) {
+          if (overload.op->has(property.flag)) add_word(words.get(), property.word);
+        }
+        add_word(words.get(), kind_word(*overload.op));
+      }
+    }
+    return words.release();
+  });
+}
+
+PyMethodDef properties_method = {"_properties", properties_of, METH_O,
+                                 "What is known of an op, in words."};
 PyMethodDef registry_method = {"_op_registry", registry, METH_NOARGS, "Every registered op."};
 
 }  // namespace
 
 bool add_registry(PyObject* module) {
   const Object function(PyCFunction_New(&registry_method, nullptr));
-  return function && PyModule_AddObjectRef(module, "_op_registry", function.get()) == 0;
+  const Object words(PyCFunction_New(&properties_method, nullptr));
+  return function && words && PyModule_AddObjectRef(module, "_op_registry", function.get()) == 0 &&
+         PyModule_AddObjectRef(module, "_properties", words.get()) == 0;
 }
 
 }  // namespace flambeau::python

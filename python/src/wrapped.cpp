@@ -20,7 +20,8 @@ bool defines_dispatch(PyTypeObject* type) {
   return found && found != disabled_dispatch;
 }
 
-// A function of flambeau/_operators/_wrapped.py, which is imported when the first such tensor is met.
+// A function of flambeau/_operators/_wrapped.py, which is imported when the first such tensor is
+// met.
 Object python_function(const char* name) {
   Object module = check(PyImport_ImportModule("flambeau._operators._wrapped"));
   return check(PyObject_GetAttrString(module.get(), name));

@@ -5,6 +5,7 @@
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/sparse/sparse.h"
 #include "flambeau/tensor/accelerator.h"
 #include "flambeau/tensor/shape.h"
@@ -100,6 +101,7 @@ void warn_if_imaginary_is_lost(DType from, DType to) {
 }  // namespace
 
 Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
+  REDIRECT(copy_, self, source, non_blocking)
   if (self.is_sparse() || source.is_sparse()) [[unlikely]]
     return copy_sparse_(self, source);
   // A copy into integers is not recorded, whatever is copied.
@@ -148,6 +150,7 @@ OP_METHOD(copy_op, "copy_(self, src, non_blocking=False)",
           takes_sparse | takes_pending)
 
 Tensor clone(const Tensor& input, MemoryFormat format) {
+  REDIRECT(clone, input, format)
   if (input.is_sparse()) [[unlikely]] {
     if (is_wrapped(input)) return ask_wrapped("clone", input, {});
     CHECK(format == MemoryFormat::preserve, RuntimeError,
@@ -168,9 +171,11 @@ Tensor clone_op(const Tensor& input, std::optional<MemoryFormat> memory_format) 
 }
 }  // namespace
 OP(clone_op, "clone(input, *, memory_format=None)",
-   "A copy of input in memory of its own. Gradients flow through it.", takes_sparse | takes_pending)
+   "A copy of input in memory of its own. Gradients flow through it.",
+   takes_sparse | takes_pending | elementwise)
 
 Tensor contiguous(const Tensor& input, MemoryFormat format) {
+  REDIRECT(contiguous, input, format)
   CHECK(format != MemoryFormat::preserve, RuntimeError,
         "contiguous: preserve memory format is unsupported by the contiguous operator");
   return input.is_contiguous(format) ? input : clone(input, format);
@@ -181,6 +186,7 @@ OP_METHOD(contiguous, "contiguous(self, memory_format=torch.contiguous_format)",
 
 Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
           bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
+  REDIRECT(to, input, device, dtype, non_blocking, copy, format)
   Device target = device.value_or(input.device());
   if (target.is_cuda() && target.index < 0) {
     target.index = static_cast<int8_t>(device_runtime(target.type).current_device());
@@ -232,16 +238,16 @@ Tensor to_other(const Tensor& self, const Tensor& other, bool non_blocking, bool
 OP_METHOD(
     to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending)
+    takes_sparse | takes_pending | elementwise)
 OP_METHOD(
     to_device,
     "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending)
+    takes_sparse | takes_pending | elementwise)
 OP_METHOD(
     to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending)
+    takes_sparse | takes_pending | elementwise)
 
 #define CONVERSION(method, dtype_)                                                           \
   static Tensor to_##method(const Tensor& self, std::optional<MemoryFormat> memory_format) { \
@@ -278,7 +284,7 @@ Tensor cuda(const Tensor& self, std::optional<Device> device, bool non_blocking,
 }
 }  // namespace
 OP_METHOD(type_as, "type_as(self, other)", "self converted to the dtype and device of other.",
-          takes_sparse)
+          takes_sparse | elementwise)
 OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.", takes_sparse)
 OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)",
           "self on a CUDA device.", takes_sparse)
@@ -300,6 +306,7 @@ Tensor fill_with(const Tensor& self, const Tensor& value) {
 }  // namespace
 
 Tensor fill_(const Tensor& self, const Operand& value) {
+  REDIRECT(fill_, self, value)
   if (value.is_tensor()) {
     CHECK(value.tensor().dim() == 0, RuntimeError,
           "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
@@ -324,10 +331,14 @@ Tensor fill_(const Tensor& self, const Operand& value) {
 }
 OP_METHOD(fill_, "fill_(self, value)", "Sets every element of self to value.")
 
-Tensor zero_(const Tensor& self) { return self.is_sparse() ? zero_sparse_(self) : fill_(self, 0); }
+Tensor zero_(const Tensor& self) {
+  REDIRECT(zero_, self)
+  return self.is_sparse() ? zero_sparse_(self) : fill_(self, 0);
+}
 OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.", takes_sparse)
 
 Scalar item(const Tensor& input) {
+  REDIRECT(item, input)
   CHECK(input.numel() == 1, RuntimeError, "a Tensor with {} elements cannot be converted to Scalar",
         input.numel());
   CHECK(!input.device().is_meta(), RuntimeError, "Tensor.item() cannot be called on meta tensors");
@@ -349,6 +360,7 @@ OP_METHOD(item, "item(self)", "The value of a tensor with one element, as a Pyth
           takes_sparse | takes_pending)
 
 bool is_nonzero(const Tensor& input) {
+  REDIRECT(is_nonzero, input)
   CHECK(input.numel() != 0, RuntimeError, "Boolean value of Tensor with no values is ambiguous");
   CHECK(input.numel() == 1, RuntimeError,
         "Boolean value of Tensor with more than one value is ambiguous");

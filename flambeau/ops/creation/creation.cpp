@@ -12,6 +12,7 @@
 #include "flambeau/ops/creation/pinned.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/sparse.h"
 
@@ -183,16 +184,20 @@ OP_FUNCTION(scalar_tensor, "scalar_tensor(s, **options)",
             "A tensor without dimensions that holds the number s.")
 
 Tensor empty_like(const Tensor& input, std::optional<DType> dtype) {
+  REDIRECT(empty_like, input, std::optional<MemoryFormat>(), Options{dtype, input.device()})
   return make_strided(input.sizes(), preserved_strides(input), dtype.value_or(input.dtype()),
                       input.device());
 }
 Tensor zeros_like(const Tensor& input, std::optional<DType> dtype) {
+  REDIRECT(zeros_like, input, std::optional<MemoryFormat>(), Options{dtype, input.device()})
   return filled(empty_like(input, dtype), 0);
 }
 Tensor ones_like(const Tensor& input, std::optional<DType> dtype) {
+  REDIRECT(ones_like, input, std::optional<MemoryFormat>(), Options{dtype, input.device()})
   return filled(empty_like(input, dtype), 1);
 }
 Tensor full_like(const Tensor& input, const Scalar& value, std::optional<DType> dtype) {
+  REDIRECT(full_like, input, value, std::optional<MemoryFormat>(), Options{dtype, input.device()})
   check_number_fits("full_like", value, dtype.value_or(input.dtype()));
   return filled(empty_like(input, dtype), value);
 }
@@ -234,22 +239,22 @@ Tensor new_empty_strided(const Tensor& self, IntSpan size, IntSpan stride, const
 
 }  // namespace
 OP_FUNCTION(empty_like_op, "empty_like(input, *, memory_format=None, **options)",
-            "A tensor like input with undefined contents.", takes_pending)
+            "A tensor like input with undefined contents.", takes_pending | creates)
 OP_FUNCTION(zeros_like_op, "zeros_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with zeros.", takes_pending)
+            "A tensor like input filled with zeros.", takes_pending | creates)
 OP_FUNCTION(ones_like_op, "ones_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with ones.", takes_pending)
+            "A tensor like input filled with ones.", takes_pending | creates)
 OP_FUNCTION(full_like_op, "full_like(input, fill_value, *, memory_format=None, **options)",
-            "A tensor like input filled with fill_value.", takes_pending)
+            "A tensor like input filled with fill_value.", takes_pending | creates)
 OP_METHOD(new_empty, "new_empty(self, *size, **options)",
           "A tensor of the given size, of self's dtype and device, with undefined contents.",
-          takes_pending)
+          takes_pending | creates)
 OP_METHOD(new_zeros, "new_zeros(self, *size, **options)",
-          "A tensor of zeros of self's dtype and device.", takes_pending)
+          "A tensor of zeros of self's dtype and device.", takes_pending | creates)
 OP_METHOD(new_ones, "new_ones(self, *size, **options)",
-          "A tensor of ones of self's dtype and device.", takes_pending)
+          "A tensor of ones of self's dtype and device.", takes_pending | creates)
 OP_METHOD(new_full, "new_full(self, size, fill_value, **options)",
-          "A tensor filled with fill_value, of self's dtype and device.", takes_pending)
+          "A tensor filled with fill_value, of self's dtype and device.", takes_pending | creates)
 OP_METHOD(new_empty_strided, "new_empty_strided(self, size, stride, **options)",
           "A tensor of the given size and strides, of self's dtype and device.", takes_pending)
 

@@ -2,6 +2,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -26,33 +27,35 @@ UNARY_ALIAS(fix, trunc, takes_sparse)
   OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, \
             #name "_(self, other)", "Another name of " #of "_.")
 OP([](const Operand& input, const Operand& other) { return mul(input, other); },
-   "multiply(input, other)", "Another name of mul.", takes_sparse | casts_out)
+   "multiply(input, other)", "Another name of mul.", takes_sparse | casts_out | elementwise)
 OP_METHOD([](const Tensor& self, const Operand& other) { return mul_(self, other); },
-          "multiply_(self, other)", "Another name of mul_.", takes_sparse)
+          "multiply_(self, other)", "Another name of mul_.", takes_sparse | elementwise)
 COMPARE_ALIAS(not_equal, ne)
 COMPARE_ALIAS(less, lt)
 COMPARE_ALIAS(less_equal, le)
 COMPARE_ALIAS(greater, gt)
 COMPARE_ALIAS(greater_equal, ge)
 OP_INPLACE([](const Tensor& input, const Tensor& other) { return atan2(input, other); },
-           "arctan2(input, other)", "Another name of atan2.", casts_out)
+           "arctan2(input, other)", "Another name of atan2.", casts_out | elementwise)
 
 Tensor logical_not_(const Tensor& self) {
   check_inplace("logical_not_", self);
   return copy_(self, logical_not(self));
 }
-OP_METHOD(logical_not_, "logical_not_(self)", "Replaces each element by whether it is zero.")
+OP_METHOD(logical_not_, "logical_not_(self)", "Replaces each element by whether it is zero.",
+          elementwise)
 
 Tensor positive(const Tensor& input) {
   CHECK(input.dtype() != DType::bool_, NotImplementedError,
         "The `+` operator, on a bool tensor is not supported.");
   return input;
 }
-OP_VIEW(positive, "positive(input)", "input itself.")
+OP_VIEW(positive, "positive(input)", "input itself.", elementwise)
 
 }  // namespace
 
 Tensor sgn(const Tensor& input) {
+  REDIRECT(sgn, input)
   if (!input.is_complex()) return sign(input);
   if (is_stored(input.dtype())) return to(sgn(to(input, widened(input.dtype()))), input.dtype());
   Tensor out;
@@ -72,7 +75,8 @@ Tensor sgn(const Tensor& input) {
   }
   return out;
 }
-OP_INPLACE(sgn, "sgn(input)", "The sign of each element; a complex one divided by its size.")
+OP_INPLACE(sgn, "sgn(input)", "The sign of each element; a complex one divided by its size.",
+           elementwise)
 
 namespace {
 
@@ -89,7 +93,7 @@ Tensor angle(const Tensor& input) {
   return out;
 }
 OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.",
-   casts_out)
+   casts_out | elementwise)
 
 Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
 OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.")
@@ -97,7 +101,7 @@ OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element 
 Tensor isreal(const Tensor& input) {
   return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_);
 }
-OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.")
+OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.", elementwise)
 
 Tensor ldexp(const Tensor& input, const Tensor& other) {
   const DType common = result_type(input, other);
@@ -118,7 +122,8 @@ Tensor ldexp(const Tensor& input, const Tensor& other) {
   const Tensor rest = exponent - first, second = cut(rest);
   return scaled(scaled(out, second), cut(rest - second));
 }
-OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.", casts_out)
+OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.",
+           casts_out | elementwise)
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
   const Tensor x = to(input, compute_dtype("logit", dtypes::Floating, input.dtype()));
@@ -140,7 +145,7 @@ Tensor logit(const Tensor& input, std::optional<double> eps) {
   return out;
 }
 OP_INPLACE(logit, "logit(input, eps=None)",
-           "log(x / (1 - x)) of each element, kept eps away from 0 and 1.", casts_out)
+           "log(x / (1 - x)) of each element, kept eps away from 0 and 1.", casts_out | elementwise)
 
 Tensor sinc(const Tensor& input) {
   const DType dtype = is_integral(input.dtype(), true) ? default_dtype() : input.dtype();
@@ -160,7 +165,8 @@ Tensor sinc(const Tensor& input) {
   }
   return out;
 }
-OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.", casts_out)
+OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.",
+           casts_out | elementwise)
 
 }  // namespace
 }  // namespace flambeau

@@ -6,6 +6,7 @@
 #include "flambeau/kernels/gelu.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
 #include "flambeau/ops/sparse/sparse.h"
 
@@ -95,9 +96,11 @@ Tensor difference(const char* op, const Operand& a, const Operand& b, const Scal
 }  // namespace
 
 Tensor add_scaled(const Operand& a, const Operand& b, const Scalar& alpha) {
+  REDIRECT(add, a, b, alpha)
   return is_one(alpha) ? add(a, b) : scaled_sum("add", a, b, alpha, false, {});
 }
 Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha) {
+  REDIRECT(add_, self, other, alpha)
   return is_one(alpha) ? add_(self, other) : scaled_sum("add", self, other, alpha, false, self);
 }
 
@@ -115,16 +118,19 @@ Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
 
 }  // namespace
 OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.",
-   takes_sparse | casts_out | numbers_first)
+   takes_sparse | casts_out | numbers_first | elementwise)
 OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.",
-          takes_sparse | numbers_first)
+          takes_sparse | numbers_first | elementwise)
 OP(sub_op, "sub(input, other, *, alpha=1)", "The difference of input and alpha times other.",
-   takes_sparse | casts_out | numbers_first)
+   takes_sparse | casts_out | numbers_first | elementwise)
 OP_METHOD(sub_inplace, "sub_(self, other, *, alpha=1)", "Subtracts alpha times other from self.",
-          takes_sparse | numbers_first)
-OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.", takes_sparse | casts_out)
-OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.", takes_sparse)
-OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.", takes_sparse)
+          takes_sparse | numbers_first | elementwise)
+OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.",
+   takes_sparse | casts_out | elementwise)
+OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.",
+          takes_sparse | elementwise)
+OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.",
+            takes_sparse | elementwise)
 
 // --- Division ----------------------------------------------------------------------------------
 
@@ -216,6 +222,7 @@ Tensor remainder_inplace(const Tensor& self, const Operand& other) {
 
 }  // namespace
 Tensor remainder_checked(const Operand& input, const Operand& other) {
+  REDIRECT(remainder, input, other)
   check_divisor("remainder", input, other);
   if (input.is_tensor()) return remainder(input, other);
   Tensor out;
@@ -227,6 +234,7 @@ Tensor remainder_checked(const Operand& input, const Operand& other) {
   return out;
 }
 Tensor floor_divide(const Operand& input, const Operand& other) {
+  REDIRECT(floor_divide, input, other)
   Tensor out;
   {
     const NoGrad off;
@@ -238,34 +246,38 @@ Tensor floor_divide(const Operand& input, const Operand& other) {
   return out;
 }
 OP(div_op, "div(input, other, *, rounding_mode=None)",
-   "The quotient of input and other, rounded as asked.", takes_sparse | casts_out)
+   "The quotient of input and other, rounded as asked.", takes_sparse | casts_out | elementwise)
 OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.",
-          takes_sparse)
+          takes_sparse | elementwise)
 OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.",
-   takes_sparse | casts_out)
+   takes_sparse | casts_out | elementwise)
 OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.",
-          takes_sparse)
+          takes_sparse | elementwise)
 OP(true_divide, "true_divide(input, other)",
-   "The quotient of input and other, as a floating number.", takes_sparse | casts_out)
-OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.", takes_sparse)
+   "The quotient of input and other, as a floating number.", takes_sparse | casts_out | elementwise)
+OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.",
+          takes_sparse | elementwise)
 OP(floor_divide, "floor_divide(input, other)", "The quotient of input and other rounded down.",
-   takes_sparse | casts_out)
+   takes_sparse | casts_out | elementwise)
 OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.",
-          takes_sparse)
+          takes_sparse | elementwise)
 OP(remainder_op, "remainder(input, other)",
-   "The remainder of a division that rounds down; it has the sign of other.", casts_out)
+   "The remainder of a division that rounds down; it has the sign of other.",
+   casts_out | elementwise)
 OP_METHOD(remainder_inplace, "remainder_(self, other)",
-          "Replaces self by the remainder of its division by other.")
+          "Replaces self by the remainder of its division by other.", elementwise)
 OP(fmod_op, "fmod(input, other)",
-   "The remainder of a division that rounds towards zero; it has the sign of input.", casts_out)
+   "The remainder of a division that rounds towards zero; it has the sign of input.",
+   casts_out | elementwise)
 OP_METHOD(fmod_inplace, "fmod_(self, other)",
-          "Replaces self by the remainder of its division by other.")
+          "Replaces self by the remainder of its division by other.", elementwise)
 OP_FUNCTION(remainder_number, "remainder(self, other)",
-            "The remainder of a division that rounds down.", casts_out)
+            "The remainder of a division that rounds down.", casts_out | elementwise)
 
 // --- Absolute value and rounding -----------------------------------------------------------------
 
 Tensor abs(const Tensor& input) {
+  REDIRECT(abs, input)
   if (is_stored(input.dtype()) && is_signed(input.dtype())) [[unlikely]]
     return to(abs(to(input, widened(input.dtype()))), to_real(input.dtype()));
   // As in PyTorch, the CPU alone has no absolute values of bools.
@@ -300,14 +312,17 @@ Tensor abs_out(const Tensor& input, const Tensor& out) {
   return write_result(out, abs(input));
 }
 }  // namespace
-OP(abs, "abs(input)", "The absolute value of each element.")
+OP(abs, "abs(input)", "The absolute value of each element.", elementwise)
 OP_OUT(abs_out, "abs(input, *, out)")
-OP_METHOD(abs_, "abs_(self)", "Replaces each element by its absolute value.")
-OP(abs, "absolute(input)", "Another name of abs.")
+OP_METHOD(abs_, "abs_(self)", "Replaces each element by its absolute value.", elementwise)
+OP(abs, "absolute(input)", "Another name of abs.", elementwise)
 OP_OUT(abs_out, "absolute(input, *, out)")
-OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.")
+OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.", elementwise)
 
-Tensor conj(const Tensor& input) { return input.is_complex() ? conj_physical(input) : input; }
+Tensor conj(const Tensor& input) {
+  REDIRECT(conj_physical, input)
+  return input.is_complex() ? conj_physical(input) : input;
+}
 
 bool any_zero(const Tensor& input) {
   const NoGrad off;
@@ -416,12 +431,13 @@ Tensor gelu(const Tensor& input, std::string_view approximate) {
 
 }  // namespace
 OP_INPLACE(round_op, "round(input, *, decimals=0)",
-           "Each element rounded to the nearest integer or decimal place, halves to even.")
+           "Each element rounded to the nearest integer or decimal place, halves to even.",
+           elementwise)
 OP_INPLACE(bitwise_not, "bitwise_not(input)",
-           "The bits not set in input; the logical not of booleans.")
+           "The bits not set in input; the logical not of booleans.", elementwise)
 OP_INPLACE(nan_to_num, "nan_to_num(input, nan=None, posinf=None, neginf=None)",
-           "input with NaN and infinities replaced by numbers.")
+           "input with NaN and infinities replaced by numbers.", elementwise)
 OP_FUNCTION(gelu, "_nn_gelu(input, *, approximate='none')",
-            "x times the chance that a normal variable is below x.")
+            "x times the chance that a normal variable is below x.", elementwise)
 
 }  // namespace flambeau

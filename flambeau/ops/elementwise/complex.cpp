@@ -44,7 +44,8 @@ Tensor complex(const Tensor& real, const Tensor& imag) {
   }
   return out;
 }
-OP_FUNCTION(complex, "complex(real, imag)", "Complex numbers from their real and imaginary parts.")
+OP_FUNCTION(complex, "complex(real, imag)", "Complex numbers from their real and imaginary parts.",
+            elementwise)
 
 Tensor polar(const Tensor& abs, const Tensor& angle) {
   check_parts(abs, angle);
@@ -54,7 +55,8 @@ Tensor polar(const Tensor& abs, const Tensor& angle) {
   }
   return complex(abs * cos(angle), abs * sin(angle));
 }
-OP_FUNCTION(polar, "polar(abs, angle)", "Complex numbers from their absolute values and angles.")
+OP_FUNCTION(polar, "polar(abs, angle)", "Complex numbers from their absolute values and angles.",
+            elementwise | cpu_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -69,7 +69,8 @@ Tensor per_tensor(const Tensor& input, double scale, int64_t zero_point, int64_t
 OP_FUNCTION(per_tensor,
             "fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max)",
             "input on the grid of steps of scale around zero_point, of which there are as many as "
-            "integers from quant_min to quant_max.")
+            "integers from quant_min to quant_max.",
+            elementwise | cpu_exact)
 
 Tensor per_tensor_of_tensors(const Tensor& input, const Tensor& scale, const Tensor& zero_point,
                              int64_t quant_min, int64_t quant_max) {
@@ -89,7 +90,8 @@ Tensor per_tensor_of_tensors(const Tensor& input, const Tensor& scale, const Ten
 }
 OP_FUNCTION(per_tensor_of_tensors,
             "fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max)",
-            "The same with scale and zero_point in tensors of one element.")
+            "The same with scale and zero_point in tensors of one element.",
+            elementwise | cpu_exact)
 
 Tensor per_channel(const Tensor& input, const Tensor& scale, const Tensor& zero_point, int64_t axis,
                    int64_t quant_min, int64_t quant_max) {

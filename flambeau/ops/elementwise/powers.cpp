@@ -7,6 +7,7 @@
 #include "flambeau/kernels/elementwise.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/sparse/sparse.h"
 
 namespace flambeau {
@@ -113,6 +114,7 @@ Tensor ones_instead(const Tensor& x, DType dtype) {
 }  // namespace
 
 Tensor pow(const Operand& a, const Operand& b) {
+  REDIRECT(pow, a, b)
   if (a.is_tensor() && a.tensor().is_sparse()) [[unlikely]]
     return sparse_pow(a.tensor(), b);
   const Device device = common_device("pow", {a, b});
@@ -209,14 +211,14 @@ Tensor float_power_(const Tensor& self, const Operand& exponent) {
 }
 }  // namespace
 OP_INPLACE(pow_op, "pow(input, exponent)", "input to the power of exponent.",
-           takes_sparse | casts_out)
+           takes_sparse | casts_out | elementwise | cuda_exact)
 OP_FUNCTION(pow_number, "pow(self, exponent)", "self to the power of exponent.",
-            takes_sparse | casts_out)
+            takes_sparse | casts_out | elementwise | cuda_exact)
 OP(float_power, "float_power(input, exponent)",
-   "input to the power of exponent in double precision.")
+   "input to the power of exponent in double precision.", elementwise)
 OP_FUNCTION(float_power_number, "float_power(self, exponent)",
-            "self to the power of exponent in double precision.")
+            "self to the power of exponent in double precision.", elementwise)
 OP_METHOD(float_power_, "float_power_(self, exponent)",
-          "Raises self, of double precision, to the power of exponent.")
+          "Raises self, of double precision, to the power of exponent.", elementwise)
 
 }  // namespace flambeau

@@ -5,6 +5,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -78,27 +79,34 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return gradient;                                                         \
   }
 
-#define UNARY(name, dtypes, value, keeps, gradient, doc, ...)                                   \
-  static const UnaryRow& name##_row() {                                                         \
-    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient),       \
-              __VA_ARGS__);                                                                     \
-    return row;                                                                                 \
-  }                                                                                             \
-  Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); }        \
-  Tensor name##_(const Tensor& self) { return unary_op(name##_row(), self, nullptr, 0, self); } \
-  static Tensor name##_out(const Tensor& input, const Tensor& out) {                            \
-    return unary_op(name##_row(), input, nullptr, 0, out);                                      \
-  }                                                                                             \
-  OP(name, #name "(input)", doc, __VA_ARGS__)                                                   \
-  OP_OUT(name##_out, #name "(input, *, out)")                                                   \
-  OP_METHOD(name##_, #name "_(self)", doc, __VA_ARGS__)
+#define UNARY(name, dtypes, value, keeps, gradient, doc, ...)                             \
+  static const UnaryRow& name##_row() {                                                   \
+    UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient), \
+              __VA_ARGS__);                                                               \
+    return row;                                                                           \
+  }                                                                                       \
+  Tensor name(const Tensor& input) {                                                      \
+    REDIRECT(name, input)                                                                 \
+    return unary_op(name##_row(), input, nullptr, 0);                                     \
+  }                                                                                       \
+  Tensor name##_(const Tensor& self) {                                                    \
+    REDIRECT(name##_, self)                                                               \
+    return unary_op(name##_row(), self, nullptr, 0, self);                                \
+  }                                                                                       \
+  static Tensor name##_out(const Tensor& input, const Tensor& out) {                      \
+    return unary_op(name##_row(), input, nullptr, 0, out);                                \
+  }                                                                                       \
+  OP(name, #name "(input)", doc, elementwise __VA_OPT__(| __VA_ARGS__))                   \
+  OP_OUT(name##_out, #name "(input, *, out)")                                             \
+  OP_METHOD(name##_, #name "_(self)", doc, elementwise __VA_OPT__(| __VA_ARGS__))
 
 #define PREDICATE(name, dtypes, value, doc, ...)                                     \
   Tensor name(const Tensor& input) {                                                 \
+    REDIRECT(name, input)                                                            \
     UNARY_ROW(name, dtypes, OutDType::boolean, Keep::nothing, nullptr, __VA_ARGS__); \
     return unary_op(row, input, nullptr, 0);                                         \
   }                                                                                  \
-  OP(name, #name "(input)", doc, gives_bool __VA_OPT__(|) __VA_ARGS__)
+  OP(name, #name "(input)", doc, elementwise | gives_bool __VA_OPT__(|) __VA_ARGS__)
 
 #define UNARY1(name, p_name, p_default, dtypes, value, keeps, gradient, doc)               \
   static const UnaryRow& name##_row() {                                                    \
@@ -106,13 +114,15 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return row;                                                                            \
   }                                                                                        \
   Tensor name(const Tensor& input, const Scalar& p) {                                      \
+    REDIRECT(name, input, p)                                                               \
     return unary_op(name##_row(), input, &p, 1);                                           \
   }                                                                                        \
   Tensor name##_(const Tensor& self, const Scalar& p) {                                    \
+    REDIRECT(name##_, self, p)                                                             \
     return unary_op(name##_row(), self, &p, 1, self);                                      \
   }                                                                                        \
-  OP_FUNCTION(name, #name "(input, " #p_name p_default ")", doc)                           \
-  OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ")", doc)
+  OP_FUNCTION(name, #name "(input, " #p_name p_default ")", doc, elementwise)              \
+  OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ")", doc, elementwise)
 
 #define UNARY2(name, p_name, p_default, q_name, q_default, dtypes, value, keeps, gradient, doc) \
   static const UnaryRow& name##_row() {                                                         \
@@ -120,22 +130,28 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return row;                                                                                 \
   }                                                                                             \
   Tensor name(const Tensor& input, const Scalar& p, const Scalar& q) {                          \
+    REDIRECT(name, input, p, q)                                                                 \
     const Scalar numbers[] = {p, q};                                                            \
     return unary_op(name##_row(), input, numbers, 2);                                           \
   }                                                                                             \
   Tensor name##_(const Tensor& self, const Scalar& p, const Scalar& q) {                        \
+    REDIRECT(name##_, self, p, q)                                                               \
     const Scalar numbers[] = {p, q};                                                            \
     return unary_op(name##_row(), self, numbers, 2, self);                                      \
   }                                                                                             \
-  OP_FUNCTION(name, #name "(input, " #p_name p_default ", " #q_name q_default ")", doc)         \
-  OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ", " #q_name q_default ")", doc)
+  OP_FUNCTION(name, #name "(input, " #p_name p_default ", " #q_name q_default ")", doc,         \
+              elementwise)                                                                      \
+  OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ", " #q_name q_default ")", doc,     \
+              elementwise)
 
 #define KERNEL2(name, dtypes, value)                                   \
   Tensor name(const Tensor& input, const Scalar& p, const Scalar& q) { \
+    REDIRECT(name, input, p, q)                                        \
     UNARY_ROW(name, dtypes, OutDType::same, Keep::nothing, nullptr);   \
     const Scalar numbers[] = {p, q};                                   \
     return unary_op(row, input, numbers, 2);                           \
-  }
+  }                                                                    \
+  OP_FUNCTION(name, "_" #name "(input, p, q)", "", elementwise)
 
 #include "flambeau/kernels/unary.def"
 
@@ -148,23 +164,25 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
      const Tensor& y [[maybe_unused]]) -> Tensor { return gradient; }
 #define BINARY_FUNCTIONS(name)                               \
   Tensor name(const Operand& input, const Operand& other) {  \
+    REDIRECT(name, input, other)                             \
     return binary_op(name##_row(), input, other);            \
   }                                                          \
   Tensor name##_(const Tensor& self, const Operand& other) { \
+    REDIRECT(name##_, self, other)                           \
     return binary_op(name##_row(), self, other, self);       \
   }
 // The forms of a row. Other says what Python may pass as `other`: const Operand& for a tensor or a
 // number, const Tensor& for a tensor.
-#define FUNCTION_FORMS(name, Input, Other, doc, ...)                               \
-  static Tensor name##_op(Input input, Other other) { return name(input, other); } \
-  static Tensor name##_out(Input input, Other other, const Tensor& out) {          \
-    return binary_op(name##_row(), input, other, out);                             \
-  }                                                                                \
-  OP(name##_op, #name "(input, other)", doc, __VA_ARGS__)                          \
+#define FUNCTION_FORMS(name, Input, Other, doc, ...)                                \
+  static Tensor name##_op(Input input, Other other) { return name(input, other); }  \
+  static Tensor name##_out(Input input, Other other, const Tensor& out) {           \
+    return binary_op(name##_row(), input, other, out);                              \
+  }                                                                                 \
+  OP(name##_op, #name "(input, other)", doc, elementwise __VA_OPT__(| __VA_ARGS__)) \
   OP_OUT(name##_out, #name "(input, other, *, out)")
 #define INPLACE_FORM(name, Other, doc, ...)                                                      \
   static Tensor name##_inplace(const Tensor& self, Other other) { return name##_(self, other); } \
-  OP_METHOD(name##_inplace, #name "_(self, other)", doc, __VA_ARGS__)
+  OP_METHOD(name##_inplace, #name "_(self, other)", doc, elementwise __VA_OPT__(| __VA_ARGS__))
 #define BINARY_OPS(name, doc, ...)                                      \
   FUNCTION_FORMS(name, const Tensor&, const Operand&, doc, __VA_ARGS__) \
   INPLACE_FORM(name, const Operand&, doc)
@@ -217,7 +235,7 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   static Tensor name##_number(const Scalar& self, const Tensor& other) { \
     return name(Operand(self), other);                                   \
   }                                                                      \
-  OP_FUNCTION(name##_number, #name "(self, other)", doc)
+  OP_FUNCTION(name##_number, #name "(self, other)", doc, elementwise)
 // Of floating numbers these have a history, but no derivative.
 static Tensor no_gradient(const char* op) {
   fail<NotImplementedError>("derivative for aten::{} is not implemented", op);
@@ -232,6 +250,22 @@ static Tensor no_gradient(const char* op) {
   TENSOR_OPS(name, doc)
 
 #include "flambeau/kernels/binary.def"
+
+// Rows that only other ops call, which layers see by these names.
+#define PRIVATE_OP(name, signature)                                                  \
+  static Tensor name##_op(const Operand& a, const Operand& b) { return name(a, b); } \
+  OP_FUNCTION(name##_op, signature, "", elementwise)
+PRIVATE_OP(_prelu_kernel, "_prelu_kernel(input, other)")
+PRIVATE_OP(div_floor, "_div_floor(input, other)")
+PRIVATE_OP(div_trunc, "_div_trunc(input, other)")
+PRIVATE_OP(gated, "_gated(input, other)")
+PRIVATE_OP(squared_difference, "_squared_difference(input, other)")
+PRIVATE_OP(bce, "_bce(input, other)")
+PRIVATE_OP(bce_logits, "_bce_logits(input, other)")
+PRIVATE_OP(relu_gradient, "_relu_gradient(input, other)")
+PRIVATE_OP(tanh_gradient, "_tanh_gradient(input, other)")
+PRIVATE_OP(sigmoid_gradient, "_sigmoid_gradient(input, other)")
+PRIVATE_OP(real_silu_gradient, "_real_silu_gradient(input, other)")
 
 // The out= forms of ops that have a form of their own beside the row.
 #define ROW_OUT(name, ...)                                                                      \

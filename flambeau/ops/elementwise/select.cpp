@@ -5,10 +5,12 @@
 #include "flambeau/ops/elementwise/overwrite.h"
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
+  REDIRECT(where, condition, a, b)
   CHECK(condition.dtype() == DType::bool_ || condition.dtype() == DType::uint8, RuntimeError,
         "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
         condition.dtype());
@@ -45,9 +47,9 @@ Tensor where_method(const Tensor& self, const Tensor& condition, const Operand& 
 }
 }  // namespace
 OP_FUNCTION(where, "where(condition, input, other)",
-            "input where condition is true, other elsewhere.")
+            "input where condition is true, other elsewhere.", elementwise)
 OP_METHOD(where_method, "where(self, condition, other)",
-          "self where condition is true, other elsewhere.")
+          "self where condition is true, other elsewhere.", elementwise)
 
 Scalar clamp_bound(const Scalar& value, DType dtype, bool low, Device device) {
   if (!is_integral(dtype) || !value.is_integral()) {
@@ -186,6 +188,7 @@ Tensor clamp_max(const Tensor& input, const Operand& max) {
 
 Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
              const std::optional<Scalar>& max) {
+  REDIRECT(clamp, input, min, max)
   const bool complex_bound = (min && min->is_complex()) || (max && max->is_complex());
   CHECK(input.is_complex() || !complex_bound, RuntimeError,
         "clamp: value cannot be converted to type double without overflow: a bound is complex");
@@ -194,14 +197,16 @@ Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
 }
 // Tensors first: one without dimensions would pass for a number too.
 OP_INPLACE(clamp_tensors, "clamp(input, min=None, max=None)",
-           "Each element moved into the range from min to max.")
+           "Each element moved into the range from min to max.", elementwise)
 OP_INPLACE(clamp, "clamp(input, min=None, max=None)",
-           "Each element moved into the range from min to max.")
-OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.")
-OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.")
-OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.")
-OP_INPLACE(clamp_min, "clamp_min(input, min)", "Each element, or min where that is larger.")
-OP_INPLACE(clamp_max, "clamp_max(input, max)", "Each element, or max where that is smaller.")
+           "Each element moved into the range from min to max.", elementwise)
+OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.", elementwise)
+OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.", elementwise)
+OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.", elementwise)
+OP_INPLACE(clamp_min, "clamp_min(input, min)", "Each element, or min where that is larger.",
+           elementwise)
+OP_INPLACE(clamp_max, "clamp_max(input, max)", "Each element, or max where that is smaller.",
+           elementwise)
 
 namespace {
 
@@ -229,6 +234,7 @@ Tensor fused(const char* op, const FusedSlot& slot, const Tensor& x, const Tenso
 
 Tensor addcmul(const Tensor& input, const Tensor& tensor1, const Tensor& tensor2,
                const Scalar& value) {
+  REDIRECT(addcmul, input, tensor1, tensor2, value)
   const auto is_half = [](const Tensor& x) { return x.dtype() == DType::complex32; };
   if (is_half(input) && is_half(tensor1) && is_half(tensor2)) [[unlikely]] {
     const auto wide = [](const Tensor& x) { return to(x, DType::complex64); };
@@ -318,10 +324,12 @@ Tensor lerp(const Tensor& input, const Tensor& end, const Operand& weight) {
 
 }  // namespace
 OP_INPLACE(addcmul, "addcmul(input, tensor1, tensor2, *, value=1)",
-           "input plus value times tensor1 times tensor2.", casts_out | numbers_first)
+           "input plus value times tensor1 times tensor2.",
+           casts_out | numbers_first | elementwise | cuda_widest)
 OP_INPLACE(addcdiv, "addcdiv(input, tensor1, tensor2, *, value=1)",
-           "input plus value times tensor1 over tensor2.", casts_out | numbers_first)
+           "input plus value times tensor1 over tensor2.",
+           casts_out | numbers_first | elementwise | cuda_widest)
 OP_INPLACE(lerp, "lerp(input, end, weight)", "The point from input towards end that weight says.",
-           casts_out)
+           casts_out | elementwise)
 
 }  // namespace flambeau

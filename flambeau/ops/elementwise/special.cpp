@@ -54,12 +54,13 @@ Tensor polygamma(int64_t n, const Tensor& input) {
   const Scalar numbers[] = {n, 0};
   return unary_op(row, input, numbers, 1);
 }
-OP_FUNCTION(polygamma, "polygamma(n, input)", "The n-th derivative of digamma.", casts_out)
+OP_FUNCTION(polygamma, "polygamma(n, input)", "The n-th derivative of digamma.",
+            casts_out | elementwise)
 OP_METHOD([](const Tensor& self, int64_t n) { return polygamma(n, self); }, "polygamma(self, n)",
-          "The n-th derivative of digamma.", casts_out)
+          "The n-th derivative of digamma.", casts_out | elementwise)
 // The derivative needs the input, which is about to be overwritten: it gets a copy.
 OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, clone(self))); },
-          "polygamma_(self, n)", "The n-th derivative of digamma, in place.")
+          "polygamma_(self, n)", "The n-th derivative of digamma, in place.", elementwise)
 
 }  // namespace
 
@@ -190,7 +191,8 @@ Tensor mvlgamma(const Tensor& input, int64_t p) {
   return sum(lgamma(unsqueeze(x, -1) + steps), IntSpan{-1}, false) + constant;
 }
 OP_INPLACE(mvlgamma, "mvlgamma(input, p)",
-           "The logarithm of the multivariate gamma function of dimension p.", casts_out)
+           "The logarithm of the multivariate gamma function of dimension p.",
+           casts_out | elementwise)
 
 }  // namespace
 }  // namespace flambeau

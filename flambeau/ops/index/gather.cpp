@@ -3,6 +3,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 #include "flambeau/tensor/strides.h"
 
@@ -33,6 +34,7 @@ IndexedDim along(const Tensor& self, int64_t dim) {
 }  // namespace
 
 Tensor gather(const Tensor& input, int64_t dim, const Tensor& index) {
+  REDIRECT(gather, input, dim, index)
   dim = wrap_dim(dim, input.dim());
   // An index without elements may have any dtype and shape.
   const bool any = index.numel() > 0;
@@ -73,7 +75,7 @@ Tensor gather_op(const Tensor& input, int64_t dim, const Tensor& index, bool) {
 }
 }  // namespace
 OP(gather_op, "gather(input, dim, index, *, sparse_grad=False)",
-   "For every element of index, the element of input at that place along dim.", picks)
+   "For every element of index, the element of input at that place along dim.", picks | along)
 
 // --- scatter -----------------------------------------------------------------------------------
 
@@ -212,6 +214,7 @@ Tensor source_gradient(const Tensor& g, int64_t dim, const Tensor& index, const 
 }  // namespace
 
 Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& src) {
+  REDIRECT(scatter_, self, dim, index, src)
   dim = wrap_dim(dim, self.dim());
   write_scattered("scatter", self, dim, index, src, WriteMode::assign);
   const Tensor& source = tensor_or_none(src);
@@ -227,10 +230,12 @@ Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Oper
   return self;
 }
 Tensor scatter(const Tensor& input, int64_t dim, const Tensor& index, const Operand& src) {
+  REDIRECT(scatter, input, dim, index, src)
   return scatter_(clone(input, MemoryFormat::contiguous), dim, index, src);
 }
 
 Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  REDIRECT(scatter_add_, self, dim, index, src)
   dim = wrap_dim(dim, self.dim());
   write_scattered("scatter_add", self, dim, index, src, WriteMode::add);
   if (Record r = Record::in_place("scatter_add", self, {src})) {
@@ -242,13 +247,15 @@ Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const 
   return self;
 }
 Tensor scatter_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) {
+  REDIRECT(scatter_add, input, dim, index, src)
   return scatter_add_(clone(input, MemoryFormat::contiguous), dim, index, src);
 }
 OP(scatter_add, "scatter_add(input, dim, index, src)",
    "A copy of input to which the elements of src are added at the places along dim that index "
-   "names.")
+   "names.",
+   along | cuda_widest)
 OP_METHOD(scatter_add_, "scatter_add_(self, dim, index, src)",
-          "Adds the elements of src to self at the places along dim that index names.")
+          "Adds the elements of src to self at the places along dim that index names.", along)
 
 namespace {
 
@@ -287,13 +294,13 @@ Tensor scatter_value(const Tensor& input, int64_t dim, const Tensor& index, cons
 
 }  // namespace
 OP(scatter_with, "scatter(input, dim, index, src, *, reduce=None)",
-   "A copy of input with the elements of src at the places along dim that index names.")
+   "A copy of input with the elements of src at the places along dim that index names.", along)
 OP(scatter_value, "scatter(input, dim, index, value, *, reduce=None)",
-   "A copy of input with value at the places along dim that index names.")
+   "A copy of input with value at the places along dim that index names.", along)
 OP_METHOD(scatter_with_, "scatter_(self, dim, index, src, *, reduce=None)",
-          "Writes the elements of src at the places along dim that index names.")
+          "Writes the elements of src at the places along dim that index names.", along)
 OP_METHOD(scatter_value_, "scatter_(self, dim, index, value, *, reduce=None)",
-          "Writes value at the places along dim that index names.")
+          "Writes value at the places along dim that index names.", along)
 
 // --- take, put, take_along_dim -----------------------------------------------------------------
 
@@ -397,6 +404,6 @@ OP(put, "put(input, index, source, accumulate=False)",
 OP_METHOD(put_, "put_(self, index, source, accumulate=False)",
           "Writes (or adds) the elements of source into self, seen as flat, at index.")
 OP(take_along_dim, "take_along_dim(input, indices, dim=None)",
-   "The elements of input along dim at indices; everything but dim broadcasts.")
+   "The elements of input along dim at indices; everything but dim broadcasts.", along)
 
 }  // namespace flambeau

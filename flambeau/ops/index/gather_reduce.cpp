@@ -4,6 +4,7 @@
 
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -163,13 +164,15 @@ Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, con
 
 Tensor scatter_reduce(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src,
                       std::string_view reduce, bool include_self) {
+  REDIRECT(scatter_reduce, input, dim, index, src, reduce, include_self)
   return scatter_reduce_(clone(input, MemoryFormat::contiguous), dim, index, src, reduce,
                          include_self);
 }
 OP(scatter_reduce, "scatter_reduce(input, dim, index, src, reduce, *, include_self=True)",
-   "A copy of input combined with the elements of src at the places along dim that index names.")
+   "A copy of input combined with the elements of src at the places along dim that index names.",
+   along)
 OP_METHOD(scatter_reduce_, "scatter_reduce_(self, dim, index, src, reduce, *, include_self=True)",
-          "Combines self with the elements of src at the places along dim that index names.")
+          "Combines self with the elements of src at the places along dim that index names.", along)
 
 // --- index_reduce ------------------------------------------------------------------------------
 
@@ -202,8 +205,9 @@ Tensor index_reduce(const Tensor& input, int64_t dim, const Tensor& index, const
 
 }  // namespace
 OP(index_reduce, "index_reduce(input, dim, index, source, reduce, *, include_self=True)",
-   "A copy of input whose slices along dim, named by index, are combined with those of source.")
+   "A copy of input whose slices along dim, named by index, are combined with those of source.",
+   along)
 OP_METHOD(index_reduce_, "index_reduce_(self, dim, index, source, reduce, *, include_self=True)",
-          "Combines the slices of self along dim that index names with those of source.")
+          "Combines the slices of self along dim that index names with those of source.", along)
 
 }  // namespace flambeau

@@ -10,6 +10,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/strides.h"
 
@@ -339,6 +340,7 @@ void write_along(const char* op, const Tensor& self, int64_t dim, const Tensor& 
 // --- index, index_put --------------------------------------------------------------------------
 
 Tensor index(const Tensor& input, const std::vector<Tensor>& indices) {
+  REDIRECT(_index, input, indices)
   Tensor out = read_at("index", input, indices);
   if (Record r{"index", out, {input}}) {
     r.wrt(0, [shape = input->sizes, saved = save_all(r, indices)](const Tensor& g) {
@@ -347,6 +349,8 @@ Tensor index(const Tensor& input, const std::vector<Tensor>& indices) {
   }
   return out;
 }
+OP_FUNCTION(index, "_index(input, indices)",
+            "The elements at indices, of which an undefined one stands for a whole dimension.")
 
 namespace {
 
@@ -378,6 +382,7 @@ Tensor sole_mask(const Tensor& self, const std::vector<Tensor>& indices) {
 
 Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const Tensor& values,
                   bool accumulate) {
+  REDIRECT(index_put_, self, indices, values, accumulate)
   check_inplace("index_put_", self, values.requires_grad());
   CHECK(static_cast<int64_t>(indices.size()) <= self.dim(), IndexError,
         "too many indices for tensor of dimension {} (got {})", self.dim(), indices.size());
@@ -429,10 +434,11 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
 
 Tensor index_put(const Tensor& input, const std::vector<Tensor>& indices, const Tensor& values,
                  bool accumulate) {
+  REDIRECT(index_put, input, indices, values, accumulate)
   return index_put_(clone(input), indices, values, accumulate);
 }
 OP(index_put, "index_put(input, indices, values, accumulate=False)",
-   "A copy of input with values written (or added) at the places that indices name.")
+   "A copy of input with values written (or added) at the places that indices name.", cuda_widest)
 OP_METHOD(index_put_, "index_put_(self, indices, values, accumulate=False)",
           "Writes (or adds) values at the places that indices name.")
 

@@ -7,6 +7,7 @@
 #include "flambeau/kernels/scan.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 #include "flambeau/tensor/shape.h"
 
@@ -101,6 +102,7 @@ void warn_if_expanded(const char* op, const Tensor& self) {
 }
 
 Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value) {
+  REDIRECT(masked_fill_, self, mask, value)
   check_inplace("masked_fill_", self, value.requires_grad());
   warn_if_expanded("masked_fill_", self);
   if (overlaps_itself(self)) {
@@ -120,16 +122,20 @@ Tensor masked_fill_(const Tensor& self, const Tensor& mask, const Operand& value
   return self;
 }
 Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value) {
+  REDIRECT(masked_fill, input, mask, value)
   Tensor out =
       make_tensor(broadcast_shapes(mask.sizes(), input.sizes()), input.dtype(), input.device());
   fill_where("masked_fill", out, input, mask, value);
   if (Record r{fill_name(value), out, {input, tensor_or_none(value)}}) record_fill(r, mask);
   return out;
 }
-OP(masked_fill, "masked_fill(input, mask, value)", "A copy of input with value where mask is true.")
-OP_METHOD(masked_fill_, "masked_fill_(self, mask, value)", "Writes value where mask is true.")
+OP(masked_fill, "masked_fill(input, mask, value)", "A copy of input with value where mask is true.",
+   elementwise)
+OP_METHOD(masked_fill_, "masked_fill_(self, mask, value)", "Writes value where mask is true.",
+          elementwise)
 
 Tensor masked_select(const Tensor& input, const Tensor& mask) {
+  REDIRECT(masked_select, input, mask)
   CHECK(mask.dtype() == DType::bool_, RuntimeError,
         "masked_select: expected BoolTensor for mask, got {}", mask.dtype());
   common_device("masked_select", {input, mask});
@@ -203,6 +209,7 @@ Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sou
 }  // namespace
 
 Tensor masked_scatter(const Tensor& input, const Tensor& mask, const Tensor& source) {
+  REDIRECT(masked_scatter, input, mask, source)
   const Dims shape = broadcast_shapes(mask.sizes(), input.sizes());
   return masked_scatter_(clone(expand(input, shape), MemoryFormat::contiguous), mask, source);
 }
@@ -231,6 +238,7 @@ Tensor nonzero_flat(const Tensor& input) { return positions(input, true); }
 Tensor nonzero_columns(const Tensor& input) { return positions(input, false); }
 
 Tensor nonzero(const Tensor& input) {
+  REDIRECT(argwhere, input)
   const NoGrad off;
   const Tensor columns = nonzero_columns(input);
   return make_alias(columns, {columns->sizes[1], columns->sizes[0]}, {1, columns->sizes[1]}, 0);
@@ -260,6 +268,6 @@ OP(nonzero_op, "nonzero(input, *, as_tuple=False)",
    "The positions of the elements that are not zero: a row each, or a vector per dimension.")
 OP(nonzero, "argwhere(input)", "The positions of the elements that are not zero, a row each.")
 OP_FUNCTION(nonzero_tuple, "where(condition)",
-            "The positions where condition is true, a vector per dimension.")
+            "The positions where condition is true, a vector per dimension.", elementwise)
 
 }  // namespace flambeau

@@ -4,6 +4,7 @@
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
 #include "flambeau/ops/op.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -64,6 +65,7 @@ Tensor index_of_slices(const char* op, const Tensor& self, int64_t dim, const Te
 }
 
 Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
+  REDIRECT(index_select, input, dim, index)
   dim = wrap_dim(dim, input.dim());
   CHECK(index.dtype() == DType::int64 || index.dtype() == DType::int32, RuntimeError,
         "index_select(): Expected dtype int32 or int64 for index, got {}", index.dtype());
@@ -90,10 +92,11 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   return out;
 }
 OP(index_select, "index_select(input, dim, index)",
-   "The slices of input along dim that index names.", picks)
+   "The slices of input along dim that index names.", picks | along)
 
 Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Scalar& alpha) {
+  REDIRECT(index_add_, self, dim, index, source, alpha)
   check_inplace("index_add_", self, source.requires_grad());
   check_number_fits("index_add_", alpha, self.dtype());
   dim = wrap_dim(dim, self.dim());
@@ -122,12 +125,13 @@ Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
 }
 Tensor index_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source,
                  const Scalar& alpha) {
+  REDIRECT(index_add, input, dim, index, source, alpha)
   return index_add_(clone(input, MemoryFormat::contiguous), dim, index, source, alpha);
 }
 OP(index_add, "index_add(input, dim, index, source, *, alpha=1)",
-   "A copy of input to whose slices along dim, named by index, those of source are added.")
+   "A copy of input to whose slices along dim, named by index, those of source are added.", along)
 OP_METHOD(index_add_, "index_add_(self, dim, index, source, *, alpha=1)",
-          "Adds the slices of source to those of self along dim that index names.")
+          "Adds the slices of source to those of self along dim that index names.", along)
 
 namespace {
 
@@ -168,9 +172,10 @@ Tensor index_copy(const Tensor& input, int64_t dim, const Tensor& index, const T
 
 }  // namespace
 OP(index_copy, "index_copy(input, dim, index, source)",
-   "A copy of input whose slices along dim, named by index, are those of source.")
+   "A copy of input whose slices along dim, named by index, are those of source.",
+   along | cpu_widest)
 OP_METHOD(index_copy_, "index_copy_(self, dim, index, source)",
-          "Writes the slices of source into those of self along dim that index names.")
+          "Writes the slices of source into those of self along dim that index names.", along)
 
 namespace {
 
@@ -216,11 +221,12 @@ Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const O
 }  // namespace
 
 Tensor index_fill(const Tensor& input, int64_t dim, const Tensor& index, const Operand& value) {
+  REDIRECT(index_fill, input, dim, index, value)
   return index_fill_(clone(input), dim, index, value);
 }
 OP(index_fill, "index_fill(input, dim, index, value)",
-   "A copy of input whose slices along dim, named by index, are filled with value.")
+   "A copy of input whose slices along dim, named by index, are filled with value.", along)
 OP_METHOD(index_fill_, "index_fill_(self, dim, index, value)",
-          "Fills the slices of self along dim that index names with value.")
+          "Fills the slices of self along dim that index names with value.", along)
 
 }  // namespace flambeau

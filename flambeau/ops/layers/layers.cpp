@@ -1,5 +1,7 @@
 #include "flambeau/ops/layers/layers.h"
 
+#include "flambeau/ops/redirect.h"
+
 namespace flambeau {
 namespace {
 
@@ -20,6 +22,14 @@ void note_shapes(const OpCall& call, ProfiledSpan& span) {
 
 }  // namespace
 
+bool arrives(std::string_view op) {
+  if (!arriving) return false;
+  const std::string_view name = op_name(arriving);
+  if (name != op && (name.front() != '_' || name.substr(1) != op)) return false;
+  arriving = nullptr;
+  return true;
+}
+
 void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result) {
   switch (layer) {
     case Layer::profiler:
@@ -30,11 +40,17 @@ void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result)
       }
       [[fallthrough]];
     case Layer::autocast: [[fallthrough]];
-    case Layer::vmap: [[fallthrough]];
+    case Layer::vmap:
+      if ((special & Pending::batched || active_layers & Active::vmap) &&
+          call_vmap(call, special, result))
+        return;
+      [[fallthrough]];
     case Layer::pending: {
       // Ops that know better than to be given a copy of a sparse tensor have told so by now.
       if (special & Pending::resolvable & ~call.family.takes) return call_resolved(call, result);
+      arriving = call.op().signature;
       call_function(call, result);
+      arriving = nullptr;
     }
   }
 }

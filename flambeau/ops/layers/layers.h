@@ -60,6 +60,10 @@ class Rewrite {
     kept_.back()->list = std::move(list);
     values_[i].tensors = &kept_.back()->list;
   }
+  void set_integer(int i, int64_t integer) {
+    values_[i].given = true;
+    values_[i].integer = integer;
+  }
   void set(int i, const Dims& ints) {
     kept_.push_back(std::make_unique<Kept>());
     kept_.back()->ints = ints;

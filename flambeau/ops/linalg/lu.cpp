@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -295,7 +296,7 @@ Tensor lu_solve(const Tensor& b, const Tensor& lu, const Tensor& pivots) {
   return linalg_lu_solve(lu, pivots, b, true, false);
 }
 OP(lu_solve, "lu_solve(input, LU_data, LU_pivots)",
-   "The solution of A X = input from the LU factors of A.")
+   "The solution of A X = input from the LU factors of A.", cpu_exact)
 
 // --- Inverses ---------------------------------------------------------------------------------
 
@@ -321,17 +322,21 @@ Pair linalg_inv_ex(const Tensor& a, bool check_errors) {
   return inverse_with("linalg.inv_ex", a, check_errors);
 }
 OP_FUNCTION(linalg_inv_ex, "linalg_inv_ex(A, *, check_errors=False) -> (inverse, info)",
-            "The inverse of square matrices and what failed.")
+            "The inverse of square matrices and what failed.", cpu_exact)
 
-Tensor linalg_inv(const Tensor& a) { return std::get<0>(inverse_with("linalg.inv", a, true)); }
-OP_FUNCTION(linalg_inv, "linalg_inv(A)", "The inverse of square matrices.")
-OP(linalg_inv, "inverse(input)", "The inverse of square matrices.")
+Tensor linalg_inv(const Tensor& a) {
+  REDIRECT(linalg_inv, a)
+  return std::get<0>(inverse_with("linalg.inv", a, true));
+}
+OP_FUNCTION(linalg_inv, "linalg_inv(A)", "The inverse of square matrices.", cpu_exact)
+OP(linalg_inv, "inverse(input)", "The inverse of square matrices.", cpu_exact)
 
 Tensor linalg_solve(const Tensor& a, const Tensor& b, bool left) {
+  REDIRECT(linalg_solve, a, b, left)
   return std::get<0>(solve("torch.linalg.solve", a, b, left, true));
 }
 OP_FUNCTION(linalg_solve, "linalg_solve(A, B, *, left=True)",
-            "The solution of A X = B, or of X A = B.")
+            "The solution of A X = B, or of X A = B.", cpu_exact)
 
 namespace {
 

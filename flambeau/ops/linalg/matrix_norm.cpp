@@ -83,11 +83,12 @@ Tensor matrix_norm_named(const Tensor& a, std::string_view ord, IntSpan dim, boo
 }
 OP_FUNCTION(matrix_norm_number,
             "linalg_matrix_norm(A, ord, dim=(-2, -1), keepdim=False, *, dtype=None)",
-            "The norm of matrices of order 1, 2, inf or one of their negatives.", casts_real)
+            "The norm of matrices of order 1, 2, inf or one of their negatives.",
+            casts_real | cuda_exact)
 OP_FUNCTION(matrix_norm_named,
             "linalg_matrix_norm(A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None)",
             "The norm of matrices called ord: 'fro', or 'nuc', the sum of singular values.",
-            casts_real)
+            casts_real | cuda_exact)
 
 Dims both_dims(const Tensor& a) { return a.dim() == 2 ? Dims{0, 1} : Dims{-2, -1}; }
 
@@ -121,9 +122,10 @@ Tensor norm_named(const Tensor& a, std::string_view ord, std::optional<IntSpan> 
   return linalg_matrix_norm(a, ord, chosen, keepdim, dtype);
 }
 OP_FUNCTION(norm, "linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None)",
-            "The norm of vectors or of matrices, as the number of dimensions says.", casts_real)
+            "The norm of vectors or of matrices, as the number of dimensions says.",
+            casts_real | cuda_exact)
 OP_FUNCTION(norm_named, "linalg_norm(A, ord, dim=None, keepdim=False, *, dtype=None)",
-            "The norm of matrices called ord: 'fro' or 'nuc'.", casts_real)
+            "The norm of matrices called ord: 'fro' or 'nuc'.", casts_real | cuda_exact)
 
 Tensor nuclear_norm(const Tensor& input, bool keepdim) {
   return linalg_matrix_norm(input, std::string_view("nuc"), Dims{-2, -1}, keepdim, std::nullopt);
@@ -131,15 +133,16 @@ Tensor nuclear_norm(const Tensor& input, bool keepdim) {
 Tensor nuclear_norm_dim(const Tensor& input, IntSpan dim, bool keepdim) {
   return linalg_matrix_norm(input, std::string_view("nuc"), dim, keepdim, std::nullopt);
 }
-OP_FUNCTION(nuclear_norm, "nuclear_norm(input, keepdim=False)", "The sum of the singular values.")
+OP_FUNCTION(nuclear_norm, "nuclear_norm(input, keepdim=False)", "The sum of the singular values.",
+            cuda_exact)
 OP_FUNCTION(nuclear_norm_dim, "nuclear_norm(input, dim, keepdim=False)",
-            "The sum of the singular values of the matrices in two dimensions.")
+            "The sum of the singular values of the matrices in two dimensions.", cuda_exact)
 
 Tensor frobenius_norm(const Tensor& input, IntSpan dim, bool keepdim) {
   return linalg_vector_norm(input, 2.0, dim, keepdim, std::nullopt);
 }
 OP_FUNCTION(frobenius_norm, "frobenius_norm(input, dim=(), keepdim=False)",
-            "The root of the sum of squares.")
+            "The root of the sum of squares.", cuda_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -173,7 +173,8 @@ Tensor multi_dot(const std::vector<Tensor>& tensors) {
   return reshape(multiply_chain(chain, best_splits(chain), 0, count - 1), shape);
 }
 OP_FUNCTION(multi_dot, "linalg_multi_dot(tensors)",
-            "The product of matrices, multiplied in the order that needs the least work.")
+            "The product of matrices, multiplied in the order that needs the least work.",
+            autocast_low)
 
 // --- Tensors as matrices ----------------------------------------------------------------------
 
@@ -202,7 +203,7 @@ Tensor tensorinv(const Tensor& a, int64_t ind) {
 }
 OP_FUNCTION(tensorinv, "linalg_tensorinv(A, ind=2)",
             "The inverse of a tensor, taken as a matrix whose rows are its first ind dimensions.",
-            casts_out)
+            casts_out | cpu_exact)
 
 Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims) {
   Tensor x = a;
@@ -223,7 +224,7 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims
   return reshape(linalg_solve(reshape(x, {columns, columns}), reshape(b, {columns}), true), shape);
 }
 OP_FUNCTION(tensorsolve, "linalg_tensorsolve(A, B, dims=None)",
-            "The X with tensordot(A, X, X.ndim) = B.", casts_out)
+            "The X with tensordot(A, X, X.ndim) = B.", casts_out | cpu_exact)
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n) {
   CHECK(x.dtype() != DType::bool_ && !dtypes::Reduced.has(x.dtype()), NotImplementedError,
@@ -250,7 +251,8 @@ Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
   const Tensor a = x.is_complex() ? conj_physical(x) : x;
   return sum(a * y, IntSpan{wrap_dim(dim, static_cast<int64_t>(shape.size()))}, false, x.dtype());
 }
-OP_FUNCTION(vecdot, "linalg_vecdot(x, y, *, dim=-1)", "The dot products of vectors along dim.")
+OP_FUNCTION(vecdot, "linalg_vecdot(x, y, *, dim=-1)", "The dot products of vectors along dim.",
+            autocast_low)
 
 Tensor linalg_diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t dim2) {
   return diagonal(a, offset, dim1, dim2);
@@ -268,7 +270,7 @@ Tensor trace(const Tensor& input) {
         "\"trace\" not implemented for 'Bool'");
   return sum(diagonal(input, 0, 0, 1));
 }
-OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.")
+OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.", autocast_exact)
 
 Tensor ordered_vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
   CHECK(x.dim() == 1, RuntimeError, "x must be a one-dimensional tensor. Got {}", x.sizes());

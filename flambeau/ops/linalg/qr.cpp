@@ -26,7 +26,8 @@ Pair geqrf(const Tensor& input) {
   return {a, tau};
 }
 OP(geqrf, "geqrf(input) -> (a, tau)",
-   "The QR factors as LAPACK keeps them: R, and the reflections whose product is Q.", casts_out)
+   "The QR factors as LAPACK keeps them: R, and the reflections whose product is Q.",
+   casts_out | cpu_exact)
 
 // For A = Q R with at least as many rows as columns: with C = Q^H dA R^-1 = Q^H dQ + dR R^-1, a sum
 // of a skew-Hermitian matrix and an upper triangular one with real diagonal,
@@ -100,7 +101,7 @@ Pair linalg_qr(const Tensor& a, std::string_view mode) {
   return {q, r};
 }
 OP_FUNCTION(linalg_qr, "linalg_qr(A, mode='reduced') -> (Q, R)",
-            "The factors of A = Q R: orthonormal columns and an upper triangle.")
+            "The factors of A = Q R: orthonormal columns and an upper triangle.", cpu_exact)
 
 // The vector of reflection i: zeros, a one, and what stands below the diagonal.
 Tensor reflector(const Tensor& a, int64_t i) {
@@ -162,9 +163,10 @@ Tensor linalg_householder_product(const Tensor& a, const Tensor& tau) {
   return q;
 }
 OP_FUNCTION(linalg_householder_product, "linalg_householder_product(input, tau)",
-            "The first columns of a product of Householder reflections.", casts_out)
+            "The first columns of a product of Householder reflections.", casts_out | cpu_exact)
 OP([](const Tensor& input, const Tensor& tau) { return linalg_householder_product(input, tau); },
-   "orgqr(input, tau)", "The first columns of a product of Householder reflections.", casts_out)
+   "orgqr(input, tau)", "The first columns of a product of Householder reflections.",
+   casts_out | cpu_exact)
 
 Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool left,
              bool transposed) {
@@ -206,7 +208,7 @@ Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool l
   return c;
 }
 OP(ormqr, "ormqr(input, tau, other, left=True, transpose=False)",
-   "The product of other and the matrix Q whose reflections input and tau describe.")
+   "The product of other and the matrix Q whose reflections input and tau describe.", cpu_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -5,6 +5,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -77,6 +78,7 @@ Tensor with_last(const Tensor& tolerance) {
 }  // namespace
 
 Tensor linalg_pinv(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool hermitian) {
+  REDIRECT(linalg_pinv, a, atol, rtol, hermitian)
   const bool is_wide = is_differentiable(a.dtype()) && !dtypes::Reduced.has(a.dtype());
   CHECK(a.dim() >= 2 && is_wide, RuntimeError,
         "linalg.pinv({}{{}}): expected a tensor with 2 or more dimensions of float, double, cfloat "
@@ -120,7 +122,7 @@ Tensor pinv_rcond_tensor(const Tensor& a, const Tensor& rcond, bool hermitian) {
 OP_FUNCTION(pinv_rcond_tensor, "linalg_pinv(A, rcond, hermitian=False)",
             "The pseudo-inverse of matrices.", casts_out)
 Tensor pinverse(const Tensor& input, double rcond) { return pinv_rcond(input, rcond, false); }
-OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.")
+OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.", cpu_exact)
 
 // --- Ranks ------------------------------------------------------------------------------------
 
@@ -145,23 +147,23 @@ Tensor matrix_rank(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool
   return sum(sizes > bound, IntSpan{-1}, false);
 }
 OP_FUNCTION(matrix_rank, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
-            "How many singular values of a matrix are above a tolerance.", casts_out)
+            "How many singular values of a matrix are above a tolerance.", casts_out | cpu_exact)
 Tensor rank_by_numbers(const Tensor& a, std::optional<double> atol, std::optional<double> rtol,
                        bool hermitian) {
   return matrix_rank(a, optional_number(a, atol), optional_number(a, rtol), hermitian);
 }
 OP_FUNCTION(rank_by_numbers, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
-            "How many singular values of a matrix are above a tolerance.", casts_out)
+            "How many singular values of a matrix are above a tolerance.", casts_out | cpu_exact)
 Tensor rank_tol(const Tensor& a, double tol, bool hermitian) {
   return matrix_rank(a, number(a, tol), number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out)
+            "How many singular values of a matrix are above tol.", casts_out | cpu_exact)
 Tensor rank_tol_tensor(const Tensor& a, const Tensor& tol, bool hermitian) {
   return matrix_rank(a, tol, number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol_tensor, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out)
+            "How many singular values of a matrix are above tol.", casts_out | cpu_exact)
 
 // --- Condition numbers ------------------------------------------------------------------------
 
@@ -206,7 +208,8 @@ Tensor cond(const Tensor& a, const std::optional<Scalar>& p) {
   return by_inverse(format("linalg.cond(ord={})", order).c_str(), a, Scalar(order));
 }
 OP_FUNCTION(cond, "linalg_cond(A, p=None)",
-            "The condition number: a norm of a matrix times that of its inverse.", casts_out)
+            "The condition number: a norm of a matrix times that of its inverse.",
+            casts_out | cpu_exact)
 Tensor cond_named(const Tensor& a, std::string_view p) {
   CHECK(a.dim() >= 2, RuntimeError,
         "linalg.cond: The input tensor must have at least 2 dimensions.");
@@ -214,7 +217,7 @@ Tensor cond_named(const Tensor& a, std::string_view p) {
   return by_inverse(format("linalg.cond(ord={})", p).c_str(), a, p);
 }
 OP_FUNCTION(cond_named, "linalg_cond(A, p)", "The condition number in the norm called p.",
-            casts_out)
+            casts_out | cpu_exact)
 
 // --- Least squares ----------------------------------------------------------------------------
 
@@ -341,7 +344,7 @@ Quadruple lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond,
 OP_FUNCTION(lstsq,
             "linalg_lstsq(A, B, rcond=None, *, driver=None) -> "
             "(solution, residuals, rank, singular_values)",
-            "The X for which A X is closest to B.", casts_out)
+            "The X for which A X is closest to B.", casts_out | cpu_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -4,6 +4,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -167,14 +168,16 @@ Triple linalg_svd(const Tensor& a, bool full_matrices, std::optional<std::string
   return {u, s, vh};
 }
 OP_FUNCTION(linalg_svd, "linalg_svd(A, full_matrices=True, *, driver=None) -> (U, S, Vh)",
-            "The singular values of A = U diag(S) Vh, the largest first, and their vectors.")
+            "The singular values of A = U diag(S) Vh, the largest first, and their vectors.",
+            cpu_exact)
 
 Tensor linalg_svdvals(const Tensor& a, std::optional<std::string_view> driver) {
+  REDIRECT(linalg_svdvals, a, driver)
   if (grad_enabled() && a.requires_grad()) return std::get<1>(linalg_svd(a, false, driver));
   return std::get<1>(run_svd(a, false, false, driver));
 }
 OP_FUNCTION(linalg_svdvals, "linalg_svdvals(A, *, driver=None)",
-            "The singular values of matrices, the largest first.")
+            "The singular values of matrices, the largest first.", cpu_exact)
 
 namespace {
 
@@ -192,7 +195,7 @@ Triple old_svd(const Tensor& input, bool some, bool compute_uv) {
   return {square(input.size(-2)), linalg_svdvals(input, std::nullopt), square(input.size(-1))};
 }
 OP(old_svd, "svd(input, some=True, compute_uv=True) -> (U, S, V)",
-   "The singular values of input = U diag(S) V^H, and their vectors.")
+   "The singular values of input = U diag(S) V^H, and their vectors.", cpu_exact)
 
 // --- Hermitian eigenvalues --------------------------------------------------------------------
 
@@ -241,14 +244,16 @@ Pair linalg_eigh(const Tensor& a, std::string_view uplo) {
   return {l, v};
 }
 OP_FUNCTION(linalg_eigh, "linalg_eigh(A, UPLO='L') -> (eigenvalues, eigenvectors)",
-            "The eigenvalues of Hermitian matrices in ascending order, and their vectors.")
+            "The eigenvalues of Hermitian matrices in ascending order, and their vectors.",
+            cpu_exact)
 
 Tensor linalg_eigvalsh(const Tensor& a, std::string_view uplo) {
+  REDIRECT(linalg_eigvalsh, a, uplo)
   if (grad_enabled() && a.requires_grad()) return std::get<0>(linalg_eigh(a, uplo));
   return std::get<0>(run_eigh(a, uplo, false));
 }
 OP_FUNCTION(linalg_eigvalsh, "linalg_eigvalsh(A, UPLO='L')",
-            "The eigenvalues of Hermitian matrices in ascending order.")
+            "The eigenvalues of Hermitian matrices in ascending order.", cpu_exact)
 
 namespace {
 
@@ -306,13 +311,15 @@ Pair linalg_eig(const Tensor& a) {
   return {l, v};
 }
 OP_FUNCTION(linalg_eig, "linalg_eig(A) -> (eigenvalues, eigenvectors)",
-            "The eigenvalues of square matrices and their vectors, of norm one; all complex.")
+            "The eigenvalues of square matrices and their vectors, of norm one; all complex.",
+            cpu_exact)
 
 Tensor linalg_eigvals(const Tensor& a) {
   if (grad_enabled() && a.requires_grad()) return std::get<0>(linalg_eig(a));
   return std::get<0>(run_eig(a, false));
 }
-OP_FUNCTION(linalg_eigvals, "linalg_eigvals(A)", "The eigenvalues of square matrices; complex.")
+OP_FUNCTION(linalg_eigvals, "linalg_eigvals(A)", "The eigenvalues of square matrices; complex.",
+            cpu_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -5,6 +5,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/join.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -61,6 +62,7 @@ Tensor solve_adjoint_triangular(const Tensor& a, const Tensor& b, bool upper, bo
 
 Tensor linalg_solve_triangular(const Tensor& a, const Tensor& given, bool upper, bool left,
                                bool unitriangular) {
+  REDIRECT(linalg_solve_triangular, a, given, upper, left, unitriangular)
   constexpr const char* op = "linalg.solve_triangular";
   // B is read in A's dtype, unless it would lose imaginary parts.
   const bool fits = a.is_complex() || !given.is_complex();
@@ -108,7 +110,7 @@ Pair triangular_solve(const Tensor& b, const Tensor& a, bool upper, bool transpo
 OP(triangular_solve,
    "triangular_solve(input, A, upper=True, transpose=False, unitriangular=False) -> "
    "(solution, cloned_coefficient)",
-   "The solution of A X = input with a triangular A, and a copy of A.")
+   "The solution of A X = input with a triangular A, and a copy of A.", cpu_exact)
 
 // --- Cholesky ---------------------------------------------------------------------------------
 
@@ -149,13 +151,13 @@ Pair linalg_cholesky_ex(const Tensor& a, bool upper, bool check_errors) {
 }
 OP_FUNCTION(linalg_cholesky_ex,
             "linalg_cholesky_ex(input, *, upper=False, check_errors=False) -> (L, info)",
-            "The Cholesky factor of positive-definite matrices and what failed.")
+            "The Cholesky factor of positive-definite matrices and what failed.", cpu_exact)
 
 Tensor linalg_cholesky(const Tensor& a, bool upper) {
   return std::get<0>(cholesky_with("linalg.cholesky", a, upper, true));
 }
 OP_FUNCTION(linalg_cholesky, "linalg_cholesky(input, *, upper=False)",
-            "The triangular L with L L^H = A, for positive-definite matrices A.")
+            "The triangular L with L L^H = A, for positive-definite matrices A.", cpu_exact)
 
 // Of A = L L^H as a whole, not of its triangle alone, given the gradient of A.
 Tensor factor_gradient(const Tensor& g_a, const Tensor& factor, bool upper) {
@@ -194,7 +196,7 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
   return x;
 }
 OP(cholesky_solve, "cholesky_solve(input, L, upper=False)",
-   "The solution of A X = input, from the Cholesky factor of A.", casts_out)
+   "The solution of A X = input, from the Cholesky factor of A.", casts_out | cpu_exact)
 
 Tensor cholesky_inverse(const Tensor& input, bool upper) {
   check_square("cholesky_inverse", input);
@@ -227,7 +229,7 @@ Tensor cholesky_inverse(const Tensor& input, bool upper) {
   return x;
 }
 OP(cholesky_inverse, "cholesky_inverse(input, upper=False)",
-   "The inverse of a positive-definite matrix, from its Cholesky factor.", casts_out)
+   "The inverse of a positive-definite matrix, from its Cholesky factor.", casts_out | cpu_exact)
 
 // --- LDL --------------------------------------------------------------------------------------
 

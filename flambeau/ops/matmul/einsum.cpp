@@ -6,6 +6,7 @@
 
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -398,6 +399,7 @@ Term contract_all(std::vector<Term> terms, const Labels& output, const int64_t* 
 }  // namespace
 
 Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operands) {
+  REDIRECT(einsum, equation_text, operands)
   CHECK(!operands.empty(), ValueError,
         "einsum(): must specify the equation string and at least one operand, or at least one "
         "operand and its subscripts list");
@@ -436,7 +438,8 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
   return in_place && !given ? result.tensor : permute(result.tensor, order);
 }
 OP_FUNCTION(einsum, "einsum(equation, *operands)",
-            "Sums of products of elements of the operands, in the notation of Einstein.")
+            "Sums of products of elements of the operands, in the notation of Einstein.",
+            autocast_low)
 
 static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_self,
                         IntSpan dims_other) {
@@ -482,7 +485,7 @@ static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_s
   return reshape(mm(left, right), shape);
 }
 OP_FUNCTION(tensordot, "tensordot(input, other, dims_self, dims_other)",
-            "The sum of products over pairs of dimensions of two tensors.")
+            "The sum of products over pairs of dimensions of two tensors.", cpu_low | cuda_widest)
 
 static Tensor inner(const Tensor& input, const Tensor& other) {
   if (input.dim() == 0 || other.dim() == 0) return mul(input, other);
@@ -494,7 +497,8 @@ static Tensor inner(const Tensor& input, const Tensor& other) {
   if (input.dim() == 1 && other.dim() == 1) return dot(input, other);
   return tensordot(input, other, int64_t{-1}, int64_t{-1});
 }
-OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.")
+OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.",
+   autocast_low)
 
 static Tensor kron(const Tensor& input, const Tensor& other) {
   const int64_t rank = std::max(input.dim(), other.dim());

@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 
@@ -274,6 +275,7 @@ void check_bmm(const char* op, const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor mm(const Tensor& input, const Tensor& mat2) {
+  REDIRECT(mm, input, mat2)
   check_mm("mm", input, mat2);
   return product("mm", input, false, mat2, false);
 }
@@ -286,10 +288,11 @@ static Tensor mm_out(const Tensor& input, const Tensor& mat2, const Tensor& out)
   out.bump_version("mm");
   return out;
 }
-OP(mm, "mm(input, mat2)", "The product of two matrices.")
+OP(mm, "mm(input, mat2)", "The product of two matrices.", event(2) | autocast_low)
 OP_OUT(mm_out, "mm(input, mat2, *, out)")
 
 Tensor bmm(const Tensor& input, const Tensor& mat2) {
+  REDIRECT(bmm, input, mat2)
   check_bmm("bmm", input, mat2);
   return product("bmm", input, false, mat2, false);
 }
@@ -303,7 +306,7 @@ static Tensor bmm_out(const Tensor& input, const Tensor& mat2, const Tensor& out
   out.bump_version("bmm");
   return out;
 }
-OP(bmm, "bmm(input, mat2)", "The products of the matrices of two batches.")
+OP(bmm, "bmm(input, mat2)", "The products of the matrices of two batches.", event(3) | autocast_low)
 OP_OUT(bmm_out, "bmm(input, mat2, *, out)")
 
 // --- Vectors -------------------------------------------------------------------------------------
@@ -343,6 +346,7 @@ void check_mv_dtypes(const Tensor& input, const Tensor& mat, const Tensor& vec) 
 }  // namespace
 
 Tensor dot(const Tensor& input, const Tensor& tensor) {
+  REDIRECT(dot, input, tensor)
   check_dot("dot", input, tensor);
   Tensor out = make_tensor({}, input.dtype(), input.device());
   const MatrixView scalar{&out, 1, 1, 0, 0, {}, {}};
@@ -353,13 +357,14 @@ Tensor dot(const Tensor& input, const Tensor& tensor) {
   }
   return out;
 }
-OP(dot, "dot(input, tensor)", "The sum of the products of the elements of two vectors.")
+OP(dot, "dot(input, tensor)", "The sum of the products of the elements of two vectors.",
+   cuda_widest)
 
 static Tensor vdot(const Tensor& input, const Tensor& other) {
   check_dot("vdot", input, other);
   return dot(maybe_conj(input), other);
 }
-OP(vdot, "vdot(input, other)", "The dot product of the conjugate of input with other.")
+OP(vdot, "vdot(input, other)", "The dot product of the conjugate of input with other.", cuda_widest)
 
 static Tensor outer(const Tensor& input, const Tensor& vec2) {
   CHECK(input.dim() == 1, RuntimeError, "outer: Expected 1-D argument self, but got {}-D",
@@ -384,7 +389,7 @@ static Tensor mv(const Tensor& input, const Tensor& vec) {
   }
   return out;
 }
-OP(mv, "mv(input, vec)", "The product of a matrix and a vector.")
+OP(mv, "mv(input, vec)", "The product of a matrix and a vector.", cuda_low)
 
 // --- matmul --------------------------------------------------------------------------------------
 
@@ -439,6 +444,7 @@ Tensor matmul_with_vector(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor matmul(const Tensor& input, const Tensor& other) {
+  REDIRECT(matmul, input, other)
   const int64_t left = input.dim(), right = other.dim();
   if (left == 2 && right == 2) return mm(input, other);
   CHECK(left > 0 && right > 0, RuntimeError,
@@ -449,7 +455,8 @@ Tensor matmul(const Tensor& input, const Tensor& other) {
 }
 OP(matmul, "matmul(input, other)",
    "The product of two tensors as matrices: the last two dimensions are multiplied, those before "
-   "are broadcast, and vectors are taken as rows on the left and as columns on the right.")
+   "are broadcast, and vectors are taken as rows on the left and as columns on the right.",
+   autocast_low)
 
 static Tensor matmul_out(const Tensor& input, const Tensor& other, const Tensor& out) {
   if (input.dim() == 2 && other.dim() == 2) return mm_out(input, other, out);

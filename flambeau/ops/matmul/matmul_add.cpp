@@ -4,6 +4,7 @@
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -131,7 +132,8 @@ Tensor addmm_out(const Tensor& input, const Tensor& mat1, const Tensor& mat2, co
   return addmm_of(input, mat1, mat2, beta, alpha).run(input, mat1, mat2, Into::out, out);
 }
 OP(addmm, "addmm(input, mat1, mat2, *, beta=1, alpha=1)",
-   "beta * input + alpha * (mat1 @ mat2). With beta 0, input is ignored.", numbers_first)
+   "beta * input + alpha * (mat1 @ mat2). With beta 0, input is ignored.",
+   numbers_first | autocast_low)
 OP_METHOD(addmm_, "addmm_(self, mat1, mat2, *, beta=1, alpha=1)", "addmm into self.", numbers_first)
 OP_OUT(addmm_out, "addmm(input, mat1, mat2, *, beta=1, alpha=1, out)")
 
@@ -197,7 +199,8 @@ Tensor baddbmm_out(const Tensor& input, const Tensor& batch1, const Tensor& batc
   return baddbmm_of(input, batch1, batch2, beta, alpha).run(input, batch1, batch2, Into::out, out);
 }
 OP(baddbmm, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1)",
-   "beta * input + alpha * bmm(batch1, batch2). With beta 0, input is ignored.", numbers_first)
+   "beta * input + alpha * bmm(batch1, batch2). With beta 0, input is ignored.",
+   numbers_first | autocast_low)
 OP_METHOD(baddbmm_, "baddbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "baddbmm into self.",
           numbers_first)
 OP_OUT(baddbmm_out, "baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out)")
@@ -226,7 +229,7 @@ Tensor addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, c
   return addmm_(self, a, b, beta, alpha);
 }
 OP(addbmm, "addbmm(input, batch1, batch2, *, beta=1, alpha=1)",
-   "beta * input + alpha * the sum of the products of a batch.", numbers_first)
+   "beta * input + alpha * the sum of the products of a batch.", numbers_first | autocast_low)
 OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.",
           numbers_first)
 
@@ -248,7 +251,8 @@ Tensor addmv(const Tensor& input, const Tensor& mat, const Tensor& vec, const Sc
   return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
 }
 OP_INPLACE(addmv, "addmv(input, mat, vec, *, beta=1, alpha=1)",
-           "beta * input + alpha * (mat @ vec). With beta 0, input is ignored.", numbers_first)
+           "beta * input + alpha * (mat @ vec). With beta 0, input is ignored.",
+           numbers_first | cuda_low)
 
 void check_factor(const char* op, const char* name, DType dtype, const Scalar& factor) {
   CHECK(!factor.is_boolean() || dtype == DType::bool_, RuntimeError,
@@ -284,7 +288,7 @@ Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const S
 }
 OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
            "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.",
-           casts_out | numbers_first)
+           casts_out | numbers_first | cuda_low)
 
 }  // namespace
 
@@ -332,6 +336,7 @@ static Tensor rows_in_order(const Tensor& x, int64_t columns) {
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  REDIRECT(linear, input, weight, bias)
   if (weight.dim() == 1 && input.dim() > 0) {
     const Tensor result = matmul(input, weight);
     return bias.defined() ? add(result, bias) : result;
@@ -358,7 +363,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   }
   return out;
 }
-OP_FUNCTION(linear, "linear(input, weight, bias=None)", "input @ weight.T + bias.")
+OP_FUNCTION(linear, "linear(input, weight, bias=None)", "input @ weight.T + bias.", autocast_low)
 
 static Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight,
                        const Tensor& bias) {
@@ -392,6 +397,6 @@ static Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor&
   return bias.defined() ? add(result, bias) : result;
 }
 OP_FUNCTION(bilinear, "bilinear(input1, input2, weight, bias=None)",
-            "input1 @ weight[o] @ input2 + bias[o] for every output feature o.")
+            "input1 @ weight[o] @ input2 + bias[o] for every output feature o.", cuda_widest)
 
 }  // namespace flambeau

@@ -300,7 +300,8 @@ OP_FUNCTION(scaled_dot_product_attention,
             "is_causal=False, *, scale=None, enable_gqa=False)",
             "softmax(query key^T * scale + attn_mask) value over the last two dimensions. A mask "
             "of bools says where to look, any other is added; with enable_gqa several heads of "
-            "queries may share one of keys and values.")
+            "queries may share one of keys and values.",
+            autocast_low)
 
 }  // namespace
 }  // namespace flambeau

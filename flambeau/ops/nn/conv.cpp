@@ -441,7 +441,8 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
 OP_FUNCTION(convolution,
             "convolution(input, weight, bias=None, stride=1, padding=0, dilation=1, "
             "transposed=False, output_padding=0, groups=1)",
-            "A convolution, or a transposed one, over as many dimensions as the weight has.")
+            "A convolution, or a transposed one, over as many dimensions as the weight has.",
+            autocast_low)
 
 // Sequences as (time, batch, channels); weight: (width, in, out).
 Tensor conv_tbc(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t pad) {
@@ -454,7 +455,7 @@ Tensor conv_tbc(const Tensor& input, const Tensor& weight, const Tensor& bias, i
   return contiguous(permute(out, {2, 0, 1}));
 }
 OP_FUNCTION(conv_tbc, "conv_tbc(input, weight, bias, pad=0)",
-            "A convolution of sequences given as (time, batch, channels).")
+            "A convolution of sequences given as (time, batch, channels).", autocast_low)
 
 }  // namespace
 }  // namespace flambeau

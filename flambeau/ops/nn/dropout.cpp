@@ -8,6 +8,7 @@
 #include "flambeau/ops/nn/dropout.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random/random.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -143,7 +144,10 @@ Tensor alpha_drop_(const Tensor& self, double p, bool train, bool features) {
 
 }  // namespace
 
-Tensor dropout(const Tensor& input, double p, bool train) { return drop(input, p, train, false); }
+Tensor dropout(const Tensor& input, double p, bool train) {
+  REDIRECT(dropout, input, p, train)
+  return drop(input, p, train, false);
+}
 
 Tensor dropout_of_weights(const Tensor& weights, double p) {
   return std::get<0>(drop_fused(weights, p, true));
@@ -152,40 +156,41 @@ Tensor dropout_of_weights(const Tensor& weights, double p) {
 namespace {
 
 OP_FUNCTION(dropout, "dropout(input, p, train)",
-            "Zeroes elements with probability p and scales the others by 1 / (1 - p).")
+            "Zeroes elements with probability p and scales the others by 1 / (1 - p).", draws)
 Tensor dropout_(const Tensor& self, double p, bool train) { return drop_(self, p, train, false); }
-OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.")
+OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.", draws)
 
 Tensor feature_dropout(const Tensor& input, double p, bool train) {
   return drop(input, p, train, true);
 }
 OP_FUNCTION(feature_dropout, "feature_dropout(input, p, train)",
-            "Zeroes whole channels with probability p and scales the others by 1 / (1 - p).")
+            "Zeroes whole channels with probability p and scales the others by 1 / (1 - p).", draws)
 Tensor feature_dropout_(const Tensor& self, double p, bool train) {
   return drop_(self, p, train, true);
 }
-OP_FUNCTION(feature_dropout_, "feature_dropout_(input, p, train)", "feature_dropout in place.")
+OP_FUNCTION(feature_dropout_, "feature_dropout_(input, p, train)", "feature_dropout in place.",
+            draws)
 
 Tensor alpha_dropout(const Tensor& input, double p, bool train) {
   return alpha_drop(input, p, train, false);
 }
 OP_FUNCTION(alpha_dropout, "alpha_dropout(input, p, train)",
-            "Dropout to selu's negative limit, keeping zero mean and unit variance.")
+            "Dropout to selu's negative limit, keeping zero mean and unit variance.", draws)
 Tensor alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, false);
 }
-OP_FUNCTION(alpha_dropout_, "alpha_dropout_(input, p, train)", "alpha_dropout in place.")
+OP_FUNCTION(alpha_dropout_, "alpha_dropout_(input, p, train)", "alpha_dropout in place.", draws)
 
 Tensor feature_alpha_dropout(const Tensor& input, double p, bool train) {
   return alpha_drop(input, p, train, true);
 }
 OP_FUNCTION(feature_alpha_dropout, "feature_alpha_dropout(input, p, train)",
-            "alpha_dropout of whole channels.")
+            "alpha_dropout of whole channels.", draws)
 Tensor feature_alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, true);
 }
 OP_FUNCTION(feature_alpha_dropout_, "feature_alpha_dropout_(input, p, train)",
-            "feature_alpha_dropout in place.")
+            "feature_alpha_dropout in place.", draws)
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
                                           std::optional<bool> train) {
@@ -215,7 +220,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
   return {result, mask};
 }
 OP_FUNCTION(native_dropout, "native_dropout(input, p, train)",
-            "dropout, and the mask of the elements that were kept.")
+            "dropout, and the mask of the elements that were kept.", draws)
 
 }  // namespace
 }  // namespace flambeau

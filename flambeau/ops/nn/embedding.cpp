@@ -4,6 +4,7 @@
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/sparse/sparse.h"
 #include "flambeau/tensor/shape.h"
 
@@ -75,6 +76,7 @@ void check_indices(const Tensor& indices) {
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_idx,
                  bool scale_grad_by_freq, bool sparse) {
+  REDIRECT(embedding, weight, indices, padding_idx, scale_grad_by_freq, sparse)
   CHECK(weight.dim() > 0 || !weight.requires_grad(), IndexError,
         "embedding: 'weight' must be 2-D, but has no dimensions");
   CHECK(weight.dim() == 2, RuntimeError, "'weight' must be 2-D, got {}-D", weight.dim());

@@ -36,7 +36,7 @@ Tensor prelu(const Tensor& input, const Tensor& weight) {
   return _prelu_kernel(input, reshape(weight, shape));
 }
 OP(prelu, "prelu(input, weight)",
-   "Each element where positive, weight (of its channel) times it elsewhere.")
+   "Each element where positive, weight (of its channel) times it elsewhere.", autocast_low)
 
 Tensor glu(const Tensor& input, int64_t dim) {
   CHECK(input.dim() > 0, RuntimeError, "glu does not support 0-dimensional tensors");
@@ -62,7 +62,8 @@ Tensor glu(const Tensor& input, int64_t dim) {
   }
   return out;
 }
-OP_FUNCTION(glu, "glu(input, dim=-1)", "The first half along dim times the sigmoid of the second.")
+OP_FUNCTION(glu, "glu(input, dim=-1)", "The first half along dim times the sigmoid of the second.",
+            along)
 
 Tensor rrelu(const Tensor& input, const Scalar& lower, const Scalar& upper, bool training,
              Generator* generator) {
@@ -93,7 +94,8 @@ Tensor rrelu(const Tensor& input, const Scalar& lower, const Scalar& upper, bool
 }
 OP_INPLACE(rrelu,
            "rrelu(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None)",
-           "Each element where positive, a random slope in [lower, upper] times it elsewhere.")
+           "Each element where positive, a random slope in [lower, upper] times it elsewhere.",
+           draws)
 
 Tensor xlogy_number(const Scalar& input, const Tensor& other) {
   return xlogy(Operand(input), other);
@@ -108,7 +110,8 @@ Tensor xlogy_number_into(const Scalar& input, const Tensor& other, const Tensor&
   }
   return copy_(out, result);
 }
-OP_FUNCTION(xlogy_number, "xlogy(self, other)", "A number times the logarithm of other.")
+OP_FUNCTION(xlogy_number, "xlogy(self, other)", "A number times the logarithm of other.",
+            elementwise)
 OP_OUT(xlogy_number_into, "xlogy(self, other, *, out)")
 
 // --- one_hot, distances --------------------------------------------------------------------------
@@ -144,7 +147,8 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
   return linalg_vector_norm(x1 - x2 + eps, p, IntSpan(last), keepdim);
 }
 OP_FUNCTION(pairwise_distance, "pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False)",
-            "The p-norm of the difference along the last dimension; eps is added to each element.")
+            "The p-norm of the difference along the last dimension; eps is added to each element.",
+            cuda_exact)
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   const DType dtype = promote_types(x1.dtype(), x2.dtype());
@@ -162,7 +166,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
   return sum(left / length(left) * (right / length(right)), IntSpan(over), false);
 }
 OP_FUNCTION(cosine_similarity, "cosine_similarity(x1, x2, dim=1, eps=1e-08)",
-            "The cosine of the angle between vectors along dim.")
+            "The cosine of the angle between vectors along dim.", cuda_exact)
 
 // --- cross ---------------------------------------------------------------------------------------
 
@@ -228,7 +232,7 @@ Tensor cross(const Tensor& input, const Tensor& other, std::optional<int64_t> di
   fail<RuntimeError>("no dimension of size 3 in input of size {}", input.sizes());
 }
 OP(cross, "cross(input, other, dim=None)",
-   "The vector product along dim, or along the first dimension of length 3.", picks)
+   "The vector product along dim, or along the first dimension of length 3.", picks | cuda_widest)
 
 // --- Pixels and channels -------------------------------------------------------------------------
 

@@ -141,9 +141,10 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
 }
 OP_FUNCTION(
     nll_loss_nd, "nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100)",
-    "Minus the elements of input, log-probabilities, that target names, weighted and reduced.")
+    "Minus the elements of input, log-probabilities, that target names, weighted and reduced.",
+    autocast_exact)
 OP_FUNCTION(nll_loss_nd, "nll_loss(input, target, weight=None, reduction=1, ignore_index=-100)",
-            "The same as nll_loss_nd.")
+            "The same as nll_loss_nd.", autocast_exact)
 
 // --- Cross-entropy -------------------------------------------------------------------------------
 
@@ -305,7 +306,8 @@ OP_FUNCTION(cross_entropy_loss,
             "cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, "
             "label_smoothing=0.0, *, wide=False)",
             "The cross-entropy of logits against class indices or class probabilities; wide: in "
-            "single precision for logits of half precision, as after a cast.")
+            "single precision for logits of half precision, as after a cast.",
+            autocast_exact)
 
 // --- Elementwise losses --------------------------------------------------------------------------
 
@@ -340,7 +342,8 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   };
   return reduced(squared_difference(number(input), number(target)), check_reduction(reduction));
 }
-OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared difference.")
+OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared difference.",
+            autocast_exact)
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
@@ -350,7 +353,8 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   if (total.defined()) return total;
   return reduced(abs(input - target), check_reduction(reduction));
 }
-OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.")
+OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.",
+            autocast_exact)
 
 // Half the squared difference up to a limit, and from there on linear in it: with the difference d
 // and what the limit leaves of it, c, that is c (d - c / 2).
@@ -408,7 +412,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reducti
   return reduced(beta == 1 ? loss : loss / beta, check_reduction(reduction));
 }
 OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0)",
-            "Half the squared difference over beta where it is below beta, else the absolute one.")
+            "Half the squared difference over beta where it is below beta, else the absolute one.",
+            autocast_exact)
 
 // A loss in the dtype of the argument that decides on it, as some losses have it.
 Tensor in_dtype_of(const char* op, const Tensor& loss, const Tensor& argument) {
@@ -427,7 +432,8 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, 
   return reduced(in_dtype_of("huber_loss", loss, input), check_reduction(reduction));
 }
 OP_FUNCTION(huber_loss, "huber_loss(input, target, reduction=1, delta=1.0)",
-            "Half the squared difference where it is below delta, else linear in it.")
+            "Half the squared difference where it is below delta, else linear in it.",
+            autocast_exact)
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
                             int64_t reduction) {
@@ -459,7 +465,8 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
   return reduced(loss, check_reduction(reduction));
 }
 OP_FUNCTION(binary_cross_entropy, "binary_cross_entropy(input, target, weight=None, reduction=1)",
-            "The cross-entropy of probabilities against targets in [0, 1].")
+            "The cross-entropy of probabilities against targets in [0, 1].",
+            cpu_exact | cuda_refused)
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const Tensor& weight, const Tensor& pos_weight,
@@ -490,7 +497,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 OP_FUNCTION(
     binary_cross_entropy_with_logits,
     "binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)",
-    "The cross-entropy of logits against targets in [0, 1].")
+    "The cross-entropy of logits against targets in [0, 1].", autocast_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -133,7 +133,8 @@ Tensor layer_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& w
 OP_FUNCTION(
     layer_norm,
     "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
-    "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.")
+    "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.",
+    cuda_exact)
 
 Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
@@ -325,7 +326,7 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
 }
 OP_FUNCTION(group_norm,
             "group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",
-            "Normalizes groups of channels of each sample.")
+            "Normalizes groups of channels of each sample.", cuda_exact)
 
 }  // namespace
 }  // namespace flambeau

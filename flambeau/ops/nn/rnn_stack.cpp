@@ -158,7 +158,8 @@ OP_FUNCTION(lstm,
             "lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, "
             "batch_first)",
             "A stack of LSTM layers over a batch of equally long sequences: the outputs of all "
-            "steps, and both states after the last.")
+            "steps, and both states after the last.",
+            autocast_low)
 
 std::tuple<Tensor, Tensor, Tensor> lstm_packed(const Tensor& data, const Tensor& batch_sizes,
                                                const TensorList& hx, const TensorList& params,
@@ -172,7 +173,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_packed(const Tensor& data, const Tensor&
 OP_FUNCTION(lstm_packed,
             "lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, "
             "bidirectional)",
-            "The same over packed sequences.")
+            "The same over packed sequences.", autocast_low)
 
 #define RECURRENT(name, cell, what)                                                                \
   std::tuple<Tensor, Tensor> name(const Tensor& input, const Tensor& hx, const TensorList& params, \
@@ -240,7 +241,8 @@ std::tuple<Tensor, Tensor> lstm_cell(const Tensor& input, const TensorList& hx, 
   return {state.h, state.c};
 }
 OP_FUNCTION(lstm_cell, "lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)",
-            "One step of an LSTM: the next hidden state and the next cell state.")
+            "One step of an LSTM: the next hidden state and the next cell state.",
+            cpu_narrowest | cuda_low)
 
 #define CELL(name, cell, gates, doc)                                                         \
   Tensor name(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh, \

@@ -2,6 +2,7 @@
 #include "flambeau/kernels/softmax.h"
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -64,15 +65,18 @@ Tensor apply(const Family& family, const Tensor& input, int64_t dim, std::option
 }  // namespace
 
 Tensor softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
+  REDIRECT(softmax, input, dim, dtype)
   return apply({"softmax", kernels::softmax, softmax_gradient}, input, dim, dtype);
 }
 OP(softmax, "softmax(input, dim, dtype=None)",
-   "Rescales input along dim so that its elements are positive and sum to one.")
+   "Rescales input along dim so that its elements are positive and sum to one.", along | cuda_exact)
 
 Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
+  REDIRECT(log_softmax, input, dim, dtype)
   return apply({"log_softmax", kernels::log_softmax, log_softmax_gradient}, input, dim, dtype);
 }
 OP(log_softmax, "log_softmax(input, dim, dtype=None)",
-   "The logarithm of softmax(input, dim), exact where softmax is close to zero.")
+   "The logarithm of softmax(input, dim), exact where softmax is close to zero.",
+   along | cuda_exact)
 
 }  // namespace flambeau

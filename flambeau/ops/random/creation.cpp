@@ -66,7 +66,7 @@ Tensor rand(IntSpan size, Generator* generator, const Options& options) {
   return rand_out(size, generator, {}, options);
 }
 OP_FUNCTION(rand, "rand(*size, *, generator=None, **options)",
-            "A tensor of numbers drawn uniformly from [0, 1).")
+            "A tensor of numbers drawn uniformly from [0, 1).", draws)
 OP_OUT(rand_out, "rand(*size, *, generator=None, out, **options)")
 
 Tensor randn_out(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
@@ -78,7 +78,7 @@ Tensor randn(IntSpan size, Generator* generator, const Options& options) {
   return randn_out(size, generator, {}, options);
 }
 OP_FUNCTION(randn, "randn(*size, *, generator=None, **options)",
-            "A tensor of samples of the standard normal distribution.")
+            "A tensor of samples of the standard normal distribution.", draws)
 OP_OUT(randn_out, "randn(*size, *, generator=None, out, **options)")
 
 Tensor rand_like(const Tensor& input, Generator* generator,
@@ -88,7 +88,8 @@ Tensor rand_like(const Tensor& input, Generator* generator,
   return finish("rand_like", result, {}, options);
 }
 OP_FUNCTION(rand_like, "rand_like(input, *, generator=None, memory_format=None, **options)",
-            "A tensor shaped like input of numbers drawn uniformly from [0, 1).", takes_pending)
+            "A tensor shaped like input of numbers drawn uniformly from [0, 1).",
+            takes_pending | draws)
 
 Tensor randn_like(const Tensor& input, Generator* generator,
                   std::optional<MemoryFormat> memory_format, const Options& options) {
@@ -98,7 +99,7 @@ Tensor randn_like(const Tensor& input, Generator* generator,
 }
 OP_FUNCTION(randn_like, "randn_like(input, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of samples of the standard normal distribution.",
-            takes_pending)
+            takes_pending | draws)
 
 // --- Integers ------------------------------------------------------------------------------------
 
@@ -120,9 +121,9 @@ Tensor randint_below(int64_t high, IntSpan size, Generator* generator, const Opt
   return randint_between_out(0, high, size, generator, {}, options);
 }
 OP_FUNCTION(randint_below, "randint(high, size, *, generator=None, **options)",
-            "A tensor of integers drawn uniformly from [0, high).")
+            "A tensor of integers drawn uniformly from [0, high).", draws)
 OP_FUNCTION(randint_between, "randint(low, high, size, *, generator=None, **options)",
-            "A tensor of integers drawn uniformly from [low, high).")
+            "A tensor of integers drawn uniformly from [low, high).", draws)
 OP_OUT(randint_below_out, "randint(high, size, *, generator=None, out, **options)")
 OP_OUT(randint_between_out, "randint(low, high, size, *, generator=None, out, **options)")
 
@@ -139,11 +140,12 @@ Tensor randint_like_below(const Tensor& input, int64_t high, Generator* generato
 }
 OP_FUNCTION(randint_like_below,
             "randint_like(input, high, *, generator=None, memory_format=None, **options)",
-            "A tensor shaped like input of integers drawn uniformly from [0, high).", takes_pending)
+            "A tensor shaped like input of integers drawn uniformly from [0, high).",
+            takes_pending | draws)
 OP_FUNCTION(randint_like_between,
             "randint_like(input, low, high, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of integers drawn uniformly from [low, high).",
-            takes_pending)
+            takes_pending | draws)
 
 // --- Permutations --------------------------------------------------------------------------------
 
@@ -176,7 +178,7 @@ Tensor randperm(int64_t n, Generator* generator, const Options& options) {
   return randperm_out(n, generator, {}, options);
 }
 OP_FUNCTION(randperm, "randperm(n, *, generator=None, **options)",
-            "A random permutation of the integers from 0 to n - 1.")
+            "A random permutation of the integers from 0 to n - 1.", draws)
 OP_OUT(randperm_out, "randperm(n, *, generator=None, out, **options)")
 
 // --- Normal samples of given mean and deviation --------------------------------------------------
@@ -215,7 +217,7 @@ Tensor normal_each(const Tensor& mean, const Tensor& std, Generator* generator) 
   return normal_each_out(mean, std, generator, {});
 }
 OP_FUNCTION(normal_each, "normal(mean, std, *, generator=None)",
-            "Samples of normal distributions whose means and standard deviations are given.")
+            "Samples of normal distributions whose means and standard deviations are given.", draws)
 
 Tensor normal_means_out(const Tensor& mean, double std, Generator* generator, const Tensor& out) {
   Tensor result = prepare("normal", mean.sizes(), out, options_of(mean, out), mean.dtype());
@@ -230,7 +232,7 @@ Tensor normal_means(const Tensor& mean, double std, Generator* generator) {
   return normal_means_out(mean, std, generator, {});
 }
 OP_FUNCTION(normal_means, "normal(mean, std=1, *, generator=None)",
-            "Samples of normal distributions of given means and one standard deviation.")
+            "Samples of normal distributions of given means and one standard deviation.", draws)
 
 Tensor normal_deviations_out(double mean, const Tensor& std, Generator* generator,
                              const Tensor& out) {
@@ -248,7 +250,7 @@ Tensor normal_deviations(double mean, const Tensor& std, Generator* generator) {
   return normal_deviations_out(mean, std, generator, {});
 }
 OP_FUNCTION(normal_deviations, "normal(mean, std, *, generator=None)",
-            "Samples of normal distributions of one mean and given standard deviations.")
+            "Samples of normal distributions of one mean and given standard deviations.", draws)
 
 Tensor normal_sized_out(double mean, double std, IntSpan size, Generator* generator,
                         const Tensor& out, const Options& options) {
@@ -261,7 +263,7 @@ Tensor normal_sized(double mean, double std, IntSpan size, Generator* generator,
   return normal_sized_out(mean, std, size, generator, {}, options);
 }
 OP_FUNCTION(normal_sized, "normal(mean, std, size, *, generator=None, **options)",
-            "A tensor of samples of one normal distribution.")
+            "A tensor of samples of one normal distribution.", draws)
 
 OP_OUT(normal_each_out, "normal(mean, std, *, generator=None, out)")
 OP_OUT(normal_means_out, "normal(mean, std=1, *, generator=None, out)")

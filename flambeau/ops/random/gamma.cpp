@@ -67,7 +67,8 @@ Tensor standard_gamma(const Tensor& input, Generator* generator) {
   return result;
 }
 OP_FUNCTION(standard_gamma, "_standard_gamma(input, generator=None)",
-            "Samples of gamma distributions with the shapes given by input and the scale one.")
+            "Samples of gamma distributions with the shapes given by input and the scale one.",
+            draws)
 
 // --- Dirichlet -----------------------------------------------------------------------------------
 
@@ -107,7 +108,7 @@ Tensor sample_dirichlet(const Tensor& input, Generator* generator) {
   return result;
 }
 OP_FUNCTION(sample_dirichlet, "_sample_dirichlet(input, generator=None)",
-            "Samples of Dirichlet distributions whose concentrations are the rows of input.")
+            "Samples of Dirichlet distributions whose concentrations are the rows of input.", draws)
 
 // --- Binomial ------------------------------------------------------------------------------------
 
@@ -137,7 +138,8 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
 }
 OP_FUNCTION(binomial, "binomial(count, prob, generator=None)",
             "The numbers of successes in count trials, each of which succeeds with probability "
-            "prob.")
+            "prob.",
+            draws)
 
 }  // namespace
 }  // namespace flambeau

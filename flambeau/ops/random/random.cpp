@@ -25,13 +25,13 @@ Tensor uniform_(const Tensor& self, double from, double to, Generator* generator
   return overwrite("uniform", self, [&] { draw_uniform(self, from, to, generator); });
 }
 OP_METHOD(uniform_, "uniform_(input, from=0, to=1, *, generator=None)",
-          "Fills the tensor with numbers drawn uniformly from [from, to).")
+          "Fills the tensor with numbers drawn uniformly from [from, to).", draws)
 
 Tensor normal_(const Tensor& self, double mean, double std, Generator* generator) {
   return overwrite("normal", self, [&] { draw_normal(self, mean, std, generator); });
 }
 OP_METHOD(normal_, "normal_(input, mean=0, std=1, *, generator=None)",
-          "Fills the tensor with samples of the normal distribution.")
+          "Fills the tensor with samples of the normal distribution.", draws)
 
 Tensor log_normal_(const Tensor& self, double mean, double std, Generator* generator) {
   return overwrite("log_normal", self, [&] {
@@ -43,13 +43,13 @@ Tensor log_normal_(const Tensor& self, double mean, double std, Generator* gener
   });
 }
 OP_METHOD(log_normal_, "log_normal_(input, mean=1, std=2, *, generator=None)",
-          "Fills the tensor with numbers whose logarithms are normally distributed.")
+          "Fills the tensor with numbers whose logarithms are normally distributed.", draws)
 
 Tensor exponential_(const Tensor& self, double lambd, Generator* generator) {
   return overwrite("exponential", self, [&] { draw_exponential(self, lambd, generator); });
 }
 OP_METHOD(exponential_, "exponential_(input, lambd=1, *, generator=None)",
-          "Fills the tensor with samples of the exponential distribution of the given rate.")
+          "Fills the tensor with samples of the exponential distribution of the given rate.", draws)
 
 Tensor cauchy_(const Tensor& self, double median, double sigma, Generator* generator) {
   return overwrite("cauchy", self, [&] {
@@ -66,7 +66,7 @@ Tensor cauchy_(const Tensor& self, double median, double sigma, Generator* gener
   });
 }
 OP_METHOD(cauchy_, "cauchy_(input, median=0, sigma=1, *, generator=None)",
-          "Fills the tensor with samples of the Cauchy distribution.")
+          "Fills the tensor with samples of the Cauchy distribution.", draws)
 
 Tensor geometric_(const Tensor& self, double p, Generator* generator) {
   return overwrite("geometric", self, [&] {
@@ -77,27 +77,29 @@ Tensor geometric_(const Tensor& self, double p, Generator* generator) {
   });
 }
 OP_METHOD(geometric_, "geometric_(input, p, *, generator=None)",
-          "Fills the tensor with the numbers of trials up to the first success of probability p.")
+          "Fills the tensor with the numbers of trials up to the first success of probability p.",
+          draws)
 
 Tensor random_any_(const Tensor& self, Generator* generator) {
   return overwrite("random", self, [&] { draw_integers(self, generator); });
 }
 OP_METHOD(random_any_, "random_(input, *, generator=None)",
           "Fills the tensor with integers drawn uniformly from 0 to the largest that its dtype "
-          "holds exactly.")
+          "holds exactly.",
+          draws)
 
 Tensor random_below_(const Tensor& self, int64_t to, Generator* generator) {
   return overwrite("random", self, [&] { draw_integers(self, 0, to, generator); });
 }
 OP_METHOD(random_below_, "random_(input, to, *, generator=None)",
-          "Fills the tensor with integers drawn uniformly from [0, to).")
+          "Fills the tensor with integers drawn uniformly from [0, to).", draws)
 
 Tensor random_between_(const Tensor& self, int64_t from, std::optional<int64_t> to,
                        Generator* generator) {
   return overwrite("random", self, [&] { draw_integers(self, from, to, generator); });
 }
 OP_METHOD(random_between_, "random_(input, from, to, *, generator=None)",
-          "Fills the tensor with integers drawn uniformly from [from, to).")
+          "Fills the tensor with integers drawn uniformly from [from, to).", draws)
 
 Tensor bernoulli_each_(const Tensor& self, const Tensor& p, Generator* generator) {
   check_inplace("bernoulli", self);
@@ -112,13 +114,13 @@ Tensor bernoulli_each_(const Tensor& self, const Tensor& p, Generator* generator
   return self;
 }
 OP_METHOD(bernoulli_each_, "bernoulli_(input, p, *, generator=None)",
-          "Fills the tensor with ones and zeros; element i is one with probability p[i].")
+          "Fills the tensor with ones and zeros; element i is one with probability p[i].", draws)
 
 Tensor bernoulli_(const Tensor& self, double p, Generator* generator) {
   return overwrite("bernoulli", self, [&] { draw_bernoulli(self, p, generator); });
 }
 OP_METHOD(bernoulli_, "bernoulli_(input, p=0.5, *, generator=None)",
-          "Fills the tensor with ones and zeros; each is one with probability p.")
+          "Fills the tensor with ones and zeros; each is one with probability p.", draws)
 
 }  // namespace
 }  // namespace flambeau

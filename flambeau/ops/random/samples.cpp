@@ -20,7 +20,7 @@ Tensor bernoulli(const Tensor& input, Generator* generator) {
   return result;
 }
 OP(bernoulli, "bernoulli(input, *, generator=None)",
-   "Ones and zeros; element i is one with probability input[i].")
+   "Ones and zeros; element i is one with probability input[i].", draws)
 
 Tensor bernoulli_out(const Tensor& input, Generator* generator, const Tensor& out) {
   if (!(out.sizes() == input.sizes())) {
@@ -43,7 +43,7 @@ Tensor bernoulli_of(const Tensor& input, double p, Generator* generator) {
   return result;
 }
 OP(bernoulli_of, "bernoulli(input, p, *, generator=None)",
-   "Ones and zeros in the shape of input, each one with probability p.")
+   "Ones and zeros in the shape of input, each one with probability p.", draws)
 
 Tensor poisson(const Tensor& input, Generator* generator) {
   CHECK(input.is_floating(), NotImplementedError, "\"poisson_cpu\" not implemented for '{}'",
@@ -55,7 +55,7 @@ Tensor poisson(const Tensor& input, Generator* generator) {
   return result;
 }
 OP_FUNCTION(poisson, "poisson(input, generator=None)",
-            "Samples of Poisson distributions with the rates given by input.")
+            "Samples of Poisson distributions with the rates given by input.", draws)
 
 // --- Indices by weight ---------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ Tensor multinomial(const Tensor& input, int64_t num_samples, bool replacement,
   return result;
 }
 OP(multinomial, "multinomial(input, num_samples, replacement=False, *, generator=None)",
-   "Indices drawn with the weights given by input, for each of its rows.")
+   "Indices drawn with the weights given by input, for each of its rows.", draws)
 
 Tensor multinomial_out(const Tensor& input, int64_t num_samples, bool replacement,
                        Generator* generator, const Tensor& out) {

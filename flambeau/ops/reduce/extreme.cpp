@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
 
 namespace flambeau {
@@ -112,22 +113,25 @@ Pair max_along(const Tensor& input, int64_t dim, bool keepdim) {
 Pair min_along(const Tensor& input, int64_t dim, bool keepdim) {
   return extreme_with_index("min", kernels::min_index, input, dim, keepdim);
 }
-OP(max_all, "max(input)", "The largest element; NaN if there is one.", casts_out)
-OP(max_of_two, "max(input, other)", "The larger of input and other, element by element.", casts_out)
+OP(max_all, "max(input)", "The largest element; NaN if there is one.", casts_out | reduces)
+OP(max_of_two, "max(input, other)", "The larger of input and other, element by element.",
+   casts_out | reduces)
 OP(max_along, "max(input, dim, keepdim=False) -> (values, indices)",
-   "The largest elements along dim and the index of the first of each.", casts_out)
-OP(min_all, "min(input)", "The smallest element; NaN if there is one.", casts_out)
+   "The largest elements along dim and the index of the first of each.", casts_out | reduces)
+OP(min_all, "min(input)", "The smallest element; NaN if there is one.", casts_out | reduces)
 OP(min_of_two, "min(input, other)", "The smaller of input and other, element by element.",
-   casts_out)
+   casts_out | reduces)
 OP(min_along, "min(input, dim, keepdim=False) -> (values, indices)",
-   "The smallest elements along dim and the index of the first of each.", casts_out)
+   "The smallest elements along dim and the index of the first of each.", casts_out | reduces)
 
 }  // namespace
 
 Tensor amax(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
+  REDIRECT(amax, input, dim, keepdim)
   return extreme("amax", kernels::amax, input, dim, keepdim);
 }
 Tensor amin(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
+  REDIRECT(amin, input, dim, keepdim)
   return extreme("amin", kernels::amin, input, dim, keepdim);
 }
 static void check_same_dtype(const char* op, const Tensor& input, const Tensor& out) {
@@ -149,9 +153,9 @@ static Tensor amin_out(const Tensor& input, std::optional<IntSpan> dim, bool kee
 OP_OUT(amax_out, "amax(input, dim=None, keepdim=False, *, out)")
 OP_OUT(amin_out, "amin(input, dim=None, keepdim=False, *, out)")
 OP(amax, "amax(input, dim=None, keepdim=False)",
-   "The largest elements along the given dimensions; equal ones share the gradient.")
+   "The largest elements along the given dimensions; equal ones share the gradient.", reduces)
 OP(amin, "amin(input, dim=None, keepdim=False)",
-   "The smallest elements along the given dimensions; equal ones share the gradient.")
+   "The smallest elements along the given dimensions; equal ones share the gradient.", reduces)
 
 namespace {
 
@@ -171,14 +175,16 @@ Pair aminmax(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
           extreme("aminmax", kernels::amax, input, dims, keepdim)};
 }
 OP(aminmax, "aminmax(input, *, dim=None, keepdim=False) -> (min, max)",
-   "The smallest and the largest elements, of all or along dim.")
+   "The smallest and the largest elements, of all or along dim.", reduces)
 
 }  // namespace
 
 Tensor argmax(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
+  REDIRECT(argmax, input, dim, keepdim)
   return index_of_extreme("argmax", kernels::max_index, input, dim, keepdim);
 }
 Tensor argmin(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
+  REDIRECT(argmin, input, dim, keepdim)
   return index_of_extreme("argmin", kernels::min_index, input, dim, keepdim);
 }
 
@@ -200,8 +206,8 @@ Tensor argmin_out(const Tensor& input, std::optional<int64_t> dim, bool keepdim,
 OP_OUT(argmax_out, "argmax(input, dim=None, keepdim=False, *, out)")
 OP_OUT(argmin_out, "argmin(input, dim=None, keepdim=False, *, out)")
 OP(argmax, "argmax(input, dim=None, keepdim=False)",
-   "The index of the first largest element, of all in row-major order or along dim.")
+   "The index of the first largest element, of all in row-major order or along dim.", reduces)
 OP(argmin, "argmin(input, dim=None, keepdim=False)",
-   "The index of the first smallest element, of all in row-major order or along dim.")
+   "The index of the first smallest element, of all in row-major order or along dim.", reduces)
 
 }  // namespace flambeau

@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
 
 namespace flambeau {
@@ -31,9 +32,9 @@ Tensor any_all(const Tensor& input) {
 Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
   return truth(kernels::any, input, truth_dims(input, dim), keepdim);
 }
-OP(any_all, "any(input)", "Whether any element is not zero.")
+OP(any_all, "any(input)", "Whether any element is not zero.", reduces)
 OP(any_along, "any(input, dim=None, keepdim=False)",
-   "Whether any element along the given dimensions is not zero.")
+   "Whether any element along the given dimensions is not zero.", reduces)
 
 Tensor all_all(const Tensor& input) {
   return truth(kernels::all, input, DimSet::all(input.dim()), false);
@@ -66,9 +67,9 @@ OP_OUT(any_along_out, "any(input, dim=None, keepdim=False, *, out)")
 OP_OUT(all_all_out, "all(input, *, out)")
 OP_OUT(all_along_out, "all(input, dim=None, keepdim=False, *, out)")
 
-OP(all_all, "all(input)", "Whether no element is zero.")
+OP(all_all, "all(input)", "Whether no element is zero.", reduces)
 OP(all_along, "all(input, dim=None, keepdim=False)",
-   "Whether no element along the given dimensions is zero.")
+   "Whether no element along the given dimensions is zero.", reduces)
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
   return reduce_with(kernels::count_nonzero, readable(input), DimSet::of(dim, input.dim()), false,
@@ -76,9 +77,9 @@ Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
 }
 Tensor count_nonzero_along(const Tensor& input, IntSpan dim) { return count_nonzero(input, dim); }
 OP_METHOD(count_nonzero_along, "count_nonzero(self, *dim)",
-          "The number of elements that are not zero along the given dimensions.")
+          "The number of elements that are not zero along the given dimensions.", reduces)
 OP(count_nonzero, "count_nonzero(input, dim=None)",
-   "The number of elements that are not zero, of all or along the given dimensions.")
+   "The number of elements that are not zero, of all or along the given dimensions.", reduces)
 
 }  // namespace
 
@@ -98,6 +99,7 @@ static std::optional<bool> equal_by_bits(const Tensor& a, const Tensor& b) {
 }
 
 bool equal(const Tensor& input, const Tensor& other) {
+  REDIRECT(equal, input, other)
   check_same_device("equal", input.device(), other.device());
   if (!(input.sizes() == other.sizes())) return false;
   const NoGrad off;
@@ -144,7 +146,8 @@ Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double ato
   return close | (isfinite(distance) & (distance <= allowed));
 }
 OP(isclose, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
-   "Whether each element of input differs from other by at most atol + rtol * |other|.")
+   "Whether each element of input differs from other by at most atol + rtol * |other|.",
+   elementwise)
 
 bool allclose(const Tensor& input, const Tensor& other, double rtol, double atol, bool equal_nan) {
   const NoGrad off;

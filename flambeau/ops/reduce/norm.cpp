@@ -5,6 +5,7 @@
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/linalg/linalg.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
 
 namespace flambeau {
@@ -70,6 +71,7 @@ void check_norm_is_defined(const Tensor& x, double p, const std::optional<IntSpa
 
 Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<IntSpan> dim,
                           bool keepdim, std::optional<DType> dtype) {
+  REDIRECT(linalg_vector_norm, input, ord, dim, keepdim, dtype)
   CHECK(is_differentiable(input.dtype()), NotImplementedError,
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         dtype_legacy_name(input.dtype()));
@@ -119,7 +121,7 @@ Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<
 OP_FUNCTION(linalg_vector_norm,
             "linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
             "The norm of order ord of the elements, of all or along the given dimensions.",
-            casts_real)
+            casts_real | reduces | cuda_exact)
 
 namespace {
 
@@ -139,16 +141,17 @@ Tensor norm_by_name(const Tensor& input, std::string_view p, std::optional<IntSp
   return linalg_vector_norm(input, 2.0, dim, keepdim, dtype);
 }
 OP(norm_by_number, "norm(input, p=None, dim=None, keepdim=False, dtype=None)",
-   "The norm of order p of the elements, of all or along the given dimensions.", casts_real)
+   "The norm of order p of the elements, of all or along the given dimensions.",
+   casts_real | reduces | cuda_exact)
 OP(norm_by_name, "norm(input, p, dim=None, keepdim=False, dtype=None)",
    "The norm called p: 'fro', the root of the sum of squares, or 'nuc', the sum of singular "
    "values.",
-   casts_real)
+   casts_real | reduces | cuda_exact)
 
 Tensor dist(const Tensor& input, const Tensor& other, const Scalar& p) {
   return linalg_vector_norm(input - other, p, std::nullopt, false, std::nullopt);
 }
-OP(dist, "dist(input, other, p=2)", "The p-norm of input - other.")
+OP(dist, "dist(input, other, p=2)", "The p-norm of input - other.", cuda_exact)
 
 }  // namespace
 }  // namespace flambeau

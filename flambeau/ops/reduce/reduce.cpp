@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/softmax.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/sparse/sparse.h"
 
 namespace flambeau {
@@ -46,11 +47,13 @@ Tensor sum_over(const char* op, const Tensor& input, DimSet dims, bool keepdim,
 }  // namespace
 
 Tensor sum(const Tensor& input, std::optional<DType> dtype) {
+  REDIRECT(sum, input, dtype)
   return sum_over("sum", input, DimSet::all(input.dim()), false, dtype);
 }
 
 Tensor sum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
            std::optional<DType> dtype) {
+  REDIRECT(sum, input, dim, keepdim, dtype)
   return sum_over("sum.1", input, DimSet::of(dim, input.dim()), keepdim, dtype);
 }
 
@@ -59,9 +62,9 @@ static Tensor sum_dims(const Tensor& input, std::optional<IntSpan> dim, bool kee
                        std::optional<DType> dtype) {
   return sum(input, dim, keepdim, dtype);
 }
-OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.")
+OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.", reduces | cuda_exact)
 OP(sum_dims, "sum(input, dim, keepdim=False, *, dtype=None)",
-   "The sum of the elements along the given dimensions.")
+   "The sum of the elements along the given dimensions.", reduces | cuda_exact)
 // Unless told otherwise, what is written to `out` is added up in its dtype.
 static Tensor sum_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
                       std::optional<DType> dtype, const Tensor& out) {
@@ -72,6 +75,7 @@ static Tensor sum_out(const Tensor& input, std::optional<IntSpan> dim, bool keep
 OP_OUT(sum_out, "sum(input, dim, keepdim=False, *, dtype=None, out)")
 
 Tensor sum_to_size(const Tensor& input, IntSpan size) {
+  REDIRECT(sum_to_size, input, size)
   if (input.sizes() == size) return input;
   if (input.is_sparse()) [[unlikely]]
     return sum_to_size(to_dense(input), size);
@@ -103,6 +107,7 @@ OP_METHOD(sum_to_size_op, "sum_to_size(input, *size)",
 
 Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
             std::optional<DType> dtype) {
+  REDIRECT(mean, input, dim, keepdim, dtype)
   CHECK(dtype || is_differentiable(input.dtype()), NotImplementedError,
         "mean(): could not infer output dtype. Input dtype must be either a floating point or "
         "complex dtype. Got: {}",
@@ -129,9 +134,9 @@ Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
 static Tensor mean_all(const Tensor& input, std::optional<DType> dtype) {
   return mean(input, std::nullopt, false, dtype);
 }
-OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.", casts_out)
+OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.", casts_out | reduces)
 OP(mean, "mean(input, dim, keepdim=False, *, dtype=None)",
-   "The mean of the elements along the given dimensions.", casts_out)
+   "The mean of the elements along the given dimensions.", casts_out | reduces)
 
 namespace {
 
@@ -156,7 +161,8 @@ Tensor nansum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
   return out;
 }
 OP(nansum, "nansum(input, dim=None, keepdim=False, *, dtype=None)",
-   "The sum of the elements that are not NaN, of all or along the given dimensions.", casts_out)
+   "The sum of the elements that are not NaN, of all or along the given dimensions.",
+   casts_out | reduces)
 
 Tensor nanmean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
                std::optional<DType> dtype) {
@@ -167,7 +173,8 @@ Tensor nanmean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
   return nansum(input, dim, keepdim, dtype) / count;
 }
 OP(nanmean, "nanmean(input, dim=None, keepdim=False, *, dtype=None)",
-   "The mean of the elements that are not NaN, of all or along the given dimensions.", casts_out)
+   "The mean of the elements that are not NaN, of all or along the given dimensions.",
+   casts_out | reduces)
 
 Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
   const Tensor x = is_integral(input.dtype(), true) ? to(input, default_dtype()) : input;
@@ -204,7 +211,7 @@ Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
 }
 OP(logsumexp, "logsumexp(input, dim, keepdim=False)",
    "The logarithm of the sum of exponentials along the given dimensions, without overflow.",
-   casts_out)
+   casts_out | reduces | cuda_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -5,6 +5,7 @@
 #include "flambeau/kernels/scan.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
 
 namespace flambeau {
@@ -101,7 +102,8 @@ Tensor cumsum(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   const Tensor x = taken_as_is ? input : summands(input, dtype);
   return finish_dtype(running_sum(x, dim, false), dtype);
 }
-OP(cumsum, "cumsum(input, dim, *, dtype=None)", "The sums of the elements up to each along dim.")
+OP(cumsum, "cumsum(input, dim, *, dtype=None)", "The sums of the elements up to each along dim.",
+   along | cuda_exact)
 // Unless told otherwise, what is written to `out` is added up in its dtype.
 Tensor cumsum_out(const Tensor& input, int64_t dim, std::optional<DType> dtype, const Tensor& out) {
   return write_result(out, cumsum(input, dim, dtype ? *dtype : out.dtype()));
@@ -111,11 +113,12 @@ OP_OUT(cumsum_out, "cumsum(input, dim, *, dtype=None, out)")
 }  // namespace
 
 Tensor cumprod(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
+  REDIRECT(cumprod, input, dim, dtype)
   dim = wrap_dim(dim, input.dim());
   return finish_dtype(running_product(summands(input, dtype), dim), dtype);
 }
 OP(cumprod, "cumprod(input, dim, *, dtype=None)",
-   "The products of the elements up to each along dim.")
+   "The products of the elements up to each along dim.", along | cuda_exact)
 
 // The gradient needs the input, which is about to be overwritten: it gets a copy.
 static Tensor cumprod_out(const Tensor& input, int64_t dim, std::optional<DType> dtype,
@@ -148,9 +151,9 @@ static Tensor cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtyp
   return copy_(self, cumsum(clone(self), dim, self.dtype()));
 }
 OP_METHOD(cumsum_, "cumsum_(self, dim, *, dtype=None)",
-          "Replaces each element by the sum of those up to it along dim.")
+          "Replaces each element by the sum of those up to it along dim.", along)
 OP_METHOD(cumprod_, "cumprod_(self, dim, *, dtype=None)",
-          "Replaces each element by the product of those up to it along dim.")
+          "Replaces each element by the product of those up to it along dim.", along)
 
 namespace {
 
@@ -188,7 +191,7 @@ Tensor logcumsumexp(const Tensor& input, int64_t dim) {
   return out;
 }
 OP(logcumsumexp, "logcumsumexp(input, dim)",
-   "The logarithms of the cumulative sums of exponentials along dim.")
+   "The logarithms of the cumulative sums of exponentials along dim.", along)
 
 Pair running_extreme(const char* op, const ScanIndexSlot& slot, const Tensor& input, int64_t dim) {
   dim = wrap_dim(dim, input.dim());
@@ -216,9 +219,9 @@ Pair cummin(const Tensor& input, int64_t dim) {
   return running_extreme("cummin", kernels::cummin, input, dim);
 }
 OP(cummax, "cummax(input, dim) -> (values, indices)",
-   "The largest element up to each along dim, and its index.")
+   "The largest element up to each along dim, and its index.", along)
 OP(cummin, "cummin(input, dim) -> (values, indices)",
-   "The smallest element up to each along dim, and its index.")
+   "The smallest element up to each along dim, and its index.", along)
 
 // --- Differences ---------------------------------------------------------------------------------
 
@@ -255,7 +258,7 @@ Tensor diff(const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend,
   return x;
 }
 OP(diff, "diff(input, n=1, dim=-1, prepend=None, append=None)",
-   "The n-th differences of neighbours along dim.", casts_out)
+   "The n-th differences of neighbours along dim.", casts_out | along)
 
 }  // namespace
 }  // namespace flambeau

@@ -23,13 +23,14 @@ Pair sort(const Tensor& input, int64_t dim, bool descending, std::optional<bool>
 }
 OP(sort, "sort(input, dim=-1, descending=False, *, stable=False) -> (values, indices)",
    "The elements in order along dim, and the indices that they had. NaN counts as the largest; "
-   "equal elements keep their order.")
+   "equal elements keep their order.",
+   along)
 
 Tensor argsort(const Tensor& input, int64_t dim, bool descending, std::optional<bool> stable) {
   return std::get<1>(sort(input, dim, descending, stable));
 }
 OP(argsort, "argsort(input, dim=-1, descending=False, *, stable=False)",
-   "The indices that put the elements in order along dim.")
+   "The indices that put the elements in order along dim.", along)
 
 Tensor msort(const Tensor& input) { return std::get<0>(sort(input, 0, false, false)); }
 OP(msort, "msort(input)", "The elements in order along the first dimension.")
@@ -58,7 +59,7 @@ Pair topk(const Tensor& input, int64_t k, int64_t dim, bool largest, bool /*sort
   return {values, indices};
 }
 OP(topk, "topk(input, k, dim=-1, largest=True, sorted=True) -> (values, indices)",
-   "The k largest, or smallest, elements along dim, and their indices.")
+   "The k largest, or smallest, elements along dim, and their indices.", along)
 
 // A selection of one element along dim that drops the dimension unless it is kept.
 template <class Kernel>
@@ -99,7 +100,7 @@ Pair kthvalue(const Tensor& input, int64_t k, int64_t dim, bool keepdim) {
   });
 }
 OP(kthvalue, "kthvalue(input, k, dim=-1, keepdim=False) -> (values, indices)",
-   "The k-th smallest element along dim, counting from 1, and its index.", picks)
+   "The k-th smallest element along dim, counting from 1, and its index.", picks | reduces)
 
 Pair median_along(const char* op, const Tensor& input, int64_t dim, bool keepdim, bool ignore_nan) {
   dim = wrap_dim(dim, input.dim());
@@ -145,12 +146,14 @@ Tensor nanmedian_all(const Tensor& input) { return median_of_all("nanmedian", in
 Pair nanmedian_dim(const Tensor& input, int64_t dim, bool keepdim) {
   return median_along("nanmedian.1", input, dim, keepdim, true);
 }
-OP(median_all, "median(input)", "The lower of the two middle elements; NaN if there is one.")
+OP(median_all, "median(input)", "The lower of the two middle elements; NaN if there is one.",
+   reduces)
 OP(median_dim, "median(input, dim, keepdim=False) -> (values, indices)",
-   "The lower of the two middle elements along dim, and its index.")
-OP(nanmedian_all, "nanmedian(input)", "The lower of the two middle elements that are not NaN.")
+   "The lower of the two middle elements along dim, and its index.", reduces)
+OP(nanmedian_all, "nanmedian(input)", "The lower of the two middle elements that are not NaN.",
+   reduces)
 OP(nanmedian_dim, "nanmedian(input, dim, keepdim=False) -> (values, indices)",
-   "The lower of the two middle elements along dim that are not NaN, and its index.")
+   "The lower of the two middle elements along dim that are not NaN, and its index.", reduces)
 
 }  // namespace
 }  // namespace flambeau

@@ -177,13 +177,13 @@ Tensor nanquantile_number(const Tensor& input, double q, std::optional<int64_t> 
   return quantile_of(call, input, q_number(call, input, q), dim, keepdim);
 }
 OP(quantile, "quantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The elements below which shares q of a row lie, one a value of q.")
+   "The elements below which shares q of a row lie, one a value of q.", reduces | cpu_exact)
 OP(quantile_number, "quantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The element below which a share q of a row lies.")
+   "The element below which a share q of a row lies.", reduces | cpu_exact)
 OP(nanquantile, "nanquantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The quantiles of the elements that are not NaN.")
+   "The quantiles of the elements that are not NaN.", reduces | cpu_exact)
 OP(nanquantile_number, "nanquantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The quantile of the elements that are not NaN.")
+   "The quantile of the elements that are not NaN.", reduces | cpu_exact)
 
 // --- Covariance ----------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ Tensor renorm(const Tensor& input, const Scalar& p, int64_t dim, const Scalar& m
   return contiguous(input) * to(factor, to_real(input.dtype()));
 }
 OP_INPLACE(renorm, "renorm(input, p, dim, maxnorm)",
-           "The slices along dim, scaled down where their p-norm exceeds maxnorm.")
+           "The slices along dim, scaled down where their p-norm exceeds maxnorm.", cuda_exact)
 
 // --- Numbers taken apart -------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& input) {
   return {outs[0], outs[1]};
 }
 OP(frexp, "frexp(input) -> (mantissa, exponent)",
-   "Each element as a fraction from 0.5 to 1 and a power of two.")
+   "Each element as a fraction from 0.5 to 1 and a power of two.", elementwise)
 
 }  // namespace
 }  // namespace flambeau

@@ -278,7 +278,7 @@ Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
   return {values, indices};
 }
 OP(mode, "mode(input, dim=-1, keepdim=False) -> (values, indices)",
-   "The most frequent element along dim, the least of several, and its last index.")
+   "The most frequent element along dim, the least of several, and its last index.", reduces)
 
 }  // namespace
 }  // namespace flambeau

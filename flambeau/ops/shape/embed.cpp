@@ -2,6 +2,7 @@
 // view is replaced (select_scatter and its relatives).
 #include <algorithm>
 
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -109,6 +110,7 @@ Tensor padded_copy(const Tensor& input, IntSpan sizes, IntSpan pad, const Scalar
 }  // namespace
 
 Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
+  REDIRECT(constant_pad_nd, input, pad, value)
   CHECK(pad.size() % 2 == 0, RuntimeError,
         "constant_pad_nd: Length of pad must be even but instead it equals {}", pad.size());
   const int64_t padded = static_cast<int64_t>(pad.size() / 2), rank = input.dim();
@@ -194,9 +196,9 @@ Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, 
 
 }  // namespace
 OP(select_scatter, "select_scatter(input, src, dim, index)",
-   "A copy of input in which the slice at index of dim is src.")
+   "A copy of input in which the slice at index of dim is src.", along)
 OP(slice_scatter, "slice_scatter(input, src, dim=0, start=None, end=None, step=1)",
-   "A copy of input in which a slice of dim is src.")
+   "A copy of input in which a slice of dim is src.", along)
 OP(diagonal_scatter, "diagonal_scatter(input, src, offset=0, dim1=0, dim2=1)",
    "A copy of input in which the diagonal is src.")
 OP(as_strided_scatter, "as_strided_scatter(input, src, size, stride, storage_offset=None)",

@@ -5,6 +5,7 @@
 
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -158,6 +159,7 @@ bool any_requires_grad(const std::vector<Tensor>& tensors) {
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  REDIRECT(cat, tensors, dim)
   const Joined plan = plan_cat(tensors, dim);
   Tensor out = plan.format == MemoryFormat::contiguous
                    ? make_tensor(plan.sizes, plan.dtype, tensors[0].device())
@@ -222,6 +224,7 @@ CAT_OPS("concatenate")
 #undef CAT_OPS
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+  REDIRECT(stack, tensors, dim)
   CHECK(!tensors.empty(), RuntimeError, "stack expects a non-empty TensorList");
   const Tensor& first = tensors[0];
   dim = wrap_dim(dim, first.dim() + 1);
@@ -256,7 +259,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   return out;
 }
 OP_FUNCTION(stack, "stack(tensors, dim=0)", "The tensors joined along a new dimension.",
-            casts_out | type_error_out)
+            casts_out | type_error_out | joins | autocast_widest)
 
 // --- Shapes with at least so many dimensions ---------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/creation/pinned.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -37,6 +38,7 @@ Tiling tiling_of(IntSpan sizes, IntSpan repeats) {
 }  // namespace
 
 Tensor repeat(const Tensor& input, IntSpan repeats) {
+  REDIRECT(repeat, input, repeats)
   CHECK(static_cast<int64_t>(repeats.size()) >= input.dim(), RuntimeError,
         "repeat: Number of dimensions of repeat dims ({}) can not be smaller than number of "
         "dimensions "
@@ -180,6 +182,7 @@ OP(repeat_interleave, "repeat_interleave(input, repeats, dim=None, *, output_siz
 // --- Flipping, rolling, turning ----------------------------------------------------------------
 
 Tensor flip(const Tensor& input, IntSpan dims) {
+  REDIRECT(flip, input, dims)
   uint64_t flipped = 0;
   for (const int64_t dim : dims) {
     const int64_t d = wrap_dim(dim, input.dim());
@@ -210,7 +213,7 @@ Tensor flip(const Tensor& input, IntSpan dims) {
   }
   return out;
 }
-OP(flip, "flip(input, *dims)", "input with the order of elements reversed along dims.")
+OP(flip, "flip(input, *dims)", "input with the order of elements reversed along dims.", along)
 
 namespace {
 
@@ -234,6 +237,7 @@ Tensor rolled(const Tensor& input, int64_t shift, int64_t dim) {
 }  // namespace
 
 Tensor roll(const Tensor& input, IntSpan shifts, std::optional<IntSpan> along) {
+  REDIRECT(roll, input, shifts, along)
   const IntSpan dims = along.value_or(IntSpan{});
   CHECK(!shifts.empty(), RuntimeError, "roll: `shifts` required");
   CHECK(shifts.size() == dims.size() || (dims.empty() && shifts.size() == 1), RuntimeError,
@@ -426,9 +430,11 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, const Options& opt
 
 }  // namespace
 Tensor tril(const Tensor& input, int64_t diagonal) {
+  REDIRECT(tril, input, diagonal)
   return triangle("tril", input, diagonal, false);
 }
 Tensor triu(const Tensor& input, int64_t diagonal) {
+  REDIRECT(triu, input, diagonal)
   return triangle("triu", input, diagonal, true);
 }
 OP(tril, "tril(input, diagonal=0)", "The lower triangles of matrices, zeros elsewhere.")

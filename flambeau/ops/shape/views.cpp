@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 namespace {
@@ -95,6 +96,7 @@ Tensor window_gradient(const Tensor& g, const Geometry& out, const Geometry& inp
 
 Tensor as_strided(const Tensor& input, IntSpan size, IntSpan stride,
                   std::optional<int64_t> offset) {
+  REDIRECT(as_strided, input, size, stride, offset)
   Tensor out =
       make_over(input.storage(), size, stride, offset.value_or(input.offset()), input.dtype());
   out->inference = input->inference;
@@ -114,6 +116,7 @@ OP_VIEW(as_strided, "as_strided(input, size, stride, storage_offset=None)",
 // --- The same elements in another shape --------------------------------------------------------
 
 Tensor view(const Tensor& input, IntSpan size) {
+  REDIRECT(view, input, size)
   const Dims sizes = infer_size(size, input.numel());
   const std::optional<Dims> strides = view_strides(input.sizes(), input.strides(), sizes);
   CHECK(strides, RuntimeError,
@@ -125,6 +128,7 @@ Tensor view(const Tensor& input, IntSpan size) {
 }
 
 Tensor reshape(const Tensor& input, IntSpan size) {
+  REDIRECT(reshape, input, size)
   const Dims sizes = infer_size(size, input.numel());
   if (const std::optional<Dims> strides = view_strides(input.sizes(), input.strides(), sizes)) {
     return reshaped("view", input, sizes, *strides);
@@ -140,14 +144,17 @@ Tensor reshape(const Tensor& input, IntSpan size) {
   return out;
 }
 OP_FUNCTION(reshape, "reshape(input, shape)",
-            "input with another shape: a view where strides allow it, else a copy.", makes_view)
+            "input with another shape: a view where strides allow it, else a copy.",
+            makes_view | reshapes)
 OP_METHOD(reshape, "reshape(self, *shape)",
-          "self with another shape: a view where strides allow it, else a copy.", makes_view)
+          "self with another shape: a view where strides allow it, else a copy.",
+          makes_view | reshapes)
 
 Tensor alias(const Tensor& input) {
+  REDIRECT(alias, input)
   return reshaped("alias", input, input.sizes(), input.strides());
 }
-OP_VIEW(alias, "alias(input)", "Another tensor over the same memory.")
+OP_VIEW(alias, "alias(input)", "Another tensor over the same memory.", elementwise)
 
 namespace {
 
@@ -187,13 +194,16 @@ Tensor unflatten(const Tensor& input, int64_t dim, IntSpan sizes) {
 
 }  // namespace
 
-OP_METHOD(view_sizes, "view(self, *size)", "A view of self with another shape.", makes_view)
+OP_METHOD(view_sizes, "view(self, *size)", "A view of self with another shape.",
+          makes_view | reshapes)
 OP_METHOD(view_as, "view_as(self, other)", "A view of self with the shape of other.", makes_view)
 OP_METHOD(reshape_as, "reshape_as(self, other)", "self with the shape of other.", makes_view)
 OP_VIEW(ravel, "ravel(input)", "input with all dimensions in one.")
-OP_VIEW(unflatten, "unflatten(input, dim, sizes)", "input with dimension dim spread over several.")
+OP_VIEW(unflatten, "unflatten(input, dim, sizes)", "input with dimension dim spread over several.",
+        reshapes)
 
 Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim) {
+  REDIRECT(flatten, input, start_dim, end_dim)
   const int64_t first = wrap_dim(start_dim, input.dim()), last = wrap_dim(end_dim, input.dim());
   CHECK(first <= last, RuntimeError,
         "flatten() has invalid args: start_dim cannot come after end_dim");
@@ -208,9 +218,10 @@ Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim) {
   return reshape(input, shape);
 }
 OP_VIEW(flatten, "flatten(input, start_dim=0, end_dim=-1)",
-        "input with the dimensions from start_dim to end_dim in one.")
+        "input with the dimensions from start_dim to end_dim in one.", reshapes)
 
 Tensor squeeze(const Tensor& input) {
+  REDIRECT(squeeze, input)
   Dims sizes, strides;
   for (int64_t d = 0; d < input.dim(); ++d) {
     if (input->sizes[d] == 1) continue;
@@ -220,6 +231,7 @@ Tensor squeeze(const Tensor& input) {
   return reshaped("squeeze", input, sizes, strides);
 }
 Tensor squeeze(const Tensor& input, IntSpan dims) {
+  REDIRECT(squeeze, input, dims)
   uint64_t chosen = 0;
   for (const int64_t dim : dims) {
     const int64_t d = wrap_dim(dim, input.dim());
@@ -240,12 +252,14 @@ Tensor squeeze_all(const Tensor& input) { return squeeze(input); }
 Tensor squeeze_dim(const Tensor& input, int64_t dim) { return squeeze(input, dim); }
 Tensor squeeze_dims(const Tensor& input, IntSpan dim) { return squeeze(input, dim); }
 }  // namespace
-OP_VIEW(squeeze_all, "squeeze(input)", "input without its dimensions of size 1.")
-OP_VIEW(squeeze_dim, "squeeze(input, dim)", "input without dimension dim, if that has size 1.")
+OP_VIEW(squeeze_all, "squeeze(input)", "input without its dimensions of size 1.", reshapes)
+OP_VIEW(squeeze_dim, "squeeze(input, dim)", "input without dimension dim, if that has size 1.",
+        reshapes)
 OP_VIEW(squeeze_dims, "squeeze(input, *dim)",
-        "input without those of the given dimensions that have size 1.")
+        "input without those of the given dimensions that have size 1.", reshapes)
 
 Tensor unsqueeze(const Tensor& input, int64_t dim) {
+  REDIRECT(unsqueeze, input, dim)
   dim = wrap_dim(dim, input.dim() + 1);
   Dims sizes = input->sizes, strides = input->strides;
   const int64_t step = dim < input.dim() ? sizes[dim] * strides[dim] : 1;
@@ -255,11 +269,13 @@ Tensor unsqueeze(const Tensor& input, int64_t dim) {
         "unsqueeze: a tensor can have at most {} dimensions", max_dims);
   return reshaped("unsqueeze", input, sizes, strides);
 }
-OP_VIEW(unsqueeze, "unsqueeze(input, dim)", "input with a dimension of size 1 inserted at dim.")
+OP_VIEW(unsqueeze, "unsqueeze(input, dim)", "input with a dimension of size 1 inserted at dim.",
+        reshapes)
 
 // --- Parts -------------------------------------------------------------------------------------
 
 Tensor select(const Tensor& input, int64_t dim, int64_t index) {
+  REDIRECT(select, input, dim, index)
   check_has_dims("select", input);
   dim = wrap_dim(dim, input.dim());
   const int64_t size = input->sizes[dim];
@@ -281,7 +297,8 @@ Tensor select(const Tensor& input, int64_t dim, int64_t index) {
   }
   return out;
 }
-OP_VIEW(select, "select(input, dim, index)", "The slice of input at one index of dimension dim.")
+OP_VIEW(select, "select(input, dim, index)", "The slice of input at one index of dimension dim.",
+        reshapes)
 
 int64_t clamp_slice(int64_t size, int64_t& start, int64_t& end, int64_t step) {
   if (start < 0) start += size;
@@ -293,6 +310,7 @@ int64_t clamp_slice(int64_t size, int64_t& start, int64_t& end, int64_t step) {
 
 Tensor slice(const Tensor& input, int64_t dim, std::optional<int64_t> start,
              std::optional<int64_t> end, int64_t step) {
+  REDIRECT(_slice, input, dim, start, end, step)
   CHECK(input.dim() > 0, RuntimeError, "slice() cannot be applied to a 0-dim tensor.");
   dim = wrap_dim(dim, input.dim());
   CHECK(step > 0, ValueError, "step must be greater than zero");
@@ -314,8 +332,11 @@ Tensor slice(const Tensor& input, int64_t dim, std::optional<int64_t> start,
   }
   return out;
 }
+OP_FUNCTION(slice, "_slice(input, dim, start=None, end=None, step=1)",
+            "What a slice of one dimension gives: a view.", makes_view | reshapes)
 
 Tensor narrow(const Tensor& input, int64_t dim, int64_t start, int64_t length) {
+  REDIRECT(narrow, input, dim, start, length)
   CHECK(input.dim() > 0, RuntimeError, "narrow() cannot be applied to a 0-dim tensor.");
   CHECK(length >= 0, RuntimeError, "narrow(): length must be non-negative.");
   dim = wrap_dim(dim, input.dim());
@@ -335,11 +356,12 @@ Tensor narrow_at(const Tensor& input, int64_t dim, const Tensor& start, int64_t 
 }
 }  // namespace
 OP_VIEW(narrow, "narrow(input, dim, start, length)",
-        "length elements of dimension dim from start on.")
+        "length elements of dimension dim from start on.", reshapes)
 OP_VIEW(narrow_at, "narrow(input, dim, start, length)",
-        "length elements of dimension dim from start on.")
+        "length elements of dimension dim from start on.", reshapes)
 
 Tensor diagonal(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
+  REDIRECT(diagonal, input, offset, dim1, dim2)
   dim1 = wrap_dim(dim1, input.dim());
   dim2 = wrap_dim(dim2, input.dim());
   CHECK(dim1 != dim2, RuntimeError, "diagonal dimensions cannot be identical {}, {}", dim1, dim2);
@@ -373,7 +395,7 @@ Tensor diagonal(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2)
   return out;
 }
 OP_VIEW(diagonal, "diagonal(input, offset=0, dim1=0, dim2=1)",
-        "A view of the diagonals of the planes of dim1 and dim2.")
+        "A view of the diagonals of the planes of dim1 and dim2.", reshapes)
 
 namespace {
 
@@ -396,6 +418,7 @@ Geometry unfolded(const Geometry& from, int64_t dim, int64_t size, int64_t step)
 }  // namespace
 
 Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+  REDIRECT(unfold, self, dimension, size, step)
   const int64_t dim = wrap_dim(dimension, self.dim());
   const int64_t whole = self.dim() == 0 ? 1 : self->sizes[dim];
   CHECK(size >= 0, RuntimeError, "unfold: size is {} but must be >= 0", size);
@@ -415,6 +438,6 @@ Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step)
 
 OP_METHOD(unfold, "unfold(self, dimension, size, step)",
           "Windows of size elements along a dimension, step apart, in a new last dimension.",
-          makes_view)
+          makes_view | along)
 
 }  // namespace flambeau

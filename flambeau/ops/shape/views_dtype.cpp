@@ -1,4 +1,5 @@
 // Views that read the same bytes as another dtype.
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/misaligned.h"
 #include "flambeau/ops/shape/views.h"
 #include "flambeau/tensor/strides.h"
@@ -15,6 +16,7 @@ Tensor as_dtype(const Tensor& input, DType dtype, IntSpan sizes, IntSpan strides
 }  // namespace
 
 Tensor view_as_real(const Tensor& input) {
+  REDIRECT(view_as_real, input)
   CHECK(input.is_complex(), TypeError, "view_as_real is only supported for complex tensors, got {}",
         input.dtype());
   CHECK(!(input->pending & Pending::conj), RuntimeError,
@@ -39,6 +41,7 @@ OP_VIEW(view_as_real, "view_as_real(input)",
         "A complex tensor as a real one whose last dimension holds real and imaginary parts.")
 
 Tensor view_as_complex(const Tensor& input) {
+  REDIRECT(view_as_complex, input)
   CHECK(!input.is_complex(), TypeError, "view_as_complex is not supported for complex tensors");
   CHECK(dtypes::Floating.has(input.dtype()) && input.dtype() != DType::bfloat16,
         NotImplementedError,
@@ -70,9 +73,11 @@ Tensor view_as_complex(const Tensor& input) {
   return out;
 }
 OP_VIEW(view_as_complex, "view_as_complex(input)",
-        "A real tensor whose last dimension holds real and imaginary parts as a complex one.")
+        "A real tensor whose last dimension holds real and imaginary parts as a complex one.",
+        cpu_exact)
 
 Tensor real(const Tensor& input) {
+  REDIRECT(real, input)
   if (!input.is_complex()) return input;
   const bool conjugated = input->pending & Pending::conj;
   return select(view_as_real(conjugated ? conj_view(input) : input), -1, 0);
@@ -80,6 +85,7 @@ Tensor real(const Tensor& input) {
 OP_VIEW(real, "real(input)", "The real parts; a real tensor stays as it is.")
 
 Tensor imag(const Tensor& input) {
+  REDIRECT(imag, input)
   CHECK(input.is_complex(), TypeError,
         "imag is not implemented for tensors with non-complex dtypes. Got {}", input.dtype());
   if (!(input->pending & Pending::conj)) return select(view_as_real(input), -1, 1);
@@ -89,6 +95,7 @@ OP_VIEW(imag, "imag(input)", "The imaginary parts of a complex tensor.")
 
 // Bytes have no derivative: the result belongs to no graph.
 Tensor view(const Tensor& input, DType dtype) {
+  REDIRECT(view, input, dtype)
   CHECK(!(input->pending & Pending::conj) || dtype == input.dtype(), RuntimeError,
         "torch.Tensor.view is not supported for conjugate view tensors when converting to a "
         "different dtype.");
@@ -131,6 +138,7 @@ Tensor view(const Tensor& input, DType dtype) {
 namespace {
 Tensor view_dtype(const Tensor& self, DType dtype) { return view(self, dtype); }
 }  // namespace
-OP_METHOD(view_dtype, "view(self, dtype)", "The bytes of self read as another dtype.", makes_view)
+OP_METHOD(view_dtype, "view(self, dtype)", "The bytes of self read as another dtype.",
+          makes_view | reshapes)
 
 }  // namespace flambeau

@@ -1,6 +1,7 @@
 // Tensors that change their own geometry: transpose_ and the like, resize_, set_, detach_.
 #include "flambeau/ops/creation/known_contents.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/misaligned.h"
 #include "flambeau/ops/shape/views.h"
 
@@ -175,11 +176,15 @@ Tensor detach_(const Tensor& self) {
 
 }  // namespace
 
-Tensor detach(const Tensor& input) { return detach_alias(input); }
+Tensor detach(const Tensor& input) {
+  REDIRECT(detach, input)
+  return detach_alias(input);
+}
 
 OP_VIEW(detach, "detach(input)", "The same values without history: no gradient flows through.",
-        takes_sparse)
-OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.", takes_sparse | takes_pending)
+        takes_sparse | elementwise)
+OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.",
+          takes_sparse | takes_pending | elementwise)
 OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.",
           takes_pending)
 OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.",

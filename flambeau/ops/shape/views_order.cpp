@@ -1,6 +1,7 @@
 // Views that expand dimensions or change their order.
 #include <algorithm>
 
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -8,6 +9,7 @@ namespace flambeau {
 // --- Broadcasting ------------------------------------------------------------------------------
 
 Tensor expand(const Tensor& input, IntSpan size) {
+  REDIRECT(expand, input, size)
   const int64_t rank = static_cast<int64_t>(size.size()), extra = rank - input.dim();
   CHECK(extra >= 0, RuntimeError,
         "expand(torch.{}Tensor{{}}, size={}): the number of sizes provided ({}) must be greater or "
@@ -60,15 +62,16 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
 }  // namespace
 OP_METHOD(expand_op, "expand(self, *size, *, implicit=False)",
           "A view of self in which dimensions of size 1 are repeated to the given size.",
-          makes_view)
+          makes_view | reshapes)
 OP_METHOD(expand_as, "expand_as(self, other)", "self expanded to the shape of other.", makes_view)
-OP_VIEW(broadcast_to, "broadcast_to(input, *size)", "input broadcast to the given size.")
+OP_VIEW(broadcast_to, "broadcast_to(input, *size)", "input broadcast to the given size.", reshapes)
 OP_FUNCTION(broadcast_tensors, "broadcast_tensors(*tensors)",
             "The tensors expanded to their common shape.", makes_view)
 
 // --- Order of dimensions -----------------------------------------------------------------------
 
 Tensor permute(const Tensor& input, IntSpan dims) {
+  REDIRECT(permute, input, dims)
   CHECK(static_cast<int64_t>(dims.size()) == input.dim(), RuntimeError,
         "permute(sparse_coo): number of dimensions in the tensor input does not match the length "
         "of the "
@@ -91,9 +94,9 @@ Tensor permute(const Tensor& input, IntSpan dims) {
   return out;
 }
 OP_FUNCTION(permute, "permute(input, dims)",
-            "A view of input with its dimensions in the order dims.", makes_view)
+            "A view of input with its dimensions in the order dims.", makes_view | reshapes)
 OP_METHOD(permute, "permute(self, *dims)", "A view of self with its dimensions in the order dims.",
-          makes_view)
+          makes_view | reshapes)
 
 namespace {
 Tensor exchange(const char* op, const Tensor& input, int64_t dim0, int64_t dim1) {
@@ -113,14 +116,18 @@ Tensor exchange(const char* op, const Tensor& input, int64_t dim0, int64_t dim1)
 }  // namespace
 
 Tensor transpose(const Tensor& input, int64_t dim0, int64_t dim1) {
+  REDIRECT(transpose, input, dim0, dim1)
   return exchange("transpose", input, dim0, dim1);
 }
-OP_VIEW(transpose, "transpose(input, dim0, dim1)", "A view of input with two dimensions exchanged.")
-OP_VIEW(transpose, "swapdims(input, dim0, dim1)", "A view of input with two dimensions exchanged.")
+OP_VIEW(transpose, "transpose(input, dim0, dim1)", "A view of input with two dimensions exchanged.",
+        reshapes)
+OP_VIEW(transpose, "swapdims(input, dim0, dim1)", "A view of input with two dimensions exchanged.",
+        reshapes)
 OP_VIEW(transpose, "swapaxes(input, axis0, axis1)",
-        "A view of input with two dimensions exchanged.")
+        "A view of input with two dimensions exchanged.", reshapes)
 
 Tensor t(const Tensor& input) {
+  REDIRECT(t, input)
   CHECK(input.dim() <= 2, RuntimeError,
         "t() expects a tensor with <= 2 dimensions, but self is {}D", input.dim());
   return exchange("t", input, 0, input.dim() < 2 ? 0 : 1);
@@ -155,12 +162,14 @@ Tensor matrix_H(const Tensor& input) {
   return conj(input.dim() == 0 ? input : transpose(input, 0, 1));
 }
 Tensor adjoint(const Tensor& input) {
+  REDIRECT(adjoint, input)
   check_matrices("adjoint()", input);
   return conj_view(input.dim() == 0 ? input : transpose(input, -2, -1));
 }
 OP_VIEW(adjoint, "adjoint(input)", "Matrices transposed and conjugated.")
 
 Tensor movedim(const Tensor& input, IntSpan source, IntSpan destination) {
+  REDIRECT(movedim, input, source, destination)
   CHECK(source.size() == destination.size(), RuntimeError,
         "movedim: Invalid source or destination dims: source ({} dims) should contain the same "
         "number "
@@ -196,10 +205,12 @@ Tensor movedim_one(const Tensor& input, int64_t source, int64_t destination) {
 }
 }  // namespace
 OP_VIEW(movedim_one, "movedim(input, source, destination)",
-        "A view of input with dimensions moved.")
-OP_VIEW(movedim, "movedim(input, source, destination)", "A view of input with dimensions moved.")
+        "A view of input with dimensions moved.", reshapes)
+OP_VIEW(movedim, "movedim(input, source, destination)", "A view of input with dimensions moved.",
+        reshapes)
 OP_VIEW(movedim_one, "moveaxis(input, source, destination)",
-        "A view of input with dimensions moved.")
-OP_VIEW(movedim, "moveaxis(input, source, destination)", "A view of input with dimensions moved.")
+        "A view of input with dimensions moved.", reshapes)
+OP_VIEW(movedim, "moveaxis(input, source, destination)", "A view of input with dimensions moved.",
+        reshapes)
 
 }  // namespace flambeau

@@ -6,6 +6,7 @@
 // both sides, and the front end gives every other op a copy in which nothing is pending (and
 // copies back what an in-place op made of it).
 #include "flambeau/kernels/elementwise.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/misaligned.h"
 #include "flambeau/ops/shape/views.h"
 #include "flambeau/tensor/strides.h"
@@ -92,23 +93,25 @@ static Tensor resolve_neg(const Tensor& input) {
   return input->pending & Pending::neg ? clone(input) : input;
 }
 OP_VIEW(resolve_conj, "resolve_conj(input)", "input, copied if its conjugation is pending.",
-        takes_sparse)
+        takes_sparse | elementwise)
 OP_VIEW(resolve_neg, "resolve_neg(input)", "input, copied if its negation is pending.",
-        takes_sparse)
+        takes_sparse | elementwise)
 
 Tensor conj_view(const Tensor& input) {
+  REDIRECT(conj, input)
   if (!input.is_complex()) return input;
   if (input.is_sparse()) return conj_physical(input);
   return marked("conj", input, Pending::conj, conj_view, conj);
 }
 OP_VIEW(conj_view, "conj(input)",
         "The complex conjugate of each element, as a view; input itself if it is real.",
-        takes_sparse)
+        takes_sparse | elementwise)
 
 Tensor neg_view(const Tensor& input) {
+  REDIRECT(_neg_view, input)
   return marked("neg_view", input, Pending::neg, neg_view, neg);
 }
-OP_VIEW(neg_view, "_neg_view(input)", "The negative of each element, as a view.")
+OP_VIEW(neg_view, "_neg_view(input)", "The negative of each element, as a view.", elementwise)
 
 namespace {
 bool is_conj(const Tensor& input) { return input->pending & Pending::conj; }

@@ -2,6 +2,7 @@
 // several outputs of a recorded call is refused, since the graph could not tell who sees it.
 #include <algorithm>
 
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
 namespace flambeau {
@@ -98,12 +99,14 @@ int64_t chunk_length(const Tensor& input, int64_t chunks, int64_t dim) {
 }  // namespace
 
 std::vector<Tensor> split(const Tensor& input, int64_t split_size, int64_t dim) {
+  REDIRECT(split, input, split_size, dim)
   const int64_t piece = checked_split_size(input, split_size, dim);
   dim = wrap_dim(dim, input.dim());
   return pieces_of("split", input, equal_lengths(input->sizes[dim], piece), dim);
 }
 
 std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim) {
+  REDIRECT(split, input, split_sizes, dim)
   CHECK(input.dim() > 0, RuntimeError, "split_with_sizes expects at least a 1-dimensional tensor");
   dim = wrap_dim(dim, input.dim());
   check_split_sizes(input, split_sizes, dim);
@@ -111,6 +114,7 @@ std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim)
 }
 
 std::vector<Tensor> chunk(const Tensor& input, int64_t chunks, int64_t dim) {
+  REDIRECT(chunk, input, chunks, dim)
   const int64_t piece = chunk_length(input, chunks, dim);
   if (piece == 0) {
     check_count("chunk", chunks);
@@ -120,6 +124,7 @@ std::vector<Tensor> chunk(const Tensor& input, int64_t chunks, int64_t dim) {
 }
 
 std::vector<Tensor> unbind(const Tensor& input, int64_t dim) {
+  REDIRECT(unbind, input, dim)
   CHECK(input.dim() > 0, IndexError, "Dimension specified as {} but tensor has no dimensions", dim);
   dim = wrap_dim(dim, input.dim());
   Dims sizes = input->sizes, strides = input->strides;
@@ -251,33 +256,36 @@ STACKED_SPLIT(dsplit, 3, 2)
 
 OP_FUNCTION(split_size_op, "split(tensor, split_size_or_sections, dim=0)",
             "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
-            makes_view)
+            makes_view | reshapes)
 OP_FUNCTION(split_sizes_op, "split(tensor, split_size_or_sections, dim=0)",
             "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
-            makes_view)
+            makes_view | reshapes)
 OP_METHOD(split_size_op, "split(self, split_size, dim=0)",
           "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
-          makes_view)
+          makes_view | reshapes)
 OP_METHOD(split_sizes_op, "split(self, split_size, dim=0)",
           "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
-          makes_view)
+          makes_view | reshapes)
 OP_VIEW(split_sizes_op, "split_with_sizes(input, split_sizes, dim=0)",
-        "Views of consecutive pieces of input along dim, of the given sizes.")
+        "Views of consecutive pieces of input along dim, of the given sizes.", reshapes)
 OP_VIEW(chunk, "chunk(input, chunks, dim=0)",
-        "Views of about `chunks` equal pieces of input along dim.")
-OP_VIEW(unbind, "unbind(input, dim=0)", "Views of all slices of input along dim.")
+        "Views of about `chunks` equal pieces of input along dim.", reshapes)
+OP_VIEW(unbind, "unbind(input, dim=0)", "Views of all slices of input along dim.", reshapes)
 OP_VIEW(unsafe_split, "unsafe_split(input, split_size, dim=0)",
-        "split, whose results may be written into; their bases must not be.")
+        "split, whose results may be written into; their bases must not be.", reshapes)
 OP_VIEW(unsafe_split_with_sizes, "unsafe_split_with_sizes(input, split_sizes, dim=0)",
-        "split_with_sizes, whose results may be written into; their bases must not be.")
+        "split_with_sizes, whose results may be written into; their bases must not be.", reshapes)
 OP_VIEW(unsafe_chunk, "unsafe_chunk(input, chunks, dim=0)",
-        "chunk, whose results may be written into; their bases must not be.")
+        "chunk, whose results may be written into; their bases must not be.", reshapes)
 OP_VIEW(tensor_split_sections, "tensor_split(input, sections, dim=0)",
-        "Views of pieces of input along dim: a number of them, or cut before the given indices.")
+        "Views of pieces of input along dim: a number of them, or cut before the given indices.",
+        reshapes)
 OP_VIEW(tensor_split_indices, "tensor_split(input, indices, dim=0)",
-        "Views of pieces of input along dim: a number of them, or cut before the given indices.")
+        "Views of pieces of input along dim: a number of them, or cut before the given indices.",
+        reshapes)
 OP_VIEW(tensor_split_tensor, "tensor_split(input, tensor_indices_or_sections, dim=0)",
-        "Views of pieces of input along dim: a number of them, or cut before the given indices.")
+        "Views of pieces of input along dim: a number of them, or cut before the given indices.",
+        reshapes)
 OP_VIEW(hsplit, "hsplit(input, sections)", "input split along its columns.")
 OP_VIEW(hsplit_at, "hsplit(input, indices)", "input split along its columns.")
 OP_VIEW(vsplit, "vsplit(input, sections)", "input split along its rows.")

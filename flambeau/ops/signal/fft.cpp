@@ -239,18 +239,20 @@ Tensor ihfft(const Tensor& x, std::optional<int64_t> n, int64_t dim, Norm norm) 
   return real_1d("ihfft", x, n, dim, norm, false);
 }
 OP_FUNCTION(fft, "fft_fft(input, n=None, dim=-1, norm=None)",
-            "The discrete Fourier transform along a dimension.")
+            "The discrete Fourier transform along a dimension.", cpu_exact)
 OP_FUNCTION(ifft, "fft_ifft(input, n=None, dim=-1, norm=None)",
-            "The inverse discrete Fourier transform along a dimension.")
+            "The inverse discrete Fourier transform along a dimension.", cpu_exact)
 OP_FUNCTION(rfft, "fft_rfft(input, n=None, dim=-1, norm=None)",
-            "The first half of the Fourier transform of real numbers; the rest mirrors it.")
+            "The first half of the Fourier transform of real numbers; the rest mirrors it.",
+            cpu_exact)
 OP_FUNCTION(irfft, "fft_irfft(input, n=None, dim=-1, norm=None)",
-            "The inverse of rfft: n real numbers from half of a transform.", casts_out)
+            "The inverse of rfft: n real numbers from half of a transform.", casts_out | cpu_exact)
 OP_FUNCTION(hfft, "fft_hfft(input, n=None, dim=-1, norm=None)",
             "The real Fourier transform of a signal of which half is given, the rest mirroring it.",
-            casts_out)
+            casts_out | cpu_exact)
 OP_FUNCTION(ihfft, "fft_ihfft(input, n=None, dim=-1, norm=None)",
-            "The inverse of hfft: the first half of the inverse transform of real numbers.")
+            "The inverse of hfft: the first half of the inverse transform of real numbers.",
+            cpu_exact)
 
 // --- Several dimensions -----------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 #include "flambeau/kernels/sort.h"
 #include "flambeau/kernels/sparse.h"
 #include "flambeau/kernels/statistics.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/ops/sparse/sparse.h"
 #include "flambeau/tensor/shape.h"
 
@@ -75,6 +76,7 @@ Tensor coordinate_numbers(const Tensor& indices, IntSpan size) {
 }
 
 Tensor sparse_coo(const Tensor& indices, const Tensor& values, IntSpan size, bool coalesced) {
+  REDIRECT(_sparse_coo, indices, values, size, coalesced)
   check_parts(indices, values, size);
   Tensor out = make_coo(indices, values, size, coalesced);
   if (Record r{"sparse_coo_tensor_with_dims_and_tensors", out, {values}}) {
@@ -127,6 +129,7 @@ FoundNumbers find_numbers(const Tensor& ascending, const Tensor& wanted) {
 }
 
 Tensor values_at(const Tensor& tensor, const Tensor& indices) {
+  REDIRECT(_sparse_values_at, tensor, indices)
   CHECK(indices.device() == tensor.device(), RuntimeError,
         "_sparse_values_at: input is on {} and indices on {}", tensor.device(), indices.device());
   if (!tensor.is_sparse()) {
@@ -172,6 +175,7 @@ Tensor table_of_rows(const Tensor& indices, const Tensor& values, int64_t rows, 
 }
 
 Tensor sparse_values(const Tensor& sparse) {
+  REDIRECT(_sparse_values, sparse)
   Tensor out = make_alias(parts_of(sparse).values);
   if (Record r{"values", out, {sparse}}) {
     // Only what says where the values belong is kept.
@@ -184,6 +188,7 @@ OP_FUNCTION(sparse_values, "_sparse_values(input)", "The stored elements, with h
             takes_sparse)
 
 Tensor coalesce(const Tensor& input) {
+  REDIRECT(coalesce, input)
   check_coo("coalesce", input);
   const SparseParts& parts = parts_of(input);
   if (parts.coalesced) return input;
@@ -291,6 +296,7 @@ Tensor stored_coordinates(const Tensor& sparse) {
 }
 
 Tensor to_coo(const Tensor& input) {
+  REDIRECT(_sparse_to_coo, input)
   if (is_coo(input)) return input;
   const Tensor values = sparse_values(input);
   Tensor indices;

@@ -6,6 +6,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/sparse.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -253,6 +254,7 @@ OP_FUNCTION(compress, "_sparse_compress(input, layout, index=None)",
             takes_sparse)
 
 Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1) {
+  REDIRECT(_sparse_transpose, input, dim0, dim1)
   dim0 = wrap_dim(dim0, input.dim()), dim1 = wrap_dim(dim1, input.dim());
   const SparseParts& parts = parts_of(input);
   Dims size = input.sizes().dims();

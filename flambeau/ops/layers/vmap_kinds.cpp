@@ -1,0 +1,254 @@
+// How the kinds of ops (OpDef::Flags) are computed for all samples of a batch at once.
+#include <algorithm>
+#include <array>
+
+#include "flambeau/base/check.h"
+#include "flambeau/ops/layers/batching.h"
+
+namespace flambeau {
+namespace {
+
+int arity(const Batching& batch) { return batch.call().op().arity; }
+
+// --- Element by element
+// ----------------------------------------------------------------------------
+
+// All samples, with ones between the batch and the dimensions of a sample, up to `rank` of these.
+Tensor aligned(const Batching& batch, const Tensor& one, int64_t rank) {
+  const Tensor samples = batch.samples(one);
+  if (!batch.is_batched(one) || one.dim() == rank) return samples;
+  Dims size = {samples.size(0)};
+  for (int64_t d = one.dim(); d < rank; ++d) size.push_back(1);
+  for (const int64_t n : one.sizes()) size.push_back(n);
+  return reshape_to(samples, size);
+}
+
+// What samples of no dimensions promote to: a batch of them would count as more.
+std::optional<DType> promoted(const Batching& batch) {
+  ResultType type;
+  bool differ = false, zero_dim = false;
+  std::optional<DType> first;
+  for (int i = 0; i < arity(batch); ++i) {
+    const Tensor one = batch.tensor(i);
+    if (!one.defined() || one.dtype() == DType::bool_) continue;
+    type.add(one);
+    differ |= first && *first != one.dtype();
+    first = one.dtype();
+    zero_dim |= batch.is_batched(one) && one.dim() == 0;
+  }
+  return differ && zero_dim ? std::optional(type.get()) : std::nullopt;
+}
+
+bool elementwise(Batching& batch, Result& result) {
+  int64_t rank = 0;
+  for (int i = 0; i < arity(batch); ++i) {
+    if (const Tensor one = batch.tensor(i); one.defined()) rank = std::max(rank, one.dim());
+  }
+  const std::optional<DType> dtype = promoted(batch);
+  const Tensor self = batch.call().in_place() ? batch.tensor(0) : Tensor();
+  CHECK(
+      !self.defined() || self.dim() == rank, RuntimeError,
+      "{}(): output with shape {} doesn't match the broadcast shape of its operands, which have up "
+      "to {} dimensions",
+      batch.name(), self.sizes(), rank);
+  batch.rewrite().tensors([&](const Tensor& one, int) {
+    if (!batch.is_batched(one)) return Tensor();
+    Tensor samples = aligned(batch, one, rank);
+    const bool casts = dtype && one.dim() == 0 && one.dtype() != DType::bool_ && !one.is_same(self);
+    return casts ? tensor_op("to", {samples, *dtype}) : samples;
+  });
+  batch.run(result);
+  return true;
+}
+
+// --- Along dimensions
+// ------------------------------------------------------------------------------
+
+int dim_parameter(const Batching& batch) {
+  for (const char* name : {"dim", "dims", "axis"}) {
+    if (const int i = batch.find(name); i >= 0) return i;
+  }
+  return -1;
+}
+
+Dims all_dims(int64_t rank) {
+  Dims dims;
+  for (int64_t d = 1; d <= rank; ++d) dims.push_back(d);
+  return dims;
+}
+
+Dims dims_at(const Batching& batch, int i) {
+  if (batch.kind(i) == Kind::integer) return {batch.value(i).integer};
+  return batch.ints(batch.call().overload.parameters[i].name);
+}
+
+void set_dims(Batching& batch, int i, const Dims& dims) {
+  if (batch.kind(i) == Kind::integer) {
+    batch.rewrite().set_integer(i, dims[0]);
+  } else {
+    batch.rewrite().set(i, dims);
+  }
+}
+
+void squeeze_results(Result& result, int64_t dim) {
+  if (result.tensor.defined()) result.tensor = squeeze_at(result.tensor, dim);
+  for (Tensor& tensor : result.tensors) tensor = squeeze_at(tensor, dim);
+}
+
+// The overload of the same name that reduces along one dimension, called along the second.
+bool reduce_all(Batching& batch, Result& result) {
+  const Tensor flat = reshape_to(batch.samples(0), {batch.size(), batch.tensor(0).numel()});
+  const std::string op(op_name_of(batch.call().op()));
+  const Family* family = find_family(op);
+  if (!family || arity(batch) != 1) return false;
+  for (const Overload& overload : family->overloads) {
+    const std::vector<Parameter>& p = overload.parameters;
+    if (p.size() < 2 || p[1].name != "dim" || p[1].kind != Kind::integer) continue;
+    result = call_op(op, {flat, int64_t{1}});
+    if (result.form == Result::Form::tuple) result.tensor = result.tensors[0];
+    result.tensors.clear();
+    result.form = Result::Form::tensor;
+    return true;
+  }
+  return false;
+}
+
+bool reduces(Batching& batch, Result& result) {
+  if (!batch.only(0)) return false;
+  const int at = dim_parameter(batch);
+  if (at < 0) return reduce_all(batch, result);
+  const int64_t rank = batch.rank(0);
+  Tensor samples = rank == 0 ? unsqueeze_at(batch.samples(0), 1) : batch.samples(0);
+  const bool all = !batch.given(at) || dims_at(batch, at).empty();
+  const bool keepdim = batch.flag("keepdim");
+  if (all && batch.kind(at) == Kind::integer) {
+    Dims kept = {batch.size()};
+    for (int64_t d = 0; d < rank; ++d) kept.push_back(1);
+    batch.rewrite().set(0, reshape_to(samples, {batch.size(), batch.tensor(0).numel()}));
+    batch.rewrite().set_integer(at, 1);
+    batch.run(result);
+    if (keepdim && result.tensor.defined()) result.tensor = reshape_to(result.tensor, kept);
+    return true;
+  }
+  batch.rewrite().set(0, samples);
+  set_dims(batch, at,
+           all ? all_dims(std::max<int64_t>(rank, 1)) : shifted(dims_at(batch, at), rank));
+  batch.run(result);
+  if (rank == 0 && keepdim) squeeze_results(result, 1);
+  return true;
+}
+
+// Every tensor has lines along the dimension; those of samples without dimensions are of one
+// element.
+bool along(Batching& batch, Result& result) {
+  const int at = dim_parameter(batch);
+  if (at < 0) return false;
+  const int64_t rank = batch.rank(0);
+  const bool all = !batch.given(at);
+  if (all && batch.kind(at) == Kind::integer) return false;
+  batch.rewrite().tensors([&](const Tensor& one, int) {
+    const Tensor samples = batch.whole(one);
+    return one.dim() == 0 && rank == 0 ? unsqueeze_at(samples, 1) : samples;
+  });
+  set_dims(batch, at,
+           all ? all_dims(std::max<int64_t>(rank, 1)) : shifted(dims_at(batch, at), rank));
+  batch.run(result);
+  if (rank == 0) squeeze_results(result, 1);
+  return true;
+}
+
+// --- Shapes
+// ----------------------------------------------------------------------------------------
+
+// Dimensions by the names that views give them; sizes get the batch in front.
+bool reshapes(Batching& batch, Result& result) {
+  if (!batch.only(0)) return false;
+  const int64_t rank = batch.rank(0);
+  constexpr std::array dim_names = {"dim",       "dim0",      "dim1",    "dim2",
+                                    "dimension", "start_dim", "end_dim", "axis0",
+                                    "axis1",     "axis",      "source",  "destination"};
+  batch.use_samples();
+  for (int i = 1; i < arity(batch); ++i) {
+    const std::string& name = batch.call().overload.parameters[i].name;
+    const bool is_size = name == "size" || name == "shape";
+    if (!batch.given(i)) continue;
+    if (std::ranges::find(dim_names, name) != dim_names.end()) {
+      if (rank == 0) return false;
+      set_dims(batch, i, shifted(dims_at(batch, i), rank));
+    } else if (is_size && batch.kind(i) == Kind::ints) {
+      Dims size = batch.ints(name);
+      size.insert(size.begin(), batch.size());
+      batch.rewrite().set(i, size);
+    }
+  }
+  batch.run(result);
+  return true;
+}
+
+bool joins(Batching& batch, Result& result) {
+  const int at = batch.find("dim");
+  if (at < 0 || batch.kind(0) != Kind::tensors) return false;
+  const std::vector<Tensor>& tensors = *batch.value(0).tensors;
+  int64_t rank = 0;
+  for (const Tensor& tensor : tensors) rank = std::max(rank, tensor.dim());
+  const bool legacy = std::ranges::any_of(
+      tensors, [&](const Tensor& one) { return one.dim() != rank || one.dim() == 0; });
+  const bool stacks = op_name_of(batch.call().op()) == "stack";
+  if (legacy && !stacks) return false;  // empty vectors are joined to anything
+  std::vector<Tensor> whole;
+  for (const Tensor& tensor : tensors) whole.push_back(batch.whole(tensor));
+  batch.rewrite().set(0, std::move(whole));
+  batch.rewrite().set_integer(at, shifted(batch.value(at).integer, rank + (stacks ? 1 : 0)));
+  batch.run(result);
+  return true;
+}
+
+// --- Matrices
+// --------------------------------------------------------------------------------------
+
+// Leading dimensions are batches already, which broadcast.
+bool batches(Batching& batch, Result& result) {
+  int64_t lead = 0;
+  for (int i = 0; i < arity(batch); ++i) {
+    if (const Tensor one = batch.tensor(i); one.defined())
+      lead = std::max(lead, one.dim() - batch.call().op().event_dims(i));
+  }
+  batch.rewrite().tensors([&](const Tensor& one, int i) {
+    return aligned(batch, one, lead + batch.call().op().event_dims(i));
+  });
+  batch.run(result);
+  return true;
+}
+
+// --- New tensors
+// -----------------------------------------------------------------------------------
+
+bool creates(Batching& batch, Result& result) {
+  if (!batch.only(0)) return false;
+  batch.use_samples();
+  const int at = batch.find("size");
+  if (at >= 0 && batch.kind(at) == Kind::ints) {
+    Dims size = batch.ints("size");
+    size.insert(size.begin(), batch.size());
+    batch.rewrite().set(at, size);
+  }
+  batch.run(result);
+  return true;
+}
+
+}  // namespace
+
+bool batch_by_kind(Batching& batch, Result& result) {
+  switch (batch.call().op().kind()) {
+    case OpDef::elementwise: return elementwise(batch, result);
+    case OpDef::reduces: return reduces(batch, result);
+    case OpDef::along: return along(batch, result);
+    case OpDef::batches: return batches(batch, result);
+    case OpDef::reshapes: return reshapes(batch, result);
+    case OpDef::joins: return joins(batch, result);
+    case OpDef::creates: return creates(batch, result);
+    default: return false;
+  }
+}
+
+}  // namespace flambeau
