@@ -49,7 +49,8 @@ void share_parts(TensorImpl& to, const TensorImpl& from);
 
 inline bool is_wrapped(const Tensor& tensor) { return tensor.is_sparse() && !tensor->parts; }
 Tensor make_wrapped(IntSpan sizes, IntSpan strides, int64_t offset, DType dtype, Device device);
-// "detach" and "clone" of one wrapped tensor, "add" of two tensors. Set by the front end.
+// "detach" and "clone" of one wrapped tensor, "add" of two tensors, "to" the dtype and device of b.
+// Set by the front end.
 extern Tensor (*ask_wrapped)(const char* op, const Tensor& a, const Tensor& b);
 
 // The number of indexed dimensions, of dimensions of each stored element, of stored elements (or

@@ -196,8 +196,10 @@ Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType
   const MemoryFormat layout = format.value_or(MemoryFormat::preserve);
   const bool layout_fits = layout == MemoryFormat::preserve || suggest_format(input) == layout;
   if (!copy && target == input.device() && type == input.dtype() && layout_fits) return input;
-  if (input.is_sparse()) [[unlikely]]
+  if (input.is_sparse()) [[unlikely]] {
+    if (is_wrapped(input)) return ask_wrapped("to", input, make_tensor({0}, type, target));
     return sparse_to(input, target, type);
+  }
   warn_if_imaginary_is_lost(input.dtype(), type);
   const Dims strides = layout == MemoryFormat::preserve ? preserved_strides(input)
                                                         : format_strides(input.sizes(), layout);

@@ -149,9 +149,11 @@ def _backward_as_one_step(operator: OpOverload) -> Callable[..., Any]:
 
 
 def from_core(name: str, a: Tensor, b: Tensor | None) -> Tensor:
-    """What the core asks of tensors that pass through it: to detach, to clone, to add."""
+    """What the core asks of tensors that pass through it: to detach, to clone, to add, to cast."""
     if name == "add":
         return a + b  # type: ignore[operator]
+    if name == "to":
+        return a.to(b)  # type: ignore[call-overload, no-any-return]
     found: Tensor = a.detach() if name == "detach" else a.clone()
     return found
 

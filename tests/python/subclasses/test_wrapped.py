@@ -243,6 +243,22 @@ def test_derivatives_are_those_of_the_values(index: int) -> None:
             torch.testing.assert_close(x.grad.inside, grad)
 
 
+@pytest.mark.parametrize("name", ["mul", "cumsum", "sum", "to"])
+def test_gradients_go_back_through_a_change_of_dtype(name: str) -> None:
+    x = Wrapper(torch.rand(2, 3)).requires_grad_()
+    functions: dict[str, Callable[[Any], Any]] = {
+        "mul": lambda v: v * torch.ones(2, 3, dtype=torch.float64),
+        "cumsum": lambda v: torch.cumsum(v, 1, dtype=torch.float64),
+        "sum": lambda v: v.sum(1, dtype=torch.float64),
+        "to": lambda v: v.to(torch.float64) * v,
+    }
+    inside = x.inside.clone().requires_grad_()
+    (wanted,) = torch.autograd.grad(functions[name](inside).sum(), inside)
+    (grad,) = torch.autograd.grad(functions[name](x).sum(), x)
+    assert type(grad) is Wrapper and grad.dtype is torch.float32
+    torch.testing.assert_close(grad.inside, wanted)
+
+
 def test_gradients_add_up_and_have_derivatives() -> None:
     x = wrapped(2, 3).requires_grad_()
     functions: list[Any] = [lambda v: (v**3).sum(), lambda v: v.cumprod(1).sum()]
