@@ -1,5 +1,5 @@
 # libflambeau: the C++ library, and the libraries of its CPU kernels.
-set(folders base tensor kernels autograd nn optim io dist cpu)
+set(folders base tensor kernels autograd api nn optim io dist cpu)
 list(TRANSFORM folders REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/\\1/*.cpp" OUTPUT_VARIABLE patterns)
 file(GLOB sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE ops CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/ops/*.cpp")

@@ -20,7 +20,7 @@ set_target_properties(_C PROPERTIES
   INSTALL_RPATH "$ORIGIN")
 install(TARGETS _C LIBRARY DESTINATION flambeau)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/python/flambeau" DESTINATION .
-  PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+  PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "flambeau/include" EXCLUDE)
 # A machine without a compiler may lack the OpenMP runtime, which oneDNN needs as well.
 file(REAL_PATH "${OpenMP_gomp_LIBRARY}" gomp)
 install(FILES "${gomp}" DESTINATION flambeau RENAME libgomp.so.1)
@@ -30,7 +30,7 @@ install(FILES "${gomp}" DESTINATION flambeau RENAME libgomp.so.1)
 if(NOT SKBUILD AND NOT FLAMBEAU_PACKAGE_DIR STREQUAL "${CMAKE_SOURCE_DIR}/python/flambeau")
   file(MAKE_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}")
   file(GLOB entries CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/flambeau/*")
-  list(FILTER entries EXCLUDE REGEX "(\\.so|__pycache__)$")
+  list(FILTER entries EXCLUDE REGEX "(\\.so|__pycache__|/include)$")
   foreach(entry IN LISTS entries)
     get_filename_component(name "${entry}" NAME)
     file(CREATE_LINK "${entry}" "${FLAMBEAU_PACKAGE_DIR}/${name}" SYMBOLIC)

@@ -1,0 +1,19 @@
+# flambeau/torch.h, what C++ programs include: printed from the registry of the library just built.
+file(GLOB printer_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/api/print/*.cpp")
+add_executable(flambeau_header ${printer_sources})
+set_target_properties(flambeau_header PROPERTIES OUTPUT_NAME flambeau-header)
+target_link_libraries(flambeau_header PRIVATE flambeau)
+
+set(torch_header "${FLAMBEAU_PACKAGE_DIR}/include/flambeau/torch.h")
+file(MAKE_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}/include/flambeau")
+add_custom_command(OUTPUT "${torch_header}"
+  COMMAND flambeau_header header "${torch_header}"
+  DEPENDS flambeau_header flambeau ${kernel_libraries}
+  COMMENT "Printing flambeau/torch.h")
+add_custom_target(flambeau_torch_header ALL DEPENDS "${torch_header}")
+
+# What a C++ program links.
+add_library(flambeau_torch INTERFACE)
+target_include_directories(flambeau_torch INTERFACE "${FLAMBEAU_PACKAGE_DIR}/include")
+target_link_libraries(flambeau_torch INTERFACE flambeau)
+add_dependencies(flambeau_torch flambeau_torch_header)
