@@ -1,5 +1,5 @@
 # libflambeau_cuda: the CUDA backend. A library of its own, loaded on the first use of a CUDA device.
-file(GLOB cuda_sources CONFIGURE_DEPENDS
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS
   "${CMAKE_SOURCE_DIR}/flambeau/cuda/*.cu" "${CMAKE_SOURCE_DIR}/flambeau/cuda/*.cpp")
 string(TOUPPER "${FLAMBEAU_CUDA}" want_cuda)
 if(NOT want_cuda OR NOT cuda_sources)
@@ -39,21 +39,21 @@ find_path(FLAMBEAU_CUDNN_INCLUDE_DIR cudnn.h
   HINTS ${CUDAToolkit_INCLUDE_DIRS} "${cudnn_package}/include")
 if(NOT FLAMBEAU_CUDNN_INCLUDE_DIR)
   message(STATUS "No cuDNN headers found: building the CUDA library without convolutions")
-  list(FILTER cuda_sources EXCLUDE REGEX "/(cudnn|conv)[^/]*\\.(cpp|cu)$")
+  list(FILTER cuda_sources EXCLUDE REGEX "/cuda/(cudnn/|nn/conv)")
 endif()
 # cuRAND's device functions are headers alone.
 find_path(FLAMBEAU_CURAND_INCLUDE_DIR curand_kernel.h
   HINTS ${CUDAToolkit_INCLUDE_DIRS} "${cudnn_package}/../cu13/include")
 if(FLAMBEAU_CURAND_INCLUDE_DIR)
-  set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cuda/random_poisson.cu" PROPERTIES
+  set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cuda/random/poisson.cu" PROPERTIES
     INCLUDE_DIRECTORIES "${FLAMBEAU_CURAND_INCLUDE_DIR}")
 else()
   message(STATUS "No cuRAND headers found: building the CUDA library without Poisson samples")
-  list(FILTER cuda_sources EXCLUDE REGEX "/random_poisson\\.cu$")
+  list(FILTER cuda_sources EXCLUDE REGEX "/random/poisson\\.cu$")
 endif()
 
 add_library(flambeau_cuda SHARED ${cuda_sources})
-set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cuda/driver_tools.cpp" PROPERTIES
+set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cuda/runtime/driver_tools.cpp" PROPERTIES
   COMPILE_DEFINITIONS "FLAMBEAU_CUDA_ARCHITECTURES=\"${FLAMBEAU_CUDA_ARCHITECTURES}\"")
 target_compile_options(flambeau_cuda PRIVATE
   # 186: formulas for all integers compare unsigned ones with zero.

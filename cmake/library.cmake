@@ -4,7 +4,7 @@ list(TRANSFORM folders REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/\\1/*.cpp" O
 file(GLOB sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE ops CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/ops/*.cpp")
 list(APPEND sources ${ops})
-file(GLOB kernel_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/*.cpp")
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/*.cpp")
 
 add_library(flambeau SHARED ${sources})
 target_include_directories(flambeau PUBLIC "${CMAKE_SOURCE_DIR}")
@@ -24,12 +24,12 @@ compile_lightly("${CMAKE_SOURCE_DIR}/flambeau/ops"
 # Units that keep arrays of lanes in registers need their short loops unrolled, and questions that do
 # not change taken out of loops: of -O3 that is all they need, but for one unit. (softmax.cpp says
 # itself which loops to unroll.)
-set(unrolled_kernels attention gemm_small loss norm reduce_*)
+set(unrolled_kernels gemm/small nn/attention nn/loss nn/norm reduce/*)
 list(TRANSFORM unrolled_kernels REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/\\1.cpp")
 file(GLOB unrolled_kernels CONFIGURE_DEPENDS ${unrolled_kernels})
 set_source_files_properties(${unrolled_kernels} PROPERTIES COMPILE_OPTIONS
   "-fpeel-loops;-funswitch-loops")
-set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/reduce_extreme.cpp"
+set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/reduce/extreme.cpp"
   PROPERTIES COMPILE_OPTIONS -O3)
 set(kernel_flags -O2 -ftree-vectorize -fvect-cost-model=dynamic
   -fno-math-errno -fno-trapping-math -ffp-contract=fast)
@@ -45,11 +45,12 @@ endfunction()
 
 # Kernels that wider registers do not make faster, as they wait for memory or for one another's
 # results, are compiled once, for the least set, and linked into every library.
-set(narrow_kernels ctc embedding_bag grid_sample pool resample scan sort sparse)
+set(narrow_kernels gemm/sparse index/sort nn/ctc nn/embedding_bag nn/grid_sample nn/pool nn/resample
+  scan/logcumsumexp)
 list(TRANSFORM narrow_kernels REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/cpu/kernels/\\1.cpp")
 list(REMOVE_ITEM kernel_sources ${narrow_kernels})
 add_kernels(flambeau_cpu v3 OBJECT ${narrow_kernels})
-precompile(flambeau_cpu PRIVATE flambeau/cpu/kernels/loops.h)
+precompile(flambeau_cpu PRIVATE flambeau/cpu/kernels/elementwise/loops.h)
 
 set(kernel_libraries)
 foreach(isa IN LISTS FLAMBEAU_ISAS)
@@ -61,7 +62,7 @@ foreach(isa IN LISTS FLAMBEAU_ISAS)
   if(isa STREQUAL v3)
     precompile(flambeau_cpu_${isa} REUSE_FROM flambeau_cpu)
   else()
-    precompile(flambeau_cpu_${isa} PRIVATE flambeau/cpu/kernels/loops.h)
+    precompile(flambeau_cpu_${isa} PRIVATE flambeau/cpu/kernels/elementwise/loops.h)
   endif()
   list(APPEND kernel_libraries flambeau_cpu_${isa})
 endforeach()

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "flambeau/base/check.h"
-#include "flambeau/cuda/device_memory.h"
+#include "flambeau/cuda/memory/device_memory.h"
 
 namespace flambeau::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "flambeau/base/parallel.h"
-#include "flambeau/cpu/kernels/loops.h"
+#include "flambeau/cpu/kernels/elementwise/loops.h"
 #include "flambeau/tensor/tensor.h"
 
 namespace flambeau::cpu::ISA_NAMESPACE {

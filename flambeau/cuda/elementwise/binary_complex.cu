@@ -1,0 +1,3 @@
+// The rows of binary.def for complex numbers.
+#define ROW_GROUP Group::complex
+#include "flambeau/cuda/elementwise/binary.cuh"

@@ -1,3 +1,0 @@
-// The rows of binary.def for complex numbers.
-#define ROW_GROUP Group::complex
-#include "flambeau/cuda/rows_binary.cuh"

@@ -1,3 +1,0 @@
-// The rows of binary.def for integers and bool.
-#define ROW_GROUP Group::integral
-#include "flambeau/cuda/rows_binary.cuh"

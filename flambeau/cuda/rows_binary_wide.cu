@@ -1,3 +1,0 @@
-// The rows of binary.def for float32 and float64.
-#define ROW_GROUP Group::wide
-#include "flambeau/cuda/rows_binary.cuh"

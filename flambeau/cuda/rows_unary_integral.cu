@@ -1,3 +1,0 @@
-// The rows of unary.def for integers and bool.
-#define ROW_GROUP Group::integral
-#include "flambeau/cuda/rows_unary.cuh"

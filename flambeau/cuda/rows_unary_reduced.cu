@@ -1,3 +1,0 @@
-// The rows of unary.def for float16 and bfloat16.
-#define ROW_GROUP Group::reduced
-#include "flambeau/cuda/rows_unary.cuh"
