@@ -137,8 +137,9 @@ Attended attend(const Problem& p, const Tensor& like, IntSpan lead) {
   Dims shape = lead.dims();
   shape.push_back(s.queries);
   shape.push_back(s.value_width);
-  // The result lies in memory as the queries do.
-  const bool alike = like.sizes() == IntSpan(shape) && like.strides().back() == 1;
+  // The result lies in memory as the queries do, unless several dimensions become one.
+  const bool alike =
+      like.dim() <= 4 && like.sizes() == IntSpan(shape) && like.strides().back() == 1;
   Tensor out =
       alike ? empty_like(like, p.q.dtype()) : make_tensor(shape, p.q.dtype(), p.q.device());
   const DType wide = p.q.dtype() == DType::float64 ? DType::float64 : DType::float32;

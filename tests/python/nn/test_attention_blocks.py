@@ -96,3 +96,16 @@ def test_heads_that_share_keys_and_tensors_with_strides() -> None:
         torch.autograd.grad(got, [q, k, v], slope), torch.autograd.grad(wanted, [q, k, v], slope)
     ):
         assert torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("sizes", [(2, 5, 4, 6, 8), (2, 3, 5, 4, 6, 8)])
+def test_more_than_four_dimensions_need_not_be_contiguous(sizes: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    base = torch.randn(sizes, dtype=torch.float64, requires_grad=True)
+    x = base.transpose(-4, -3)
+    out = functional.scaled_dot_product_attention(x, x, x)
+    weights = torch.softmax(x @ x.mT / math.sqrt(sizes[-1]), -1)
+    assert torch.allclose(out, weights @ x) and out.is_contiguous()
+    (gradient,) = torch.autograd.grad(out.square().sum(), base)
+    (wanted,) = torch.autograd.grad((weights @ x).square().sum(), base)
+    assert torch.allclose(gradient, wanted)
