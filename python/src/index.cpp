@@ -43,15 +43,12 @@ Tensor tensor_from_sequence(PyObject* object, Device device) {
 
 int64_t slice_part(PyObject* part, int64_t otherwise, const char* what) {
   if (part == Py_None) return otherwise;
-  int64_t value = 0;
-  if (PyLong_Check(part)) {
-    int overflow = 0;
-    value = PyLong_AsLongLongAndOverflow(part, &overflow);
-    return overflow ? (overflow > 0 ? INT64_MAX : INT64_MIN) : value;
-  }
-  CHECK(int_from(part, value), TypeError,
+  CHECK(PyIndex_Check(part), TypeError,
         "slice indices must be integers or None or have an __index__ method ({})", what);
-  return value;
+  Object number = check(PyNumber_Index(part));
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  return overflow ? (overflow > 0 ? INT64_MAX : INT64_MIN) : value;
 }
 
 // A slice of everything is the tensor itself, unless a view of it is asked for.

@@ -313,3 +313,19 @@ def test_expanded_tensors_are_filled_with_single_numbers_only() -> None:
     x, mask = torch.ones(1).expand(2), torch.ones(2, dtype=torch.bool)
     with pytest.raises(RuntimeError, match="0-dimensional value"):
         x.masked_fill_(mask, torch.ones(1))
+
+
+def test_bounds_of_slices_are_whatever_is_an_index() -> None:
+    x = torch.arange(12).view(3, 4)
+    for one in (torch.tensor(1), torch.tensor([1]), torch.tensor([[True]]), torch.tensor(1).byte()):
+        assert x[:, one:].tolist() == x[:, 1:].tolist()
+        assert x[:one, : one + 1 : one].tolist() == [[0, 1]]
+    y = x.clone()
+    y[:, torch.tensor([3]) :] = 0
+    assert y[:, 3].tolist() == [0, 0, 0]
+    for bad in (torch.tensor([1, 2]), torch.tensor(1.0), torch.empty(0, dtype=torch.int64)):
+        with pytest.raises(TypeError, match="only integer tensors of a single element"):
+            x[bad:]
+    assert x[: 1 << 70].shape == (3, 4)
+    with pytest.raises(TypeError, match="slice indices must be integers"):
+        x["a":]
