@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import namedtuple
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -18,6 +20,7 @@ from flambeau.utils.data import (
     DistributedSampler,
     IterableDataset,
     RandomSampler,
+    Sampler,
     SequentialSampler,
     StackDataset,
     Subset,
@@ -27,6 +30,7 @@ from flambeau.utils.data import (
     default_collate,
     random_split,
 )
+from flambeau.utils.data._utils.worker import _generate_state
 
 
 def pairs() -> TensorDataset:
@@ -257,3 +261,63 @@ def test_drawing_into_the_probabilities_themselves() -> None:
     x.bernoulli_(x)
     x.sum().backward()
     assert x.tolist() == [0.0, 1.0] and p.grad.tolist() == [0.0, 0.0]
+
+
+class StandIn:
+    """What a program hands to an iterator in place of a DataLoader: PyTorch's attributes only."""
+
+    _dataset_kind, _auto_collation, _index_sampler = 1, False, range(5)
+    _IterableDataset_len_called = generator = worker_init_fn = multiprocessing_context = None
+    drop_last, pin_memory, persistent_workers, in_order = False, False, False, True
+    timeout, prefetch_factor = 0, 2
+
+    def __init__(self, num_workers: int) -> None:
+        self.num_workers, self.dataset = num_workers, self
+
+    def collate_fn(self, batch: Any) -> Any:
+        return batch
+
+    def __iter__(self) -> Iterator[int]:
+        yield from (7, 8, 9)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_iterators_read_attributes_of_a_loader_only(num_workers: int) -> None:
+    kinds = (
+        torch.utils.data.dataloader._SingleProcessDataLoaderIter,
+        torch.utils.data.dataloader._MultiProcessingDataLoaderIter,
+    )
+    iterator = kinds[num_workers](StandIn(num_workers))
+    assert list(iterator) == [7, 8, 9] and iterator._num_yielded == 3
+
+
+def test_a_loader_can_make_its_own_iterators() -> None:
+    class Doubling(torch.utils.data.dataloader._SingleProcessDataLoaderIter):
+        def _next_data(self) -> Any:
+            return super()._next_data() * 2
+
+    class Loader(DataLoader):
+        def _get_iterator(self) -> Any:
+            return Doubling(self)
+
+    assert torch.cat(list(Loader(range(4), batch_size=2))).tolist() == [0, 2, 4, 6]
+    with pytest.raises(NotImplementedError, match="cannot be pickled"):
+        pickle.dumps(iter(Loader(range(4))))
+
+
+def test_an_order_that_is_drawn_at_once_is_drawn_before_the_seed_of_workers() -> None:
+    class Drawn(Sampler[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter(torch.randperm(6).tolist())
+
+    torch.manual_seed(3)
+    order = torch.randperm(6).tolist()
+    torch.manual_seed(3)
+    assert list(DataLoader(range(6), batch_size=None, sampler=Drawn())) == order
+
+
+def test_numpy_in_workers_is_seeded_as_its_seed_sequence_says() -> None:
+    for seed, worker in ((0, 0), (1 << 62, 3), (123456789012345, 1)):
+        parts = [worker, seed & 0xFFFFFFFF, seed >> 32]
+        wanted = np.random.SeedSequence(parts).generate_state(4).tolist()
+        assert _generate_state(seed, worker) == wanted

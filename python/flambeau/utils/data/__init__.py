@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flambeau.utils.data import dataloader, dataset, distributed, sampler
-from flambeau.utils.data._worker import get_worker_info
+from flambeau.utils.data._iterate import _DatasetKind as _DatasetKind
+from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataloader import DataLoader
 from flambeau.utils.data.dataset import (
@@ -65,8 +66,4 @@ def __getattr__(name: str) -> object:
         from flambeau.utils.data import datapipes
 
         return getattr(datapipes.datapipe, name)
-    if name == "_utils":
-        from importlib import import_module
-
-        return import_module("flambeau.utils.data._utils")
     raise AttributeError(f"module 'flambeau.utils.data' has no attribute '{name}'")

@@ -15,10 +15,10 @@ from typing import Any
 from flambeau import multiprocessing
 from flambeau._utils import ExceptionWrapper
 from flambeau.multiprocessing import reductions
-from flambeau.utils.data._fetch import _BaseDataLoaderIter
-from flambeau.utils.data._worker import EndOfSamples, run_worker
-
-_CHECK_SECONDS = 5.0
+from flambeau.utils.data._iterate import _BaseDataLoaderIter
+from flambeau.utils.data._utils import MP_STATUS_CHECK_INTERVAL
+from flambeau.utils.data._utils.pin_memory import pin_memory
+from flambeau.utils.data._utils.worker import _IterableDatasetStopIteration, run_worker
 
 
 class WorkerPool:
@@ -54,7 +54,7 @@ class WorkerPool:
         """
         deadline = time.monotonic() + timeout if timeout > 0 else None
         while True:
-            left = _CHECK_SECONDS
+            left = MP_STATUS_CHECK_INTERVAL
             if deadline is not None:
                 left = min(left, max(0.0, deadline - time.monotonic()))
             try:
@@ -76,7 +76,7 @@ class WorkerPool:
         self.open = False
         for requests in self.requests:
             requests.put(None)
-        deadline = time.monotonic() + _CHECK_SECONDS
+        deadline = time.monotonic() + MP_STATUS_CHECK_INTERVAL
         while any(p.is_alive() for p in self.processes) and time.monotonic() < deadline:
             # A worker cannot end while its answers wait in a full pipe.
             with contextlib.suppress(queue.Empty, OSError, EOFError):
@@ -93,48 +93,33 @@ class WorkerPool:
             channel.close()
 
 
-def _without_iterator(loader: Any) -> Any:
-    """The loader as it is now, but without the iterator that it keeps: if that one held the loader
-    in turn, neither would go when nobody needs them, nor would the workers."""
-    twin = object.__new__(type(loader))
-    twin.__dict__.update(vars(loader), _iterator=None)
-    return twin
-
-
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """One pass over a DataLoader with workers."""
 
-    def __init__(self, loader: Any, base_seed: int, make_fetcher: tuple[Any, ...]) -> None:
-        self._pool = WorkerPool(loader, base_seed, make_fetcher)
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self._prefetch_factor, self._in_order = loader.prefetch_factor, loader.in_order
+        self._pool = WorkerPool(loader, self._base_seed, self._make_fetcher)
         self._epoch = -1
-        self.restart(loader)
+        self._reset(loader, first_iter=True)
 
-    def restart(self, loader: Any) -> None:
-        """Begins another pass with the same workers."""
-        self._loader = _without_iterator(loader) if loader.persistent_workers else loader
-        self._pin = self._loader._pinned_if_wanted
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        super()._reset(loader, first_iter)
         self._epoch += 1
-        self._indices = iter(self._loader._index_sampler)
-        self._sent = self._received = self._num_yielded = 0
+        self._sent = self._received = 0
         # By number: the worker that was asked, and its answer once it is here.
         self._waiting: dict[int, tuple[Any, ...]] = {}
-        self._active = [True] * self._loader.num_workers
+        self._active = [True] * self._num_workers
         self._next_worker = 0
-        for _ in range(self._loader.prefetch_factor * self._loader.num_workers):
+        for _ in range(self._prefetch_factor * self._num_workers):
             self._ask()
-
-    def __iter__(self) -> Any:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader._index_sampler)
 
     def _ask(self) -> None:
         """Asks the next worker that has samples for the next batch."""
         if not any(self._active):
             return
         try:
-            wanted = next(self._indices)
+            wanted = self._next_index()
         except StopIteration:
             return
         while not self._active[self._next_worker]:
@@ -148,39 +133,37 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _take(self, number: int) -> Any:
         """The answer to a request that is there."""
         worker, answer = self._waiting.pop(number)
-        if isinstance(answer, EndOfSamples):
+        if isinstance(answer, _IterableDatasetStopIteration):
             self._active[worker] = False
         self._ask()
         return answer
 
     def _available(self) -> int | None:
         """The number of an answer that can be handed out: the next one, or any."""
-        if self._loader.in_order:
+        if self._in_order:
             while self._received < self._sent and self._received not in self._waiting:
                 self._received += 1
             entry = self._waiting.get(self._received)
             return self._received if entry is not None and len(entry) == 2 else None
         return next((n for n, entry in self._waiting.items() if len(entry) == 2), None)
 
-    def __next__(self) -> Any:
+    def _next_data(self) -> Any:
         while True:
             number = self._available()
             if number is None:
                 if not self._waiting:
                     self._finish()
                     raise StopIteration
-                epoch, number, answer = self._pool.answer(self._loader.timeout)
+                epoch, number, answer = self._pool.answer(self._timeout)
                 if epoch == self._epoch:
                     self._waiting[number] = (*self._waiting[number][:1], answer)
                 continue
             answer = self._take(number)
-            if isinstance(answer, EndOfSamples):
+            if isinstance(answer, _IterableDatasetStopIteration):
                 continue
             if isinstance(answer, ExceptionWrapper):
                 answer.reraise()
-            self._num_yielded += 1
-            self._loader._check_length(self._num_yielded)
-            return self._pin(answer)
+            return pin_memory(answer) if self._pin_memory else answer
 
     @property
     def _workers(self) -> list[Any]:
@@ -190,7 +173,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._pool.close()
 
     def _finish(self) -> None:
-        if not self._loader.persistent_workers:
+        if not self._persistent_workers:
             self._pool.close()
 
     def __del__(self) -> None:

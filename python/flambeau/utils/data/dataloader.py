@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau
-from flambeau.utils.data._fetch import Fetcher, _BaseDataLoaderIter
-from flambeau.utils.data._worker import get_worker_info
+from flambeau.utils.data._iterate import _BaseDataLoaderIter as _BaseDataLoaderIter
+from flambeau.utils.data._iterate import _DatasetKind, _draw_seed, _SingleProcessDataLoaderIter
+from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import Dataset as Dataset  # programs import it from here too
 from flambeau.utils.data.dataset import IterableDataset, _Subscriptable
@@ -31,11 +32,6 @@ _FIXED_ATTRIBUTES = (
     "dataset",
     "persistent_workers",
 )
-
-
-class _DatasetKind:
-    Map = 0
-    Iterable = 1
 
 
 class _InfiniteConstantSampler:
@@ -114,7 +110,7 @@ class DataLoader(_Subscriptable):
         self.collate_fn = collate_fn
         self.persistent_workers = persistent_workers
         self._iterator: Any = None
-        self._told_length: int | None = None
+        self._IterableDataset_len_called: int | None = None
         self.__initialized = True
 
     __initialized = False
@@ -137,18 +133,18 @@ class DataLoader(_Subscriptable):
     @property
     def multiprocessing_context(self) -> Any:
         """What worker processes are started by; None for the default."""
-        return self._multiprocessing_context
+        return self.__multiprocessing_context
 
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: Any) -> None:
-        self._multiprocessing_context = _checked_context(context, self.num_workers)
+        self.__multiprocessing_context = _checked_context(context, self.num_workers)
 
     def __iter__(self) -> Any:
         if _is_pipe(self.dataset):
             from flambeau.utils.data.graph_settings import apply_random_seed
 
             drawing = flambeau.Generator()
-            drawing.manual_seed(self._draw_base_seed())
+            drawing.manual_seed(_draw_seed(self.generator))
             apply_random_seed(self.dataset, drawing)
         if self.pin_memory and not flambeau.accelerator.is_available():
             warnings.warn(
@@ -156,35 +152,21 @@ class DataLoader(_Subscriptable):
                 "pinned memory won't be used.",
                 stacklevel=2,
             )
+        if not self.persistent_workers or self.num_workers == 0:
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        """A new pass over this loader, by this process or by workers."""
         if self.num_workers == 0:
-            if self.timeout != 0:
-                raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
             return _SingleProcessDataLoaderIter(self)
-        if self.persistent_workers and self._iterator is not None:
-            self._iterator.restart(self)
-            return self._iterator
         from flambeau.utils.data._multiprocess import _MultiProcessingDataLoaderIter
 
-        iterator = _MultiProcessingDataLoaderIter(
-            self, self._draw_base_seed(), self._fetcher_arguments()
-        )
-        if self.persistent_workers:
-            self._iterator = iterator
-        return iterator
-
-    def _draw_base_seed(self) -> int:
-        """What workers are seeded with; drawn without any as well, so that the generator's state
-        does not depend on them.
-        """
-        empty = flambeau.empty((), dtype=flambeau.int64)
-        return int(empty.random_(generator=self.generator).item())
-
-    def _fetcher_arguments(self) -> tuple[Any, ...]:
-        is_iterable = self._dataset_kind == _DatasetKind.Iterable
-        return (self.dataset, is_iterable, self._auto_collation, self.collate_fn, self.drop_last)
-
-    def _pinned_if_wanted(self, batch: Any) -> Any:
-        return _pinned(batch) if self.pin_memory and flambeau.cuda.is_available() else batch
+        return _MultiProcessingDataLoaderIter(self)
 
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:
@@ -196,24 +178,8 @@ class DataLoader(_Subscriptable):
             length = samples // self.batch_size
         else:
             length = (samples + self.batch_size - 1) // self.batch_size
-        self._told_length = length
+        self._IterableDataset_len_called = length
         return length
-
-    def _check_length(self, yielded: int) -> None:
-        """Warns when an iterable dataset gives more than its length had promised."""
-        if self._told_length is None or yielded <= self._told_length:
-            return
-        cause = (
-            " For multiprocessing data-loading, this happens where each worker gives all samples "
-            "instead of its part of them: see get_worker_info()."
-            if self.num_workers
-            else ""
-        )
-        warnings.warn(
-            f"Length of IterableDataset {self.dataset} was reported to be {self._told_length} "
-            f"(when accessing len(dataloader)), but {yielded} samples have been fetched.{cause}",
-            stacklevel=3,
-        )
 
 
 def _check_worker_options(
@@ -326,44 +292,6 @@ def _check_sampling_options(
         raise ValueError(
             "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
         )
-
-
-class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    """One pass over a DataLoader in this process."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
-        self._indices = iter(loader._index_sampler)
-        self._base_seed = loader._draw_base_seed()
-        self._fetcher = Fetcher(*loader._fetcher_arguments())
-        self._num_yielded = 0
-
-    def __iter__(self) -> _SingleProcessDataLoaderIter:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader._index_sampler)
-
-    def __next__(self) -> Any:
-        batch = self._fetcher.fetch(next(self._indices))
-        self._num_yielded += 1
-        self._loader._check_length(self._num_yielded)
-        return self._loader._pinned_if_wanted(batch)
-
-
-def _pinned(batch: Any) -> Any:
-    """The batch with its tensors in page-locked memory, from where they copy to a GPU faster."""
-    if isinstance(batch, flambeau.Tensor):
-        return batch.pin_memory()
-    if hasattr(batch, "pin_memory"):
-        return batch.pin_memory()
-    if isinstance(batch, dict):
-        return type(batch)({key: _pinned(value) for key, value in batch.items()})
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(_pinned(item) for item in batch))
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(_pinned(item) for item in batch)
-    return batch
 
 
 def __getattr__(name: str) -> Any:
