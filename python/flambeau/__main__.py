@@ -29,11 +29,16 @@ def _new_main(file: str | None) -> types.ModuleType:
     return main
 
 
+def _run(source: str | bytes, name: str, file: str | None = None) -> None:
+    """Runs a program's text, without the statements about the future that stand in this file."""
+    exec(compile(source, name, "exec", dont_inherit=True), _new_main(file).__dict__)
+
+
 def _run_script(path: str) -> None:
     with open(path, "rb") as file:
-        code = compile(file.read(), path, "exec")
+        source = file.read()
     sys.path[0] = os.path.dirname(os.path.abspath(path))
-    exec(code, _new_main(path).__dict__)
+    _run(source, path, path)
 
 
 def main(arguments: list[str]) -> int:
@@ -55,11 +60,11 @@ def main(arguments: list[str]) -> int:
     elif kind == "-c":
         sys.argv = ["-c", *rest[1:]]
         sys.path[0] = ""
-        exec(compile(rest[0], "<string>", "exec"), _new_main(None).__dict__)
+        _run(rest[0], "<string>")
     elif kind == "-":
         sys.argv = arguments
         sys.path[0] = ""
-        exec(compile(sys.stdin.read(), "<stdin>", "exec"), _new_main(None).__dict__)
+        _run(sys.stdin.read(), "<stdin>")
     elif os.path.isfile(kind):
         sys.argv = arguments
         _run_script(kind)
