@@ -138,8 +138,8 @@ def __getattr__(name):
 
         if (absent := absent_dtype(name)) is not None:
             return absent
-        if name == "PyTorchFileWriter":
-            return _C.PyTorchFileWriter
+        if name == "PyTorchFileWriter" or name.endswith("Type") or name == "ScriptObject":
+            return getattr(_C, name)
         if name == "PyTorchFileReader":
             from flambeau._absent import absent as absent_class
 

@@ -12,7 +12,8 @@ import importlib.abc
 import importlib.machinery
 import importlib.metadata
 import sys
-import types
+
+from flambeau._namespace._core_modules import CORE_MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 _PACKAGE = __name__.partition(".")[0]
 _ALIAS = "torch"
-# A package that comes with torch, and is a part of it by now.
+# Modules that are not where their name says: a package that comes with torch and is a part of it by
+# now, and those of PyTorch's core, `torch._C._functorch` and so on.
 _OTHERS = {"functorch": f"{_PACKAGE}.func._functorch"}
+_OTHERS |= {f"{_ALIAS}._C.{name}": f"{_PACKAGE}.{home}" for name, home in CORE_MODULES.items()}
 
 
 def _own_name(name: str) -> str:
@@ -120,16 +123,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__spec__ = spec.loader_state
 
 
-def _module_of_core() -> ModuleType:
-    """`torch._C._profiler`, filled on first use. The core is one file and no package, so Python
-    finds modules below it only where they are loaded already.
-    """
-    module = types.ModuleType(f"{_ALIAS}._C._profiler")
-    own = f"{_PACKAGE}.profiler._core"
-    module.__dict__["__getattr__"] = lambda name: getattr(importlib.import_module(own), name)
-    return module
-
-
 def _in_fresh_children() -> None:
     """Makes processes and fork servers that start from a fresh interpreter do the same."""
     from multiprocessing import util
@@ -160,7 +153,8 @@ def install() -> None:
             "install: torch has been imported already; put Flambeau in its place before that"
         )
     _alias_loaded()
-    sys.modules.setdefault(f"{_ALIAS}._C._profiler", _module_of_core())
+    # The core is one file, and Python looks for modules below packages only.
+    package._C.__path__ = []
     sys.meta_path.insert(0, _Finder())
     sys.meta_path.append(_AbsentFinder())
     # Libraries look at the name of the module they have imported.

@@ -12,7 +12,7 @@ import flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from flambeau import Tensor
@@ -284,6 +284,21 @@ def _element_size(dtype: Any) -> int:
     if not isinstance(dtype, flambeau.dtype):
         raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
     return int(dtype.itemsize)
+
+
+def _take_tensors(tensors: Sequence[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Groups of tensors of one type, of as many bytes together as the limit allows."""
+    groups: dict[str, list[Tensor]] = {}
+    sizes: dict[str, int] = {}
+    for tensor in tensors:
+        kind = tensor.type()
+        size = tensor.numel() * tensor.element_size()
+        if sizes.get(kind, 0) > 0 and sizes[kind] + size > size_limit:
+            yield groups[kind]
+            groups[kind], sizes[kind] = [], 0
+        groups.setdefault(kind, []).append(tensor)
+        sizes[kind] = sizes.get(kind, 0) + size
+    yield from groups.values()
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:

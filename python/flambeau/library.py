@@ -452,14 +452,39 @@ def opcheck(
     return results
 
 
-def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any, schema: Any = None) -> Any:
-    """Refuses: kernels written in Triton do not run here."""
-    raise NotImplementedError(f"triton_op: {name}: Flambeau does not run Triton kernels")
+def triton_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    schema: str | None = None,
+) -> Any:
+    """Makes an operator from a function that calls Triton kernels through `wrap_triton`; or
+    decorates it. See `custom_op` for the arguments.
+    """
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
-def wrap_triton(triton_kernel: Any, /) -> Any:
-    """Refuses: kernels written in Triton do not run here."""
-    raise NotImplementedError("wrap_triton: Flambeau does not run Triton kernels")
+class wrap_triton:
+    """A Triton kernel within an operator: it can be named, and refuses to run.
+
+    Args:
+        triton_kernel: the kernel.
+    """
+
+    def __init__(self, triton_kernel: Any, /) -> None:
+        self.kernel = triton_kernel
+
+    def __getitem__(self, grid: Any) -> Any:
+        """The kernel over a grid, as it is about to be called."""
+        return self.run
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuses: kernels written in Triton do not run here."""
+        raise NotImplementedError("wrap_triton: Flambeau does not run Triton kernels")
+
+    __call__ = run
 
 
 class Tag(enum.Enum):

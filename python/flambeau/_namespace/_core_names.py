@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import importlib
 
 from flambeau import _C
+from flambeau._namespace._core_modules import CORE_MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,69 +143,6 @@ class PyTorchFileWriter:
             self._opened.close()
 
 
-# Names of `_C._nn` that are functions of nn.functional, and those that are operators of `aten`.
-_FUNCTIONAL = dict.fromkeys(
-    """avg_pool2d avg_pool3d elu_ gelu hardtanh_ leaky_relu_ linear one_hot
-    scaled_dot_product_attention softplus softshrink""".split()
-)
-_FUNCTIONAL["log_sigmoid"] = "logsigmoid"
-_OPERATORS = frozenset(
-    """_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
-    _upsample_nearest_exact2d _upsample_nearest_exact3d elu gelu_ glu hardsigmoid hardsigmoid_
-    hardswish hardswish_ hardtanh leaky_relu mish mish_ relu6 relu6_ silu silu_
-    upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
-    upsample_nearest3d upsample_trilinear3d""".split()
-)
-
-
-class _NNNames(type):
-    def __getattr__(cls, name: str) -> Any:
-        import flambeau
-
-        if name in _FUNCTIONAL:
-            return getattr(flambeau.nn.functional, _FUNCTIONAL[name] or name)
-        if name in _OPERATORS:
-            return getattr(flambeau.ops.aten, name)
-        raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
-
-
-class _nn(metaclass=_NNNames):
-    """Functions of PyTorch's core about modules."""
-
-    @staticmethod
-    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
-        """(device, dtype, non_blocking, memory_format) for the arguments of `to`."""
-        from flambeau.nn.modules._convert import parse_to
-
-        return parse_to(args, kwargs)
-
-
-class _autograd:
-    """Functions and types of PyTorch's core about the graph."""
-
-    SavedTensor = _C.SavedTensor
-
-    @staticmethod
-    def _saved_tensors_hooks_is_enabled() -> bool:
-        """Whether hooks on saved tensors are allowed here."""
-        return _C._saved_tensors_hooks_get_disabled_error_message() is None
-
-    _saved_tensors_hooks_enable = staticmethod(_C._saved_tensors_hooks_enable)
-    _saved_tensors_hooks_disable = staticmethod(_C._saved_tensors_hooks_disable)
-    _push_saved_tensors_default_hooks = staticmethod(_C._push_saved_tensors_default_hooks)
-    _pop_saved_tensors_default_hooks = staticmethod(_C._pop_saved_tensors_default_hooks)
-
-    @staticmethod
-    def _unsafe_set_version_counter(tensors: Any, versions: Any) -> None:
-        """Sets how often tensors have been written to, as if nobody had seen the writes."""
-        if not isinstance(tensors, (tuple, list)):
-            tensors, versions = (tensors,), (versions,)
-        for tensor, version in zip(tensors, versions):
-            if version < 0:
-                raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
-            _C._set_version(tensor, version)
-
-
 class _cpu:
     """Functions of PyTorch's core about the processor."""
 
@@ -231,7 +170,12 @@ _SWITCHES = frozenset(
 
 
 # Classes of TorchScript's graphs, which libraries name in annotations and ask for by isinstance.
-_SCRIPT_CLASSES = frozenset(("Block", "CompilationUnit", "Graph", "Node", "Use", "Value"))
+_SCRIPT_CLASSES = frozenset(
+    """AggregationType AnyType AwaitType Block BoolType ClassType CompilationUnit ComplexType
+    DeviceObjType DictType EnumType FloatType FutureType Graph InterfaceType IntType ListType Node
+    NoneType NumberType OptionalType PyObjectType RRefType ScriptObject StreamObjType StringType
+    SymBoolType SymIntType TensorType TupleType Type UnionType Use Value""".split()
+)
 _made_classes: dict[str, Any] = {}
 
 
@@ -241,10 +185,8 @@ def attribute(name: str) -> Any:
         return _switch
     if name == "_TensorMeta":
         return _TensorMeta
-    if name == "_profiler":
-        from flambeau.profiler import _core
-
-        return _core
+    if name in CORE_MODULES:
+        return importlib.import_module(f"flambeau.{CORE_MODULES[name]}")
     if name == "Tag":
         from flambeau.library import Tag
 

@@ -76,6 +76,12 @@ class PowerTransform(Transform):
         return flambeau.broadcast_shapes(shape, self.exponent.shape)
 
 
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """The sigmoid, which stays off 0 and 1, where its inverse would be infinite."""
+    limits = flambeau.finfo(x.dtype)
+    return flambeau.clamp(flambeau.sigmoid(x), min=limits.tiny, max=1.0 - limits.eps)
+
+
 class SigmoidTransform(Transform):
     """1 / (1 + exp(-x)), kept off 0 and 1."""
 
@@ -90,8 +96,7 @@ class SigmoidTransform(Transform):
     __hash__ = Transform.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
-        limits = flambeau.finfo(x.dtype)
-        return flambeau.clamp(flambeau.sigmoid(x), min=limits.tiny, max=1.0 - limits.eps)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         limits = flambeau.finfo(y.dtype)

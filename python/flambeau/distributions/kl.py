@@ -13,8 +13,8 @@ from flambeau.distributions.distribution import Distribution
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_REGISTRY: dict[tuple[type, type], Any] = {}
-_found: dict[tuple[type, type], Any] = {}
+_KL_REGISTRY: dict[tuple[type, type], Any] = {}
+_KL_MEMOIZE: dict[tuple[type, type], Any] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
@@ -28,8 +28,8 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
             raise TypeError(f"Expected Distribution subclass but got {kind!r}")
 
     def decorator(function: Any) -> Any:
-        _REGISTRY[type_p, type_q] = function
-        _found.clear()
+        _KL_REGISTRY[type_p, type_q] = function
+        _KL_MEMOIZE.clear()
         return function
 
     return decorator
@@ -58,11 +58,11 @@ class _Match:
     __hash__ = object.__hash__
 
 
-def _dispatch(type_p: type, type_q: type) -> Any:
+def _dispatch_kl(type_p: type, type_q: type) -> Any:
     """The most specific function for two classes, or NotImplemented."""
     matches = [
         (super_p, super_q)
-        for super_p, super_q in _REGISTRY
+        for super_p, super_q in _KL_REGISTRY
         if issubclass(type_p, super_p) and issubclass(type_q, super_q)
     ]
     if not matches:
@@ -70,7 +70,7 @@ def _dispatch(type_p: type, type_q: type) -> Any:
     # Either class may be looked at first; that both orders agree is what makes a match clear.
     left_p, left_q = min(_Match(*m) for m in matches).types
     right_q, right_p = min(_Match(*reversed(m)) for m in matches).types
-    left, right = _REGISTRY[left_p, left_q], _REGISTRY[right_p, right_q]
+    left, right = _KL_REGISTRY[left_p, left_q], _KL_REGISTRY[right_p, right_q]
     if left is not right:
         warnings.warn(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please "
@@ -84,14 +84,14 @@ def _dispatch(type_p: type, type_q: type) -> Any:
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The expected value, under p, of log p - log q."""
     pair = type(p), type(q)
-    if pair not in _found:
-        _found[pair] = _dispatch(*pair)
-    if _found[pair] is NotImplemented:
+    if pair not in _KL_MEMOIZE:
+        _KL_MEMOIZE[pair] = _dispatch_kl(*pair)
+    if _KL_MEMOIZE[pair] is NotImplemented:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {pair[0].__name__} and q type "
             f"{pair[1].__name__}"
         )
-    return _found[pair](p, q)
+    return _KL_MEMOIZE[pair](p, q)
 
 
 def _infinite_like(tensor: Tensor) -> Tensor:

@@ -16,6 +16,9 @@ from flambeau.distributions._element_transforms import (
     SoftplusTransform,
     TanhTransform,
 )
+from flambeau.distributions._element_transforms import (
+    _clipped_sigmoid as _clipped_sigmoid,  # programs take it from here
+)
 from flambeau.distributions._transform import (
     ComposeTransform,
     IndependentTransform,

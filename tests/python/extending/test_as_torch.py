@@ -191,3 +191,28 @@ def test_a_program_is_read_from_the_standard_input():
         env={**os.environ, "PYTHONPATH": PACKAGE_FOLDER},
     )
     assert made.stdout.strip() == "['-', 'an argument'] 2.0", made.stderr
+
+
+def test_modules_of_the_core_can_be_imported():
+    program = """
+import torch._C._functorch
+from torch._C._functorch import get_unwrapped, is_batchedtensor
+from torch._C._autograd import SavedTensor
+from torch._C._nn import _parse_to, flatten_dense_tensors
+from torch._C._profiler import ProfilerActivity
+print(torch._C._functorch.is_batchedtensor(torch.ones(2)), _parse_to("cpu")[0])
+def told(x):
+    print(is_batchedtensor(x), get_unwrapped(x).shape)
+    return x
+torch.vmap(told)(torch.ones(3, 2))
+"""
+    assert output("-c", program).splitlines() == ["False cpu", "True torch.Size([3, 2])"]
+    missing = run("-c", "import torch._C._nothing")
+    assert "No module named 'torch._C._nothing'" in missing.stderr
+
+
+def test_programs_are_compiled_without_statements_about_the_future(tmp_path: Path):
+    program = "def f(x: int): ...\nprint(f.__annotations__['x'])"
+    script = tmp_path / "script.py"
+    script.write_text(program)
+    assert output("-c", program) == output(str(script)) == "<class 'int'>"

@@ -186,3 +186,16 @@ def test_operators_are_defined_as_they_once_were():
     torch.library.impl_abstract("flambeau_older::twice", func=lambda x: torch.empty_like(x))
     assert torch.equal(torch.ops.flambeau_older.twice(torch.ones(2)), torch.full((2,), 2.0))
     assert torch.ops.flambeau_older.twice(torch.empty(3, device="meta")).shape == (3,)
+
+
+def test_an_operator_around_a_triton_kernel_refuses_only_when_the_kernel_runs() -> None:
+    @torch.library.triton_op("flambeau_test::triton_add", mutates_args={})
+    def add(x: Tensor, use_kernel: bool = False) -> Tensor:
+        if use_kernel:
+            torch.library.wrap_triton(object())[(1,)](x)
+        return x + 1
+
+    assert add(torch.ones(2)).tolist() == [2, 2]
+    assert torch.ops.flambeau_test.triton_add(torch.ones(1)).tolist() == [2]
+    with pytest.raises(NotImplementedError, match="does not run Triton kernels"):
+        add(torch.ones(2), True)

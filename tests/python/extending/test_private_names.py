@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,14 @@ import flambeau as torch
 from flambeau.autograd import DeviceType
 from flambeau.backends import cuda as cuda_settings
 from flambeau.cuda import comm
+from flambeau.nn.utils._named_member_accessor import (
+    NamedMemberAccessor,
+    swap_submodule,
+    swap_tensor,
+)
 from flambeau.profiler import itt
 from flambeau.utils._python_dispatch import transform_subclass
+from flambeau.utils.data._utils import signal_handling
 from flambeau.utils.weak import TensorWeakRef, WeakIdKeyDictionary, WeakTensorKeyDictionary
 
 
@@ -183,3 +190,64 @@ def test_the_coverage_tool_counts_names_that_only_a_gpu_answers(tmp_path: Path) 
     tool = Path(__file__).parents[3] / "tools" / "coverage.py"
     run = subprocess.run([sys.executable, tool, names], capture_output=True, text=True, check=True)
     assert "2 of 3 names present" in run.stdout
+
+
+def test_groups_of_tensors_have_one_type_and_a_limited_size() -> None:
+    sizes = [(3, torch.float32), (2, torch.int64), (4, torch.float32), (100, torch.float32)]
+    tensors = [torch.ones(n, dtype=dtype) for n, dtype in sizes]
+    groups = [[len(x) for x in group] for group in torch._utils._take_tensors(tensors, 28)]
+    assert groups == [[3, 4], [100], [2]]
+
+
+def test_members_of_modules_are_swapped_by_their_names() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    members = NamedMemberAccessor(model)
+    weight, new = model[0].weight, torch.ones(2, 2)
+    assert members.swap_tensor("0.weight", new) is weight and model[0].weight is new
+    assert members.check_keys(["0.weight", "x"]) == (["0.bias"], ["x"])
+    with pytest.raises(AttributeError, match="Linear has no attribute `x`"):
+        members.swap_tensor("0.x", new)
+    before, missing = members.swap_tensors_dict({"0.weight": weight, "0.x": new}, True)
+    assert missing == ["0.x"] and model[0].x is new
+    members.swap_tensors_dict(before, allow_missing=True)
+    assert model[0].weight is new and not hasattr(model[0], "x")
+    members.del_tensor("0.bias")
+    assert [name for name, _ in members.named_tensors()] == ["0.weight"]
+    assert swap_submodule(model, "1", torch.nn.Tanh()) is not model[1]
+    with pytest.raises(KeyError, match="tensor name can"):
+        swap_tensor(model, "0.weight", new)
+
+
+def test_names_that_libraries_take_in_passing() -> None:
+    for name in ("TensorType", "DeviceObjType", "ScriptObject"):
+        assert isinstance(getattr(torch, name), type) and not isinstance(1, getattr(torch, name))
+    with pytest.raises(AttributeError, match="no attribute 'NothingType'"):
+        torch.NothingType  # noqa: B018
+    assert torch.nn.modules.conv._ConvTransposeMixin.__name__ == "_ConvTransposeMixin"
+    normal = torch.distributions.Normal
+    assert (normal, normal) in torch.distributions.kl._KL_REGISTRY
+    clipped = torch.distributions.transforms._clipped_sigmoid(torch.tensor([-1e3, 0.0, 1e3]))
+    assert 0 < clipped[0] < clipped[1] == 0.5 < clipped[2] < 1
+    seen: list[str] = []
+    hooks = torch.nn.modules.module._global_parameter_registration_hooks
+    handle = torch.nn.modules.module.register_module_parameter_registration_hook(
+        lambda module, name, parameter: seen.append(name)
+    )
+    assert len(hooks) == 1
+    torch.nn.Linear(1, 1)
+    handle.remove()
+    assert seen == ["weight", "bias"] and not hooks
+
+
+def test_a_worker_that_fails_is_noticed() -> None:
+    failing = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    signal_handling._set_worker_pids(1, (failing.pid,))
+    try:
+        with pytest.raises(RuntimeError, match=r"worker \(pid \d+\) exited unexpectedly.* 3"):
+            for _ in range(600):
+                signal_handling._error_if_any_worker_fails()
+                time.sleep(0.05)
+    finally:
+        signal_handling._remove_worker_pids(1)
+        failing.wait()
+    signal_handling._error_if_any_worker_fails()

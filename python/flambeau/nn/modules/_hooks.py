@@ -10,11 +10,14 @@ from typing import Any
 from flambeau import _C, Tensor
 from flambeau.utils.hooks import BackwardHook, RemovableHandle
 
+_global_parameter_registration_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_global_buffer_registration_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_global_module_registration_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 # By the attribute of Module that holds what is registered.
-_registration_hooks: dict[str, OrderedDict[int, Callable[..., Any]]] = {
-    "_parameters": OrderedDict(),
-    "_buffers": OrderedDict(),
-    "_modules": OrderedDict(),
+_registration_hooks = {
+    "_parameters": _global_parameter_registration_hooks,
+    "_buffers": _global_buffer_registration_hooks,
+    "_modules": _global_module_registration_hooks,
 }
 _global_forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _global_forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -49,17 +52,17 @@ def _register(registry: Any, hook: Any, prepend: bool = False, **flags: Any) -> 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, buffer)`` whenever any module registers a buffer."""
-    return _register(_registration_hooks["_buffers"], hook)
+    return _register(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, submodule)`` whenever any module registers a submodule."""
-    return _register(_registration_hooks["_modules"], hook)
+    return _register(_global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(module, name, param)`` whenever any module registers a parameter."""
-    return _register(_registration_hooks["_parameters"], hook)
+    return _register(_global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

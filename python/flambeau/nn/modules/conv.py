@@ -310,6 +310,10 @@ class _ConvTransposeNd(_ConvNd):
         )
 
 
+class _ConvTransposeMixin:
+    """A base that older programs ask for; nothing here has it."""
+
+
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution of (N, C, L) or (C, L)."""
 
