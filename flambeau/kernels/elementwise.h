@@ -18,7 +18,7 @@ namespace kernels {
 #include "flambeau/kernels/unary.def"
 #define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) ROW_SLOT(name)
 #define KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) ROW_SLOT(name)
-#define COMPARE(name, dtypes, value, doc) ROW_SLOT(name)
+#define COMPARE(name, dtypes, value, doc, ...) ROW_SLOT(name)
 #define INTEGERS(name, dtypes, value, doc) ROW_SLOT(name)
 #include "flambeau/kernels/binary.def"
 #include "flambeau/kernels/no_rows.h"

@@ -7,7 +7,7 @@
 namespace flambeau::kernels {
 
 #define ROW_SLOT(name) inline constinit ElementwiseSlot name{#name};
-#define METHOD(name, function, keeps, gradient, doc) ROW_SLOT(name)
+#define METHOD(name, function, keeps, gradient, doc, ...) ROW_SLOT(name)
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc) ROW_SLOT(name)
 #define POLYNOMIAL(name, value, doc) ROW_SLOT(name)

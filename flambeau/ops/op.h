@@ -293,6 +293,16 @@ struct OpDef {
     cuda_widest = 3ull << 55,
     cuda_narrowest = 4ull << 55,
     cuda_refused = 5ull << 55,
+    // Which tensors of components it takes (flambeau.nested) beyond what its kind says.
+    takes_jagged = 1ull << 58,  // of a reduction: of jagged ones, along the ragged dimension too
+    takes_nested = 1ull << 59,  // component by component, of those of the strided layout
+
+    converts = 1ull << 31,         // gives the same elements in another dtype or on another device
+    takes_quantized = 1ull << 60,  // on the integers of a quantized tensor: it orders or moves them
+    keeps_zero = 1ull << 61,       // f(0) = 0, in an op that does not take sparse tensors itself
+    foreach = 1ull << 62,          // also of each tensor of a list, as _foreach_name
+    in_special = 1ull << 63,       // also in torch.special
+
     autocast_low = cpu_low | cuda_low,
     autocast_exact = cpu_exact | cuda_exact,
     autocast_widest = cpu_widest | cuda_widest

@@ -31,7 +31,7 @@ namespace flambeau {
   Tensor name(const Operand& input, const Operand& other);                      \
   Tensor name##_(const Tensor& self, const Operand& other);
 #define KERNEL BINARY
-#define COMPARE(name, dtypes, value, doc)                  \
+#define COMPARE(name, dtypes, value, doc, ...)             \
   Tensor name(const Operand& input, const Operand& other); \
   Tensor name##_(const Tensor& self, const Operand& other);
 #define INTEGERS(name, dtypes, value, doc) COMPARE(name, dtypes, value, doc)

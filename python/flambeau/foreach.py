@@ -8,6 +8,7 @@ Lists are given by position, options by name.
 from __future__ import annotations
 
 import inspect as _inspect
+from ast import literal_eval as _literal
 
 from flambeau._namespace import _foreach
 
@@ -16,48 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# The operands after the list, and the options, of the functions that have any.
-_SIGNATURES = {
-    "add": ("other", "alpha"),
-    "sub": ("other", "alpha"),
-    "mul": ("other", ""),
-    "div": ("other", ""),
-    "pow": ("exponent", ""),
-    "clamp_max": ("max", ""),
-    "clamp_min": ("min", ""),
-    "maximum": ("other", ""),
-    "minimum": ("other", ""),
-    "addcdiv": ("tensor1 tensor2", "value"),
-    "addcmul": ("tensor1 tensor2", "value"),
-    "lerp": ("end weight", ""),
-    "mm": ("mat2", ""),
-    "copy": ("src", "non_blocking"),
-    "clone": ("", "memory_format"),
-    "norm": ("", "ord dtype"),
-}
-_DEFAULTS = {"alpha": 1, "value": 1, "ord": 2, "non_blocking": False}
 # Not offered without the underscore that says that it is internal.
 _INTERNAL = "powsum"
 
 __all__: list[str] = []
 
 
-def _signature(name: str) -> _inspect.Signature:
-    operands, options = _SIGNATURES.get(name.rstrip("_"), ("", ""))
+def _signature(name: str, takes: str) -> _inspect.Signature:
+    operands, _, options = takes.partition("*")
     first = "input" if name == "pow" else "inputs"
     by_position = [
         _inspect.Parameter(word, _inspect.Parameter.POSITIONAL_ONLY)
         for word in (first, *operands.split())
     ]
-    by_name = [
-        _inspect.Parameter(word, _inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(word))
-        for word in options.split()
-    ]
+    by_name = []
+    for option in options.split():
+        word, _, text = option.partition("=")
+        default = _literal(text) if text else None
+        by_name.append(_inspect.Parameter(word, _inspect.Parameter.KEYWORD_ONLY, default=default))
     return _inspect.Signature([*by_position, *by_name])
 
 
 def _offer(name: str, function: Callable[..., Any]) -> None:
-    signature = _signature(name)
+    signature = _signature(name, function.__dict__["_takes"])
     positional = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
     options = signature.parameters.keys() - {p.name for p in positional}
     count = len(positional)

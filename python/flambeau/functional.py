@@ -16,20 +16,35 @@ if TYPE_CHECKING:
 
 __all__ = ["broadcast_shapes", "chain_matmul", "einsum", "tensordot"]
 
-# Functions that PyTorch keeps in its module of this name.
-_FROM_PACKAGE = {
-    *("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors"),
-    *("cartesian_prod", "cdist", "istft", "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft"),
-    *("svd_lowrank", "unique", "unique_consecutive", "unravel_index"),
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _FROM_PACKAGE:
-        import flambeau
+    """What PyTorch keeps in its module of this name, and the package here."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'flambeau.functional' has no attribute '{name}'")
+    from flambeau import (  # noqa: F401
+        atleast_1d,
+        atleast_2d,
+        atleast_3d,
+        block_diag,
+        broadcast_tensors,
+        cartesian_prod,
+        cdist,
+        istft,
+        lu,
+        meshgrid,
+        norm,
+        pca_lowrank,
+        split,
+        stft,
+        svd_lowrank,
+        unique,
+        unique_consecutive,
+        unravel_index,
+    )
 
-        return getattr(flambeau, name)
-    raise AttributeError(f"module 'flambeau.functional' has no attribute '{name}'")
+    if (found := locals().get(name)) in (None, name):
+        raise AttributeError(f"module 'flambeau.functional' has no attribute '{name}'")
+    return found
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -249,12 +249,10 @@ is_deterministic_algorithms_warn_only_enabled use_deterministic_algorithms
 are_deterministic_algorithms_enabled set_default_tensor_type get_default_device get_file_path
 set_float32_matmul_precision get_float32_matmul_precision vmap broadcast_shapes
 set_flush_denormal"""
-# What makes tensors out of none.
-_CREATION = """arange as_tensor asarray bartlett_window blackman_window empty empty_permuted
-empty_strided eye from_file full hamming_window hann_window kaiser_window linspace logspace normal
-ones rand rand_like randint randint_like randn randn_like randperm range scalar_tensor
-sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
-sparse_csr_tensor tensor tril_indices triu_indices vander zeros"""
+# What makes tensors out of none, and is no op of the core.
+_CREATION = """as_tensor asarray from_file normal rand_like randint_like randn_like tensor vander
+sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor
+sparse_coo_tensor"""
 _IGNORED_METHODS = """__new__ __init__ __init_subclass__ __torch_function__ __setstate__
 _make_subclass as_subclass new new_empty new_empty_strided new_full new_ones new_tensor
 new_zeros"""
@@ -270,7 +268,13 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 @functools.lru_cache(None)
 def get_ignored_functions() -> set[Callable[..., Any]]:
     """Public functions that are never handed to `__torch_function__`."""
-    functions = [(flambeau, name) for name in f"{_IGNORED} {_CREATION}".split()]
+    takes_tensors: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in _C._op_registry():
+        tensors = any(word.startswith(("tensor", "operand")) for word in row["arguments"])
+        takes_tensors[tensors].add(row["name"])
+    creation = takes_tensors[False] - takes_tensors[True]
+    names = [*f"{_IGNORED} {_CREATION}".split(), *creation]
+    functions = [(flambeau, name) for name in names if not name.startswith("_")]
     methods = [(flambeau.Tensor, name) for name in _IGNORED_METHODS.split()]
     return {getattr(home, name) for home, name in functions + methods if hasattr(home, name)}
 

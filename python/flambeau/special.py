@@ -1,5 +1,5 @@
-"""Special functions: the core's ops whose names start with `special_`, and others under the names
-that SciPy gives them."""
+"""Special functions: the core's ops whose names start with `special_`, those that are also
+here, and others under the names that SciPy gives them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from typing import Any
 
 from flambeau import _C
 
-_ops: Any = _C
+_core: Any = _C
 _OPS = {name[8:]: op for name, op in vars(_C).items() if name.startswith("special_")}
+_OPS |= {name: op for name in _C._ops_with("in_special") if (op := getattr(_C, name, None))}
 globals().update(_OPS)
+expit = _core.sigmoid
+gammainc = _core.igamma
+gammaincc = _core.igammac
+gammaln = _core.lgamma
+multigammaln = _core.mvlgamma
+psi = _core.digamma
 
-_SAME = """digamma erf erfc erfinv exp2 expm1 i0 log1p log_softmax logit logsumexp polygamma round
-sinc softmax xlogy""".split()
-_OTHER_NAMES = {
-    "expit": "sigmoid",
-    "gammainc": "igamma",
-    "gammaincc": "igammac",
-    "gammaln": "lgamma",
-    "multigammaln": "mvlgamma",
-    "psi": "digamma",
-}
-globals().update({name: getattr(_ops, name) for name in _SAME})
-globals().update({name: getattr(_ops, of) for name, of in _OTHER_NAMES.items()})
-
-__all__ = list(_OPS)
-__all__ += list(_SAME)
-__all__ += list(_OTHER_NAMES)
+__all__ = ["expit", "gammainc", "gammaincc", "gammaln", "multigammaln", "psi"]
+__all__ += list(_OPS)

@@ -2,6 +2,7 @@
 // from the rows that ops were registered with.
 #include <string>
 
+#include "flambeau/base/check.h"
 #include "flambeau/ops/signature.h"
 #include "python/src/binding.h"
 
@@ -96,7 +97,14 @@ constexpr Property properties[] = {{OpDef::makes_view, "view"},
                                    {OpDef::linear, "linear"},
                                    {OpDef::takes_sparse, "takes_sparse"},
                                    {OpDef::has_inplace, "inplace"},
-                                   {OpDef::dynamic_shape, "dynamic_shape"}};
+                                   {OpDef::dynamic_shape, "dynamic_shape"},
+                                   {OpDef::takes_jagged, "takes_jagged"},
+                                   {OpDef::takes_nested, "takes_nested"},
+                                   {OpDef::converts, "converts"},
+                                   {OpDef::takes_quantized, "takes_quantized"},
+                                   {OpDef::keeps_zero, "keeps_zero"},
+                                   {OpDef::foreach, "foreach"},
+                                   {OpDef::in_special, "in_special"}};
 
 const char* kind_word(const OpDef& op) {
   switch (op.kind()) {
@@ -128,6 +136,7 @@ PyObject* properties_of(PyObject*, PyObject* name) {
     for (const bool method : {false, true}) {
       const Family* family = find_family(text, method);
       if (!family) continue;
+      add_word(words.get(), "op");
       for (const Overload& overload : family->overloads) {
         for (const Property& property : properties) {
           if (overload.op->has(property.flag)) add_word(words.get(), property.word);
@@ -139,6 +148,28 @@ PyObject* properties_of(PyObject*, PyObject* name) {
   });
 }
 
+// _ops_with(word): the names of all ops of which that is known.
+PyObject* ops_with(PyObject*, PyObject* word) {
+  return guarded([&]() -> PyObject* {
+    const char* text = PyUnicode_AsUTF8(word);
+    if (!text) throw PythonError();
+    uint64_t flag = 0;
+    for (const Property& property : properties) {
+      if (std::string_view(property.word) == text) flag = property.flag;
+    }
+    CHECK(flag, ValueError, "_ops_with: no op has the property '{}'", text);
+    Object names = check(PyList_New(0));
+    for (const auto& family : all_families()) {
+      if (!family->has(flag)) continue;
+      const Object name = check(PyUnicode_FromString(family->name.c_str()));
+      if (PyList_Append(names.get(), name.get()) < 0) throw PythonError();
+    }
+    return names.release();
+  });
+}
+
+PyMethodDef ops_with_method = {"_ops_with", ops_with, METH_O,
+                               "The names of the ops that have a property."};
 PyMethodDef properties_method = {"_properties", properties_of, METH_O,
                                  "What is known of an op, in words."};
 PyMethodDef registry_method = {"_op_registry", registry, METH_NOARGS, "Every registered op."};
@@ -148,8 +179,11 @@ PyMethodDef registry_method = {"_op_registry", registry, METH_NOARGS, "Every reg
 bool add_registry(PyObject* module) {
   const Object function(PyCFunction_New(&registry_method, nullptr));
   const Object words(PyCFunction_New(&properties_method, nullptr));
-  return function && words && PyModule_AddObjectRef(module, "_op_registry", function.get()) == 0 &&
-         PyModule_AddObjectRef(module, "_properties", words.get()) == 0;
+  const Object names(PyCFunction_New(&ops_with_method, nullptr));
+  return function && words && names &&
+         PyModule_AddObjectRef(module, "_op_registry", function.get()) == 0 &&
+         PyModule_AddObjectRef(module, "_properties", words.get()) == 0 &&
+         PyModule_AddObjectRef(module, "_ops_with", names.get()) == 0;
 }
 
 }  // namespace flambeau::python

@@ -41,7 +41,7 @@ void binary_kernel(const TensorIter& iter, const Scalar*) {
 #define BINARY(name, set, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) \
   FORMULA(name, value, set, false)
 #define KERNEL BINARY
-#define COMPARE(name, set, value, doc) FORMULA(name, value, set, true)
+#define COMPARE(name, set, value, doc, ...) FORMULA(name, value, set, true)
 #define INTEGERS(name, set, value, doc) FORMULA(name, value, set, false)
 #include "flambeau/kernels/binary.def"
 

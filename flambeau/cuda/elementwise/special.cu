@@ -10,7 +10,7 @@ namespace flambeau::cuda {
 namespace {
 
 enum class One {
-#define METHOD(name, function, keeps, gradient, doc) name,
+#define METHOD(name, function, keeps, gradient, doc, ...) name,
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc) name,
 #define POLYNOMIAL(name, value, doc)
@@ -20,7 +20,7 @@ enum class One {
 __device__ __noinline__ double special_of_one(One which, double x) {
   // clang-format off
   switch (which) {
-#define METHOD(name, function, keeps, gradient, doc) case One::name: return math::function(x);
+#define METHOD(name, function, keeps, gradient, doc, ...) case One::name: return math::function(x);
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc) case One::name: return math::function(x);
 #define POLYNOMIAL(name, value, doc)
@@ -31,7 +31,7 @@ __device__ __noinline__ double special_of_one(One which, double x) {
 }
 
 enum class Two {
-#define METHOD(name, function, keeps, gradient, doc)
+#define METHOD(name, function, keeps, gradient, doc, ...)
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc)
 #define POLYNOMIAL(name, value, doc) name,
@@ -47,7 +47,7 @@ __device__ __noinline__ double special_of_two(Two which, double a, double b) {
   using namespace math;
   // clang-format off
   switch (which) {
-#define METHOD(name, function, keeps, gradient, doc)
+#define METHOD(name, function, keeps, gradient, doc, ...)
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc)
 #define POLYNOMIAL(name, value, doc) case Two::name: return value;
@@ -108,7 +108,7 @@ KERNEL_FOR(polygamma, polygamma_kernel)
 
 #define ROW(Kind, name) \
   KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) { run(#name, iter, Kind::name); })
-#define METHOD(name, function, keeps, gradient, doc) ROW(One, name)
+#define METHOD(name, function, keeps, gradient, doc, ...) ROW(One, name)
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc) ROW(One, name)
 #define POLYNOMIAL(name, value, doc) ROW(Two, name)

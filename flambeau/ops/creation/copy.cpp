@@ -147,7 +147,7 @@ static Tensor copy_op(const Tensor& self, const Operand& src, bool non_blocking)
 }
 OP_METHOD(copy_op, "copy_(self, src, non_blocking=False)",
           "Copies the elements of src into self, converting and broadcasting them.",
-          takes_sparse | takes_pending)
+          takes_sparse | takes_pending | elementwise | takes_nested)
 
 Tensor clone(const Tensor& input, MemoryFormat format) {
   REDIRECT(clone, input, format)
@@ -172,7 +172,7 @@ Tensor clone_op(const Tensor& input, std::optional<MemoryFormat> memory_format) 
 }  // namespace
 OP(clone_op, "clone(input, *, memory_format=None)",
    "A copy of input in memory of its own. Gradients flow through it.",
-   takes_sparse | takes_pending | elementwise)
+   takes_sparse | takes_pending | elementwise | takes_nested | moves)
 
 Tensor contiguous(const Tensor& input, MemoryFormat format) {
   REDIRECT(contiguous, input, format)
@@ -182,7 +182,7 @@ Tensor contiguous(const Tensor& input, MemoryFormat format) {
 }
 OP_METHOD(contiguous, "contiguous(self, memory_format=torch.contiguous_format)",
           "self if its elements lie in order in memory already, else a copy in which they do.",
-          takes_pending)
+          takes_pending | moves)
 
 Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
           bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
@@ -240,23 +240,24 @@ Tensor to_other(const Tensor& self, const Tensor& other, bool non_blocking, bool
 OP_METHOD(
     to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts)
 OP_METHOD(
     to_device,
     "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts)
 OP_METHOD(
     to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts)
 
 #define CONVERSION(method, dtype_)                                                           \
   static Tensor to_##method(const Tensor& self, std::optional<MemoryFormat> memory_format) { \
     return to(self, {}, DType::dtype_, false, false, memory_format);                         \
   }                                                                                          \
   OP_METHOD(to_##method, #method "(self, memory_format=None)",                               \
-            "self converted to torch." #dtype_ ".", takes_sparse)
+            "self converted to torch." #dtype_ ".",                                          \
+            takes_sparse | takes_nested | converts | elementwise)
 CONVERSION(float, float32)
 CONVERSION(double, float64)
 CONVERSION(half, float16)
@@ -286,10 +287,11 @@ Tensor cuda(const Tensor& self, std::optional<Device> device, bool non_blocking,
 }
 }  // namespace
 OP_METHOD(type_as, "type_as(self, other)", "self converted to the dtype and device of other.",
-          takes_sparse | elementwise)
-OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.", takes_sparse)
+          takes_sparse | elementwise | takes_nested | converts)
+OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.",
+          takes_sparse | elementwise | takes_nested | converts)
 OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)",
-          "self on a CUDA device.", takes_sparse)
+          "self on a CUDA device.", takes_sparse | elementwise | takes_nested | converts)
 
 namespace {
 
@@ -331,13 +333,14 @@ Tensor fill_(const Tensor& self, const Operand& value) {
   }
   return self;
 }
-OP_METHOD(fill_, "fill_(self, value)", "Sets every element of self to value.")
+OP_METHOD(fill_, "fill_(self, value)", "Sets every element of self to value.", takes_nested)
 
 Tensor zero_(const Tensor& self) {
   REDIRECT(zero_, self)
   return self.is_sparse() ? zero_sparse_(self) : fill_(self, 0);
 }
-OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.", takes_sparse)
+OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.",
+          takes_sparse | elementwise | takes_nested | foreach)
 
 Scalar item(const Tensor& input) {
   REDIRECT(item, input)

@@ -9,32 +9,35 @@ namespace {
 
 #define UNARY_ALIAS(name, of, ...)                                                               \
   OP([](const Tensor& input) { return of(input); }, #name "(input)", "Another name of " #of ".", \
-     __VA_ARGS__)                                                                                \
+     elementwise __VA_OPT__(| __VA_ARGS__))                                                      \
   OP_METHOD([](const Tensor& self) { return of##_(self); }, #name "_(self)",                     \
-            "Another name of " #of "_.", __VA_ARGS__)
+            "Another name of " #of "_.", elementwise __VA_OPT__(| __VA_ARGS__))
 UNARY_ALIAS(arccos, acos, casts_out)
 UNARY_ALIAS(arcsin, asin, casts_out | takes_sparse)
 UNARY_ALIAS(arctan, atan, casts_out | takes_sparse)
 UNARY_ALIAS(arccosh, acosh, casts_out)
 UNARY_ALIAS(arcsinh, asinh, casts_out | takes_sparse)
 UNARY_ALIAS(arctanh, atanh, casts_out | takes_sparse)
-UNARY_ALIAS(negative, neg, takes_sparse)
+UNARY_ALIAS(negative, neg, takes_sparse | takes_nested)
 UNARY_ALIAS(fix, trunc, takes_sparse)
 
-#define COMPARE_ALIAS(name, of)                                                          \
+#define COMPARE_ALIAS(name, of, ...)                                                     \
   OP([](const Tensor& input, const Operand& other) { return of(input, other); },         \
-     #name "(input, other)", "Another name of " #of ".", casts_out | gives_bool)         \
+     #name "(input, other)", "Another name of " #of ".",                                 \
+     casts_out | gives_bool | elementwise __VA_OPT__(| __VA_ARGS__))                     \
   OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, \
-            #name "_(self, other)", "Another name of " #of "_.")
+            #name "_(self, other)", "Another name of " #of "_.", elementwise)
 OP([](const Operand& input, const Operand& other) { return mul(input, other); },
-   "multiply(input, other)", "Another name of mul.", takes_sparse | casts_out | elementwise)
+   "multiply(input, other)", "Another name of mul.",
+   takes_sparse | casts_out | takes_nested | elementwise)
 OP_METHOD([](const Tensor& self, const Operand& other) { return mul_(self, other); },
-          "multiply_(self, other)", "Another name of mul_.", takes_sparse | elementwise)
+          "multiply_(self, other)", "Another name of mul_.",
+          takes_sparse | takes_nested | elementwise)
 COMPARE_ALIAS(not_equal, ne)
 COMPARE_ALIAS(less, lt)
 COMPARE_ALIAS(less_equal, le)
-COMPARE_ALIAS(greater, gt)
-COMPARE_ALIAS(greater_equal, ge)
+COMPARE_ALIAS(greater, gt, takes_nested)
+COMPARE_ALIAS(greater_equal, ge, takes_nested)
 OP_INPLACE([](const Tensor& input, const Tensor& other) { return atan2(input, other); },
            "arctan2(input, other)", "Another name of atan2.", casts_out | elementwise)
 
@@ -43,14 +46,14 @@ Tensor logical_not_(const Tensor& self) {
   return copy_(self, logical_not(self));
 }
 OP_METHOD(logical_not_, "logical_not_(self)", "Replaces each element by whether it is zero.",
-          elementwise)
+          takes_nested | elementwise)
 
 Tensor positive(const Tensor& input) {
   CHECK(input.dtype() != DType::bool_, NotImplementedError,
         "The `+` operator, on a bool tensor is not supported.");
   return input;
 }
-OP_VIEW(positive, "positive(input)", "input itself.", elementwise)
+OP_VIEW(positive, "positive(input)", "input itself.", takes_nested | elementwise | keeps_zero)
 
 }  // namespace
 
@@ -76,7 +79,7 @@ Tensor sgn(const Tensor& input) {
   return out;
 }
 OP_INPLACE(sgn, "sgn(input)", "The sign of each element; a complex one divided by its size.",
-           elementwise)
+           takes_nested | elementwise | keeps_zero)
 
 namespace {
 
@@ -93,7 +96,7 @@ Tensor angle(const Tensor& input) {
   return out;
 }
 OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.",
-   casts_out | elementwise)
+   casts_out | elementwise | keeps_zero)
 
 Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
 OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.")
@@ -101,7 +104,8 @@ OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element 
 Tensor isreal(const Tensor& input) {
   return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_);
 }
-OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.", elementwise)
+OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.",
+   takes_nested | elementwise)
 
 Tensor ldexp(const Tensor& input, const Tensor& other) {
   const DType common = result_type(input, other);
@@ -145,7 +149,8 @@ Tensor logit(const Tensor& input, std::optional<double> eps) {
   return out;
 }
 OP_INPLACE(logit, "logit(input, eps=None)",
-           "log(x / (1 - x)) of each element, kept eps away from 0 and 1.", casts_out | elementwise)
+           "log(x / (1 - x)) of each element, kept eps away from 0 and 1.",
+           casts_out | elementwise | in_special)
 
 Tensor sinc(const Tensor& input) {
   const DType dtype = is_integral(input.dtype(), true) ? default_dtype() : input.dtype();
@@ -166,7 +171,7 @@ Tensor sinc(const Tensor& input) {
   return out;
 }
 OP_INPLACE(sinc, "sinc(input)", "sin(pi x) / (pi x) of each element, 1 at zero.",
-           casts_out | elementwise)
+           casts_out | elementwise | in_special)
 
 }  // namespace
 }  // namespace flambeau

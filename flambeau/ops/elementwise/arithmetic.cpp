@@ -118,15 +118,15 @@ Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
 
 }  // namespace
 OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.",
-   takes_sparse | casts_out | numbers_first | elementwise)
+   takes_sparse | casts_out | numbers_first | elementwise | takes_nested)
 OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.",
-          takes_sparse | numbers_first | elementwise)
+          takes_sparse | numbers_first | elementwise | takes_nested)
 OP(sub_op, "sub(input, other, *, alpha=1)", "The difference of input and alpha times other.",
-   takes_sparse | casts_out | numbers_first | elementwise)
+   takes_sparse | casts_out | numbers_first | elementwise | takes_nested)
 OP_METHOD(sub_inplace, "sub_(self, other, *, alpha=1)", "Subtracts alpha times other from self.",
-          takes_sparse | numbers_first | elementwise)
+          takes_sparse | numbers_first | elementwise | takes_nested)
 OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.",
-   takes_sparse | casts_out | elementwise)
+   takes_sparse | casts_out | elementwise | takes_nested)
 OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.",
           takes_sparse | elementwise)
 OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.",
@@ -246,15 +246,17 @@ Tensor floor_divide(const Operand& input, const Operand& other) {
   return out;
 }
 OP(div_op, "div(input, other, *, rounding_mode=None)",
-   "The quotient of input and other, rounded as asked.", takes_sparse | casts_out | elementwise)
+   "The quotient of input and other, rounded as asked.",
+   takes_sparse | casts_out | elementwise | takes_nested)
 OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.",
-          takes_sparse | elementwise)
+          takes_sparse | elementwise | takes_nested)
 OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.",
-   takes_sparse | casts_out | elementwise)
+   takes_sparse | casts_out | elementwise | takes_nested)
 OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.",
           takes_sparse | elementwise)
 OP(true_divide, "true_divide(input, other)",
-   "The quotient of input and other, as a floating number.", takes_sparse | casts_out | elementwise)
+   "The quotient of input and other, as a floating number.",
+   takes_sparse | casts_out | elementwise | takes_nested)
 OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.",
           takes_sparse | elementwise)
 OP(floor_divide, "floor_divide(input, other)", "The quotient of input and other rounded down.",
@@ -312,12 +314,14 @@ Tensor abs_out(const Tensor& input, const Tensor& out) {
   return write_result(out, abs(input));
 }
 }  // namespace
-OP(abs, "abs(input)", "The absolute value of each element.", elementwise)
+OP(abs, "abs(input)", "The absolute value of each element.",
+   elementwise | takes_nested | foreach | keeps_zero)
 OP_OUT(abs_out, "abs(input, *, out)")
-OP_METHOD(abs_, "abs_(self)", "Replaces each element by its absolute value.", elementwise)
-OP(abs, "absolute(input)", "Another name of abs.", elementwise)
+OP_METHOD(abs_, "abs_(self)", "Replaces each element by its absolute value.",
+          elementwise | takes_nested | foreach)
+OP(abs, "absolute(input)", "Another name of abs.", elementwise | keeps_zero | takes_nested)
 OP_OUT(abs_out, "absolute(input, *, out)")
-OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.", elementwise)
+OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.", elementwise | keeps_zero | takes_nested)
 
 Tensor conj(const Tensor& input) {
   REDIRECT(conj_physical, input)
@@ -432,12 +436,12 @@ Tensor gelu(const Tensor& input, std::string_view approximate) {
 }  // namespace
 OP_INPLACE(round_op, "round(input, *, decimals=0)",
            "Each element rounded to the nearest integer or decimal place, halves to even.",
-           elementwise)
+           elementwise | foreach | in_special | keeps_zero)
 OP_INPLACE(bitwise_not, "bitwise_not(input)",
            "The bits not set in input; the logical not of booleans.", elementwise)
 OP_INPLACE(nan_to_num, "nan_to_num(input, nan=None, posinf=None, neginf=None)",
-           "input with NaN and infinities replaced by numbers.", elementwise)
+           "input with NaN and infinities replaced by numbers.", elementwise | keeps_zero)
 OP_FUNCTION(gelu, "_nn_gelu(input, *, approximate='none')",
-            "x times the chance that a normal variable is below x.", elementwise)
+            "x times the chance that a normal variable is below x.", elementwise | takes_nested)
 
 }  // namespace flambeau

@@ -218,14 +218,14 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   }                                                                    \
   BINARY_FUNCTIONS(name)
 // In place a comparison cuts the history of what it overwrites.
-#define COMPARE(name, dtypes, value, doc)                                                         \
+#define COMPARE(name, dtypes, value, doc, ...)                                                    \
   static const BinaryRow& name##_row() {                                                          \
     BINARY_ROW(name, dtypes, OutDType::boolean, nothing, BINARY_GRADIENT(zeros_like(g)), nothing, \
                BINARY_GRADIENT(zeros_like(g)));                                                   \
     return row;                                                                                   \
   }                                                                                               \
   BINARY_FUNCTIONS(name)                                                                          \
-  BINARY_OPS(name, doc, gives_bool)
+  BINARY_OPS(name, doc, gives_bool __VA_OPT__(|) __VA_ARGS__)
 #define LOGIC(name, dtypes, value, doc)      \
   PLAIN_ROW(name, dtypes, OutDType::boolean) \
   TENSOR_OPS(name, doc, gives_bool)

@@ -9,7 +9,7 @@
 
 namespace flambeau {
 
-#define METHOD(name, function, keeps, gradient, doc) static Tensor name(const Tensor& input);
+#define METHOD(name, function, keeps, gradient, doc, ...) static Tensor name(const Tensor& input);
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc)
 #define POLYNOMIAL(name, value, doc)
@@ -55,9 +55,9 @@ Tensor polygamma(int64_t n, const Tensor& input) {
   return unary_op(row, input, numbers, 1);
 }
 OP_FUNCTION(polygamma, "polygamma(n, input)", "The n-th derivative of digamma.",
-            casts_out | elementwise)
+            casts_out | elementwise | in_special)
 OP_METHOD([](const Tensor& self, int64_t n) { return polygamma(n, self); }, "polygamma(self, n)",
-          "The n-th derivative of digamma.", casts_out | elementwise)
+          "The n-th derivative of digamma.", casts_out | elementwise | in_special)
 // The derivative needs the input, which is about to be overwritten: it gets a copy.
 OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, clone(self))); },
           "polygamma_(self, n)", "The n-th derivative of digamma, in place.", elementwise)
@@ -66,36 +66,36 @@ OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, cl
 
 // --- Rows of one tensor -------------------------------------------------------------------------
 
-#define UNARY_ROW(name, dtypes, keeps, gradient)                                                \
-  static const UnaryRow& name##_row() {                                                         \
-    static constexpr UnaryRow row = {#name,       dtypes,   OutDType::same, &kernels::name,     \
-                                     Keep::keeps, gradient, OpDef::plain};                      \
-    return row;                                                                                 \
-  }                                                                                             \
-  static Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); } \
-  static Tensor name##_out(const Tensor& input, const Tensor& out) {                            \
-    return unary_op(name##_row(), input, nullptr, 0, out);                                      \
+#define UNARY_ROW(name, dtypes, keeps, gradient, ...)                                             \
+  static const UnaryRow& name##_row() {                                                           \
+    static constexpr UnaryRow row = {#name,       dtypes,   OutDType::same,       &kernels::name, \
+                                     Keep::keeps, gradient, OP_FLAGS(__VA_ARGS__)};               \
+    return row;                                                                                   \
+  }                                                                                               \
+  static Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); }   \
+  static Tensor name##_out(const Tensor& input, const Tensor& out) {                              \
+    return unary_op(name##_row(), input, nullptr, 0, out);                                        \
   }
 #define GRADIENT(keeps, gradient)                                            \
   [](const Tensor& g [[maybe_unused]], const Tensor& keeps [[maybe_unused]], \
      const Scalar*) -> Tensor { return gradient; }
-#define METHOD(name, function, keeps, gradient, doc)                                           \
-  UNARY_ROW(name, dtypes::Floating, keeps, GRADIENT(keeps, gradient))                          \
-  OP(name, #name "(input)", doc)                                                               \
+#define METHOD(name, function, keeps, gradient, doc, ...)                                      \
+  UNARY_ROW(name, dtypes::Floating, keeps, GRADIENT(keeps, gradient), __VA_ARGS__)             \
+  OP(name, #name "(input)", doc, elementwise __VA_OPT__(| __VA_ARGS__))                        \
   OP_OUT(name##_out, #name "(input, *, out)")                                                  \
   OP_METHOD([](const Tensor& self) { return unary_op(name##_row(), self, nullptr, 0, self); }, \
-            #name "_(self)", doc)
+            #name "_(self)", doc, elementwise __VA_OPT__(| __VA_ARGS__))
 #define SPECIAL(name, function, keeps, gradient, doc)                 \
   UNARY_ROW(name, dtypes::Floating, keeps, GRADIENT(keeps, gradient)) \
-  OP_FUNCTION(name, #name "(input)", doc)                             \
+  OP_FUNCTION(name, #name "(input)", doc, elementwise)                \
   OP_OUT(name##_out, #name "(input, *, out)")
 #define WIDE(name, function, keeps, gradient, doc)               \
   UNARY_ROW(name, FloatDouble, keeps, GRADIENT(keeps, gradient)) \
-  OP_FUNCTION(name, #name "(input)", doc)                        \
+  OP_FUNCTION(name, #name "(input)", doc, elementwise)           \
   OP_OUT(name##_out, #name "(input, *, out)")
-#define UNSLOPED(name, function, doc)            \
-  UNARY_ROW(name, FloatDouble, nothing, nullptr) \
-  OP_FUNCTION(name, #name "(input)", doc)        \
+#define UNSLOPED(name, function, doc)                  \
+  UNARY_ROW(name, FloatDouble, nothing, nullptr)       \
+  OP_FUNCTION(name, #name "(input)", doc, elementwise) \
   OP_OUT(name##_out, #name "(input, *, out)")
 
 // --- Rows of two --------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ static Tensor run_binary(const char* name, DTypeSet dtypes, const ElementwiseSlo
                       nullptr, nullptr);                                                          \
   }                                                                                               \
   OP_FUNCTION([](const Operand& x, const Operand& n) { return name##_into(x, n, {}); },           \
-              #name "(x, n)", doc)                                                                \
+              #name "(x, n)", doc, elementwise)                                                   \
   OP_OUT(name##_into, #name "(x, n, *, out)")
 
 #include "flambeau/kernels/special.def"
@@ -135,7 +135,7 @@ Tensor zeta_into(const Operand& s, const Operand& q, const Tensor& out) {
       });
 }
 OP_FUNCTION([](const Operand& input, const Operand& other) { return zeta_into(input, other, {}); },
-            "special_zeta(input, other)", "The Hurwitz zeta function.")
+            "special_zeta(input, other)", "The Hurwitz zeta function.", elementwise)
 OP_OUT(zeta_into, "special_zeta(input, other, *, out)")
 
 Tensor xlog1py_into(const Operand& x, const Operand& y, const Tensor& out) {
@@ -150,7 +150,8 @@ Tensor xlog1py_into(const Operand& x, const Operand& y, const Tensor& out) {
 }
 OP_FUNCTION([](const Operand& input,
                const Operand& other) { return xlog1py_into(input, other, {}); },
-            "special_xlog1py(input, other)", "input times log1p(other); 0 where input is 0.")
+            "special_xlog1py(input, other)", "input times log1p(other); 0 where input is 0.",
+            elementwise)
 OP_OUT(xlog1py_into, "special_xlog1py(input, other, *, out)")
 
 // The density of the gamma distribution of shape a at x.
@@ -169,11 +170,11 @@ Tensor gamma_density(const Tensor& a, const Tensor& x) {
         });                                                                                       \
   }                                                                                               \
   OP([](const Tensor& input, const Tensor& other) { return name##_into(input, other, {}); },      \
-     #name "(input, other)", doc)                                                                 \
+     #name "(input, other)", doc, elementwise)                                                    \
   OP_OUT(name##_into, #name "(input, other, *, out)")                                             \
   OP_METHOD(                                                                                      \
       [](const Tensor& self, const Tensor& other) { return name##_into(self, other, self); },     \
-      #name "_(self, other)", doc)
+      #name "_(self, other)", doc, elementwise)
 INCOMPLETE_GAMMA(igamma, 1.0, "The regularized lower incomplete gamma function.")
 INCOMPLETE_GAMMA(igammac, -1.0, "The regularized upper incomplete gamma function.")
 

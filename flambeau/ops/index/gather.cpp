@@ -75,7 +75,8 @@ Tensor gather_op(const Tensor& input, int64_t dim, const Tensor& index, bool) {
 }
 }  // namespace
 OP(gather_op, "gather(input, dim, index, *, sparse_grad=False)",
-   "For every element of index, the element of input at that place along dim.", picks | along)
+   "For every element of index, the element of input at that place along dim.",
+   picks | along | moves)
 
 // --- scatter -----------------------------------------------------------------------------------
 
@@ -398,12 +399,12 @@ Tensor take_along_dim(const Tensor& input, const Tensor& indices, std::optional<
 }
 
 }  // namespace
-OP(take, "take(input, index)", "The elements of input, seen as flat, at index.", picks)
+OP(take, "take(input, index)", "The elements of input, seen as flat, at index.", picks | moves)
 OP(put, "put(input, index, source, accumulate=False)",
    "A copy of input, seen as flat, with the elements of source written (or added) at index.")
 OP_METHOD(put_, "put_(self, index, source, accumulate=False)",
           "Writes (or adds) the elements of source into self, seen as flat, at index.")
 OP(take_along_dim, "take_along_dim(input, indices, dim=None)",
-   "The elements of input along dim at indices; everything but dim broadcasts.", along)
+   "The elements of input along dim at indices; everything but dim broadcasts.", along | moves)
 
 }  // namespace flambeau

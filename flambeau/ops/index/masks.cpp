@@ -130,9 +130,9 @@ Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value
   return out;
 }
 OP(masked_fill, "masked_fill(input, mask, value)", "A copy of input with value where mask is true.",
-   elementwise)
+   elementwise | takes_nested)
 OP_METHOD(masked_fill_, "masked_fill_(self, mask, value)", "Writes value where mask is true.",
-          elementwise)
+          elementwise | takes_nested)
 
 Tensor masked_select(const Tensor& input, const Tensor& mask) {
   REDIRECT(masked_select, input, mask)
@@ -153,7 +153,7 @@ Tensor masked_select(const Tensor& input, const Tensor& mask) {
   return out;
 }
 OP(masked_select, "masked_select(input, mask)",
-   "The elements of input where mask is true, as a vector.", picks)
+   "The elements of input where mask is true, as a vector.", picks | moves)
 
 namespace {
 

@@ -306,7 +306,8 @@ static Tensor bmm_out(const Tensor& input, const Tensor& mat2, const Tensor& out
   out.bump_version("bmm");
   return out;
 }
-OP(bmm, "bmm(input, mat2)", "The products of the matrices of two batches.", event(3) | autocast_low)
+OP(bmm, "bmm(input, mat2)", "The products of the matrices of two batches.",
+   event(3) | autocast_low | takes_nested)
 OP_OUT(bmm_out, "bmm(input, mat2, *, out)")
 
 // --- Vectors -------------------------------------------------------------------------------------
@@ -456,7 +457,7 @@ Tensor matmul(const Tensor& input, const Tensor& other) {
 OP(matmul, "matmul(input, other)",
    "The product of two tensors as matrices: the last two dimensions are multiplied, those before "
    "are broadcast, and vectors are taken as rows on the left and as columns on the right.",
-   autocast_low)
+   autocast_low | takes_nested)
 
 static Tensor matmul_out(const Tensor& input, const Tensor& other, const Tensor& out) {
   if (input.dim() == 2 && other.dim() == 2) return mm_out(input, other, out);

@@ -363,7 +363,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   }
   return out;
 }
-OP_FUNCTION(linear, "linear(input, weight, bias=None)", "input @ weight.T + bias.", autocast_low)
+OP_FUNCTION(linear, "linear(input, weight, bias=None)", "input @ weight.T + bias.",
+            autocast_low | takes_nested)
 
 static Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight,
                        const Tensor& bias) {

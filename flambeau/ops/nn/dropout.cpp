@@ -156,9 +156,10 @@ Tensor dropout_of_weights(const Tensor& weights, double p) {
 namespace {
 
 OP_FUNCTION(dropout, "dropout(input, p, train)",
-            "Zeroes elements with probability p and scales the others by 1 / (1 - p).", draws)
+            "Zeroes elements with probability p and scales the others by 1 / (1 - p).",
+            draws | takes_nested)
 Tensor dropout_(const Tensor& self, double p, bool train) { return drop_(self, p, train, false); }
-OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.", draws)
+OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.", draws | takes_nested)
 
 Tensor feature_dropout(const Tensor& input, double p, bool train) {
   return drop(input, p, train, true);
@@ -175,7 +176,8 @@ Tensor alpha_dropout(const Tensor& input, double p, bool train) {
   return alpha_drop(input, p, train, false);
 }
 OP_FUNCTION(alpha_dropout, "alpha_dropout(input, p, train)",
-            "Dropout to selu's negative limit, keeping zero mean and unit variance.", draws)
+            "Dropout to selu's negative limit, keeping zero mean and unit variance.",
+            draws | takes_nested)
 Tensor alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, false);
 }
@@ -185,7 +187,7 @@ Tensor feature_alpha_dropout(const Tensor& input, double p, bool train) {
   return alpha_drop(input, p, train, true);
 }
 OP_FUNCTION(feature_alpha_dropout, "feature_alpha_dropout(input, p, train)",
-            "alpha_dropout of whole channels.", draws)
+            "alpha_dropout of whole channels.", draws | takes_nested)
 Tensor feature_alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, true);
 }

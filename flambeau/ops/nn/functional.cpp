@@ -111,7 +111,7 @@ Tensor xlogy_number_into(const Scalar& input, const Tensor& other, const Tensor&
   return copy_(out, result);
 }
 OP_FUNCTION(xlogy_number, "xlogy(self, other)", "A number times the logarithm of other.",
-            elementwise)
+            elementwise | in_special)
 OP_OUT(xlogy_number_into, "xlogy(self, other, *, out)")
 
 // --- one_hot, distances --------------------------------------------------------------------------
@@ -282,7 +282,7 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
   return own_copy(joined, input);
 }
 OP_FUNCTION(pixel_shuffle, "pixel_shuffle(input, upscale_factor)",
-            "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).")
+            "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).", moves)
 
 Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   const Image image("pixel_unshuffle", input);
@@ -306,7 +306,7 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   return own_copy(joined, input);
 }
 OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
-            "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).")
+            "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).", moves)
 
 Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   CHECK(input.dim() > 2, RuntimeError,
@@ -325,7 +325,7 @@ Tensor channel_shuffle(const Tensor& input, int64_t groups) {
 OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
             "Takes channels from each group in turn.")
 OP_FUNCTION(channel_shuffle, "native_channel_shuffle(input, groups)",
-            "Another name of channel_shuffle.")
+            "Another name of channel_shuffle.", moves)
 
 // --- Padding -------------------------------------------------------------------------------------
 

@@ -134,7 +134,7 @@ OP_FUNCTION(
     layer_norm,
     "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
     "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.",
-    cuda_exact)
+    cuda_exact | takes_nested)
 
 Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
@@ -162,7 +162,7 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
   return result.dtype() == input.dtype() ? result : to(result, input.dtype());
 }
 OP_FUNCTION(rms_norm, "rms_norm(input, normalized_shape, weight=None, eps=None)",
-            "Divides by the root mean square over the last dimensions, then scales.")
+            "Divides by the root mean square over the last dimensions, then scales.", takes_nested)
 
 // --- Groups of channels --------------------------------------------------------------------------
 

@@ -69,7 +69,8 @@ Tensor softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   return apply({"softmax", kernels::softmax, softmax_gradient}, input, dim, dtype);
 }
 OP(softmax, "softmax(input, dim, dtype=None)",
-   "Rescales input along dim so that its elements are positive and sum to one.", along | cuda_exact)
+   "Rescales input along dim so that its elements are positive and sum to one.",
+   along | cuda_exact | in_special | takes_nested)
 
 Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   REDIRECT(log_softmax, input, dim, dtype)
@@ -77,6 +78,6 @@ Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype)
 }
 OP(log_softmax, "log_softmax(input, dim, dtype=None)",
    "The logarithm of softmax(input, dim), exact where softmax is close to zero.",
-   along | cuda_exact)
+   along | cuda_exact | in_special)
 
 }  // namespace flambeau

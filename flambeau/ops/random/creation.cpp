@@ -99,7 +99,7 @@ Tensor randn_like(const Tensor& input, Generator* generator,
 }
 OP_FUNCTION(randn_like, "randn_like(input, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of samples of the standard normal distribution.",
-            takes_pending | draws)
+            takes_pending | draws | takes_nested)
 
 // --- Integers ------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ Tensor normal_(const Tensor& self, double mean, double std, Generator* generator
   return overwrite("normal", self, [&] { draw_normal(self, mean, std, generator); });
 }
 OP_METHOD(normal_, "normal_(input, mean=0, std=1, *, generator=None)",
-          "Fills the tensor with samples of the normal distribution.", draws)
+          "Fills the tensor with samples of the normal distribution.", draws | takes_nested)
 
 Tensor log_normal_(const Tensor& self, double mean, double std, Generator* generator) {
   return overwrite("log_normal", self, [&] {

@@ -113,16 +113,20 @@ Pair max_along(const Tensor& input, int64_t dim, bool keepdim) {
 Pair min_along(const Tensor& input, int64_t dim, bool keepdim) {
   return extreme_with_index("min", kernels::min_index, input, dim, keepdim);
 }
-OP(max_all, "max(input)", "The largest element; NaN if there is one.", casts_out | reduces)
+OP(max_all, "max(input)", "The largest element; NaN if there is one.",
+   casts_out | reduces | takes_jagged | foreach)
 OP(max_of_two, "max(input, other)", "The larger of input and other, element by element.",
-   casts_out | reduces)
+   casts_out | reduces | takes_jagged | foreach)
 OP(max_along, "max(input, dim, keepdim=False) -> (values, indices)",
-   "The largest elements along dim and the index of the first of each.", casts_out | reduces)
-OP(min_all, "min(input)", "The smallest element; NaN if there is one.", casts_out | reduces)
+   "The largest elements along dim and the index of the first of each.",
+   casts_out | reduces | takes_jagged | foreach)
+OP(min_all, "min(input)", "The smallest element; NaN if there is one.",
+   casts_out | reduces | takes_jagged)
 OP(min_of_two, "min(input, other)", "The smaller of input and other, element by element.",
-   casts_out | reduces)
+   casts_out | reduces | takes_jagged)
 OP(min_along, "min(input, dim, keepdim=False) -> (values, indices)",
-   "The smallest elements along dim and the index of the first of each.", casts_out | reduces)
+   "The smallest elements along dim and the index of the first of each.",
+   casts_out | reduces | takes_jagged)
 
 }  // namespace
 
@@ -153,9 +157,11 @@ static Tensor amin_out(const Tensor& input, std::optional<IntSpan> dim, bool kee
 OP_OUT(amax_out, "amax(input, dim=None, keepdim=False, *, out)")
 OP_OUT(amin_out, "amin(input, dim=None, keepdim=False, *, out)")
 OP(amax, "amax(input, dim=None, keepdim=False)",
-   "The largest elements along the given dimensions; equal ones share the gradient.", reduces)
+   "The largest elements along the given dimensions; equal ones share the gradient.",
+   reduces | takes_jagged)
 OP(amin, "amin(input, dim=None, keepdim=False)",
-   "The smallest elements along the given dimensions; equal ones share the gradient.", reduces)
+   "The smallest elements along the given dimensions; equal ones share the gradient.",
+   reduces | takes_jagged)
 
 namespace {
 
@@ -206,8 +212,10 @@ Tensor argmin_out(const Tensor& input, std::optional<int64_t> dim, bool keepdim,
 OP_OUT(argmax_out, "argmax(input, dim=None, keepdim=False, *, out)")
 OP_OUT(argmin_out, "argmin(input, dim=None, keepdim=False, *, out)")
 OP(argmax, "argmax(input, dim=None, keepdim=False)",
-   "The index of the first largest element, of all in row-major order or along dim.", reduces)
+   "The index of the first largest element, of all in row-major order or along dim.",
+   reduces | takes_jagged)
 OP(argmin, "argmin(input, dim=None, keepdim=False)",
-   "The index of the first smallest element, of all in row-major order or along dim.", reduces)
+   "The index of the first smallest element, of all in row-major order or along dim.",
+   reduces | takes_jagged)
 
 }  // namespace flambeau

@@ -32,9 +32,9 @@ Tensor any_all(const Tensor& input) {
 Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
   return truth(kernels::any, input, truth_dims(input, dim), keepdim);
 }
-OP(any_all, "any(input)", "Whether any element is not zero.", reduces)
+OP(any_all, "any(input)", "Whether any element is not zero.", reduces | takes_jagged)
 OP(any_along, "any(input, dim=None, keepdim=False)",
-   "Whether any element along the given dimensions is not zero.", reduces)
+   "Whether any element along the given dimensions is not zero.", reduces | takes_jagged)
 
 Tensor all_all(const Tensor& input) {
   return truth(kernels::all, input, DimSet::all(input.dim()), false);
@@ -67,9 +67,9 @@ OP_OUT(any_along_out, "any(input, dim=None, keepdim=False, *, out)")
 OP_OUT(all_all_out, "all(input, *, out)")
 OP_OUT(all_along_out, "all(input, dim=None, keepdim=False, *, out)")
 
-OP(all_all, "all(input)", "Whether no element is zero.", reduces)
+OP(all_all, "all(input)", "Whether no element is zero.", reduces | takes_jagged)
 OP(all_along, "all(input, dim=None, keepdim=False)",
-   "Whether no element along the given dimensions is zero.", reduces)
+   "Whether no element along the given dimensions is zero.", reduces | takes_jagged)
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
   return reduce_with(kernels::count_nonzero, readable(input), DimSet::of(dim, input.dim()), false,

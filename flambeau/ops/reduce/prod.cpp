@@ -67,9 +67,10 @@ Tensor prod_out(const Tensor& input, int64_t dim, bool keepdim, std::optional<DT
   return write_result(out, prod_along(input, dim, keepdim, out.dtype()));
 }
 OP_OUT(prod_out, "prod(input, dim, keepdim=False, *, dtype=None, out)")
-OP(prod_all, "prod(input, *, dtype=None)", "The product of all elements.", reduces | autocast_exact)
+OP(prod_all, "prod(input, *, dtype=None)", "The product of all elements.",
+   reduces | autocast_exact | takes_jagged)
 OP(prod_along, "prod(input, dim, keepdim=False, *, dtype=None)",
-   "The product of the elements along dim.", reduces | autocast_exact)
+   "The product of the elements along dim.", reduces | autocast_exact | takes_jagged)
 
 }  // namespace
 }  // namespace flambeau

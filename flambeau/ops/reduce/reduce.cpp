@@ -62,9 +62,11 @@ static Tensor sum_dims(const Tensor& input, std::optional<IntSpan> dim, bool kee
                        std::optional<DType> dtype) {
   return sum(input, dim, keepdim, dtype);
 }
-OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.", reduces | cuda_exact)
+OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.",
+   reduces | cuda_exact | takes_jagged | takes_nested)
 OP(sum_dims, "sum(input, dim, keepdim=False, *, dtype=None)",
-   "The sum of the elements along the given dimensions.", reduces | cuda_exact)
+   "The sum of the elements along the given dimensions.",
+   reduces | cuda_exact | takes_jagged | takes_nested)
 // Unless told otherwise, what is written to `out` is added up in its dtype.
 static Tensor sum_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
                       std::optional<DType> dtype, const Tensor& out) {
@@ -134,9 +136,10 @@ Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
 static Tensor mean_all(const Tensor& input, std::optional<DType> dtype) {
   return mean(input, std::nullopt, false, dtype);
 }
-OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.", casts_out | reduces)
+OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.",
+   casts_out | reduces | takes_jagged)
 OP(mean, "mean(input, dim, keepdim=False, *, dtype=None)",
-   "The mean of the elements along the given dimensions.", casts_out | reduces)
+   "The mean of the elements along the given dimensions.", casts_out | reduces | takes_jagged)
 
 namespace {
 
@@ -211,7 +214,7 @@ Tensor logsumexp(const Tensor& input, IntSpan dim, bool keepdim) {
 }
 OP(logsumexp, "logsumexp(input, dim, keepdim=False)",
    "The logarithm of the sum of exponentials along the given dimensions, without overflow.",
-   casts_out | reduces | cuda_exact)
+   casts_out | reduces | cuda_exact | in_special)
 
 }  // namespace
 }  // namespace flambeau

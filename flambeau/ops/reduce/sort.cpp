@@ -24,16 +24,16 @@ Pair sort(const Tensor& input, int64_t dim, bool descending, std::optional<bool>
 OP(sort, "sort(input, dim=-1, descending=False, *, stable=False) -> (values, indices)",
    "The elements in order along dim, and the indices that they had. NaN counts as the largest; "
    "equal elements keep their order.",
-   along)
+   along | takes_quantized)
 
 Tensor argsort(const Tensor& input, int64_t dim, bool descending, std::optional<bool> stable) {
   return std::get<1>(sort(input, dim, descending, stable));
 }
 OP(argsort, "argsort(input, dim=-1, descending=False, *, stable=False)",
-   "The indices that put the elements in order along dim.", along)
+   "The indices that put the elements in order along dim.", along | takes_quantized)
 
 Tensor msort(const Tensor& input) { return std::get<0>(sort(input, 0, false, false)); }
-OP(msort, "msort(input)", "The elements in order along the first dimension.")
+OP(msort, "msort(input)", "The elements in order along the first dimension.", takes_quantized)
 
 // The result of selecting `size` elements along dim.
 Pair make_selected(const Tensor& input, int64_t dim, int64_t size) {
@@ -59,7 +59,7 @@ Pair topk(const Tensor& input, int64_t k, int64_t dim, bool largest, bool /*sort
   return {values, indices};
 }
 OP(topk, "topk(input, k, dim=-1, largest=True, sorted=True) -> (values, indices)",
-   "The k largest, or smallest, elements along dim, and their indices.", along)
+   "The k largest, or smallest, elements along dim, and their indices.", along | takes_quantized)
 
 // A selection of one element along dim that drops the dimension unless it is kept.
 template <class Kernel>

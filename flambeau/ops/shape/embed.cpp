@@ -196,9 +196,9 @@ Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, 
 
 }  // namespace
 OP(select_scatter, "select_scatter(input, src, dim, index)",
-   "A copy of input in which the slice at index of dim is src.", along)
+   "A copy of input in which the slice at index of dim is src.", along | takes_quantized)
 OP(slice_scatter, "slice_scatter(input, src, dim=0, start=None, end=None, step=1)",
-   "A copy of input in which a slice of dim is src.", along)
+   "A copy of input in which a slice of dim is src.", along | takes_quantized)
 OP(diagonal_scatter, "diagonal_scatter(input, src, offset=0, dim1=0, dim2=1)",
    "A copy of input in which the diagonal is src.")
 OP(as_strided_scatter, "as_strided_scatter(input, src, size, stride, storage_offset=None)",

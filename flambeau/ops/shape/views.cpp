@@ -154,7 +154,7 @@ Tensor alias(const Tensor& input) {
   REDIRECT(alias, input)
   return reshaped("alias", input, input.sizes(), input.strides());
 }
-OP_VIEW(alias, "alias(input)", "Another tensor over the same memory.", elementwise)
+OP_VIEW(alias, "alias(input)", "Another tensor over the same memory.", elementwise | takes_nested)
 
 namespace {
 
@@ -200,7 +200,7 @@ OP_METHOD(view_as, "view_as(self, other)", "A view of self with the shape of oth
 OP_METHOD(reshape_as, "reshape_as(self, other)", "self with the shape of other.", makes_view)
 OP_VIEW(ravel, "ravel(input)", "input with all dimensions in one.")
 OP_VIEW(unflatten, "unflatten(input, dim, sizes)", "input with dimension dim spread over several.",
-        reshapes)
+        reshapes | takes_nested)
 
 Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim) {
   REDIRECT(flatten, input, start_dim, end_dim)
@@ -218,7 +218,7 @@ Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim) {
   return reshape(input, shape);
 }
 OP_VIEW(flatten, "flatten(input, start_dim=0, end_dim=-1)",
-        "input with the dimensions from start_dim to end_dim in one.", reshapes)
+        "input with the dimensions from start_dim to end_dim in one.", reshapes | takes_nested)
 
 Tensor squeeze(const Tensor& input) {
   REDIRECT(squeeze, input)
@@ -252,11 +252,12 @@ Tensor squeeze_all(const Tensor& input) { return squeeze(input); }
 Tensor squeeze_dim(const Tensor& input, int64_t dim) { return squeeze(input, dim); }
 Tensor squeeze_dims(const Tensor& input, IntSpan dim) { return squeeze(input, dim); }
 }  // namespace
-OP_VIEW(squeeze_all, "squeeze(input)", "input without its dimensions of size 1.", reshapes)
+OP_VIEW(squeeze_all, "squeeze(input)", "input without its dimensions of size 1.",
+        reshapes | takes_nested)
 OP_VIEW(squeeze_dim, "squeeze(input, dim)", "input without dimension dim, if that has size 1.",
-        reshapes)
+        reshapes | takes_nested)
 OP_VIEW(squeeze_dims, "squeeze(input, *dim)",
-        "input without those of the given dimensions that have size 1.", reshapes)
+        "input without those of the given dimensions that have size 1.", reshapes | takes_nested)
 
 Tensor unsqueeze(const Tensor& input, int64_t dim) {
   REDIRECT(unsqueeze, input, dim)
@@ -270,7 +271,7 @@ Tensor unsqueeze(const Tensor& input, int64_t dim) {
   return reshaped("unsqueeze", input, sizes, strides);
 }
 OP_VIEW(unsqueeze, "unsqueeze(input, dim)", "input with a dimension of size 1 inserted at dim.",
-        reshapes)
+        reshapes | takes_nested)
 
 // --- Parts -------------------------------------------------------------------------------------
 

@@ -82,7 +82,8 @@ Tensor real(const Tensor& input) {
   const bool conjugated = input->pending & Pending::conj;
   return select(view_as_real(conjugated ? conj_view(input) : input), -1, 0);
 }
-OP_VIEW(real, "real(input)", "The real parts; a real tensor stays as it is.")
+OP_VIEW(real, "real(input)", "The real parts; a real tensor stays as it is.",
+        elementwise | takes_nested)
 
 Tensor imag(const Tensor& input) {
   REDIRECT(imag, input)
@@ -91,7 +92,7 @@ Tensor imag(const Tensor& input) {
   if (!(input->pending & Pending::conj)) return select(view_as_real(input), -1, 1);
   return select(view_as_real(neg_view(conj_view(input))), -1, 1);
 }
-OP_VIEW(imag, "imag(input)", "The imaginary parts of a complex tensor.")
+OP_VIEW(imag, "imag(input)", "The imaginary parts of a complex tensor.", elementwise)
 
 // Bytes have no derivative: the result belongs to no graph.
 Tensor view(const Tensor& input, DType dtype) {

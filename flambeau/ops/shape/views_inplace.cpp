@@ -182,9 +182,9 @@ Tensor detach(const Tensor& input) {
 }
 
 OP_VIEW(detach, "detach(input)", "The same values without history: no gradient flows through.",
-        takes_sparse | elementwise)
+        takes_sparse | elementwise | takes_nested)
 OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.",
-          takes_sparse | takes_pending | elementwise)
+          takes_sparse | takes_pending | elementwise | takes_nested)
 OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.",
           takes_pending)
 OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.",
@@ -203,9 +203,10 @@ OP_METHOD(squeeze_dims_, "squeeze_(self, *dim)", "Removes dimensions of size 1 f
 OP_METHOD(as_strided_, "as_strided_(self, size, stride, storage_offset=None)",
           "Gives self another size, strides and offset over its memory.", takes_pending)
 OP_METHOD(resize_, "resize_(self, *size, *, memory_format=None)",
-          "Resizes self; memory grows where needed, new elements are undefined.", takes_pending)
+          "Resizes self; memory grows where needed, new elements are undefined.",
+          takes_pending | takes_quantized)
 OP_METHOD(resize_as_, "resize_as_(self, the_template, *, memory_format=None)",
-          "Resizes self to the size of another tensor.", takes_pending)
+          "Resizes self to the size of another tensor.", takes_pending | takes_quantized)
 OP_METHOD(set_empty_, "set_(self)", "Makes self empty.", takes_pending)
 OP_METHOD(set_source_, "set_(self, source)",
           "Makes self share the memory, size and strides of source.", takes_pending)

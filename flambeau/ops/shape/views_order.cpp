@@ -120,11 +120,11 @@ Tensor transpose(const Tensor& input, int64_t dim0, int64_t dim1) {
   return exchange("transpose", input, dim0, dim1);
 }
 OP_VIEW(transpose, "transpose(input, dim0, dim1)", "A view of input with two dimensions exchanged.",
-        reshapes)
+        reshapes | takes_nested)
 OP_VIEW(transpose, "swapdims(input, dim0, dim1)", "A view of input with two dimensions exchanged.",
-        reshapes)
+        reshapes | takes_nested)
 OP_VIEW(transpose, "swapaxes(input, axis0, axis1)",
-        "A view of input with two dimensions exchanged.", reshapes)
+        "A view of input with two dimensions exchanged.", reshapes | takes_nested)
 
 Tensor t(const Tensor& input) {
   REDIRECT(t, input)

@@ -256,20 +256,21 @@ STACKED_SPLIT(dsplit, 3, 2)
 
 OP_FUNCTION(split_size_op, "split(tensor, split_size_or_sections, dim=0)",
             "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
-            makes_view | reshapes)
+            makes_view | reshapes | takes_nested)
 OP_FUNCTION(split_sizes_op, "split(tensor, split_size_or_sections, dim=0)",
             "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
-            makes_view | reshapes)
+            makes_view | reshapes | takes_nested)
 OP_METHOD(split_size_op, "split(self, split_size, dim=0)",
           "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
-          makes_view | reshapes)
+          makes_view | reshapes | takes_nested)
 OP_METHOD(split_sizes_op, "split(self, split_size, dim=0)",
           "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
-          makes_view | reshapes)
+          makes_view | reshapes | takes_nested)
 OP_VIEW(split_sizes_op, "split_with_sizes(input, split_sizes, dim=0)",
-        "Views of consecutive pieces of input along dim, of the given sizes.", reshapes)
+        "Views of consecutive pieces of input along dim, of the given sizes.",
+        reshapes | takes_nested)
 OP_VIEW(chunk, "chunk(input, chunks, dim=0)",
-        "Views of about `chunks` equal pieces of input along dim.", reshapes)
+        "Views of about `chunks` equal pieces of input along dim.", reshapes | takes_nested)
 OP_VIEW(unbind, "unbind(input, dim=0)", "Views of all slices of input along dim.", reshapes)
 OP_VIEW(unsafe_split, "unsafe_split(input, split_size, dim=0)",
         "split, whose results may be written into; their bases must not be.", reshapes)

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
     from flambeau import Tensor
 
-_UNARY = """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10
-log1p log2 max neg reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc zero""".split()
-_WITHOUT_INPLACE = ("max",)
-_ONLY_INPLACE = ("zero",)
-
 __all__: list[str] = []
 _PLAIN = {_C.Tensor}
 _wants_grad = attrgetter("requires_grad")
@@ -70,15 +65,19 @@ def _spread(tensors: Sequence[Tensor], other: Any) -> Sequence[Any]:
     return [other] * len(tensors)
 
 
-def _offer(name: str, function: Callable[..., Any], doc: str) -> None:
-    """Makes a function known under its PyTorch name."""
+def _offer(name: str, function: Callable[..., Any], doc: str, takes: str = "") -> None:
+    """Makes a function known under its PyTorch name. `takes` names what torch.foreach takes behind
+    the list: operands by position, and behind a star options by name."""
+    function.__dict__["_takes"] = takes
     function.__name__ = function.__qualname__ = f"_foreach_{name}"
     function.__doc__ = doc
     globals()[function.__name__] = function
     __all__.append(function.__name__)
 
 
-def _offer_both(name: str, apply: Callable[..., Any], apply_: Callable[..., Any]) -> None:
+def _offer_both(
+    name: str, apply: Callable[..., Any], apply_: Callable[..., Any], takes: str = ""
+) -> None:
     """apply(self, *args) yields results; apply_(self, *args) writes them into self."""
 
     def functional(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
@@ -96,10 +95,11 @@ def _offer_both(name: str, apply: Callable[..., Any], apply_: Callable[..., Any]
         deque(apply_(tensors, *args, **kwargs), maxlen=0)
         return tensors
 
-    if name not in _ONLY_INPLACE:
-        _offer(name, functional, f"{name} of every tensor.")
-    if name not in _WITHOUT_INPLACE:
-        _offer(f"{name}_", inplace, f"{name}_ on every tensor.")
+    # As methods go: max has no in-place form, zero_ no other.
+    if hasattr(_C.Tensor, name):
+        _offer(name, functional, f"{name} of every tensor.", takes)
+    if hasattr(_C.Tensor, f"{name}_"):
+        _offer(f"{name}_", inplace, f"{name}_ on every tensor.", takes)
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -114,9 +114,10 @@ def _offer_unary(name: str) -> None:
     _offer_both(name, applying(name), applying(f"{name}_"))
 
 
-def _offer_binary(name: str, method: str, method_: str, scaled: bool) -> None:
+def _offer_binary(name: str, method: str, takes: str = "other") -> None:
     """A function of a list and of a number, a zero-dim tensor, or a list of either."""
-    operand = ("exponent",) if name == "pow" else ("other", "scalar", "scalars")
+    operand = ("exponent",) if takes == "exponent" else ("other", "scalar", "scalars")
+    scaled = "alpha" in takes
 
     def applying(op: str) -> Callable[..., Any]:
         one = _method(op)
@@ -138,7 +139,7 @@ def _offer_binary(name: str, method: str, method_: str, scaled: bool) -> None:
 
         return apply
 
-    _offer_both(name, applying(method), applying(method_))
+    _offer_both(name, applying(method), applying(f"{method}_"), takes)
 
 
 def _packed(tensors: Sequence[Tensor], scalars: Tensor) -> list[Any]:
@@ -175,7 +176,7 @@ def _offer_ternary(name: str) -> None:
 
         return apply
 
-    _offer_both(name, applying(name), applying(f"{name}_"))
+    _offer_both(name, applying(name), applying(f"{name}_"), "tensor1 tensor2 * value=1")
 
 
 def _lerping(op: str) -> Callable[..., Any]:
@@ -227,21 +228,23 @@ def _mm(self: Any, mat2: Any) -> tuple[Tensor, ...]:
     return tuple(_C.mm(x, y) for x, y in zip(tensors, mat2, strict=True))
 
 
-for _name in _UNARY:
+for _name in sorted({name.removesuffix("_") for name in _C._ops_with("foreach")}):
     _offer_unary(_name)
-for _name in ("add", "sub", "mul", "div"):
-    _offer_binary(_name, _name, f"{_name}_", scaled=_name in ("add", "sub"))
-_offer_binary("pow", "pow", "pow_", scaled=False)
-for _name in ("clamp_min", "clamp_max"):
-    _offer_binary(_name, _name, f"{_name}_", scaled=False)
-_offer_binary("maximum", "clamp_min", "clamp_min_", scaled=False)
-_offer_binary("minimum", "clamp_max", "clamp_max_", scaled=False)
-for _name in ("addcmul", "addcdiv"):
-    _offer_ternary(_name)
-_offer_both("lerp", _lerping("lerp"), _lerping("lerp_"))
-_offer("pow", _pow, "pow of every tensor, or of a number to the power of every tensor.")
-_offer("norm", _norm, "The norm of every tensor.")
+_offer_binary("add", "add", "other * alpha=1")
+_offer_binary("sub", "sub", "other * alpha=1")
+_offer_binary("mul", "mul")
+_offer_binary("div", "div")
+_offer_binary("pow", "pow", "exponent")
+_offer_binary("clamp_min", "clamp_min", "min")
+_offer_binary("clamp_max", "clamp_max", "max")
+_offer_binary("maximum", "clamp_min")
+_offer_binary("minimum", "clamp_max")
+_offer_ternary("addcmul")
+_offer_ternary("addcdiv")
+_offer_both("lerp", _lerping("lerp"), _lerping("lerp_"), "end weight")
+_offer("pow", _pow, "pow of every tensor, or of a number to the power of each.", "exponent")
+_offer("norm", _norm, "The norm of every tensor.", "* ord=2 dtype")
 _offer("powsum", _powsum, "The sum of the powers of the magnitudes of every tensor.")
-_offer("clone", _clone, "A copy of every tensor.")
-_offer("copy_", _copy_, "Copies every tensor of src into the one of self at its place.")
-_offer("mm", _mm, "The product of every pair of matrices.")
+_offer("clone", _clone, "A copy of every tensor.", "* memory_format")
+_offer("copy_", _copy_, "Copies every tensor of src into that of self.", "src * non_blocking=False")
+_offer("mm", _mm, "The product of every pair of matrices.", "mat2")

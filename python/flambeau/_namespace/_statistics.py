@@ -186,9 +186,8 @@ def histogramdd(
 
 # --- Segments ------------------------------------------------------------------------------------
 
-_SEGMENT_REDUCTIONS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
-_SEGMENT_REDUCTIONS |= {"amax": "amax", "amin": "amin"}
-_SEGMENT_STARTS = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
+# What a segment without elements gives, where that is not 0.
+_SEGMENT_STARTS = {"prod": 1.0, "max": -math.inf, "min": math.inf}
 
 
 def _segment_lengths(data: Tensor, lengths: Any, offsets: Any, axis: int, unsafe: bool) -> Tensor:
@@ -244,7 +243,8 @@ def segment_reduce(
 
     ``lengths`` says how long the segments are, or ``offsets`` where they begin and end.
     """
-    if reduce not in _SEGMENT_REDUCTIONS:
+    word = reduce.removeprefix("a")  # amax is max
+    if word not in _SEGMENT_STARTS and word not in ("sum", "mean"):
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
@@ -263,8 +263,9 @@ def segment_reduce(
     # What lies behind the last segment, as only unsafe lengths leave it, goes into one more.
     count = sizes.size(-1)
     shape = [*data.shape[:axis], count + 1, *data.shape[axis + 1 :]]
-    kind = _SEGMENT_REDUCTIONS[reduce]
-    start = data.new_full(shape, _SEGMENT_STARTS[kind] if initial is None else initial)
+    kind = {"max": "amax", "min": "amin", "mean": "sum"}.get(word, word)
+    empty = _SEGMENT_STARTS.get(word, 0.0)
+    start = data.new_full(shape, empty if initial is None else initial)
     result = _segment_reduce_by(kind, data, axis, segment, start).narrow(axis, 0, count)
     if reduce != "mean":
         return result.contiguous()

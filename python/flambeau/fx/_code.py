@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from flambeau.fx.graph import Graph
 
-_INFIX = {
+INFIX = {
     "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "pow": "**",
     "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^", "matmul": "@",
     "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=",
 }  # fmt: skip
-_PREFIX = {"neg": "-", "pos": "+", "invert": "~"}
+PREFIX = {"neg": "-", "pos": "+", "invert": "~"}
 _IN_PLACE = {
-    f"i{name.rstrip('_')}": sign for name, sign in _INFIX.items() if sign not in "== != < >"
+    f"i{name.rstrip('_')}": sign for name, sign in INFIX.items() if sign not in "== != < >"
 }
 
 
@@ -127,10 +127,10 @@ class _Writer:
         function, args = node.target, node.args
         name = getattr(function, "__name__", "")
         if getattr(function, "__module__", None) == "_operator" and not node.kwargs:
-            if name in _INFIX and len(args) == 2:
-                return f"{self.text(args[0])} {_INFIX[name]} {self.text(args[1])}"
-            if name in _PREFIX and len(args) == 1:
-                return f"{_PREFIX[name]}{self.text(args[0])}"
+            if name in INFIX and len(args) == 2:
+                return f"{self.text(args[0])} {INFIX[name]} {self.text(args[1])}"
+            if name in PREFIX and len(args) == 1:
+                return f"{PREFIX[name]}{self.text(args[0])}"
             if name == "getitem":
                 return f"{self.text(args[0])}[{self.text(args[1])}]"
         if function is getattr and len(args) == 2 and str(args[1]).isidentifier():

@@ -207,12 +207,6 @@ class Attribute(Proxy):
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
-_BINARY = """add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor matmul eq ne lt gt le
-    ge"""
-_REFLECTED = "add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor matmul"
-_UNARY = "neg pos invert abs"
-
-
 def _define_operators() -> None:
     """Gives Proxy the methods of Python's operators."""
 
@@ -227,11 +221,13 @@ def _define_operators() -> None:
     def unary(function: Any) -> Any:
         return lambda self: self._function(function)
 
-    for name in _BINARY.split():
+    from flambeau.fx._code import INFIX, PREFIX
+
+    for name, sign in INFIX.items():
         setattr(Proxy, f"__{name.rstrip('_')}__", binary(getattr(operator, name)))
-    for name in _REFLECTED.split():
-        setattr(Proxy, f"__r{name.rstrip('_')}__", reflected(getattr(operator, name)))
-    for name in _UNARY.split():
+        if sign not in "== != <= >=":  # a comparison is reflected as another one
+            setattr(Proxy, f"__r{name.rstrip('_')}__", reflected(getattr(operator, name)))
+    for name in (*PREFIX, "abs"):
         setattr(Proxy, f"__{name}__", unary(getattr(operator, name)))
     Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 

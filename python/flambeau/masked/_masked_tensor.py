@@ -10,7 +10,7 @@ import warnings
 
 import flambeau
 from flambeau import _C
-from flambeau.nested._pointwise import is_pointwise
+from flambeau._operators._kinds import Kind, body_of, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ class MaskedTensor(_Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with _C.DisableTorchFunctionSubclass():
-            return _call(func, args, kwargs or {})
+        return _call(func, args, kwargs or {})
 
     def get_data(self) -> Any:
         """All elements, also those that are not there."""
@@ -147,14 +146,6 @@ def as_masked_tensor(data: Any, mask: Any) -> Any:
 
 # Operations ---------------------------------------------------------------------------------------
 
-_REDUCTIONS = "sum mean amax amin argmax argmin prod std var".split()
-_ALONG = ("softmax", "log_softmax", "cumsum", "cumprod")
-_VIEWS = """t transpose permute view reshape flatten unflatten unsqueeze squeeze expand __getitem__
-select narrow unbind chunk split stack cat contiguous index_select movedim swapaxes to_dense
-to_sparse to_sparse_csr unfold""".split()
-_ON_TENSOR = """__get__ __set__ requires_grad_ retain_grad register_hook dim size numel stride
-is_contiguous is_floating_point is_complex data_ptr""".split()
-
 
 def _masked_among(values: Any) -> list[Any]:
     found = []
@@ -182,41 +173,61 @@ def _paired(data: Any, mask: Any) -> Any:
 
 
 def _call(func: Any, args: Any, kwargs: Any) -> Any:
-    name = func.__name__
-    masked = _masked_among((*args, *kwargs.values()))
-    if name in _ON_TENSOR:
+    kind = kind_of(func)
+    if (body := body_of(func)) is not None and kind.name != "grad":
+        return body(*args, **kwargs)
+    with _C.DisableTorchFunctionSubclass():
+        if not kind.has("op") and (kind.name in _OF_TENSOR or not kind.name.startswith("__")):
+            return _asked(func, kind.name, args, kwargs)
+        return _computed(func, kind, args, kwargs)
+
+
+_OF_TENSOR = ("__get__", "__set__")
+
+
+def _asked(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """What is no operation: of the tensor itself, or about gradients."""
+    if name not in ("grad", "backward"):
         return func(*args, **kwargs)
+    data = [_map(value, "data") for value in args]
+    return _gradients(func, data[0], *args[1:]) if name == "grad" else func(*data, **kwargs)
+
+
+def _computed(func: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
+    name = kind.name
+    masked = _masked_among((*args, *kwargs.values()))
     named = {key: _map(value, "data") for key, value in kwargs.items()}
     data = [_map(value, "data") for value in args]
-    if name == "grad":
-        return _gradients(func, data[0], *args[1:])
-    if name in ("item", "backward"):
+    if name == "item":
         return func(*data, **named)
-    if name in _VIEWS:
-        marks = {key: _map(value, "mask") for key, value in kwargs.items()}
-        return _paired(func(*data, **named), func(*(_map(x, "mask") for x in args), **marks))
     if name == "where":
         sides = [x._mask if isinstance(x, MaskedTensor) else x for x in args]
         return _over(func(*data), func(data[0], sides[1], sides[2]))
-    if name in _REDUCTIONS or name in ("all", "any"):
+    if kind.has("reduces") and (name in flambeau.masked.__all__ or name in ("all", "any")):
         return _reduced(name, masked[0], data[1:], named)
-    if name in _ALONG:
+    if kind.has("along") and name in flambeau.masked.__all__:
         kept = masked[0]._mask
         return _over(getattr(flambeau.masked, name)(*data, **named, mask=kept), kept)
-    if not is_pointwise(name):
-        raise TypeError(f"{name}: not implemented for masked tensors")
+    if kind.has("elementwise", "creates"):
+        return _pointwise(func, kind, masked, args, data, named)
+    if kind.has("view", "moves") or name == "__getitem__":
+        marks = {key: _map(value, "mask") for key, value in kwargs.items()}
+        return _paired(func(*data, **named), func(*(_map(x, "mask") for x in args), **marks))
+    raise TypeError(f"{name}: not implemented for masked tensors")
+
+
+def _pointwise(func: Any, kind: Kind, masked: Any, args: Any, data: Any, named: Any) -> Any:
     mask = masked[0]._mask
     if any(not flambeau.equal(_dense(mask), _dense(other._mask)) for other in masked[1:]):
         raise ValueError(
             "Input masks must match. If you need support for this, please open an issue on Github."
         )
-    writes = name.endswith("_") and not name.endswith("__")
-    if mask.layout is not flambeau.strided and not writes:
+    if mask.layout is not flambeau.strided and not kind.writes:
         # Of a sparse tensor only what it stores is there, so that any function will do.
         dense = func(*(_dense(x) if isinstance(x, _Tensor) else x for x in data), **named)
         return _over(dense.sparse_mask(mask), mask)
     result = func(*data, **named)
-    return args[0] if writes else _over(result, mask.expand(result.shape))
+    return args[0] if kind.writes else _over(result, mask.expand(result.shape))
 
 
 def _gradients(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:

@@ -108,8 +108,7 @@ class NestedTensor(Nested):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         from flambeau.nested._jagged_rules import call
 
-        with _C.DisableTorchFunctionSubclass():
-            return call(func, args, kwargs or {})
+        return call(func, args, kwargs or {})
 
     # What it is made of
     def offsets(self) -> Tensor:

@@ -1,5 +1,8 @@
 """What operations do with a NestedTensor: nearly all run on the packed values; those that look
 along the ragged dimension run on a padded copy, and their result is packed again.
+
+`rule_name` is the rule of the operation of that name, which it gets before the arguments.
+Everything else goes by the kind that the registry gives an operation.
 """
 
 from __future__ import annotations
@@ -7,42 +10,43 @@ from __future__ import annotations
 import math
 
 import flambeau
+from flambeau import _C
+from flambeau._operators._kinds import body_of, kind_of, rule_for
 from flambeau.nested._jagged import NestedInt, NestedTensor
-from flambeau.nested._pointwise import is_pointwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from flambeau import Tensor
 
-RULES: dict[str, Callable[..., Any]] = {}
-
-
-def rule(names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a function the rule of operations; it gets the operation before its arguments."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        RULES.update(dict.fromkeys(names.split(), function))
-        return function
-
-    return register
-
 
 def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs an operation that has a nested tensor among its arguments."""
-    name = func.__name__
-    found = RULES.get(name.removeprefix("_nn_"))
-    if found is None and not is_pointwise(name):
-        raise NotImplementedError(f"{name}: not implemented for nested tensors")
-    return found(func, *args, **kwargs) if found else pointwise(func, *args, **kwargs)
+    kind = kind_of(func)
+    rule = rule_for(kind, globals())
+    if rule is None and (body := body_of(func)) is not None:
+        return body(*args, **kwargs)
+    with _C.DisableTorchFunctionSubclass():
+        if rule is not None:
+            return rule(func, *args, **kwargs)
+        if not kind.has("op") and not kind.name.startswith("__"):
+            return func(*args, **kwargs)  # a question about the tensor itself
+        if kind.has("elementwise", "creates", "draws", "metadata"):
+            return _run(func, args, kwargs, True)
+        if kind.has("takes_jagged") and kind.has("reduces"):
+            return _reduced(func, *args, **kwargs)
+        if kind.has("takes_jagged", "reshapes"):
+            return _along(func, *args, **kwargs)
+        if kind.has("composed"):
+            raise RuntimeError(f"{kind.name}: needs one size for all components of nested tensors")
+        raise NotImplementedError(f"{kind.name}: not implemented for nested tensors")
 
 
 # Converting ---------------------------------------------------------------------------------------
 
 
-def batch_and_place(nt: NestedTensor) -> tuple[Tensor, Tensor]:
+def _batch_and_place(nt: NestedTensor) -> tuple[Tensor, Tensor]:
     """For each row of the values the component that it belongs to, and its place in it."""
     lengths = nt._component_lengths()
     components = flambeau.arange(lengths.shape[0], device=lengths.device)
@@ -57,7 +61,7 @@ def padded(nt: NestedTensor, fill: float, length: int | None = None) -> Tensor:
         nt = nt.contiguous()
     place_of_rows = nt._ragged_idx - 1
     rows = nt.values().movedim(place_of_rows, 0)
-    batch, place = batch_and_place(nt)
+    batch, place = _batch_and_place(nt)
     longest = nt._maybe_max_seqlen if len(nt) else 0
     if length is not None and length < longest:
         fits = place < length
@@ -70,11 +74,11 @@ def padded(nt: NestedTensor, fill: float, length: int | None = None) -> Tensor:
 def packed(dense: Tensor, like: NestedTensor, ragged: int | None = None) -> Tensor:
     """The values of a padded tensor, without the padding."""
     ragged = like._ragged_idx if ragged is None else ragged
-    batch, place = batch_and_place(like)
+    batch, place = _batch_and_place(like)
     return dense.movedim(ragged, 1)[batch, place].movedim(0, ragged - 1)
 
 
-def fitted(dense: Tensor, like: NestedTensor) -> Tensor:
+def _fitted(dense: Tensor, like: NestedTensor) -> Tensor:
     """A tensor that broadcasts with a nested one, as one that broadcasts with its values."""
     ragged, rank = like._ragged_idx, like.dim()
     if dense.dim() < rank - ragged or dense.dim() == 0:
@@ -83,7 +87,7 @@ def fitted(dense: Tensor, like: NestedTensor) -> Tensor:
     if dense.shape[0] == 1 and dense.shape[ragged] == 1:
         return dense[0]
     if dense.shape[ragged] == 1:
-        batch, _ = batch_and_place(like)
+        batch, _ = _batch_and_place(like)
         return dense.squeeze(ragged)[batch].movedim(0, ragged - 1)
     return packed(dense.expand(len(like), *dense.shape[1:]), like)
 
@@ -114,7 +118,7 @@ def _converted(value: Any, like: NestedTensor, fit: bool) -> Any:
     if isinstance(value, NestedTensor):
         return value.values()
     if isinstance(value, flambeau.Tensor):
-        return fitted(value, like) if fit else value
+        return _fitted(value, like) if fit else value
     if type(value) in (list, tuple):
         return type(value)(_converted(item, like, fit) for item in value)
     return value
@@ -141,39 +145,37 @@ def _run(func: Any, args: Any, kwargs: Any, fit: bool) -> Any:
     return _wrapped(result, like)
 
 
-def pointwise(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """An operation on each element: other operands broadcast."""
-    return _run(func, args, kwargs, True)
-
-
-@rule("linear embedding layer_norm rms_norm prelu")
-def on_values(func: Any, *args: Any, **kwargs: Any) -> Any:
+def rule_linear(func: Any, *args: Any, **kwargs: Any) -> Any:
     """An operation on the last dimensions: other operands are weights."""
     return _run(func, args, kwargs, False)
 
 
-@rule("__get__ __set__ __delete__")
-def attribute(func: Any, self: Any, *args: Any) -> Any:
-    if func.__name__ != "__get__":
-        return func(self, *(x.values() if isinstance(x, NestedTensor) else x for x in args))
+rule_embedding = rule_layer_norm = rule_rms_norm = rule_linear
+
+
+def rule_get(func: Any, self: NestedTensor, *args: Any) -> Any:
+    name = getattr(getattr(func, "__self__", None), "__name__", "")
+    if name in ("mT", "mH"):
+        swapped = rule_transpose(flambeau.transpose, self, -2, -1)
+        return swapped if name == "mT" else swapped.conj()
     result = func(self, *args)
     return _wrapped(result, self) if isinstance(result, flambeau.Tensor) else result
 
 
-@rule("requires_grad_ retain_grad register_hook is_floating_point is_complex data_ptr")
-def of_the_tensor_itself(func: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-    return func(self, *args, **kwargs)
+def rule_set(func: Any, self: NestedTensor, *args: Any) -> Any:
+    return func(self, *_converted(args, self, False))
 
 
-@rule("backward")
-def backward(func: Any, *args: Any, **kwargs: Any) -> Any:
+rule_delete = rule_set
+
+
+def rule_backward(func: Any, *args: Any, **kwargs: Any) -> Any:
     like: Any = None
     named = {key: _converted(arg, like, False) for key, arg in kwargs.items()}
     return func(*(_converted(arg, like, False) for arg in args), **named)
 
 
-@rule("grad")
-def grad(func: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any) -> Any:
+def rule_grad(func: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any) -> Any:
     """torch.autograd.grad: gradients of nested tensors are nested."""
     like: Any = None
     plain = [_converted(arg, like, False) for arg in (outputs, grad_outputs)]
@@ -185,18 +187,42 @@ def grad(func: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *args: 
     )
 
 
-@rule("item")
-def item(func: Any, self: Any) -> Any:
+def rule_copy(func: Any, nt: Any, src: Any, non_blocking: bool = False) -> Any:
+    if nt.is_nested and src.is_nested:
+        func(nt.values(), src.values(), non_blocking)
+        return nt
+    raise RuntimeError("copy_(): both tensors must be nested, or none")
+
+
+def rule_fill(func: Any, nt: NestedTensor, value: Any) -> Any:
+    result = func(nt.values(), value)
+    return nt if kind_of(func).writes else nt._like(result)
+
+
+def rule_unbind(func: Any, nt: NestedTensor, dim: int = 0) -> Any:
+    return nt.unbind(dim)
+
+
+def rule_atleast_3d(func: Any, *tensors: Any) -> Any:
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+rule_atleast_1d = rule_atleast_2d = rule_atleast_3d
+
+
+def rule_item(func: Any, self: Any) -> Any:
     return func(self.values())
 
 
-@rule("equal allclose")
-def compared(func: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
+def rule_equal(func: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
     if not (isinstance(a, NestedTensor) and isinstance(b, NestedTensor)) or len(a) != len(b):
         return False
     pairs = list(zip(a.unbind(), b.unbind(), strict=True))
     same = all(x.shape == y.shape for x, y in pairs)
     return same and all(func(x, y, *args, **kwargs) for x, y in pairs)
+
+
+rule_allclose = rule_equal
 
 
 # Dimensions ---------------------------------------------------------------------------------------
@@ -222,23 +248,23 @@ def _plain_place(name: str, nt: NestedTensor, dim: int) -> int:
     return place
 
 
-@rule("transpose swapaxes swapdims")
-def transpose(func: Any, nt: NestedTensor, dim0: int, dim1: int) -> Any:
+def rule_transpose(func: Any, nt: NestedTensor, dim0: int, dim1: int) -> Any:
     first, second = (_place("transpose", nt, dim) for dim in (dim0, dim1))
     ragged = {first: second, second: first}.get(nt._ragged_idx - 1, nt._ragged_idx - 1)
     return nt._like(nt.values().transpose(first, second), ragged + 1)
 
 
-@rule("permute")
-def permute(func: Any, nt: NestedTensor, *dims: Any) -> Any:
+rule_swapaxes = rule_swapdims = rule_transpose
+
+
+def rule_permute(func: Any, nt: NestedTensor, *dims: Any) -> Any:
     order = [dim % nt.dim() for dim in (dims[0] if isinstance(dims[0], (list, tuple)) else dims)]
     if order[0] != 0:
         raise RuntimeError("permute(): not supported for NestedTensor when the batch moves")
     return nt._like(nt.values().permute([d - 1 for d in order[1:]]), order.index(nt._ragged_idx))
 
 
-@rule("view reshape expand")
-def view(func: Any, nt: NestedTensor, *sizes: Any) -> Any:
+def rule_view(func: Any, nt: NestedTensor, *sizes: Any) -> Any:
     shape = list(sizes[0]) if isinstance(sizes[0], (list, tuple)) else list(sizes)
     name = func.__name__
     if shape[0] not in (len(nt), -1) or isinstance(shape[0], NestedInt):
@@ -251,15 +277,16 @@ def view(func: Any, nt: NestedTensor, *sizes: Any) -> Any:
     return nt._like(func(nt.values(), shape[1:]), spots[0])
 
 
-@rule("unflatten")
-def unflatten(func: Any, nt: NestedTensor, dim: int, sizes: Any) -> Any:
+rule_reshape = rule_expand = rule_view
+
+
+def rule_unflatten(func: Any, nt: NestedTensor, dim: int, sizes: Any) -> Any:
     place = _plain_place("unflatten", nt, dim)
     before = place < nt._ragged_idx - 1
     return nt._like(nt.values().unflatten(place, sizes), nt._ragged_idx + (len(sizes) - 1) * before)
 
 
-@rule("flatten")
-def flatten(func: Any, nt: NestedTensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+def rule_flatten(func: Any, nt: NestedTensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     start, end = start_dim % nt.dim(), end_dim % nt.dim()
     if start == 0 and nt._ragged_idx == 1 and nt._lengths is None:
         return nt.values() if end <= 1 else nt.values().flatten(0, end - 1)
@@ -269,16 +296,14 @@ def flatten(func: Any, nt: NestedTensor, start_dim: int = 0, end_dim: int = -1) 
     return nt._like(nt.values().flatten(start - 1, end - 1), nt._ragged_idx - before)
 
 
-@rule("unsqueeze")
-def unsqueeze(func: Any, nt: NestedTensor, dim: int) -> Any:
+def rule_unsqueeze(func: Any, nt: NestedTensor, dim: int) -> Any:
     spot = dim % (nt.dim() + 1)
     if spot == 0:
         raise RuntimeError("unsqueeze(): not supported for NestedTensor on dim=0")
     return nt._like(nt.values().unsqueeze(spot - 1), nt._ragged_idx + (spot <= nt._ragged_idx))
 
 
-@rule("squeeze")
-def squeeze(func: Any, nt: NestedTensor, dim: Any) -> Any:
+def rule_squeeze(func: Any, nt: NestedTensor, dim: Any) -> Any:
     dims = [dim] if isinstance(dim, int) else list(dim)
     places = [_plain_place("squeeze", nt, d) for d in dims]
     gone = [p for p in places if nt.values().shape[p] == 1]
@@ -286,23 +311,23 @@ def squeeze(func: Any, nt: NestedTensor, dim: Any) -> Any:
     return nt._like(nt.values().squeeze(gone), nt._ragged_idx - before)
 
 
-@rule("split chunk narrow split_with_sizes tensor_split cumsum cumprod sort topk flip")
-def along(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
-    """An operation along a dimension that is not ragged; `dim` is its last argument or named."""
-    name = func.__name__
-    first = name in ("narrow", "cumsum", "cumprod", "flip")
-    given = list(args)
-    if "dim" in kwargs:
-        dim = kwargs.pop("dim")
-    elif first:
-        dim = given.pop(0)
-    else:
-        dim = given.pop(1) if len(given) > 1 else (-1 if name in ("sort", "topk") else 0)
-    if name == "chunk" and dim in (0, -nt.dim()):
-        return _chunks_of_batch(nt, *given, **kwargs)
-    place = _plain_place(name, nt, dim[0] if isinstance(dim, (list, tuple)) else dim)
-    given.insert(0, [place] if name == "flip" else place) if first else kwargs.update(dim=place)
-    return _wrapped(func(nt.values(), *given, **kwargs), nt)
+def _along(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
+    """An operation along a dimension that is not ragged."""
+    kind = kind_of(func)
+    if "dim" not in kind.parameters:
+        raise NotImplementedError(f"{kind.name}: not implemented for nested tensors")
+    given = dict(zip(kind.parameters[1:], args)) | kwargs
+    dim = given["dim"] if "dim" in given else kind.default("dim")
+    one = dim[0] if isinstance(dim, (list, tuple)) else dim
+    place = _plain_place(kind.name, nt, one)
+    given["dim"] = [place] if isinstance(dim, (list, tuple)) else place
+    return _wrapped(func(nt.values(), **given), nt)
+
+
+def rule_chunk(func: Any, nt: NestedTensor, chunks: int, dim: int = 0) -> Any:
+    if dim in (0, -nt.dim()):
+        return _chunks_of_batch(nt, chunks)
+    return _along(func, nt, chunks, dim)
 
 
 def _chunks_of_batch(nt: NestedTensor, chunks: int) -> Any:
@@ -318,8 +343,7 @@ def _chunks_of_batch(nt: NestedTensor, chunks: int) -> Any:
     )
 
 
-@rule("select")
-def select(func: Any, nt: NestedTensor, dim: int, index: int) -> Any:
+def rule_select(func: Any, nt: NestedTensor, dim: int, index: int) -> Any:
     if dim % nt.dim() == 0:
         return nt.unbind()[index]
     place = _plain_place("select", nt, dim)
@@ -327,8 +351,7 @@ def select(func: Any, nt: NestedTensor, dim: int, index: int) -> Any:
     return nt._like(nt.values().select(place, index), nt._ragged_idx - before)
 
 
-@rule("__getitem__")
-def get_item(func: Any, nt: NestedTensor, index: Any) -> Any:
+def rule_getitem(func: Any, nt: NestedTensor, index: Any) -> Any:
     index = index if isinstance(index, tuple) else (index,)
     if isinstance(index[0], int):
         component = nt.unbind()[index[0]]
@@ -345,8 +368,7 @@ def get_item(func: Any, nt: NestedTensor, index: Any) -> Any:
     return nt._like(nt.values()[rest], nt._ragged_idx - before)
 
 
-@rule("cat concat concatenate stack")
-def joined(func: Any, tensors: Any, dim: int = 0) -> Any:
+def rule_cat(func: Any, tensors: Any, dim: int = 0) -> Any:
     first = next(t for t in tensors if isinstance(t, NestedTensor))
     stacks = func.__name__ == "stack"
     rank = first.dim() + stacks
@@ -362,27 +384,17 @@ def joined(func: Any, tensors: Any, dim: int = 0) -> Any:
     return first._like(func([t.values() for t in tensors], spot - 1), ragged)
 
 
+rule_concat = rule_concatenate = rule_stack = rule_cat
+
+
 # Along the ragged dimension -----------------------------------------------------------------------
 
-_NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "any": 0.0, "all": 1.0}
-_NEUTRAL |= dict.fromkeys(("amax", "max", "argmax", "logsumexp"), -math.inf)
-_NEUTRAL |= dict.fromkeys(("amin", "min", "argmin"), math.inf)
 
-
-def _fill_for(name: str, dtype: Any) -> float:
-    fill = _NEUTRAL[name]
-    if math.isinf(fill) and not dtype.is_floating_point:
-        info = flambeau.iinfo(dtype)
-        return info.min if fill < 0 else info.max
-    return fill
-
-
-@rule(" ".join(_NEUTRAL))
-def reduced(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
+def _reduced(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
     name = func.__name__
     dim = kwargs.pop("dim") if "dim" in kwargs else args[0] if args else None
     if isinstance(dim, flambeau.Tensor):
-        return pointwise(func, nt, dim)
+        return _run(func, (nt, dim), {}, True)
     if dim is None:
         whole = nt if nt._lengths is None else nt.contiguous()
         return func(whole.values(), **kwargs)
@@ -418,24 +430,25 @@ def _reduced_rows(func: Any, nt: NestedTensor, keepdim: bool, kwargs: Any) -> An
             f"{name}(): reducing across the ragged dimension is not supported for non-contiguous "
             "nested tensors with holes"
         )
-    dense = padded(nt, _fill_for(name, nt.dtype))
-    if name != "mean":
-        return func(dense, ragged, keepdim, **kwargs)
-    total = dense.sum(ragged, keepdim=True, **kwargs)
-    counts = nt._component_lengths().reshape([-1] + [1] * (total.dim() - 1))
-    return total / counts if keepdim else (total / counts).squeeze(ragged)
+    parts = [func(part, ragged - 1, keepdim, **kwargs) for part in nt.unbind()]
+    if isinstance(parts[0], tuple):
+        return type(parts[0])(flambeau.stack(each) for each in zip(*parts, strict=True))
+    return flambeau.stack(parts)
 
 
-@rule("softmax log_softmax")
-def softmax(func: Any, nt: NestedTensor, dim: int, *args: Any, **kwargs: Any) -> Any:
+def rule_softmax(func: Any, nt: NestedTensor, dim: int, *args: Any, **kwargs: Any) -> Any:
     place = _place(func.__name__, nt, dim)
     if place != nt._ragged_idx - 1:
         return nt._like(func(nt.values(), place, *args, **kwargs))
+    if func.__name__ == "log_softmax":
+        raise RuntimeError("log_softmax(): not supported for NestedTensor on the ragged dim")
     return nt._like(packed(func(padded(nt, -math.inf), place + 1, *args, **kwargs), nt))
 
 
-@rule("matmul bmm mm __matmul__")
-def matmul(func: Any, a: Any, b: Any) -> Any:
+rule_log_softmax = rule_softmax
+
+
+def rule_matmul(func: Any, a: Any, b: Any) -> Any:
     if isinstance(a, NestedTensor) and not isinstance(b, NestedTensor):
         last = a._ragged_idx == a.dim() - 1
         if b.dim() == 2 and not last:
@@ -452,8 +465,12 @@ def matmul(func: Any, a: Any, b: Any) -> Any:
     )
 
 
-@rule("scaled_dot_product_attention")
-def attention(func: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, **kw: Any) -> Any:
+rule_bmm = rule_matmul
+
+
+def rule_scaled_dot_product_attention(
+    func: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, **kw: Any
+) -> Any:
     if not all(isinstance(x, NestedTensor) for x in (query, key, value)) or attn_mask is not None:
         raise RuntimeError(
             "scaled_dot_product_attention(): query, key and value must all be nested, and there "

@@ -10,8 +10,8 @@ import math
 
 import flambeau
 from flambeau import _C
+from flambeau._operators._kinds import Kind, body_of, kind_of, rule_for
 from flambeau.nested._base import Nested
-from flambeau.nested._pointwise import is_pointwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class StridedNestedTensor(Nested):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with _C.DisableTorchFunctionSubclass():
-            return _call(func, args, kwargs or {})
+        return _call(func, args, kwargs or {})
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """The components."""
@@ -127,15 +126,8 @@ def from_components(components: Sequence[Tensor]) -> StridedNestedTensor:
     return StridedNestedTensor._over(buffer, [x.shape for x in components])
 
 
-# Operations whose arguments with these places or names are dimensions, counted with the batch.
-_DIMS: dict[str, tuple[int, ...]] = {"transpose": (1, 2), "chunk": (2,)}
-_DIMS |= dict.fromkeys("softmax log_softmax sum mean unsqueeze squeeze unflatten".split(), (1,))
-_DIMS |= {"split": (2,), "split_with_sizes": (2,), "flatten": (1, 2)}
-_PRODUCTS = ("matmul", "bmm", "__matmul__")
-_WITH_WEIGHTS = """linear embedding layer_norm rms_norm matmul bmm __matmul__
-scaled_dot_product_attention""".split()
-_DIM_NAMES = ("dim", "dim0", "dim1", "start_dim", "end_dim")
-_ON_TENSOR = ("requires_grad_", "retain_grad", "register_hook", "is_floating_point", "is_complex")
+# Arguments that are dimensions, counted with the batch.
+_DIM_NAMES = ("dim", "dim0", "dim1", "axis0", "axis1", "start_dim", "end_dim")
 
 
 def _component_dim(name: str, dim: Any, rank: int) -> Any:
@@ -148,47 +140,70 @@ def _component_dim(name: str, dim: Any, rank: int) -> Any:
 
 
 def _call(func: Any, args: Any, kwargs: Any) -> Any:
-    name = func.__name__
-    if name == "grad":
-        return _gradients(func, *args)
-    if name in ("cat", "concat", "concatenate"):
-        return _joined(*args, **kwargs)
-    given = (*args, *kwargs.values())
-    first: Any = next((x for x in given if isinstance(x, StridedNestedTensor)), None)
-    if first is None:
-        raise NotImplementedError(f"{name}: not implemented for lists of nested tensors")
-    if name in ("__get__", "__set__", "__delete__") or name in _ON_TENSOR:
-        result = func(*args, **kwargs)
-        if name == "__get__" and isinstance(result, flambeau.Tensor) and result is not first:
-            return StridedNestedTensor._over(result, first._sizes)
+    """Runs an operation that has a nested tensor among its arguments. What has no rule here runs on
+    each component, if the registry says so of it (takes_nested)."""
+    kind = kind_of(func)
+    rule = rule_for(kind, globals())
+    if rule is None and (body := body_of(func)) is not None:
+        return body(*args, **kwargs)
+    with _C.DisableTorchFunctionSubclass():
+        if rule is not None:
+            return rule(func, *args, **kwargs)
+        if not kind.has("op") and not kind.name.startswith("__"):
+            return func(*args, **kwargs)  # a question about the tensor itself
+        if kind.has("takes_nested"):
+            return _each(kind, func, args, kwargs)
+        if kind.has("composed"):
+            raise RuntimeError(f"{kind.name}: needs one size for all components of nested tensors")
+        raise NotImplementedError(f"{kind.name}: not implemented for nested tensors")
+
+
+def rule_get(func: Any, self: Any, *args: Any) -> Any:
+    name = getattr(getattr(func, "__self__", None), "__name__", "")
+    if name in ("mT", "mH"):
+        return from_components([getattr(x, name) for x in self.unbind()])
+    result = func(self, *args)
+    if not isinstance(result, flambeau.Tensor) or result is self:
         return result
-    if name == "backward":
-        return func(*(x.values() if isinstance(x, StridedNestedTensor) else x for x in args))
-    args, kwargs = list(args), dict(kwargs)
-    if name == "__getitem__" or name == "select":
-        return _selected(name, first, args[1:])
-    if name in ("reshape", "view"):
-        return _viewed(name, first, args[1:])
-    if name == "narrow":
-        return _narrowed(first, *args[1:], **kwargs)
-    if name == "is_same_size":
-        return isinstance(args[1], StridedNestedTensor) and first._sizes == args[1]._sizes
-    for place in _DIMS.get(name, ()):
-        if place < len(args):
-            args[place] = _component_dim(name, args[place], first.dim())
-    for key in _DIM_NAMES if name in _DIMS else ():
-        if key in kwargs:
-            kwargs[key] = _component_dim(name, kwargs[key], first.dim())
-    if name in ("sum", "mean") and len(args) + len(kwargs) < 2:
-        return func(first.values())
-    if name not in _DIMS and name not in _WITH_WEIGHTS and not is_pointwise(name):
-        raise NotImplementedError(f"{name}: not implemented for nested tensors")
-    if name in ("matmul", "bmm"):
-        func = flambeau.matmul
-    return _each(name, func, first, args, kwargs)
+    return StridedNestedTensor._over(result, self._sizes)
 
 
-def _gradients(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
+def rule_set(func: Any, self: Any, *args: Any) -> Any:
+    return func(self, *args)
+
+
+rule_delete = rule_set
+
+
+def rule_backward(func: Any, *args: Any) -> Any:
+    return func(*(x.values() if isinstance(x, StridedNestedTensor) else x for x in args))
+
+
+def rule_is_same_size(func: Any, first: Any, other: Any) -> bool:
+    return first.is_nested and other.is_nested and first._sizes == other._sizes
+
+
+def rule_sum(func: Any, nested: Any, *args: Any, **kwargs: Any) -> Any:
+    if not args and not kwargs:
+        return func(nested.values())
+    given = dict(zip(("dim", "keepdim"), args)) | kwargs
+    if given.get("dim") not in (-1, nested.dim() - 1, [-1], (-1,)) or not given.get("keepdim"):
+        raise RuntimeError("NestedTensor can only be reduced across the last dimension, kept")
+    return from_components([func(x, -1, True) for x in nested.unbind()])
+
+
+def rule_unbind(func: Any, nested: Any, dim: int = 0) -> Any:
+    return nested.unbind(dim)
+
+
+def rule_atleast_3d(func: Any, *tensors: Any) -> Any:
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+rule_atleast_1d = rule_atleast_2d = rule_atleast_3d
+
+
+def rule_grad(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
     """torch.autograd.grad: gradients of nested tensors are nested."""
     targets = [inputs] if isinstance(inputs, flambeau.Tensor) else list(inputs)
     return tuple(
@@ -199,22 +214,36 @@ def _gradients(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
     )
 
 
-def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: Any) -> Any:
+def _each(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
     """Runs an operation on the components of all nested arguments."""
-    parts: dict[int, tuple[Tensor, ...]] = {}
-    for arg in (*args, *kwargs.values()):
-        if isinstance(arg, StridedNestedTensor):
-            parts[id(arg)] = arg.unbind()
-            if len(arg._sizes) != len(first._sizes) or (
-                name in ("add", "sub", "mul", "div") and arg._sizes != first._sizes
-            ):
-                raise RuntimeError(
-                    f"{name} does not support broadcasting when given a NestedTensor"
-                )
-
-    for arg in (*args, *kwargs.values()) if name in _PRODUCTS or is_pointwise(name) else ():
-        if isinstance(arg, flambeau.Tensor) and id(arg) not in parts and arg.dim() >= first.dim():
-            parts[id(arg)] = _matrices_of(name, arg, first)
+    name, args = kind.name, list(args)
+    nested = [x for x in (*args, *kwargs.values()) if isinstance(x, StridedNestedTensor)]
+    if not nested:
+        raise NotImplementedError(f"{name}: not implemented for lists of nested tensors")
+    first = nested[0]
+    if not kind.has("elementwise"):
+        given = dict(zip(kind.parameters, args)) | kwargs
+        for key in [key for key in kind.parameters if key in _DIM_NAMES]:
+            dim = given[key] if key in given else kind.default(key)
+            given[key] = _component_dim(name, dim, first.dim())
+            args, kwargs = [args[0]], {k: given[k] for k in given if k != kind.parameters[0]}
+    parts = {id(arg): arg.unbind() for arg in nested}
+    for other in nested[1:]:
+        if len(other._sizes) != len(first._sizes) or (
+            kind.has("elementwise") and other._sizes != first._sizes
+        ):
+            raise RuntimeError(f"{name} does not support broadcasting when given a NestedTensor")
+    product = name in ("matmul", "bmm")
+    rank = first.dim() if product else 1
+    for arg in (
+        (*args, *kwargs.values())
+        if product or (kind.has("elementwise") and not kind.has("converts"))
+        else ()
+    ):
+        if isinstance(arg, flambeau.Tensor) and id(arg) not in parts and arg.dim() >= rank:
+            parts[id(arg)] = _matrices_of(name, arg, first, product)
+    if product:
+        func = flambeau.matmul
 
     def component(arg: Any, index: int) -> Any:
         return parts[id(arg)][index] if id(arg) in parts else arg
@@ -223,7 +252,7 @@ def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: A
         func(*(component(a, i) for a in args), **{k: component(a, i) for k, a in kwargs.items()})
         for i in range(len(first._sizes))
     ]
-    if name.endswith("_") and not name.endswith("__"):
+    if kind.writes:
         return args[0]
     if results and all(mine is other for mine, other in zip(results, parts[id(first)])):
         return first  # a conversion to what it is already
@@ -232,9 +261,11 @@ def _each(name: str, func: Any, first: StridedNestedTensor, args: Any, kwargs: A
     return from_components(results)
 
 
-def _matrices_of(name: str, dense: Tensor, nested: StridedNestedTensor) -> tuple[Tensor, ...]:
+def _matrices_of(
+    name: str, dense: Tensor, nested: StridedNestedTensor, product: bool
+) -> tuple[Tensor, ...]:
     """The matrices of a batch, each for a component of a nested tensor."""
-    if name not in _PRODUCTS:
+    if not product:
         raise RuntimeError(
             "Expected both self and other to be nested, but got a nested self and non-nested "
             f"other of shape {list(dense.shape)}"
@@ -248,7 +279,7 @@ def _matrices_of(name: str, dense: Tensor, nested: StridedNestedTensor) -> tuple
     return dense.unbind()
 
 
-def _narrowed(nested: StridedNestedTensor, dim: int, start: Any, length: int) -> Any:
+def rule_narrow(func: Any, nested: StridedNestedTensor, dim: int, start: Any, length: int) -> Any:
     """Some of the components."""
     if dim != 0:
         raise RuntimeError(f"narrow(): only dim=0 supported for nested tensors, but got: {dim}")
@@ -262,7 +293,7 @@ def _narrowed(nested: StridedNestedTensor, dim: int, start: Any, length: int) ->
     return StridedNestedTensor._over(buffer, nested._sizes[start : start + length])
 
 
-def _joined(tensors: Sequence[StridedNestedTensor], dim: int = 0) -> Any:
+def rule_cat(func: Any, tensors: Sequence[StridedNestedTensor], dim: int = 0) -> Any:
     """The components of all, one after the other, or joined with those of the same place."""
     for tensor in tensors:
         if not isinstance(tensor, StridedNestedTensor):
@@ -274,12 +305,28 @@ def _joined(tensors: Sequence[StridedNestedTensor], dim: int = 0) -> Any:
     return from_components([flambeau.cat(each, place) for each in zip(*batches, strict=True)])
 
 
-def _selected(name: str, nested: StridedNestedTensor, index: Any) -> Any:
-    if name == "select" and index[0] % nested.dim() != 0:
-        dim = index[0] % nested.dim() - 1
-        return from_components([x.select(dim, index[1]) for x in nested.unbind()])
-    items = (index[1],) if name == "select" else index[0]
-    items = items if isinstance(items, tuple) else (items,)
+rule_concat = rule_concatenate = rule_cat
+
+
+def rule_vstack(func: Any, tensors: Sequence[StridedNestedTensor]) -> Any:
+    return rule_cat(func, tensors)
+
+
+rule_row_stack = rule_vstack
+
+
+def rule_dstack(func: Any, tensors: Sequence[StridedNestedTensor]) -> Any:
+    return rule_cat(func, tensors, 2)
+
+
+def rule_select(func: Any, nested: StridedNestedTensor, dim: int, index: int) -> Any:
+    if dim % nested.dim() == 0:
+        return rule_getitem(func, nested, index)
+    return from_components([x.select(dim % nested.dim() - 1, index) for x in nested.unbind()])
+
+
+def rule_getitem(func: Any, nested: StridedNestedTensor, index: Any) -> Any:
+    items = index if isinstance(index, tuple) else (index,)
     count = len(nested._sizes)
     if not isinstance(items[0], int):
         raise NotImplementedError("slices of the batch of a nested tensor are not implemented")
@@ -289,7 +336,8 @@ def _selected(name: str, nested: StridedNestedTensor, index: Any) -> Any:
     return component[items[1:]] if len(items) > 1 else component
 
 
-def _viewed(name: str, nested: StridedNestedTensor, sizes: Any) -> Any:
+def rule_reshape(func: Any, nested: StridedNestedTensor, *sizes: Any) -> Any:
+    name = func.__name__
     shape = list(sizes[0]) if isinstance(sizes[0], (list, tuple)) else list(sizes)
     if shape[0] != len(nested._sizes):
         raise RuntimeError(
@@ -302,3 +350,6 @@ def _viewed(name: str, nested: StridedNestedTensor, sizes: Any) -> Any:
         wanted = [old[i] if s == -1 and i < len(old) else s for i, s in enumerate(shape[1:])]
         views.append(component.reshape(wanted))
     return from_components(views)
+
+
+rule_view = rule_reshape

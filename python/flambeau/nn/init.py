@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 
 import flambeau
@@ -43,16 +44,7 @@ __all__ = [
     "zeros_",
 ]
 
-_UNIT_GAIN = (
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "sigmoid",
-)
+_GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 
 
 def _no_grad_uniform_(
@@ -141,12 +133,12 @@ def _draw_uniform_and_thin(
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much to scale weights that are followed by a nonlinearity."""
-    if nonlinearity in _UNIT_GAIN:
+    if nonlinearity in _GAINS:
+        return _GAINS[nonlinearity]
+    if nonlinearity in ("linear", "sigmoid") or re.fullmatch(
+        r"conv(_transpose)?[123]d", nonlinearity
+    ):
         return 1
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
     if nonlinearity == "leaky_relu":
         if param is None:
             slope = 0.01
@@ -155,8 +147,6 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         else:
             raise ValueError(f"negative_slope {param} not a valid number")
         return math.sqrt(2.0 / (1 + slope**2))
-    if nonlinearity == "selu":
-        return 3.0 / 4
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 

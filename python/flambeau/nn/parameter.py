@@ -7,6 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau._operators._kinds import kind_named
 
 __all__ = [
     "Buffer",
@@ -110,12 +111,14 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     __torch_function__ = _C._disabled_torch_function_impl
 
 
-# What may be done with a parameter before it has a shape.
-_ALLOWED_BEFORE_SHAPE = (
-    "__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double",
-    "char", "short", "int", "long", "cuda", "cpu", "to", "get_device", "_has_compatible_shallow"
-    "_copy_type",
-)  # fmt: skip
+def _allowed_before_shape(name: str) -> bool:
+    """Whether that may be done with a parameter that has no shape yet: conversions, copies, and
+    questions about the tensor itself."""
+    kind = kind_named(name)
+    return kind.has("converts") or name in ("copy_", "__hash__") or name in _QUESTIONS
+
+
+_QUESTIONS = ("size", "is_complex", "is_floating_point", "get_device")
 
 
 class UninitializedTensorMixin:
@@ -169,7 +172,7 @@ class UninitializedTensorMixin:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         # Attributes are read through methods of their descriptors.
         reads = getattr(func, "__name__", "") in ("__get__", "__set__")
-        if reads or getattr(func, "__name__", "") in _ALLOWED_BEFORE_SHAPE:
+        if reads or _allowed_before_shape(getattr(func, "__name__", "")):
             with _C.DisableTorchFunctionSubclass():
                 result = func(*args, **(kwargs or {}))
             if reads or type(result) is not Tensor:

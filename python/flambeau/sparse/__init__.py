@@ -55,7 +55,7 @@ hsmm = hspmm
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta times a sparse matrix plus alpha times the product of a sparse and a dense one."""
-    return _operations.sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
+    return _operations.rule_sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
 saddmm = sspaddmm

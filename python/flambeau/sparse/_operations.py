@@ -6,7 +6,6 @@ stored values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import flambeau
@@ -14,14 +13,12 @@ from flambeau import _C
 from flambeau.sparse import _construct
 from flambeau.sparse._rearrange import select
 from flambeau.sparse._table import (
-    COMPRESSED,
-    TABLE,
+    compressed,
     coo,
     indices_of,
     is_sparse,
     refuse,
     run,
-    takes,
     values_of,
     with_values,
     wrapped_dim,
@@ -34,47 +31,44 @@ _ops: Any = _C
 
 # --- Elementwise ------------------------------------------------------------------------------
 
-# Those of PyTorch's functions that keep zero and are no rows of the core.
-_KEEP_ZERO = "abs absolute erfinv nan_to_num positive round sgn angle".split()
 
-
-def _zero_keeping(name: str) -> Callable[..., Any]:
-    def function(x: Any, *args: Any, **kwargs: Any) -> Any:
-        together = x.coalesce() if x.is_sparse else x
-        return with_values(together, getattr(_ops, name)(values_of(together), *args, **kwargs))
-
-    return function
-
-
-TABLE.update({name: _zero_keeping(name) for name in _KEEP_ZERO})
-COMPRESSED.update(_KEEP_ZERO)
-
-
-@takes("float_power")
-def _float_power(x: Any, exponent: Any) -> Any:
+def rule_float_power(x: Any, exponent: Any) -> Any:
     return x.double() ** exponent
 
 
-def _in_place(name: str) -> Callable[..., Any]:
-    def function(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if x.is_complex() and name in ("abs", "absolute"):
-            raise RuntimeError("In-place abs is not supported for complex tensors.")
-        if x.is_sparse and not x.is_coalesced():
-            raise RuntimeError(f"{name}_ requires coalesced input")
-        result = TABLE[name](x, *args, **kwargs)
-        if not _C.can_cast(result.dtype, x.dtype):
-            raise RuntimeError(
-                f"{name}_: result type {_word(result)} can't be cast to the desired output type "
-                f"{_word(x)}"
-            )
-        return x.copy_(result)
-
-    return function
+def rule_ldexp(x: Any, other: Any) -> Any:
+    return x * 2.0**other
 
 
-for _name in ("abs", "absolute", "nan_to_num", "round", "sgn", "erfinv"):
-    TABLE[_name + "_"] = _in_place(_name)
-    COMPRESSED.add(_name + "_")
+def rule_ldexp_(x: Any, other: Any) -> Any:
+    return x.mul_(2.0**other)
+
+
+def rule_linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    return rule_sum(x.conj() * y, dim)
+
+
+@compressed
+def keep_zero(name: str, x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function with f(0) = 0 of the stored values, perhaps in place."""
+    if name.endswith("_"):
+        return _keep_zero_(name.removesuffix("_"), x, args, kwargs)
+    together = x.coalesce() if x.is_sparse else x
+    return with_values(together, getattr(_ops, name)(values_of(together), *args, **kwargs))
+
+
+def _keep_zero_(name: str, x: Any, args: Any, kwargs: Any) -> Any:
+    if x.is_complex() and name in ("abs", "absolute"):
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    if x.is_sparse and not x.is_coalesced():
+        raise RuntimeError(f"{name}_ requires coalesced input")
+    result = keep_zero(name, x, *args, **kwargs)
+    if not _C.can_cast(result.dtype, x.dtype):
+        raise RuntimeError(
+            f"{name}_: result type {_word(result)} can't be cast to the desired output type "
+            f"{_word(x)}"
+        )
+    return x.copy_(result)
 
 
 # --- Products ---------------------------------------------------------------------------------
@@ -177,26 +171,29 @@ def _check_matrices(name: str, a: Any, b: Any) -> None:
             raise RuntimeError(f"{name}: Argument #{place}: matrices expected, {got}")
 
 
-@takes("mm", "spmm", compressed=True)
-def _mm(a: Any, b: Any) -> Any:
+@compressed
+def rule_mm(a: Any, b: Any) -> Any:
     return product(a, b, False)
 
 
-@takes("smm", compressed=True)
-def _smm(a: Any, b: Any) -> Any:
+rule_spmm = rule_mm
+
+
+@compressed
+def rule_smm(a: Any, b: Any) -> Any:
     _check_matrices("smm", a, b)
     dense = product(a, b, True)
     return dense if is_sparse(dense) else dense.to_sparse()._coalesced_(False)
 
 
-@takes("hspmm", compressed=True)
-def _hspmm(a: Any, b: Any) -> Any:
+@compressed
+def rule_hspmm(a: Any, b: Any) -> Any:
     _check_matrices("hspmm", a, b)
     return product(a, b, True).to_sparse(1)._coalesced_(False)
 
 
-@takes("mv", compressed=True)
-def _mv(a: Any, vector: Any) -> Any:
+@compressed
+def rule_mv(a: Any, vector: Any) -> Any:
     if a.dim() != 2 or vector.dim() != 1:
         raise RuntimeError(
             f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {a.dim()} and "
@@ -207,30 +204,32 @@ def _mv(a: Any, vector: Any) -> Any:
     return product(a, vector.unsqueeze(1), False).squeeze(1)
 
 
-@takes("addmv", compressed=True)
-def _addmv(x: Any, a: Any, vector: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    scaled = _mv(a, vector) * alpha
+@compressed
+def rule_addmv(x: Any, a: Any, vector: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    scaled = rule_mv(a, vector) * alpha
     return scaled if beta == 0 else x * beta + scaled
 
 
-@takes("matmul", "__matmul__", "__rmatmul__", compressed=True)
-def _matmul(a: Any, b: Any) -> Any:
+@compressed
+def rule_matmul(a: Any, b: Any) -> Any:
     if not a.dim() or not b.dim():
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {a.dim()}D and "
             f"{b.dim()}D"
         )
     if b.dim() == 1:
-        return _mv(a, b)
+        return rule_mv(a, b)
     if a.dim() == 1:
         return product(a.unsqueeze(0), b, False).squeeze(0)
     if a.dim() > 2 and b.dim() == 2 and not is_sparse(a):
         return product(a.reshape(-1, a.shape[-1]), b, False).reshape(*a.shape[:-1], b.shape[1])
-    return _bmm(a, b) if a.dim() == 3 else product(a, b, False)
+    return rule_bmm(a, b) if a.dim() == 3 else product(a, b, False)
 
 
-@takes("bmm")
-def _bmm(a: Any, b: Any) -> Any:
+rule___matmul__ = rule___rmatmul__ = rule_matmul
+
+
+def rule_bmm(a: Any, b: Any) -> Any:
     if a.dim() != 3 or b.dim() != 3 or a.shape[0] != b.shape[0]:
         raise RuntimeError(
             f"bmm: expected batches of equally many matrices, but got sizes {list(a.shape)} and "
@@ -239,13 +238,13 @@ def _bmm(a: Any, b: Any) -> Any:
     return _ops.stack([product(select(a, 0, k), b[k], False) for k in range(a.shape[0])])
 
 
-@takes("addmm", compressed=True)
-def _addmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+@compressed
+def rule_addmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     return added_product(x, a, b, beta, alpha, False)
 
 
-@takes("sspaddmm", compressed=True)
-def sspaddmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+@compressed
+def rule_sspaddmm(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta times a sparse matrix plus alpha times the product of a sparse and a dense one."""
     for name, matrix, wanted in (("self", x, True), ("mat1", a, True), ("mat2", b, False)):
         if matrix.layout is not (flambeau.sparse_coo if wanted else flambeau.strided):
@@ -278,8 +277,8 @@ def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -
     return _ops.add(base, result, alpha=alpha)
 
 
-@takes("linear", compressed=True)
-def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
+@compressed
+def rule_linear(x: Any, weight: Any, bias: Any = None) -> Any:
     rows = x.reshape(-1, x.shape[-1]) if x.layout is flambeau.strided and x.dim() > 0 else x
     result = product(rows, weight.t(), False)
     if rows is not x:
@@ -290,8 +289,8 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Any:
 # --- Reductions ---------------------------------------------------------------------------------
 
 
-@takes("sum", compressed=True)
-def _sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@compressed
+def rule_sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dim is None or dim == ():
         return _ops._sparse_total(x, dtype)
     if dtype is None and _counts(x):
@@ -346,13 +345,11 @@ def _sum_over_places(x: Any, kept: list[int], values: Any) -> Any:
     return coo(indices[:, order[first]], sums, size, True)
 
 
-@takes("any")
-def _any(x: Any) -> Any:
+def rule_any(x: Any) -> Any:
     return x.coalesce()._values().any()
 
 
-@takes("norm", "linalg_vector_norm", "linalg_norm")
-def _norm(
+def rule_norm(
     x: Any, p: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     if dtype is not None:
@@ -370,6 +367,9 @@ def _norm(
     if p == "nuc":
         return refuse("_linalg_svd", (x,), {})
     return values_of(x.coalesce()).norm(2 if p is None else p)
+
+
+rule_linalg_vector_norm = rule_linalg_norm = rule_norm
 
 
 def _softmax_values(x: Any, dim: int, logarithm: bool) -> Any:
@@ -409,14 +409,15 @@ def softmax(x: Any, dim: int, dtype: Any, logarithm: bool) -> Any:
 # --- Steps of optimizers --------------------------------------------------------------------------
 
 
-@takes("_sgd_step")
-def _sgd_step(*args: Any, **kwargs: Any) -> None:
+def rule__sgd_step(*args: Any, **kwargs: Any) -> None:
     from flambeau.optim.sgd import sparse_sgd
 
     with flambeau.no_grad():
         sparse_sgd(*args, **kwargs)
 
 
-@takes("_adam_step", "_adamw_step")
-def _adam_step(*args: Any, **kwargs: Any) -> None:
+def rule__adam_step(*args: Any, **kwargs: Any) -> None:
     raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
+
+
+rule__adamw_step = rule__adam_step

@@ -7,12 +7,12 @@ from typing import Any
 from flambeau import _C
 from flambeau.sparse import _construct
 from flambeau.sparse._table import (
+    compressed,
     coo,
     indices_of,
     is_compressed,
     is_coo,
     refuse,
-    takes,
     values_of,
     with_values,
     wrapped_dim,
@@ -24,16 +24,19 @@ _ops: Any = _C
 # --- Places -----------------------------------------------------------------------------------
 
 
-@takes("transpose", "swapaxes", "swapdims", compressed=True)
-def _transpose(x: Any, dim0: int, dim1: int) -> Any:
+@compressed
+def rule_transpose(x: Any, dim0: int, dim1: int) -> Any:
     batch = _construct.batch_rank(x)
     if batch and {wrapped_dim(dim0, x.dim()), wrapped_dim(dim1, x.dim())} == {batch, batch + 1}:
         return _construct.map_matrices(x, lambda matrix: _ops._sparse_transpose(matrix, 0, 1))
     return _ops._sparse_transpose(x, dim0, dim1)
 
 
-@takes("t", compressed=True)
-def _t(x: Any) -> Any:
+rule_swapaxes = rule_swapdims = rule_transpose
+
+
+@compressed
+def rule_t(x: Any) -> Any:
     if x.sparse_dim() > 2 or x.dense_dim() > 0:
         raise RuntimeError(
             "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
@@ -42,30 +45,56 @@ def _t(x: Any) -> Any:
     return x if x.dim() < 2 else _ops._sparse_transpose(x, 0, 1)
 
 
-@takes("T", compressed=True)
-def _reversed(x: Any) -> Any:
+@compressed
+def rule_T(x: Any) -> Any:
     if x.dim() == 2:
         return _ops._sparse_transpose(x, 0, 1)
-    return x if x.dim() < 2 else _permute(x, *range(x.dim())[::-1])
+    return x if x.dim() < 2 else rule_permute(x, *range(x.dim())[::-1])
 
 
-@takes("mT", compressed=True)
-def _matrix_transpose(x: Any) -> Any:
+@compressed
+def rule_mT(x: Any) -> Any:
     return x if x.dim() < 2 else _ops._sparse_transpose(x, -2, -1)
 
 
-@takes("mH", compressed=True)
-def _conjugate_matrix_transpose(x: Any) -> Any:
-    return _matrix_transpose(x).conj()
+@compressed
+def rule_mH(x: Any) -> Any:
+    return rule_mT(x).conj()
 
 
-@takes("H", compressed=True)
-def _conjugate_transpose(x: Any) -> Any:
-    return _reversed(x).conj()
+@compressed
+def rule_H(x: Any) -> Any:
+    return rule_T(x).conj()
 
 
-@takes("view_as_real", compressed=True)
-def _view_as_real(x: Any) -> Any:
+def rule_real(x: Any) -> Any:
+    return with_values(x, _ops.real(values_of(x))) if x.is_complex() else x
+
+
+def rule_atleast_3d(*tensors: Any) -> Any:
+    """With a dimension in front and one behind, for as many as are missing."""
+    made = [x if x.dim() > 2 else rule_unsqueeze(_at_least(x, 2), -1) for x in tensors]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def rule_atleast_2d(*tensors: Any) -> Any:
+    made = [_at_least(x, 2) for x in tensors]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _at_least(x: Any, rank: int) -> Any:
+    return _at_least(rule_unsqueeze(x, 0), rank) if x.dim() < rank else x
+
+
+def rule_broadcast_tensors(*tensors: Any) -> Any:
+    if any(x.shape != tensors[0].shape and is_coo(x) for x in tensors):
+        raise RuntimeError("expand is unsupported for Sparse tensors")
+    size = next(x.shape for x in tensors if is_coo(x))
+    return tuple(x if is_coo(x) else x.expand(size) for x in tensors)
+
+
+@compressed
+def rule_view_as_real(x: Any) -> Any:
     if is_compressed(x):
         return refuse("view_as_real", (x,), {})
     if not x.is_complex():
@@ -74,8 +103,8 @@ def _view_as_real(x: Any) -> Any:
     return coo(indices_of(x), values, (*x.shape, 2), x.is_coalesced())
 
 
-@takes("view_as_complex", compressed=True)
-def _view_as_complex(x: Any) -> Any:
+@compressed
+def rule_view_as_complex(x: Any) -> Any:
     if is_compressed(x):
         return refuse("view_as_complex", (x,), {})
     if x.dense_dim() == 0 or x.shape[-1] != 2:
@@ -87,8 +116,7 @@ def _view_as_complex(x: Any) -> Any:
     return coo(indices_of(x), values, x.shape[:-1], x.is_coalesced())
 
 
-@takes("movedim", "moveaxis")
-def _movedim(x: Any, source: Any, destination: Any) -> Any:
+def rule_movedim(x: Any, source: Any, destination: Any) -> Any:
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
     sources = [wrapped_dim(d, x.dim()) for d in sources]
@@ -102,16 +130,20 @@ def _movedim(x: Any, source: Any, destination: Any) -> Any:
     for at, d in zip(targets, sources):
         order[at] = d
     left = (d for d in range(x.dim()) if d not in sources)
-    return _permute(x, [next(left) if d is None else d for d in order])
+    return rule_permute(x, [next(left) if d is None else d for d in order])
 
 
-@takes("transpose_", "swapaxes_", "swapdims_", "t_")
-def _transpose_(x: Any, dim0: int = 0, dim1: int = 1) -> Any:
-    return _ops._sparse_become_(x, _transpose(x, dim0, dim1))
+rule_moveaxis = rule_movedim
 
 
-@takes("permute")
-def _permute(x: Any, *order_: Any, dims: Any = None) -> Any:
+def rule_transpose_(x: Any, dim0: int = 0, dim1: int = 1) -> Any:
+    return _ops._sparse_become_(x, rule_transpose(x, dim0, dim1))
+
+
+rule_swapaxes_ = rule_swapdims_ = rule_t_ = rule_transpose_
+
+
+def rule_permute(x: Any, *order_: Any, dims: Any = None) -> Any:
     dims = order_ if dims is None else (dims,)
     order = list(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else list(dims)
     if len(order) != x.dim():
@@ -135,8 +167,7 @@ def _permute(x: Any, *order_: Any, dims: Any = None) -> Any:
     return coo(indices_of(x)[order[:indexed]], values, size, ordered)
 
 
-@takes("unsqueeze")
-def _unsqueeze(x: Any, dim: int) -> Any:
+def rule_unsqueeze(x: Any, dim: int) -> Any:
     dim = wrapped_dim(dim, x.dim() + 1)
     size = [*x.shape[:dim], 1, *x.shape[dim:]]
     indexed = x.sparse_dim()
@@ -170,8 +201,8 @@ def select(x: Any, dim: int, index: int) -> Any:
     return coo(indices_of(x)[kept][:, here], values_of(x)[here], size)
 
 
-@takes("select", compressed=True)
-def _select_any(x: Any, dim: int, index: int) -> Any:
+@compressed
+def rule_select(x: Any, dim: int, index: int) -> Any:
     """One of the slices along a dimension: of a batch of matrices a smaller batch, of a matrix a
     row or a column by coordinates."""
     if x.is_sparse:
@@ -194,13 +225,13 @@ def _select_any(x: Any, dim: int, index: int) -> Any:
     return select(_ops._sparse_to_coo(x), dim, index).coalesce()
 
 
-@takes("select_copy", compressed=True)
-def _select_copy(x: Any, dim: int, index: int) -> Any:
-    return _select_any(x, dim, index)
+@compressed
+def rule_select_copy(x: Any, dim: int, index: int) -> Any:
+    return rule_select(x, dim, index)
 
 
-@takes("__getitem__", compressed=True)
-def _getitem(x: Any, key: Any) -> Any:
+@compressed
+def rule___getitem__(x: Any, key: Any) -> Any:
     keys = key if isinstance(key, tuple) else (key,)
     dim = 0
     for item in keys:
@@ -220,8 +251,7 @@ def _getitem(x: Any, key: Any) -> Any:
     return x
 
 
-@takes("index_select")
-def _index_select(x: Any, dim: int, index: Any) -> Any:
+def rule_index_select(x: Any, dim: int, index: Any) -> Any:
     dim = wrapped_dim(dim, x.dim())
     size = list(x.shape)
     size[dim] = index.numel()
@@ -243,8 +273,7 @@ def _index_select(x: Any, dim: int, index: Any) -> Any:
     return coo(indices, values_of(x)[chosen], size)
 
 
-@takes("narrow_copy")
-def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
+def rule_narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
     if not 0 <= dim < x.dim():
         raise RuntimeError(f"Dimension {dim} out of range. Expecting 0 <= dim < {x.dim()}.")
     start += x.shape[dim] if start < 0 else 0
@@ -265,8 +294,7 @@ def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
     return coo(indices, values_of(x)[here], size, x.is_coalesced())
 
 
-@takes("cat", "concat", "concatenate")
-def _cat(tensors: Any, dim: int = 0) -> Any:
+def rule_cat(tensors: Any, dim: int = 0) -> Any:
     first = tensors[0]
     for at, x in enumerate(tensors):
         if not is_coo(x):
@@ -301,49 +329,59 @@ def _cat(tensors: Any, dim: int = 0) -> Any:
     return coo(_ops.cat(parts, 1), _ops.cat(values), size)
 
 
-@takes("vstack", "row_stack")
-def _vstack(tensors: Any) -> Any:
-    return _cat([_unsqueeze(x, 0) if x.dim() == 1 else x for x in tensors], 0)
+rule_concat = rule_concatenate = rule_cat
 
 
-@takes("hstack", "column_stack")
-def _hstack(tensors: Any) -> Any:
-    return _cat(tensors, 0 if tensors[0].dim() == 1 else 1)
+def rule_vstack(tensors: Any) -> Any:
+    return rule_cat([rule_unsqueeze(x, 0) if x.dim() == 1 else x for x in tensors], 0)
 
 
-@takes("unbind")
-def _unbind(x: Any, dim: int = 0) -> Any:
+rule_row_stack = rule_vstack
+
+
+def rule_hstack(tensors: Any) -> Any:
+    return rule_cat(tensors, 0 if tensors[0].dim() == 1 else 1)
+
+
+rule_column_stack = rule_hstack
+
+
+def rule_unbind(x: Any, dim: int = 0) -> Any:
     count, most = x.shape[wrapped_dim(dim, x.dim())], 1 << 26  # as for dense tensors
     if count > most:
         raise RuntimeError(f"unbind: cannot create {count} tensors, the most is {most}")
     return tuple(select(x, dim, k) for k in range(count))
 
 
-@takes("reshape", "flatten", "reshape_as")
-def _reshape(x: Any, *size: Any, **kwargs: Any) -> Any:
+def rule_reshape(x: Any, *size: Any, **kwargs: Any) -> Any:
     raise RuntimeError("reshape is not implemented for sparse tensors")
 
 
-@takes("expand", "expand_as", "broadcast_to", "repeat", compressed=True)
-def _expand(x: Any, *size: Any, **kwargs: Any) -> Any:
+rule_flatten = rule_reshape_as = rule_reshape
+
+
+@compressed
+def rule_expand(x: Any, *size: Any, **kwargs: Any) -> Any:
     raise RuntimeError("expand is unsupported for Sparse tensors")
 
 
-@takes("contiguous", compressed=True)
-def _contiguous(x: Any, *args: Any, **kwargs: Any) -> Any:
+rule_expand_as = rule_broadcast_to = rule_repeat = rule_expand
+
+
+@compressed
+def rule_contiguous(x: Any, *args: Any, **kwargs: Any) -> Any:
     raise RuntimeError("unsupported memory format option Contiguous")
 
 
-@takes("stack")
-def _stack(tensors: Any, dim: int = 0) -> Any:
-    return _cat([_unsqueeze(x, dim) for x in tensors], dim)
+def rule_stack(tensors: Any, dim: int = 0) -> Any:
+    return rule_cat([rule_unsqueeze(x, dim) for x in tensors], dim)
 
 
 # --- New tensors --------------------------------------------------------------------------------
 
 
-@takes("empty_like", compressed=True)
-def _empty_like(x: Any, **kwargs: Any) -> Any:
+@compressed
+def rule_empty_like(x: Any, **kwargs: Any) -> Any:
     layout = kwargs.get("layout") or x.layout
     if not x.is_sparse and layout is not x.layout:
         raise RuntimeError(
@@ -354,11 +392,11 @@ def _empty_like(x: Any, **kwargs: Any) -> Any:
         options = {name: kwargs.get(name) for name in ("dtype", "device") if kwargs.get(name)}
         result = with_values(x.detach().clone(), _ops.empty_like(x._values(), **options))
         return result.requires_grad_(bool(kwargs.get("requires_grad")))
-    return _zeros_like(x, **kwargs)
+    return rule_zeros_like(x, **kwargs)
 
 
-@takes("zeros_like", compressed=True)
-def _zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
+@compressed
+def rule_zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
     layout = kwargs.get("layout") or x.layout
     if layout is not x.layout and layout in (_C.sparse_bsr, _C.sparse_bsc):
         raise RuntimeError(
@@ -402,18 +440,20 @@ def _stored_like(name: str) -> Any:
     return function
 
 
-for _name in ("ones_like", "full_like", "randn_like"):
-    takes(_name, compressed=True)(_stored_like(_name))
+rule_ones_like = compressed(_stored_like("ones_like"))
+rule_full_like = compressed(_stored_like("full_like"))
+rule_randn_like = compressed(_stored_like("randn_like"))
 
 
-@takes("new_zeros", "new_empty")
-def _new_zeros(x: Any, *size: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
+def rule_new_zeros(x: Any, *size: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> Any:
     shape = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     return _construct.empty_coo(tuple(shape), dtype or x.dtype, device or x.device)
 
 
-@takes("sparse_resize_")
-def _sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+rule_new_empty = rule_new_zeros
+
+
+def rule_sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
     size = tuple(size)
     if len(size) != sparse_dim + dense_dim:
         raise RuntimeError(
@@ -434,12 +474,12 @@ def _sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
         values.view(-1)[: old.numel()] = old
         return _ops._sparse_become_(x, coo(x._indices(), values, size, x.is_coalesced()))
     if not x._nnz():
-        return _sparse_resize_and_clear_(x, size, sparse_dim, dense_dim)
+        return rule_sparse_resize_and_clear_(x, size, sparse_dim, dense_dim)
     return _ops._sparse_become_(x, coo(x._indices(), x._values(), size, x.is_coalesced()))
 
 
-@takes("resize_as_sparse_", compressed=True)
-def _resize_as_sparse_(x: Any, other: Any) -> Any:
+@compressed
+def rule_resize_as_sparse_(x: Any, other: Any) -> Any:
     """The size and the places of another tensor; values that are new are zero."""
     if x.layout is not other.layout:
         raise RuntimeError(
@@ -447,25 +487,23 @@ def _resize_as_sparse_(x: Any, other: Any) -> Any:
             f"{other.layout}"
         )
     if x.is_sparse:
-        return _sparse_resize_(x, other.shape, other.sparse_dim(), other.dense_dim())
+        return rule_sparse_resize_(x, other.shape, other.sparse_dim(), other.dense_dim())
     values = _ops.zeros_like(other._values(), dtype=x.dtype)
     return _ops._sparse_become_(x, with_values(other.detach(), values))
 
 
-@takes("resize_as_")
-def _resize_as_(x: Any, other: Any, *, memory_format: Any = None) -> Any:
-    return _sparse_resize_(x, other.shape, other.sparse_dim(), other.dense_dim())
+def rule_resize_as_(x: Any, other: Any, *, memory_format: Any = None) -> Any:
+    return rule_sparse_resize_(x, other.shape, other.sparse_dim(), other.dense_dim())
 
 
-@takes("sparse_resize_and_clear_")
-def _sparse_resize_and_clear_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
+def rule_sparse_resize_and_clear_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
     indices = x._indices().new_empty((sparse_dim, 0))
     values = x._values().new_empty((0, *tuple(size)[sparse_dim:]))
     return _ops._sparse_become_(x, coo(indices, values, size))
 
 
-@takes("resize_", compressed=True)
-def _resize_(x: Any, *size: Any, memory_format: Any = None) -> Any:
+@compressed
+def rule_resize_(x: Any, *size: Any, memory_format: Any = None) -> Any:
     """Another size for a compressed matrix: rows that are new store nothing, and what stood in rows
     that are gone goes to the last, as far as there is room."""
     if x.is_sparse:
@@ -491,8 +529,10 @@ def _resize_(x: Any, *size: Any, memory_format: Any = None) -> Any:
     return _ops._sparse_become_(x, _ops._sparse_compressed(moved, plain, values, size, x.layout))
 
 
-@takes("zeros.out", "empty.out", compressed=True)
-def _zeros_out(*size: Any, out: Any, dtype: Any = None, layout: Any = None, **kwargs: Any) -> Any:
+@compressed
+def rule_zeros_out(
+    *size: Any, out: Any, dtype: Any = None, layout: Any = None, **kwargs: Any
+) -> Any:
     """Nothing stored in a tensor that is given."""
     if dtype not in (None, out.dtype) or layout not in (None, out.layout):
         raise RuntimeError(
@@ -504,3 +544,6 @@ def _zeros_out(*size: Any, out: Any, dtype: Any = None, layout: Any = None, **kw
     if not out.is_sparse:
         empty = empty.to_sparse(layout=out.layout)
     return _ops._sparse_become_(out, empty).requires_grad_(bool(kwargs.get("requires_grad")))
+
+
+rule_empty_out = rule_zeros_out

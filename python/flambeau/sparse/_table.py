@@ -5,26 +5,34 @@ The core calls `run` when an op that does not take sparse tensors itself is give
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
+from flambeau._operators._kinds import kind_named
 
 _ops: Any = _C
-TABLE: dict[str, Callable[..., Any]] = {}
-COMPRESSED: set[str] = set()  # names of functions that take compressed tensors as they are
 
 
-def takes(*names: str, compressed: bool = False) -> Callable[..., Any]:
-    """Enters a function into the table under the names of ops."""
+def compressed(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Says of a rule that it takes compressed tensors as they are."""
+    rule.__dict__["takes_compressed"] = True
+    return rule
 
-    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
-        TABLE.update(dict.fromkeys(names, function))
-        if compressed:
-            COMPRESSED.update(names)
-        return function
 
-    return enter
+def rule_for(name: str) -> Callable[..., Any] | None:
+    """What stands for an op, a method or an operator: rule_name of the modules about sparse
+    tensors, or, for a function that keeps zero, that function of the stored values."""
+    from flambeau.sparse import _operations, _rearrange
+
+    for module in (_operations, _rearrange):
+        found: Callable[..., Any] | None = getattr(module, f"rule_{name.replace('.', '_')}", None)
+        if found is not None:
+            return found
+    if kind_named(name.removesuffix("_")).has("keeps_zero"):
+        return compressed(functools.partial(_operations.keep_zero, name))
+    return None
 
 
 def is_sparse(value: Any) -> bool:
@@ -74,7 +82,7 @@ def _into(out: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an op, written into `out`."""
     if not isinstance(out, _C.Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-    function = TABLE.get(name + ".out")
+    function = rule_for(name + ".out")
     if function is not None:
         return function(*args, out=out, **kwargs)
     if not any(is_sparse(x) for x in args):
@@ -108,14 +116,14 @@ def run(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     _map([*args, *kwargs.values()], lambda x: _refuse_wrapped(name, x))
     if kwargs.get("out") is not None:
         return _into(kwargs.pop("out"), name, args, kwargs)
-    function = TABLE.get(name)
+    function = rule_for(name)
     if function is None:
         if name.startswith("_foreach_"):
             return _for_each(name, args, kwargs)
         return refuse(name, args, kwargs)
     if args and isinstance(args[0], (int, float, complex)):  # each is a function of a tensor
         return refuse(name, args, kwargs)
-    if name in COMPRESSED:
+    if getattr(function, "takes_compressed", False):
         return function(*args, **kwargs)
     layout = None
 

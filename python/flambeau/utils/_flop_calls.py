@@ -52,34 +52,34 @@ def _needs(*tensors: Any) -> tuple[bool, ...]:
     return tuple(isinstance(t, flambeau.Tensor) and t.requires_grad for t in tensors)
 
 
-def _mm(out: Any, input: Any, mat2: Any, **kwargs: Any) -> Any:
+def products_mm(out: Any, input: Any, mat2: Any, **kwargs: Any) -> Any:
     sizes = ((), input.shape[0], input.shape[1], mat2.shape[1])
     return _pair("mm", "mm", sizes, _needs(input, mat2))
 
 
-def _addmm(out: Any, input: Any, mat1: Any, mat2: Any, **kwargs: Any) -> Any:
+def products_addmm(out: Any, input: Any, mat1: Any, mat2: Any, **kwargs: Any) -> Any:
     sizes = ((), mat1.shape[0], mat1.shape[1], mat2.shape[1])
     return _pair("addmm", "mm", sizes, _needs(mat1, mat2), (input.shape,))
 
 
-def _bmm(out: Any, input: Any, mat2: Any, **kwargs: Any) -> Any:
+def products_bmm(out: Any, input: Any, mat2: Any, **kwargs: Any) -> Any:
     sizes = (input.shape[:1], input.shape[1], input.shape[2], mat2.shape[2])
     return _pair("bmm", "bmm", sizes, _needs(input, mat2))
 
 
-def _baddbmm(out: Any, input: Any, batch1: Any, batch2: Any, **kwargs: Any) -> Any:
+def products_baddbmm(out: Any, input: Any, batch1: Any, batch2: Any, **kwargs: Any) -> Any:
     sizes = (batch1.shape[:1], batch1.shape[1], batch1.shape[2], batch2.shape[2])
     return _pair("baddbmm", "bmm", sizes, _needs(batch1, batch2), (input.shape,))
 
 
-def _linear(out: Any, input: Any, weight: Any, bias: Any = None) -> Any:
+def products_linear(out: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     n, k = weight.shape if weight.dim() == 2 else (1, weight.shape[0])
     sizes = ((), prod(input.shape[:-1]), k, n)
     op, added = ("mm", ()) if bias is None else ("addmm", (bias.shape,))
     return _pair(op, "mm", sizes, _needs(input, weight), added)
 
 
-def _matmul(out: Any, input: Any, other: Any, **kwargs: Any) -> Any:
+def products_matmul(out: Any, input: Any, other: Any, **kwargs: Any) -> Any:
     a, b = input.shape, other.shape
     if len(b) < 2 or (len(a) == 1 and len(b) > 2):
         return [], []  # sums of products with a vector are no products of matrices
@@ -91,21 +91,24 @@ def _matmul(out: Any, input: Any, other: Any, **kwargs: Any) -> Any:
     return _pair("bmm", "bmm", sizes, _needs(input, other))
 
 
-def _rmatmul(out: Any, other: Any, input: Any) -> Any:
-    return _matmul(out, input, other)
+products_linalg_matmul = products_matmul
 
 
-def _tensordot(out: Any, a: Any, b: Any, dims_a: Any, dims_b: Any, **kwargs: Any) -> Any:
+def products_rmatmul(out: Any, other: Any, input: Any) -> Any:
+    return products_matmul(out, input, other)
+
+
+def products_tensordot(out: Any, a: Any, b: Any, dims_a: Any, dims_b: Any, **kwargs: Any) -> Any:
     k = prod(a.shape[d] for d in dims_a)
     m, n = (t.numel() // k if k else 0 for t in (a, b))
     return _pair("mm", "mm", ((), m, k, n), _needs(a, b))
 
 
-def _addbmm(out: Any, input: Any, batch1: Any, batch2: Any, **kwargs: Any) -> Any:
-    return _bmm(out, batch1, batch2)
+def products_addbmm(out: Any, input: Any, batch1: Any, batch2: Any, **kwargs: Any) -> Any:
+    return products_bmm(out, batch1, batch2)
 
 
-def _multi_dot(out: Any, tensors: Any, **kwargs: Any) -> Any:
+def products_linalg_multi_dot(out: Any, tensors: Any, **kwargs: Any) -> Any:
     """The products in the order that takes the fewest operations."""
     ends = [tensors[0].shape[0] if tensors[0].dim() == 2 else 1]
     ends += (t.shape[0] for t in tensors[1:])
@@ -148,7 +151,7 @@ def _labels(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[s
     return terms, dots_out + sorted(name for name in set(once) if once.count(name) == 1)
 
 
-def _einsum(out: Any, equation: Any, *operands: Any) -> Any:
+def products_einsum(out: Any, equation: Any, *operands: Any) -> Any:
     if not isinstance(equation, str):  # (operand, labels, operand, labels, ..., result's labels)
         given = [equation, *operands]
         letters = [
@@ -207,28 +210,34 @@ def _convolution(
     return forward, [Call("convolution_backward", gradients)]
 
 
-def _conv(
+def products_conv1d(
     out: Any, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
     return _convolution(out, input, weight, bias, False, groups)
 
 
-def _conv_transpose(
+products_conv2d = products_conv3d = products_conv1d
+
+
+def products_conv_transpose1d(
     out: Any, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
     return _convolution(out, input, weight, bias, True, groups)
 
 
-def _any_convolution(
+products_conv_transpose2d = products_conv_transpose3d = products_conv_transpose1d
+
+
+def products_convolution(
     out: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
     return _convolution(out, input, weight, bias, transposed, groups)
 
 
-def _attention(
+def products_scaled_dot_product_attention(
     out: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
@@ -247,7 +256,7 @@ def _attention(
     return forward, [Call(f"{op}_backward", (out.shape, *shapes))] if out.requires_grad else []
 
 
-def _recurrent(out: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def products_lstm(out: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """For all steps the products of each layer with its input's weight, the state's, and that of a
     projection; those with a first state that needs no gradient have none."""
     if isinstance(args[2], (tuple, list)):  # a packed batch
@@ -276,37 +285,11 @@ def _recurrent(out: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     return forward, backward
 
 
-_PRODUCTS: dict[str, Products] = {
-    "mm": _mm,
-    "addmm": _addmm,
-    "addmm_": _addmm,
-    "bmm": _bmm,
-    "baddbmm": _baddbmm,
-    "baddbmm_": _baddbmm,
-    "linear": _linear,
-    "matmul": _matmul,
-    "linalg_matmul": _matmul,
-    "__matmul__": _matmul,
-    "__rmatmul__": _rmatmul,
-    "addbmm": _addbmm,
-    "tensordot": _tensordot,
-    "linalg_multi_dot": _multi_dot,
-    "einsum": _einsum,
-    "conv1d": _conv,
-    "conv2d": _conv,
-    "conv3d": _conv,
-    "conv_transpose1d": _conv_transpose,
-    "conv_transpose2d": _conv_transpose,
-    "conv_transpose3d": _conv_transpose,
-    "convolution": _any_convolution,
-    "scaled_dot_product_attention": _attention,
-    "lstm": _recurrent,
-    "gru": _recurrent,
-    "rnn_tanh": _recurrent,
-    "rnn_relu": _recurrent,
-}
+products_gru = products_rnn_tanh = products_rnn_relu = products_lstm
 
 
 def products_of(name: str) -> Products | None:
     """How to tell the products of a function, by its name."""
-    return _PRODUCTS.get(name)
+    special = name.startswith("__")
+    found = globals().get(f"products_{name.strip('_') if special else name.removesuffix('_')}")
+    return None if found is products_of else found

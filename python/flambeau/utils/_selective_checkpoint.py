@@ -17,6 +17,7 @@ from typing import Any
 import flambeau
 from flambeau import _C, Tensor
 from flambeau._operators._aten_names import operator_of
+from flambeau._operators._kinds import kind_named
 from flambeau._ops import OpOverload
 from flambeau.autograd.forward_ad import _Begin
 from flambeau.overrides import TorchFunctionMode
@@ -132,7 +133,7 @@ def _is_repeatable(operator: OpOverload, args: Any, kwargs: Any) -> bool:
     no random numbers.
     """
     name = operator.overloadpacket.__name__
-    draws = any(word in name for word in ("dropout", "rand", "bernoulli", "normal", "multinomial"))
+    draws = kind_named(name).has("draws")
     drops = "dot_product" in name and (kwargs.get("dropout_p") or (len(args) > 4 and args[4]))
     return not (name.endswith("_") or "out" in kwargs or draws or drops)
 

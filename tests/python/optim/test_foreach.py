@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau._namespace import _foreach
 
-UNARY = [name for name in _foreach._UNARY if name not in ("clone", "max", "zero")]
+UNARY = sorted(
+    {name.removesuffix("_") for name in torch._C._ops_with("foreach")} - {"clone", "max", "zero"}
+)
 
 
 def two() -> list[Any]:

@@ -225,8 +225,8 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
   FORMULA(name, value)                                                       \
   KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, false>)
 #define KERNEL BINARY
-#define COMPARE(name, set, value, doc) \
-  FORMULA(name, value)                 \
+#define COMPARE(name, set, value, doc, ...) \
+  FORMULA(name, value)                      \
   KERNEL_FOR(name, binary_kernel<name##_formula, dtypes::set, true>)
 #define INTEGERS(name, set, value, doc) \
   FORMULA(name, value)                  \

@@ -91,7 +91,7 @@ KERNEL_FOR(polygamma, polygamma_kernel)
   })
 #define BINARY_KERNEL(name, single, full) \
   KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) { run_binary(iter, single, full); })
-#define METHOD(name, function, keeps, gradient, doc) UNARY_KERNEL(name, function)
+#define METHOD(name, function, keeps, gradient, doc, ...) UNARY_KERNEL(name, function)
 #define SPECIAL METHOD
 #define UNSLOPED(name, function, doc) UNARY_KERNEL(name, function)
 #define POLYNOMIAL(name, value, doc)                                  \

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 
 from flambeau._absent import absent
+from flambeau._operators._kinds import kind_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 _WHY = "Flambeau does not split tensors over processes"
-_ABSENT = """DTensor DeviceMesh distribute_module distribute_tensor empty full init_device_mesh ones
-    rand randn zeros""".split()
+_ABSENT = ("DTensor", "DeviceMesh", "distribute_module", "distribute_tensor", "init_device_mesh")
 _made: dict[str, Any] = {}
 
 
@@ -57,6 +57,7 @@ class Partial(Placement):
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ABSENT:
+    # Also what makes a tensor of a size, which would be split.
+    if name in _ABSENT or kind_named(name).parameters[:1] == ["size"]:
         return _made.setdefault(name, absent(__name__, name, _WHY))
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
