@@ -10,6 +10,14 @@ include(GoogleTest)
 # The CUDA allocator's host logic knows no CUDA and is tested without a GPU.
 file(GLOB allocator_sources CONFIGURE_DEPENDS
   "${CMAKE_SOURCE_DIR}/flambeau/cuda/memory/device_memory*.cpp")
-add_executable(flambeau_tests ${test_sources} ${allocator_sources})
+# Calls of every op in every form, printed from the registry. They only have to compile.
+set(printed_tests "${CMAKE_BINARY_DIR}/tests/cpp/forms.cpp")
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/cpp")
+add_custom_command(OUTPUT "${printed_tests}"
+  COMMAND flambeau_header tests "${printed_tests}"
+  DEPENDS flambeau_header "${torch_header}"
+  COMMENT "Printing tests/cpp/forms.cpp")
+set_source_files_properties("${printed_tests}" PROPERTIES COMPILE_OPTIONS -O0)
+add_executable(flambeau_tests ${test_sources} ${printed_tests} ${allocator_sources})
 target_link_libraries(flambeau_tests PRIVATE flambeau_torch GTest::gtest GTest::gtest_main)
 gtest_discover_tests(flambeau_tests DISCOVERY_MODE PRE_TEST)

@@ -20,6 +20,9 @@ class Op {
   // last. Raises where the library at hand has another one there than the header tells.
   Op(const char* name, int index, const char* signature, bool method = false);
 
+  // In any form, whatever the result is; the others say what they expect.
+  [[nodiscard]] Result call(Value* values, const flambeau::Tensor* outs = nullptr,
+                            size_t n_outs = 0, bool out_is_tuple = false) const;
   void operator()(Value* values) const;
   [[nodiscard]] flambeau::Tensor tensor(Value* values) const;
   [[nodiscard]] std::vector<flambeau::Tensor> tensors(Value* values) const;
@@ -32,9 +35,6 @@ class Op {
   void into(Value* values, const TensorList& outs) const;
 
  private:
-  [[nodiscard]] Result call(Value* values, const flambeau::Tensor* outs = nullptr,
-                            size_t n_outs = 0, bool out_is_tuple = false) const;
-
   const Family* family_;
   const Overload* overload_;
 };

@@ -91,8 +91,8 @@ void fill(CppForm& form) {
   const std::vector<Parameter>& from = form.overload->parameters;
   for (size_t i = form.is_method() ? 1 : 0; i < from.size(); ++i) {
     if (form.direct() && from[i].name == "out") continue;
-    form.parameters.push_back(
-        {type_of(from[i]), cpp_name(from[i].name), default_of(from[i]), &from[i]});
+    const std::string unset = default_of(from[i]);
+    form.parameters.push_back({type_of(from[i]), cpp_name(from[i].name), unset, unset, &from[i]});
   }
   // zeros({2}, kFloat): what Python takes by keyword has an order here, and options come first.
   const auto is_options = [](const CppParameter& p) { return p.from->kind == Kind::options; };

@@ -11,8 +11,9 @@ namespace flambeau::print {
 
 struct CppParameter {
   std::string type, name;
-  std::string fallback;             // empty if it has to be given
-  const Parameter* from = nullptr;  // null for out
+  std::string fallback;  // empty if it has to be given
+  std::string unset;     // what the signature says where nothing is given
+  const Parameter* from;
 };
 
 enum class Way { function, method, in_place, in_place_method, out };

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "flambeau/api/print/cpp_forms.h"
+#include "flambeau/base/warn.h"
 
 // A file that says the same already keeps its date, so that nothing is compiled again.
 static bool write(const char* path, const std::string& text) {
@@ -25,6 +26,9 @@ int main(int argc, char** argv) {
     std::string text;
     if (what == "header") {
       flambeau::print::print_header(text);
+    } else if (what == "tests") {
+      flambeau::set_warn_handler([](const std::string&) {});
+      flambeau::print::print_tests(text);
     } else {
       std::fprintf(stderr, "usage: flambeau-header header|tests FILE\n");
       return 2;
