@@ -137,6 +137,7 @@ PyObject* properties_of(PyObject*, PyObject* name) {
       const Family* family = find_family(text, method);
       if (!family) continue;
       add_word(words.get(), "op");
+      if (family->takes_out) add_word(words.get(), "out");
       for (const Overload& overload : family->overloads) {
         for (const Property& property : properties) {
           if (overload.op->has(property.flag)) add_word(words.get(), property.word);

@@ -22,6 +22,22 @@ FOLDERS = ("flambeau", "python", "cmake", "tests/ops")
 FILES = ("CMakeLists.txt", "CMakePresets.json", "pyproject.toml", "tests/conftest.py")
 BLOCK = re.compile(r"^```(?:cpp|python)\n(?://|#) ([\w/]+\.(?:def|py))\n(.*?)^```$", re.M | re.S)
 
+# What the op has that nobody wrote for it.
+FORMS = """
+import flambeau as torch
+x = torch.tensor([[0.5], [1.0], [2.0]])
+wanted = torch.versine(x)
+assert torch.equal(torch.versine(x, out=torch.empty(0)), wanted)
+assert torch.equal(x.clone().versine_(), wanted)
+jagged = torch.nested.nested_tensor([x[:1], x[1:]], layout=torch.jagged)
+assert torch.equal(jagged.versine().values(), wanted) and print("jagged") is None
+class Foreign(torch.Tensor):
+    pass
+assert type(x.as_subclass(Foreign).versine()) is Foreign and print("foreign") is None
+masked = torch.masked.masked_tensor(x, x < 2)
+assert torch.equal(masked.versine().get_data(), wanted) and print("masked") is None
+"""
+
 
 def sources() -> dict[Path, bytes]:
     """Every file that building and testing an op needs, by its path from the root."""
@@ -78,6 +94,7 @@ def test_a_row_and_a_sample_make_an_op() -> None:
 
     answer = run(sys.executable, "-c", "import flambeau as f; print(f.tensor([0.0]).versine_())")
     assert answer.strip() == "tensor([0.])"
+    assert run(sys.executable, "-c", FORMS).split() == ["jagged", "foreign", "masked"]
     report = run(sys.executable, "-m", "pytest", "-q", "tests/ops", "-k", "versine")
     passed = re.search(r"(\d+) passed", report)
     assert passed and int(passed[1]) >= 5, report

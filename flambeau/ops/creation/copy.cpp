@@ -172,7 +172,7 @@ Tensor clone_op(const Tensor& input, std::optional<MemoryFormat> memory_format) 
 }  // namespace
 OP(clone_op, "clone(input, *, memory_format=None)",
    "A copy of input in memory of its own. Gradients flow through it.",
-   takes_sparse | takes_pending | elementwise | takes_nested | moves)
+   takes_sparse | takes_pending | elementwise | takes_nested | moves | takes_quantized)
 
 Tensor contiguous(const Tensor& input, MemoryFormat format) {
   REDIRECT(contiguous, input, format)
@@ -182,7 +182,7 @@ Tensor contiguous(const Tensor& input, MemoryFormat format) {
 }
 OP_METHOD(contiguous, "contiguous(self, memory_format=torch.contiguous_format)",
           "self if its elements lie in order in memory already, else a copy in which they do.",
-          takes_pending | moves)
+          takes_pending | moves | takes_quantized)
 
 Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
           bool non_blocking, bool copy, std::optional<MemoryFormat> format) {

@@ -24,7 +24,7 @@ UNARY_ALIAS(fix, trunc, takes_sparse)
 #define COMPARE_ALIAS(name, of, ...)                                                     \
   OP([](const Tensor& input, const Operand& other) { return of(input, other); },         \
      #name "(input, other)", "Another name of " #of ".",                                 \
-     casts_out | gives_bool | elementwise __VA_OPT__(| __VA_ARGS__))                     \
+     casts_out | gives_bool | takes_quantized | elementwise __VA_OPT__(| __VA_ARGS__))   \
   OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, \
             #name "_(self, other)", "Another name of " #of "_.", elementwise)
 OP([](const Operand& input, const Operand& other) { return mul(input, other); },

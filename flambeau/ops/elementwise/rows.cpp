@@ -225,7 +225,7 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return row;                                                                                   \
   }                                                                                               \
   BINARY_FUNCTIONS(name)                                                                          \
-  BINARY_OPS(name, doc, gives_bool __VA_OPT__(|) __VA_ARGS__)
+  BINARY_OPS(name, doc, gives_bool | takes_quantized __VA_OPT__(|) __VA_ARGS__)
 #define LOGIC(name, dtypes, value, doc)      \
   PLAIN_ROW(name, dtypes, OutDType::boolean) \
   TENSOR_OPS(name, doc, gives_bool)

@@ -92,7 +92,7 @@ Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
   return out;
 }
 OP(index_select, "index_select(input, dim, index)",
-   "The slices of input along dim that index names.", picks | along | moves)
+   "The slices of input along dim that index names.", picks | along | moves | takes_quantized)
 
 Tensor index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                   const Scalar& alpha) {

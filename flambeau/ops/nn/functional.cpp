@@ -282,7 +282,8 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
   return own_copy(joined, input);
 }
 OP_FUNCTION(pixel_shuffle, "pixel_shuffle(input, upscale_factor)",
-            "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).", moves)
+            "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).",
+            moves | takes_quantized)
 
 Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   const Image image("pixel_unshuffle", input);
@@ -306,7 +307,8 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   return own_copy(joined, input);
 }
 OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
-            "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).", moves)
+            "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).",
+            moves | takes_quantized)
 
 Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   CHECK(input.dim() > 2, RuntimeError,
@@ -325,7 +327,7 @@ Tensor channel_shuffle(const Tensor& input, int64_t groups) {
 OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
             "Takes channels from each group in turn.")
 OP_FUNCTION(channel_shuffle, "native_channel_shuffle(input, groups)",
-            "Another name of channel_shuffle.", moves)
+            "Another name of channel_shuffle.", moves | takes_quantized)
 
 // --- Padding -------------------------------------------------------------------------------------
 

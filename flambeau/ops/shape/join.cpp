@@ -217,7 +217,7 @@ Tensor cat_out(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& ou
 }  // namespace
 #define CAT_OPS(name)                                                                          \
   OP_FUNCTION(cat, name "(tensors, dim=0)", "The tensors joined along an existing dimension.", \
-              moves)                                                                           \
+              moves | takes_quantized)                                                         \
   OP_OUT(cat_out, name "(tensors, dim=0, *, out)")
 CAT_OPS("cat")
 CAT_OPS("concat")
@@ -260,7 +260,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   return out;
 }
 OP_FUNCTION(stack, "stack(tensors, dim=0)", "The tensors joined along a new dimension.",
-            casts_out | type_error_out | joins | autocast_widest | moves)
+            casts_out | type_error_out | joins | autocast_widest | moves | takes_quantized)
 
 // --- Shapes with at least so many dimensions ---------------------------------------------------
 
@@ -415,20 +415,20 @@ Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 OP_FUNCTION(hstack, "hstack(tensors)", "The tensors joined side by side.",
-            casts_out | type_error_out | moves)
+            casts_out | type_error_out | moves | takes_quantized)
 OP_FUNCTION(vstack, "vstack(tensors)", "The tensors joined one below the other.",
-            casts_out | type_error_out | moves)
+            casts_out | type_error_out | moves | takes_quantized)
 OP_FUNCTION(vstack, "row_stack(tensors)", "The tensors joined one below the other.",
-            casts_out | type_error_out | moves)
+            casts_out | type_error_out | moves | takes_quantized)
 OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimension.",
-            casts_out | type_error_out | moves)
+            casts_out | type_error_out | moves | takes_quantized)
 OP_FUNCTION(column_stack, "column_stack(tensors)",
             "Vectors as columns, and matrices, joined side by side.",
-            casts_out | type_error_out | moves)
+            casts_out | type_error_out | moves | takes_quantized)
 OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.")
 OP_FUNCTION(meshgrid, "meshgrid(*tensors, *, indexing=None)",
             "The coordinates of the grid that vectors span, one tensor a dimension.", makes_view)
 OP_FUNCTION(cartesian_prod, "cartesian_prod(*tensors)",
-            "All combinations of one element of each vector.", moves)
+            "All combinations of one element of each vector.", moves | takes_quantized)
 
 }  // namespace flambeau

@@ -82,7 +82,8 @@ Tensor repeat(const Tensor& input, IntSpan repeats) {
   }
   return out;
 }
-OP_METHOD(repeat, "repeat(self, *repeats)", "Copies of self, so many along each dimension.", moves)
+OP_METHOD(repeat, "repeat(self, *repeats)", "Copies of self, so many along each dimension.",
+          moves | takes_quantized)
 
 namespace {
 
@@ -170,15 +171,15 @@ Tensor repeat_interleave_number(const Tensor& input, int64_t repeats, std::optio
 
 }  // namespace
 OP_FUNCTION(tile, "tile(input, dims)",
-            "Copies of input, so many along each of its last dimensions.", moves)
+            "Copies of input, so many along each of its last dimensions.", moves | takes_quantized)
 OP_METHOD(tile, "tile(self, *dims)", "Copies of self, so many along each of its last dimensions.",
-          moves)
+          moves | takes_quantized)
 OP_FUNCTION(interleaved_index, "repeat_interleave(repeats, *, output_size=None)",
-            "Each index of repeats as often as repeats says.", moves)
+            "Each index of repeats as often as repeats says.", moves | takes_quantized)
 OP(repeat_interleave_number, "repeat_interleave(input, repeats, dim=None, *, output_size=None)",
-   "Every element of input along dim repeated so many times.", moves)
+   "Every element of input along dim repeated so many times.", moves | takes_quantized)
 OP(repeat_interleave, "repeat_interleave(input, repeats, dim=None, *, output_size=None)",
-   "Every element of input along dim repeated so many times.", moves)
+   "Every element of input along dim repeated so many times.", moves | takes_quantized)
 
 // --- Flipping, rolling, turning ----------------------------------------------------------------
 
@@ -215,7 +216,7 @@ Tensor flip(const Tensor& input, IntSpan dims) {
   return out;
 }
 OP(flip, "flip(input, *dims)", "input with the order of elements reversed along dims.",
-   along | moves)
+   along | moves | takes_quantized)
 
 namespace {
 
@@ -298,12 +299,12 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
 }
 
 }  // namespace
-OP(fliplr, "fliplr(input)", "input with its columns in reverse order.", moves)
-OP(flipud, "flipud(input)", "input with its rows in reverse order.", moves)
+OP(fliplr, "fliplr(input)", "input with its columns in reverse order.", moves | takes_quantized)
+OP(flipud, "flipud(input)", "input with its rows in reverse order.", moves | takes_quantized)
 OP(roll, "roll(input, shifts, dims=None)",
    "input moved along dims; what leaves at one end enters at the other.", moves)
 OP(rot90, "rot90(input, k=1, dims=(0, 1))",
-   "input turned k times by 90 degrees in the plane of dims.", moves)
+   "input turned k times by 90 degrees in the plane of dims.", moves | takes_quantized)
 
 namespace {
 

@@ -18,13 +18,13 @@ Tensor narrow_copy(const Tensor& input, int64_t dim, int64_t start, int64_t leng
 }
 Tensor permute_copy(const Tensor& input, IntSpan dims) { return copied(permute(input, dims)); }
 OP_FUNCTION(view_copy, "view_copy(input, size)", "A copy of input in another shape.",
-            reshapes | moves)
+            reshapes | moves | takes_quantized)
 OP_FUNCTION(view_dtype_copy, "view_copy(input, dtype)", "A copy of the bytes of input as a dtype.",
-            reshapes | moves)
+            reshapes | moves | takes_quantized)
 OP(narrow_copy, "narrow_copy(input, dim, start, length)", "A copy of a part of dimension dim.",
-   reshapes | moves)
+   reshapes | moves | takes_quantized)
 OP_FUNCTION(permute_copy, "permute_copy(input, dims)",
-            "A copy of input with its dimensions reordered.", reshapes | moves)
+            "A copy of input with its dimensions reordered.", reshapes | moves | takes_quantized)
 
 Tensor expand_copy(const Tensor& input, IntSpan size, bool /*implicit*/) {
   return copied(expand(input, size));
@@ -39,19 +39,23 @@ Tensor squeeze_dims_copy(const Tensor& input, IntSpan dim) { return copied(squee
 Tensor alias_copy(const Tensor& input) { return clone(alias(input), MemoryFormat::contiguous); }
 Tensor detach_copy(const Tensor& input) { return clone(detach(input), MemoryFormat::contiguous); }
 OP_FUNCTION(expand_copy, "expand_copy(input, size, *, implicit=False)",
-            "A copy of input expanded to a size.", reshapes | moves)
+            "A copy of input expanded to a size.", reshapes | moves | takes_quantized)
 OP_FUNCTION(transpose_copy, "transpose_copy(input, dim0, dim1)",
-            "A copy of input with two dimensions exchanged.", reshapes | moves)
-OP_FUNCTION(t_copy, "t_copy(input)", "A copy of the transpose of a matrix.", moves)
+            "A copy of input with two dimensions exchanged.", reshapes | moves | takes_quantized)
+OP_FUNCTION(t_copy, "t_copy(input)", "A copy of the transpose of a matrix.",
+            moves | takes_quantized)
 OP_FUNCTION(unsqueeze_copy, "unsqueeze_copy(input, dim)",
-            "A copy of input with a dimension of size one inserted.", reshapes | moves)
+            "A copy of input with a dimension of size one inserted.",
+            reshapes | moves | takes_quantized)
 OP_FUNCTION(squeeze_copy, "squeeze_copy(input)",
-            "A copy of input without its dimensions of size one.", reshapes | moves)
+            "A copy of input without its dimensions of size one.",
+            reshapes | moves | takes_quantized)
 OP_FUNCTION(squeeze_dims_copy, "squeeze_copy(input, dim)",
             "A copy of input without those of the given dimensions that have size one.",
-            reshapes | moves)
-OP_FUNCTION(alias_copy, "alias_copy(input)", "A copy of input.", moves)
-OP_FUNCTION(detach_copy, "detach_copy(input)", "A copy of input without history.", moves)
+            reshapes | moves | takes_quantized)
+OP_FUNCTION(alias_copy, "alias_copy(input)", "A copy of input.", moves | takes_quantized)
+OP_FUNCTION(detach_copy, "detach_copy(input)", "A copy of input without history.",
+            moves | takes_quantized)
 
 Tensor as_strided_copy(const Tensor& input, IntSpan size, IntSpan stride,
                        std::optional<int64_t> storage_offset) {
@@ -73,19 +77,21 @@ Tensor unfold_copy(const Tensor& input, int64_t dimension, int64_t size, int64_t
   return copied(unfold(input, dimension, size, step));
 }
 OP_FUNCTION(as_strided_copy, "as_strided_copy(input, size, stride, storage_offset=None)",
-            "A copy of the memory of input seen with other sizes and strides.", moves)
+            "A copy of the memory of input seen with other sizes and strides.",
+            moves | takes_quantized)
 OP_FUNCTION(diagonal_copy, "diagonal_copy(input, offset=0, dim1=0, dim2=1)",
-            "A copy of a diagonal of two dimensions.", reshapes | moves)
+            "A copy of a diagonal of two dimensions.", reshapes | moves | takes_quantized)
 OP_FUNCTION(select_copy, "select_copy(input, dim, index)", "A copy of one slice along dim.",
-            reshapes | moves)
+            reshapes | moves | takes_quantized)
 OP_FUNCTION(slice_copy, "slice_copy(input, dim=0, start=None, end=None, step=1)",
-            "A copy of a range of slices along dim.", reshapes | moves)
+            "A copy of a range of slices along dim.", reshapes | moves | takes_quantized)
 OP_FUNCTION(view_as_real_copy, "view_as_real_copy(input)",
             "A copy of complex numbers as pairs of real ones.")
 OP_FUNCTION(view_as_complex_copy, "view_as_complex_copy(input)",
             "A copy of pairs of real numbers as complex ones.")
 OP_FUNCTION(unfold_copy, "unfold_copy(input, dimension, size, step)",
-            "A copy of windows of size elements along a dimension, step apart.", reshapes | moves)
+            "A copy of windows of size elements along a dimension, step apart.",
+            reshapes | moves | takes_quantized)
 
 std::vector<Tensor> unbind_copy(const Tensor& input, int64_t dim) {
   return all_copied(unbind(input, dim));
@@ -97,11 +103,11 @@ std::vector<Tensor> split_with_sizes_copy(const Tensor& input, IntSpan split_siz
   return all_copied(split(input, split_sizes, dim));
 }
 OP_FUNCTION(unbind_copy, "unbind_copy(input, dim=0)", "Copies of all slices along dim.",
-            reshapes | moves)
+            reshapes | moves | takes_quantized)
 OP_FUNCTION(split_copy, "split_copy(input, split_size, dim=0)",
-            "Copies of pieces of equal size along dim.", reshapes | moves)
+            "Copies of pieces of equal size along dim.", reshapes | moves | takes_quantized)
 OP_FUNCTION(split_with_sizes_copy, "split_with_sizes_copy(input, split_sizes, dim=0)",
-            "Copies of pieces of given sizes along dim.", reshapes | moves)
+            "Copies of pieces of given sizes along dim.", reshapes | moves | takes_quantized)
 
 }  // namespace
 }  // namespace flambeau

@@ -117,7 +117,9 @@ namespace {
 bool is_conj(const Tensor& input) { return input->pending & Pending::conj; }
 bool is_neg(const Tensor& input) { return input->pending & Pending::neg; }
 }  // namespace
-OP_VIEW(is_conj, "is_conj(input)", "Whether the conjugation of input is pending.", takes_sparse)
-OP_VIEW(is_neg, "is_neg(input)", "Whether the negation of input is pending.", takes_sparse)
+OP_VIEW(is_conj, "is_conj(input)", "Whether the conjugation of input is pending.",
+        takes_sparse | metadata)
+OP_VIEW(is_neg, "is_neg(input)", "Whether the negation of input is pending.",
+        takes_sparse | metadata)
 
 }  // namespace flambeau

@@ -429,7 +429,7 @@ Tensor compressed_part(const Tensor& self) {
 
 OP_METHOD(to_dense_op, "to_dense(self, dtype=None, *, masked_grad=None)",
           "All elements, those that are not stored being zero; a dense tensor itself.",
-          takes_sparse | moves)
+          takes_sparse | moves | takes_quantized)
 OP_METHOD(coalesce, "coalesce(self)", "The same with ordered coordinates, each at most once.",
           takes_sparse)
 OP_METHOD(is_coalesced, "is_coalesced(self)",

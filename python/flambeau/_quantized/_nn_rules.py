@@ -40,8 +40,10 @@ def _bounded(input: Any, low: float | None, high: float | None, inplace: bool) -
     return _written(input, ints.clamp(places[0], places[1]), inplace)
 
 
-def _clamp(func: Any, input: Any, min: Any = None, max: Any = None) -> Any:
-    if any(isinstance(bound, flambeau.Tensor) for bound in (input, min, max) if bound is not input):
+def rule_clamp(func: Any, input: Any, min: Any = None, max: Any = None) -> Any:
+    if func.__name__.endswith("_") or any(
+        isinstance(bound, flambeau.Tensor) for bound in (input, min, max) if bound is not input
+    ):
         raise RuntimeError(
             "promoteTypes with quantized numbers is not handled yet: clamp takes bounds that are "
             "numbers"
@@ -49,17 +51,20 @@ def _clamp(func: Any, input: Any, min: Any = None, max: Any = None) -> Any:
     return _bounded(input, min, max, False)
 
 
-def _relu(func: Any, input: Any, inplace: bool = False) -> Any:
+rule_clip = rule_clamp
+
+
+def rule_relu(func: Any, input: Any, inplace: bool = False) -> Any:
     quantizer = input._per_tensor()
     ints = input._ints().clamp(min=quantizer.zero_point)
     return _written(input, ints, inplace or func.__name__ == "relu_")
 
 
-def _relu6(func: Any, input: Any, inplace: bool = False) -> Any:
+def rule_relu6(func: Any, input: Any, inplace: bool = False) -> Any:
     return _bounded(input, 0.0, 6.0, inplace or func.__name__ == "relu6_")
 
 
-def _hardtanh(
+def rule_hardtanh(
     func: Any, input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Any:
     return _bounded(input, min_val, max_val, inplace or func.__name__ == "hardtanh_")
@@ -81,7 +86,9 @@ def _leaky(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     return flambeau.where(x > 0, x, x * negative_slope)
 
 
-def _threshold(func: Any, input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+def rule_threshold(
+    func: Any, input: Any, threshold: float, value: float, inplace: bool = False
+) -> Any:
     if inplace or func.__name__ == "threshold_":
         raise refused("threshold_", (input,))
     return _real(lambda x: flambeau.where(x > threshold, x, value))(func, input)
@@ -116,7 +123,7 @@ def _squashed(compute: Callable[..., Tensor], ranges: dict[Any, PerTensor]) -> C
     return rule
 
 
-def _gelu(func: Any, input: Any, approximate: str = "none") -> Any:
+def rule_gelu(func: Any, input: Any, approximate: str = "none") -> Any:
     quantizer = input._per_tensor()
     result = _functional().gelu(input.dequantize(), approximate=approximate)
     # PyTorch keeps this scale in single precision.
@@ -125,7 +132,7 @@ def _gelu(func: Any, input: Any, approximate: str = "none") -> Any:
     return QuantizedTensor._over(made.quantize(result, INTS[input.dtype]), made)
 
 
-def _dropout(
+def rule_dropout(
     func: Any, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Any:
     if training and p != 0:
@@ -187,7 +194,7 @@ def _largest(name: str) -> Callable[..., Any]:
 
 
 # Upsampling and padding ---------------------------------------------------------------------------
-def _interpolated(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def rule_interpolate(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     mode = kwargs.get("mode", args[2] if len(args) > 2 else "nearest")
     ranks = {"nearest": (4, 5), "nearest-exact": (4, 5), "bilinear": (4,), "area": (3, 4, 5)}
     input._per_tensor()
@@ -203,7 +210,10 @@ def _interpolated(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     return QuantizedTensor._over(moved, input._quantizer)
 
 
-def _padded(func: Any, input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+rule_upsample = rule_interpolate
+
+
+def rule_pad(func: Any, input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if not isinstance(input._quantizer, PerTensor):
         raise RuntimeError("Only per-tensor padding is supported.")
     ints, quantizer = input._ints(), input._quantizer
@@ -215,7 +225,7 @@ def _padded(func: Any, input: Any, pad: Any, mode: str = "constant", value: Any 
     return QuantizedTensor._over(func(ints.double(), pad, mode).to(ints.dtype), quantizer)
 
 
-def _shuffled(func: Any, input: Any, groups: int) -> Any:
+def rule_channel_shuffle(func: Any, input: Any, groups: int) -> Any:
     if input.dtype is not quint8:
         raise RuntimeError(
             f"Quantized channel shuffle works only on QUInt8 but got {KIND_NAMES[input.dtype]}"
@@ -224,7 +234,7 @@ def _shuffled(func: Any, input: Any, groups: int) -> Any:
     return same(func, (input, groups), {})
 
 
-def _embedded(func: Any, input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+def rule_embedding(func: Any, input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(weight, QuantizedTensor) or isinstance(input, QuantizedTensor):
         raise refused("embedding", (input, weight))
     if not isinstance(weight._quantizer, PerTensor):
@@ -236,33 +246,17 @@ def _embedded(func: Any, input: Any, weight: Any, *args: Any, **kwargs: Any) -> 
     return QuantizedTensor._over(chosen, weight._quantizer)
 
 
-RULES: dict[str, Callable[..., Any]] = {
-    "clamp": _clamp,
-    "clip": _clamp,
-    "relu": _relu,
-    "relu_": _relu,
-    "relu6": _relu6,
-    "relu6_": _relu6,
-    "hardtanh": _hardtanh,
-    "hardtanh_": _hardtanh,
-    "leaky_relu": _real(_leaky),
-    "leaky_relu_": _real(_leaky),
-    "threshold": _threshold,
-    "threshold_": _threshold,
-    "gelu": _gelu,
-    "_nn_gelu": _gelu,
-    "sigmoid": _squashed(lambda x: x.sigmoid(), _UNIT),
-    "hardsigmoid": _squashed(lambda x: _functional().hardsigmoid(x), _UNIT),
-    "tanh": _squashed(lambda x: x.tanh(), _SYMMETRIC),
-    "dropout": _dropout,
-    "interpolate": _interpolated,
-    "upsample": _interpolated,
-    "pad": _padded,
-    "channel_shuffle": _shuffled,
-    "embedding": _embedded,
-}
-for _name in ("avg_pool1d", "avg_pool2d", "avg_pool3d"):
-    RULES[_name] = _average(_name)
-    RULES[f"adaptive_{_name}"] = _average(f"adaptive_{_name}")
-for _name in ("max_pool1d", "max_pool2d", "max_pool3d"):
-    RULES[_name] = _largest(_name)
+rule_leaky_relu = _real(_leaky)
+rule_sigmoid = _squashed(lambda x: x.sigmoid(), _UNIT)
+rule_hardsigmoid = _squashed(lambda x: _functional().hardsigmoid(x), _UNIT)
+rule_tanh = _squashed(lambda x: x.tanh(), _SYMMETRIC)
+rule_avg_pool1d = _average("avg_pool1d")
+rule_avg_pool2d = _average("avg_pool2d")
+rule_avg_pool3d = _average("avg_pool3d")
+rule_adaptive_avg_pool1d = _average("adaptive_avg_pool1d")
+rule_adaptive_avg_pool2d = _average("adaptive_avg_pool2d")
+rule_adaptive_avg_pool3d = _average("adaptive_avg_pool3d")
+rule_max_pool1d = _largest("max_pool1d")
+rule_max_pool2d = _largest("max_pool2d")
+rule_max_pool3d = _largest("max_pool3d")
+rule_grid_sampler = rule_grid_sampler_2d = _real(lambda *x, **k: flambeau.grid_sampler_2d(*x, **k))

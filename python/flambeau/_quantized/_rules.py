@@ -1,6 +1,6 @@
 """Operations on quantized tensors: views, choices, order, comparisons and writes; those of networks
-are in `_nn_rules`. What moves integers about runs on the integers; what PyTorch has no kernel for
-raises, as there.
+are in `_nn_rules`. What moves integers about, or compares them, runs on the integers: the registry
+says which operations do. `rule_name` is the rule of another; what has none raises, as in PyTorch.
 
 Rules run with __torch_function__ off: to the core a quantized tensor is its integers.
 """
@@ -8,6 +8,8 @@ Rules run with __torch_function__ off: to the core a quantized tensor is its int
 from __future__ import annotations
 
 import flambeau
+from flambeau import _C
+from flambeau._operators._kinds import Kind, body_of, kind_named, kind_of, rule_for
 from flambeau._quantized._quantizers import INTS, KIND_NAMES, PerChannel, PerTensor
 from flambeau._quantized._tensor import QuantizedTensor
 
@@ -17,43 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flambeau import Tensor
-
-# Questions about the shape and the memory of the integers.
-_ABOUT = frozenset(
-    """size stride dim ndimension numel nelement storage_offset is_contiguous data_ptr element_size
-    is_same_size __len__ is_floating_point is_complex is_inference is_shared is_pinned get_device
-    is_conj is_neg untyped_storage __get__ __set__ __delete__ _is_view backward register_hook
-    retain_grad requires_grad_ is_tensor __dir__ __hash__ is_distributed
-    dim_order is_sparse_csr register_post_accumulate_grad_hook""".split()
-)
-# What changes the shape, of which the channels of a tensor keep their order.
-_RESHAPES = frozenset(
-    """view reshape flatten ravel unflatten squeeze unsqueeze view_as reshape_as detach contiguous
-    clone cpu cuda pin_memory to_dense alias atleast_1d atleast_2d atleast_3d resolve_conj
-    resolve_neg positive""".split()
-)
-_IN_PLACE = frozenset(
-    """squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ resize_ resize_as_ as_strided_
-    share_memory_""".split()
-)
-# What takes a part, of one channel or of several.
-_PARTS = frozenset(
-    """select narrow split split_with_sizes chunk unbind tensor_split hsplit vsplit dsplit
-    unsafe_chunk unsafe_split unsafe_split_with_sizes""".split()
-)
-# What moves elements in a way that only a quantizer for all of them survives.
-_MOVES = frozenset(
-    """permute transpose expand expand_as repeat movedim moveaxis swapaxes swapdims unfold
-    as_strided diagonal flip fliplr flipud rot90 index_select tile repeat_interleave
-    broadcast_to meshgrid cartesian_prod t adjoint pixel_shuffle pixel_unshuffle
-    native_channel_shuffle""".split()
-)
-_ORDER = frozenset("sort topk argsort msort".split())
-_SHAPE_ONLY = frozenset("view_as reshape_as expand_as is_same_size".split())
-_BINARY = frozenset(
-    """add sub mul div true_divide floor_divide remainder fmod rsub subtract multiply divide
-    atan2""".split()
-)
 
 
 def plain(value: Any) -> Any:
@@ -91,20 +56,29 @@ def refused(name: str, args: Any = (), kwargs: Any = None) -> Exception:
     """The error of an operation that there is not for quantized tensors."""
     first = first_of(args, kwargs or {})
     kind = "" if first is None else KIND_NAMES[first.dtype]
-    if name in _BINARY and len(args) > 1:
-        others = [x for x in args[:2] if not isinstance(x, QuantizedTensor)]
-        if others:
-            what = type(others[0]).__name__
-            if isinstance(others[0], flambeau.Tensor):
-                what = str(others[0].dtype)
-            return RuntimeError(
-                "promoteTypes with quantized numbers is not handled yet: "
-                f"{name} got {kind} and {what}; dequantize() the tensor first"
-            )
+    if (other := _unpromoted(kind_named(name), args)) is not None:
+        return RuntimeError(
+            "promoteTypes with quantized numbers is not handled yet: "
+            f"{name} got {kind} and {other}; dequantize() the tensor first"
+        )
     return NotImplementedError(
         f"Could not run 'aten::{name}' with arguments from the 'QuantizedCPU' backend: there is no "
         f"such operation on quantized tensors ({kind}); dequantize() them first"
     )
+
+
+def _unpromoted(kind: Kind, args: Any) -> str | None:
+    """What else an operation computes with, if it would have to be promoted."""
+    if kind.has("gives_bool") and not kind.has("takes_quantized"):
+        return None
+    numbers = "other" in kind.parameters[:2]
+    for other in args if kind.has("elementwise") or kind.writes else ():
+        if isinstance(other, flambeau.Tensor) and not isinstance(other, QuantizedTensor):
+            if other.is_floating_point() or numbers:
+                return str(other.dtype)
+        elif numbers and isinstance(other, (int, float, complex)):
+            return type(other).__name__
+    return None
 
 
 def same(func: Any, args: Any, kwargs: Any) -> Any:
@@ -148,7 +122,7 @@ def _part(func: Any, args: Any, kwargs: Any) -> Any:
     return type(found)(QuantizedTensor._over(x, quantizer.indexed(w, count)) for x, w in pairs)
 
 
-def _getitem(func: Any, input: Any, index: Any) -> Any:
+def rule_getitem(func: Any, input: Any, index: Any) -> Any:
     if not isinstance(input, QuantizedTensor):
         raise refused("index", (input, index))
     if isinstance(input._quantizer, PerChannel):
@@ -163,17 +137,34 @@ def _getitem(func: Any, input: Any, index: Any) -> Any:
     return _part(func, (input, index), {})
 
 
-def _moved(func: Any, args: Any, kwargs: Any) -> Any:
+def _moved(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
+    """A view or a copy of other shape or order. What keeps the order of channels in memory keeps
+    one quantizer a channel too."""
     first = first_of(args, kwargs)
-    if isinstance(first._quantizer, PerChannel):
-        raise RuntimeError(
-            f"Setting strides is possible only on uniformly quantized tensor: {func.__name__} got "
-            f"one of {first.qscheme()}"
-        )
-    return same(func, args, kwargs)
+    if isinstance(first._quantizer, PerTensor):
+        return same(func, args, kwargs)
+    if kind.has("elementwise") or kind.name == "contiguous":
+        return _reshaped(func, args, kwargs)
+    if kind.has("view") and not kind.has("along") and "stride" not in kind.parameters:
+        found = func(*map(plain, args), **kwargs)
+        results = [found] if isinstance(found, flambeau.Tensor) else found
+        if all(_in_order(result) for result in results):
+            whole = len(results) == 1 and results[0].numel() == first.numel()
+            whole = whole and isinstance(found, flambeau.Tensor)
+            return (_reshaped if whole else _part)(func, args, kwargs)
+    raise RuntimeError(
+        f"Setting strides is possible only on uniformly quantized tensor: {func.__name__} got "
+        f"one of {first.qscheme()}"
+    )
 
 
-def _broadcast(func: Any, *tensors: Any) -> Any:
+def _in_order(view: Tensor) -> bool:
+    """Whether elements follow each other in memory as their indices do, each once."""
+    strides = [s for s, n in zip(view.stride(), view.shape) if n != 1]
+    return 0 not in strides and strides == sorted(strides, reverse=True)
+
+
+def rule_broadcast_tensors(func: Any, *tensors: Any) -> Any:
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
     results = func(*map(plain, given))
     made = []
@@ -246,23 +237,22 @@ def dequantized(value: Any) -> Any:
     return value.dequantize() if isinstance(value, QuantizedTensor) else value
 
 
-def _compared(func: Any, input: Any, other: Any, **kwargs: Any) -> Any:
-    return func(dequantized(input), dequantized(other), **kwargs)
-
-
-def _equal(func: Any, input: Any, other: Any) -> bool:
+def rule_equal(func: Any, input: Any, other: Any) -> bool:
     both = isinstance(input, QuantizedTensor) and isinstance(other, QuantizedTensor)
     if not both or input.dtype is not other.dtype or input._quantizer != other._quantizer:
         return False
     return flambeau.equal(input._ints(), other._ints())
 
 
-def _close(func: Any, *args: Any, **kwargs: Any) -> Any:
+def rule_isclose(func: Any, *args: Any, **kwargs: Any) -> Any:
     raise RuntimeError("isclose is not supported for quantized inputs.")
 
 
+rule_allclose = rule_isclose
+
+
 # Writes -------------------------------------------------------------------------------------------
-def _copied(func: Any, input: Any, src: Any, non_blocking: bool = False) -> Any:
+def rule_copy(func: Any, input: Any, src: Any, non_blocking: bool = False) -> Any:
     if not isinstance(input, QuantizedTensor):
         raise RuntimeError(
             "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use "
@@ -304,14 +294,20 @@ def _placed(input: Any, value: Any) -> Tensor:
     return input._per_tensor().quantize(value.to(flambeau.float32), INTS[input.dtype])
 
 
-def _filled(func: Any, input: Any, value: Any) -> Any:
+def _filled(input: Any, value: Any) -> Any:
     ints = input._ints()
     wide = flambeau.empty(ints.shape, dtype=flambeau.float32, device=ints.device).fill_(value)
     ints.copy_(input._quantizer.quantize(wide, ints.dtype))
     return input
 
 
-def _masked(func: Any, input: Any, mask: Any, value: Any) -> Any:
+def rule_fill(func: Any, input: Any, value: Any) -> Any:
+    if not kind_of(func).writes:
+        input = QuantizedTensor._over(input._ints().clone(), input._quantizer)
+    return _filled(input, value)
+
+
+def rule_masked_fill(func: Any, input: Any, mask: Any, value: Any) -> Any:
     if not isinstance(input, QuantizedTensor):
         raise refused("masked_fill", (input, mask, value))
     if not isinstance(input._quantizer, PerTensor):
@@ -325,7 +321,7 @@ def _masked(func: Any, input: Any, mask: Any, value: Any) -> Any:
     return input if func.__name__.endswith("_") else QuantizedTensor._over(result, input._quantizer)
 
 
-def _index_put(
+def rule_index_put(
     func: Any, input: Any, indices: Any, values: Any, accumulate: bool = False, **kwargs: Any
 ) -> Any:
     if isinstance(values, QuantizedTensor):
@@ -343,7 +339,7 @@ def _index_put(
     return input if func.__name__.endswith("_") else QuantizedTensor._over(result, input._quantizer)
 
 
-def _setitem(func: Any, input: Any, index: Any, value: Any) -> None:
+def rule_setitem(func: Any, input: Any, index: Any, value: Any) -> None:
     if not isinstance(input, QuantizedTensor) or first_of((index,), {}) is not None:
         raise refused("index_put_", (input, index, value))
     if isinstance(value, QuantizedTensor):
@@ -353,13 +349,13 @@ def _setitem(func: Any, input: Any, index: Any, value: Any) -> None:
     if isinstance(input._quantizer, PerTensor):
         func(input._ints(), index, _placed(input, value))
         return
-    part = _getitem(flambeau.Tensor.__getitem__, input, index)
+    part = rule_getitem(flambeau.Tensor.__getitem__, input, index)
     wide = flambeau.empty(part._ints().shape, device=input.device)
     wide[...] = value
     part._ints().copy_(part._quantizer.quantize(wide, part._ints().dtype))
 
 
-def _full_like(func: Any, input: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+def rule_full_like(func: Any, input: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
     """empty_like and those that write one number: quantized as the tensor is."""
     name = func.__name__
     if dtype is not None and dtype is not input.dtype:
@@ -372,11 +368,14 @@ def _full_like(func: Any, input: Any, *args: Any, dtype: Any = None, **kwargs: A
         value = kwargs.pop("fill_value")
     made = flambeau.empty_like(input._ints(), **kwargs)
     result = QuantizedTensor._over(made, input._quantizer)
-    return result if value is None else _filled(None, result, value)
+    return result if value is None else _filled(result, value)
+
+
+rule_ones_like = rule_empty_like = rule_full_like
 
 
 # Conversions --------------------------------------------------------------------------------------
-def _to(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def rule_to(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(input, QuantizedTensor):
         raise RuntimeError(
             f"{func.__name__}: a tensor of {input.dtype} cannot become quantized without a scale; "
@@ -411,77 +410,90 @@ def _to(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     return QuantizedTensor._over(result, input._quantizer.on(result.device))
 
 
-def _converted(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    raise RuntimeError(
-        "Creation of quantized tensor requires quantized dtype like torch.quint8: "
-        f"{func.__name__}() of a quantized tensor; dequantize() gives floating point"
-    )
+rule_type_as = rule_to
+rule_max = _extreme("max")
+rule_min = _extreme("min")
+rule_mean = _averaged("mean")
+rule_std = _averaged("std")
 
 
-_RULES: dict[str, Callable[..., Any]] = {
-    "__getitem__": _getitem,
-    "__setitem__": _setitem,
-    "broadcast_tensors": _broadcast,
-    "max": _extreme("max"),
-    "min": _extreme("min"),
-    "mean": _averaged("mean"),
-    "std": _averaged("std"),
-    "equal": _equal,
-    "isclose": _close,
-    "allclose": _close,
-    "detach_": lambda func, input: input,
-    "copy_": _copied,
-    "fill_": _filled,
-    "masked_fill": _masked,
-    "masked_fill_": _masked,
-    "index_put": _index_put,
-    "index_put_": _index_put,
-    "to": _to,
-    "type_as": _to,
-}
-_COMPARISONS = """eq ne lt le gt ge not_equal less less_equal greater greater_equal
-    __eq__ __ne__ __lt__ __le__ __gt__ __ge__"""
-_RULES |= dict.fromkeys(_COMPARISONS.split(), _compared)
-_RULES |= dict.fromkeys("empty_like ones_like full_like".split(), _full_like)
-_RULES |= dict.fromkeys(
-    "cat concat concatenate stack hstack vstack dstack column_stack row_stack".split(), _joined
-)
-_RULES |= dict.fromkeys(
-    "float double half bfloat16 int long short char byte bool cfloat cdouble chalf".split(),
-    _converted,
-)
+def rule_slice_scatter(func: Any, input: Any, src: Any, *args: Any, **kwargs: Any) -> Any:
+    if not isinstance(src, QuantizedTensor):
+        src = QuantizedTensor._over(_placed(input, src), input._quantizer)
+    return same(func, (input, src, *args), kwargs)
+
+
+rule_select_scatter = rule_slice_scatter
+
+
+def rule_cpu(func: Any, *args: Any, **kwargs: Any) -> Any:
+    return _reshaped(func, args, kwargs)
+
+
+rule_cuda = rule_cpu
+
+
+def rule_is_same_size(func: Any, *tensors: Any) -> Any:
+    return func(*map(plain, tensors))
+
+
+def rule_resize(func: Any, *args: Any, **kwargs: Any) -> Any:
+    return _changed_in_place(func, args, kwargs)
+
+
+rule_resize_as = rule_resize
+
+
+_OF_TENSOR = ("__get__", "__set__", "__delete__", "__len__", "__dir__", "__hash__")
 
 
 def call(func: Any, args: Any, kwargs: Any) -> Any:
     """An operation of which at least one argument is quantized."""
-    name = func.__name__
-    if kwargs.get("out") is not None:
-        # The core would write integers, whatever they stand for there.
-        raise NotImplementedError(f"{name}: out= is not supported for quantized tensors")
-    rule = _RULES.get(name)
-    if rule is not None:
-        return rule(func, *args, **kwargs)
-    first = args[0] if args else None
-    if name in _ABOUT or (name in _SHAPE_ONLY and not isinstance(first, QuantizedTensor)):
-        return func(*args, **kwargs)
-    if name in _IN_PLACE:
-        return _changed_in_place(func, args, kwargs)
-    if name in _RESHAPES:
-        return _reshaped(func, args, kwargs)
-    if name in _PARTS:
-        return _part(func, args, kwargs)
-    if name in _MOVES:
-        return _moved(func, args, kwargs)
-    if name in _ORDER:
-        first_of(args, kwargs)._per_tensor()
-        return same(func, args, kwargs)
     from flambeau._quantized import _nn_rules
 
-    rule = _nn_rules.RULES.get(name)
-    if rule is None:
-        raise refused(name, args, kwargs)
-    _RULES[name] = rule
-    return rule(func, *args, **kwargs)
+    kind = kind_of(func)
+    rule = rule_for(kind, globals()) or rule_for(kind, _nn_rules.__dict__)
+    if rule is None and (body := body_of(func)) is not None:
+        return body(*args, **kwargs)
+    with _C.DisableTorchFunctionSubclass():
+        if kwargs.get("out") is not None:
+            # The core would write integers, whatever they stand for there.
+            raise NotImplementedError(f"{kind.name}: out= is not supported for quantized tensors")
+        if rule is not None:
+            return rule(func, *args, **kwargs)
+        return _by_kind(kind, func, args, kwargs)
+
+
+def _by_kind(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
+    if not kind.has("op") and (kind.name in _OF_TENSOR or not kind.name.startswith("__")):
+        return func(*args, **kwargs)
+    if kind.writes and kind_named(kind.name).has("view"):
+        return _changed_in_place(func, args, kwargs)
+    if kind.has("converts") and not kind.has("view"):
+        raise RuntimeError(
+            "Creation of quantized tensor requires quantized dtype like torch.quint8: "
+            f"{kind.name}() of a quantized tensor; dequantize() gives floating point"
+        )
+    if kind.writes and kind.has("takes_quantized"):
+        same(func, args, kwargs)
+        return args[0]
+    if kind.writes:
+        raise refused(func.__name__, args, kwargs)
+    if kind.has("metadata"):
+        return func(*map(plain, args), **kwargs)
+    if kind.has("gives_bool") and kind.has("takes_quantized"):
+        return func(*map(dequantized, args), **kwargs)
+    first = args[0] if args else None
+    if isinstance(first, (tuple, list)) and kind.has("takes_quantized"):
+        return _joined(func, *args, **kwargs)
+    if kind.has("view") or (kind.has("moves") and kind.has("takes_quantized")):
+        if isinstance(first, flambeau.Tensor) and not isinstance(first, QuantizedTensor):
+            return func(*map(plain, args), **kwargs)  # of the shape of a quantized one
+        return _moved(kind, func, args, kwargs)
+    if kind.has("takes_quantized"):
+        first_of(args, kwargs)._per_tensor()
+        return same(func, args, kwargs)
+    raise refused(kind.name, args, kwargs)
 
 
 def _changed_in_place(func: Any, args: Any, kwargs: Any) -> Any:
@@ -489,11 +501,8 @@ def _changed_in_place(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(first, QuantizedTensor):
         raise refused(func.__name__, args, kwargs)
     quantizer, old = first._quantizer, tuple(first._ints().shape)
-    if isinstance(quantizer, PerChannel) and func.__name__ not in (
-        "squeeze_",
-        "unsqueeze_",
-        "share_memory_",
-    ):
+    view = getattr(first._ints(), kind_of(func).name, None)
+    if isinstance(quantizer, PerChannel) and not (view and _in_order(view(*args[1:], **kwargs))):
         raise RuntimeError(f"Can only {func.__name__} quantized tensors with per-tensor schemes!")
     func(*args, **kwargs)
     if isinstance(quantizer, PerChannel):

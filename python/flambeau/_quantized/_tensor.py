@@ -44,8 +44,7 @@ class QuantizedTensor(PlainTensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         from flambeau._quantized import _rules
 
-        with _C.DisableTorchFunctionSubclass():
-            return _rules.call(func, args, kwargs or {})
+        return _rules.call(func, args, kwargs or {})
 
     # What it is
     @property

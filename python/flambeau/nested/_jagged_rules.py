@@ -33,7 +33,7 @@ def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not kind.has("op") and not kind.name.startswith("__"):
             return func(*args, **kwargs)  # a question about the tensor itself
         if kind.has("elementwise", "creates", "draws", "metadata"):
-            return _run(func, args, kwargs, True)
+            return _run(func, args, kwargs, not kind.has("converts"))
         if kind.has("takes_jagged") and kind.has("reduces"):
             return _reduced(func, *args, **kwargs)
         if kind.has("takes_jagged", "reshapes"):
@@ -129,8 +129,8 @@ def _wrapped(result: Any, like: NestedTensor) -> Any:
         rows = like.values().shape[like._ragged_idx - 1]
         fits = result.dim() >= like._ragged_idx and result.shape[like._ragged_idx - 1] == rows
         return like._like(result) if fits else result
-    if type(result) in (list, tuple):
-        return type(result)(_wrapped(item, like) for item in result)
+    if isinstance(result, (list, tuple)):
+        return type(result)([_wrapped(item, like) for item in result])
     return result
 
 
