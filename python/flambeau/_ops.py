@@ -279,13 +279,18 @@ class _Ops:
     def load_library(self, path: Any) -> None:
         """Refuses: a library of C++ operators was built against PyTorch itself.
 
-        The operators of torchvision's are written here as well, and these are registered instead.
+        The operators of torchvision's and torchaudio's are written here as well, and these are
+        registered instead.
         """
         folder, _, file = os.fspath(path).replace(os.sep, "/").rpartition("/")
-        if folder.endswith("torchvision") and file.startswith("_C"):
-            self.import_module("flambeau._library._torchvision_ops")
-            self.loaded_libraries.add(os.fspath(path))
-            return
+        for package, home, start in (
+            ("torchvision", "torchvision", "_C"),
+            ("torchaudio", "torchaudio/lib", ("_torchaudio", "libtorchaudio")),
+        ):
+            if folder.endswith(home) and file.startswith(start):
+                self.import_module(f"flambeau._library._{package}_ops")
+                self.loaded_libraries.add(os.fspath(path))
+                return
         raise OSError(
             f"ops.load_library: {path} holds operators compiled against PyTorch's libraries, which "
             "Flambeau does not load; register operators from Python with flambeau.library"
