@@ -90,7 +90,7 @@ _HOMES["lobpcg"] = "_lobpcg"
 _HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_namespace._matmul_names"))
 _HOMES.update(Event="_namespace._streams", Stream="_namespace._streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
-_HOMES["GradScaler"] = "amp"
+_HOMES.update(GradScaler="amp", _disable_dynamo="_compile")
 _ATEN = "_softmax_backward_data _log_softmax_backward_data _has_compatible_shallow_copy_type"
 _HOMES.update(dict.fromkeys(_ATEN.split(), "_operators._aten_functions"))
 _HOMES["_amp_update_scale_"] = "amp.grad_scaler"

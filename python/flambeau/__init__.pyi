@@ -646,6 +646,7 @@ from flambeau._C import movedim as movedim
 from flambeau import mps as mps
 from flambeau._C import mse_loss as mse_loss
 from flambeau._C import msort as msort
+from flambeau import mtia as mtia
 from flambeau._C import mul as mul
 from flambeau._C import mul_ as mul_
 from flambeau._C import multinomial as multinomial

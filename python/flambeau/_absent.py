@@ -5,6 +5,7 @@ missing. So can whole modules, where `torch` means Flambeau: see `python -m flam
 
 from __future__ import annotations
 
+import sys
 import types
 
 TYPE_CHECKING = False
@@ -35,6 +36,7 @@ _MODULES = {
     "distributed.rpc": _PROCESSES,
     "distributed.run": _PROCESSES,
     "distributed.tensor": _PROCESSES,
+    "distributed.utils": _PROCESSES,
     "_dynamo.backends": _COMPILER,
     "_dynamo.testing": _COMPILER,
     "_export": _COMPILER,
@@ -46,6 +48,8 @@ _MODULES = {
     "export": _COMPILER,
     "fx.experimental": _COMPILER,
     "fx.passes.infra": _COMPILER,
+    "fx.traceback": _COMPILER,
+    "profiler._memory_profiler": "the profiler keeps no history of memory",
     "package": "Flambeau does not pack programs into files",
     "numa": "Flambeau does not bind processes to parts of the machine",
     "quantization": _QUANTIZER,
@@ -53,6 +57,7 @@ _MODULES = {
     "sparse._triton_ops": _COMPILER,
     "sparse._triton_ops_meta": _COMPILER,
     "utils._sympy": _COMPILER,
+    "utils.hipify": "there are no kernels for AMD's devices",
     "utils.cpp_extension": "extensions are built against PyTorch's own C++ headers",
     "utils.mobile_optimizer": _COMPILER,
 }
@@ -106,6 +111,36 @@ def absent_module(full: str) -> types.ModuleType:
     module.__path__ = []
     module.__dict__["__getattr__"] = __getattr__
     return module
+
+
+def refusing(module: str, names: str, kinds: str, error: type[Exception], why: str) -> Any:
+    """The `__getattr__` of a module for a kind of device that there are no kernels for.
+
+    Args:
+        module: the `__name__` of the module.
+        names: its functions, each of which raises when it is called.
+        kinds: its classes, which can be subclassed and have no instances.
+        error: what the functions raise.
+        why: the end of the sentence "torch.x.name: ...".
+    """
+
+    def missing(name: str) -> Any:
+        if name in kinds.split():
+            return absent(module, name, why)
+        if name not in names.split():
+            raise AttributeError(f"module '{module}' has no attribute '{name}'")
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            raise error(f"torch.{module.partition('.')[2]}.{name}: {why}")
+
+        function.__name__, function.__module__ = name, module
+        return function
+
+    def __getattr__(name: str) -> Any:
+        # Whoever replaces a function and puts it back finds the same one.
+        return vars(sys.modules[module]).setdefault(name, missing(name))
+
+    return __getattr__
 
 
 class NamedDType:

@@ -312,3 +312,39 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
     """Windows on `flat`, one after the other, in the shapes of the tensors."""
     parts = flat[: sum(tensor.numel() for tensor in tensors)].split([t.numel() for t in tensors])
     return tuple(part.view_as(like) for part, like in zip(parts, tensors))
+
+
+def _get_available_device_type() -> str | None:
+    """The type of the accelerator there is."""
+    return "cuda" if flambeau.cuda.is_available() else None
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The module about a type of devices."""
+    module = getattr(flambeau, device_type, None)
+    if module is None:
+        raise RuntimeError(f"Device '{device_type}' does not have a corresponding module.")
+    return module
+
+
+def is_compiling() -> bool:
+    """False: this line is being run."""
+    return False
+
+
+def _get_obj_state(obj: Any) -> Any:
+    """What a pickle would keep of an object besides its class: attributes, and those of slots."""
+    getter = getattr(obj, "__getstate__", None)
+    if getter is not None:
+        return getter()
+    names = copyreg._slotnames(type(obj))  # type: ignore[attr-defined]
+    slots = {name: getattr(obj, name) for name in names if hasattr(obj, name)}
+    return (obj.__dict__, slots) if slots else obj.__dict__
+
+
+def _set_obj_state(obj: Any, state: Any) -> Any:
+    """Gives an object attributes that `_get_obj_state` read of another."""
+    own, slots = state if isinstance(state, tuple) else (state, None)
+    for name, value in {**(own or {}), **(slots or {})}.items():
+        setattr(obj, name, value)
+    return obj

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flambeau._absent import refusing
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -30,3 +32,14 @@ def manual_seed(seed: int) -> None:
 def synchronize(device: Any = None) -> None:
     """Refuses: there is no device to wait for."""
     raise AssertionError("synchronize: there are no kernels for these devices")
+
+
+__getattr__ = refusing(
+    __name__,
+    """compile_shader current_allocated_memory current_stream default_stream driver_allocated_memory
+    get_rng_state load_metallib recommended_max_memory seed set_per_process_memory_fraction
+    set_rng_state set_stream stream""",
+    "Event Stream",
+    RuntimeError,
+    "there are no kernels for these devices",
+)

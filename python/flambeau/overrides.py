@@ -298,3 +298,10 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether `func` is a method of Tensor, or the getter of one of its properties."""
     return func in _overridable()[0][flambeau.Tensor] or getattr(func, "__name__", "") == "__get__"
+
+
+def get_default_nowrap_functions() -> set[Callable[..., Any]]:
+    """The getters of attributes whose tensors keep their class when a subclass is asked."""
+    tensor = flambeau.Tensor
+    names = ("_base", "grad", "_grad")
+    return {getattr(tensor, name).__get__ for name in names if hasattr(tensor, name)}

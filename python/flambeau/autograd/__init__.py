@@ -357,6 +357,11 @@ def _zeros_for(target: Any, requires_grad: bool) -> Tensor:
     return flambeau.zeros_like(target, requires_grad=requires_grad)
 
 
+def _is_checkpoint_valid() -> bool:
+    """Whether parts may be computed again on the way back: whole graphs always go there."""
+    return True
+
+
 def __getattr__(name: str) -> Any:
     # Loaded on first use, to keep `import flambeau` short.
     if name in ("forward_ad", "functional", "profiler", "profiler_util"):

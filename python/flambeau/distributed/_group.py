@@ -124,14 +124,8 @@ class ProcessGroup:
         return self._backend
 
 
-class GroupMember:
-    """`NON_GROUP_MEMBER` stands for a group that this process is not in."""
-
-    NON_GROUP_MEMBER = -100
-
-
 class _GroupNames(type):
-    """Lets `group.WORLD` follow the default group."""
+    """Lets `group.WORLD` and `GroupMember.WORLD` follow the default group."""
 
     @property
     def WORLD(cls) -> ProcessGroup | None:
@@ -140,6 +134,12 @@ class _GroupNames(type):
 
 class group(metaclass=_GroupNames):
     """`group.WORLD` is the group of all processes, None before it is made."""
+
+
+class GroupMember(group):
+    """`NON_GROUP_MEMBER` stands for a group that this process is not in."""
+
+    NON_GROUP_MEMBER = -100
 
 
 _default: ProcessGroup | None = None

@@ -542,3 +542,13 @@ def _check_fused(foreach: bool | None, fused: bool | None, differentiable: bool)
             raise RuntimeError("`fused` does not support `differentiable`")
         if foreach:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+# Tensors by device, or by device and dtype: what steps over many parameters keep copies in.
+DeviceDict: TypeAlias = dict[Any, Tensor]
+DeviceDtypeDict: TypeAlias = dict[Any, Tensor]
+
+
+def _disable_dynamo_if_unsupported(single_tensor_fn: Any = None) -> Callable[[Any], Any]:
+    """A decorator that leaves the function as it is: nothing is compiled."""
+    return lambda function: function

@@ -15,12 +15,14 @@ import flambeau as torch
 from flambeau.autograd import DeviceType
 from flambeau.backends import cuda as cuda_settings
 from flambeau.cuda import comm
+from flambeau.fx import _pytree as fx_pytree
 from flambeau.nn.utils._named_member_accessor import (
     NamedMemberAccessor,
     swap_submodule,
     swap_tensor,
 )
 from flambeau.profiler import itt
+from flambeau.utils._ordered_set import OrderedSet
 from flambeau.utils._python_dispatch import transform_subclass
 from flambeau.utils.data._utils import signal_handling
 from flambeau.utils.weak import TensorWeakRef, WeakIdKeyDictionary, WeakTensorKeyDictionary
@@ -251,3 +253,46 @@ def test_a_worker_that_fails_is_noticed() -> None:
         signal_handling._remove_worker_pids(1)
         failing.wait()
     signal_handling._error_if_any_worker_fails()
+
+
+@pytest.mark.parametrize("kind", ["mps", "xpu", "mtia"])
+def test_devices_without_kernels_can_be_named_and_refuse(kind: str) -> None:
+    module = getattr(torch, kind)
+    assert not module.is_available() and module.device_count() == 0
+    function = module.set_rng_state
+    assert function is module.set_rng_state and function.__name__ == "set_rng_state"
+    with pytest.raises((AssertionError, RuntimeError), match=f"torch.{kind}.set_rng_state: there"):
+        function(torch.ones(1))
+    with pytest.raises(NotImplementedError, match="there are no kernels for these devices"):
+        module.Event()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+
+
+def test_a_compiler_that_is_asked_for_says_that_nothing_is_compiled() -> None:
+    assert torch._guards.TracingContext.try_get() is None
+    assert torch._guards.active_fake_mode() is None
+    assert torch._disable_dynamo(len) is len and torch._disable_dynamo()(len) is len
+    assert torch.optim.optimizer._disable_dynamo_if_unsupported(len)(len) is len
+    assert torch.autograd._is_checkpoint_valid() and not torch._C._is_tracing()
+
+
+def test_sets_that_keep_their_order() -> None:
+    a = OrderedSet([3, 1, 3, 2])
+    assert list(a) == [3, 1, 2] and list(reversed(a)) == [2, 1, 3] and a == {1, 2, 3}
+    a.add(0)
+    a.discard(9)
+    assert a.pop() == 0 and list(a | [7]) == [3, 1, 2, 7] and list(a - {1}) == [3, 2]
+    assert (
+        list(a.intersection([2, 3])) == [3, 2]
+        and a.issuperset([1])
+        and repr(a) == ("OrderedSet([3, 1, 2])")
+    )
+
+
+def test_leaves_by_a_spec_of_a_graph() -> None:
+    tree = {"a": [1, 2], "b": (3,)}
+    _, spec = torch.utils._pytree.tree_flatten(tree)
+    assert fx_pytree.tree_flatten_spec(tree, spec) == [1, 2, 3]
+    with pytest.raises(ValueError):
+        fx_pytree.tree_flatten_spec({"a": [1]}, spec)

@@ -294,6 +294,18 @@ def _check_sampling_options(
         )
 
 
+def _sharding_worker_init_fn(
+    worker_init_fn: Any, world_size: int, rank_id: int, worker_id: int
+) -> None:
+    """What a worker of one process among several begins with: its part of a data pipe."""
+    from flambeau.utils.data.graph_settings import apply_sharding
+
+    info: Any = get_worker_info()
+    apply_sharding(info.dataset, world_size * info.num_workers, worker_id * world_size + rank_id)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
+
+
 def __getattr__(name: str) -> Any:
     if name == "_MultiProcessingDataLoaderIter":
         from flambeau.utils.data._multiprocess import _MultiProcessingDataLoaderIter

@@ -5,6 +5,8 @@ the last one is valid.
 from __future__ import annotations
 
 import functools
+import importlib
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -178,3 +180,38 @@ class Batching:
     def __len__(self) -> int:
         whole, rest = divmod(len(self.datapipe), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
+
+
+class _Pickled:
+    """A pipe that is sent to other processes by dill, where that is installed, and pickle."""
+
+    def __init__(self, datapipe: Any) -> None:
+        self._datapipe = datapipe
+
+    def __getstate__(self) -> Any:
+        try:
+            import dill as pickler
+        except ImportError:
+            pickler = pickle
+        return pickler.__name__, pickler.dumps(self._datapipe)
+
+    def __setstate__(self, state: Any) -> None:
+        name, data = state
+        self._datapipe = importlib.import_module(name).loads(data)
+
+    def __len__(self) -> int:
+        return len(self._datapipe)
+
+
+class _IterDataPipeSerializationWrapper(_Pickled, IterDataPipe):
+    """A pipe of elements one after the other, which can be pickled."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._datapipe
+
+
+class _MapDataPipeSerializationWrapper(_Pickled, MapDataPipe):
+    """A pipe of elements with keys, which can be pickled."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._datapipe[index]
