@@ -10,7 +10,7 @@ import warnings
 
 import flambeau
 from flambeau import _C
-from flambeau._operators._kinds import Kind, body_of, kind_of
+from flambeau._operators._kinds import Kind, body_of, kind_of, rule_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,11 +198,8 @@ def _computed(func: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     masked = _masked_among((*args, *kwargs.values()))
     named = {key: _map(value, "data") for key, value in kwargs.items()}
     data = [_map(value, "data") for value in args]
-    if name == "item":
-        return func(*data, **named)
-    if name == "where":
-        sides = [x._mask if isinstance(x, MaskedTensor) else x for x in args]
-        return _over(func(*data), func(data[0], sides[1], sides[2]))
+    if (rule := rule_for(kind, globals())) is not None:
+        return rule(func, args, data)
     if kind.has("reduces") and (name in flambeau.masked.__all__ or name in ("all", "any")):
         return _reduced(name, masked[0], data[1:], named)
     if kind.has("along") and name in flambeau.masked.__all__:
@@ -214,6 +211,15 @@ def _computed(func: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
         marks = {key: _map(value, "mask") for key, value in kwargs.items()}
         return _paired(func(*data, **named), func(*(_map(x, "mask") for x in args), **marks))
     raise TypeError(f"{name}: not implemented for masked tensors")
+
+
+def rule_item(func: Any, args: Any, data: Any) -> Any:
+    return func(*data)
+
+
+def rule_where(func: Any, args: Any, data: Any) -> Any:
+    sides = [x._mask if isinstance(x, MaskedTensor) else x for x in args]
+    return _over(func(*data), func(data[0], sides[1], sides[2]))
 
 
 def _pointwise(func: Any, kind: Kind, masked: Any, args: Any, data: Any, named: Any) -> Any:

@@ -44,6 +44,20 @@ def rule_ldexp_(x: Any, other: Any) -> Any:
     return x.mul_(2.0**other)
 
 
+def rule_linalg_matrix_norm(
+    x: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if ord != "fro":
+        return refuse("_linalg_svd", (x,), {})
+    return rule_norm(x, None, dim, keepdim, dtype=dtype)
+
+
+def rule_embedding(weight: Any, input: Any, *options: Any, **kwargs: Any) -> Any:
+    if input.dim() != 1 or not is_sparse(weight):
+        return refuse("embedding", (weight, input), kwargs)
+    return weight.index_select(0, input)
+
+
 def rule_linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     return rule_sum(x.conj() * y, dim)
 

@@ -320,3 +320,15 @@ def test_rows_outside_of_a_matrix_are_refused(rows: list[int]) -> None:
     for convert in (wrong.to_sparse_csr, lambda: wrong @ torch.ones(3)):
         with pytest.raises(RuntimeError, match="found index"):
             convert()
+
+
+def test_views_and_products_of_coordinates() -> None:
+    x = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
+    s = x.to_sparse()
+    assert torch.equal(torch.real(s).to_dense(), x)
+    assert torch.atleast_3d(s).shape == (2, 2, 1)
+    assert torch.equal(torch.atleast_3d(s).to_dense(), torch.atleast_3d(x))
+    first, second = torch.broadcast_tensors(s, torch.ones(2))
+    assert first.is_sparse and second.shape == (2, 2)
+    assert torch.equal(torch.ldexp(s, torch.tensor(2)).to_dense(), x * 4)
+    assert torch.equal(torch.linalg.vecdot(s, x).to_dense(), torch.linalg.vecdot(x, x))

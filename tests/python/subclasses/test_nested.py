@@ -325,3 +325,35 @@ def test_chunks_of_a_jagged_batch_and_no_stack_of_it():
     assert [tuple(x.shape) for x in (*first.unbind(), *second.unbind())] == PIECES
     with pytest.raises(RuntimeError, match="dim=0"):
         torch.stack([nested, nested])
+
+
+def test_ops_of_jagged_tensors_that_keep_their_components(jagged):
+    components = parts()
+    assert_components(torch.atleast_3d(jagged), components)
+    assert_components(jagged.mT, [x.mT for x in components])
+    assert_components(torch.diff(jagged), [torch.diff(x) for x in components])
+    for found, x in zip(torch.unbind(jagged), components):
+        assert torch.equal(found, x)
+    other = jagged.clone().copy_(jagged * 2)
+    assert_components(other, [x * 2 for x in components])
+    assert_components(other.fill_(3), [torch.full_like(x, 3.0) for x in components])
+    assert_components(torch.special.ndtr(jagged), [torch.special.ndtr(x) for x in components])
+    whole, exponent = torch.frexp(jagged)
+    assert whole.is_nested and exponent.is_nested
+    for refused in (torch.cumsum, torch.flip, torch.argsort):
+        with pytest.raises(NotImplementedError):
+            refused(jagged, (2,) if refused is torch.flip else 2)
+
+
+def test_strided_tensors_take_what_the_registry_says(strided):
+    components = parts()
+    for name in ("abs", "neg", "sgn", "cos", "tanh", "relu", "isinf", "logical_not", "isreal"):
+        function = getattr(torch, name)
+        assert_components(function(strided), [function(x) for x in components])
+    for refused in ("exp", "log1p", "floor", "sigmoid", "atan", "mean", "amax", "cumsum"):
+        with pytest.raises(NotImplementedError, match="not implemented for nested tensors"):
+            getattr(strided, refused)()
+    assert_components(torch.vstack([strided, strided]), components + components)
+    assert_components(strided.mT, [x.mT for x in components])
+    with pytest.raises(RuntimeError, match="last dimension"):
+        strided.sum(1)

@@ -533,3 +533,25 @@ def test_zero_points_beyond_the_integers_are_refused_when_these_are_read():
         made = torch._make_per_channel_quantized_tensor(x, scales, torch.tensor([0, zero]), 0)
         with pytest.raises(RuntimeError, match=word):
             made.dequantize()
+
+
+def test_copies_of_parts_and_writes_into_them():
+    q = torch.quantize_per_tensor(torch.arange(12.0).reshape(3, 4), 0.5, 2, torch.quint8)
+    x = q.dequantize()
+    for call in (
+        lambda t: t.narrow_copy(1, 1, 2),
+        lambda t: torch.conj_physical(t),
+        lambda t: torch.real(t),
+        lambda t: torch.select_scatter(t, t[0], 0, 1),
+        lambda t: torch.slice_scatter(t, t[:1], 0, 1, 2),
+        lambda t: t.flip(0),
+    ):
+        found = call(q)
+        assert found.is_quantized and found.q_scale() == 0.5 and found.q_zero_point() == 2
+        assert torch.equal(found.dequantize(), call(x))
+    assert torch.equal(torch.select_scatter(q, x[0], 0, 1).dequantize()[1], x[0])
+    assert torch.fill(q, 2.0).dequantize().unique().tolist() == [2.0] and q.dequantize().equal(x)
+    assert q.conj_physical_() is q
+    for refused in (lambda: q.clamp_(0, 1), lambda: q.add_(x), lambda: q.lt_(1)):
+        with pytest.raises(RuntimeError, match="promoteTypes"):
+            refused()
