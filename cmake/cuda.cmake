@@ -69,4 +69,4 @@ set_target_properties(flambeau_cuda PROPERTIES
   BUILD_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR};${cudnn_package}/lib;${cudnn_package}/../cu13/lib"
   INSTALL_RPATH
     "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;/usr/local/cuda/lib64")
-install(TARGETS flambeau_cuda LIBRARY DESTINATION flambeau)
+install(TARGETS flambeau_cuda LIBRARY DESTINATION ${library_destination})

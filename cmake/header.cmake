@@ -1,7 +1,10 @@
 # flambeau/torch.h, what C++ programs include: printed from the registry of the library just built.
 file(GLOB printer_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/api/print/*.cpp")
 add_executable(flambeau_header ${printer_sources})
-set_target_properties(flambeau_header PROPERTIES OUTPUT_NAME flambeau-header)
+# Not linked again with the library: the header is printed again, and if it says the same, the tests
+# keep the arguments that were found for them.
+set_target_properties(flambeau_header PROPERTIES
+  OUTPUT_NAME flambeau-header LINK_DEPENDS_NO_SHARED ON)
 target_link_libraries(flambeau_header PRIVATE flambeau)
 
 set(torch_header "${FLAMBEAU_PACKAGE_DIR}/include/flambeau/torch.h")

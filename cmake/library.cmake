@@ -74,6 +74,7 @@ set_source_files_properties("${CMAKE_SOURCE_DIR}/flambeau/cpu/isa.cpp" PROPERTIE
 
 # Where an installed library finds oneDNN (a package's data file: lib/ of the environment, or of
 # the target of `pip install --target`) and OpenBLAS (inside its package).
+set(library_destination flambeau)
 set(package_rpath "$ORIGIN" "$ORIGIN/../../.." "$ORIGIN/../lib" "$ORIGIN/../scipy_openblas32/lib")
 # A development build can be moved together with its environment: its paths are relative too.
 set(build_rpath "$ORIGIN")
@@ -82,10 +83,19 @@ foreach(library IN ITEMS "${dnnl_library}" "${openblas_library}")
   file(RELATIVE_PATH relative "${FLAMBEAU_PACKAGE_DIR}" "${directory}")
   list(APPEND build_rpath "$ORIGIN/${relative}")
 endforeach()
+# `cmake --install` puts a C++ program's library into lib/, see cmake/install.cmake.
+if(NOT SKBUILD)
+  set(library_destination lib)
+  set(package_rpath "$ORIGIN")
+  foreach(library IN ITEMS "${dnnl_library}" "${openblas_library}")
+    get_filename_component(directory "${library}" DIRECTORY)
+    list(APPEND package_rpath "${directory}")
+  endforeach()
+endif()
 set_target_properties(flambeau ${kernel_libraries} PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
   BUILD_RPATH "${build_rpath}"
   INSTALL_RPATH "${package_rpath}")
 # Touching a source of the library does not link the kernels again.
 set_target_properties(${kernel_libraries} PROPERTIES LINK_DEPENDS_NO_SHARED ON)
-install(TARGETS flambeau ${kernel_libraries} LIBRARY DESTINATION flambeau)
+install(TARGETS flambeau ${kernel_libraries} LIBRARY DESTINATION ${library_destination})

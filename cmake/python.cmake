@@ -18,12 +18,14 @@ set_target_properties(_C PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"
   BUILD_RPATH "$ORIGIN"
   INSTALL_RPATH "$ORIGIN")
-install(TARGETS _C LIBRARY DESTINATION flambeau)
-install(DIRECTORY "${CMAKE_SOURCE_DIR}/python/flambeau" DESTINATION .
-  PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "flambeau/include" EXCLUDE)
-# A machine without a compiler may lack the OpenMP runtime, which oneDNN needs as well.
-file(REAL_PATH "${OpenMP_gomp_LIBRARY}" gomp)
-install(FILES "${gomp}" DESTINATION flambeau RENAME libgomp.so.1)
+if(SKBUILD)
+  install(TARGETS _C LIBRARY DESTINATION flambeau)
+  install(DIRECTORY "${CMAKE_SOURCE_DIR}/python/flambeau" DESTINATION .
+    PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "flambeau/include" EXCLUDE)
+  # A machine without a compiler may lack the OpenMP runtime, which oneDNN needs as well.
+  file(REAL_PATH "${OpenMP_gomp_LIBRARY}" gomp)
+  install(FILES "${gomp}" DESTINATION flambeau RENAME libgomp.so.1)
+endif()
 
 # A build that does not place its libraries in the source tree mirrors the package with links, so
 # that PYTHONPATH=<its python folder> imports the sources with these libraries.

@@ -21,3 +21,10 @@ set_source_files_properties("${printed_tests}" PROPERTIES COMPILE_OPTIONS -O0)
 add_executable(flambeau_tests ${test_sources} ${printed_tests} ${allocator_sources})
 target_link_libraries(flambeau_tests PRIVATE flambeau_torch GTest::gtest GTest::gtest_main)
 gtest_discover_tests(flambeau_tests DISCOVERY_MODE PRE_TEST)
+
+# The program of docs/cpp.md against an installed tree. (One with sanitizers would need them, too.)
+if(NOT FLAMBEAU_SANITIZE)
+  add_test(NAME Installed.ProgramOfTheDocsBuildsAndRuns
+    COMMAND "${CMAKE_COMMAND}" "-Dbuild=${CMAKE_BINARY_DIR}" "-Dsource=${CMAKE_SOURCE_DIR}"
+      -P "${CMAKE_SOURCE_DIR}/tests/cpp/installed/run.cmake")
+endif()
