@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "flambeau/api/guards.h"
 #include "flambeau/torch.h"
 
 namespace flambeau::torch {
@@ -18,15 +19,19 @@ inline Tensor& written(const TensorBase& tensor) {
 
 }  // namespace detail
 
-inline Tensor TensorBase::operator[](int64_t index) const {
+inline torch::Tensor TensorBase::operator[](int64_t index) const {
   return static_cast<const torch::Tensor*>(this)->select(0, index);
+}
+inline torch::Tensor TensorBase::slice(int64_t dim, std::optional<int64_t> start,
+                                       std::optional<int64_t> end, int64_t step) const {
+  return _slice(*static_cast<const torch::Tensor*>(this), dim, start, end, step);
 }
 template <class T>
 T TensorBase::item() const {
   return static_cast<const torch::Tensor*>(this)->item().template to<T>();
 }
 
-inline Tensor TensorBase::grad() const { return detail::gradient_of(*this); }
+inline torch::Tensor TensorBase::grad() const { return detail::gradient_of(*this); }
 inline torch::Tensor& TensorBase::requires_grad_(bool requires_grad) const {
   detail::want_gradient(*this, requires_grad);
   return detail::written(*this);

@@ -14,6 +14,9 @@ void TensorBase::backward(const OptionalTensor& gradient, std::optional<bool> re
         "element 0 of tensors does not require grad and does not have a grad_fn");
   CHECK(gradient.get().defined() || numel() == 1, RuntimeError,
         "grad can be implicitly created only for scalar outputs");
+  CHECK(!gradient.get().defined() || gradient.get().sizes() == sizes(), RuntimeError,
+        "Mismatch in shape: grad_output[0] has a shape of {} and output[0] has a shape of {}.",
+        gradient.get().sizes(), sizes());
   BackwardOptions options;
   options.keep_graph = retain_graph.value_or(create_graph);
   options.create_graph = create_graph;

@@ -19,6 +19,8 @@ class TensorBase : public flambeau::Tensor {
   TensorBase(flambeau::Tensor tensor) : flambeau::Tensor(std::move(tensor)) {}  // NOLINT
 
   [[nodiscard]] torch::Tensor operator[](int64_t index) const;
+  [[nodiscard]] torch::Tensor slice(int64_t dim = 0, std::optional<int64_t> start = {},
+                                    std::optional<int64_t> end = {}, int64_t step = 1) const;
   template <class T>
   [[nodiscard]] T item() const;
 

@@ -1,21 +1,10 @@
 // Programs against the printed header: what C++ writes for arguments, and what the forms give back.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "flambeau/base/check.h"
-#include "flambeau/torch.h"
+#include "tests/cpp/support.h"
 
 namespace flambeau {
 namespace {
 
 using torch::Tensor;
-
-Tensor count(IntSpan sizes) {
-  int64_t n = 1;
-  for (const int64_t size : sizes) n *= size;
-  return torch::arange(n, DType::float32).view(sizes);
-}
 
 TEST(Api, CallsAnOpAsFunctionAndAsMethod) {
   const Tensor x = count({2, 3}) - 2;
