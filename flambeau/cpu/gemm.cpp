@@ -119,8 +119,10 @@ void bfloat16_gemm(const Problem<BFloat16>& p, float alpha, float beta) {
   const auto a = for_blas<BFloat16>(p.a, p.m, p.k, p.a_row, p.a_col, a_copy);
   const auto b = for_blas<BFloat16>(p.b, p.k, p.n, p.b_row, p.b_col, b_copy);
   const bool adds = p.addend && beta != 0;
-  if (!adds && alpha == 1 && p.out_col == 1 && (p.out_row >= p.n || p.m == 1)) {
-    return bgemm(p.m, p.n, p.k, a, b, p.out, std::max(p.out_row, p.n), DType::bfloat16);
+  const bool is_bias = adds && beta == 1 && p.addend_row == 0 && p.addend_col == 1;
+  if ((!adds || is_bias) && alpha == 1 && p.out_col == 1 && (p.out_row >= p.n || p.m == 1)) {
+    return bgemm(p.m, p.n, p.k, a, b, p.out, std::max(p.out_row, p.n), DType::bfloat16,
+                 adds ? p.addend : nullptr);
   }
   const auto sums = memory_for<float>(p.m * p.n);
   bgemm(p.m, p.n, p.k, a, b, sums.get(), p.n, DType::float32);

@@ -52,7 +52,8 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, BlasMatrix<const float>
 bool has_bgemm();
 bool has_tiles();  // AMX, and leave to use it
 void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a,
-           BlasMatrix<const BFloat16> b, void* out, int64_t ld_out, DType out_dtype);
+           BlasMatrix<const BFloat16> b, void* out, int64_t ld_out, DType out_dtype,
+           const BFloat16* bias = nullptr);
 // The same for double and complex numbers, through OpenBLAS, split among our threads.
 template <class T>
 void blas_gemm(int64_t m, int64_t n, int64_t k, T alpha, BlasMatrix<const T> a,

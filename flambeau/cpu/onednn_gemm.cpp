@@ -53,7 +53,7 @@ using dnnl::memory;
 
 struct Plan {
   dnnl::primitive primitive;
-  memory::desc a, b, out, scratchpad;
+  memory::desc a, b, out, bias, scratchpad;
 };
 
 memory::desc describe(const BlasMatrix<const BFloat16>& x, int64_t rows, int64_t cols) {
@@ -64,7 +64,8 @@ memory::desc describe(const BlasMatrix<const BFloat16>& x, int64_t rows, int64_t
 }  // namespace
 
 void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a,
-           BlasMatrix<const BFloat16> b, void* out, int64_t ld_out, DType out_dtype) {
+           BlasMatrix<const BFloat16> b, void* out, int64_t ld_out, DType out_dtype,
+           const BFloat16* bias) {
   static PlanCache<Plan> plans;
   omp_set_num_threads(get_num_threads());
   const PlanKey key{m,
@@ -76,6 +77,7 @@ void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a,
                     b.ld,
                     ld_out,
                     static_cast<int64_t>(out_dtype),
+                    bias != nullptr,
                     get_num_threads(),
                     in_parallel_region()};
   const auto plan = plans.find_or_make(key, [&] {
@@ -83,10 +85,15 @@ void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a,
               describe(a, m, k),
               describe(b, k, n),
               {{m, n}, data_type(out_dtype), memory::dims{ld_out, 1}},
+              {},
               {}};
+    if (bias) made.bias = {{1, n}, memory::data_type::bf16, memory::dims{n, 1}};
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::primitive_desc description(engine(), made.a, made.b, made.out, attributes);
+    const dnnl::matmul::primitive_desc description =
+        bias ? dnnl::matmul::primitive_desc(engine(), made.a, made.b, made.bias, made.out,
+                                            attributes)
+             : dnnl::matmul::primitive_desc(engine(), made.a, made.b, made.out, attributes);
     made.primitive = dnnl::primitive(description.get());
     made.scratchpad = description.scratchpad_desc();
     return made;
@@ -96,12 +103,14 @@ void bgemm(int64_t m, int64_t n, int64_t k, BlasMatrix<const BFloat16> a,
   const memory result(plan->out, engine(), out);
   const Bytes scratch(plan->scratchpad.get_size());
   const memory scratchpad(plan->scratchpad, engine(), scratch.data());
+  const memory added = bias ? memory(plan->bias, engine(), const_cast<BFloat16*>(bias)) : memory();
   const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, left.get()},
                                        {DNNL_ARG_WEIGHTS, right.get()},
                                        {DNNL_ARG_DST, result.get()},
-                                       {DNNL_ARG_SCRATCHPAD, scratchpad.get()}};
+                                       {DNNL_ARG_SCRATCHPAD, scratchpad.get()},
+                                       {DNNL_ARG_BIAS, added.get(true)}};
   const dnnl_status_t status =
-      dnnl_primitive_execute(plan->primitive.get(), stream().get(), 4, arguments);
+      dnnl_primitive_execute(plan->primitive.get(), stream().get(), bias ? 5 : 4, arguments);
   CHECK(status == dnnl_success, RuntimeError,
         "mm: oneDNN failed on a product of {}x{} and {}x{} (status {})", m, k, k, n,
         static_cast<int>(status));

@@ -13,7 +13,8 @@ namespace kernels {
 #define UNARY(name, dtypes, value, keeps, gradient, doc, ...) ROW_SLOT(name)
 #define PREDICATE(name, dtypes, value, doc, ...) ROW_SLOT(name)
 #define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) ROW_SLOT(name)
-#define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc) ROW_SLOT(name)
+#define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc, ...) \
+  ROW_SLOT(name)
 #define KERNEL2(name, dtypes, value) ROW_SLOT(name)
 #include "flambeau/kernels/unary.def"
 #define BINARY(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) ROW_SLOT(name)

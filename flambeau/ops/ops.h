@@ -21,8 +21,8 @@ namespace flambeau {
 #define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) \
   Tensor name(const Tensor& input, const Scalar& p);                    \
   Tensor name##_(const Tensor& self, const Scalar& p);
-#define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc) \
-  Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);                 \
+#define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc, ...) \
+  Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);                      \
   Tensor name##_(const Tensor& self, const Scalar& p, const Scalar& q);
 #define KERNEL2(name, dtypes, value) \
   Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);

@@ -96,12 +96,18 @@ _HOMES.update(dict.fromkeys(_ATEN.split(), "_operators._aten_functions"))
 _HOMES["_amp_update_scale_"] = "amp.grad_scaler"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
+_HOMES["autocast"] = "amp.autocast_mode"
 _AUTOCAST = (
-    "autocast clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype "
-    "get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
-    "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
+    "clear_autocast_cache autocast_increment_nesting autocast_decrement_nesting "
+    "get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled "
+    "set_autocast_dtype set_autocast_enabled"
 )
-_HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"))
+_HOMES.update(dict.fromkeys(_AUTOCAST.split(), "_C"))
+_AUTOCAST = (
+    "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_dtype "
+    "set_autocast_cpu_enabled set_autocast_gpu_dtype"
+)
+_HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp._older_names"))
 _QUANTIZED = (
     "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr "
     "q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "

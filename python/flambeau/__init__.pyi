@@ -122,6 +122,8 @@ from flambeau._C import atleast_1d as atleast_1d
 from flambeau._C import atleast_2d as atleast_2d
 from flambeau._C import atleast_3d as atleast_3d
 from flambeau.amp.autocast_mode import autocast as autocast
+from flambeau._C import autocast_decrement_nesting as autocast_decrement_nesting
+from flambeau._C import autocast_increment_nesting as autocast_increment_nesting
 from flambeau import autograd as autograd
 from flambeau._C import avg_pool1d as avg_pool1d
 from flambeau._C import avg_pool2d as avg_pool2d
@@ -187,7 +189,7 @@ from flambeau._C import clamp_max_ as clamp_max_
 from flambeau._C import clamp_min as clamp_min
 from flambeau._C import clamp_min_ as clamp_min_
 classes: Any
-from flambeau.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+from flambeau._C import clear_autocast_cache as clear_autocast_cache
 from flambeau._C import clip as clip
 from flambeau._C import clip_ as clip_
 from flambeau._C import clone as clone
@@ -387,9 +389,9 @@ from flambeau._C import ge_ as ge_
 from flambeau._C import geometric_ as geometric_
 from flambeau._C import geqrf as geqrf
 from flambeau._C import ger as ger
-from flambeau.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
-from flambeau.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
-from flambeau.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from flambeau.amp._older_names import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from flambeau._C import get_autocast_dtype as get_autocast_dtype
+from flambeau.amp._older_names import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from flambeau._C import get_default_device as get_default_device
 from flambeau._C import get_default_dtype as get_default_dtype
 from flambeau._namespace._settings import get_deterministic_debug_mode as get_deterministic_debug_mode
@@ -473,9 +475,9 @@ from flambeau._quantized import int_repr as int_repr
 from flambeau._C import inverse as inverse
 from flambeau._C import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from flambeau._C import is_anomaly_enabled as is_anomaly_enabled
-from flambeau.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
-from flambeau.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
-from flambeau.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from flambeau._C import is_autocast_cache_enabled as is_autocast_cache_enabled
+from flambeau.amp._older_names import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from flambeau._C import is_autocast_enabled as is_autocast_enabled
 from flambeau._namespace._settings import is_complex as is_complex
 from flambeau._C import is_conj as is_conj
 from flambeau._namespace._settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
@@ -819,9 +821,12 @@ from flambeau._C import selu_ as selu_
 from flambeau import serialization as serialization
 from flambeau._C import set_ as set_
 from flambeau._C import set_anomaly_enabled as set_anomaly_enabled
-from flambeau.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
-from flambeau.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
-from flambeau.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
+from flambeau._C import set_autocast_cache_enabled as set_autocast_cache_enabled
+from flambeau.amp._older_names import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from flambeau.amp._older_names import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+from flambeau._C import set_autocast_dtype as set_autocast_dtype
+from flambeau._C import set_autocast_enabled as set_autocast_enabled
+from flambeau.amp._older_names import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from flambeau._C import set_default_device as set_default_device
 from flambeau._C import set_default_dtype as set_default_dtype
 from flambeau._namespace._settings import set_default_tensor_type as set_default_tensor_type

@@ -193,6 +193,7 @@ std::string text_of(PyObject* string);
 // --- Ops -----------------------------------------------------------------------------------------
 
 bool add_ops(PyObject* module);
+bool add_autocast(PyObject* module);
 bool add_registry(PyObject* module);  // the ops as data, for stubs, docs and tests
 // Calls op `name` as Tensor method or function with Python arguments.
 PyObject* call_method(const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);

@@ -120,6 +120,13 @@ const char* kind_word(const OpDef& op) {
   }
 }
 
+// What autocast computes the op in: "cpu_low".
+std::string autocast_word(const OpDef& op, const char* device, int at) {
+  constexpr const char* policies[] = {"", "low", "exact", "widest", "narrowest", "refused"};
+  const uint64_t policy = op.flags >> at & 7;
+  return policy ? std::string(device) + policies[policy] : "";
+}
+
 void add_word(PyObject* set, const char* word) {
   if (!word) return;
   const Object text = check(PyUnicode_FromString(word));
@@ -143,6 +150,10 @@ PyObject* properties_of(PyObject*, PyObject* name) {
           if (overload.op->has(property.flag)) add_word(words.get(), property.word);
         }
         add_word(words.get(), kind_word(*overload.op));
+        for (const std::string& policy :
+             {autocast_word(*overload.op, "cpu_", 52), autocast_word(*overload.op, "cuda_", 55)}) {
+          if (!policy.empty()) add_word(words.get(), policy.c_str());
+        }
       }
     }
     return words.release();

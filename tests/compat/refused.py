@@ -202,8 +202,6 @@ REFUSED_THERE = (
         r"orthogonal_"),
     Refusal("torch.sign is not intended to support complex",
         "complex matrices can be made orthogonal", r"orthogonal_"),
-    Refusal("Unexpected floating ScalarType in at::autocast",
-        "autocast joins halves of both kinds as they are joined without it"),
     Refusal("setStorage",
         "PyTorch asks a tensor for its shape of then; its memory was exchanged",
         holds=earlier(r"\.set_\(")),

@@ -124,7 +124,8 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   OP_FUNCTION(name, #name "(input, " #p_name p_default ")", doc, elementwise)              \
   OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ")", doc, elementwise)
 
-#define UNARY2(name, p_name, p_default, q_name, q_default, dtypes, value, keeps, gradient, doc) \
+#define UNARY2(name, p_name, p_default, q_name, q_default, dtypes, value, keeps, gradient, doc, \
+               ...)                                                                             \
   static const UnaryRow& name##_row() {                                                         \
     UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient));      \
     return row;                                                                                 \
@@ -140,7 +141,7 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     return unary_op(name##_row(), self, numbers, 2, self);                                      \
   }                                                                                             \
   OP_FUNCTION(name, #name "(input, " #p_name p_default ", " #q_name q_default ")", doc,         \
-              elementwise)                                                                      \
+              elementwise __VA_OPT__(| __VA_ARGS__))                                            \
   OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ", " #q_name q_default ")", doc,     \
               elementwise)
 
@@ -204,9 +205,9 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)            \
   FUNCTION_FORMS(name, const Operand&, const Operand&, doc, __VA_ARGS__)        \
   INPLACE_FORM(name, const Operand&, doc, __VA_ARGS__)
-#define TENSORS(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
-  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)        \
-  TENSOR_OPS(name, doc)
+#define TENSORS(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc, ...) \
+  KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)             \
+  TENSOR_OPS(name, doc __VA_OPT__(, ) __VA_ARGS__)
 #define FRESH(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc) \
   KERNEL(name, dtypes, value, keeps_a, grad_a, keeps_b, grad_b, doc)      \
   FUNCTION_FORMS(name, const Tensor&, const Tensor&, doc)

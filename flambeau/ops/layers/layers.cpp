@@ -39,7 +39,9 @@ void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result)
         return call_from(Layer::autocast, call, special, result);
       }
       [[fallthrough]];
-    case Layer::autocast: [[fallthrough]];
+    case Layer::autocast:
+      if (active_layers & Active::autocast && call_autocast(call, special, result)) return;
+      [[fallthrough]];
     case Layer::vmap:
       if ((special & Pending::batched || active_layers & Active::vmap) &&
           call_vmap(call, special, result))

@@ -34,8 +34,9 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
   }
 }
 OP_FUNCTION(matrix_power, "linalg_matrix_power(A, n)", "The n-th power of square matrices.",
-            casts_out)
-OP(matrix_power, "matrix_power(input, n)", "The n-th power of square matrices.", casts_out)
+            casts_out | composed)
+OP(matrix_power, "matrix_power(input, n)", "The n-th power of square matrices.",
+   casts_out | composed)
 
 // --- Exponentials -----------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ Tensor multi_dot(const std::vector<Tensor>& tensors) {
 }
 OP_FUNCTION(multi_dot, "linalg_multi_dot(tensors)",
             "The product of matrices, multiplied in the order that needs the least work.",
-            autocast_low)
+            composed | cuda_low)
 
 // --- Tensors as matrices ----------------------------------------------------------------------
 
@@ -261,7 +262,8 @@ OP_FUNCTION(linalg_diagonal, "linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1)"
             "The diagonals of matrices.", makes_view)
 
 Tensor linalg_matmul(const Tensor& a, const Tensor& b) { return matmul(a, b); }
-OP_FUNCTION(linalg_matmul, "linalg_matmul(input, other)", "The product of matrices and vectors.")
+OP_FUNCTION(linalg_matmul, "linalg_matmul(input, other)", "The product of matrices and vectors.",
+            composed)
 
 Tensor trace(const Tensor& input) {
   CHECK(input.dim() == 2, RuntimeError, "trace: expected a matrix, but got tensor with dim {}",

@@ -94,14 +94,15 @@ Tensor linalg_pinv(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool
   }
   if (Record r{"linalg_pinv", out, {a}}) {
     r.wrt(0, [kept = r.save(a), y = r.save_output(out)](const Tensor& g) {
-      return pinv_gradient(g, kept(), y());
+      const Tensor a = kept();  // of which autocast may have made less precise products
+      return pinv_gradient(to(g, a.dtype()), a, to(y(), a.dtype()));
     });
   }
   return out;
 }
 OP_FUNCTION(linalg_pinv, "linalg_pinv(A, *, atol=None, rtol=None, hermitian=False)",
             "The pseudo-inverse of matrices: singular values up to a tolerance count as zero.",
-            casts_out)
+            casts_out | composed)
 
 namespace {
 
@@ -110,19 +111,20 @@ Tensor pinv_by_numbers(const Tensor& a, std::optional<double> atol, std::optiona
   return linalg_pinv(a, optional_number(a, atol), optional_number(a, rtol), hermitian);
 }
 OP_FUNCTION(pinv_by_numbers, "linalg_pinv(A, *, atol=None, rtol=None, hermitian=False)",
-            "The pseudo-inverse of matrices.", casts_out)
+            "The pseudo-inverse of matrices.", casts_out | composed)
 Tensor pinv_rcond(const Tensor& a, double rcond, bool hermitian) {
   return linalg_pinv(a, {}, number(a, rcond), hermitian);
 }
 OP_FUNCTION(pinv_rcond, "linalg_pinv(A, rcond, hermitian=False)", "The pseudo-inverse of matrices.",
-            casts_out)
+            casts_out | composed)
 Tensor pinv_rcond_tensor(const Tensor& a, const Tensor& rcond, bool hermitian) {
   return linalg_pinv(a, {}, rcond, hermitian);
 }
 OP_FUNCTION(pinv_rcond_tensor, "linalg_pinv(A, rcond, hermitian=False)",
-            "The pseudo-inverse of matrices.", casts_out)
+            "The pseudo-inverse of matrices.", casts_out | composed)
 Tensor pinverse(const Tensor& input, double rcond) { return pinv_rcond(input, rcond, false); }
-OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.", cpu_exact)
+OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.",
+   cpu_exact | composed)
 
 // --- Ranks ------------------------------------------------------------------------------------
 

@@ -309,6 +309,14 @@ void drop_single(Term& a, Term& b, const bool* needed) {
   }
 }
 
+// The products of batches of matrices; to layers they are those of matmul.
+Tensor products(const Tensor& a, const Tensor& b) {
+  REDIRECT(matmul, a, b)
+  CHECK(a.dtype() == b.dtype(), RuntimeError, "expected scalar type {} but found {}",
+        dtype_legacy_name(a.dtype()), dtype_legacy_name(b.dtype()));
+  return product("bmm", a, false, b, false);
+}
+
 // The product of two terms, summed over labels that are not needed any more. Groups of labels come
 // in the order of the output; where all that only b has stands there before all that only a has
 // (and `last` says that this is the output), so does it in the result.
@@ -344,8 +352,6 @@ Term contract(Term a, Term b, const bool* needed, const Labels& output, bool las
     labels = in_order(labels, output);
     return {mul(align(a, labels), align(b, labels)), labels};
   }
-  CHECK(a.tensor.dtype() == b.tensor.dtype(), RuntimeError, "expected scalar type {} but found {}",
-        dtype_legacy_name(a.tensor.dtype()), dtype_legacy_name(b.tensor.dtype()));
   Dims shape;
   for (const int label : labels) {
     shape.push_back(a.find(label) >= 0 ? a.tensor.sizes()[a.find(label)]
@@ -357,7 +363,7 @@ Term contract(Term a, Term b, const bool* needed, const Labels& output, bool las
     rows = contiguous(rows);
     columns = contiguous(columns);
   }
-  const Tensor result = product("bmm", rows, false, columns, false);
+  const Tensor result = products(rows, columns);
   return {result.sizes() == IntSpan(shape) ? result : reshape(result, shape), labels};
 }
 
@@ -439,10 +445,11 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
 }
 OP_FUNCTION(einsum, "einsum(equation, *operands)",
             "Sums of products of elements of the operands, in the notation of Einstein.",
-            autocast_low)
+            composed | cuda_low)
 
 static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_self,
                         IntSpan dims_other) {
+  REDIRECT(tensordot, input, other, dims_self, dims_other)
   CHECK(dims_self.size() == dims_other.size(), RuntimeError,
         "both dimension lists should have same length, got {} and {}", dims_self, dims_other);
   CHECK(input.dtype() == other.dtype(), RuntimeError,
@@ -485,7 +492,7 @@ static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_s
   return reshape(mm(left, right), shape);
 }
 OP_FUNCTION(tensordot, "tensordot(input, other, dims_self, dims_other)",
-            "The sum of products over pairs of dimensions of two tensors.", cpu_low | cuda_widest)
+            "The sum of products over pairs of dimensions of two tensors.", composed | cuda_widest)
 
 static Tensor inner(const Tensor& input, const Tensor& other) {
   if (input.dim() == 0 || other.dim() == 0) return mul(input, other);
@@ -497,8 +504,7 @@ static Tensor inner(const Tensor& input, const Tensor& other) {
   if (input.dim() == 1 && other.dim() == 1) return dot(input, other);
   return tensordot(input, other, int64_t{-1}, int64_t{-1});
 }
-OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.",
-   autocast_low)
+OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.", composed)
 
 static Tensor kron(const Tensor& input, const Tensor& other) {
   const int64_t rank = std::max(input.dim(), other.dim());

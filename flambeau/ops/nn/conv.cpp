@@ -349,10 +349,12 @@ Tensor conv_named(const char* op, size_t rank, const Tensor& input, const Tensor
   }                                                                                                \
   OP_FUNCTION(name, #name "(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)", \
               "Cross-correlates input (N, C, " #rank                                               \
-              " spatial dimensions) with weight (O, C / groups, kernel).")                         \
+              " spatial dimensions) with weight (O, C / groups, kernel).",                         \
+              autocast_low)                                                                        \
   OP_FUNCTION(name##_named,                                                                        \
               #name "(input, weight, bias=None, stride=1, padding='valid', dilation=1, groups=1)", \
-              "The same with padding 'valid' (none) or 'same' (the output has the input's size).")
+              "The same with padding 'valid' (none) or 'same' (the output has the input's size).", \
+              autocast_low)
 CONV(conv1d, 1)
 CONV(conv2d, 2)
 CONV(conv3d, 3)
@@ -417,7 +419,7 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
       name,                                                                                      \
       #name                                                                                      \
       "(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)", \
-      "The adjoint of a convolution in its input, which enlarges by the stride.")
+      "The adjoint of a convolution in its input, which enlarges by the stride.", autocast_low)
 CONV_TRANSPOSE(conv_transpose1d, 1)
 CONV_TRANSPOSE(conv_transpose2d, 2)
 CONV_TRANSPOSE(conv_transpose3d, 3)

@@ -8,6 +8,7 @@
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random/random.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/strides.h"
 
@@ -448,6 +449,27 @@ bool pads_in_place(const Tensor& input, IntSpan pad) {
          std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p >= 0 && p < most; });
 }
 
+// By elements of the input.
+Tensor padded_by_elements(const Tensor& input, IntSpan pad, std::string_view mode) {
+  const auto dims = static_cast<int64_t>(pad.size()) / 2;
+  if (dims > 1 && pads_in_place(input, pad)) return pad_in_place(input, pad, mode);
+  Tensor result = input;
+  for (int64_t i = 0; i < dims; ++i) {
+    result = pad_dim(result, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode);
+  }
+  const bool keeps_format = dims == input.dim() - 2 && mode != "circular";
+  if (!keeps_format) {
+    return result.storage() == input.storage() ? clone(result) : contiguous(result);
+  }
+  return own_copy(result, input);
+}
+// The same, as layers see it.
+Tensor pad_by_elements(const Tensor& input, IntSpan pad, std::string_view mode) {
+  REDIRECT(pad_by_elements, input, pad, mode)
+  return padded_by_elements(input, pad, mode);
+}
+OP_FUNCTION(pad_by_elements, "_pad_by_elements(input, pad, mode)", "", cpu_exact)
+
 Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optional<double> value) {
   CHECK(mode == "constant" || mode == "reflect" || mode == "replicate" || mode == "circular",
         NotImplementedError, "Unrecognised padding mode {}", mode);
@@ -479,20 +501,14 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
           "dimensions for input, but got: {}",
           dims + 1, dims + 2, input.sizes());
   }
-  if (dims > 1 && pads_in_place(input, pad)) return pad_in_place(input, pad, mode);
-  Tensor result = input;
-  for (int64_t i = 0; i < dims; ++i) {
-    result = pad_dim(result, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode);
-  }
-  const bool keeps_format = dims == input.dim() - 2 && mode != "circular";
-  if (!keeps_format) {
-    return result.storage() == input.storage() ? clone(result) : contiguous(result);
-  }
-  return own_copy(result, input);
+  // PyTorch's autocast knows reflection in one and two dimensions only.
+  const bool as_such = mode == "circular" || (mode == "reflect" && dims == 3);
+  return as_such ? padded_by_elements(input, pad, mode) : pad_by_elements(input, pad, mode);
 }
 OP_FUNCTION(
     pad, "pad(input, pad, mode='constant', value=None)",
-    "Pads the last dimensions: pad is (before, behind) of the last, of the one before, and so on.")
+    "Pads the last dimensions: pad is (before, behind) of the last, of the one before, and so on.",
+    composed)
 
 }  // namespace
 }  // namespace flambeau

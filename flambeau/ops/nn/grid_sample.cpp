@@ -191,7 +191,8 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
 #define GRID_SAMPLER(name)                                                                         \
   OP_FUNCTION(grid_sampler, name "(input, grid, interpolation_mode, padding_mode, align_corners)", \
               "input at the places of grid, given in coordinates from -1 to 1. Modes: 0 linear, "  \
-              "1 nearest, 2 cubic; padding: 0 zeros, 1 border, 2 reflection.")
+              "1 nearest, 2 cubic; padding: 0 zeros, 1 border, 2 reflection.",                     \
+              cpu_exact | cuda_widest)
 GRID_SAMPLER("grid_sampler")
 GRID_SAMPLER("grid_sampler_2d")
 GRID_SAMPLER("grid_sampler_3d")
@@ -252,7 +253,8 @@ Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corne
   return out;
 }
 OP_FUNCTION(affine_grid_generator, "affine_grid_generator(theta, size, align_corners)",
-            "The grid of places that a batch of affine maps takes the pixels of an image to.")
+            "The grid of places that a batch of affine maps takes the pixels of an image to.",
+            autocast_low)
 
 }  // namespace
 }  // namespace flambeau

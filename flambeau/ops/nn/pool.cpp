@@ -304,7 +304,7 @@ std::pair<Tensor, Tensor> max_pool_nd(const char* op, const char* node, size_t r
   return {batch.back(out), want_indices ? batch.back(indices) : Tensor()};
 }
 
-#define MAX_POOL(name, rank)                                                                     \
+#define MAX_POOL(name, rank, policy)                                                             \
   Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,           \
               IntSpan padding, IntSpan dilation, bool ceil_mode) {                               \
     return max_pool_nd(#name, #name "_with_indices", rank, input, kernel_size, stride, padding,  \
@@ -320,15 +320,15 @@ std::pair<Tensor, Tensor> max_pool_nd(const char* op, const char* node, size_t r
   }                                                                                              \
   OP_FUNCTION(name,                                                                              \
               #name "(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)", \
-              "The maximum of each window.")                                                     \
+              "The maximum of each window.", policy)                                             \
   OP_FUNCTION(                                                                                   \
       name##_with_indices,                                                                       \
       #name                                                                                      \
       "_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)",  \
-      "The maximum of each window, and its place in the plane of its channel.")
-MAX_POOL(max_pool1d, 1)
-MAX_POOL(max_pool2d, 2)
-MAX_POOL(max_pool3d, 3)
+      "The maximum of each window, and its place in the plane of its channel.", policy)
+MAX_POOL(max_pool1d, 1, plain)
+MAX_POOL(max_pool2d, 2, plain)
+MAX_POOL(max_pool3d, 3, cpu_exact)
 #undef MAX_POOL
 
 // What PyTorch averages over windows: int64 besides floats, and in three dimensions no halves on
@@ -371,7 +371,7 @@ OP_FUNCTION(avg_pool1d,
             "avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, "
             "count_include_pad=True)",
             "The average of each window.")
-#define AVG_POOL(name, rank)                                                                   \
+#define AVG_POOL(name, rank, policy)                                                           \
   Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,         \
               IntSpan padding, bool ceil_mode, bool count_include_pad,                         \
               std::optional<int64_t> divisor_override) {                                       \
@@ -383,9 +383,9 @@ OP_FUNCTION(avg_pool1d,
       #name                                                                                    \
       "(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, " \
       "divisor_override=None)",                                                                \
-      "The average of each window.")
-AVG_POOL(avg_pool2d, 2)
-AVG_POOL(avg_pool3d, 3)
+      "The average of each window.", policy)
+AVG_POOL(avg_pool2d, 2, plain)
+AVG_POOL(avg_pool3d, 3, cpu_exact)
 #undef AVG_POOL
 
 // --- Adaptive pooling ----------------------------------------------------------------------------
@@ -435,7 +435,7 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
   return mean(input, IntSpan(last), true, {});
 }
 
-#define ADAPTIVE_POOL(rank)                                                                        \
+#define ADAPTIVE_POOL(rank, policy)                                                                \
   Tensor adaptive_avg_pool##rank##d(const Tensor& input, IntSpan output_size) {                    \
     constexpr const char* op = "adaptive_avg_pool" #rank "d";                                      \
     if (is_mean_of_planes(rank, input, output_size)) return mean_of_planes(input, rank);           \
@@ -464,12 +464,13 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
     return {batch.back(out), batch.back(indices)};                                                 \
   }                                                                                                \
   OP_FUNCTION(adaptive_avg_pool##rank##d, "adaptive_avg_pool" #rank "d(input, output_size)",       \
-              "Averages of windows chosen so that the output has the given size.")                 \
+              "Averages of windows chosen so that the output has the given size.", policy)         \
   OP_FUNCTION(adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)",       \
-              "Maxima of windows chosen so that the output has the given size, and their places.")
-ADAPTIVE_POOL(1)
-ADAPTIVE_POOL(2)
-ADAPTIVE_POOL(3)
+              "Maxima of windows chosen so that the output has the given size, and their places.", \
+              policy)
+ADAPTIVE_POOL(1, plain)
+ADAPTIVE_POOL(2, plain)
+ADAPTIVE_POOL(3, cpu_exact)
 #undef ADAPTIVE_POOL
 
 }  // namespace

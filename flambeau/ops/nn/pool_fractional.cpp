@@ -133,7 +133,7 @@ std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kern
 }
 OP_FUNCTION(fractional_max_pool,
             "_fractional_max_pool(input, kernel_size, output_size, random_samples)",
-            "Maxima of windows at pseudo-random distances, and their places.")
+            "Maxima of windows at pseudo-random distances, and their places.", cpu_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -288,7 +288,7 @@ Tensor upsample(const Tensor& input, IntSpan size, const std::vector<double>& sc
   return x.is_same(input) ? clone(input, suggest_format(input)) : x;
 }
 OP_FUNCTION(upsample, "_upsample(input, size, scales, mode, align_corners=False, antialias=False)",
-            "The spatial dimensions of input resampled to the given sizes.")
+            "The spatial dimensions of input resampled to the given sizes.", cuda_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -175,7 +175,7 @@ OP_FUNCTION(lstm_packed,
             "bidirectional)",
             "The same over packed sequences.", autocast_low)
 
-#define RECURRENT(name, cell, what)                                                                \
+#define RECURRENT(name, cell, what, policy)                                                        \
   std::tuple<Tensor, Tensor> name(const Tensor& input, const Tensor& hx, const TensorList& params, \
                                   bool has_biases, int64_t num_layers, double dropout, bool train, \
                                   bool bidirectional, bool batch_first) {                          \
@@ -196,15 +196,16 @@ OP_FUNCTION(lstm_packed,
               "batch_first)",                                                                      \
               "A stack of " what                                                                   \
               " layers over a batch of equally long sequences: the outputs of all steps, and the " \
-              "state after the last.")                                                             \
+              "state after the last.",                                                             \
+              policy)                                                                              \
   OP_FUNCTION(name##_packed,                                                                       \
               #name                                                                                \
               "(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, "           \
               "bidirectional)",                                                                    \
-              "The same over packed sequences.")
-RECURRENT(gru, Cell::gru, "GRU")
-RECURRENT(rnn_tanh, Cell::tanh, "Elman")
-RECURRENT(rnn_relu, Cell::relu, "Elman")
+              "The same over packed sequences.", policy)
+RECURRENT(gru, Cell::gru, "GRU", cpu_narrowest | cuda_low)
+RECURRENT(rnn_tanh, Cell::tanh, "Elman", autocast_low)
+RECURRENT(rnn_relu, Cell::relu, "Elman", autocast_low)
 #undef RECURRENT
 
 // --- Cells ---------------------------------------------------------------------------------------
@@ -244,15 +245,17 @@ OP_FUNCTION(lstm_cell, "lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)",
             "One step of an LSTM: the next hidden state and the next cell state.",
             cpu_narrowest | cuda_low)
 
-#define CELL(name, cell, gates, doc)                                                         \
+#define CELL(name, cell, gates, doc, policy)                                                 \
   Tensor name(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh, \
               const Tensor& b_ih, const Tensor& b_hh) {                                      \
     return run_cell(#name, cell, gates, input, {hx, {}}, {w_ih, w_hh, b_ih, b_hh, {}}).h;    \
   }                                                                                          \
-  OP_FUNCTION(name, #name "(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)", doc)
-CELL(gru_cell, Cell::gru, 3, "One step of a GRU: the next state.")
-CELL(rnn_tanh_cell, Cell::tanh, 1, "One step of an Elman network with tanh: the next state.")
-CELL(rnn_relu_cell, Cell::relu, 1, "One step of an Elman network with relu: the next state.")
+  OP_FUNCTION(name, #name "(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)", doc, policy)
+CELL(gru_cell, Cell::gru, 3, "One step of a GRU: the next state.", cpu_narrowest | cuda_low)
+CELL(rnn_tanh_cell, Cell::tanh, 1, "One step of an Elman network with tanh: the next state.",
+     autocast_low)
+CELL(rnn_relu_cell, Cell::relu, 1, "One step of an Elman network with relu: the next state.",
+     autocast_low)
 #undef CELL
 
 }  // namespace

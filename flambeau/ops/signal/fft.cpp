@@ -360,20 +360,21 @@ Tensor to_real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
   OP_FUNCTION(name##2, "fft_" #name "2(input, s=None, dim=(-2, -1), norm=None)", doc_2, __VA_ARGS__)
 SEVERAL(fft, transform_nd(x, s, dim, norm, true),
         "The discrete Fourier transform over several dimensions.",
-        "The discrete Fourier transform over two dimensions.")
+        "The discrete Fourier transform over two dimensions.", cpu_exact)
 SEVERAL(ifft, transform_nd(x, s, dim, norm, false),
         "The inverse discrete Fourier transform over several dimensions.",
-        "The inverse discrete Fourier transform over two dimensions.")
+        "The inverse discrete Fourier transform over two dimensions.", cpu_exact)
 SEVERAL(rfft, real_nd("rfftn", x, s, dim, norm, true),
         "The Fourier transform of real numbers, the last dimension halved.",
-        "The Fourier transform of real numbers over two dimensions, the last one halved.")
+        "The Fourier transform of real numbers over two dimensions, the last one halved.",
+        cpu_exact)
 SEVERAL(irfft, to_real_nd("irfftn", x, s, dim, norm, false), "The inverse of rfftn.",
-        "The inverse of rfft2.", casts_out)
+        "The inverse of rfft2.", casts_out | cpu_exact)
 SEVERAL(hfft, to_real_nd("hfftn", x, s, dim, norm, true),
         "The real Fourier transform of a signal that mirrors itself, half of it given.",
         "The real Fourier transform over two dimensions of a signal, half of it given.", casts_out)
 SEVERAL(ihfft, real_nd("ihfftn", x, s, dim, norm, false), "The inverse of hfftn.",
-        "The inverse of hfft2.")
+        "The inverse of hfft2.", plain)
 #undef SEVERAL
 
 // --- Frequencies and shifts ---------------------------------------------------------------------

@@ -7,6 +7,7 @@ import warnings
 
 import flambeau
 from flambeau import _C
+from flambeau.nn._functional.precision import single
 from flambeau.nn._reduction import effective_reduction, get_enum, reduce_loss
 
 TYPE_CHECKING = False
@@ -282,6 +283,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """log(1 + exp(-target * input)), in the dtype of the input."""
     reduction = effective_reduction(size_average, reduce, reduction)
+    input, target = single(input, target)
     if not input.is_floating_point():
         raise RuntimeError(
             f"soft_margin_loss: result type Float can't be cast to the desired output type "
@@ -354,6 +356,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
+    (input,) = single(input)
     _check_scores(input, "multi_margin_loss")
     batch = input.reshape(-1, input.size(-1) if input.dim() else 1)
     index = target.reshape(-1, 1)
@@ -466,6 +469,7 @@ def multilabel_margin_loss(
     """
     reduction = effective_reduction(size_average, reduce, reduction)
     get_enum(reduction)  # raises for a name that is none
+    (input,) = single(input)
     _check_scores(input, "multilabel_margin_loss")
     if target.size() != input.size():
         raise RuntimeError(

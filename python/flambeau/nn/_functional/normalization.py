@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C
+from flambeau.nn._functional.precision import single
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def local_response_norm(
         )
     if input.numel() == 0:
         return input
+    if input.dim() > 3:
+        (input,) = single(input, devices=("cpu",))
     # Channels are pooled as rows would be; the elements of a plane lie side by side like channels.
     square = (input * input).reshape(*input.shape[:2], 1, -1)
     padded = _C.constant_pad_nd(square, (0, 0, 0, 0, size // 2, (size - 1) // 2))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import flambeau
 from flambeau import _C
+from flambeau.nn._functional.precision import single
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -299,6 +300,7 @@ def _make_max_unpool(rank: int) -> Any:
         output_size: Any = None,
     ) -> Tensor:
         """Maxima put back to their places among zeros: the inverse of max pooling."""
+        (input,) = single(input, devices=("cpu",))
         kernel_size = spread(kernel_size)
         stride = kernel_size if stride is None else spread(stride)
         for what, values in (("kernel_size", kernel_size), ("stride", stride)):

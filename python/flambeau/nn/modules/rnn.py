@@ -9,7 +9,6 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau.amp.autocast_mode import is_autocast_enabled
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter
@@ -167,7 +166,7 @@ class RNNBase(Module):
         """Raises unless the input has the dtype and sizes that the weights want."""
         weight = self._flat_weights[0]
         # Under autocast the op's arguments are cast to one dtype.
-        if input.dtype != weight.dtype and not is_autocast_enabled(input.device.type):
+        if input.dtype != weight.dtype and not _C.is_autocast_enabled(input.device.type):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: "
