@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <span>
 
 #include "flambeau/base/check.h"
 #include "python/src/arguments.h"
@@ -114,9 +115,8 @@ PyObject* run(const OpCall& op_call, const Arguments& arguments, const BoundOver
   return wrap_result(result, overload);
 }
 
-// The tensors of out=, one or a sequence of them.
+// The tensors of out=, given as a sequence.
 std::vector<Tensor> outs_from(const Family& family, Result::Form returns, PyObject* out) {
-  if (is_tensor(out)) return {tensor_of(out)};
   CHECK((PyTuple_Check(out) || PyList_Check(out)) && returns != Result::Form::tensor, TypeError,
         "{}(): argument 'out' must be {}, not {}", family.name,
         returns == Result::Form::tensor ? "Tensor" : "tuple of Tensors", type_name(out));
@@ -145,10 +145,14 @@ PyObject* call_into_out(const BoundFamily& bound, const Arguments& arguments, Py
           family.name);
     overload = &find(bound, bound.overloads, arguments, frame, name_out);
   }
-  const std::vector<Tensor> outs = outs_from(family, overload->overload->op->returns, out);
+  const bool single = is_tensor(out);
+  std::vector<Tensor> several;
+  if (!single) several = outs_from(family, overload->overload->op->returns, out);
+  const std::span<const Tensor> outs(single ? &tensor_of(out) : several.data(),
+                                     single ? 1 : several.size());
   for (const Tensor& tensor : outs) frame.special |= tensor->pending;
-  const OpCall op_call{family, *overload->overload, frame.values, outs.data(), outs.size(),
-                       true,   !is_tensor(out)};
+  const OpCall op_call{family, *overload->overload, frame.values, outs.data(), outs.size(), true,
+                       !single};
   return run(op_call, arguments, *overload, frame);
 }
 
