@@ -14,7 +14,7 @@ file(GLOB allocator_sources CONFIGURE_DEPENDS
 set(printed_tests "${CMAKE_BINARY_DIR}/tests/cpp/forms.cpp")
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/cpp")
 add_custom_command(OUTPUT "${printed_tests}"
-  COMMAND flambeau_header tests "${printed_tests}"
+  COMMAND ${run_flambeau_header} tests "${printed_tests}"
   DEPENDS flambeau_header "${torch_header}"
   COMMENT "Printing tests/cpp/forms.cpp")
 set_source_files_properties("${printed_tests}" PROPERTIES COMPILE_OPTIONS -O0)

@@ -43,7 +43,10 @@ def sources() -> dict[Path, bytes]:
     """Every file that building and testing an op needs, by its path from the root."""
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     paths += [ROOT / name for name in FILES]
-    kept = [path for path in paths if path.suffix not in (".so", ".pyc")]
+    printed = ROOT / "python" / "flambeau" / "include"
+    kept = [
+        path for path in paths if path.suffix not in (".so", ".pyc") and printed not in path.parents
+    ]
     return {path.relative_to(ROOT): path.read_bytes() for path in kept}
 
 
@@ -94,6 +97,11 @@ def test_a_row_and_a_sample_make_an_op() -> None:
 
     answer = run(sys.executable, "-c", "import flambeau as f; print(f.tensor([0.0]).versine_())")
     assert answer.strip() == "tensor([0.])"
+
+    header = (COPY / "python" / "flambeau" / "include" / "flambeau" / "torch.h").read_text()
+    for form in ("Tensor versine(", "Tensor& versine_(", "Tensor& versine_out("):
+        assert f"inline {form}" in header, form
+    assert "  Tensor versine() const" in header
     assert run(sys.executable, "-c", FORMS).split() == ["jagged", "foreign", "masked"]
     report = run(sys.executable, "-m", "pytest", "-q", "tests/ops", "-k", "versine")
     passed = re.search(r"(\d+) passed", report)
