@@ -131,7 +131,7 @@ def __getattr__(name):
         # PyTorch's package has itself as an attribute, and libraries have come to use it.
         return _importlib.import_module("flambeau")
     if name[:2] != "__" and name.isidentifier():
-        home = "storage" if name.endswith("Storage") else _HOMES.get(name)
+        home = "storage" if name.endswith(("Storage", "StorageBase")) else _HOMES.get(name)
         if home:
             value = getattr(_importlib.import_module(f"flambeau.{home}"), name)
             globals()[name] = value

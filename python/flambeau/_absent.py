@@ -5,6 +5,7 @@ missing. So can whole modules, where `torch` means Flambeau: see `python -m flam
 
 from __future__ import annotations
 
+import abc
 import sys
 import types
 
@@ -66,6 +67,20 @@ _MODULES = {
 _ASKED_FOR = {("flambeau.distributed.rpc", "api")}
 
 
+class _WithMembers(abc.ABCMeta):
+    """The class of absent classes of absent modules: they have whatever members are mentioned,
+    such as the values of an enumeration among the defaults of a function.
+    """
+
+    def __getattr__(cls, name: str) -> Any:
+        why = cls.__dict__.get("_absent")
+        hidden = name.startswith("_") and not name.isupper()  # _HYBRID is one of an enumeration's
+        if why is None or hidden:
+            raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
+        setattr(cls, name, absent(f"{cls.__module__}.{cls.__name__}", name, why))
+        return cls.__dict__[name]
+
+
 def absent(module: str, name: str, why: str) -> Any:
     """A class of that name which has no instances: making one raises NotImplementedError.
 
@@ -80,7 +95,8 @@ def absent(module: str, name: str, why: str) -> Any:
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{path}: {why}")
 
-    made = type(name, (), {"__new__": __new__, "__doc__": f"Not available: {why}."})
+    kind: Any = _WithMembers if is_absent(module) else type
+    made = kind(name, (), {"__new__": __new__, "__doc__": f"Not available: {why}.", "_absent": why})
     made.__module__ = module
     return made
 

@@ -60,7 +60,16 @@ def _part_of_buffer(data: memoryview, size: int, count: int, offset: int) -> mem
     return data[offset : offset + count * size]
 
 
-class UntypedStorage:
+class _StorageBase:
+    """The base of storages of bytes, as libraries ask for them by isinstance."""
+
+    __slots__ = ()
+
+
+StorageBase = _StorageBase
+
+
+class UntypedStorage(StorageBase):
     """Memory on one device, shared with the tensors over it.
 
     Args:

@@ -7,6 +7,7 @@ sums and means over all processes are the tensor itself. A larger world raises.
 from __future__ import annotations
 
 import os
+import sys
 
 from flambeau.distributed._collectives import (
     all_gather,
@@ -199,10 +200,11 @@ def __getattr__(name: str) -> Any:
 
         made = absent(__name__, name, "Flambeau runs in one process")
         return globals().setdefault(name, made)
-    if name == "fsdp":  # libraries ask whether modules are split, without importing it
-        from flambeau._absent import absent_module
+    from flambeau._absent import absent_module, is_absent
 
-        return globals().setdefault(name, absent_module(f"{__name__}.{name}"))
+    full = f"{__name__}.{name}"
+    if is_absent(full):  # libraries look into modules that they have not imported
+        return globals().setdefault(name, sys.modules.get(full) or absent_module(full))
     raise AttributeError(
         f"module '{__name__}' has no attribute '{name}': Flambeau runs in one process"
     )

@@ -216,3 +216,23 @@ def test_programs_are_compiled_without_statements_about_the_future(tmp_path: Pat
     script = tmp_path / "script.py"
     script.write_text(program)
     assert output("-c", program) == output(str(script)) == "<class 'int'>"
+
+
+def test_members_of_what_is_absent_can_be_mentioned():
+    program = """
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, StateDictType
+from torch.distributed.tensor import DTensor
+assert torch.distributed.fsdp.StateDictType is StateDictType
+assert torch.distributed.fsdp.ShardingStrategy._HYBRID_SHARD_ZERO2.__name__[0] == "_"
+assert torch.distributed.device_mesh.DeviceMesh.__name__ == "DeviceMesh"
+def save(kind=StateDictType.FULL_STATE_DICT): return kind
+assert save() is StateDictType.FULL_STATE_DICT
+class Wrapped(FSDP, torch.nn.Module): pass
+assert not hasattr(Wrapped, "nothing") and not isinstance(torch.ones(1), DTensor)
+try:
+    DTensor.from_local(torch.ones(1))
+except NotImplementedError as error:
+    print(error)
+"""
+    assert output("-c", program).startswith("torch.distributed.tensor.DTensor.from_local: Flambeau")

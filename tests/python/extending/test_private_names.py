@@ -296,3 +296,13 @@ def test_leaves_by_a_spec_of_a_graph() -> None:
     assert fx_pytree.tree_flatten_spec(tree, spec) == [1, 2, 3]
     with pytest.raises(ValueError):
         fx_pytree.tree_flatten_spec({"a": [1]}, spec)
+
+
+def test_storages_of_bytes_have_a_base() -> None:
+    storage = torch.ones(2).untyped_storage()
+    assert isinstance(storage, torch.StorageBase) and isinstance(storage, torch.UntypedStorage)
+    assert not isinstance(torch.FloatStorage(2), torch.StorageBase)
+
+
+def test_a_member_of_a_group_belongs_to_the_world() -> None:
+    assert torch.distributed.GroupMember.WORLD is torch.distributed.group.WORLD
