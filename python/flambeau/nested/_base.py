@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C
+from flambeau._operators._kinds import body_of, kind_of, rule_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,30 @@ PlainTensor: Any = flambeau.Tensor
 
 
 class Nested(PlainTensor):
-    """A batch of tensors whose sizes differ."""
+    """A batch of tensors whose sizes differ. The module of a layout has the rules of single
+    operations, `rule_name`, and `by_kind` for all others, which answers NotImplemented to some."""
+
+    @staticmethod
+    def _rules() -> dict[str, Any]:
+        raise NotImplementedError
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kind, kwargs, rules = kind_of(func), kwargs or {}, cls._rules()
+        rule = rule_for(kind, rules) or rule_for(kind, globals())
+        if rule is None and (body := body_of(func)) is not None:
+            return body(*args, **kwargs)
+        with _C.DisableTorchFunctionSubclass():
+            if rule is not None:
+                return rule(func, *args, **kwargs)
+            if not kind.has("op") and not kind.name.startswith("__"):
+                return func(*args, **kwargs)  # a question about the tensor itself
+            result = rules["by_kind"](kind, func, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        if kind.has("composed"):
+            raise RuntimeError(f"{kind.name}: needs one size for all components of nested tensors")
+        raise NotImplementedError(f"{kind.name}: not implemented for nested tensors")
 
     def values(self) -> Tensor:
         """All elements of all components, packed."""
@@ -57,3 +81,36 @@ class Nested(PlainTensor):
     def _plain_grad(self) -> Any:
         with _C.DisableTorchFunctionSubclass():
             return PlainTensor.grad.__get__(self)
+
+
+def plain(value: Any) -> Any:
+    """The packed values in place of nested tensors, in lists too."""
+    if isinstance(value, Nested):
+        return value.values()
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
+
+
+def rule_set(func: Any, *args: Any) -> Any:
+    return func(args[0], *map(plain, args[1:]))
+
+
+rule_delete = rule_set
+
+
+def rule_backward(func: Any, *args: Any, **kwargs: Any) -> Any:
+    return func(*map(plain, args), **{key: plain(arg) for key, arg in kwargs.items()})
+
+
+def rule_item(func: Any, nested: Any) -> Any:
+    return func(nested.values())
+
+
+def rule_unbind(func: Any, nested: Any, dim: int = 0) -> Any:
+    return nested.unbind(dim)
+
+
+def rule_atleast_3d(func: Any, *tensors: Any) -> Any:
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+rule_atleast_1d = rule_atleast_2d = rule_atleast_3d

@@ -104,11 +104,11 @@ class NestedTensor(Nested):
         ragged = self._ragged_idx if ragged is None else ragged
         return NestedTensor._over(values, self._offsets, self._lengths, ragged)
 
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from flambeau.nested._jagged_rules import call
+    @staticmethod
+    def _rules() -> dict[str, Any]:
+        from flambeau.nested import _jagged_rules
 
-        return call(func, args, kwargs or {})
+        return vars(_jagged_rules)
 
     # What it is made of
     def offsets(self) -> Tensor:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import flambeau
-from flambeau import _C
-from flambeau._operators._kinds import body_of, kind_of, rule_for
+from flambeau._operators._kinds import Kind, kind_named, kind_of
+from flambeau.nested._base import plain
 from flambeau.nested._jagged import NestedInt, NestedTensor
 
 TYPE_CHECKING = False
@@ -21,26 +21,15 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 
-def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs an operation that has a nested tensor among its arguments."""
-    kind = kind_of(func)
-    rule = rule_for(kind, globals())
-    if rule is None and (body := body_of(func)) is not None:
-        return body(*args, **kwargs)
-    with _C.DisableTorchFunctionSubclass():
-        if rule is not None:
-            return rule(func, *args, **kwargs)
-        if not kind.has("op") and not kind.name.startswith("__"):
-            return func(*args, **kwargs)  # a question about the tensor itself
-        if kind.has("elementwise", "creates", "draws", "metadata"):
-            return _run(func, args, kwargs, not kind.has("converts"))
-        if kind.has("takes_jagged") and kind.has("reduces"):
-            return _reduced(func, *args, **kwargs)
-        if kind.has("takes_jagged", "reshapes"):
-            return _along(func, *args, **kwargs)
-        if kind.has("composed"):
-            raise RuntimeError(f"{kind.name}: needs one size for all components of nested tensors")
-        raise NotImplementedError(f"{kind.name}: not implemented for nested tensors")
+def by_kind(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
+    """What has no rule of its own."""
+    if kind.has("elementwise", "creates", "draws", "metadata"):
+        return _run(func, args, kwargs, not kind.has("converts"))
+    if kind.has("takes_jagged") and kind.has("reduces"):
+        return _reduced(func, *args, **kwargs)
+    if kind.has("takes_jagged", "reshapes"):
+        return _along(kind, func, *args, **kwargs)
+    return NotImplemented
 
 
 # Converting ---------------------------------------------------------------------------------------
@@ -147,6 +136,8 @@ def _run(func: Any, args: Any, kwargs: Any, fit: bool) -> Any:
 
 def rule_linear(func: Any, *args: Any, **kwargs: Any) -> Any:
     """An operation on the last dimensions: other operands are weights."""
+    if any(isinstance(weight, NestedTensor) for weight in args[1:]):
+        raise ValueError(f"{func.__name__}(): weights that are nested are not supported")
     return _run(func, args, kwargs, False)
 
 
@@ -162,29 +153,20 @@ def rule_get(func: Any, self: NestedTensor, *args: Any) -> Any:
     return _wrapped(result, self) if isinstance(result, flambeau.Tensor) else result
 
 
-def rule_set(func: Any, self: NestedTensor, *args: Any) -> Any:
-    return func(self, *_converted(args, self, False))
-
-
-rule_delete = rule_set
-
-
-def rule_backward(func: Any, *args: Any, **kwargs: Any) -> Any:
-    like: Any = None
-    named = {key: _converted(arg, like, False) for key, arg in kwargs.items()}
-    return func(*(_converted(arg, like, False) for arg in args), **named)
-
-
 def rule_grad(func: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any) -> Any:
     """torch.autograd.grad: gradients of nested tensors are nested."""
-    like: Any = None
-    plain = [_converted(arg, like, False) for arg in (outputs, grad_outputs)]
-    found = func(plain[0], inputs, plain[1], *args)
+    found = func(plain(outputs), inputs, plain(grad_outputs), *args)
     targets = [inputs] if isinstance(inputs, flambeau.Tensor) else list(inputs)
     return tuple(
         target._like(each) if isinstance(target, NestedTensor) and each is not None else each
         for target, each in zip(targets, found, strict=True)
     )
+
+
+def rule_where(func: Any, condition: Any, *sides: Any) -> Any:
+    if not isinstance(condition, NestedTensor):
+        raise ValueError("where(): the condition must be nested beside nested tensors")
+    return _run(func, (condition, *sides), {}, True)
 
 
 def rule_copy(func: Any, nt: Any, src: Any, non_blocking: bool = False) -> Any:
@@ -197,21 +179,6 @@ def rule_copy(func: Any, nt: Any, src: Any, non_blocking: bool = False) -> Any:
 def rule_fill(func: Any, nt: NestedTensor, value: Any) -> Any:
     result = func(nt.values(), value)
     return nt if kind_of(func).writes else nt._like(result)
-
-
-def rule_unbind(func: Any, nt: NestedTensor, dim: int = 0) -> Any:
-    return nt.unbind(dim)
-
-
-def rule_atleast_3d(func: Any, *tensors: Any) -> Any:
-    return tensors[0] if len(tensors) == 1 else tensors
-
-
-rule_atleast_1d = rule_atleast_2d = rule_atleast_3d
-
-
-def rule_item(func: Any, self: Any) -> Any:
-    return func(self.values())
 
 
 def rule_equal(func: Any, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
@@ -249,6 +216,8 @@ def _plain_place(name: str, nt: NestedTensor, dim: int) -> int:
 
 
 def rule_transpose(func: Any, nt: NestedTensor, dim0: int, dim1: int) -> Any:
+    if 0 in (dim0 % nt.dim(), dim1 % nt.dim()):
+        raise ValueError("transpose(): not supported for NestedTensor on dim=0")
     first, second = (_place("transpose", nt, dim) for dim in (dim0, dim1))
     ragged = {first: second, second: first}.get(nt._ragged_idx - 1, nt._ragged_idx - 1)
     return nt._like(nt.values().transpose(first, second), ragged + 1)
@@ -260,7 +229,7 @@ rule_swapaxes = rule_swapdims = rule_transpose
 def rule_permute(func: Any, nt: NestedTensor, *dims: Any) -> Any:
     order = [dim % nt.dim() for dim in (dims[0] if isinstance(dims[0], (list, tuple)) else dims)]
     if order[0] != 0:
-        raise RuntimeError("permute(): not supported for NestedTensor when the batch moves")
+        raise ValueError("permute(): not supported for NestedTensor when the batch moves")
     return nt._like(nt.values().permute([d - 1 for d in order[1:]]), order.index(nt._ragged_idx))
 
 
@@ -311,11 +280,10 @@ def rule_squeeze(func: Any, nt: NestedTensor, dim: Any) -> Any:
     return nt._like(nt.values().squeeze(gone), nt._ragged_idx - before)
 
 
-def _along(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
+def _along(kind: Kind, func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
     """An operation along a dimension that is not ragged."""
-    kind = kind_of(func)
     if "dim" not in kind.parameters:
-        raise NotImplementedError(f"{kind.name}: not implemented for nested tensors")
+        return NotImplemented
     given = dict(zip(kind.parameters[1:], args)) | kwargs
     dim = given["dim"] if "dim" in given else kind.default("dim")
     one = dim[0] if isinstance(dim, (list, tuple)) else dim
@@ -327,7 +295,7 @@ def _along(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
 def rule_chunk(func: Any, nt: NestedTensor, chunks: int, dim: int = 0) -> Any:
     if dim in (0, -nt.dim()):
         return _chunks_of_batch(nt, chunks)
-    return _along(func, nt, chunks, dim)
+    return _along(kind_named("chunk"), func, nt, chunks, dim)
 
 
 def _chunks_of_batch(nt: NestedTensor, chunks: int) -> Any:
@@ -353,6 +321,8 @@ def rule_select(func: Any, nt: NestedTensor, dim: int, index: int) -> Any:
 
 def rule_getitem(func: Any, nt: NestedTensor, index: Any) -> Any:
     index = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(item, (flambeau.Tensor, list)) for item in index):
+        raise NotImplementedError("index: not implemented for nested tensors")
     if isinstance(index[0], int):
         component = nt.unbind()[index[0]]
         return component[index[1:]] if len(index) > 1 else component

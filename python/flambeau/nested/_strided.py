@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 
 import flambeau
-from flambeau import _C
-from flambeau._operators._kinds import Kind, body_of, kind_of, rule_for
+from flambeau._operators._kinds import Kind
 from flambeau.nested._base import Nested
 
 TYPE_CHECKING = False
@@ -32,9 +31,9 @@ class StridedNestedTensor(Nested):
         made._sizes = [tuple(size) for size in sizes]
         return made
 
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _call(func, args, kwargs or {})
+    @staticmethod
+    def _rules() -> dict[str, Any]:
+        return globals()
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """The components."""
@@ -139,23 +138,9 @@ def _component_dim(name: str, dim: Any, rank: int) -> Any:
     return place - 1
 
 
-def _call(func: Any, args: Any, kwargs: Any) -> Any:
-    """Runs an operation that has a nested tensor among its arguments. What has no rule here runs on
-    each component, if the registry says so of it (takes_nested)."""
-    kind = kind_of(func)
-    rule = rule_for(kind, globals())
-    if rule is None and (body := body_of(func)) is not None:
-        return body(*args, **kwargs)
-    with _C.DisableTorchFunctionSubclass():
-        if rule is not None:
-            return rule(func, *args, **kwargs)
-        if not kind.has("op") and not kind.name.startswith("__"):
-            return func(*args, **kwargs)  # a question about the tensor itself
-        if kind.has("takes_nested"):
-            return _each(kind, func, args, kwargs)
-        if kind.has("composed"):
-            raise RuntimeError(f"{kind.name}: needs one size for all components of nested tensors")
-        raise NotImplementedError(f"{kind.name}: not implemented for nested tensors")
+def by_kind(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
+    """What has no rule runs on each component, if the registry says so of it."""
+    return _each(kind, func, args, kwargs) if kind.has("takes_nested") else NotImplemented
 
 
 def rule_get(func: Any, self: Any, *args: Any) -> Any:
@@ -166,17 +151,6 @@ def rule_get(func: Any, self: Any, *args: Any) -> Any:
     if not isinstance(result, flambeau.Tensor) or result is self:
         return result
     return StridedNestedTensor._over(result, self._sizes)
-
-
-def rule_set(func: Any, self: Any, *args: Any) -> Any:
-    return func(self, *args)
-
-
-rule_delete = rule_set
-
-
-def rule_backward(func: Any, *args: Any) -> Any:
-    return func(*(x.values() if isinstance(x, StridedNestedTensor) else x for x in args))
 
 
 def rule_is_same_size(func: Any, first: Any, other: Any) -> bool:
@@ -190,17 +164,6 @@ def rule_sum(func: Any, nested: Any, *args: Any, **kwargs: Any) -> Any:
     if given.get("dim") not in (-1, nested.dim() - 1, [-1], (-1,)) or not given.get("keepdim"):
         raise RuntimeError("NestedTensor can only be reduced across the last dimension, kept")
     return from_components([func(x, -1, True) for x in nested.unbind()])
-
-
-def rule_unbind(func: Any, nested: Any, dim: int = 0) -> Any:
-    return nested.unbind(dim)
-
-
-def rule_atleast_3d(func: Any, *tensors: Any) -> Any:
-    return tensors[0] if len(tensors) == 1 else tensors
-
-
-rule_atleast_1d = rule_atleast_2d = rule_atleast_3d
 
 
 def rule_grad(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:

@@ -359,7 +359,9 @@ def _sum_over_places(x: Any, kept: list[int], values: Any) -> Any:
     return coo(indices[:, order[first]], sums, size, True)
 
 
-def rule_any(x: Any) -> Any:
+def rule_any(x: Any, *dims: Any, **kwargs: Any) -> Any:
+    if dims or kwargs:
+        return refuse("any.dim", (x,), {})
     return x.coalesce()._values().any()
 
 
