@@ -157,9 +157,10 @@ namespace {
 
 OP_FUNCTION(dropout, "dropout(input, p, train)",
             "Zeroes elements with probability p and scales the others by 1 / (1 - p).",
-            draws | takes_nested)
+            draws | takes_nested | takes_jagged)
 Tensor dropout_(const Tensor& self, double p, bool train) { return drop_(self, p, train, false); }
-OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.", draws | takes_nested)
+OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.",
+            draws | takes_nested | takes_jagged)
 
 Tensor feature_dropout(const Tensor& input, double p, bool train) {
   return drop(input, p, train, true);
@@ -177,22 +178,23 @@ Tensor alpha_dropout(const Tensor& input, double p, bool train) {
 }
 OP_FUNCTION(alpha_dropout, "alpha_dropout(input, p, train)",
             "Dropout to selu's negative limit, keeping zero mean and unit variance.",
-            draws | takes_nested)
+            draws | takes_nested | takes_jagged)
 Tensor alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, false);
 }
-OP_FUNCTION(alpha_dropout_, "alpha_dropout_(input, p, train)", "alpha_dropout in place.", draws)
+OP_FUNCTION(alpha_dropout_, "alpha_dropout_(input, p, train)", "alpha_dropout in place.",
+            draws | takes_jagged)
 
 Tensor feature_alpha_dropout(const Tensor& input, double p, bool train) {
   return alpha_drop(input, p, train, true);
 }
 OP_FUNCTION(feature_alpha_dropout, "feature_alpha_dropout(input, p, train)",
-            "alpha_dropout of whole channels.", draws | takes_nested)
+            "alpha_dropout of whole channels.", draws | takes_nested | takes_jagged)
 Tensor feature_alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, true);
 }
 OP_FUNCTION(feature_alpha_dropout_, "feature_alpha_dropout_(input, p, train)",
-            "feature_alpha_dropout in place.", draws)
+            "feature_alpha_dropout in place.", draws | takes_jagged)
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
                                           std::optional<bool> train) {
@@ -222,7 +224,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
   return {result, mask};
 }
 OP_FUNCTION(native_dropout, "native_dropout(input, p, train)",
-            "dropout, and the mask of the elements that were kept.", draws)
+            "dropout, and the mask of the elements that were kept.", draws | takes_jagged)
 
 }  // namespace
 }  // namespace flambeau

@@ -157,7 +157,8 @@ OP(allclose, "allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
    "Whether all elements are close, as isclose says.")
 
 bool is_signed_op(const Tensor& input) { return is_signed(input.dtype()); }
-OP(is_signed_op, "is_signed(input)", "Whether the dtype has negative numbers.", metadata)
+OP(is_signed_op, "is_signed(input)", "Whether the dtype has negative numbers.",
+   metadata | takes_sparse)
 
 bool is_same_size(const Tensor& input, const Tensor& other) {
   return input.sizes() == other.sizes();

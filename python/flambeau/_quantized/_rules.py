@@ -437,6 +437,10 @@ def rule_is_same_size(func: Any, *tensors: Any) -> Any:
     return func(*map(plain, tensors))
 
 
+def rule_detach(func: Any, input: Any) -> Any:
+    return input if kind_of(func).writes else _reshaped(func, (input,), {})
+
+
 def rule_resize(func: Any, *args: Any, **kwargs: Any) -> Any:
     return _changed_in_place(func, args, kwargs)
 

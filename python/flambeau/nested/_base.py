@@ -36,6 +36,8 @@ class Nested(PlainTensor):
                 return rule(func, *args, **kwargs)
             if not kind.has("op") and not kind.name.startswith("__"):
                 return func(*args, **kwargs)  # a question about the tensor itself
+            if kind.has("metadata"):
+                return func(*map(plain, args), **kwargs)
             result = rules["by_kind"](kind, func, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -107,6 +109,14 @@ def rule_item(func: Any, nested: Any) -> Any:
 
 def rule_unbind(func: Any, nested: Any, dim: int = 0) -> Any:
     return nested.unbind(dim)
+
+
+def rule_contiguous(func: Any, nested: Any, **kwargs: Any) -> Any:
+    return nested.contiguous(**kwargs)
+
+
+def rule_values(func: Any, nested: Any) -> Any:
+    return nested.values()
 
 
 def rule_atleast_3d(func: Any, *tensors: Any) -> Any:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def by_kind(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
     """What has no rule of its own."""
-    if kind.has("elementwise", "creates", "draws", "metadata"):
+    draws = kind.has("draws") and kind.has("takes_jagged")
+    if kind.has("elementwise", "creates") or draws:
         return _run(func, args, kwargs, not kind.has("converts"))
     if kind.has("takes_jagged") and kind.has("reduces"):
         return _reduced(func, *args, **kwargs)
@@ -226,6 +227,10 @@ def rule_transpose(func: Any, nt: NestedTensor, dim0: int, dim1: int) -> Any:
 rule_swapaxes = rule_swapdims = rule_transpose
 
 
+def rule_adjoint(func: Any, nt: NestedTensor) -> Any:
+    return rule_transpose(func, nt, -2, -1).conj()
+
+
 def rule_permute(func: Any, nt: NestedTensor, *dims: Any) -> Any:
     order = [dim % nt.dim() for dim in (dims[0] if isinstance(dims[0], (list, tuple)) else dims)]
     if order[0] != 0:
@@ -247,6 +252,15 @@ def rule_view(func: Any, nt: NestedTensor, *sizes: Any) -> Any:
 
 
 rule_reshape = rule_expand = rule_view
+
+
+def rule_view_as(func: Any, nt: NestedTensor, other: NestedTensor) -> Any:
+    if nt.dim() != other.dim() or nt.values().shape != other.values().shape:
+        raise RuntimeError(f"{func.__name__}(): cannot view shape {nt.shape} as {other.shape}")
+    return nt._like(nt.values())
+
+
+rule_reshape_as = rule_expand_as = rule_view_as
 
 
 def rule_unflatten(func: Any, nt: NestedTensor, dim: int, sizes: Any) -> Any:
@@ -355,6 +369,10 @@ def rule_cat(func: Any, tensors: Any, dim: int = 0) -> Any:
 
 
 rule_concat = rule_concatenate = rule_stack = rule_cat
+
+
+def rule_dstack(func: Any, tensors: Any) -> Any:
+    return rule_cat(flambeau.cat, tensors, 2)
 
 
 # Along the ragged dimension -----------------------------------------------------------------------

@@ -153,6 +153,10 @@ def rule_get(func: Any, self: Any, *args: Any) -> Any:
     return StridedNestedTensor._over(result, self._sizes)
 
 
+def rule_adjoint(func: Any, nested: Any) -> Any:
+    return from_components([x.mH for x in nested.unbind()])
+
+
 def rule_is_same_size(func: Any, first: Any, other: Any) -> bool:
     return first.is_nested and other.is_nested and first._sizes == other._sizes
 
@@ -278,6 +282,13 @@ def rule_vstack(func: Any, tensors: Sequence[StridedNestedTensor]) -> Any:
 rule_row_stack = rule_vstack
 
 
+def rule_hstack(func: Any, tensors: Sequence[StridedNestedTensor]) -> Any:
+    return rule_cat(func, tensors, 1)
+
+
+rule_column_stack = rule_hstack
+
+
 def rule_dstack(func: Any, tensors: Sequence[StridedNestedTensor]) -> Any:
     return rule_cat(func, tensors, 2)
 
@@ -316,3 +327,8 @@ def rule_reshape(func: Any, nested: StridedNestedTensor, *sizes: Any) -> Any:
 
 
 rule_view = rule_reshape
+
+
+def rule_reshape_as(func: Any, nested: Any, other: Any) -> Any:
+    views = zip(nested.unbind(), other.unbind(), strict=True)
+    return from_components([x.reshape(y.shape) for x, y in views])

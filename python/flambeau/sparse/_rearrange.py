@@ -62,6 +62,13 @@ def rule_mH(x: Any) -> Any:
     return rule_mT(x).conj()
 
 
+rule_adjoint = rule_mH
+
+
+def rule_dstack(tensors: Any) -> Any:
+    return rule_cat(rule_atleast_3d(tensors), 2)
+
+
 @compressed
 def rule_H(x: Any) -> Any:
     return rule_T(x).conj()
@@ -73,17 +80,29 @@ def rule_real(x: Any) -> Any:
 
 def rule_atleast_3d(*tensors: Any) -> Any:
     """With a dimension in front and one behind, for as many as are missing."""
-    made = [x if x.dim() > 2 else rule_unsqueeze(_at_least(x, 2), -1) for x in tensors]
-    return made[0] if len(made) == 1 else tuple(made)
+    return _each_of(tensors, lambda x: x if x.dim() > 2 else _unsqueezed(_at_least(x, 2), -1))
 
 
 def rule_atleast_2d(*tensors: Any) -> Any:
-    made = [_at_least(x, 2) for x in tensors]
-    return made[0] if len(made) == 1 else tuple(made)
+    return _each_of(tensors, lambda x: _at_least(x, 2))
+
+
+def rule_atleast_1d(*tensors: Any) -> Any:
+    return _each_of(tensors, lambda x: _at_least(x, 1))
+
+
+def _each_of(tensors: Any, change: Any) -> Any:
+    given = tensors[0] if isinstance(tensors[0], (tuple, list)) else tensors
+    made = tuple(map(change, given))
+    return made if given is not tensors or len(made) > 1 else made[0]
+
+
+def _unsqueezed(x: Any, dim: int) -> Any:
+    return rule_unsqueeze(x, dim) if is_coo(x) else x.unsqueeze(dim)
 
 
 def _at_least(x: Any, rank: int) -> Any:
-    return _at_least(rule_unsqueeze(x, 0), rank) if x.dim() < rank else x
+    return _at_least(_unsqueezed(x, 0), rank) if x.dim() < rank else x
 
 
 def rule_broadcast_tensors(*tensors: Any) -> Any:

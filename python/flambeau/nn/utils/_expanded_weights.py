@@ -6,21 +6,17 @@ differentiates the function once more, of one sample at a time, which `vmap` doe
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._operators._kinds import kind_named
 from flambeau.autograd import Function
 
 __all__ = ["ExpandedWeight"]
 
-# Functions of a batch, their first argument, that treat each sample by itself.
-_BY_SAMPLE = {
-    *("linear", "bilinear", "conv1d", "conv2d", "conv3d"),
-    *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
-    *("embedding", "layer_norm", "group_norm", "instance_norm", "rms_norm", "prelu"),
-}
 # What may be asked of a weight without computing.
 _KNOWN = {"shape", "dtype", "device", "is_cuda", "data", "data_ptr", "get_device"}
 
@@ -60,13 +56,21 @@ class ExpandedWeight(Tensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", str(func))
-        if name in _BY_SAMPLE:
+        if _is_by_sample(func, name):
             return _call_by_sample(func, name, args, kwargs or {})
         asked = getattr(getattr(func, "__self__", None), "__name__", name)
         if asked in _KNOWN:
             with flambeau._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
         raise RuntimeError(f"Expanded Weights encountered but cannot handle function {name}")
+
+
+def _is_by_sample(func: Any, name: str) -> bool:
+    """Whether a function of a batch, its first argument, has weights for each sample alone: not a
+    loss, which has a target, nor what gathers statistics in training, nor bags."""
+    body = getattr(func, "__wrapped__", None)
+    known = inspect.signature(body).parameters if body else kind_named(name).parameters
+    return "weight" in known and not {"target", "training", "offsets"} & set(known)
 
 
 def _check_batch(name: str, inputs: Any, weight: ExpandedWeight) -> None:
