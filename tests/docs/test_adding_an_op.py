@@ -36,7 +36,12 @@ class Foreign(torch.Tensor):
 assert type(x.as_subclass(Foreign).versine()) is Foreign and print("foreign") is None
 masked = torch.masked.masked_tensor(x, x < 2)
 assert torch.equal(masked.versine().get_data(), wanted) and print("masked") is None
+assert torch.equal(torch.vmap(torch.versine)(x), wanted) and print("vmap") is None
+with torch.autocast("cpu", torch.bfloat16):
+    low = torch.versine(x.bfloat16() @ torch.ones(1, 1))
+assert low.dtype is torch.bfloat16 and print("autocast") is None
 """
+FORM_NAMES = ["jagged", "foreign", "masked", "vmap", "autocast"]
 
 
 def sources() -> dict[Path, bytes]:
@@ -97,12 +102,11 @@ def test_a_row_and_a_sample_make_an_op() -> None:
 
     answer = run(sys.executable, "-c", "import flambeau as f; print(f.tensor([0.0]).versine_())")
     assert answer.strip() == "tensor([0.])"
-
     header = (COPY / "python" / "flambeau" / "include" / "flambeau" / "torch.h").read_text()
     for form in ("Tensor versine(", "Tensor& versine_(", "Tensor& versine_out("):
         assert f"inline {form}" in header, form
     assert "  Tensor versine() const" in header
-    assert run(sys.executable, "-c", FORMS).split() == ["jagged", "foreign", "masked"]
+    assert run(sys.executable, "-c", FORMS).split() == FORM_NAMES
     report = run(sys.executable, "-m", "pytest", "-q", "tests/ops", "-k", "versine")
     passed = re.search(r"(\d+) passed", report)
     assert passed and int(passed[1]) >= 5, report

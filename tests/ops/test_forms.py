@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from harness import Sample, build, map_tensors
+from harness import Sample, build, flat_results, map_tensors
 from samples import ENTRIES
 from test_ops import preferred_dtype
 
@@ -105,3 +105,31 @@ def test_an_elementwise_op_writes_into_out(name: str) -> None:
         for out in (torch.empty(0, dtype=wanted.dtype), torch.empty_like(wanted)):
             assert function(*sample.args, **sample.kwargs, out=out) is out
             assert_equal(out, wanted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_elementwise_op_is_mapped_over_a_batch(name: str) -> None:
+    for function, sample in samples_of(name):
+        wanted = call(function, sample, lambda x: x)
+        batches = [torch.stack([y, y]) for y in sample.tensors if y.dim()]
+
+        def one(*tensors: Any, function: Any = function, sample: Any = sample) -> Any:
+            rest = iter(tensors)
+            return call(function, sample, lambda one: next(rest) if one.dim() else one)
+
+        found = torch.func.vmap(one)(*batches)
+        for item in (0, 1):
+            picked = [x[item] for x in found] if isinstance(found, tuple) else found[item]
+            assert_equal(picked, list(wanted) if isinstance(wanted, tuple) else wanted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_elementwise_op_runs_under_autocast(name: str) -> None:
+    for function, sample in samples_of(name):
+        with torch.autocast("cpu", torch.bfloat16):
+            found = call(function, sample, lambda x: x)
+        wanted = call(function, sample, lambda x: x)
+        for one, other in zip(flat_results(found), flat_results(wanted), strict=True):
+            torch.testing.assert_close(
+                one, other, atol=0.02, rtol=0.02, equal_nan=True, check_dtype=False
+            )
