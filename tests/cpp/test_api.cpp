@@ -106,14 +106,14 @@ TEST(Api, TakesNothingWhereTensorsMayBeAbsent) {
   EXPECT_TRUE((plain + 1).equal(torch::linear(x, weight, torch::ones({4}))));
 }
 
-TEST(Api, RefusesUndefinedTensors) {
+TEST(Api, RejectsUndefinedTensors) {
   EXPECT_THROW(torch::relu(Tensor()), TypeError);
   EXPECT_THROW(torch::add(Tensor(), 1), TypeError);
   EXPECT_THROW(torch::add(torch::ones({1}), Tensor()), TypeError);
   EXPECT_THROW(torch::add_out(Tensor(), torch::ones({1}), 1), TypeError);
 }
 
-TEST(Api, RefusesAHeaderOfAnotherLibrary) {
+TEST(Api, RejectsAHeaderOfAnotherLibrary) {
   EXPECT_THROW(torch::Op("relu", 0, "relu(input, slope)"), NotImplementedError);
   EXPECT_THROW(torch::Op("relu", 7, "relu(input)"), NotImplementedError);
   EXPECT_THROW(torch::Op("no_such_op", 0, "no_such_op(input)"), NotImplementedError);

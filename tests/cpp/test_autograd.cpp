@@ -1,4 +1,4 @@
-// Gradients from C++: what backward fills, what writes it notices, and what it refuses.
+// Gradients from C++: what backward fills, what writes it notices, and what it rejects.
 #include "flambeau/autograd/engine.h"
 #include "tests/cpp/support.h"
 
@@ -40,17 +40,17 @@ TEST(Autograd, TakesAGradientForResultsOfManyElements) {
   EXPECT_TRUE(holds(x.grad(), {3, 6}));
 }
 
-TEST(Autograd, RefusesAGradientOfAnotherShape) {
+TEST(Autograd, RejectsAGradientOfAnotherShape) {
   const Tensor y = wanted({2}) * 3;
   EXPECT_ERROR(y.backward(torch::ones({3})), RuntimeError, "Mismatch in shape");
 }
 
-TEST(Autograd, RefusesResultsOfManyElementsWithoutOne) {
+TEST(Autograd, RejectsResultsOfManyElementsWithoutOne) {
   EXPECT_ERROR((wanted({2}) * 3).backward(), RuntimeError,
                "grad can be implicitly created only for scalar outputs");
 }
 
-TEST(Autograd, RefusesASecondPassOverAFreedGraph) {
+TEST(Autograd, RejectsASecondPassOverAFreedGraph) {
   const Tensor x = wanted({2}), y = x.exp().sum();
   y.backward();
   EXPECT_ERROR(y.backward(), RuntimeError, "Trying to backward through the graph a second time");
@@ -103,17 +103,17 @@ TEST(Autograd, DoesNotMindWritesToWhatWasNotSaved) {
   EXPECT_TRUE(holds(x.grad(), {2, 2, 2}));
 }
 
-TEST(Autograd, RefusesWritesToLeaves) {
+TEST(Autograd, RejectsWritesToLeaves) {
   EXPECT_ERROR(wanted({2}).add_(1), RuntimeError,
                "a leaf Variable that requires grad is being used in an in-place operation");
 }
 
-TEST(Autograd, RefusesWritesToViewsOfLeaves) {
+TEST(Autograd, RejectsWritesToViewsOfLeaves) {
   EXPECT_ERROR(wanted({2}).slice(0, 0, 1).mul_(2), RuntimeError,
                "a view of a leaf Variable that requires grad is being used in an in-place");
 }
 
-TEST(Autograd, RefusesWritesToOneOfSeveralViews) {
+TEST(Autograd, RejectsWritesToOneOfSeveralViews) {
   const std::vector<Tensor> parts = (wanted({4}) * 1).chunk(2);
   EXPECT_ERROR(parts[0].add_(1), RuntimeError,
                "is the output of a function that returns multiple views");

@@ -1,8 +1,9 @@
-// What changes the meaning of ops: modes of gradients, pending conjugation and negation, vmap,
-// random generators, threads.
+// What changes the meaning of ops: modes of gradients, pending conjugation and negation,
+// autocast, vmap, random generators, threads.
 #include <atomic>
 #include <thread>
 
+#include "flambeau/ops/layers/autocast.h"
 #include "flambeau/ops/layers/vmap.h"
 #include "tests/cpp/support.h"
 
@@ -117,6 +118,33 @@ TEST(Pending, OutMayBeConjugated) {
   EXPECT_TRUE(out.equal(x.conj_physical()));
 }
 
+TEST(Modes, AutocastComputesProductsInHalfPrecision) {
+  const Tensor x = count({2, 2});
+  {
+    const AutocastGuard region(DeviceType::cpu, DType::bfloat16);
+    EXPECT_EQ(torch::mm(x, x).dtype(), DType::bfloat16);
+    EXPECT_EQ(torch::linear(x, x).dtype(), DType::bfloat16);
+  }
+  EXPECT_EQ(torch::mm(x, x).dtype(), DType::float32);
+}
+
+TEST(Modes, AutocastLeavesInPlaceAndOutForms) {
+  const AutocastGuard region(DeviceType::cpu, DType::bfloat16);
+  const Tensor x = count({2, 2}), out = torch::empty({2, 2});
+  EXPECT_EQ(x.add_(1).dtype(), DType::float32);
+  torch::mm_out(out, x, x);
+  EXPECT_EQ(out.dtype(), DType::float32);
+}
+
+TEST(Modes, AutocastGivesGradientsOfTheLeafsDtype) {
+  const Tensor weight = wanted({2, 2});
+  {
+    const AutocastGuard region(DeviceType::cpu, DType::bfloat16);
+    torch::mm(weight, weight).sum().backward();
+  }
+  EXPECT_EQ(weight.grad().dtype(), DType::float32);
+}
+
 TEST(Vmap, ComputesSamplesAtOnce) {
   const Tensor x = count({4, 3});
   int calls = 0;
@@ -155,14 +183,14 @@ TEST(Vmap, WritesInPlaceToSamples) {
   EXPECT_TRUE(y.allclose(x * 2));
 }
 
-TEST(Vmap, RefusesWritesOfSamplesToCapturedTensors) {
+TEST(Vmap, RejectsWritesOfSamplesToCapturedTensors) {
   const Tensor x = count({2, 3}), captured = torch::zeros({3});
   EXPECT_THROW(static_cast<void>(
                    vmap([&](const Tensor& s) { return captured.add_(s); }, Randomness::error, x)),
                Error);
 }
 
-TEST(Vmap, RefusesNumbersOfSamples) {
+TEST(Vmap, RejectsNumbersOfSamples) {
   const Tensor x = count({2});
   EXPECT_THROW(static_cast<void>(vmap([](const Tensor& s) { return s * s.item().to_double(); },
                                       Randomness::error, x)),
@@ -220,7 +248,7 @@ TEST(Random, PermutesAndChooses) {
                "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
 }
 
-TEST(Random, RefusesWhatNoDistributionHas) {
+TEST(Random, RejectsWhatNoDistributionHas) {
   EXPECT_ERROR(torch::randint(3, 3, {2}), RuntimeError, "expects 'from' to be less than 'to'");
   EXPECT_ERROR(torch::normal(0.0, -1.0, {2}), RuntimeError, "normal expects std >= 0.0");
   EXPECT_ERROR(torch::empty({2}).uniform_(1, 0), RuntimeError,

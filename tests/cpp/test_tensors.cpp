@@ -23,12 +23,12 @@ TEST(Views, CopyOnlyWhereTheyMust) {
   EXPECT_TRUE(holds(x.t().contiguous(), {0, 3, 1, 4, 2, 5}));
 }
 
-TEST(Views, RefuseWhatStridesCannotSay) {
+TEST(Views, RejectWhatStridesCannotSay) {
   EXPECT_ERROR(count({2, 3}).t().view({6}), RuntimeError,
                "view size is not compatible with input tensor's size and stride");
 }
 
-TEST(Views, RefuseOtherNumbersOfElements) {
+TEST(Views, RejectOtherNumbersOfElements) {
   EXPECT_ERROR(count({2, 3}).view({4}), RuntimeError, "shape '[4]' is invalid for input of size 6");
   EXPECT_ERROR(count({2, 3}).view({-1, 4}), RuntimeError,
                "shape '[-1, 4]' is invalid for input of size 6");
@@ -166,7 +166,7 @@ TEST(Shapes, DimensionsOutOfRangeAreIndexErrors) {
   EXPECT_ERROR(x.squeeze(5), IndexError, words);
 }
 
-TEST(Shapes, NegativeSizesAreRefused) {
+TEST(Shapes, NegativeSizesAreRejected) {
   EXPECT_ERROR(torch::zeros({2, -1}), RuntimeError, "negative dimension -1");
   EXPECT_ERROR(count({2, 3}).narrow(0, 1, 3), RuntimeError,
                "start (1) + length (3) exceeds dimension size (2)");
@@ -178,7 +178,7 @@ TEST(Shapes, OneElementIsANumber) {
                "a Tensor with 6 elements cannot be converted to Scalar");
 }
 
-TEST(Shapes, SubtractionOfMasksIsRefused) {
+TEST(Shapes, SubtractionOfMasksIsRejected) {
   const Tensor mask = torch::ones({2}, DType::bool_);
   EXPECT_THROW(mask - mask, Error);
   EXPECT_TRUE((mask ^ mask).any().item<bool>() == false);

@@ -1,4 +1,4 @@
-// In-place forms and out=: what they write to, what they refuse, what they count and warn of.
+// In-place forms and out=: what they write to, what they reject, what they count and warn of.
 #include "tests/cpp/support.h"
 
 namespace flambeau {
@@ -46,12 +46,12 @@ TEST(InPlace, KeepsTheShape) {
                "output with shape [2, 3] doesn't match the broadcast shape [2, 2, 3]");
 }
 
-TEST(InPlace, RefusesElementsThatShareMemory) {
+TEST(InPlace, RejectsElementsThatShareMemory) {
   EXPECT_ERROR(count({3}).expand({2, 3}).add_(1), RuntimeError,
                "more than one element of the written-to tensor refers to a single memory location");
 }
 
-TEST(InPlace, RefusesOperandsThatOverlapInPart) {
+TEST(InPlace, RejectsOperandsThatOverlapInPart) {
   const Tensor x = count({4});
   EXPECT_ERROR(x.slice(0, 1, 4).add_(x.slice(0, 0, 3)), RuntimeError,
                "some elements of the input tensor and the written-to tensor refer to a single");
@@ -126,7 +126,7 @@ TEST(Out, CastsToWiderDtypes) {
   EXPECT_TRUE(holds(out, {0.5, 1.5, 2.5}));
 }
 
-TEST(Out, RefusesDtypesThatCannotHoldTheResult) {
+TEST(Out, RejectsDtypesThatCannotHoldTheResult) {
   const Tensor out = torch::empty({3}, DType::int64);
   EXPECT_ERROR(torch::add_out(out, count({3}), 1), RuntimeError,
                "result type Float can't be cast to the desired output type Long");
@@ -137,7 +137,7 @@ TEST(Out, WantsTheDtypeOfOpsThatDoNotCast) {
   EXPECT_ERROR(torch::mm_out(out, count({2, 2}), count({2, 2})), RuntimeError, "dtype");
 }
 
-TEST(Out, RefusesWhatOverlapsAnInputInPart) {
+TEST(Out, RejectsWhatOverlapsAnInputInPart) {
   const Tensor x = count({4});
   EXPECT_ERROR(torch::add_out(x.slice(0, 0, 3), x.slice(0, 1, 4), 1), RuntimeError,
                "some elements of the input tensor and the written-to tensor refer to a single");
@@ -154,7 +154,7 @@ TEST(Out, MustNotBeReadByOpsThatPickElements) {
   EXPECT_ERROR(torch::cat_out(x, {x, x}), RuntimeError, "unsupported operation");
 }
 
-TEST(Out, RefusesGradients) {
+TEST(Out, RejectsGradients) {
   const Tensor x = wanted({3});
   EXPECT_ERROR(torch::add_out(torch::empty({3}), x, 1), RuntimeError,
                "functions with out=... arguments don't support automatic differentiation, but one "
@@ -176,7 +176,7 @@ TEST(Out, WritesIntoPartsOfTensors) {
   EXPECT_TRUE(holds(x, {0, 0, 0, 0, 2, 4}));
 }
 
-TEST(Out, RefusesTwoResultsInOnePlace) {
+TEST(Out, RejectsTwoResultsInOnePlace) {
   const Tensor out = torch::empty({2}, DType::int64), x = count({2, 3}, DType::int64);
   EXPECT_THROW(torch::max_out(out, out, x, 1), Error);
 }

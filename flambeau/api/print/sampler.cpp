@@ -67,7 +67,7 @@ std::string plain_type(std::string type) {
 }
 
 // Fills the blocks that new tensors are about to get, so that values nobody wrote show.
-void soil_memory(int pattern) {
+void dirty_free_memory(int pattern) {
   std::vector<Tensor> blocks;
   for (int64_t bytes = 64; bytes <= 4096; bytes *= 2) {
     for (int i = 0; i < 8; ++i) {
@@ -321,9 +321,9 @@ bool Sampler::works(const CppForm& form, const CppForm* base, Found& found) cons
       const Tensor self = clone(found.samples[0]->tensor);
       return call_form(form, found.samples, {}, &self);
     };
-    soil_memory(0x11);
+    dirty_free_memory(0x11);
     const Result first = run();
-    soil_memory(0x22);
+    dirty_free_memory(0x22);
     const Result second = run();
     found.has_values = same_values(first, second);
     if (form.writes_self() && base) {
