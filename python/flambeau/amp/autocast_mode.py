@@ -116,19 +116,20 @@ class autocast:
         return autocast_decorator(self, func)
 
 
-# Functions with a backward of their own -----------------------------------------------------------
-def _cast(value: Any, device_type: str, dtype: Any) -> Any:
+def cast(value: Any, device_type: str, dtype: Any) -> Any:
     """A value, or a collection of values, whose tensors that autocast would cast have a dtype."""
     if isinstance(value, Tensor):
         double = value.dtype == flambeau.float64
         fits = value.is_floating_point() and not double and value.device.type == device_type
         return value.to(dtype) if fits else value
     if type(value) in (list, tuple):
-        return type(value)(_cast(item, device_type, dtype) for item in value)
+        return type(value)(cast(item, device_type, dtype) for item in value)
     if type(value) is dict:
-        return {key: _cast(item, device_type, dtype) for key, item in value.items()}
+        return {key: cast(item, device_type, dtype) for key, item in value.items()}
     return value
 
+
+# Functions with a backward of their own -----------------------------------------------------------
 
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
@@ -153,7 +154,7 @@ def custom_fwd(
 
         with autocast(device_type, enabled=False):
             return function(
-                *_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs)
+                *cast(args, device_type, cast_inputs), **cast(kwargs, device_type, cast_inputs)
             )
 
     return decorated

@@ -13,6 +13,7 @@ from flambeau import _C
 from flambeau.sparse import _construct
 from flambeau.sparse._rearrange import select
 from flambeau.sparse._table import (
+    as_autocast,
     compressed,
     coo,
     indices_of,
@@ -148,6 +149,7 @@ def _word(x: Any) -> str:
 def product(a: Any, b: Any, masked: bool) -> Any:
     """The product of matrices, one of them or both sparse. A masked gradient of a sparse one has
     its places; otherwise it is dense."""
+    a, b = as_autocast(a, b)
     if is_sparse(a) and is_sparse(b):
         return _sparse_sparse(a, b)
     if is_sparse(a):
@@ -278,6 +280,7 @@ def added_product(x: Any, a: Any, b: Any, beta: Any, alpha: Any, masked: bool) -
                 f"layout {x.layout}"
             )
         return _ops.addmm(x, a, b, beta=beta, alpha=alpha)
+    x, a, b = as_autocast(x, a, b)
     if not is_sparse(x):
         x = x.expand(a.size(0), b.size(1))
     if x.dtype != a.dtype:

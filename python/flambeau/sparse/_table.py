@@ -111,6 +111,16 @@ def _for_each(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     return None if name.endswith("_") else tuple(results)
 
 
+def as_autocast(*factors: Any) -> Any:
+    """What is to be multiplied, in the low precision of autocast where it is on."""
+    for device in ("cpu", "cuda") if _C._is_any_autocast_enabled() else ():
+        if _C.is_autocast_enabled(device):
+            from flambeau.amp.autocast_mode import cast
+
+            factors = cast(factors, device, _C.get_autocast_dtype(device))
+    return factors
+
+
 def run(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """Calls the function for `name`, or says that there is none."""
     _map([*args, *kwargs.values()], lambda x: _refuse_wrapped(name, x))

@@ -100,7 +100,7 @@ def test_gradients_at_the_output_of_softmax(name) -> None:
 
 def test_autocast_casts_collections() -> None:
     single, double = torch.ones(1), torch.ones(1, dtype=torch.float64)
-    got = torch.amp.autocast_mode._cast({"a": [single, double, 3]}, "cpu", torch.bfloat16)
+    got = torch.amp.autocast_mode.cast({"a": [single, double, 3]}, "cpu", torch.bfloat16)
     assert got["a"][0].dtype is torch.bfloat16
     assert got["a"][1] is double and got["a"][2] == 3
 

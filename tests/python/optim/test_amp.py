@@ -232,3 +232,139 @@ def test_einsum_is_a_product_only_where_it_adds_up(equation, shapes, low) -> Non
     with torch.autocast("cpu", dtype=torch.bfloat16):
         result = torch.einsum(equation, *operands)
     assert result.dtype is (torch.bfloat16 if low else torch.float32)
+
+
+def test_inner_calls_of_compositions_are_cast() -> None:
+    x = torch.eye(4) + 0.1 * torch.rand(4, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        for made in (
+            torch.cov(x),
+            torch.corrcoef(x),
+            torch.linalg.pinv(x),
+            torch.linalg.matrix_power(x, 3),
+            torch.tensordot(x, x, 1),
+        ):
+            assert made.dtype == torch.bfloat16
+        assert torch.inner(x[0], x[0]).dtype == torch.float32
+        # What no other op is made of computes in what it is given.
+        assert torch.var(x.bfloat16()).dtype == torch.bfloat16
+
+
+def test_a_parameter_is_cast_again_where_it_or_the_mode_has_changed() -> None:
+    x, weight = torch.eye(3), torch.nn.Parameter(torch.ones(3, 3))
+    with torch.autocast("cpu", torch.bfloat16):
+        with torch.no_grad():
+            assert not torch.mm(x, weight).requires_grad
+        kept = torch.mm(x, weight)
+        assert kept.requires_grad
+        with torch.inference_mode():
+            assert torch.mm(x, weight).is_inference()
+        assert not torch.mm(x, weight).is_inference()
+        with torch.no_grad():
+            weight.zero_()
+        assert torch.mm(x, weight).sum() == 0
+        weight.data = torch.full((3, 3), 2.0)
+        assert torch.mm(x, weight).sum() == 18
+        with torch.autocast("cpu", torch.float16):
+            assert torch.mm(x, weight).dtype == torch.float16
+        assert torch.mm(x, weight).dtype == torch.bfloat16
+    kept.sum().backward()
+    assert weight.grad is not None and weight.grad.dtype == torch.float32
+
+
+def test_state_is_set_and_read_by_kind_of_device() -> None:
+    assert torch._C._is_autocast_available("cuda") and not torch._C._is_autocast_available("meta")
+    assert not torch.is_autocast_enabled("mps")  # where nothing ever lies
+    try:
+        torch.set_autocast_enabled("cpu", True)
+        assert torch.is_autocast_enabled("cpu") and torch._C._is_any_autocast_enabled()
+        torch.set_autocast_dtype("cpu", torch.float16)
+        assert torch.mm(torch.eye(2), torch.eye(2)).dtype == torch.float16
+    finally:
+        torch.set_autocast_dtype("cpu", torch.bfloat16)
+        torch.set_autocast_enabled("cpu", False)
+    assert torch.autocast_increment_nesting() == 1 and torch.autocast_decrement_nesting() == 0
+    with pytest.warns(DeprecationWarning, match=r"use torch.is_autocast_enabled\('cpu'\) instead"):
+        assert not torch.is_autocast_cpu_enabled()
+    for wrong in (
+        lambda: torch.is_autocast_enabled(3),
+        lambda: torch.set_autocast_enabled("cpu", 1),
+        lambda: torch.set_autocast_dtype("cpu", 3),
+        lambda: torch.set_autocast_cache_enabled(1),
+    ):
+        with pytest.raises(TypeError):
+            wrong()
+    for missing in (torch.is_autocast_enabled, torch.get_autocast_dtype):
+        with pytest.raises(RuntimeError, match="meta"):
+            missing("meta")
+
+
+def test_modes_subclasses_and_vmap_see_ops_before_they_are_cast() -> None:
+    class Seen(torch.overrides.TorchFunctionMode):
+        dtypes: list[torch.dtype] = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.dtypes.append(args[0].dtype)
+            return func(*args, **(kwargs or {}))
+
+    class Own(torch.Tensor):
+        pass
+
+    x = torch.rand(3, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        with Seen():
+            assert torch.mm(x, x).dtype == torch.bfloat16
+        made = torch.mm(x.as_subclass(Own), x)
+        assert type(made) is Own and made.dtype == torch.bfloat16
+        with torch._C.DisableTorchFunction():
+            assert torch.mm(x, x).dtype == torch.bfloat16
+        assert torch.func.vmap(torch.mm)(x[None], x[None]).dtype == torch.bfloat16
+        assert torch.func.vmap(lambda row: row @ x)(x).dtype == torch.bfloat16
+        grad = torch.func.grad(lambda a: torch.mm(a, x).float().sum())(x)
+        assert grad.dtype == torch.float32
+    assert Seen.dtypes[0] == torch.float32
+
+
+def test_a_class_that_answers_for_operators_gives_the_low_precision() -> None:
+    class Wrapped(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            given = [a.inner if isinstance(a, Wrapped) else a for a in args]
+            return cls(func(*given, **(kwargs or {})))
+
+    with torch.autocast("cpu", torch.bfloat16):
+        made = torch.mm(Wrapped(torch.rand(3, 3)), torch.rand(3, 3))
+    assert type(made) is Wrapped and made.dtype == torch.bfloat16
+
+
+def test_products_with_sparse_matrices_are_cast() -> None:
+    x = torch.rand(3, 3)
+    sparse = x.to_sparse()
+    with torch.autocast("cpu", torch.bfloat16):
+        for made in (torch.mm(sparse, x), torch.sparse.mm(sparse, x), torch.addmm(x, sparse, x)):
+            assert made.dtype == torch.bfloat16
+        assert (sparse + sparse).dtype == torch.float32
+
+
+def test_halves_of_both_kinds_have_no_common_precision() -> None:
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(RuntimeError, match="Unexpected floating ScalarType"),
+    ):
+        torch.cat([torch.ones(2), torch.ones(2, dtype=torch.float16)])
+
+
+def test_losses_made_of_ops_are_exact() -> None:
+    x, classes = torch.rand(3, 4).bfloat16(), torch.tensor([0, 2, 1])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert F.soft_margin_loss(x, x.sign()).dtype == torch.float32
+        assert F.multi_margin_loss(x, classes).dtype == torch.float32
+        assert F.multilabel_margin_loss(x, torch.zeros(3, 4).long()).dtype == torch.float32
+    with torch.autocast("cpu", enabled=False):
+        assert F.soft_margin_loss(x, x.sign()).dtype == torch.bfloat16
