@@ -2,6 +2,7 @@
 #pragma once
 
 #include "flambeau/api/tensor_base.h"
+#include "flambeau/ops/layers/autocast.h"
 
 namespace flambeau::torch {
 
@@ -32,6 +33,9 @@ class InferenceMode {
   bool before_;
   AutoGradMode gradients_;
 };
+
+// Ops that gain by it compute in half precision: AutocastGuard region(DeviceType::cpu).
+using flambeau::AutocastGuard;
 
 void manual_seed(uint64_t seed);  // of the generator that the CPU's ops draw from by default
 

@@ -1,6 +1,7 @@
 // autocast from C++: what ops compute in within a region, and what is kept of parameters.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "flambeau/autograd/grad_mode.h"
@@ -117,6 +118,18 @@ TEST(Autocast, KeepsNoCastWithoutHistoryForWhatIsRecorded) {
     EXPECT_FALSE(mm(x, weight).requires_grad());
   }
   EXPECT_TRUE(mm(x, weight).requires_grad());
+}
+
+// Names of one function have one policy.
+TEST(Autocast, IsTheSameByEveryName) {
+  constexpr uint64_t policies = 63ull << 52;
+  std::map<void (*)(), const OpDef*> first;
+  for (const OpDef* op : all_ops()) {
+    if (op->has(OpDef::out_form)) continue;
+    const OpDef* other = first.emplace(op->function, op).first->second;
+    EXPECT_EQ(op->flags & policies, other->flags & policies)
+        << op->signature << " and " << other->signature;
+  }
 }
 
 TEST(Autocast, RaisesWhereThereIsNone) {

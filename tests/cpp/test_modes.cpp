@@ -315,5 +315,16 @@ TEST(Threads, HaveVmapLevelsOfTheirOwn) {
   });
 }
 
+TEST(Autocast, HoldsForPrintedFunctionsAndMethods) {
+  const torch::Tensor x = torch::eye(4);
+  const torch::AutocastGuard region(DeviceType::cpu);
+  EXPECT_EQ(torch::mm(x, x).dtype(), DType::bfloat16);
+  EXPECT_EQ(x.matmul(x).dtype(), DType::bfloat16);
+  EXPECT_EQ((x + x).dtype(), DType::float32);
+  torch::Tensor out = torch::empty({4, 4});
+  torch::mm_out(out, x, x);
+  EXPECT_EQ(out.dtype(), DType::float32);
+}
+
 }  // namespace
 }  // namespace flambeau

@@ -9,7 +9,7 @@ namespace {
 
 #define UNARY_ALIAS(name, of, ...)                                                               \
   OP([](const Tensor& input) { return of(input); }, #name "(input)", "Another name of " #of ".", \
-     elementwise __VA_OPT__(| __VA_ARGS__))                                                      \
+     elementwise | composed __VA_OPT__(| __VA_ARGS__))                                           \
   OP_METHOD([](const Tensor& self) { return of##_(self); }, #name "_(self)",                     \
             "Another name of " #of "_.", elementwise __VA_OPT__(| __VA_ARGS__))
 UNARY_ALIAS(arccos, acos, casts_out)

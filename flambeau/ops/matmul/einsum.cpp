@@ -504,7 +504,8 @@ static Tensor inner(const Tensor& input, const Tensor& other) {
   if (input.dim() == 1 && other.dim() == 1) return dot(input, other);
   return tensordot(input, other, int64_t{-1}, int64_t{-1});
 }
-OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.", composed)
+OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.",
+   composed | cuda_widest)
 
 static Tensor kron(const Tensor& input, const Tensor& other) {
   const int64_t rank = std::max(input.dim(), other.dim());

@@ -162,7 +162,8 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
   return result.dtype() == input.dtype() ? result : to(result, input.dtype());
 }
 OP_FUNCTION(rms_norm, "rms_norm(input, normalized_shape, weight=None, eps=None)",
-            "Divides by the root mean square over the last dimensions, then scales.", takes_nested)
+            "Divides by the root mean square over the last dimensions, then scales.",
+            takes_nested | cuda_exact)
 
 // --- Groups of channels --------------------------------------------------------------------------
 

@@ -105,7 +105,8 @@ static Tensor sum_to_size_op(const Tensor& input, IntSpan size) {
   return size.size() == 0 ? sum(input) : sum_to_size(input, size);
 }
 OP_METHOD(sum_to_size_op, "sum_to_size(input, *size)",
-          "input summed over the dimensions in which size would have to be expanded to its shape.")
+          "input summed over the dimensions in which size would have to be expanded to its shape.",
+          composed)
 
 Tensor mean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
             std::optional<DType> dtype) {

@@ -131,6 +131,7 @@ def cast(value: Any, device_type: str, dtype: Any) -> Any:
 
 # Functions with a backward of their own -----------------------------------------------------------
 
+
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None
 ) -> Any:

@@ -300,11 +300,11 @@ def test_state_is_set_and_read_by_kind_of_device() -> None:
 
 
 def test_modes_subclasses_and_vmap_see_ops_before_they_are_cast() -> None:
-    class Seen(torch.overrides.TorchFunctionMode):
-        dtypes: list[torch.dtype] = []
+    seen = []
 
+    class Seen(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
-            self.dtypes.append(args[0].dtype)
+            seen.append(args[0].dtype)
             return func(*args, **(kwargs or {}))
 
     class Own(torch.Tensor):
@@ -322,7 +322,7 @@ def test_modes_subclasses_and_vmap_see_ops_before_they_are_cast() -> None:
         assert torch.func.vmap(lambda row: row @ x)(x).dtype == torch.bfloat16
         grad = torch.func.grad(lambda a: torch.mm(a, x).float().sum())(x)
         assert grad.dtype == torch.float32
-    assert Seen.dtypes[0] == torch.float32
+    assert seen[0] == torch.float32
 
 
 def test_a_class_that_answers_for_operators_gives_the_low_precision() -> None:
