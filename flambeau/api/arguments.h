@@ -55,6 +55,15 @@ class TensorOptions {
   Options options_;
 };
 
+// A number, and never a text: C++ would make true of "fro".
+class Number : public Scalar {
+ public:
+  template <class T>
+  requires(std::is_constructible_v<Scalar, const T&> && !std::is_pointer_v<std::decay_t<T>>)
+      Number(const T& value)  // NOLINT
+      : Scalar(value) {}
+};
+
 class OptionalTensor {
  public:
   OptionalTensor() = default;

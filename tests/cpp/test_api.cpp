@@ -19,6 +19,14 @@ TEST(Api, TakesNumbersWhereTensorsMayBe) {
   EXPECT_TRUE((1 - x).equal(torch::sub(1, x)));
 }
 
+TEST(Api, TellsTextsFromNumbers) {
+  const Tensor x = count({2, 2});
+  EXPECT_TRUE(torch::linalg_norm(x, "fro").equal(torch::linalg_norm(x)));
+  EXPECT_EQ(torch::linalg_norm(x, 1).item<float>(), 4);
+  EXPECT_EQ(torch::linalg_matrix_norm(x, Scalar(1)).item<float>(), 4);
+  EXPECT_TRUE(holds(torch::div(x, 2, "floor"), {0, 0, 1, 1}));
+}
+
 TEST(Api, TakesSizesInBraces) {
   const Tensor x = torch::zeros({2, 3, 4});
   EXPECT_EQ(x.sizes(), (IntSpan{2, 3, 4}));

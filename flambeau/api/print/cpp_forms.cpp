@@ -23,7 +23,7 @@ std::string type_of(const Parameter& p) {
   switch (p.kind) {
     case Kind::tensor: return p.required ? "const Tensor&" : "const OptionalTensor&";
     case Kind::operand: return "const Operand&";
-    case Kind::scalar: return none ? "const std::optional<Scalar>&" : "const Scalar&";
+    case Kind::scalar: return none ? "const std::optional<Number>&" : "const Number&";
     case Kind::integer: return none ? "std::optional<int64_t>" : "int64_t";
     case Kind::real: return none ? "std::optional<double>" : "double";
     case Kind::boolean: return none ? "std::optional<bool>" : "bool";
@@ -130,7 +130,7 @@ bool makes_tensors(const OpDef& op) {
 // Whether a call may mean either: a number is an operand too.
 bool alike(const std::string& a, const std::string& b) {
   const auto takes_numbers = [](const std::string& type) {
-    return type.find("Scalar") != std::string::npos || type.find("Operand") != std::string::npos;
+    return type.find("Number") != std::string::npos || type.find("Operand") != std::string::npos;
   };
   return a == b || (takes_numbers(a) && takes_numbers(b));
 }
