@@ -69,7 +69,8 @@ torch.nn.Conv2d(4, 4, 3, padding=1)(i) | torch.nn.BatchNorm2d(4)(i) | torch.nn.L
 torch.nn.GroupNorm(2, 4)(i) | torch.nn.TransformerEncoderLayer(4, 2, 8)(a)
 torch.nn.Embedding(4, 4)(n) | torch.nn.PReLU()(x) | x.mm(y) | x.matmul(y) | x.exp() | x.pow(3)
 x.softmax(0) | x.log_softmax(0) | x.addmm(x, y) | x.cumsum(0) | x.rsqrt() | x.reciprocal()
-x.atan2(y)
+x.atan2(y) | torch.square(x) | torch.arccos(p) | torch.arcsin(p) | x.sum_to_size(1, 4)
+torch.inner(x, y) | torch.linalg.matrix_power(x, 2) | torch.cov(x) | torch.corrcoef(x)
 """.strip().splitlines()
     for text in line.split(" | ")
 ]

@@ -21,6 +21,13 @@ struct Cast {
   const Storage* storage;
   uint32_t version;
   bool recorded, inference;
+
+  // What was cast where nothing is recorded has no history, and is of no use where it is.
+  [[nodiscard]] bool is_of(const Tensor& tensor, DType dtype) const {
+    return cast.dtype() == dtype && storage == tensor.storage().get() &&
+           version == tensor.version() && recorded >= grad_enabled() &&
+           inference == inference_mode();
+  }
 };
 
 struct State {
@@ -80,17 +87,17 @@ bool is_kept(const Tensor& tensor, DType dtype) {
 
 Tensor cast(const Tensor& tensor, DType dtype) {
   if (!is_kept(tensor, dtype)) return to(tensor, dtype);
-  if (!state.casts) state.casts = new std::unordered_map<const TensorImpl*, Cast>;
-  Cast& kept = (*state.casts)[tensor.impl()];
-  // What was cast where nothing is recorded has no history, and is of no use where it is.
-  const bool fits = kept.cast.defined() && kept.cast.dtype() == dtype &&
-                    kept.storage == tensor.storage().get() && kept.version == tensor.version() &&
-                    kept.recorded >= grad_enabled() && kept.inference == inference_mode();
-  if (!fits) {
-    kept = {tensor,           to(tensor, dtype), tensor.storage().get(),
-            tensor.version(), grad_enabled(),    inference_mode()};
+  if (state.casts) {
+    const auto found = state.casts->find(tensor.impl());
+    if (found != state.casts->end() && found->second.is_of(tensor, dtype))
+      return found->second.cast;
   }
-  return kept.cast;
+  const Cast made{tensor,           to(tensor, dtype), tensor.storage().get(),
+                  tensor.version(), grad_enabled(),    inference_mode()};
+  // Made now: a class that answers for the cast may have cleared them.
+  if (!state.casts) state.casts = new std::unordered_map<const TensorImpl*, Cast>;
+  state.casts->insert_or_assign(tensor.impl(), made);
+  return made.cast;
 }
 
 // The dtype for an op whose inputs are to have one, which they have in part.
@@ -148,7 +155,7 @@ void call_cast(const OpCall& call, int device, Policy policy, Result& result) {
   if (at < 0 || call.op().kinds[at] == Kind::boolean) {
     rewrite.tensors([&](const Tensor& tensor, int i) {
       const bool reads_low = at >= 0 && i == 0;
-      if (reads_low || tensor.dtype() == dtype || !eligible(tensor, device)) return Tensor();
+      if (reads_low || !eligible(tensor, device) || tensor.dtype() == dtype) return Tensor();
       return cast(tensor, dtype);
     });
   }
