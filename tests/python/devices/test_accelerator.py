@@ -32,7 +32,7 @@ def test_devices_without_kernels_are_not_there():
 
 def test_the_extra_for_cuda_brings_every_library_that_is_opened_by_name():
     root = Path(__file__).parents[3]
-    sources = "".join(path.read_text() for path in (root / "flambeau/cuda").glob("*.c*"))
+    sources = "".join(path.read_text() for path in (root / "flambeau/cuda").rglob("*.c*"))
     wanted = set(re.findall(r'Library library\("[^"]+", "[^"]+", "([^"]+)"', sources))
     assert {"nvidia-cusolver", "nvidia-cudnn-cu13"} <= wanted
     offered = (root / "pyproject.toml").read_text().split("\ncuda = [")[1].split("]")[0]
