@@ -5,6 +5,7 @@
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/base/check.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/tensor/batched.h"
 
 namespace flambeau {
 
@@ -44,6 +45,12 @@ void set_grad(const Tensor& tensor, Tensor grad) {
 }
 
 void set_requires_grad(const Tensor& tensor, bool requires_grad) {
+  CHECK(!requires_grad || !is_batched(tensor), RuntimeError,
+        "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+        "torch.autograd.functional.* APIs) inside of a function being transformed by a functorch "
+        "transform. This is unsupported, please attempt to use the functorch transforms (e.g. "
+        "grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
+        "transformed instead.");
   CHECK(!requires_grad || is_differentiable(tensor.dtype()), RuntimeError,
         "Only Tensors of floating point and complex dtype can require gradients, got {}",
         tensor.dtype());

@@ -1,6 +1,7 @@
 #include "flambeau/autograd/record.h"
 
 #include "flambeau/autograd/engine.h"
+#include "flambeau/tensor/batched.h"
 #include "flambeau/tensor/side_stream.h"
 
 namespace flambeau {
@@ -31,6 +32,7 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
   node_->edges.reserve(n_inputs);
   for (size_t i = 0; i < n_inputs; ++i) {
     const Tensor& input = inputs[i];
+    if (input.defined() && is_batched(input)) refuse_sparse(op, input);  // what is behind records
     const bool overwritten =
         in_place && input.defined() && input->view_base && input->version == outs[0]->version;
     // A view of what is written to takes part with its history from before the write, which has

@@ -11,6 +11,7 @@
 #include "flambeau/autograd/saved.h"
 #include "flambeau/base/check.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/tensor/batched.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/side_stream.h"
 
@@ -197,7 +198,9 @@ void check_inplace(const char* op, const Tensor& tensor, bool records) {
     }
     return;
   }
-  CHECK(!(tensor.requires_grad() && is_leaf(tensor)), RuntimeError, leaf_is_written, op);
+  const bool forbidden = tensor.requires_grad() && is_leaf(tensor);
+  if (forbidden && is_batched(tensor)) refuse_sparse(op, tensor);  // the history is behind it
+  CHECK(!forbidden, RuntimeError, leaf_is_written, op);
 }
 
 void rebase_history(const Tensor& tensor, const NodePtr& node) {

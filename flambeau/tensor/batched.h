@@ -7,9 +7,16 @@
 // tensor behind may be batched by an outer vmap, of a lower level.
 #pragma once
 
+#include "flambeau/base/check.h"
 #include "flambeau/tensor/tensor.h"
 
 namespace flambeau {
+
+// Something wants the value or the memory of one sample. Raised where an op is computed with
+// batched tensors inside: then it is called sample by sample.
+struct SampleError : RuntimeError {
+  using RuntimeError::RuntimeError;
+};
 
 // One sample, of a tensor whose first dimension counts samples. Levels begin at 1.
 Tensor make_batched(const Tensor& behind, int level);

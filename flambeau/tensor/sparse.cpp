@@ -1,6 +1,7 @@
 #include "flambeau/tensor/sparse.h"
 
 #include "flambeau/base/check.h"
+#include "flambeau/tensor/batched.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -130,6 +131,7 @@ std::string sparse_refusal(std::string_view op, const Tensor& tensor) {
 }
 
 void refuse_sparse(std::string_view op, const Tensor& tensor) {
+  CHECK(!is_batched(tensor), SampleError, "{}", sparse_refusal(op, tensor));
   fail<NotImplementedError>("{}", sparse_refusal(op, tensor));
 }
 

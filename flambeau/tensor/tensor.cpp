@@ -71,6 +71,7 @@ void Tensor::bump_version(const char* op) const {
 }
 
 void* Tensor::without_memory() const {
+  if (impl_->pending & Pending::batched) refuse_sparse("data", *this);
   CHECK(numel() == 0 || device().is_meta(), RuntimeError,
         "The tensor of shape {} has a non-zero number of elements, but its data is not allocated: "
         "its storage was resized to 0 bytes",

@@ -401,6 +401,7 @@ from flambeau._namespace._settings import get_float32_matmul_precision as get_fl
 from flambeau._C import get_num_interop_threads as get_num_interop_threads
 from flambeau._C import get_num_threads as get_num_threads
 from flambeau.random import get_rng_state as get_rng_state
+from flambeau._C import get_unwrapped as get_unwrapped
 from flambeau._C import glu as glu
 from flambeau._namespace._statistics import gradient as gradient
 from flambeau._C import greater as greater
@@ -478,6 +479,7 @@ from flambeau._C import is_anomaly_enabled as is_anomaly_enabled
 from flambeau._C import is_autocast_cache_enabled as is_autocast_cache_enabled
 from flambeau.amp._older_names import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from flambeau._C import is_autocast_enabled as is_autocast_enabled
+from flambeau._C import is_batchedtensor as is_batchedtensor
 from flambeau._namespace._settings import is_complex as is_complex
 from flambeau._C import is_conj as is_conj
 from flambeau._namespace._settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
@@ -633,6 +635,7 @@ from flambeau._C import max_pool2d_with_indices as max_pool2d_with_indices
 from flambeau._C import max_pool3d as max_pool3d
 from flambeau._C import max_pool3d_with_indices as max_pool3d_with_indices
 from flambeau._C import maximum as maximum
+from flambeau._C import maybe_get_level as maybe_get_level
 from flambeau._C import mean as mean
 from flambeau._C import median as median
 from flambeau._C import memory_format as memory_format

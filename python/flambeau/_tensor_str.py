@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from math import inf, isfinite
+from textwrap import indent
 
 import flambeau
 
@@ -320,6 +321,10 @@ def _describe_sparse(tensor: Tensor, prefix: str) -> str:
 
 def describe_quantized(tensor: Any, contents: str | None) -> str:
     """The numbers that a quantized tensor stands for, and how it does."""
+    if flambeau._C.is_batchedtensor(tensor):
+        level = flambeau._C.maybe_get_level(tensor)
+        value = indent(repr(flambeau._C.get_unwrapped(tensor)), "    ")
+        return f"BatchedTensor(lvl={level}, bdim=0, value=\n{value}\n)"
     with flambeau.no_grad(), flambeau._C.DisableTorchFunctionSubclass():
         prefix = "tensor("
         suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
@@ -371,5 +376,9 @@ def _describe(tensor: Tensor, contents: str | None) -> str:
 
 def _str(tensor: Tensor, *, tensor_contents: str | None = None) -> str:
     """The text of `tensor`; `tensor_contents`, if given, stands in place of its elements."""
+    if flambeau._C.is_batchedtensor(tensor):
+        level = flambeau._C.maybe_get_level(tensor)
+        value = indent(repr(flambeau._C.get_unwrapped(tensor)), "    ")
+        return f"BatchedTensor(lvl={level}, bdim=0, value=\n{value}\n)"
     with flambeau.no_grad(), flambeau._C.DisableTorchFunctionSubclass():
         return _describe(tensor, tensor_contents)

@@ -236,10 +236,11 @@ PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype,
 
 // Hooks that Python objects call back into; each unit adds its functions and types to the module.
 bool add_overrides(PyObject* module);
-bool add_wrapped(PyObject* module);      // tensors that have no values of their own
-bool add_nodes(PyObject* module);        // graph nodes and hooks
-bool add_functions(PyObject* module);    // custom autograd functions
-bool add_engine(PyObject* module);       // backward, grad modes, saved-tensor hooks, anomaly mode
+bool add_wrapped(PyObject* module);    // tensors that have no values of their own
+bool add_nodes(PyObject* module);      // graph nodes and hooks
+bool add_functions(PyObject* module);  // custom autograd functions
+bool add_engine(PyObject* module);     // backward, grad modes, saved-tensor hooks, anomaly mode
+bool add_vmap(PyObject* module);
 bool add_construct(PyObject* module);    // tensor(), as_tensor(), buffers, NumPy, DLPack, storage
 bool add_runtime(PyObject* module);      // default dtype, threads, finfo, ...
 bool add_accelerator(PyObject* module);  // streams, events and memory of devices

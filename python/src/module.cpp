@@ -41,7 +41,7 @@ PyMODINIT_FUNC PyInit__C() {
                      add_construct(module) && add_interop(module) && add_dlpack(module) &&
                      add_runtime(module) && add_accelerator(module) && add_ops(module) &&
                      add_registry(module) && add_module_base(module) && add_profiler(module) &&
-                     add_warnings(module) && add_autocast(module);
+                     add_warnings(module) && add_autocast(module) && add_vmap(module);
   if (!ready) {
     Py_DECREF(module);
     return nullptr;

@@ -25,7 +25,8 @@ Tensor over_ndarray(PyObject* object) {
 
 // Whether conjugation or negation of the operand is still to be done.
 bool is_pending(const Operand& x) {
-  return x.is_tensor() && (x.tensor()->pending & ~Pending::sparse);
+  const uint8_t pending = x.is_tensor() ? x.tensor()->pending : Pending::nothing;
+  return pending & Pending::resolvable && !(pending & Pending::layered);
 }
 int64_t count(const Operand& x) { return x.is_tensor() ? x.tensor().numel() : 0; }
 

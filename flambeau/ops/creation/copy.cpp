@@ -4,6 +4,7 @@
 #include "flambeau/ops/creation/pinned.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/sparse/sparse.h"
@@ -250,6 +251,23 @@ OP_METHOD(
     to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
     takes_sparse | takes_pending | elementwise | takes_nested | converts)
+
+// A value of each sample is one to copy.
+static bool batch_fill(Batching& batch, Result& result) {
+  if (!batch.is_batched(1)) return batch_elementwise(batch, result);
+  const Tensor self = batch.whole(0);
+  Dims ones = {batch.size()};
+  for (int64_t d = 0; d < batch.rank(0); ++d) ones.push_back(1);
+  const Tensor target = batch.call().in_place() ? self : tensor_op("empty_like", {self});
+  result = call_op("copy_", {target, reshape_to(batch.samples(1), ones)});
+  return true;
+}
+BATCH(copy_, batch_elementwise)
+BATCH(fill_, batch_fill)
+BATCH(fill, batch_fill)
+BATCH(zero_, batch_elementwise)
+BATCH(to, batch_first)
+BATCH(type_as, batch_first)
 
 #define CONVERSION(method, dtype_)                                                           \
   static Tensor to_##method(const Tensor& self, std::optional<MemoryFormat> memory_format) { \

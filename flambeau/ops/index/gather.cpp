@@ -3,6 +3,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 #include "flambeau/tensor/strides.h"
@@ -406,5 +407,33 @@ OP_METHOD(put_, "put_(self, index, source, accumulate=False)",
           "Writes (or adds) the elements of source into self, seen as flat, at index.")
 OP(take_along_dim, "take_along_dim(input, indices, dim=None)",
    "The elements of input along dim at indices; everything but dim broadcasts.", along | moves)
+
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+Tensor flat_samples(const Batching& batch, int i) {
+  return reshape_to(batch.whole(i), {batch.size(), batch.tensor(i).numel()});
+}
+bool batch_take(Batching& batch, Result& result) {
+  Dims size = batch.tensor(1).sizes().dims();
+  size.insert(size.begin(), batch.size());
+  const Tensor index = flat_samples(batch, 1);
+  const int64_t count = batch.tensor(0).numel();
+  const Tensor wrapped =
+      tensor_op("where", {tensor_op("lt", {index, 0}), tensor_op("add", {index, count}), index});
+  result.form = Result::Form::tensor;
+  result.tensor = reshape_to(tensor_op("gather", {flat_samples(batch, 0), 1, wrapped}), size);
+  return true;
+}
+// A sample of no dimensions is a line of one element.
+bool batch_gather(Batching& batch, Result& result) {
+  const int at = batch.find("index");
+  if (batch.rank(0) == batch.rank(at)) return batch_by_kind(batch, result);
+  return false;
+}
+}  // namespace
+BATCH(take, batch_take)
+BATCH(gather, batch_gather)
 
 }  // namespace flambeau

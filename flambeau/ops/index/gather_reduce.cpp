@@ -4,6 +4,7 @@
 
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
@@ -209,5 +210,7 @@ OP(index_reduce, "index_reduce(input, dim, index, source, reduce, *, include_sel
    along)
 OP_METHOD(index_reduce_, "index_reduce_(self, dim, index, source, reduce, *, include_self=True)",
           "Combines the slices of self along dim that index names with those of source.", along)
+
+BATCH(index_reduce, batch_at_index)
 
 }  // namespace flambeau

@@ -10,6 +10,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/strides.h"
@@ -441,5 +442,122 @@ OP(index_put, "index_put(input, indices, values, accumulate=False)",
    "A copy of input with values written (or added) at the places that indices name.", cuda_widest)
 OP_METHOD(index_put_, "index_put_(self, indices, values, accumulate=False)",
           "Writes (or adds) values at the places that indices name.")
+
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+
+// The indices of a call in front of which the samples are counted.
+struct BatchedIndices {
+  std::vector<Tensor> indices;
+  int64_t first = -1, rank = 0;  // the first dimension that is indexed; dimensions of the indices
+  bool adjacent = true;          // else their dimensions come first in the result
+  bool counted = false;          // samples are counted by an index as well, and come first
+};
+
+std::optional<BatchedIndices> batch_indices(const Batching& batch,
+                                            const std::vector<Tensor>& given) {
+  BatchedIndices found;
+  int64_t last = -1, at = 0;
+  for (const Tensor& index : given) {
+    const bool masks =
+        index.defined() && (index.dtype() == DType::bool_ || index.dtype() == DType::uint8);
+    if (masks && batch.is_batched(index)) {
+      fail<SampleError>(
+          "vmap: We do not support batching operators that can support dynamic shape. Attempting "
+          "to batch over indexing with a boolean mask.");
+    }
+    if (masks) return std::nullopt;
+    if (index.defined()) {
+      if (found.first < 0) found.first = at;
+      found.adjacent &= last < 0 || at == last + 1;
+      last = at;
+      found.rank = std::max(found.rank, index.dim());
+      found.counted |= batch.is_batched(index);
+    }
+    ++at;
+  }
+  if (found.first < 0) return std::nullopt;
+  found.counted |= !found.adjacent;
+  if (found.counted) {
+    Dims ones(found.rank + 1, 1);
+    ones[0] = batch.size();
+    const auto device = given[found.first].device();
+    const Tensor count = tensor_op("arange", {batch.size()});
+    found.indices.push_back(reshape_to(tensor_op("to", {count, device}), ones));
+  } else {
+    found.indices.emplace_back();
+  }
+  for (const Tensor& index : given) {
+    Tensor samples = index.defined() ? batch.samples(index) : index;
+    for (int64_t d = index.defined() && batch.is_batched(index) ? index.dim() : found.rank;
+         d < found.rank; ++d)
+      samples = unsqueeze_at(samples, 1);
+    found.indices.push_back(samples);
+  }
+  return found;
+}
+
+// Moves `count` dimensions from one position to another.
+Tensor move_dims(const Tensor& x, int64_t count, int64_t from, int64_t to) {
+  if (from == to || count == 0) return x;
+  Dims source, target;
+  for (int64_t d = 0; d < count; ++d) source.push_back(from + d), target.push_back(to + d);
+  return tensor_op("movedim", {x, source, target});
+}
+
+// One mask that all samples share, with the samples in front.
+bool batch_mask(Batching& batch, const std::vector<Tensor>& given, Result& result) {
+  const auto used = std::ranges::count_if(given, [](const Tensor& t) { return t.defined(); });
+  if (used != 1 || !batch.only(0)) return false;
+  std::vector<Tensor> indices = given;
+  indices.insert(indices.begin(), Tensor());
+  batch.rewrite().set(0, batch.samples(0));
+  batch.rewrite().set(1, indices);
+  batch.run(result);
+  return true;
+}
+
+bool batch_index(Batching& batch, Result& result) {
+  const std::optional<BatchedIndices> found = batch_indices(batch, *batch.value(1).tensors);
+  if (!found) return batch_mask(batch, *batch.value(1).tensors, result);
+  batch.rewrite().set(0, batch.whole(0));
+  batch.rewrite().set(1, found->indices);
+  batch.run(result);
+  if (found->counted && found->adjacent)
+    result.tensor = move_dims(result.tensor, found->rank, 1, 1 + found->first);
+  return true;
+}
+
+bool batch_index_put(Batching& batch, Result& result) {
+  const std::vector<Tensor>& given = *batch.value(1).tensors;
+  const std::optional<BatchedIndices> found = batch_indices(batch, given);
+  if (!found) return false;
+  const Tensor values = batch.tensor(2);
+  if (batch.is_batched(values)) {
+    const int64_t indexed =
+        std::ranges::count_if(given, [](const Tensor& t) { return t.defined(); });
+    const int64_t rank = batch.rank(0) - indexed + found->rank;
+    if (values.dim() > rank) return false;
+    Tensor samples = batch.samples(values);
+    for (int64_t d = values.dim(); d < rank; ++d) samples = unsqueeze_at(samples, 1);
+    if (found->counted && found->adjacent)
+      samples = move_dims(samples, found->rank, 1 + found->first, 1);
+    batch.rewrite().set(2, samples);
+  } else if (found->counted && found->adjacent && found->first > 0 && values.dim() > 0) {
+    return false;
+  }
+  const bool in_place = batch.call().in_place();
+  batch.rewrite().set(0, in_place ? batch.samples(0) : batch.whole(0));
+  batch.rewrite().set(1, found->indices);
+  batch.run(result);
+  return true;
+}
+
+}  // namespace
+BATCH(_index, batch_index)
+BATCH(index_put, batch_index_put)
+BATCH(index_put_, batch_index_put)
 
 }  // namespace flambeau

@@ -153,7 +153,7 @@ Tensor masked_select(const Tensor& input, const Tensor& mask) {
   return out;
 }
 OP(masked_select, "masked_select(input, mask)",
-   "The elements of input where mask is true, as a vector.", picks | moves)
+   "The elements of input where mask is true, as a vector.", picks | moves | dynamic_shape)
 
 namespace {
 
@@ -265,9 +265,10 @@ std::variant<Tensor, std::vector<Tensor>> nonzero_op(const Tensor& input, bool a
 
 }  // namespace
 OP(nonzero_op, "nonzero(input, *, as_tuple=False)",
-   "The positions of the elements that are not zero: a row each, or a vector per dimension.")
+   "The positions of the elements that are not zero: a row each, or a vector per dimension.",
+   dynamic_shape)
 OP(nonzero, "argwhere(input)", "The positions of the elements that are not zero, a row each.")
 OP_FUNCTION(nonzero_tuple, "where(condition)",
-            "The positions where condition is true, a vector per dimension.", elementwise)
+            "The positions where condition is true, a vector per dimension.", dynamic_shape)
 
 }  // namespace flambeau

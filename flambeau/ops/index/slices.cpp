@@ -3,6 +3,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/op.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
@@ -228,5 +229,10 @@ OP(index_fill, "index_fill(input, dim, index, value)",
    "A copy of input whose slices along dim, named by index, are filled with value.", along)
 OP_METHOD(index_fill_, "index_fill_(self, dim, index, value)",
           "Fills the slices of self along dim that index names with value.", along)
+
+BATCH(index_select, batch_at_index)
+BATCH(index_add, batch_at_index)
+BATCH(index_copy, batch_at_index)
+BATCH(index_fill, batch_at_index)
 
 }  // namespace flambeau

@@ -16,6 +16,7 @@ class Batching {
 
   [[nodiscard]] const OpCall& call() const { return call_; }
   [[nodiscard]] const std::string& name() const { return call_.name(); }
+  [[nodiscard]] int level() const { return level_; }
   [[nodiscard]] int64_t size() const { return size_; }  // of the batch
   [[nodiscard]] Randomness randomness() const { return vmap_level(level_).randomness; }
 
@@ -72,7 +73,26 @@ struct BatchRegistration {
   static const ::flambeau::BatchRegistration FLAMBEAU_JOIN(batch_registration_, __COUNTER__)( \
       #op, rule);
 
+// Rules that several ops have (vmap_rules.cpp).
+bool batch_first(Batching& batch, Result& result);  // the first tensor alone counts samples
+// Element by element, and then what `reduction` says.
+bool batch_loss(Batching& batch, Result& result);
+
+// The first dimension of all operands counts items, each computed for itself: those of all samples
+// are items of one larger call. An item has so many dimensions, and may come without the one that
+// counts them; 0: it may not.
+bool batch_items(Batching& batch, Result& result, int dims);
+template <int dims>
+bool batch_items(Batching& batch, Result& result) {
+  return batch_items(batch, result, dims);
+}
+// Along `dim` at the positions that `index`, a vector, names.
+bool batch_at_index(Batching& batch, Result& result);
+// The sum over everything but the first dimension.
+Tensor sum_samples(const Tensor& x);
+
 // By the kind of the op (vmap_kinds.cpp).
+bool batch_elementwise(Batching& batch, Result& result);
 bool batch_by_kind(Batching& batch, Result& result);
 // Random numbers (vmap_draws.cpp); also of calls without batched tensors. Dropout and the like draw
 // in training only.

@@ -20,6 +20,12 @@ void note_shapes(const OpCall& call, ProfiledSpan& span) {
   }
 }
 
+// While a function is about to be entered; it may raise first.
+struct Arriving {
+  explicit Arriving(const char* signature) { arriving = signature; }
+  ~Arriving() { arriving = nullptr; }
+};
+
 }  // namespace
 
 bool arrives(std::string_view op) {
@@ -50,9 +56,8 @@ void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result)
     case Layer::pending: {
       // Ops that know better than to be given a copy of a sparse tensor have told so by now.
       if (special & Pending::resolvable & ~call.family.takes) return call_resolved(call, result);
-      arriving = call.op().signature;
+      const Arriving function(call.op().signature);
       call_function(call, result);
-      arriving = nullptr;
     }
   }
 }

@@ -30,15 +30,16 @@ thread_local Levels levels;
 
 int enter_vmap(int64_t size, Randomness randomness) {
   CHECK(levels.all.size() < 255, RuntimeError, "vmap: more than 255 are nested");
-  levels.all.push_back({size, randomness});
-  levels.set_current(levels.current + 1);
+  levels.all.push_back({size, randomness, levels.current});
+  levels.set_current(static_cast<int>(levels.all.size()));
   return levels.current;
 }
 
 void leave_vmap() {
-  CHECK(levels.current > 0, RuntimeError, "vmap: no level is open in this thread");
-  levels.all.resize(levels.current - 1);
-  levels.set_current(levels.current - 1);
+  CHECK(!levels.all.empty(), RuntimeError, "vmap: no level is open in this thread");
+  const int outer = levels.all.back().outer;
+  levels.all.pop_back();
+  levels.set_current(outer);
 }
 
 int current_vmap_level() { return levels.current; }
@@ -49,16 +50,21 @@ const VmapLevel& vmap_level(int level) {
   return levels.all[level - 1];
 }
 
-AtVmapLevel::AtVmapLevel(int level) : before_(levels.current) { levels.set_current(level); }
-AtVmapLevel::~AtVmapLevel() { levels.set_current(before_); }
+int set_vmap_level(int level) {
+  CHECK(level >= 0 && level <= static_cast<int>(levels.all.size()), RuntimeError,
+        "vmap: level {} is not open in this thread", level);
+  const int before = levels.current;
+  levels.set_current(level);
+  return before;
+}
 
 Tensor add_batch_dim(const Tensor& tensor, int64_t dim, int level) {
-  const AtVmapLevel outside(level - 1);
+  const AtVmapLevel outside(vmap_level(level).outer);
   return make_batched(dim == 0 ? tensor : move_dim(tensor, dim, 0), level);
 }
 
 Tensor remove_batch_dim(const Tensor& tensor, int level, int64_t size, int64_t dim) {
-  const AtVmapLevel outside(level - 1);
+  const AtVmapLevel outside(vmap_level(level).outer);
   if (is_batched_at(tensor, level)) {
     const Tensor samples = behind(tensor);
     return dim == 0 ? samples : move_dim(samples, 0, dim);
@@ -67,6 +73,23 @@ Tensor remove_batch_dim(const Tensor& tensor, int level, int64_t size, int64_t d
   Dims sizes = tensor.sizes().dims();
   sizes.insert(sizes.begin() + dim, size);
   return expand_to(unsqueeze_at(tensor, dim), sizes);
+}
+
+Tensor whole_batch(const Tensor& tensor) {
+  Tensor whole = tensor;
+  for (int level = current_vmap_level(); level > 0; level = vmap_level(level).outer) {
+    whole = remove_batch_dim(whole, level, vmap_level(level).size, 0);
+  }
+  return whole;
+}
+
+Tensor as_samples(const Tensor& whole) {
+  std::vector<int> open;
+  for (int level = current_vmap_level(); level > 0; level = vmap_level(level).outer)
+    open.push_back(level);
+  Tensor one = whole;
+  for (; !open.empty(); open.pop_back()) one = make_batched(one, open.back());
+  return one;
 }
 
 // --- Sample by sample
@@ -163,6 +186,18 @@ bool by_rule(Batching& batch, Result& result) {
   return batch_by_kind(batch, result);
 }
 
+// The function itself on samples, which the ops that it is made of then see. One that reads values
+// past these ops ends with an error, and has done nothing.
+bool call_composed(const OpCall& call, Result& result) {
+  try {
+    call_from(Layer::pending, call, Pending::nothing, result);
+    return true;
+  } catch (const SampleError&) {
+    result = {};
+    return false;
+  }
+}
+
 void wrap_results(Result& result, int level) {
   if (result.tensor.defined()) result.tensor = make_batched(result.tensor, level);
   for (Tensor& tensor : result.tensors) {
@@ -171,11 +206,12 @@ void wrap_results(Result& result, int level) {
 }
 
 void check_may_write(const OpCall& call, int level) {
-  CHECK(is_batched_at(*call.values[0].tensor, level), RuntimeError,
+  CHECK(is_batched_at(*call.values[0].tensor, level), SampleError,
         "vmap: {}(self, *extra_args) is not possible because there exists a Tensor `other` in "
-        "extra_args that has more elements than `self`: `other` is vmapped over, and `self`, of "
-        "shape {}, is not. Use the out-of-place operator, or give self a dimension of samples.",
-        call.name(), call.values[0].tensor->sizes());
+        "extra_args that has more elements than `self`. This happened due to `other` being vmapped "
+        "over but `self`, of shape {}, not being vmapped over in a vmap. Please try to use "
+        "out-of-place operators instead of {}.",
+        call.name(), call.values[0].tensor->sizes(), call.name());
 }
 
 // The op that gives what an op in place writes, if it takes the same values.
@@ -196,9 +232,11 @@ void call_in_place_batched(const OpCall& call, int level, Result& result) {
   const OpDef::Flags kind = call.op().kind();
   Batching batch(call, level);
   {
-    const AtVmapLevel outside(level - 1);
+    const AtVmapLevel outside(vmap_level(level).outer);
+    const bool has_rule = batch_rules().contains(op_name_of(call.op()));
     const bool direct =
-        kind == OpDef::elementwise || kind == OpDef::reshapes || kind == OpDef::draws;
+        has_rule ? call.family.writes_self
+                 : kind == OpDef::elementwise || kind == OpDef::reshapes || kind == OpDef::draws;
     if (!direct || !by_rule(batch, result)) {
       const Family* family = nullptr;
       const Overload* functional = functional_form(call, family);
@@ -231,12 +269,12 @@ int level_of(const OpCall& call) {
 // A number or a truth that would be another for each sample.
 [[noreturn]] void refuse_value(const OpCall& call) {
   if (call.op().returns == Result::Form::scalar) {
-    fail<RuntimeError>(
+    fail<SampleError>(
         "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
         "calling "
         ".item() on a Tensor, please try to rewrite what you're doing with other operations.");
   }
-  fail<RuntimeError>(
+  fail<SampleError>(
       "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow: "
       "{}() has another answer for each sample of the batch. We don't support that yet; "
       "torch.where() chooses between values for each sample.",
@@ -269,7 +307,7 @@ bool call_vmap(const OpCall& call, uint8_t special, Result& result) {
     if (current_vmap_level() == 0 || call.op().kind() != OpDef::draws || call.has_out) return false;
     const int here = current_vmap_level();
     Batching batch(call, here);
-    const AtVmapLevel outside(here - 1);
+    const AtVmapLevel outside(vmap_level(here).outer);
     if (draws_nothing(batch)) return false;
     batch_draws(batch, result);
     if (batch.randomness() == Randomness::different) wrap_results(result, here);
@@ -278,7 +316,10 @@ bool call_vmap(const OpCall& call, uint8_t special, Result& result) {
   vmap_level(level);  // raises where it is closed
   if (call.op().has(OpDef::metadata)) return false;
   if (!gives_tensors(call)) refuse_value(call);
-  CHECK(!call.has_out, RuntimeError,
+  const bool gives_one = call.op().returns == Result::Form::tensor;
+  CHECK(!call.has_out || gives_one == !call.out_is_tuple, TypeError,
+        "{}(): argument 'out' must be {}", call.name(), gives_one ? "Tensor" : "tuple of Tensors");
+  CHECK(!call.has_out, SampleError,
         "Batching rule not implemented for aten::{}.out; the fallback path doesn't work on out= or "
         "view ops.",
         op_name_of(call.op()));
@@ -286,16 +327,22 @@ bool call_vmap(const OpCall& call, uint8_t special, Result& result) {
     call_in_place_batched(call, level, result);
     return true;
   }
-  const AtVmapLevel outside(level - 1);
-  Batching batch(call, level);
-  if (!by_rule(batch, result)) {
-    result = {};
-    CHECK(!call.op().has(OpDef::dynamic_shape), RuntimeError,
-          "vmap: We do not support batching operators that can output dynamic shape. Attempted to "
-          "vmap over aten::{}, whose result has a shape that depends on values.",
-          op_name_of(call.op()));
-    call_each_sample(call, level, result);
+  {
+    const AtVmapLevel outside(vmap_level(level).outer);
+    Batching batch(call, level);
+    if (by_rule(batch, result)) {
+      wrap_results(result, level);
+      return true;
+    }
   }
+  result = {};
+  CHECK(!call.op().has(OpDef::dynamic_shape), SampleError,
+        "vmap: We do not support batching operators that can output dynamic shape. Attempted to "
+        "vmap over aten::{}, whose result has a shape that depends on values.",
+        op_name_of(call.op()));
+  if (call_composed(call, result)) return true;
+  const AtVmapLevel outside(vmap_level(level).outer);
+  call_each_sample(call, level, result);
   wrap_results(result, level);
   return true;
 }

@@ -19,6 +19,7 @@ enum class Randomness : uint8_t { error, same, different };
 struct VmapLevel {
   int64_t size;
   Randomness randomness;
+  int outer = 0;  // the level that it was entered from
 };
 
 // The levels of this thread, from the outermost on. Entering gives the number of the new one.
@@ -27,11 +28,13 @@ void leave_vmap();
 int current_vmap_level();  // 0 outside of vmap
 const VmapLevel& vmap_level(int level);
 
+int set_vmap_level(int level);  // goes to one of them; gives the one before
+
 // While it lives, this thread is at another of its levels: a rule computes with what is behind.
 class AtVmapLevel {
  public:
-  explicit AtVmapLevel(int level);
-  ~AtVmapLevel();
+  explicit AtVmapLevel(int level) : before_(set_vmap_level(level)) {}
+  ~AtVmapLevel() { set_vmap_level(before_); }
   AtVmapLevel(const AtVmapLevel&) = delete;
   AtVmapLevel& operator=(const AtVmapLevel&) = delete;
 
@@ -43,6 +46,11 @@ class AtVmapLevel {
 // along `dim`, repeated where they are all the same.
 Tensor add_batch_dim(const Tensor& tensor, int64_t dim, int level);
 Tensor remove_batch_dim(const Tensor& tensor, int level, int64_t size, int64_t dim);
+
+// The samples of all levels that are entered, the outermost ones in front, and the sample of such a
+// tensor: derivatives are those of what is behind.
+Tensor whole_batch(const Tensor& tensor);
+Tensor as_samples(const Tensor& whole);
 
 // How often an op was called sample by sample, by its name, in all threads.
 std::vector<std::pair<std::string, int64_t>> vmap_fallbacks();

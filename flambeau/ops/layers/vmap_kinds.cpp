@@ -39,7 +39,9 @@ std::optional<DType> promoted(const Batching& batch) {
   return differ && zero_dim ? std::optional(type.get()) : std::nullopt;
 }
 
-bool elementwise(Batching& batch, Result& result) {
+}  // namespace
+
+bool batch_elementwise(Batching& batch, Result& result) {
   int64_t rank = 0;
   for (int i = 0; i < arity(batch); ++i) {
     if (const Tensor one = batch.tensor(i); one.defined()) rank = std::max(rank, one.dim());
@@ -61,11 +63,13 @@ bool elementwise(Batching& batch, Result& result) {
   return true;
 }
 
+namespace {
+
 // --- Along dimensions
 // ------------------------------------------------------------------------------
 
 int dim_parameter(const Batching& batch) {
-  for (const char* name : {"dim", "dims", "axis"}) {
+  for (const char* name : {"dim", "dims", "axis", "dimension"}) {
     if (const int i = batch.find(name); i >= 0) return i;
   }
   return -1;
@@ -95,19 +99,47 @@ void squeeze_results(Result& result, int64_t dim) {
   for (Tensor& tensor : result.tensors) tensor = squeeze_at(tensor, dim);
 }
 
-// The overload of the same name that reduces along one dimension, called along the second.
+bool takes_all(const Overload& overload, const Batching& batch) {
+  for (int i = 1; i < arity(batch); ++i) {
+    const Parameter& mine = batch.call().overload.parameters[i];
+    const bool there = std::ranges::any_of(overload.parameters, [&](const Parameter& other) {
+      return other.name == mine.name && other.kind == mine.kind;
+    });
+    if (batch.given(i) && !there) return false;
+  }
+  return true;
+}
+
+// The overload of the same name that reduces along one dimension, called along the second with what
+// else was given.
 bool reduce_all(Batching& batch, Result& result) {
+  const Family* family = find_family(op_name_of(batch.call().op()));
+  if (!family || batch.kind(0) != Kind::tensor) return false;
   const Tensor flat = reshape_to(batch.samples(0), {batch.size(), batch.tensor(0).numel()});
-  const std::string op(op_name_of(batch.call().op()));
-  const Family* family = find_family(op);
-  if (!family || arity(batch) != 1) return false;
+  const Dims second = {1};
   for (const Overload& overload : family->overloads) {
     const std::vector<Parameter>& p = overload.parameters;
-    if (p.size() < 2 || p[1].name != "dim" || p[1].kind != Kind::integer) continue;
-    result = call_op(op, {flat, int64_t{1}});
-    if (result.form == Result::Form::tuple) result.tensor = result.tensors[0];
-    result.tensors.clear();
-    result.form = Result::Form::tensor;
+    if (p.size() < 2 || p[1].name != "dim" || !takes_all(overload, batch)) continue;
+    Value values[max_arguments];
+    for (size_t i = 0; i < p.size(); ++i) {
+      const int given = batch.find(p[i].name);
+      values[i] = given >= 0 && batch.kind(given) == p[i].kind ? batch.value(given) : p[i].fallback;
+    }
+    values[0].given = values[1].given = true;
+    values[0].tensor = &flat;
+    if (p[1].kind == Kind::integer) {
+      values[1].integer = 1;
+    } else {
+      values[1].span = {second.data(), second.size()};
+    }
+    const OpCall along_second{*family, overload, values};
+    flambeau::call(along_second, special_of(along_second), result);
+    if (batch.call().op().returns == Result::Form::tensor &&
+        result.form == Result::Form::tuple) {  // values and indices
+      result.tensor = result.tensors[0];
+      result.tensors.clear();
+      result.form = Result::Form::tensor;
+    }
     return true;
   }
   return false;
@@ -146,6 +178,9 @@ bool along(Batching& batch, Result& result) {
   const int64_t rank = batch.rank(0);
   const bool all = !batch.given(at);
   if (all && batch.kind(at) == Kind::integer) return false;
+  // Lengths without dimensions are those of the last ones.
+  const int lengths = batch.find("s");
+  if (all && lengths >= 0 && batch.given(lengths)) return false;
   batch.rewrite().tensors([&](const Tensor& one, int) {
     const Tensor samples = batch.whole(one);
     return one.dim() == 0 && rank == 0 ? unsqueeze_at(samples, 1) : samples;
@@ -172,7 +207,11 @@ bool reshapes(Batching& batch, Result& result) {
     const std::string& name = batch.call().overload.parameters[i].name;
     const bool is_size = name == "size" || name == "shape";
     if (!batch.given(i)) continue;
-    if (std::ranges::find(dim_names, name) != dim_names.end()) {
+    if (name == "dims") {  // an order of all dimensions
+      Dims order = shifted(dims_at(batch, i), rank);
+      order.insert(order.begin(), 0);
+      batch.rewrite().set(i, order);
+    } else if (std::ranges::find(dim_names, name) != dim_names.end()) {
       if (rank == 0) return false;
       set_dims(batch, i, shifted(dims_at(batch, i), rank));
     } else if (is_size && batch.kind(i) == Kind::ints) {
@@ -240,7 +279,7 @@ bool creates(Batching& batch, Result& result) {
 
 bool batch_by_kind(Batching& batch, Result& result) {
   switch (batch.call().op().kind()) {
-    case OpDef::elementwise: return elementwise(batch, result);
+    case OpDef::elementwise: return batch_elementwise(batch, result);
     case OpDef::reduces: return reduces(batch, result);
     case OpDef::along: return along(batch, result);
     case OpDef::batches: return batches(batch, result);

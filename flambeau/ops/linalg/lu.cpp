@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/linalg/linalg.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
@@ -130,14 +131,15 @@ Triple linalg_lu_factor_ex(const Tensor& a, bool pivot, bool check_errors) {
 }
 OP_FUNCTION(linalg_lu_factor_ex,
             "linalg_lu_factor_ex(A, *, pivot=True, check_errors=False) -> (LU, pivots, info)",
-            "The factors L and U in one matrix, how rows were exchanged, and what failed.")
+            "The factors L and U in one matrix, how rows were exchanged, and what failed.",
+            event(2))
 
 Pair linalg_lu_factor(const Tensor& a, bool pivot) {
   auto [lu, pivots, info] = lu_factor_checked("torch.linalg.lu_factor", a, pivot, true);
   return {lu, pivots};
 }
 OP_FUNCTION(linalg_lu_factor, "linalg_lu_factor(A, *, pivot=True) -> (LU, pivots)",
-            "The factors L and U in one matrix, and how rows were exchanged.")
+            "The factors L and U in one matrix, and how rows were exchanged.", event(2))
 
 Triple lu_unpack(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool unpack_pivots) {
   check_matrix("torch.lu_unpack", lu, "LU_data");
@@ -162,14 +164,14 @@ Triple lu_unpack(const Tensor& lu, const Tensor& pivots, bool unpack_data, bool 
 }
 OP_FUNCTION(lu_unpack,
             "lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True) -> (P, L, U)",
-            "The matrices P, L and U with A = P L U, from what lu_factor gave.")
+            "The matrices P, L and U with A = P L U, from what lu_factor gave.", event(2, 1))
 
 Triple linalg_lu(const Tensor& a, bool pivot) {
   auto [lu, pivots, info] = lu_factor_checked("linalg.lu", a, pivot, false);
   return lu_unpack(lu, pivots, true, pivot);  // without exchanges P is an empty tensor
 }
 OP_FUNCTION(linalg_lu, "linalg_lu(A, *, pivot=True) -> (P, L, U)",
-            "The matrices P, L and U with A = P L U.")
+            "The matrices P, L and U with A = P L U.", event(2))
 
 // --- Solutions --------------------------------------------------------------------------------
 
@@ -285,7 +287,7 @@ Tensor linalg_lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
   return solve_factored(lu, pivots, b, batch, left, adjoint);
 }
 OP_FUNCTION(linalg_lu_solve, "linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False)",
-            "The solution of A X = B (or X A = B) from the LU factors of A.")
+            "The solution of A X = B (or X A = B) from the LU factors of A.", event(2, 1, 2))
 
 Tensor lu_solve(const Tensor& b, const Tensor& lu, const Tensor& pivots) {
   static std::atomic<bool> told{false};
@@ -296,7 +298,7 @@ Tensor lu_solve(const Tensor& b, const Tensor& lu, const Tensor& pivots) {
   return linalg_lu_solve(lu, pivots, b, true, false);
 }
 OP(lu_solve, "lu_solve(input, LU_data, LU_pivots)",
-   "The solution of A X = input from the LU factors of A.", cpu_exact)
+   "The solution of A X = input from the LU factors of A.", cpu_exact | event(2, 2, 1))
 
 // --- Inverses ---------------------------------------------------------------------------------
 
@@ -322,14 +324,14 @@ Pair linalg_inv_ex(const Tensor& a, bool check_errors) {
   return inverse_with("linalg.inv_ex", a, check_errors);
 }
 OP_FUNCTION(linalg_inv_ex, "linalg_inv_ex(A, *, check_errors=False) -> (inverse, info)",
-            "The inverse of square matrices and what failed.", cpu_exact)
+            "The inverse of square matrices and what failed.", cpu_exact | event(2))
 
 Tensor linalg_inv(const Tensor& a) {
   REDIRECT(linalg_inv, a)
   return std::get<0>(inverse_with("linalg.inv", a, true));
 }
-OP_FUNCTION(linalg_inv, "linalg_inv(A)", "The inverse of square matrices.", cpu_exact)
-OP(linalg_inv, "inverse(input)", "The inverse of square matrices.", cpu_exact)
+OP_FUNCTION(linalg_inv, "linalg_inv(A)", "The inverse of square matrices.", cpu_exact | event(2))
+OP(linalg_inv, "inverse(input)", "The inverse of square matrices.", cpu_exact | event(2))
 
 Tensor linalg_solve(const Tensor& a, const Tensor& b, bool left) {
   REDIRECT(linalg_solve, a, b, left)
@@ -378,8 +380,8 @@ Tensor det_checked(const char* op, const Tensor& a) {
   return out;
 }
 Tensor linalg_det(const Tensor& a) { return det_checked("linalg.det", a); }
-OP_FUNCTION(linalg_det, "linalg_det(A)", "The determinant of square matrices.")
-OP(linalg_det, "det(input)", "The determinant of square matrices.")
+OP_FUNCTION(linalg_det, "linalg_det(A)", "The determinant of square matrices.", event(2))
+OP(linalg_det, "det(input)", "The determinant of square matrices.", event(2))
 
 Pair slogdet_checked(const char* op, const Tensor& a) {
   check_float(op, a);
@@ -406,16 +408,47 @@ Pair slogdet_checked(const char* op, const Tensor& a) {
 }
 Pair linalg_slogdet(const Tensor& a) { return slogdet_checked("linalg.slogdet", a); }
 OP_FUNCTION(linalg_slogdet, "linalg_slogdet(A) -> (sign, logabsdet)",
-            "The sign of the determinant and the logarithm of its absolute value.")
+            "The sign of the determinant and the logarithm of its absolute value.", event(2))
 OP(linalg_slogdet, "slogdet(input) -> (sign, logabsdet)",
-   "The sign of the determinant and the logarithm of its absolute value.")
+   "The sign of the determinant and the logarithm of its absolute value.", event(2))
 
 Tensor logdet(const Tensor& input) {
   const auto [sign, logabs] = slogdet_checked("logdet", input);
   if (input.is_complex()) return log(sign) + logabs;
   return where(sign == -1.0, std::numeric_limits<double>::quiet_NaN(), logabs);
 }
-OP(logdet, "logdet(input)", "The logarithm of the determinant; NaN where that is negative.")
+OP(logdet, "logdet(input)", "The logarithm of the determinant; NaN where that is negative.",
+   event(2))
 
 }  // namespace
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+// Right sides that are vectors are columns: with a batch in front they would be taken for matrices.
+bool batch_solve(Batching& batch, Result& result) {
+  const Tensor a = batch.tensor(0), b = batch.tensor(1);
+  if (a.dim() < 2 || b.dim() == 0) return false;
+  const bool vectors =
+      b.dim() == 1 || (b.dim() == a.dim() - 1 && b.sizes() == a.sizes().first(a.dim() - 1));
+  const int64_t rank = std::max(a.dim(), b.dim() + vectors);
+  const auto aligned = [&](const Tensor& one, bool vector) {
+    Tensor x = batch.samples(one);
+    if (vector) x = unsqueeze_at(x, -1);
+    for (int64_t d = one.dim() + vector; d < rank && batch.is_batched(one); ++d)
+      x = unsqueeze_at(x, 1);
+    return x;
+  };
+  batch.rewrite().set(0, aligned(a, false));
+  batch.rewrite().set(1, aligned(b, vectors));
+  batch.run(result);
+  if (vectors && result.form == Result::Form::tensor) result.tensor = squeeze_at(result.tensor, -1);
+  if (vectors && result.form == Result::Form::tuple)
+    result.tensors[0] = squeeze_at(result.tensors[0], -1);
+  return true;
+}
+}  // namespace
+BATCH(linalg_solve, batch_solve)
+BATCH(linalg_solve_ex, batch_solve)
+
 }  // namespace flambeau

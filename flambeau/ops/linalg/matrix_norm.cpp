@@ -84,11 +84,11 @@ Tensor matrix_norm_named(const Tensor& a, std::string_view ord, IntSpan dim, boo
 OP_FUNCTION(matrix_norm_number,
             "linalg_matrix_norm(A, ord, dim=(-2, -1), keepdim=False, *, dtype=None)",
             "The norm of matrices of order 1, 2, inf or one of their negatives.",
-            casts_real | cuda_exact)
+            casts_real | cuda_exact | reduces)
 OP_FUNCTION(matrix_norm_named,
             "linalg_matrix_norm(A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None)",
             "The norm of matrices called ord: 'fro', or 'nuc', the sum of singular values.",
-            casts_real | cuda_exact)
+            casts_real | cuda_exact | reduces)
 
 Dims both_dims(const Tensor& a) { return a.dim() == 2 ? Dims{0, 1} : Dims{-2, -1}; }
 

@@ -34,9 +34,9 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
   }
 }
 OP_FUNCTION(matrix_power, "linalg_matrix_power(A, n)", "The n-th power of square matrices.",
-            casts_out | composed)
+            casts_out | composed | event(2))
 OP(matrix_power, "matrix_power(input, n)", "The n-th power of square matrices.",
-   casts_out | composed)
+   casts_out | composed | event(2))
 
 // --- Exponentials -----------------------------------------------------------------------------
 
@@ -111,8 +111,8 @@ Tensor matrix_exp(const Tensor& a) {
   }
   return out;
 }
-OP_FUNCTION(matrix_exp, "linalg_matrix_exp(A)", "The exponential of square matrices.")
-OP(matrix_exp, "matrix_exp(input)", "The exponential of square matrices.")
+OP_FUNCTION(matrix_exp, "linalg_matrix_exp(A)", "The exponential of square matrices.", event(2))
+OP(matrix_exp, "matrix_exp(input)", "The exponential of square matrices.", event(2))
 
 // --- Chains of products -----------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n) {
   return cat({ones_like(base), cumprod(expand(base, sizes), -1)}, -1);
 }
 OP_FUNCTION(vander, "linalg_vander(x, *, N=None)",
-            "The powers 0 to N - 1 of each element, along a new last dimension.")
+            "The powers 0 to N - 1 of each element, along a new last dimension.", event(1))
 
 Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
   check_alike("linalg.vecdot", x, y, "x", "y");
@@ -259,7 +259,7 @@ Tensor linalg_diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t di
   return diagonal(a, offset, dim1, dim2);
 }
 OP_FUNCTION(linalg_diagonal, "linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1)",
-            "The diagonals of matrices.", makes_view)
+            "The diagonals of matrices.", makes_view | reshapes)
 
 Tensor linalg_matmul(const Tensor& a, const Tensor& b) { return matmul(a, b); }
 OP_FUNCTION(linalg_matmul, "linalg_matmul(input, other)", "The product of matrices and vectors.",

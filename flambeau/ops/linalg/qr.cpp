@@ -27,7 +27,7 @@ Pair geqrf(const Tensor& input) {
 }
 OP(geqrf, "geqrf(input) -> (a, tau)",
    "The QR factors as LAPACK keeps them: R, and the reflections whose product is Q.",
-   casts_out | cpu_exact)
+   casts_out | cpu_exact | event(2))
 
 // For A = Q R with at least as many rows as columns: with C = Q^H dA R^-1 = Q^H dQ + dR R^-1, a sum
 // of a skew-Hermitian matrix and an upper triangular one with real diagonal,
@@ -101,7 +101,8 @@ Pair linalg_qr(const Tensor& a, std::string_view mode) {
   return {q, r};
 }
 OP_FUNCTION(linalg_qr, "linalg_qr(A, mode='reduced') -> (Q, R)",
-            "The factors of A = Q R: orthonormal columns and an upper triangle.", cpu_exact)
+            "The factors of A = Q R: orthonormal columns and an upper triangle.",
+            cpu_exact | event(2))
 
 // The vector of reflection i: zeros, a one, and what stands below the diagonal.
 Tensor reflector(const Tensor& a, int64_t i) {
@@ -163,10 +164,11 @@ Tensor linalg_householder_product(const Tensor& a, const Tensor& tau) {
   return q;
 }
 OP_FUNCTION(linalg_householder_product, "linalg_householder_product(input, tau)",
-            "The first columns of a product of Householder reflections.", casts_out | cpu_exact)
+            "The first columns of a product of Householder reflections.",
+            casts_out | cpu_exact | event(2, 1))
 OP([](const Tensor& input, const Tensor& tau) { return linalg_householder_product(input, tau); },
    "orgqr(input, tau)", "The first columns of a product of Householder reflections.",
-   casts_out | cpu_exact)
+   casts_out | cpu_exact | event(2, 1))
 
 Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool left,
              bool transposed) {
@@ -208,7 +210,8 @@ Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool l
   return c;
 }
 OP(ormqr, "ormqr(input, tau, other, left=True, transpose=False)",
-   "The product of other and the matrix Q whose reflections input and tau describe.", cpu_exact)
+   "The product of other and the matrix Q whose reflections input and tau describe.",
+   cpu_exact | event(2, 1, 2))
 
 }  // namespace
 }  // namespace flambeau

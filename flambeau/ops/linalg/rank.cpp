@@ -102,7 +102,7 @@ Tensor linalg_pinv(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool
 }
 OP_FUNCTION(linalg_pinv, "linalg_pinv(A, *, atol=None, rtol=None, hermitian=False)",
             "The pseudo-inverse of matrices: singular values up to a tolerance count as zero.",
-            casts_out | composed)
+            casts_out | composed | event(2))
 
 namespace {
 
@@ -111,20 +111,20 @@ Tensor pinv_by_numbers(const Tensor& a, std::optional<double> atol, std::optiona
   return linalg_pinv(a, optional_number(a, atol), optional_number(a, rtol), hermitian);
 }
 OP_FUNCTION(pinv_by_numbers, "linalg_pinv(A, *, atol=None, rtol=None, hermitian=False)",
-            "The pseudo-inverse of matrices.", casts_out | composed)
+            "The pseudo-inverse of matrices.", casts_out | composed | event(2))
 Tensor pinv_rcond(const Tensor& a, double rcond, bool hermitian) {
   return linalg_pinv(a, {}, number(a, rcond), hermitian);
 }
 OP_FUNCTION(pinv_rcond, "linalg_pinv(A, rcond, hermitian=False)", "The pseudo-inverse of matrices.",
-            casts_out | composed)
+            casts_out | composed | event(2))
 Tensor pinv_rcond_tensor(const Tensor& a, const Tensor& rcond, bool hermitian) {
   return linalg_pinv(a, {}, rcond, hermitian);
 }
 OP_FUNCTION(pinv_rcond_tensor, "linalg_pinv(A, rcond, hermitian=False)",
-            "The pseudo-inverse of matrices.", casts_out | composed)
+            "The pseudo-inverse of matrices.", casts_out | composed | event(2))
 Tensor pinverse(const Tensor& input, double rcond) { return pinv_rcond(input, rcond, false); }
 OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.",
-   cpu_exact | composed)
+   cpu_exact | composed | event(2))
 
 // --- Ranks ------------------------------------------------------------------------------------
 
@@ -149,23 +149,25 @@ Tensor matrix_rank(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool
   return sum(sizes > bound, IntSpan{-1}, false);
 }
 OP_FUNCTION(matrix_rank, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
-            "How many singular values of a matrix are above a tolerance.", casts_out | cpu_exact)
+            "How many singular values of a matrix are above a tolerance.",
+            casts_out | cpu_exact | event(2))
 Tensor rank_by_numbers(const Tensor& a, std::optional<double> atol, std::optional<double> rtol,
                        bool hermitian) {
   return matrix_rank(a, optional_number(a, atol), optional_number(a, rtol), hermitian);
 }
 OP_FUNCTION(rank_by_numbers, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
-            "How many singular values of a matrix are above a tolerance.", casts_out | cpu_exact)
+            "How many singular values of a matrix are above a tolerance.",
+            casts_out | cpu_exact | event(2))
 Tensor rank_tol(const Tensor& a, double tol, bool hermitian) {
   return matrix_rank(a, number(a, tol), number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out | cpu_exact)
+            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2))
 Tensor rank_tol_tensor(const Tensor& a, const Tensor& tol, bool hermitian) {
   return matrix_rank(a, tol, number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol_tensor, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out | cpu_exact)
+            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2))
 
 // --- Condition numbers ------------------------------------------------------------------------
 
@@ -211,7 +213,7 @@ Tensor cond(const Tensor& a, const std::optional<Scalar>& p) {
 }
 OP_FUNCTION(cond, "linalg_cond(A, p=None)",
             "The condition number: a norm of a matrix times that of its inverse.",
-            casts_out | cpu_exact)
+            casts_out | cpu_exact | event(2))
 Tensor cond_named(const Tensor& a, std::string_view p) {
   CHECK(a.dim() >= 2, RuntimeError,
         "linalg.cond: The input tensor must have at least 2 dimensions.");
@@ -219,7 +221,7 @@ Tensor cond_named(const Tensor& a, std::string_view p) {
   return by_inverse(format("linalg.cond(ord={})", p).c_str(), a, p);
 }
 OP_FUNCTION(cond_named, "linalg_cond(A, p)", "The condition number in the norm called p.",
-            casts_out | cpu_exact)
+            casts_out | cpu_exact | event(2))
 
 // --- Least squares ----------------------------------------------------------------------------
 

@@ -38,7 +38,8 @@ Tensor matrix_sqrth(const Tensor& a) {
   return out;
 }
 OP_FUNCTION(matrix_sqrth, "linalg_matrix_sqrth(input)",
-            "The Hermitian square root of Hermitian matrices without negative eigenvalues.")
+            "The Hermitian square root of Hermitian matrices without negative eigenvalues.",
+            event(2))
 
 // --- Polar decomposition -------------------------------------------------------------------------
 
@@ -84,7 +85,7 @@ Pair polar(const Tensor& a) {
   return {u, h};
 }
 OP_FUNCTION(polar, "linalg_polar(A) -> (U, H)",
-            "Matrices as products of one with orthonormal columns and a Hermitian one.")
+            "Matrices as products of one with orthonormal columns and a Hermitian one.", event(2))
 
 }  // namespace
 }  // namespace flambeau

@@ -169,7 +169,7 @@ Triple linalg_svd(const Tensor& a, bool full_matrices, std::optional<std::string
 }
 OP_FUNCTION(linalg_svd, "linalg_svd(A, full_matrices=True, *, driver=None) -> (U, S, Vh)",
             "The singular values of A = U diag(S) Vh, the largest first, and their vectors.",
-            cpu_exact)
+            cpu_exact | event(2))
 
 Tensor linalg_svdvals(const Tensor& a, std::optional<std::string_view> driver) {
   REDIRECT(linalg_svdvals, a, driver)
@@ -177,7 +177,7 @@ Tensor linalg_svdvals(const Tensor& a, std::optional<std::string_view> driver) {
   return std::get<1>(run_svd(a, false, false, driver));
 }
 OP_FUNCTION(linalg_svdvals, "linalg_svdvals(A, *, driver=None)",
-            "The singular values of matrices, the largest first.", cpu_exact)
+            "The singular values of matrices, the largest first.", cpu_exact | event(2))
 
 namespace {
 
@@ -195,7 +195,7 @@ Triple old_svd(const Tensor& input, bool some, bool compute_uv) {
   return {square(input.size(-2)), linalg_svdvals(input, std::nullopt), square(input.size(-1))};
 }
 OP(old_svd, "svd(input, some=True, compute_uv=True) -> (U, S, V)",
-   "The singular values of input = U diag(S) V^H, and their vectors.", cpu_exact)
+   "The singular values of input = U diag(S) V^H, and their vectors.", cpu_exact | event(2))
 
 // --- Hermitian eigenvalues --------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ Pair linalg_eigh(const Tensor& a, std::string_view uplo) {
 }
 OP_FUNCTION(linalg_eigh, "linalg_eigh(A, UPLO='L') -> (eigenvalues, eigenvectors)",
             "The eigenvalues of Hermitian matrices in ascending order, and their vectors.",
-            cpu_exact)
+            cpu_exact | event(2))
 
 Tensor linalg_eigvalsh(const Tensor& a, std::string_view uplo) {
   REDIRECT(linalg_eigvalsh, a, uplo)
@@ -253,7 +253,7 @@ Tensor linalg_eigvalsh(const Tensor& a, std::string_view uplo) {
   return std::get<0>(run_eigh(a, uplo, false));
 }
 OP_FUNCTION(linalg_eigvalsh, "linalg_eigvalsh(A, UPLO='L')",
-            "The eigenvalues of Hermitian matrices in ascending order.", cpu_exact)
+            "The eigenvalues of Hermitian matrices in ascending order.", cpu_exact | event(2))
 
 namespace {
 
@@ -312,14 +312,14 @@ Pair linalg_eig(const Tensor& a) {
 }
 OP_FUNCTION(linalg_eig, "linalg_eig(A) -> (eigenvalues, eigenvectors)",
             "The eigenvalues of square matrices and their vectors, of norm one; all complex.",
-            cpu_exact)
+            cpu_exact | event(2))
 
 Tensor linalg_eigvals(const Tensor& a) {
   if (grad_enabled() && a.requires_grad()) return std::get<0>(linalg_eig(a));
   return std::get<0>(run_eig(a, false));
 }
 OP_FUNCTION(linalg_eigvals, "linalg_eigvals(A)", "The eigenvalues of square matrices; complex.",
-            cpu_exact)
+            cpu_exact | event(2))
 
 }  // namespace
 }  // namespace flambeau

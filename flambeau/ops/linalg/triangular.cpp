@@ -76,7 +76,7 @@ Tensor linalg_solve_triangular(const Tensor& a, const Tensor& given, bool upper,
 }
 OP_FUNCTION(linalg_solve_triangular,
             "linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False)",
-            "The solution of A X = B, or of X A = B, with a triangular A.")
+            "The solution of A X = B, or of X A = B, with a triangular A.", event(2))
 
 namespace {
 
@@ -110,7 +110,7 @@ Pair triangular_solve(const Tensor& b, const Tensor& a, bool upper, bool transpo
 OP(triangular_solve,
    "triangular_solve(input, A, upper=True, transpose=False, unitriangular=False) -> "
    "(solution, cloned_coefficient)",
-   "The solution of A X = input with a triangular A, and a copy of A.", cpu_exact)
+   "The solution of A X = input with a triangular A, and a copy of A.", cpu_exact | event(2))
 
 // --- Cholesky ---------------------------------------------------------------------------------
 
@@ -151,13 +151,15 @@ Pair linalg_cholesky_ex(const Tensor& a, bool upper, bool check_errors) {
 }
 OP_FUNCTION(linalg_cholesky_ex,
             "linalg_cholesky_ex(input, *, upper=False, check_errors=False) -> (L, info)",
-            "The Cholesky factor of positive-definite matrices and what failed.", cpu_exact)
+            "The Cholesky factor of positive-definite matrices and what failed.",
+            cpu_exact | event(2))
 
 Tensor linalg_cholesky(const Tensor& a, bool upper) {
   return std::get<0>(cholesky_with("linalg.cholesky", a, upper, true));
 }
 OP_FUNCTION(linalg_cholesky, "linalg_cholesky(input, *, upper=False)",
-            "The triangular L with L L^H = A, for positive-definite matrices A.", cpu_exact)
+            "The triangular L with L L^H = A, for positive-definite matrices A.",
+            cpu_exact | event(2))
 
 // Of A = L L^H as a whole, not of its triangle alone, given the gradient of A.
 Tensor factor_gradient(const Tensor& g_a, const Tensor& factor, bool upper) {
@@ -196,7 +198,7 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
   return x;
 }
 OP(cholesky_solve, "cholesky_solve(input, L, upper=False)",
-   "The solution of A X = input, from the Cholesky factor of A.", casts_out | cpu_exact)
+   "The solution of A X = input, from the Cholesky factor of A.", casts_out | cpu_exact | event(2))
 
 Tensor cholesky_inverse(const Tensor& input, bool upper) {
   check_square("cholesky_inverse", input);
@@ -229,7 +231,8 @@ Tensor cholesky_inverse(const Tensor& input, bool upper) {
   return x;
 }
 OP(cholesky_inverse, "cholesky_inverse(input, upper=False)",
-   "The inverse of a positive-definite matrix, from its Cholesky factor.", casts_out | cpu_exact)
+   "The inverse of a positive-definite matrix, from its Cholesky factor.",
+   casts_out | cpu_exact | event(2))
 
 // --- LDL --------------------------------------------------------------------------------------
 
@@ -258,7 +261,8 @@ Triple linalg_ldl_factor_ex(const Tensor& a, bool hermitian, bool check_errors) 
 }
 OP_FUNCTION(linalg_ldl_factor_ex,
             "linalg_ldl_factor_ex(A, *, hermitian=False, check_errors=False) -> (LD, pivots, info)",
-            "The factors of a symmetric matrix A = L D L^T in one matrix, and what failed.")
+            "The factors of a symmetric matrix A = L D L^T in one matrix, and what failed.",
+            event(2))
 
 Pair linalg_ldl_factor(const Tensor& a, bool hermitian) {
   auto [ld, pivots, info] = linalg_ldl_factor_ex(a, hermitian, false);
@@ -266,7 +270,7 @@ Pair linalg_ldl_factor(const Tensor& a, bool hermitian) {
   return {ld, pivots};
 }
 OP_FUNCTION(linalg_ldl_factor, "linalg_ldl_factor(A, *, hermitian=False) -> (LD, pivots)",
-            "The factors of a symmetric matrix A = L D L^T in one matrix.")
+            "The factors of a symmetric matrix A = L D L^T in one matrix.", event(2))
 
 Tensor linalg_ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
   constexpr const char* op = "torch.linalg.ldl_solve";
@@ -299,7 +303,7 @@ Tensor linalg_ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b,
   return x;
 }
 OP_FUNCTION(linalg_ldl_solve, "linalg_ldl_solve(LD, pivots, B, *, hermitian=False)",
-            "The solution of A X = B from the LDL factors of A.")
+            "The solution of A X = B from the LDL factors of A.", event(2, 1, 2))
 
 }  // namespace
 }  // namespace flambeau

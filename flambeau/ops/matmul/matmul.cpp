@@ -1,5 +1,6 @@
 // mm, bmm, matmul, mv, dot and relatives: shape rules and derivatives over one slot.
 #include "flambeau/ops/matmul/matmul.h"
+#include "flambeau/ops/layers/batching.h"
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
@@ -288,7 +289,7 @@ static Tensor mm_out(const Tensor& input, const Tensor& mat2, const Tensor& out)
   out.bump_version("mm");
   return out;
 }
-OP(mm, "mm(input, mat2)", "The product of two matrices.", event(2) | autocast_low)
+OP(mm, "mm(input, mat2)", "The product of two matrices.", autocast_low)
 OP_OUT(mm_out, "mm(input, mat2, *, out)")
 
 Tensor bmm(const Tensor& input, const Tensor& mat2) {
@@ -472,5 +473,49 @@ static Tensor matmul_out(const Tensor& input, const Tensor& other, const Tensor&
   return out;
 }
 OP_OUT(matmul_out, "matmul(input, other, *, out)")
+
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+
+// As rows or columns where samples are vectors, then with the batch in front of all leading
+// dimensions.
+bool batch_matmul(Batching& batch, Result& result) {
+  const Tensor a = batch.tensor(0), b = batch.tensor(1);
+  if (a.dim() == 0 || b.dim() == 0) return false;
+  const bool row = a.dim() == 1, column = b.dim() == 1;
+  const int64_t rank = std::max({a.dim() + row, b.dim() + column});
+  const auto aligned = [&](const Tensor& one, bool vector, int64_t at) {
+    Tensor x = batch.samples(one);
+    if (vector) x = unsqueeze_at(x, at);
+    if (!batch.is_batched(one)) return x;
+    for (int64_t d = one.dim() + vector; d < rank; ++d) x = unsqueeze_at(x, 1);
+    return x;
+  };
+  result.form = Result::Form::tensor;
+  result.tensor = tensor_op("matmul", {aligned(a, row, -2), aligned(b, column, -1)});
+  if (column) result.tensor = squeeze_at(result.tensor, -1);
+  if (row) result.tensor = squeeze_at(result.tensor, column ? -1 : -2);
+  return true;
+}
+bool batch_product(Batching& batch, Result& result) {
+  const int64_t ranks[] = {batch.rank(0), batch.rank(1)};
+  const std::string& name = batch.name();
+  const bool fits = name == "mm"    ? ranks[0] == 2 && ranks[1] == 2
+                    : name == "bmm" ? ranks[0] == 3 && ranks[1] == 3 &&
+                                          batch.tensor(0).size(0) == batch.tensor(1).size(0)
+                    : name == "mv" ? ranks[0] == 2 && ranks[1] == 1
+                                   : ranks[0] == 1 && ranks[1] == 1;
+  return fits && batch_matmul(batch, result);
+}
+
+}  // namespace
+BATCH(matmul, batch_matmul)
+BATCH(linalg_matmul, batch_matmul)
+BATCH(mm, batch_product)
+BATCH(bmm, batch_product)
+BATCH(mv, batch_product)
+BATCH(dot, batch_product)
 
 }  // namespace flambeau

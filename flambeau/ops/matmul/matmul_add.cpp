@@ -2,6 +2,7 @@
 // broadcasts to the product; with beta 0 it is not read.
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
@@ -366,6 +367,26 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
 OP_FUNCTION(linear, "linear(input, weight, bias=None)", "input @ weight.T + bias.",
             autocast_low | takes_nested)
 
+namespace {
+// Weights that all samples share multiply all rows at once.
+bool batch_linear(Batching& batch, Result& result) {
+  const Tensor x = batch.tensor(0), w = batch.tensor(1), b = batch.tensor(2);
+  if (w.dim() != 2 || x.dim() == 0 || (b.defined() && b.dim() != 1)) return false;
+  if (batch.only(0)) {
+    batch.use_samples();
+    batch.run(result);
+    return true;
+  }
+  const AtVmapLevel inside(batch.level());
+  result.form = Result::Form::tensor;
+  result.tensor = tensor_op("matmul", {x, tensor_op("transpose", {w, 0, 1})});
+  if (b.defined()) result.tensor = tensor_op("add", {result.tensor, b});
+  result.tensor = batch.samples(result.tensor);
+  return true;
+}
+}  // namespace
+BATCH(linear, batch_linear)
+
 static Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight,
                        const Tensor& bias) {
   CHECK(weight.dim() == 3, RuntimeError, "bilinear(): weight must have 3 dimensions, got shape {}",
@@ -397,6 +418,35 @@ static Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor&
   const Tensor result = reshape(contiguous(transpose(sums, 0, 1)), shape);
   return bias.defined() ? add(result, bias) : result;
 }
+namespace {
+// beta * input + alpha * the product, in ops that have rules.
+bool batch_add_product(Batching& batch, Result& result) {
+  const Tensor input = batch.tensor(0);
+  const Scalar beta = *batch.value(batch.find("beta")).scalar;
+  const Scalar alpha = *batch.value(batch.find("alpha")).scalar;
+  const std::string name(batch.name(), 0, batch.name().size() - batch.call().in_place());
+  const char* product = name == "addmm"   ? "mm"
+                        : name == "addmv" ? "mv"
+                        : name == "addr"  ? "outer"
+                                          : "bmm";
+  const AtVmapLevel inside(batch.level());
+  Tensor sum = tensor_op(product, {batch.tensor(1), batch.tensor(2)});
+  if (name == "addbmm") sum = tensor_op("sum", {sum, Dims{0}});
+  if (alpha.to_double() != 1) sum = tensor_op("mul", {sum, alpha});
+  if (beta.to_double() != 0) {
+    sum = tensor_op("add", {sum, beta.to_double() == 1 ? input : tensor_op("mul", {input, beta})});
+  }
+  result.form = Result::Form::tensor;
+  result.tensor = batch.whole(sum);
+  return true;
+}
+}  // namespace
+BATCH(addmm, batch_add_product)
+BATCH(addmv, batch_add_product)
+BATCH(addr, batch_add_product)
+BATCH(addbmm, batch_add_product)
+BATCH(baddbmm, batch_add_product)
+
 OP_FUNCTION(bilinear, "bilinear(input1, input2, weight, bias=None)",
             "input1 @ weight[o] @ input2 + bias[o] for every output feature o.", cuda_widest)
 

@@ -4,6 +4,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/nn/norm.h"
 #include "flambeau/tensor/shape.h"
 
@@ -283,4 +284,50 @@ OP_FUNCTION(instance_norm,
             "Normalizes each channel of each sample.")
 
 }  // namespace
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+// The samples' channels are channels of one batch. Running statistics that all share cannot hold
+// those of each.
+bool batch_batch_norm(Batching& batch, Result& result) {
+  const Tensor input = batch.tensor(0);
+  const int mean = batch.find("running_mean"), var = batch.find("running_var");
+  const bool training = batch.flag("training");
+  CHECK(!training || !batch.is_batched(0) || !batch.given(mean) || batch.is_batched(mean),
+        SampleError,
+        "Batch norm got a batched tensor as input while the running_mean or running_var, which "
+        "will be updated in place, were not batched.");
+  if (input.dim() < 2) return false;
+  const int64_t channels = input.size(1);
+  const Tensor x = tensor_op("movedim", {batch.whole(0), 0, 1});
+  batch.rewrite().set(0, tensor_op("flatten", {x, 1, 2}));
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
+    const int i = batch.find(name);
+    if (!batch.tensor(i).defined()) continue;
+    const Tensor vector = batch.whole(i);
+    batch.rewrite().set(i, reshape_to(vector, {batch.size() * channels}));
+  }
+  // Statistics that lie in order are views, and are written to.
+  const bool views = !training || !batch.given(mean) ||
+                     (batch.samples(mean).is_contiguous() && batch.samples(var).is_contiguous());
+  if (!views) return false;
+  batch.run(result);
+  const Tensor y = tensor_op("unflatten", {result.tensor, 1, Dims{batch.size(), channels}});
+  result.tensor = tensor_op("movedim", {y, 1, 0});
+  return true;
+}
+// Each item is normalized for itself, so that those of all samples may follow one another.
+bool batch_instance_norm(Batching& batch, Result& result) {
+  if (!batch.is_batched(0) || !batch.only(0) || batch.rank(0) < 2) return false;
+  if (batch.given(batch.find("running_mean")) && batch.flag("use_input_stats")) return false;
+  batch.rewrite().set(0, fold_batch(batch.samples(0)));
+  batch.run(result);
+  result.tensor = tensor_op("unflatten", {result.tensor, 0, Dims{batch.size(), -1}});
+  return true;
+}
+}  // namespace
+BATCH(batch_norm, batch_batch_norm)
+BATCH(instance_norm, batch_instance_norm)
+
 }  // namespace flambeau

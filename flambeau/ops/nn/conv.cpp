@@ -7,6 +7,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/conv.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
 
@@ -460,4 +461,51 @@ OP_FUNCTION(conv_tbc, "conv_tbc(input, weight, bias, pad=0)",
             "A convolution of sequences given as (time, batch, channels).", autocast_low)
 
 }  // namespace
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+
+// Weights that all samples share: the samples' items are items of one batch. Weights of each sample
+// are groups, and the samples' channels follow one another.
+bool batch_conv(Batching& batch, Result& result) {
+  const Tensor input = batch.tensor(0), weight = batch.tensor(1), bias = batch.tensor(2);
+  if (weight.dim() < 3 || (input.dim() != weight.dim() && input.dim() != weight.dim() - 1))
+    return false;
+  const bool items = input.dim() == weight.dim();
+  const int64_t size = batch.size();
+  if (batch.only(0)) {
+    const Tensor all = batch.samples(0);
+    batch.rewrite().set(0, items ? fold_batch(all) : all);
+    batch.run(result);
+    if (items)
+      result.tensor = tensor_op("unflatten", {result.tensor, 0, Dims{size, input.size(0)}});
+    return true;
+  }
+  // (N, B * C, ...): items in front, the channels of all samples behind.
+  Tensor x = batch.whole(0);
+  if (items) {
+    x = tensor_op("flatten", {tensor_op("transpose", {x, 0, 1}), 1, 2});
+  } else {
+    x = unsqueeze_at(fold_batch(x), 0);
+  }
+  batch.rewrite().set(0, x);
+  batch.rewrite().set(1, fold_batch(batch.whole(1)));
+  if (bias.defined()) batch.rewrite().set(2, fold_batch(batch.whole(2)));
+  batch.rewrite().set_integer(batch.find("groups"), batch.integer("groups") * size);
+  batch.run(result);
+  Tensor y = tensor_op("unflatten", {result.tensor, 1, Dims{size, -1}});
+  result.tensor = items ? tensor_op("transpose", {y, 0, 1}) : squeeze_at(y, 0);
+  return true;
+}
+
+}  // namespace
+BATCH(conv1d, batch_conv)
+BATCH(conv2d, batch_conv)
+BATCH(conv3d, batch_conv)
+BATCH(conv_transpose1d, batch_conv)
+BATCH(conv_transpose2d, batch_conv)
+BATCH(conv_transpose3d, batch_conv)
+BATCH(convolution, batch_conv)
+
 }  // namespace flambeau

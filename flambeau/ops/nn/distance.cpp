@@ -113,7 +113,7 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t
   return distances_by_differences(a, b, p);
 }
 OP_FUNCTION(cdist, "_cdist(x1, x2, p=2.0, compute_mode=None)",
-            "The p-distance of each point, a row, of x1 to each of x2.", autocast_exact)
+            "The p-distance of each point, a row, of x1 to each of x2.", autocast_exact | event(2))
 
 // Where the pairs of n points stand among all n * n.
 Tensor places_of_pairs(int64_t n, Device device) {

@@ -3,6 +3,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/sparse/sparse.h"
@@ -123,5 +124,29 @@ static Tensor embedding_renorm_(const Tensor& self, const Tensor& indices, doubl
 }
 OP_METHOD(embedding_renorm_, "embedding_renorm_(self, indices, max_norm, norm_type)",
           "Shortens rows of self that indices name and whose norm is above max_norm, in place.")
+
+namespace {
+// Tables of samples are one table, which the indices of each sample point into.
+bool batch_embedding(Batching& batch, Result& result) {
+  if (!batch.is_batched(0)) {
+    batch.use_samples();
+    batch.run(result);
+    return true;
+  }
+  const Tensor indices = batch.tensor(1);
+  if (batch.integer("padding_idx") >= 0 || batch.flag("scale_grad_by_freq") || batch.flag("sparse"))
+    return false;
+  const int64_t rows = batch.tensor(0).size(0);
+  Dims ones(indices.dim() + 1, 1);
+  ones[0] = batch.size();
+  const Tensor first = tensor_op("mul", {tensor_op("arange", {batch.size()}), rows});
+  const Tensor moved = reshape_to(tensor_op("to", {first, indices.device()}), ones);
+  batch.rewrite().set(0, fold_batch(batch.samples(0)));
+  batch.rewrite().set(1, tensor_op("add", {batch.whole(1), moved}));
+  batch.run(result);
+  return true;
+}
+}  // namespace
+BATCH(embedding, batch_embedding)
 
 }  // namespace flambeau

@@ -2,6 +2,7 @@
 // is the derivative of the other.
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/vision.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
@@ -143,4 +144,7 @@ OP_FUNCTION(col2im, "col2im(input, output_size, kernel_size, dilation, padding, 
             "The image of the given size whose windows add up from columns.")
 
 }  // namespace
+BATCH(im2col, batch_items<3>)
+BATCH(col2im, batch_items<2>)
+
 }  // namespace flambeau

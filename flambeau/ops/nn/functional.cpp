@@ -6,6 +6,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random/random.h"
 #include "flambeau/ops/redirect.h"
@@ -218,7 +219,7 @@ Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
   return stack({component(1, 2), component(2, 0), component(0, 1)}, dim);
 }
 OP_FUNCTION(linalg_cross, "linalg_cross(input, other, *, dim=-1)",
-            "The vector product along a dimension of length 3.", picks)
+            "The vector product along a dimension of length 3.", picks | along)
 
 Tensor cross(const Tensor& input, const Tensor& other, std::optional<int64_t> dim) {
   if (dim) return linalg_cross(input, other, *dim);
@@ -284,7 +285,7 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
 }
 OP_FUNCTION(pixel_shuffle, "pixel_shuffle(input, upscale_factor)",
             "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).",
-            moves | takes_quantized)
+            moves | takes_quantized | event(3))
 
 Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   const Image image("pixel_unshuffle", input);
@@ -309,7 +310,7 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
 }
 OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
             "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).",
-            moves | takes_quantized)
+            moves | takes_quantized | event(3))
 
 Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   CHECK(input.dim() > 2, RuntimeError,
@@ -511,4 +512,41 @@ OP_FUNCTION(
     composed)
 
 }  // namespace
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+bool batch_prelu(Batching& batch, Result& result) {
+  const int64_t count = batch.tensor(1).numel(), rank = batch.rank(0);
+  if (count != 1 && (rank < 2 || batch.tensor(0).size(1) != count)) return false;
+  Dims shape(rank, 1);
+  if (count != 1) shape[1] = count;
+  const AtVmapLevel inside(batch.level());
+  const Tensor weight = tensor_op("reshape", {batch.tensor(1), shape});
+  result.form = Result::Form::tensor;
+  result.tensor = batch.whole(tensor_op("_prelu_kernel", {batch.tensor(0), weight}));
+  return true;
+}
+// Modes that read other elements know one dimension in front of the channels.
+bool batch_pad(Batching& batch, Result& result) {
+  if (!batch.only(0)) return false;
+  const Tensor one = batch.tensor(0), samples = batch.samples(0);
+  const auto padded = static_cast<int64_t>(batch.ints("pad").size()) / 2;
+  const bool folds = batch.text("mode") != "constant" && one.dim() == padded + 2;
+  batch.rewrite().set(0, folds ? fold_batch(samples) : samples);
+  batch.run(result);
+  if (!folds) return true;
+  Dims size = result.tensor.sizes().dims();
+  size[0] = one.size(0);
+  size.insert(size.begin(), batch.size());
+  result.tensor = reshape_to(result.tensor, size);
+  return true;
+}
+}  // namespace
+BATCH(prelu, batch_prelu)
+BATCH(pad, batch_pad)
+
+BATCH(channel_shuffle, batch_items<0>)
+BATCH(native_channel_shuffle, batch_items<0>)
+
 }  // namespace flambeau

@@ -1,6 +1,7 @@
 // grid_sampler: an image at the places of a grid; affine_grid_generator: the grid of an affine map.
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/vision.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/nn/double_backward.h"
 #include "flambeau/ops/ops.h"
 
@@ -257,4 +258,8 @@ OP_FUNCTION(affine_grid_generator, "affine_grid_generator(theta, size, align_cor
             autocast_low)
 
 }  // namespace
+BATCH(grid_sampler, batch_items<0>)
+BATCH(grid_sampler_2d, batch_items<0>)
+BATCH(grid_sampler_3d, batch_items<0>)
+
 }  // namespace flambeau

@@ -5,6 +5,7 @@
 #include "flambeau/kernels/random.h"
 #include "flambeau/ops/elementwise/chunked_sum.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/nn/norm.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
@@ -500,4 +501,59 @@ OP_FUNCTION(
     "The cross-entropy of logits against targets in [0, 1].", autocast_exact)
 
 }  // namespace
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+// The samples' items are items of one batch; what is left out of a mean is weighed with zero.
+bool batch_nll(Batching& batch, Result& result) {
+  const Tensor input = batch.tensor(0), target = batch.tensor(1), weight = batch.tensor(2);
+  if (input.dim() == 0 || batch.is_batched(weight)) return false;
+  const int64_t reduction = batch.integer("reduction"), ignored = batch.integer("ignore_index");
+  const bool single = input.dim() == 1;
+  const Tensor inputs = single ? batch.whole(0) : fold_batch(batch.whole(0));
+  const Tensor targets = single ? batch.whole(1) : fold_batch(batch.whole(1));
+  result.form = Result::Form::tensor;
+  const Tensor each = tensor_op("nll_loss_nd", {inputs, targets, weight, 0, ignored});
+  Dims size = target.sizes().dims();
+  size.insert(size.begin(), batch.size());
+  result.tensor = reshape_to(each, size);
+  if (reduction == 0) return true;
+  result.tensor = sum_samples(result.tensor);
+  if (reduction == 2) return true;
+  const Tensor counts = tensor_op("ne", {targets, ignored});
+  Tensor weights = tensor_op("to", {counts, inputs.dtype()});
+  if (weight.defined()) {
+    const Tensor named = tensor_op("mul", {targets, counts});
+    weights = tensor_op("mul", {weights, tensor_op("take", {weight, named})});
+  }
+  result.tensor = tensor_op("div", {result.tensor, sum_samples(reshape_to(weights, size))});
+  return true;
+}
+// Of indices of classes; log_softmax and nll_loss have rules.
+bool batch_cross_entropy(Batching& batch, Result& result) {
+  const Tensor input = batch.tensor(0), target = batch.tensor(1);
+  const int at = batch.find("label_smoothing");
+  if (input.dim() == 0 || input.sizes() == target.sizes() || batch.value(at).real != 0 ||
+      batch.flag("wide"))
+    return false;
+  const AtVmapLevel inside(batch.level());
+  const Tensor logs = tensor_op("log_softmax", {input, input.dim() == 1 ? 0 : 1});
+  result.form = Result::Form::tensor;
+  result.tensor = batch.whole(tensor_op(
+      "nll_loss_nd",
+      {logs, target, batch.tensor(2), batch.integer("reduction"), batch.integer("ignore_index")}));
+  return true;
+}
+}  // namespace
+BATCH(nll_loss_nd, batch_nll)
+BATCH(nll_loss, batch_nll)
+BATCH(cross_entropy_loss, batch_cross_entropy)
+BATCH(mse_loss, batch_loss)
+BATCH(l1_loss, batch_loss)
+BATCH(smooth_l1_loss, batch_loss)
+BATCH(huber_loss, batch_loss)
+BATCH(binary_cross_entropy, batch_loss)
+BATCH(binary_cross_entropy_with_logits, batch_loss)
+
 }  // namespace flambeau

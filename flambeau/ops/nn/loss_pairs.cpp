@@ -4,6 +4,7 @@
 
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/elementwise/chunked_sum.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
@@ -117,4 +118,9 @@ OP_FUNCTION(triplet_margin_loss,
             autocast_exact)
 
 }  // namespace
+BATCH(poisson_nll_loss, batch_loss)
+BATCH(kl_div, batch_loss)
+BATCH(hinge_embedding_loss, batch_loss)
+BATCH(margin_ranking_loss, batch_loss)
+
 }  // namespace flambeau

@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/nn/double_backward.h"
 #include "flambeau/ops/nn/norm.h"
 #include "flambeau/tensor/shape.h"
@@ -330,4 +331,60 @@ OP_FUNCTION(group_norm,
             "Normalizes groups of channels of each sample.", cuda_exact)
 
 }  // namespace
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+// Scaled and shifted by what each sample has its own of, behind what all have in common.
+bool scaled_after(Batching& batch, Result& result, Dims shape) {
+  const int weight = batch.find("weight"), bias = batch.find("bias");
+  const Tensor w = batch.tensor(weight), b = bias < 0 ? Tensor() : batch.tensor(bias);
+  for (const int i : {weight, bias}) {
+    if (i >= 0) batch.rewrite().values()[i].given = false;
+  }
+  batch.run(result);
+  const AtVmapLevel inside(batch.level());
+  Tensor one = add_batch_dim(result.tensor, 0, batch.level());
+  if (w.defined()) one = tensor_op("mul", {one, tensor_op("reshape", {w, shape})});
+  if (b.defined()) one = tensor_op("add", {one, tensor_op("reshape", {b, shape})});
+  result.tensor = batch.samples(one);
+  return true;
+}
+bool batch_layer_norm(Batching& batch, Result& result) {
+  const Dims shape = batch.ints("normalized_shape");
+  if (!batch.is_batched(0) || batch.rank(0) < static_cast<int64_t>(shape.size())) return false;
+  batch.use_samples();
+  if (!batch.only(0)) return scaled_after(batch, result, shape);
+  batch.run(result);
+  return true;
+}
+bool batch_group_norm(Batching& batch, Result& result) {
+  const Tensor input = batch.tensor(0);
+  if (!batch.is_batched(0) || input.dim() < 2) return false;
+  const bool shared = batch.only(0);
+  const int weight = batch.find("weight"), bias = batch.find("bias");
+  const Tensor w = batch.tensor(weight), b = batch.tensor(bias);
+  batch.rewrite().set(0, fold_batch(batch.samples(0)));
+  if (!shared) {
+    batch.rewrite().values()[weight].given = false;
+    batch.rewrite().values()[bias].given = false;
+  }
+  batch.run(result);
+  Dims size = input.sizes().dims(), shape(input.dim(), 1);
+  size.insert(size.begin(), batch.size());
+  result.tensor = reshape_to(result.tensor, size);
+  if (shared) return true;
+  shape[1] = input.size(1);
+  const AtVmapLevel inside(batch.level());
+  Tensor one = add_batch_dim(result.tensor, 0, batch.level());
+  if (w.defined()) one = tensor_op("mul", {one, tensor_op("reshape", {w, shape})});
+  if (b.defined()) one = tensor_op("add", {one, tensor_op("reshape", {b, shape})});
+  result.tensor = batch.samples(one);
+  return true;
+}
+}  // namespace
+BATCH(layer_norm, batch_layer_norm)
+BATCH(rms_norm, batch_layer_norm)
+BATCH(group_norm, batch_group_norm)
+
 }  // namespace flambeau

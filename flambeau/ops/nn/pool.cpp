@@ -5,6 +5,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -474,4 +475,20 @@ ADAPTIVE_POOL(3, cpu_exact)
 #undef ADAPTIVE_POOL
 
 }  // namespace
+BATCH(max_pool1d, batch_items<2>)
+BATCH(max_pool1d_with_indices, batch_items<2>)
+BATCH(avg_pool1d, batch_items<2>)
+BATCH(adaptive_avg_pool1d, batch_items<2>)
+BATCH(adaptive_max_pool1d, batch_items<2>)
+BATCH(max_pool2d, batch_items<3>)
+BATCH(max_pool2d_with_indices, batch_items<3>)
+BATCH(avg_pool2d, batch_items<3>)
+BATCH(adaptive_avg_pool2d, batch_items<3>)
+BATCH(adaptive_max_pool2d, batch_items<3>)
+BATCH(max_pool3d, batch_items<4>)
+BATCH(max_pool3d_with_indices, batch_items<4>)
+BATCH(avg_pool3d, batch_items<4>)
+BATCH(adaptive_avg_pool3d, batch_items<4>)
+BATCH(adaptive_max_pool3d, batch_items<4>)
+
 }  // namespace flambeau

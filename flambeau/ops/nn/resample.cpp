@@ -7,6 +7,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/vision.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -291,4 +292,6 @@ OP_FUNCTION(upsample, "_upsample(input, size, scales, mode, align_corners=False,
             "The spatial dimensions of input resampled to the given sizes.", cuda_exact)
 
 }  // namespace
+BATCH(_upsample, batch_items<0>)
+
 }  // namespace flambeau

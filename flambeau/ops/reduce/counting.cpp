@@ -5,6 +5,7 @@
 #include "flambeau/kernels/sort.h"
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -457,4 +458,28 @@ OP(histogram_of_range,
    "is that of the elements unless given.")
 
 }  // namespace
+namespace {
+bool batch_searchsorted(Batching& batch, Result& result) {
+  const Tensor sequence = batch.tensor(0), values = batch.tensor(1);
+  if (!values.defined() || sequence.dim() != 1 || batch.given(batch.find("sorter"))) return false;
+  if (batch.is_batched(0)) {
+    Dims size = values.sizes().dims();
+    size.insert(size.begin(), batch.size());
+    batch.rewrite().set(0, tensor_op("contiguous", {batch.samples(0)}));
+    batch.rewrite().set(1, reshape_to(batch.whole(1), {batch.size(), values.numel()}));
+    batch.run(result);
+    result.tensor = reshape_to(result.tensor, size);
+    return true;
+  }
+  batch.use_samples();
+  batch.run(result);
+  return true;
+}
+bool batch_bucketize(Batching& batch, Result& result) {
+  return batch.tensor(0).defined() && batch.only(0) && batch_first(batch, result);
+}
+}  // namespace
+BATCH(searchsorted, batch_searchsorted)
+BATCH(bucketize, batch_bucketize)
+
 }  // namespace flambeau

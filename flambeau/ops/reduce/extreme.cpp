@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "flambeau/autograd/record.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
@@ -217,5 +218,12 @@ OP(argmax, "argmax(input, dim=None, keepdim=False)",
 OP(argmin, "argmin(input, dim=None, keepdim=False)",
    "The index of the first smallest element, of all in row-major order or along dim.",
    reduces | takes_jagged)
+
+// Of two tensors, element by element.
+static bool batch_extreme(Batching& batch, Result& result) {
+  return batch.find("other") >= 0 ? batch_elementwise(batch, result) : batch_by_kind(batch, result);
+}
+BATCH(max, batch_extreme)
+BATCH(min, batch_extreme)
 
 }  // namespace flambeau

@@ -133,14 +133,14 @@ double correction_of(const std::optional<Scalar>& correction) {
 Tensor first_of(Pair pair) { return std::get<0>(std::move(pair)); }
 Pair both_of(Pair pair) { return pair; }
 
-#define OP_SPREAD(...) OP(__VA_ARGS__, casts_out)
+#define OP_SPREAD(...) OP(__VA_ARGS__, casts_out | reduces)
 SPREAD_OPS(var, var_of, Tensor, first_of,
            "The variance along the given dimensions, with correction taken off the count.")
 SPREAD_OPS(
     std, std_of, Tensor, first_of,
     "The standard deviation along the given dimensions, with correction taken off the count.")
 #undef OP_SPREAD
-#define OP_SPREAD OP_FUNCTION
+#define OP_SPREAD(...) OP_FUNCTION(__VA_ARGS__, reduces)
 SPREAD_OPS(var_mean, var_mean_of, Pair, both_of,
            "The variance and the mean along the given dimensions.")
 SPREAD_OPS(std_mean, std_mean_of, Pair, both_of,

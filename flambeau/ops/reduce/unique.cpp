@@ -139,7 +139,8 @@ Triple unique(const Tensor& input, bool /*sorted*/, bool return_inverse, bool re
   return recorded("unique2", input, {runs.firsts, runs.inverse, runs.counts});
 }
 OP_FUNCTION(unique, "_unique2(input, sorted=True, return_inverse=False, return_counts=False)",
-            "The distinct elements in order, the place of each element among them, and counts.")
+            "The distinct elements in order, the place of each element among them, and counts.",
+            dynamic_shape)
 
 // Rows along dim as a matrix, or undefined where there is nothing to tell apart.
 Tensor rows_along(const char* op, const Tensor& input, int64_t dim) {
@@ -177,7 +178,8 @@ Triple unique_dim(const Tensor& input, int64_t dim, bool /*sorted*/, bool return
 }
 OP_FUNCTION(unique_dim,
             "_unique_dim(input, dim, sorted=True, return_inverse=False, return_counts=False)",
-            "The distinct slices along dim in order, the place of each among them, and counts.")
+            "The distinct slices along dim in order, the place of each among them, and counts.",
+            dynamic_shape)
 
 Triple unique_consecutive(const Tensor& input, bool return_inverse, bool return_counts,
                           std::optional<int64_t> dim) {
@@ -199,7 +201,8 @@ Triple unique_consecutive(const Tensor& input, bool return_inverse, bool return_
 }
 OP_FUNCTION(unique_consecutive,
             "_unique_consecutive(input, return_inverse=False, return_counts=False, dim=None)",
-            "The first of each run of equal elements, the run of each element, and run lengths.")
+            "The first of each run of equal elements, the run of each element, and run lengths.",
+            dynamic_shape)
 
 // --- The mode ------------------------------------------------------------------------------------
 

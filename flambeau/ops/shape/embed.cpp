@@ -142,7 +142,8 @@ Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
 }
 
 OP(constant_pad_nd, "constant_pad_nd(input, pad, value=0)",
-   "input with value around it; pad gives the widths before and after, last dimension first.")
+   "input with value around it; pad gives the widths before and after, last dimension first.",
+   event(0))
 
 // --- Copies in which a view is replaced --------------------------------------------------------
 

@@ -217,7 +217,7 @@ Tensor cat_out(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& ou
 }  // namespace
 #define CAT_OPS(name)                                                                          \
   OP_FUNCTION(cat, name "(tensors, dim=0)", "The tensors joined along an existing dimension.", \
-              moves | takes_quantized | autocast_widest)                                       \
+              moves | joins | takes_quantized | autocast_widest)                               \
   OP_OUT(cat_out, name "(tensors, dim=0, *, out)")
 CAT_OPS("cat")
 CAT_OPS("concat")

@@ -8,6 +8,7 @@
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/creation/pinned.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
@@ -440,13 +441,62 @@ Tensor triu(const Tensor& input, int64_t diagonal) {
   REDIRECT(triu, input, diagonal)
   return triangle("triu", input, diagonal, true);
 }
-OP(tril, "tril(input, diagonal=0)", "The lower triangles of matrices, zeros elsewhere.")
-OP(triu, "triu(input, diagonal=0)", "The upper triangles of matrices, zeros elsewhere.")
+OP(tril, "tril(input, diagonal=0)", "The lower triangles of matrices, zeros elsewhere.", event(2))
+OP(triu, "triu(input, diagonal=0)", "The upper triangles of matrices, zeros elsewhere.", event(2))
 OP_METHOD(tril_, "tril_(self, diagonal=0)", "Sets everything above a diagonal to zero.")
 OP_METHOD(triu_, "triu_(self, diagonal=0)", "Sets everything below a diagonal to zero.")
 OP_FUNCTION(tril_indices, "tril_indices(row, col, offset=0, **options)",
             "The indices of the lower triangle of a matrix, row indices above column indices.")
 OP_FUNCTION(triu_indices, "triu_indices(row, col, offset=0, **options)",
             "The indices of the upper triangle of a matrix, row indices above column indices.")
+
+// --- Inside vmap
+// ---------------------------------------------------------------------------------
+
+namespace {
+bool batch_repeat(Batching& batch, Result& result) {
+  Dims times = batch.ints("repeats"), own = {batch.size()};
+  if (static_cast<int64_t>(times.size()) < batch.rank(0)) return false;
+  for (size_t d = batch.rank(0); d < times.size(); ++d) own.push_back(1);
+  for (const int64_t n : batch.tensor(0).sizes()) own.push_back(n);
+  times.insert(times.begin(), 1);
+  batch.rewrite().set(0, reshape_to(batch.samples(0), own));
+  batch.rewrite().set(batch.find("repeats"), times);
+  batch.run(result);
+  return true;
+}
+bool batch_roll(Batching& batch, Result& result) {
+  const int at = batch.find("dims");
+  const Tensor samples = batch.samples(0);
+  const bool flat = !batch.given(at) || batch.ints("dims").empty();
+  if (batch.rank(0) == 0) return false;
+  batch.rewrite().set(
+      0, flat ? reshape_to(samples, {batch.size(), batch.tensor(0).numel()}) : samples);
+  batch.rewrite().set(at, flat ? Dims{1} : shifted(batch.ints("dims"), batch.rank(0)));
+  batch.run(result);
+  if (flat) result.tensor = reshape_to(result.tensor, samples.sizes().dims());
+  return true;
+}
+bool batch_repeat_interleave(Batching& batch, Result& result) {
+  const int dim = batch.find("dim");
+  if (dim < 0 || !batch.only(0)) {
+    CHECK(batch.given(batch.find("output_size")), SampleError,
+          "repeat_interleave: vmapping over the `repeats` tensor requires the `output_size` "
+          "argument to be specified, because the size of the output equals the sum of `repeats`, "
+          "which is data-dependent and may differ between batch elements.");
+    return false;
+  }
+  const bool flat = !batch.given(dim) || batch.rank(0) == 0;
+  const Tensor samples = batch.samples(0);
+  batch.rewrite().set(
+      0, flat ? reshape_to(samples, {batch.size(), batch.tensor(0).numel()}) : samples);
+  batch.rewrite().set_integer(dim, flat ? 1 : shifted(batch.integer("dim"), batch.rank(0)));
+  batch.run(result);
+  return true;
+}
+}  // namespace
+BATCH(repeat, batch_repeat)
+BATCH(roll, batch_roll)
+BATCH(repeat_interleave, batch_repeat_interleave)
 
 }  // namespace flambeau

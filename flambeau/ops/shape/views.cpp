@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 
 namespace flambeau {
@@ -196,9 +197,11 @@ Tensor unflatten(const Tensor& input, int64_t dim, IntSpan sizes) {
 
 OP_METHOD(view_sizes, "view(self, *size)", "A view of self with another shape.",
           makes_view | reshapes)
-OP_METHOD(view_as, "view_as(self, other)", "A view of self with the shape of other.", makes_view)
-OP_METHOD(reshape_as, "reshape_as(self, other)", "self with the shape of other.", makes_view)
-OP_VIEW(ravel, "ravel(input)", "input with all dimensions in one.")
+OP_METHOD(view_as, "view_as(self, other)", "A view of self with the shape of other.",
+          makes_view | composed)
+OP_METHOD(reshape_as, "reshape_as(self, other)", "self with the shape of other.",
+          makes_view | composed)
+OP_VIEW(ravel, "ravel(input)", "input with all dimensions in one.", composed)
 OP_VIEW(unflatten, "unflatten(input, dim, sizes)", "input with dimension dim spread over several.",
         reshapes | takes_nested)
 
@@ -272,6 +275,55 @@ Tensor unsqueeze(const Tensor& input, int64_t dim) {
 }
 OP_VIEW(unsqueeze, "unsqueeze(input, dim)", "input with a dimension of size 1 inserted at dim.",
         reshapes | takes_nested)
+
+namespace {
+bool batch_unsqueeze(Batching& batch, Result& result) {
+  batch.use_samples();
+  batch.rewrite().set_integer(1, shifted(batch.integer("dim"), batch.rank(0) + 1));
+  batch.run(result);
+  return true;
+}
+// Not the dimension of samples, which may be one.
+bool batch_squeeze(Batching& batch, Result& result) {
+  const Tensor one = batch.tensor(0);
+  if (batch.find("dim") >= 0 && one.dim() > 0) return batch_by_kind(batch, result);
+  Dims dims;
+  for (int64_t d = 0; d < one.dim(); ++d) {
+    if (one.size(d) == 1) dims.push_back(d + 1);
+  }
+  result = call_op(batch.call().in_place() ? "squeeze_" : op_name_of(batch.call().op()),
+                   {batch.samples(0), dims});
+  return true;
+}
+bool batch_flatten(Batching& batch, Result& result) {
+  if (batch.rank(0) > 0) return batch_by_kind(batch, result);
+  result.form = Result::Form::tensor;
+  result.tensor = unsqueeze_at(batch.samples(0), 1);
+  return true;
+}
+bool batch_as_strided(Batching& batch, Result& result) {
+  const Tensor samples = batch.samples(0);
+  Dims size = batch.ints("size"), stride = batch.ints("stride");
+  size.insert(size.begin(), batch.size());
+  stride.insert(stride.begin(), samples.stride(0));
+  batch.use_samples();
+  batch.rewrite().set(batch.find("size"), size);
+  batch.rewrite().set(batch.find("stride"), stride);
+  batch.run(result);
+  return true;
+}
+}  // namespace
+BATCH(unsqueeze, batch_unsqueeze)
+BATCH(unsqueeze_, batch_unsqueeze)
+BATCH(unsqueeze_copy, batch_unsqueeze)
+BATCH(squeeze, batch_squeeze)
+BATCH(squeeze_, batch_squeeze)
+BATCH(squeeze_copy, batch_squeeze)
+BATCH(flatten, batch_flatten)
+BATCH(ravel, batch_flatten)
+BATCH(as_strided, batch_as_strided)
+BATCH(as_strided_, batch_as_strided)
+BATCH(as_strided_copy, batch_as_strided)
 
 // --- Parts -------------------------------------------------------------------------------------
 

@@ -186,11 +186,11 @@ OP_VIEW(detach, "detach(input)", "The same values without history: no gradient f
 OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.",
           takes_sparse | takes_pending | elementwise | takes_nested)
 OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.",
-          takes_pending)
+          takes_pending | reshapes)
 OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.",
-          takes_pending)
+          takes_pending | reshapes)
 OP_METHOD(transpose_, "swapaxes_(self, axis0, axis1)", "Exchanges two dimensions of self.",
-          takes_pending)
+          takes_pending | reshapes)
 OP_METHOD(t_, "t_(self)", "Transposes self.", takes_pending)
 OP_METHOD(unsqueeze_, "unsqueeze_(self, dim)", "Inserts a dimension of size 1 into self.",
           takes_pending)

@@ -1,6 +1,7 @@
 // Views that expand dimensions or change their order.
 #include <algorithm>
 
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
@@ -63,7 +64,8 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
 OP_METHOD(expand_op, "expand(self, *size, *, implicit=False)",
           "A view of self in which dimensions of size 1 are repeated to the given size.",
           makes_view | reshapes)
-OP_METHOD(expand_as, "expand_as(self, other)", "self expanded to the shape of other.", makes_view)
+OP_METHOD(expand_as, "expand_as(self, other)", "self expanded to the shape of other.",
+          makes_view | composed)
 OP_VIEW(broadcast_to, "broadcast_to(input, *size)", "input broadcast to the given size.", reshapes)
 OP_FUNCTION(broadcast_tensors, "broadcast_tensors(*tensors)",
             "The tensors expanded to their common shape.", makes_view)
@@ -133,6 +135,45 @@ Tensor t(const Tensor& input) {
   return exchange("t", input, 0, input.dim() < 2 ? 0 : 1);
 }
 OP_VIEW(t, "t(input)", "The transposed matrix; vectors and numbers stay as they are.")
+
+namespace {
+bool batch_t(Batching& batch, Result& result) {
+  if (batch.rank(0) > 2) return false;
+  const Tensor samples = batch.samples(0);
+  result.form = Result::Form::tensor;
+  const char* exchange = batch.call().in_place() ? "transpose_" : "transpose";
+  result.tensor = batch.rank(0) < 2 ? samples : tensor_op(exchange, {samples, 1, 2});
+  return true;
+}
+bool batch_adjoint(Batching& batch, Result& result) {
+  if (batch.rank(0) < 2) return false;
+  batch.use_samples();
+  batch.run(result);
+  return true;
+}
+// A size of more dimensions than the sample has ones behind the batch.
+bool batch_expand(Batching& batch, Result& result) {
+  const int at = batch.find("size");
+  Dims size = batch.ints("size");
+  Dims own = {batch.size()};
+  for (size_t d = batch.rank(0); d < size.size(); ++d) own.push_back(1);
+  for (const int64_t n : batch.tensor(0).sizes()) own.push_back(n);
+  size.insert(size.begin(), batch.size());
+  const Tensor samples = batch.samples(0);
+  batch.rewrite().set(
+      0, static_cast<int64_t>(own.size()) == samples.dim() ? samples : reshape_to(samples, own));
+  batch.rewrite().set(at, size);
+  batch.run(result);
+  return true;
+}
+}  // namespace
+BATCH(t, batch_t)
+BATCH(t_, batch_t)
+BATCH(t_copy, batch_t)
+BATCH(adjoint, batch_adjoint)
+BATCH(expand, batch_expand)
+BATCH(expand_copy, batch_expand)
+BATCH(broadcast_to, batch_expand)
 
 Tensor numpy_T(const Tensor& input) {
   Dims dims(input.dim(), 0);

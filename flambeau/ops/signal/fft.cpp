@@ -239,20 +239,21 @@ Tensor ihfft(const Tensor& x, std::optional<int64_t> n, int64_t dim, Norm norm) 
   return real_1d("ihfft", x, n, dim, norm, false);
 }
 OP_FUNCTION(fft, "fft_fft(input, n=None, dim=-1, norm=None)",
-            "The discrete Fourier transform along a dimension.", cpu_exact)
+            "The discrete Fourier transform along a dimension.", cpu_exact | along)
 OP_FUNCTION(ifft, "fft_ifft(input, n=None, dim=-1, norm=None)",
-            "The inverse discrete Fourier transform along a dimension.", cpu_exact)
+            "The inverse discrete Fourier transform along a dimension.", cpu_exact | along)
 OP_FUNCTION(rfft, "fft_rfft(input, n=None, dim=-1, norm=None)",
             "The first half of the Fourier transform of real numbers; the rest mirrors it.",
-            cpu_exact)
+            cpu_exact | along)
 OP_FUNCTION(irfft, "fft_irfft(input, n=None, dim=-1, norm=None)",
-            "The inverse of rfft: n real numbers from half of a transform.", casts_out | cpu_exact)
+            "The inverse of rfft: n real numbers from half of a transform.",
+            casts_out | cpu_exact | along)
 OP_FUNCTION(hfft, "fft_hfft(input, n=None, dim=-1, norm=None)",
             "The real Fourier transform of a signal of which half is given, the rest mirroring it.",
-            casts_out | cpu_exact)
+            casts_out | cpu_exact | along)
 OP_FUNCTION(ihfft, "fft_ihfft(input, n=None, dim=-1, norm=None)",
             "The inverse of hfft: the first half of the inverse transform of real numbers.",
-            cpu_exact)
+            cpu_exact | along)
 
 // --- Several dimensions -----------------------------------------------------------------------
 
@@ -348,16 +349,18 @@ Tensor to_real_nd(const char* op, const Tensor& input, std::optional<IntSpan> s,
   return rounded(from_half(conj_physical(x), Dims{e.dims.back()}, n, scale), input);
 }
 
-#define SEVERAL(name, call, doc_n, doc_2, ...)                                                   \
-  Tensor name##n(const Tensor& x, std::optional<IntSpan> s, std::optional<IntSpan> dim,          \
-                 Norm norm) {                                                                    \
-    return call;                                                                                 \
-  }                                                                                              \
-  Tensor name##2(const Tensor& x, std::optional<IntSpan> s, IntSpan dim, Norm norm) {            \
-    return name##n(x, s, dim, norm);                                                             \
-  }                                                                                              \
-  OP_FUNCTION(name##n, "fft_" #name "n(input, s=None, dim=None, norm=None)", doc_n, __VA_ARGS__) \
-  OP_FUNCTION(name##2, "fft_" #name "2(input, s=None, dim=(-2, -1), norm=None)", doc_2, __VA_ARGS__)
+#define SEVERAL(name, call, doc_n, doc_2, ...)                                          \
+  Tensor name##n(const Tensor& x, std::optional<IntSpan> s, std::optional<IntSpan> dim, \
+                 Norm norm) {                                                           \
+    return call;                                                                        \
+  }                                                                                     \
+  Tensor name##2(const Tensor& x, std::optional<IntSpan> s, IntSpan dim, Norm norm) {   \
+    return name##n(x, s, dim, norm);                                                    \
+  }                                                                                     \
+  OP_FUNCTION(name##n, "fft_" #name "n(input, s=None, dim=None, norm=None)", doc_n,     \
+              __VA_OPT__(__VA_ARGS__ |) along)                                          \
+  OP_FUNCTION(name##2, "fft_" #name "2(input, s=None, dim=(-2, -1), norm=None)", doc_2, \
+              __VA_OPT__(__VA_ARGS__ |) along)
 SEVERAL(fft, transform_nd(x, s, dim, norm, true),
         "The discrete Fourier transform over several dimensions.",
         "The discrete Fourier transform over two dimensions.", cpu_exact)
@@ -430,8 +433,8 @@ Tensor ifftshift(const Tensor& input, std::optional<IntSpan> dim) {
   return shifted(input, dim, true);
 }
 OP_FUNCTION(fftshift, "fft_fftshift(input, dim=None)",
-            "Moves the frequency zero to the middle of its dimensions.")
-OP_FUNCTION(ifftshift, "fft_ifftshift(input, dim=None)", "The inverse of fftshift.")
+            "Moves the frequency zero to the middle of its dimensions.", along)
+OP_FUNCTION(ifftshift, "fft_ifftshift(input, dim=None)", "The inverse of fftshift.", along)
 
 // --- Plans ---------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from flambeau import _C
 from flambeau._C import SavedTensor as SavedTensor
 
 from . import anomaly_mode, function, grad_mode, graph, variable
-from ._batch_state import batch_state, refuse_in_batch
 from ._device_type import DeviceType
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, NestedIOFunction
@@ -201,6 +200,12 @@ def backward(
         grad_variables: the old name of `grad_tensors`.
         inputs: the only tensors whose `.grad` is to be added to; by default all leaves.
     """
+    if _C._vmap_level():
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+            "transforms."
+        )
     if grad_variables is not None:
         warnings.warn(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.",
@@ -254,25 +259,55 @@ def _grad_of_batch(
     return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows))
 
 
-def _is_batch(gradients: tuple[Any, ...]) -> bool:
-    """Whether vmap gives a gradient of each sample to outputs that all samples share."""
-    from flambeau.func._batched import Batched
+def _grad_of_samples(
+    outputs: tuple[Any, ...],
+    gradients: tuple[Any, ...],
+    inputs: tuple[Any, ...],
+    retain_graph: bool,
+    create_graph: bool,
+    allow_unused: bool,
+) -> tuple[Tensor | None, ...]:
+    """Gradients inside vmap: those of what is behind where each sample has inputs of its own, else
+    one backward pass a sample.
+    """
+    level = max(map(_C.maybe_get_level, (*outputs, *gradients, *inputs)))
+    size = _C._vmap_describe_level(level)[0]
 
-    return any(isinstance(gradient, Batched) for gradient in gradients)
+    given = tuple(
+        flambeau.ones_like(output) if gradient is None else gradient
+        for output, gradient in zip(outputs, gradients)
+    )
 
+    def whole(tensor: Any) -> Any:
+        return tensor if tensor is None else _C._remove_batch_dim(tensor, level, size, 0)
 
-def _whole_batch(gradients: tuple[Any, ...], is_grads_batched: bool) -> tuple[Any, ...]:
-    if is_grads_batched:
-        refuse_in_batch("a batch of gradients")
-    from flambeau.func._batched import whole
-
-    return tuple(None if gradient is None else whole(gradient) for gradient in gradients)
-
-
-def _as_samples(results: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    from flambeau.func._batched import wrap
-
-    return tuple(None if result is None else wrap(result) for result in results)
+    own = all(_C.maybe_get_level(tensor) == level for tensor in inputs)
+    before = _C._vmap_set_level(_C._vmap_outer_level(level))
+    try:
+        sources, given = tuple(map(whole, outputs)), tuple(map(whole, given))
+        if own:
+            found = grad(
+                sources, tuple(map(whole, inputs)), given, retain_graph, create_graph,
+                allow_unused=allow_unused,
+            )  # fmt: skip
+        else:
+            rows = [
+                grad(
+                    tuple(t[i] for t in sources),
+                    inputs,
+                    tuple(t[i] for t in given),
+                    retain_graph or i + 1 < size,
+                    create_graph,
+                    allow_unused=allow_unused,
+                )
+                for i in range(size)
+            ]
+            found = tuple(
+                None if column[0] is None else flambeau.stack(column) for column in zip(*rows)
+            )
+    finally:
+        _C._vmap_set_level(before)
+    return tuple(None if one is None else _C._add_batch_dim(one, 0, level) for one in found)
 
 
 def grad(
@@ -325,21 +360,18 @@ def grad(
             only_inputs, allow_unused, is_grads_batched, materialize_grads,
         )  # fmt: skip
     given = _gradients_tuple(grad_outputs, len(sources))
-    of_vmap = batch_state.size is not None and _is_batch(given)
-    if of_vmap:
-        given, is_grads_batched = _whole_batch(given, is_grads_batched), True
     gradients = _make_grads(sources, given, is_grads_batched)
     if retain_graph is None:
         retain_graph = create_graph
     unused_ok = materialize_grads if allow_unused is None else allow_unused or materialize_grads
     if is_grads_batched:
         result = _grad_of_batch(sources, gradients, retain_graph, create_graph, wanted, unused_ok)
+    elif any(map(_C.is_batchedtensor, (*sources, *gradients, *wanted))):
+        result = _grad_of_samples(sources, gradients, wanted, retain_graph, create_graph, unused_ok)
     else:
         result = _C._engine_run_backward(
             sources, gradients, retain_graph, create_graph, wanted, unused_ok, False
         )
-    if of_vmap:
-        result = _as_samples(result)
     if materialize_grads:
         result = tuple(
             _zeros_for(target, create_graph) if found is None else found

@@ -123,12 +123,6 @@ def _inside(level: int | None, name: str) -> _Level:
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """The tensor with a tangent."""
     starts = _inside(level, "create")
-    from flambeau.autograd._batch_state import Unbatchable
-    from flambeau.func._batched import Batched
-
-    if isinstance(tensor, Batched) or isinstance(tangent, Batched):
-        # vmap takes the samples one by one then.
-        raise Unbatchable("make_dual: a batch of samples cannot be made dual as one tensor")
     for what, value in (("primal", tensor), ("tangent", tangent)):
         if not (value.is_floating_point() or value.is_complex()):
             raise ValueError(

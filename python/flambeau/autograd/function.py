@@ -15,7 +15,6 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau.autograd._batch_state import batch_state
 
 __all__ = [
     "BackwardCFunction",
@@ -248,10 +247,11 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=FunctionMeta):  # type: 
             args = _bind(cls.forward, 0, args, kwargs)
         elif kwargs:
             args = _bind(cls.forward, 1, args, kwargs)
-        if batch_state.size is not None:
-            from flambeau.func._function_rule import apply_to_batch
+        if _C._vmap_level():
+            from flambeau.func._function_rule import apply_to_batch, level_of
 
-            return apply_to_batch(cls, args)
+            if (level := level_of(args)) > 0:
+                return apply_to_batch(cls, args, level)
         if cls.jvp is Function.jvp:
             return super().apply(*args)
         from flambeau.autograd.forward_ad import push_tangents, tangents_of

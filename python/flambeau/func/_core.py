@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from flambeau.func._batched import Batched, batch_size, physical
+from flambeau import _C
+from flambeau._C import is_batchedtensor, maybe_get_level
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["get_unwrapped", "is_batchedtensor", "is_functorch_wrapped_tensor", "maybe_get_bdim"]
-
-
-def is_batchedtensor(tensor: Any) -> bool:
-    """Whether this is the tensor of one sample within vmap."""
-    return isinstance(tensor, Batched)
 
 
 is_functorch_wrapped_tensor = is_batchedtensor  # those of gradients are ordinary tensors
@@ -31,19 +27,14 @@ def get_unwrapped(tensor: Any) -> Any:
     """The tensor of all samples behind that of one."""
     if not is_batchedtensor(tensor):
         raise RuntimeError("No wrappers present!")
-    return physical(tensor)
+    return _C.get_unwrapped(tensor)
 
 
 def maybe_get_bdim(tensor: Any) -> int:
     """The dimension that counts samples in the tensor behind, or -1."""
-    return 0 if is_batchedtensor(tensor) else -1
-
-
-def maybe_get_level(tensor: Any) -> int:
-    """How many calls of vmap the tensor's own is deep; or -1."""
-    return 1 if is_batchedtensor(tensor) else -1
+    return 0 if maybe_get_level(tensor) > 0 else -1
 
 
 def maybe_current_level() -> int | None:
     """How many calls of vmap this one runs within; None outside of all."""
-    return None if batch_size() is None else 1
+    return _C._vmap_level() or None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 
 import flambeau
-from flambeau import Tensor
-from flambeau.func._batched import Batched
+from flambeau import _C, Tensor
 from flambeau.func._levels import (
     flat_tensors,
     gradients,
+    own_input,
     own_inputs,
     released,
     replaced,
@@ -181,7 +181,7 @@ class _Linear:
         self.outputs, self.output_spec = flat_outputs(output, _JVP)
         with flambeau.enable_grad():
             smooth = [t for t in self.outputs if _has_derivative(t)]
-            self.weights = [flambeau.zeros_like(t).requires_grad_() for t in smooth]
+            self.weights = [own_input(flambeau.zeros_like(t).detach(), self.leaves) for t in smooth]
             self.wanted = [t for t in self.inputs if t.requires_grad]
             self.rows = gradients(smooth, self.wanted, self.weights)
 
@@ -191,7 +191,7 @@ class _Linear:
         tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
             products = gradients(self.rows, self.weights, chosen)
-            found = iter(released(products, self.leaves + self.weights, tracked))
+            found = iter(released(products, self.leaves, tracked))
         # Integers do not move with the inputs.
         return [next(found) if _has_derivative(t) else flambeau.zeros_like(t) for t in self.outputs]
 
@@ -204,7 +204,7 @@ def _writable(tensor: Tensor) -> Tensor:
     """The same values and memory; a function may write into its arguments, but not into leaves."""
     from flambeau.autograd.forward_ad import _Begin
 
-    return tensor if isinstance(tensor, Batched) else _Begin.apply(tensor)
+    return _C._as_samples(_Begin.apply(_C._whole_batch(tensor)))
 
 
 def _check_differentiable(values: list[Any], role: str) -> None:

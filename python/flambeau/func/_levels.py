@@ -10,15 +10,26 @@ transform without a graph.
 from __future__ import annotations
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.autograd.graph import lead_elsewhere
-from flambeau.func._batched import Batched, batch_size, physical, whole, wrap
 from flambeau.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
+
+
+def own_input(tensor: Tensor, leaves: list[Tensor]) -> Tensor:
+    """An input of this transform with the values of a tensor. Inside vmap each sample has a
+    derivative of its own, also by what all share.
+    """
+    whole = _C._whole_batch(tensor)
+    if whole.requires_grad:
+        return _C._as_samples(whole.view_as(whole))
+    leaf = whole.detach().requires_grad_()
+    leaves.append(leaf)
+    return _C._as_samples(leaf)
 
 
 def own_inputs(tree: Any, leaves: list[Tensor]) -> Any:
@@ -29,23 +40,14 @@ def own_inputs(tree: Any, leaves: list[Tensor]) -> Any:
     def own(tensor: Tensor) -> Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if batch_size() is not None:
-            # Each sample of the batch has a derivative of its own, by what all share as well.
-            return wrap(own_of(whole(tensor)))
-        return own_of(tensor)
-
-    def own_of(tensor: Tensor) -> Tensor:
-        if tensor.requires_grad:
-            return tensor.view_as(tensor)
-        leaf = tensor.detach().requires_grad_()
-        leaves.append(leaf)
-        return leaf
+        return own_input(tensor, leaves)
 
     return tree_map_only(Tensor, own, tree)
 
 
 def _depends_on_others(tensor: Tensor, leaves: Iterable[Tensor]) -> bool:
     """Whether the graph of a tensor ends in any leaf besides `leaves`."""
+    tensor = _C._whole_batch(tensor)
     if tensor.grad_fn is None:
         return tensor.requires_grad and all(tensor is not leaf for leaf in leaves)
     return lead_elsewhere([tensor.grad_fn], leaves)
@@ -57,8 +59,6 @@ def released(tree: Any, leaves: list[Tensor], tracked: bool) -> Any:
     """
 
     def release(tensor: Tensor) -> Tensor:
-        if isinstance(tensor, Batched):
-            return wrap(release(physical(tensor)))
         if tensor.requires_grad and not (tracked and _depends_on_others(tensor, leaves)):
             return tensor.detach()
         return tensor
@@ -70,10 +70,6 @@ def gradients(
     outputs: list[Tensor], inputs: list[Tensor], cotangents: Any, create_graph: bool = True
 ) -> list[Tensor]:
     """The derivatives of outputs by inputs; zero for an input that no output depends on."""
-    if any(isinstance(t, Batched) for t in (*outputs, *inputs)):
-        behind = [whole(o) for o in outputs], [whole(i) for i in inputs]
-        found = gradients(*behind, [whole(c) for c in cotangents], create_graph)
-        return [wrap(gradient.contiguous()) for gradient in found]
     pairs = [(o, c) for o, c in zip(outputs, cotangents) if o.requires_grad]
     if not pairs or not inputs:
         return [flambeau.zeros_like(tensor) for tensor in inputs]

@@ -18,7 +18,6 @@ import weakref
 import flambeau
 from flambeau import _C
 from flambeau.autograd import Function
-from flambeau.autograd._batch_state import refuse_in_batch
 from flambeau.autograd.graph import saved_tensors_hooks
 from flambeau.utils._checkpoint_saving import saving, unsuppressed
 
@@ -525,11 +524,13 @@ def checkpoint(
             debug=debug,
             early_stop=early_stop,
         )
-    refuse_in_batch("what is computed again later")
     if use_reentrant is None:
         _warn_about_use_reentrant("torch.utils.checkpoint")
         use_reentrant = True
     if not use_reentrant:
+        if any(map(_C.is_batchedtensor, (*args, *kwargs.values()))):
+            # Samples are over by the time of backward, and are not computed again.
+            return function(*args, **kwargs)
         return _checkpoint_without_reentrant(
             function,
             args,

