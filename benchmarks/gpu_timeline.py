@@ -7,7 +7,7 @@ whose trace (chrome://tracing and ui.perfetto.dev open it) has the ops that the 
 kernels in the rows of their streams, and arrows between them. Printed is when the host has asked
 for everything, and when the device has done it.
 
-Figure 2: memory. How many pieces the allocator took from the driver and gave back in every step:
+Figure 2: memory. How many chunks the allocator took from the driver and gave back in every step:
 after the first steps none, since everything is found in the cache.
 """
 
@@ -89,7 +89,7 @@ def main() -> None:
             optimizer.step()
             optimizer.zero_grad()
 
-    print("memory pieces taken from and given back to the driver, by step")
+    print("memory chunks taken from and given back to the driver, by step")
     for i in range(options.steps + 3):
         taken, given = driver_calls()
         step()

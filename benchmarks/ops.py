@@ -211,7 +211,7 @@ def run(arguments: argparse.Namespace, workers: list[Worker]) -> bool:
     mean = math.exp(sum(math.log(ratio) for ratio, _, _ in ratios) / len(ratios))
     slow = sorted((r for r in ratios if r[0] < 0.9), key=lambda r: r[0])
     print(f"\n{len(ratios)} rows, geometric mean {mean:.2f} times PyTorch; {len(slow)} below 0.9,")
-    # Of so many rows, some meet a busy moment in every round.
+    # Of so many rows, some hit a busy moment in every round.
     again = measure(workers, [(case, row.statement) for _, row, case in slow], 3 * arguments.rounds)
     stay = [theirs / ours < 0.9 for ours, theirs in again]
     print(f"of which {sum(stay)} stay there when they are measured again:")
@@ -239,7 +239,7 @@ def beside_copies(chosen: list[tuple[Row, str]], worker: Worker, rounds: int) ->
     """Prints what ops on the largest tensors cost beside plain passes over the same bytes.
 
     A pass is x.clone(), in proportion to the bytes: a smaller tensor would be in a cache. A copy
-    reads and writes at once, which the ways to memory have room for; where an op does little but
+    reads and writes at once, for which the ways to memory suffice; where an op does little but
     one of the two, a plain reading of all that it reads may take longer, or a plain writing, and
     is the pass then. What is compared takes turns call by call, and what counts is the median of
     the ratios: on machines that share their memory with others, its speed changes by half from

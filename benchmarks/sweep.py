@@ -28,7 +28,7 @@ NUMBERS = ("float32", "float64", "float16", "int64", "int32", "uint8", "bool", "
 PRODUCTS = ("float32", "float64", "bfloat16", "int64", "complex64")
 
 # The names that statements use are made by `names`: x, y: squares of the dtype; v: a row; flat: all
-# of x; m: a mask; i, j, k: places; c: x as three dimensions; g: a leaf that wants a gradient.
+# of x; m: a mask; i, j, k: positions; c: x as three dimensions; g: a leaf that wants a gradient.
 INDEXING = """
 x[:, i]  x[i, j]  x[i]  x[i, 0]  x[:, 0]  x[2:5, ::2].clone()  x[..., None, i]  x[i[:, None], j]
 x[mrow]  x[:, mrow]  x[m]  c[:, i3]  c[mc2]  x.clone().index_put_((i, j), v)
@@ -52,7 +52,7 @@ torch.select_scatter(x, v, 0, 1)  torch.slice_scatter(x, y[:2], 0, 1, 3)
 torch.unravel_index(lin, (side, side))  x.masked_fill(mrow, 1)  torch.where(m, x, 1)
 torch.where(mrow, x, y)  functional.embedding(i, x)  functional.embedding(order, x[:, :8])
 """
-PLACES = """
+POSITIONS = """
 functional.one_hot(i, side)  functional.one_hot(order[:10], side)  torch.tril_indices(side, side)
 torch.triu_indices(side, side)  torch.bucketize(x, edges)  torch.searchsorted(edges, x)
 torch.searchsorted(rows_sorted, x)  torch.bincount(lin.flatten())  torch.bincount(i, v)
@@ -104,9 +104,9 @@ x.clone()  x.t().contiguous()  c.transpose(0, 1).contiguous()  c.permute(2, 0, 1
 x.roll(3)  x.roll(1, 0)  x.roll((1, 2), (0, 1))  x.rot90()  x.rot90(2)  x.flip(0, 1)  x.flip(1)
 x.fliplr()  x.repeat(2, 3)  x.repeat(3, 1, 1)  x.tile(2)  x[:1].expand(side, side).contiguous()
 x[:, :1].expand(side, side).contiguous()  x.unfold(1, 3, 1).contiguous()  torch.cat([x, y], 1)
-torch.cat([x] * 5)  torch.cat(list(pieces))  torch.stack(pieces)  torch.stack(pieces, 1)
-torch.stack([x, y], 2)  torch.hstack([x, y])  torch.hstack(pieces)  torch.vstack(pieces)
-torch.dstack([x, y])  torch.column_stack(pieces)  x.split(2)  x.chunk(5, 1)  x.unbind()
+torch.cat([x] * 5)  torch.cat(list(chunks))  torch.stack(chunks)  torch.stack(chunks, 1)
+torch.stack([x, y], 2)  torch.hstack([x, y])  torch.hstack(chunks)  torch.vstack(chunks)
+torch.dstack([x, y])  torch.column_stack(chunks)  x.split(2)  x.chunk(5, 1)  x.unbind()
 x.tensor_split(3)  torch.meshgrid(v, v, indexing='ij')  torch.block_diag(x, y)
 torch.block_diag(*squares)  torch.cartesian_prod(v, v)  torch.combinations(v[:60])  torch.tril(x)
 torch.triu(x, 1)  x.triu_()  torch.diff(x)  torch.diff(x, dim=0)  functional.pad(x, (1, 1))
@@ -229,22 +229,22 @@ x.add(y, alpha=2)  torch.where(x > 3, x, 0)  x.cumsum(1)
 """
 SPARSE = """
 torch.sparse.mm(coo, x)  coo @ x  csr @ x  csr @ v  coo @ v  coo.to_dense()  csr.to_dense()
-coo.coalesce()  torch.sparse_coo_tensor(places, values, (side, side)).coalesce()  x.to_sparse()
+coo.coalesce()  torch.sparse_coo_tensor(positions, values, (side, side)).coalesce()  x.to_sparse()
 x.to_sparse_csr()  coo.t()  coo + coo  coo * 2  coo * coo  torch.sparse.sum(coo)
 torch.sparse.sum(coo, 0)  torch.sparse.softmax(coo, 1)  torch.sparse.addmm(x, coo, y)
 coo.to_sparse_csr()  csr.to_sparse_coo()  coo.sparse_mask(coo)  x.sparse_mask(coo)  coo @ coo
 coo.index_select(0, i)
 """
 FOREACH = """
-torch._foreach_add(pieces, 1)  torch._foreach_add(pieces, pieces)
-torch._foreach_add_(pieces, pieces, alpha=0.0)  torch._foreach_mul(pieces, 2.0)
-torch._foreach_mul_(pieces, 1.0)  torch._foreach_addcmul(pieces, pieces, pieces, 0.5)
-torch._foreach_addcdiv(pieces, pieces, pieces, 0.5)  torch._foreach_sqrt(pieces)
-torch._foreach_exp(pieces)  torch._foreach_norm(pieces)  torch._foreach_lerp(pieces, pieces, 0.5)
-torch._foreach_zero_(others)  torch._foreach_copy_(others, pieces)  torch._foreach_neg(pieces)
-torch._foreach_maximum(pieces, pieces)  torch.nn.utils.parameters_to_vector(pieces)
-torch._foreach_div(pieces, 2.0)  torch._foreach_pow(pieces, 2)
-torch._foreach_clamp_min(pieces, 0)  torch._foreach_max(pieces)
+torch._foreach_add(chunks, 1)  torch._foreach_add(chunks, chunks)
+torch._foreach_add_(chunks, chunks, alpha=0.0)  torch._foreach_mul(chunks, 2.0)
+torch._foreach_mul_(chunks, 1.0)  torch._foreach_addcmul(chunks, chunks, chunks, 0.5)
+torch._foreach_addcdiv(chunks, chunks, chunks, 0.5)  torch._foreach_sqrt(chunks)
+torch._foreach_exp(chunks)  torch._foreach_norm(chunks)  torch._foreach_lerp(chunks, chunks, 0.5)
+torch._foreach_zero_(others)  torch._foreach_copy_(others, chunks)  torch._foreach_neg(chunks)
+torch._foreach_maximum(chunks, chunks)  torch.nn.utils.parameters_to_vector(chunks)
+torch._foreach_div(chunks, 2.0)  torch._foreach_pow(chunks, 2)
+torch._foreach_clamp_min(chunks, 0)  torch._foreach_max(chunks)
 """
 BACKWARD = """
 grad(g[:, i].sum(), g)  grad(g[i, j].sum(), g)  grad(g[i].sum(), g)  grad(g[m].sum(), g)
@@ -290,7 +290,7 @@ grad(torch.linalg.qr(h)[0].sum(), h)  grad(torch.linalg.matrix_exp(h).sum(), h)
 Group = tuple[str, str | list[str], tuple[str, ...], tuple[str, ...]]
 GROUPS: list[Group] = [
     ("indexing", INDEXING, ("float32", "int64", "bfloat16", "bool"), ALL),
-    ("places", PLACES, FLOATS, ALL),
+    ("positions", POSITIONS, FLOATS, ALL),
     ("sorting", SORTING, MANY, ALL),
     ("quantiles", QUANTILES, ("float32", "float64"), ALL),
     ("reducing", REDUCING, NUMBERS, ALL),
@@ -347,7 +347,7 @@ def matrices(torch: Any, size: str, dtype: Any) -> dict[str, Any]:
     return made
 
 
-def places(torch: Any, x: Any, side: int) -> dict[str, Any]:
+def positions(torch: Any, x: Any, side: int) -> dict[str, Any]:
     indices = {"i": torch.randint(0, side, (side,)), "j": torch.randint(0, side, (side,))}
     indices |= {"lin": torch.randint(0, side * side, (side, side)), "perm": torch.randperm(side)}
     indices |= {"order": torch.randint(0, side, (side, side)), "i3": torch.tensor([0, 1])}
@@ -364,7 +364,7 @@ def sparse(torch: Any, x: Any, side: int) -> dict[str, Any]:
     return {
         "coo": dense.to_sparse(),
         "csr": dense.to_sparse_csr(),
-        "places": found,
+        "positions": found,
         "values": torch.randn(side * 5),
     }
 
@@ -392,7 +392,7 @@ def names(torch: Any, case: str) -> dict[str, Any]:
     tensors |= {"b": made(10, side, max(1, side // 10)).mT[:, : side // 10, : side // 10]}
     tensors |= {"t3": made(side * side // 3, 3), "c8": made(8, 8, 8)}
     tensors |= {
-        "pieces": [made(side) for _ in range(100)],
+        "chunks": [made(side) for _ in range(100)],
         "others": [made(side) for _ in range(100)],
     }
     tensors |= {"squares": [made(5, 5) for _ in range(20)], "listed": v.tolist()}
@@ -411,7 +411,7 @@ def names(torch: Any, case: str) -> dict[str, Any]:
         tensors["box"] = box
     if dtype_name == "float32":
         tensors |= sparse(torch, x, side)
-    tensors |= places(torch, x, side) | matrices(torch, size, dtype)
+    tensors |= positions(torch, x, side) | matrices(torch, size, dtype)
     scope = {"torch": torch, "functional": torch.nn.functional, "grad": torch.autograd.grad}
     wide = {"complex64": torch.complex64}.get(dtype_name, torch.float64)
     return {**scope, "n": side * side, "side": side, "dt": dtype, "wide": wide, **tensors}

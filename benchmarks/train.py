@@ -178,14 +178,14 @@ def gpt2(vocabulary: int = 50304, width: int = 768, heads: int = 12, depth: int 
     class Gpt2(nn.Module):  # type: ignore[name-defined, misc]
         def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(1024, width)
+            self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(1024, width)
             self.blocks = nn.Sequential(*[Block() for _ in range(depth)])
             self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
             self.head.weight = self.tokens.weight
 
         def forward(self, ids: Any) -> Any:
-            places = torch.arange(ids.shape[1], device=ids.device)
-            return self.head(self.ln(self.blocks(self.tokens(ids) + self.places(places))))
+            positions = torch.arange(ids.shape[1], device=ids.device)
+            return self.head(self.ln(self.blocks(self.tokens(ids) + self.positions(positions))))
 
     return Gpt2()
 
@@ -202,7 +202,7 @@ def bert(vocabulary: int = 30522, width: int = 768) -> Any:
     class Bert(nn.Module):  # type: ignore[name-defined, misc]
         def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(512, width)
+            self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(512, width)
             self.ln, self.drop = nn.LayerNorm(width, 1e-12), nn.Dropout(0.1)
             self.layers = encoder(width, 12, 12, layer_norm_eps=1e-12)
             self.transform, self.ln_head = nn.Linear(width, width), nn.LayerNorm(width, 1e-12)
@@ -210,8 +210,8 @@ def bert(vocabulary: int = 30522, width: int = 768) -> Any:
             self.head.weight = self.tokens.weight
 
         def forward(self, ids: Any) -> Any:
-            places = torch.arange(ids.shape[1], device=ids.device)
-            x = self.drop(self.ln(self.tokens(ids) + self.places(places)))
+            positions = torch.arange(ids.shape[1], device=ids.device)
+            x = self.drop(self.ln(self.tokens(ids) + self.positions(positions)))
             return self.head(self.ln_head(F.gelu(self.transform(self.layers(x)))))
 
     return Bert()
@@ -223,13 +223,13 @@ def vit(width: int = 768, patch: int = 16) -> Any:
             super().__init__()
             self.patches = nn.Conv2d(3, width, patch, patch)
             self.mark = nn.Parameter(torch.zeros(1, 1, width))
-            self.places = nn.Parameter(torch.randn(1, (224 // patch) ** 2 + 1, width) * 0.02)
+            self.positions = nn.Parameter(torch.randn(1, (224 // patch) ** 2 + 1, width) * 0.02)
             self.layers = encoder(width, 12, 12, norm_first=True, dropout=0.0)
             self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
 
         def forward(self, x: Any) -> Any:
             x = self.patches(x).flatten(2).transpose(1, 2)
-            x = torch.cat([self.mark.expand(x.shape[0], -1, -1), x], 1) + self.places
+            x = torch.cat([self.mark.expand(x.shape[0], -1, -1), x], 1) + self.positions
             return self.head(self.ln(self.layers(x))[:, 0])
 
     return Vit()

@@ -79,7 +79,7 @@ def one_call(ops: Ops, seed: int, show: Any = lambda text: None) -> Call:
     )
 
 
-def most_memory() -> int:
+def max_memory() -> int:
     """The most bytes that this process has held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
@@ -135,15 +135,15 @@ def context(rng: random.Random) -> Any:
 
 def transformed(call: Call, rng: random.Random) -> Any:
     """What is run: the function, or now and then its batched or its forward-mode form."""
-    places = [i for i, x in enumerate(call.args) if isinstance(x, torch.Tensor)]
+    positions = [i for i, x in enumerate(call.args) if isinstance(x, torch.Tensor)]
     way = rng.random()
-    if way > 0.12 or not places or call.label == "program":
+    if way > 0.12 or not positions or call.label == "program":
         return call.function(*call.args, **call.kwargs)
-    tensors = tuple(call.args[i].detach() for i in places)
+    tensors = tuple(call.args[i].detach() for i in positions)
 
     def inner(*given: Any) -> Any:
         args = list(call.args)
-        for i, x in zip(places, given, strict=True):
+        for i, x in zip(positions, given, strict=True):
             args[i] = x
         return call.function(*args, **call.kwargs)
 
@@ -188,7 +188,7 @@ def attempt(ops: Ops, call: Call, seed: int) -> tuple[bool, str | None]:
     have happened.
     """
     rng = random.Random(seed + 1)
-    before, result, done = most_memory(), None, False
+    before, result, done = max_memory(), None, False
     given = bytes_of(call.args)
     try:
         with context(rng):
@@ -198,7 +198,7 @@ def attempt(ops: Ops, call: Call, seed: int) -> tuple[bool, str | None]:
     except Exception as error:
         if unexpected(call, error):
             return done, f"{type(error).__name__}: {error}"
-    taken = most_memory() - before
+    taken = max_memory() - before
     if taken > NOTICED:
         asked = 4 * (given + bytes_of(result))
         result = None

@@ -104,10 +104,10 @@ class Arguments:
         if way < 0.43 and x.numel() > 3 and not x.is_meta:  # elements that overlap
             return x.as_strided((x.numel() // 2, 2), (1, 1))
         if way < 0.45 and x.dim() > 0 and x.numel() and not x.is_meta:
-            return self.askew(x)
+            return self.misaligned(x)
         return x
 
-    def askew(self, x: Any) -> Any:
+    def misaligned(self, x: Any) -> Any:
         """The same in memory that begins somewhere between elements."""
         memory = bytearray(x.numel() * x.itemsize + 16)
         y = torch.frombuffer(memory, dtype=x.dtype, count=x.numel(), offset=self.rng.randint(1, 15))

@@ -100,13 +100,13 @@ def named_functions(wanted: Callable[[str], bool]) -> list[tuple[str, Callable[.
 def parameters(signature: str) -> list[tuple[str, bool, bool]]:
     """Name, whether it can be left out, and whether it goes by keyword, of each parameter."""
     inside = signature[signature.index("(") + 1 :].split(" -> ")[0].rstrip(" ").removesuffix(")")
-    found, keyword, depth, piece = [], False, 0, ""
+    found, keyword, depth, part = [], False, 0, ""
     for letter in inside + ",":
         depth += (letter in "([") - (letter in ")]")
         if letter != "," or depth:
-            piece += letter
+            part += letter
             continue
-        text, piece = piece.strip(), ""
+        text, part = part.strip(), ""
         if text == "*":
             keyword = True
         elif text:

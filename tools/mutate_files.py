@@ -107,7 +107,7 @@ KINDS: dict[str, tuple[Callable[[], bytes], Callable[[bytes], Any], bool]] = {
 
 
 def mutated(good: bytes, generator: random.Random) -> bytes:
-    """A copy with one to five pieces overwritten, removed, repeated, or set to extremes."""
+    """A copy with one to five parts overwritten, removed, repeated, or set to extremes."""
     data = bytearray(good)
     for _ in range(generator.randrange(1, 6)):
         if not data:

@@ -138,17 +138,17 @@ COMPARISON = re.compile(r"__(eq|ne|lt|le|gt|ge)__")
 
 def split_arguments(signature: str) -> list[str]:
     """The arguments of "name(a, b=(1, 2), *, c=None) -> ...", with brackets kept together."""
-    depth, current, pieces = 0, "", []
+    depth, current, parts = 0, "", []
     for char in signature[signature.index("(") + 1 :]:
         if char == ")" and depth == 0:
             break
         depth += (char in "([") - (char in ")]")
         if char == "," and depth == 0:
-            pieces.append(current.strip())
+            parts.append(current.strip())
             current = ""
         else:
             current += char
-    return [piece for piece in [*pieces, current.strip()] if piece]
+    return [part for part in [*parts, current.strip()] if part]
 
 
 def argument_texts(row: dict[str, Any], spread: bool) -> list[str]:
@@ -156,8 +156,8 @@ def argument_texts(row: dict[str, Any], spread: bool) -> list[str]:
     kinds = iter(row["arguments"])
     texts: list[str] = []
     keyword_only = False
-    for piece in split_arguments(row["signature"]):
-        if piece == "*":
+    for part in split_arguments(row["signature"]):
+        if part == "*":
             if not keyword_only:
                 texts.append("*")
             keyword_only = True
@@ -167,7 +167,7 @@ def argument_texts(row: dict[str, Any], spread: bool) -> list[str]:
             texts += [*([] if keyword_only else ["*"]), *OPTIONS]
             keyword_only = True
             continue
-        name, equals, default = piece.partition("=")
+        name, equals, default = part.partition("=")
         if name.startswith("*") and spread:
             texts.append(f"{name}: {'Tensor' if kind == 'tensors' else '_int'}")
             keyword_only = True
@@ -198,8 +198,7 @@ def result_text(row: dict[str, Any]) -> str:
 def row_definitions(row: dict[str, Any], method: bool) -> list[str]:
     """The `(...) -> ...` of every way to call one registered function."""
     loose = any(
-        piece.startswith("*") and piece[1:2].isalpha()
-        for piece in split_arguments(row["signature"])
+        part.startswith("*") and part[1:2].isalpha() for part in split_arguments(row["signature"])
     )
     definitions = []
     for spread in (True, False) if loose else (False,):

@@ -50,8 +50,8 @@ struct ZeroDivisionError : Error {  // PyTorch raises a RuntimeError that says s
 // Compiled once for each type of error, not once for each combination of types of values.
 template <class ErrorType>
 [[noreturn, gnu::noinline, gnu::cold]] void raise(std::string_view pattern,
-                                                  std::initializer_list<Shown> pieces) {
-  throw ErrorType(format_pieces(pattern, pieces));
+                                                  std::initializer_list<Shown> parts) {
+  throw ErrorType(format_parts(pattern, parts));
 }
 
 // Out of line so that a check costs a compare and a jump where it stands.

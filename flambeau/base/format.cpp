@@ -27,14 +27,14 @@ std::string to_text(std::complex<double> value) {
          to_text(value.imag()) + "j)";
 }
 
-std::string format_pieces(std::string_view pattern, std::initializer_list<Shown> pieces) {
+std::string format_parts(std::string_view pattern, std::initializer_list<Shown> parts) {
   std::string text;
-  const Shown* piece = pieces.begin();
+  const Shown* part = parts.begin();
   while (true) {
     const size_t hole = pattern.find("{}");
     text += pattern.substr(0, hole);
     if (hole == std::string_view::npos) return text;
-    if (piece != pieces.end()) text += (piece++)->text();
+    if (part != parts.end()) text += (part++)->text();
     pattern.remove_prefix(hole + 2);
   }
 }

@@ -40,12 +40,12 @@ class Shown {
   std::string (*write_)(const void* value);
 };
 
-// Puts the pieces where the pattern has "{}", in order.
-std::string format_pieces(std::string_view pattern, std::initializer_list<Shown> pieces);
+// Puts the parts where the pattern has "{}", in order.
+std::string format_parts(std::string_view pattern, std::initializer_list<Shown> parts);
 
 template <class... Args>
 std::string format(std::string_view pattern, const Args&... args) {
-  return format_pieces(pattern, {Shown(args)...});
+  return format_parts(pattern, {Shown(args)...});
 }
 
 }  // namespace flambeau

@@ -1,4 +1,4 @@
-// A move-only callable with room for a few captures in place: what closures of the backward pass
+// A move-only callable that holds a few captures in place: what closures of the backward pass
 // are kept in. (std::move_only_function comes with a later standard.)
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace flambeau {
 
-template <class Signature, size_t Room = 48>
+template <class Signature, size_t Capacity = 48>
 class Function;
 
-template <class R, class... Args, size_t Room>
-class Function<R(Args...), Room> {
+template <class R, class... Args, size_t Capacity>
+class Function<R(Args...), Capacity> {
  public:
   Function() = default;
   template <class F>
@@ -21,9 +21,9 @@ class Function<R(Args...), Room> {
       Function(F&& callable) {  // NOLINT(google-explicit-constructor)
     using Body = std::remove_cvref_t<F>;
     if constexpr (fits<Body>) {
-      new (room_) Body(std::forward<F>(callable));
+      new (storage_) Body(std::forward<F>(callable));
     } else {
-      *reinterpret_cast<Body**>(room_) = new Body(std::forward<F>(callable));
+      *reinterpret_cast<Body**>(storage_) = new Body(std::forward<F>(callable));
     }
     vtable_ = &table<Body>;
   }
@@ -37,10 +37,10 @@ class Function<R(Args...), Room> {
   }
   ~Function() { reset(); }
 
-  R operator()(Args... args) { return vtable_->call(room_, std::forward<Args>(args)...); }
+  R operator()(Args... args) { return vtable_->call(storage_, std::forward<Args>(args)...); }
   explicit operator bool() const { return vtable_ != nullptr; }
   void reset() {
-    if (vtable_) std::exchange(vtable_, nullptr)->destroy(room_);
+    if (vtable_) std::exchange(vtable_, nullptr)->destroy(storage_);
   }
 
  private:
@@ -52,46 +52,48 @@ class Function<R(Args...), Room> {
 
   template <class Body>
   static constexpr bool fits =
-      sizeof(Body) <= Room &&
+      sizeof(Body) <= Capacity &&
       alignof(Body) <= alignof(std::max_align_t) && std::is_nothrow_move_constructible_v<Body>;
 
   template <class Body>
-  static Body& body(void* room) {
+  static Body& body(void* storage) {
     if constexpr (fits<Body>) {
-      return *std::launder(reinterpret_cast<Body*>(room));
+      return *std::launder(reinterpret_cast<Body*>(storage));
     } else {
-      return **reinterpret_cast<Body**>(room);
+      return **reinterpret_cast<Body**>(storage);
     }
   }
 
   template <class Body>
-  static constexpr VTable table = {
-      [](void* room, Args&&... args) -> R { return body<Body>(room)(std::forward<Args>(args)...); },
-      [](void* from, void* to) {
-        if constexpr (fits<Body>) {
-          new (to) Body(std::move(body<Body>(from)));
-          body<Body>(from).~Body();
-        } else {
-          *reinterpret_cast<Body**>(to) = *reinterpret_cast<Body**>(from);
-        }
-      },
-      [](void* room) {
-        if constexpr (fits<Body>) {
-          body<Body>(room).~Body();
-        } else {
-          delete &body<Body>(room);
-        }
-      }};
+  static constexpr VTable table = {[](void* storage, Args&&... args) -> R {
+                                     return body<Body>(storage)(std::forward<Args>(args)...);
+                                   },
+                                   [](void* from, void* to) {
+                                     if constexpr (fits<Body>) {
+                                       new (to) Body(std::move(body<Body>(from)));
+                                       body<Body>(from).~Body();
+                                     } else {
+                                       *reinterpret_cast<Body**>(to) =
+                                           *reinterpret_cast<Body**>(from);
+                                     }
+                                   },
+                                   [](void* storage) {
+                                     if constexpr (fits<Body>) {
+                                       body<Body>(storage).~Body();
+                                     } else {
+                                       delete &body<Body>(storage);
+                                     }
+                                   }};
 
   void take(Function& other) {
     if (other.vtable_) {
-      other.vtable_->move(other.room_, room_);
+      other.vtable_->move(other.storage_, storage_);
       vtable_ = std::exchange(other.vtable_, nullptr);
     }
   }
 
   const VTable* vtable_ = nullptr;
-  alignas(std::max_align_t) unsigned char room_[Room];
+  alignas(std::max_align_t) unsigned char storage_[Capacity];
 };
 
 }  // namespace flambeau

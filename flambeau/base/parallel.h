@@ -22,8 +22,8 @@ void run_parallel(int64_t begin, int64_t end, int64_t grain, void* context,
                   void (*body)(void* context, int64_t begin, int64_t end));
 }
 
-// Calls body(first, last) on pieces of [begin, end) of at least `grain` elements. An exception in
-// any piece is rethrown on the calling thread.
+// Calls body(first, last) on chunks of [begin, end) of at least `grain` elements. An exception in
+// any chunk is rethrown on the calling thread.
 template <class Body>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, Body&& body) {
   using Plain = std::remove_reference_t<Body>;

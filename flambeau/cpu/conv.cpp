@@ -97,7 +97,8 @@ void multiply(int64_t m, int64_t n, int64_t k, const T* a, bool ta, const T* b, 
   kernels::gemm(DeviceType::cpu, p);
 }
 
-// A pass over samples and groups, in parallel over samples, with room for one matrix of columns.
+// A pass over samples and groups, in parallel over samples, with scratch memory for one matrix of
+// columns.
 template <class T, class Body>
 void for_samples(const Window& w, const Body& body) {
   parallel_for(0, w.samples, 1, [&](int64_t first, int64_t last) {

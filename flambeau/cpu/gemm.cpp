@@ -58,7 +58,7 @@ BlasMatrix<const W> for_blas(const T* data, int64_t rows, int64_t cols, int64_t 
   return {copy, by_columns, inner};
 }
 
-// Calls body(row, column) pairs in pieces of rows, in parallel.
+// Calls body(row, column) pairs in chunks of rows, in parallel.
 template <class Body>
 void for_rows(int64_t rows, int64_t cols, const Body& body) {
   parallel_for(0, rows, default_grain / std::max<int64_t>(cols, 1) + 1,
@@ -175,27 +175,27 @@ void library_batch(const Gemm& p) {
 
 // Of half precision: matrices that fit small squares, and one or a few vectors times matrices.
 bool is_small(const Gemm& p) {
-  constexpr int64_t room = small_side * small_side;
+  constexpr int64_t limit = small_side * small_side;
   if (p.n == 1) return p.a.col == 1;
   if (p.m == 1) return p.b.row == 1;
   if (p.n <= narrow_columns && p.a.col == 1 && p.k >= small_side) return true;
   if (p.m <= narrow_columns && p.b.row == 1 && p.k >= small_side) return true;
-  return p.m <= room && p.n <= room && p.k <= room && p.m * p.k <= room && p.k * p.n <= room &&
-         p.m * p.n <= room;
+  return p.m <= limit && p.n <= limit && p.k <= limit && p.m * p.k <= limit && p.k * p.n <= limit &&
+         p.m * p.n <= limit;
 }
 
-// The product of two long vectors: in pieces, the same for any number of threads.
+// The product of two long vectors: in chunks, the same for any number of threads.
 void long_dot(const Gemm& p) {
-  constexpr int64_t piece = 1 << 14;
-  const int64_t pieces = (p.k + piece - 1) / piece, item = item_size(p.dtype);
-  const Tensor sums = make_tensor(pieces, p.dtype, Device{});
+  constexpr int64_t chunk = 1 << 14;
+  const int64_t chunks = (p.k + chunk - 1) / chunk, item = item_size(p.dtype);
+  const Tensor sums = make_tensor(chunks, p.dtype, Device{});
   const auto byte = [](const Matrix& x, int64_t at) { return static_cast<char*>(x.data) + at; };
-  parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Gemm part = p;
-      part.k = std::min(piece, p.k - i * piece);
-      part.a.data = byte(p.a, i * piece * p.a.col * item);
-      part.b.data = byte(p.b, i * piece * p.b.row * item);
+      part.k = std::min(chunk, p.k - i * chunk);
+      part.a.data = byte(p.a, i * chunk * p.a.col * item);
+      part.b.data = byte(p.b, i * chunk * p.b.row * item);
       part.out.data = static_cast<char*>(sums.raw()) + i * item;
       kernels::gemm_direct(DeviceType::cpu, part);
     }
@@ -205,7 +205,7 @@ void long_dot(const Gemm& p) {
     using Sum = std::conditional_t<is_complex_type<T>, std::complex<double>, double>;
     const T* sum = sums.data<T>();
     Sum total = 0;
-    for (int64_t i = 0; i < pieces; ++i) total += static_cast<Sum>(sum[i]);
+    for (int64_t i = 0; i < chunks; ++i) total += static_cast<Sum>(sum[i]);
     *static_cast<T*>(p.out.data) = static_cast<T>(total);
   });
 }
@@ -219,8 +219,8 @@ void gemm_kernel(const Gemm& p) {
   const bool vectorised = p.dtype == DType::float32 || p.dtype == DType::float64;
   const bool is_thin = vectorised && (p.m <= thin || p.n <= thin);
   const bool is_long = work >= 1 << 16 && p.m == 1 && p.n == 1 && p.batch.empty();
-  const bool in_pieces = vectorised || (is_complex(p.dtype) && p.a.col == 1 && p.b.row == 1);
-  if (in_pieces && is_long && !p.addend.data && p.alpha == Scalar(1.0)) return long_dot(p);
+  const bool in_chunks = vectorised || (is_complex(p.dtype) && p.a.col == 1 && p.b.row == 1);
+  if (in_chunks && is_long && !p.addend.data && p.alpha == Scalar(1.0)) return long_dot(p);
   const bool reduced = p.dtype == DType::bfloat16 || p.dtype == DType::float16;
   // Our own loops first copy a complex b, which a few rows do not pay for.
   const bool few_rows = is_complex(p.dtype) && p.m < 4 && p.n > 1 && work > 4096;

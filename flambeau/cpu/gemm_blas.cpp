@@ -1,5 +1,5 @@
 // Products of doubles and complex numbers through OpenBLAS. It is kept to one thread; large
-// products are cut into pieces for ours.
+// products are cut into chunks for ours.
 #include <cblas.h>
 
 #include <algorithm>
@@ -42,13 +42,13 @@ void blas_gemm(int64_t m, int64_t n, int64_t k, T alpha, BlasMatrix<const T> a,
         "mm: a product of {}x{} and {}x{} is too large for BLAS", m, k, k, n);
   const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
   const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
-  // Pieces of the longer side, in multiples of what the library's innermost loops work on.
+  // Chunks of the longer side, in multiples of what the library's innermost loops work on.
   constexpr int64_t step = 16;
   const bool by_rows = m >= n;
   const int64_t length = by_rows ? m : n, other = by_rows ? n : m;
-  const int64_t pieces = (length + step - 1) / step;
+  const int64_t chunks = (length + step - 1) / step;
   const int64_t grain = work_per_thread / std::max<int64_t>(step * other * k, 1) + 1;
-  parallel_for(0, pieces, grain, [&](int64_t first, int64_t last) {
+  parallel_for(0, chunks, grain, [&](int64_t first, int64_t last) {
     const int64_t begin = first * step, count = std::min(length, last * step) - begin;
     if (by_rows) {
       const T* rows = a.data + begin * (a.transposed ? 1 : a.ld);

@@ -116,7 +116,7 @@ std::vector<T> workspace(const Call& call) {
   return std::vector<T>(static_cast<size_t>(std::max(std::real(wanted), Real<T>(1))));
 }
 
-// Calls body(first, last) for pieces of the batch, in parallel where the work is worth it. The
+// Calls body(first, last) for chunks of the batch, in parallel where the work is worth it. The
 // library itself keeps to the calling thread.
 template <class Body>
 void for_batch(int64_t count, double work_each, const Body& body) {

@@ -174,7 +174,7 @@ void unpack_real_eig(int n, const R* real, const R* imag, const R* columns, std:
 }
 
 template <class T>
-void eig_pieces(const Matrices<T>& m, const Tensor& values, const Tensor& vectors,
+void eig_chunks(const Matrices<T>& m, const Tensor& values, const Tensor& vectors,
                 const Tensor& info, int64_t first, int64_t last) {
   using R = Real<T>;
   using C = std::complex<R>;
@@ -217,7 +217,7 @@ void eig(const Tensor& a, const Tensor& values, const Tensor& vectors, const Ten
     using T = typename decltype(tag)::type;
     const Matrices<T> m(a);
     for_batch(m.count, 25 * cube(m.rows), [&](int64_t first, int64_t last) {
-      eig_pieces<T>(m, values, vectors, info, first, last);
+      eig_chunks<T>(m, values, vectors, info, first, last);
     });
   });
 }

@@ -89,23 +89,23 @@ constexpr int fewest_columns = 4;
 
 // getrs, by matrix products. Columns of b lie n apart.
 template <class T>
-void solve_with_factors(int n, int columns, const T* lu, const int* pivots, T* b, bool turned) {
+void solve_with_factors(int n, int columns, const T* lu, const int* pivots, T* b, bool transposed) {
   const auto exchange = [&] {
     for (int c = 0; c < columns; ++c) {
       T* x = b + int64_t{c} * n;
       for (int step = 0; step < n; ++step) {
-        const int k = turned ? n - 1 - step : step;
+        const int k = transposed ? n - 1 - step : step;
         std::swap(x[k], x[pivots[k] - 1]);
       }
     }
   };
   const auto solve = [&](bool lower) {
-    solve_triangle<T>({lu, n, turned, lower == turned, lower}, 0, n, b, columns, n);
+    solve_triangle<T>({lu, n, transposed, lower == transposed, lower}, 0, n, b, columns, n);
   };
-  if (!turned) exchange();
-  solve(!turned);
-  solve(turned);
-  if (turned) exchange();
+  if (!transposed) exchange();
+  solve(!transposed);
+  solve(transposed);
+  if (transposed) exchange();
 }
 
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, Transposed how) {
@@ -268,12 +268,12 @@ void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE how, CBLAS_DIAG diag
 void triangular_solve(const Tensor& a, const Tensor& b, bool left, bool upper, Transposed how,
                       bool unit_diagonal) {
   const int64_t n = a.size(-1), columns = b.size(-1);
-  const bool turned = how != Transposed::no;
+  const bool transposed = how != Transposed::no;
   if (left && n <= small_triangle && !a.is_complex()) {
     return kernels::small_triangular_solve(
         DeviceType::cpu,
-        {a.dtype(), upper != turned, unit_diagonal, n, columns, a.raw(), turned ? n : 1,
-         turned ? 1 : n, b.raw(), n, b.numel() / (n * columns), n * n, n * columns});
+        {a.dtype(), upper != transposed, unit_diagonal, n, columns, a.raw(), transposed ? n : 1,
+         transposed ? 1 : n, b.raw(), n, b.numel() / (n * columns), n * n, n * columns});
   }
   dispatch<lapack_dtypes>("triangular_solve_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -285,7 +285,7 @@ void triangular_solve(const Tensor& a, const Tensor& b, bool left, bool upper, T
     for_systems(x.count, left ? x.cols : x.rows, work, [&](int64_t i, int64_t begin, int size) {
       if constexpr (!is_complex_type<T>) {
         if (left && size >= fewest_columns) {
-          const Triangle<T> triangle{m[i], m.ld, turned, upper != turned, unit_diagonal};
+          const Triangle<T> triangle{m[i], m.ld, transposed, upper != transposed, unit_diagonal};
           return solve_triangle<T>(triangle, 0, n, x[i] + begin * x.ld, size, x.ld);
         }
       }

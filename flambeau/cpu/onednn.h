@@ -50,12 +50,12 @@ class PlanCache {
     }
     auto plan = std::make_shared<const Plan>(make());
     const std::lock_guard guard(lock_);
-    if (plans_.size() >= most_plans) plans_.clear();
+    if (plans_.size() >= max_plans) plans_.clear();
     return plans_.try_emplace(std::move(key), std::move(plan)).first->second;
   }
 
  private:
-  static constexpr size_t most_plans = 2048;
+  static constexpr size_t max_plans = 2048;
   struct Hash {
     size_t operator()(const PlanKey& key) const {
       uint64_t hash = 0xcbf29ce484222325u;

@@ -32,7 +32,7 @@ struct Plan {
 
 struct Problem {
   Pass pass;
-  const Tensor &x, &w, &y, &bias;  // as in the forward convolution; gradients have their places
+  const Tensor &x, &w, &y, &bias;  // as in the forward convolution; gradients stand in for them
   const ConvGeometry& geometry;
 };
 

@@ -25,7 +25,8 @@ struct CpuSource {
   CpuGenerator& generator;
 
   double uniform() { return next_unit_double(generator); }
-  // A standard normal sample by Box and Muller's method; its twin waits in the generator.
+  // A standard normal sample by Box and Muller's method; the second of the pair waits in the
+  // generator.
   double normal() {
     if (auto& waiting = generator.next_normal()) {
       const double value = *waiting;

@@ -209,10 +209,10 @@ void exchange_in_lanes(int n, Lanes<T>* a, int row, int other, const Lanes<T>& p
   }
 }
 
-// small_getrf of square matrices in lanes. `places` are the rows of the pivots, from zero; `beside`
-// (or null) has its rows exchanged alike.
+// small_getrf of square matrices in lanes. `pivot_rows` are the rows of the pivots, from zero;
+// `beside` (or null) has its rows exchanged alike.
 template <class T>
-void lanes_getrf(int n, Lanes<T>* a, Lanes<T>* places, int* info, Lanes<T>* beside) {
+void lanes_getrf(int n, Lanes<T>* a, Lanes<T>* pivot_rows, int* info, Lanes<T>* beside) {
   const Lanes<T> zero = {}, one = zero + T(1);
   std::fill_n(info, matrix_lanes<T>, 0);
   for (int k = 0; k < n; ++k) {
@@ -224,7 +224,7 @@ void lanes_getrf(int n, Lanes<T>* a, Lanes<T>* places, int* info, Lanes<T>* besi
       best = larger ? size : best;
       place = larger ? zero + static_cast<T>(i) : place;
     }
-    places[k] = place;
+    pivot_rows[k] = place;
     for (int i = k + 1; i < n; ++i) {
       exchange_in_lanes<T>(n, a, k, i, place);
       if (beside) exchange_in_lanes<T>(n, beside, k, i, place);
@@ -282,15 +282,15 @@ int64_t take_in_lanes(bool small, int64_t first, int64_t last, const InLanes& in
   return first;
 }
 
-// LU factors of matrices of n x n in their places, and pivots and info of each.
+// LU factors of matrices of n x n in place, and pivots and info of each.
 template <class T>
 void lanes_lu(int n, T* data, int* pivots, int* info) {
-  Lanes<T> a[small_size * small_size], places[small_size];
+  Lanes<T> a[small_size * small_size], pivot_rows[small_size];
   into_lanes<T>(data, n * n, a);
-  lanes_getrf<T>(n, a, places, info, nullptr);
+  lanes_getrf<T>(n, a, pivot_rows, info, nullptr);
   out_of_lanes<T>(a, n * n, data);
   for (int l = 0; l < matrix_lanes<T>; ++l) {
-    for (int k = 0; k < n; ++k) *pivots++ = static_cast<int>(places[k][l]) + 1;
+    for (int k = 0; k < n; ++k) *pivots++ = static_cast<int>(pivot_rows[k][l]) + 1;
   }
 }
 
@@ -310,13 +310,13 @@ void lanes_getrs(int n, int columns, const T* lu, const int* pivots, T* b) {
   out_of_lanes<T>(x, n * columns, b);
 }
 
-// Inverses of matrices of n x n in their places. The singular ones become anything.
+// Inverses of matrices of n x n in place. The singular ones become anything.
 template <class T>
 void lanes_inverse(int n, T* data, int* info) {
-  Lanes<T> a[small_size * small_size], inverse[small_size * small_size], places[small_size];
+  Lanes<T> a[small_size * small_size], inverse[small_size * small_size], pivot_rows[small_size];
   into_lanes<T>(data, n * n, a);
   for (int e = 0; e < n * n; ++e) inverse[e] = Lanes<T>{} + T(e % (n + 1) == 0);
-  lanes_getrf<T>(n, a, places, info, inverse);
+  lanes_getrf<T>(n, a, pivot_rows, info, inverse);
   lanes_substitute<T>(n, n, a, inverse);
   out_of_lanes<T>(inverse, n * n, data);
 }
@@ -334,7 +334,7 @@ void reflect_in_lanes(int m, int k, const Lanes<T>* below, const Lanes<T>& tau, 
   }
 }
 
-// geqrf of m x n matrices in their places: R above, the reflections below the diagonal and in tau.
+// geqrf of m x n matrices in place: R above, the reflections below the diagonal and in tau.
 // Lengths are taken of columns divided by their largest element, so that no square overflows.
 template <class T>
 void lanes_geqrf(int m, int n, T* data, T* taus) {
@@ -366,7 +366,7 @@ void lanes_geqrf(int m, int n, T* data, T* taus) {
   out_of_lanes<T>(tau, reflections, taus);
 }
 
-// ungqr: the first n columns of the product of `reflections` reflections, in their places.
+// ungqr: the first n columns of the product of `reflections` reflections, in place.
 template <class T>
 void lanes_ungqr(int m, int n, int reflections, T* data, const T* taus) {
   const Lanes<T> zero = {}, one = zero + T(1);
@@ -386,7 +386,7 @@ void lanes_ungqr(int m, int n, int reflections, T* data, const T* taus) {
   out_of_lanes<T>(a, m * n, data);
 }
 
-// Singular values of m x n matrices, the largest first: pairs of columns are turned until all are
+// Singular values of m x n matrices, the largest first: pairs of columns are rotated until all are
 // orthogonal (one-sided Jacobi); then their lengths are the values.
 constexpr int small_svd = 8;
 
@@ -419,7 +419,7 @@ bool make_orthogonal(int m, Lanes<T>* p, Lanes<T>* q) {
 
 template <class T>
 void lanes_svdvals(int m, int n, const T* data, T* values) {
-  constexpr int most_rounds = 40;
+  constexpr int max_rounds = 40;
   const Lanes<T> zero = {};
   Lanes<T> given[small_svd * small_svd], a[small_svd * small_svd], largest = zero;
   into_lanes<T>(data, m * n, given);
@@ -433,12 +433,12 @@ void lanes_svdvals(int m, int n, const T* data, T* values) {
     for (int i = 0; i < rows; ++i)
       a[j * rows + i] = given[m >= n ? j * m + i : i * m + j] / largest;
   }
-  bool turned = true;
-  for (int round = 0; turned && round < most_rounds; ++round) {
-    turned = false;
+  bool rotated = true;
+  for (int round = 0; rotated && round < max_rounds; ++round) {
+    rotated = false;
     for (int p = 0; p < columns; ++p) {
       for (int q = p + 1; q < columns; ++q)
-        turned |= make_orthogonal<T>(rows, a + p * rows, a + q * rows);
+        rotated |= make_orthogonal<T>(rows, a + p * rows, a + q * rows);
     }
   }
   for (int l = 0; l < matrix_lanes<T>; ++l, values += columns) {

@@ -20,7 +20,8 @@ constexpr DTypeSet wide = DTypeSet(DType::int64) | DType::float32 | DType::float
 // than all numbers.
 constexpr int64_t at_once = 8;
 template <bool right, class T, class At>
-void find_places(const T* values, int64_t some, int64_t count, const At& at, int64_t* places) {
+void find_positions(const T* values, int64_t some, int64_t count, const At& at,
+                    int64_t* positions) {
   T value[at_once] = {};
   int64_t first[at_once] = {};
   std::copy_n(values, some, value);
@@ -33,7 +34,7 @@ void find_places(const T* values, int64_t some, int64_t count, const At& at, int
       first[j] += before ? step : 0;
     }
   }
-  std::copy_n(first, some, places);
+  std::copy_n(first, some, positions);
 }
 
 void searchsorted_kernel(const Tensor& boundaries, const Tensor& values, const Tensor& sorter,
@@ -54,8 +55,8 @@ void searchsorted_kernel(const Tensor& boundaries, const Tensor& values, const T
         some = std::min({at_once, end - i, row - i % row});
         const T* b = all + start;
         const auto find = [&](const auto& at) {
-          if (right) return find_places<true>(x + i, some, count, at, y + i);
-          find_places<false>(x + i, some, count, at, y + i);
+          if (right) return find_positions<true>(x + i, some, count, at, y + i);
+          find_positions<false>(x + i, some, count, at, y + i);
         };
         if (order) {
           const int64_t* at = order + start;
@@ -70,21 +71,21 @@ void searchsorted_kernel(const Tensor& boundaries, const Tensor& values, const T
 
 // Neighbours are often equal, and then wait for one another's count: four tables take turns, of
 // small numbers, so that more of them are in the cache.
-void count_positions(const int64_t* at, int64_t n, int64_t* count, int64_t places) {
+void count_positions(const int64_t* at, int64_t n, int64_t* count, int64_t bins) {
   constexpr int64_t tables = 4, most = int64_t{1} << 31;
-  if (places * tables > n) {
+  if (bins * tables > n) {
     for (int64_t i = 0; i < n; ++i) ++count[at[i]];
     return;
   }
-  std::vector<uint32_t> table(places * tables);
-  uint32_t *a = table.data(), *b = a + places, *c = b + places, *d = c + places;
+  std::vector<uint32_t> table(bins * tables);
+  uint32_t *a = table.data(), *b = a + bins, *c = b + bins, *d = c + bins;
   for (int64_t begin = 0; begin < n; begin += most) {
     const int64_t end = std::min(begin + most, n);
     int64_t i = begin;
     for (; i + tables <= end; i += tables)
       ++a[at[i]], ++b[at[i + 1]], ++c[at[i + 2]], ++d[at[i + 3]];
     for (; i < end; ++i) ++a[at[i]];
-    for (int64_t p = 0; p < places; ++p) {
+    for (int64_t p = 0; p < bins; ++p) {
       count[p] += int64_t{a[p]} + b[p] + c[p] + d[p];
       a[p] = b[p] = c[p] = d[p] = 0;
     }
@@ -92,19 +93,19 @@ void count_positions(const int64_t* at, int64_t n, int64_t* count, int64_t place
 }
 
 // Calls count(begin, end, counts) for parts of n elements: each thread counts on its own, unless
-// there are so many places that one counts for all.
+// there are so many bins that one counts for all.
 template <class Count>
 void count_in_parallel(int64_t n, const Tensor& counts, const Count& count) {
   constexpr int64_t few = 1 << 14;
-  const int64_t places = counts.numel();
+  const int64_t bins = counts.numel();
   int64_t* all = counts.data<int64_t>();
-  if (places > few) return count(0, n, all);
+  if (bins > few) return count(0, n, all);
   std::mutex mutex;
-  parallel_for(0, n, std::max<int64_t>(1 << 15, 4 * places), [&](int64_t begin, int64_t end) {
-    std::vector<int64_t> own(places);
+  parallel_for(0, n, std::max<int64_t>(1 << 15, 4 * bins), [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> own(bins);
     count(begin, end, own.data());
     const std::lock_guard lock(mutex);
-    for (int64_t k = 0; k < places; ++k) all[k] += own[k];
+    for (int64_t k = 0; k < bins; ++k) all[k] += own[k];
   });
 }
 

@@ -144,13 +144,13 @@ struct PlacedTaps {
 };
 
 struct SampleShape {
-  int64_t samples, channels, sizes[3], places;  // sizes: the last dimension first
+  int64_t samples, channels, sizes[3], points;  // sizes: the last dimension first
 
   SampleShape(const Tensor& x, const Tensor& grid)
       : samples(x.sizes()[0]),
         channels(x.sizes()[1]),
         sizes{x.sizes()[4], x.sizes()[3], x.sizes()[2]},
-        places(grid.sizes()[1]) {}
+        points(grid.sizes()[1]) {}
   [[nodiscard]] FLAMBEAU_DEVICE int64_t plane() const { return sizes[0] * sizes[1] * sizes[2]; }
 };
 

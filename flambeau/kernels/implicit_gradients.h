@@ -53,7 +53,7 @@ struct SeriesSum {
   }
   FLAMBEAU_DEVICE bool cancelled() const { return !(std::abs(value) > 1e-6 * size); }
 };
-inline constexpr int most_terms = 200;
+inline constexpr int max_terms = 200;
 
 // dx/da of a sample x of the gamma distribution with the shape a and the scale 1:
 //   x / a * sum over n of x^n / ((a + 1) ... (a + n)) * (digamma(a + n + 1) - log x)
@@ -61,7 +61,7 @@ inline constexpr int most_terms = 200;
 FLAMBEAU_DEVICE inline double gamma_gradient_series(double a, double x) {
   SeriesSum sum;
   double product = 1, factor = digamma_of(a + 1) - std::log(x);
-  for (int n = 1; n <= most_terms; ++n) {
+  for (int n = 1; n <= max_terms; ++n) {
     sum.add(product * factor);
     const double inverse = 1 / (a + n);
     product *= x * inverse;
@@ -104,7 +104,7 @@ FLAMBEAU_DEVICE inline double beta_gradient_series(double x, double a, double b)
   double product = 1;
   double factor = low ? digamma_of(a + 1) - digamma_of(total) - std::log(x)
                       : digamma_of(total) - digamma_of(a) + std::log(x);
-  for (int n = 1; n <= most_terms; ++n) {
+  for (int n = 1; n <= max_terms; ++n) {
     sum.add(product * factor);
     const double inverse = 1 / (first + n), of_total = 1 / (total + n - 1);
     product *= base * (total + n - 1) * inverse;

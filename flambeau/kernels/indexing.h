@@ -1,4 +1,4 @@
-// Slots of indexing: reading and writing at places that index tensors name. All of them see an
+// Slots of indexing: reading and writing the elements that index tensors name. All of them see an
 // iteration space in which the indexed tensor stands still along the indexed dimensions (stride 0);
 // the place comes from an operand of byte offsets or of indices. They never trust an index.
 #pragma once

@@ -8,10 +8,10 @@
 
 namespace flambeau::kernels {
 
-// Pieces of one dtype into contiguous `out`, one behind the other along `dim`: for each of the
-// `rows` before it, a part of every piece. The pieces are contiguous; on the CPU, their rows are,
+// Tensors of one dtype into contiguous `out`, one behind the other along `dim`: for each of the
+// `rows` before it, a part of every tensor. The tensors are contiguous; on the CPU, their rows are,
 // and lie one step apart.
-SLOT(cat, void(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows, int64_t dim))
+SLOT(cat, void(const std::vector<Tensor>& tensors, const Tensor& out, int64_t rows, int64_t dim))
 // The lower or upper triangle of contiguous matrices, zeros elsewhere; `out` may be the input.
 SLOT(triangle, void(const Tensor& input, const Tensor& out, int64_t diagonal, bool upper))
 

@@ -296,7 +296,7 @@ FN T times(T a, T b) {
 }
 
 template <class T>
-FN bool truth(T x) {
+FN bool to_bool(T x) {
   return x != T(0);
 }
 template <class T>

@@ -96,9 +96,9 @@ SLOT(nll_loss_backward,
 // class is wanted with, the part `smoothing` is spread over all classes.
 SLOT(cross_entropy, void(const Tensor& x, const Tensor& target, int64_t ignore_index,
                          double smoothing, const Tensor& losses, const Tensor& log_sums))
-// The sums of (a - b)**2 over pieces of so many neighbouring elements, the last one of those that
+// The sums of (a - b)**2 over chunks of so many neighbouring elements, the last one of those that
 // are left, in the type that statistics of a have.
-SLOT(squared_distances, void(const Tensor& a, const Tensor& b, int64_t piece, const Tensor& totals))
+SLOT(squared_distances, void(const Tensor& a, const Tensor& b, int64_t chunk, const Tensor& totals))
 // The mean of the losses of rows that are not ignored, and how many those are: one number each.
 SLOT(mean_of_losses, void(const Tensor& losses, const Tensor& target, int64_t ignore_index,
                           const Tensor& out, const Tensor& count))

@@ -56,7 +56,7 @@ SLOT(rnn_step, void(const Tensor& gates, const Tensor& h, bool relu))
 SLOT(rnn_step_backward,
      void(const Tensor& h, const Tensor& grad_h, const Tensor& grad_gates, bool relu))
 
-// The weights of a stack in one piece of memory: where each begins, in the order of the op's list
+// The weights of a stack in one block of memory: where each begins, in the order of the op's list
 // of them, and how long it is. No offsets where the device has no such stacks.
 SLOT(rnn_layout,
      void(const RnnStack& stack, const Tensor& x, std::vector<int64_t>& offsets, int64_t& length))

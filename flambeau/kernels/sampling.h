@@ -132,11 +132,11 @@ FLAMBEAU_DEVICE Real binomial(Source& source, T trials, T probability) {
   if (std::isnan(count) || std::isnan(p)) return std::numeric_limits<Real>::quiet_NaN();
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
-  const bool turned = p > 0.5;  // failures are counted where they are fewer
-  const Real rare = turned ? 1 - p : p;
+  const bool mirrored = p > 0.5;  // failures are counted where they are fewer
+  const Real rare = mirrored ? 1 - p : p;
   const Real found = count * rare >= 10 ? reject_binomial<T>(source, count, rare)
                                         : count_successes(source, count, rare);
-  return turned ? count - found : found;
+  return mirrored ? count - found : found;
 }
 
 }  // namespace flambeau::sampling

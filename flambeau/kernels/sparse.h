@@ -17,7 +17,7 @@ SLOT(csr_sampled_dot, void(const Tensor& crow, const Tensor& col, const Tensor& 
 // The row of each element.
 SLOT(csr_rows, void(const Tensor& crow, const Tensor& rows))
 // Whether the coordinates of a matrix, a row of rows and one of columns, ascend: in one walk, which
-// processors need. Others compare numbers of places.
+// processors need. Others compare numbers of positions.
 SLOT(matrix_ascends, void(const Tensor& indices, bool& ascends))
 // The positions of `index` ordered by their values, equal ones in their order, and where each value
 // starts. The order may be left undefined by who has no use for it.

@@ -57,8 +57,8 @@ FN double digamma_of(double x) {
   if (x < 0) {
     if (x == std::trunc(x)) return special_nan;
     const double whole = std::trunc(x), rest = x - whole;  // tan(pi x) without losing digits
-    const double turned = digamma_of(1 - x);
-    return turned - special_pi / std::tan(special_pi * rest);
+    const double reflected = digamma_of(1 - x);
+    return reflected - special_pi / std::tan(special_pi * rest);
   }
   if (x == 10) return 2.25175258906672110764;
   double sum = 0;

@@ -1,5 +1,5 @@
 // The slots of what images are resampled with: interpolation along one dimension, sampling at given
-// places, and the unfolding of windows into columns.
+// points, and the unfolding of windows into columns.
 #pragma once
 
 #include <vector>
@@ -40,8 +40,8 @@ namespace kernels {
 SLOT(resample, void(const Tensor& x, const Tensor& out, const ResampleTable& table))
 SLOT(resample_backward, void(const Tensor& grad, const Tensor& grad_x, const ResampleTable& table))
 
-// x: (N, C, D, H, W); grid: (N, places, rank) with coordinates in [-1, 1], the last dimension of x
-// first; out: (N, C, places). All are contiguous; with rank 2 D is 1, with rank 1 H too.
+// x: (N, C, D, H, W); grid: (N, points, rank) with coordinates in [-1, 1], the last dimension of x
+// first; out: (N, C, points). All are contiguous; with rank 2 D is 1, with rank 1 H too.
 SLOT(grid_sample, void(const Tensor& x, const Tensor& grid, const Tensor& out, SampleOptions how))
 // Adds to grad_x, fills grad_grid; either may be undefined.
 SLOT(grid_sample_backward, void(const Tensor& grad, const Tensor& x, const Tensor& grid,

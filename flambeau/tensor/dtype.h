@@ -12,7 +12,7 @@
 #include "flambeau/base/check.h"
 #include "flambeau/tensor/float8.h"
 #include "flambeau/tensor/half.h"
-#include "flambeau/tensor/truth.h"
+#include "flambeau/tensor/stored_bool.h"
 
 namespace flambeau {
 
@@ -37,7 +37,7 @@ namespace flambeau {
   ROW(float64, double, "Double")                         \
   ROW(complex64, std::complex<float>, "ComplexFloat")    \
   ROW(complex128, std::complex<double>, "ComplexDouble") \
-  ROW(bool_, ::flambeau::Truth, "Bool")                  \
+  ROW(bool_, ::flambeau::StoredBool, "Bool")             \
   ROW(bfloat16, ::flambeau::BFloat16, "BFloat16")        \
   ROW(uint16, uint16_t, "UInt16")                        \
   ROW(uint32, uint32_t, "UInt32")                        \
@@ -173,7 +173,7 @@ struct ComputeTypeOf {
   using type = T;
 };
 template <>
-struct ComputeTypeOf<Truth> {
+struct ComputeTypeOf<StoredBool> {
   using type = bool;
 };
 template <>

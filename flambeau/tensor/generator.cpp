@@ -124,11 +124,11 @@ CpuGenerator::CpuGenerator(uint64_t seed)
     : Generator(DeviceType::cpu), seed_(seed), engine_(static_cast<uint32_t>(seed)) {}
 
 GeneratorPtr CpuGenerator::clone() const {
-  auto twin = make_intrusive<CpuGenerator>(seed_);
-  twin->engine_ = engine_;
-  twin->next_normal_ = next_normal_;
-  twin->next_float_normal_ = next_float_normal_;
-  return twin;
+  auto copy = make_intrusive<CpuGenerator>(seed_);
+  copy->engine_ = engine_;
+  copy->next_normal_ = next_normal_;
+  copy->next_float_normal_ = next_float_normal_;
+  return copy;
 }
 
 void CpuGenerator::manual_seed(uint64_t seed) {
@@ -142,7 +142,7 @@ size_t CpuGenerator::state_size() const { return sizeof(SerializedState); }
 
 void CpuGenerator::get_state(std::span<std::byte> out) const {
   CHECK(out.size() == sizeof(SerializedState), RuntimeError,
-        "get_state: the state takes {} bytes, but there is room for {}", sizeof(SerializedState),
+        "get_state: the state takes {} bytes, but the tensor holds {}", sizeof(SerializedState),
         out.size());
   SerializedState state{};
   state.seed = seed_;

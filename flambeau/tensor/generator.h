@@ -129,7 +129,7 @@ class CpuGenerator final : public Generator {
   uint64_t seed_;
   MersenneTwister engine_;
   std::optional<double> next_normal_;
-  // PyTorch's state has room for a float sample too. Nothing here draws it; it is kept so that a
+  // PyTorch's state holds a float sample too. Nothing here draws it; it is kept so that a
   // state goes through unchanged.
   std::optional<float> next_float_normal_;
 };

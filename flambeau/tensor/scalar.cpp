@@ -52,7 +52,7 @@ bool Scalar::fits(DType dtype) const {
   bool result = true;
   dispatch<dtypes::AllStored>("fits", dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, Truth>) {
+    if constexpr (std::is_same_v<T, StoredBool>) {
       result = true;
     } else if (is_boolean()) {
       result = true;

@@ -70,7 +70,7 @@ class Scalar {
 
   // The dtype a tensor made from this number has: bool, int64, the default dtype or its complex.
   [[nodiscard]] DType natural_dtype() const;
-  // Whether dtype has room for the value: no overflow, no imaginary part lost. A fraction may be
+  // Whether dtype can hold the value: no overflow, no imaginary part lost. A fraction may be
   // cut off, and a negative integer may wrap in an unsigned dtype that holds its absolute value.
   [[nodiscard]] bool fits(DType dtype) const;
   bool operator==(const Scalar& other) const;

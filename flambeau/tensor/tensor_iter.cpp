@@ -416,7 +416,7 @@ int dimension_across(const TensorIter& iter) {
   return 0;
 }
 
-// The same elements, two dimensions of which change places.
+// The same elements, two dimensions of which are swapped.
 TensorIter with_swapped(TensorIter iter, int a, int b) {
   std::swap(iter.shape[a], iter.shape[b]);
   for (int k = 0; k < iter.count; ++k) std::swap(iter.strides[k][a], iter.strides[k][b]);

@@ -173,8 +173,8 @@ PyObject* dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
         tensor.requires_grad() ? "Can't export tensors that require gradient, use tensor.detach()"
         : tensor.device().is_meta() ? "Cannot pack tensors on meta: they have no data"
         : tensor.is_sparse()        ? "Can't export tensors with layout other than torch.strided"
-        : tensor->pending & ~askew  ? "Can't export tensors with the conjugate bit set"
-                                    : nullptr;
+        : tensor->pending & ~misaligned ? "Can't export tensors with the conjugate bit set"
+                                        : nullptr;
     if (obstacle) {
       PyErr_SetString(PyExc_BufferError, obstacle);
       return nullptr;
@@ -246,7 +246,7 @@ Tensor imported(Managed* managed) {
   const size_t bytes = static_cast<size_t>(storage_extent(shape, strides)) * item_size(dtype);
   StoragePtr storage = make_intrusive<Storage>(static_cast<char*>(in.data) + in.byte_offset, bytes,
                                                device, std::move(owner));
-  return marked_if_askew(make_over(std::move(storage), shape, strides, 0, dtype));
+  return marked_if_misaligned(make_over(std::move(storage), shape, strides, 0, dtype));
 }
 
 [[noreturn]] void fail_invalid_capsule() {

@@ -56,7 +56,7 @@ Tensor over(PyObject* owner, void* data, IntSpan sizes, IntSpan byte_strides, DT
   const size_t bytes = static_cast<size_t>(storage_extent(sizes, strides)) * item;
   StoragePtr storage = make_intrusive<Storage>(data, bytes, Device(),
                                                [keep = hold(owner)]() mutable { keep.reset(); });
-  return marked_if_askew(make_over(std::move(storage), sizes, strides, 0, dtype));
+  return marked_if_misaligned(make_over(std::move(storage), sizes, strides, 0, dtype));
 }
 
 // The dtype of a buffer's elements, by the letters of Python's struct module.
@@ -404,7 +404,7 @@ Tensor tensor_over_buffer(PyObject* object, DType dtype, Py_ssize_t count, Py_ss
   char* start = static_cast<char*>(view->buffer.buf) + offset;
   StoragePtr storage = make_intrusive<Storage>(start, static_cast<size_t>(n * item), Device(),
                                                [view]() mutable { view.reset(); });
-  return marked_if_askew(
+  return marked_if_misaligned(
       make_over(std::move(storage), static_cast<int64_t>(n), int64_t{1}, 0, dtype));
 }
 

@@ -84,9 +84,9 @@ bool convert_between(const TensorIter& iter) {
 
 template <class From>
 void convert_from(const TensorIter& iter) {
-  for_each_piece(iter, [to = iter.dtypes[0]](const TensorIter& piece) {
-    launch("copy_", convert_kernel<From>, blocks_for(piece.numel, block_size * strided_unroll),
-           block_size, Strided<2>(piece), to);
+  for_each_chunk(iter, [to = iter.dtypes[0]](const TensorIter& chunk) {
+    launch("copy_", convert_kernel<From>, blocks_for(chunk.numel, block_size * strided_unroll),
+           block_size, Strided<2>(chunk), to);
   });
 }
 

@@ -7,20 +7,20 @@
 namespace flambeau::cuda {
 namespace {
 
-// Each piece is one copy of (rows, its part of a row).
-void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows, int64_t) {
+// Each tensor is one copy of (rows, its part of a row).
+void cat_kernel(const std::vector<Tensor>& tensors, const Tensor& out, int64_t rows, int64_t) {
   if (out.numel() == 0) return;
   const auto item = static_cast<int64_t>(out.item_size());
   const int64_t whole = out.numel() / rows * item;
   int64_t start = 0;
-  for (const Tensor& piece : pieces) {
-    if (piece.numel() == 0) continue;
-    const int64_t part = piece.numel() / rows;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) continue;
+    const int64_t part = tensor.numel() / rows;
     TensorIter iter;
     iter.count = 2;
     iter.outputs = 1;
     iter.device = out.device();
-    iter.numel = piece.numel();
+    iter.numel = tensor.numel();
     iter.ndim = rows == 1 || part * item == whole ? 1 : 2;
     iter.shape[0] = iter.ndim == 1 ? iter.numel : part;
     iter.shape[1] = rows;
@@ -32,7 +32,7 @@ void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t ro
     iter.strides[0][1] = whole;
     iter.strides[1][1] = part * item;
     iter.data[0] = static_cast<char*>(out.raw()) + start;
-    iter.data[1] = static_cast<char*>(piece.raw());
+    iter.data[1] = static_cast<char*>(tensor.raw());
     kernels::copy(DeviceType::cuda, iter);
     start += part * item;
   }

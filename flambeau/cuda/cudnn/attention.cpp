@@ -197,14 +197,14 @@ class AttentionGraph {
   // to = matrix^T from: what the queries give to the keys or values. Heads that share them add up.
   void spread_to_keys(int64_t matrix, int64_t from, int64_t width, int64_t to) {
     const int64_t plane = p_.queries * p_.keys;
-    const int64_t turned = graph_.inner(type_, {p_.batch, p_.heads, p_.keys, p_.queries},
-                                        {p_.heads * plane, plane, 1, p_.keys});
-    graph_.reshape(matrix, turned);
-    if (p_.heads == p_.kv_heads) return graph_.matmul(turned, from, to);
+    const int64_t transposed = graph_.inner(type_, {p_.batch, p_.heads, p_.keys, p_.queries},
+                                            {p_.heads * plane, plane, 1, p_.keys});
+    graph_.reshape(matrix, transposed);
+    if (p_.heads == p_.kv_heads) return graph_.matmul(transposed, from, to);
     const int64_t size = p_.keys * width;
     const int64_t of_all_heads = graph_.inner(type_, {p_.batch, p_.heads, p_.keys, width},
                                               {p_.heads * size, size, width, 1});
-    graph_.matmul(turned, from, of_all_heads);
+    graph_.matmul(transposed, from, of_all_heads);
     graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, of_all_heads, to);
   }
 

@@ -313,8 +313,8 @@ Dims padding_behind(const Tensor& x, const Tensor& w, const Tensor& y, const Con
   Dims behind;
   for (size_t d = 0; d < g.stride.size(); ++d) {
     const int64_t reach = g.dilation[d] * (w.sizes()[d + 2] - 1) + 1, size = y.sizes()[d + 2];
-    const int64_t room = x.sizes()[d + 2] + 2 * g.padding[d] - reach;
-    const bool alike = room >= 0 && room / g.stride[d] + 1 == size;
+    const int64_t span = x.sizes()[d + 2] + 2 * g.padding[d] - reach;
+    const bool alike = span >= 0 && span / g.stride[d] + 1 == size;
     const int64_t needed = (size - 1) * g.stride[d] + reach - x.sizes()[d + 2] - g.padding[d];
     behind.push_back(alike ? g.padding[d] : std::max<int64_t>(needed, 0));
   }

@@ -108,9 +108,9 @@ void CudnnObject::set(cudnnBackendAttributeName_t name, const CudnnObject& other
 }
 
 int64_t CudnnObject::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                         int64_t room, void* values) const {
+                         int64_t capacity, void* values) const {
   int64_t count = 0;
-  check_cudnn(cudnn().get_attribute(raw_, name, type, room, &count, values),
+  check_cudnn(cudnn().get_attribute(raw_, name, type, capacity, &count, values),
               "cudnnBackendGetAttribute");
   return count;
 }

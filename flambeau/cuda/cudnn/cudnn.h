@@ -73,8 +73,8 @@ class CudnnObject {
   void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
            const void* values);
   void set(cudnnBackendAttributeName_t name, const CudnnObject& other);
-  // The number of values that were there; at most `room` are written.
-  int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t room,
+  // The number of values that were there; at most `capacity` are written.
+  int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t capacity,
               void* values) const;
   void finalize(const char* op);
   [[nodiscard]] bool try_finalize();  // false where cuDNN cannot do what it describes

@@ -33,7 +33,7 @@ std::shared_ptr<CudnnPlan> plan_of(CudnnObject config, const CudnnHandle& handle
 // What an engine says of its arithmetic.
 std::vector<cudnnBackendNumericalNote_t> numerical_notes(const CudnnObject& config);
 
-// Runs a plan on the handle's stream. Pointers belong to the tensors of the same places in ids.
+// Runs a plan on the handle's stream. Pointers belong to the tensors of the same positions in ids.
 void execute(const char* op, const CudnnPlan& plan, const CudnnHandle& handle, int device,
              std::span<const int64_t> ids, std::span<void* const> pointers);
 

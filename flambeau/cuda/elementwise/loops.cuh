@@ -78,23 +78,23 @@ inline bool fits_32bit(const TensorIter& iter) {
   return iter.numel <= INT32_MAX;
 }
 
-// Calls body(piece) for pieces of the iteration whose offsets fit 32 bits and which have few enough
+// Calls body(chunk) for chunks of the iteration whose offsets fit 32 bits and which have few enough
 // dimensions; nearly always one.
 template <class Body>
-void for_each_piece(const TensorIter& iter, const Body& body) {
+void for_each_chunk(const TensorIter& iter, const Body& body) {
   const int last = iter.ndim - 1;
-  TensorIter piece = iter;
+  TensorIter chunk = iter;
   const auto advance = [&](int dim, int64_t steps) {
     for (int k = 0; k < iter.count; ++k) {
-      if (!iter.is_number[k]) piece.data[k] = iter.data[k] + steps * iter.strides[k][dim];
+      if (!iter.is_number[k]) chunk.data[k] = iter.data[k] + steps * iter.strides[k][dim];
     }
   };
   if (iter.ndim > Strided<1>::max_dims) {
-    --piece.ndim;
-    piece.numel = iter.numel / iter.shape[last];
+    --chunk.ndim;
+    chunk.numel = iter.numel / iter.shape[last];
     for (int64_t i = 0; i < iter.shape[last]; ++i) {
       advance(last, i);
-      for_each_piece(piece, body);
+      for_each_chunk(chunk, body);
     }
   } else if (fits_32bit(iter)) {
     body(iter);
@@ -108,13 +108,13 @@ void for_each_piece(const TensorIter& iter, const Body& body) {
       if (iter.shape[d] > 1 && here > reach) reach = here, widest = d;
     }
     const int64_t half = iter.shape[widest] / 2;
-    piece.shape[widest] = half;
-    piece.numel = iter.numel / iter.shape[widest] * half;
-    for_each_piece(piece, body);
-    piece.shape[widest] = iter.shape[widest] - half;
-    piece.numel = iter.numel - piece.numel;
+    chunk.shape[widest] = half;
+    chunk.numel = iter.numel / iter.shape[widest] * half;
+    for_each_chunk(chunk, body);
+    chunk.shape[widest] = iter.shape[widest] - half;
+    chunk.numel = iter.numel - chunk.numel;
     advance(widest, half);
-    for_each_piece(piece, body);
+    for_each_chunk(chunk, body);
   }
 }
 
@@ -250,9 +250,9 @@ void elementwise(const char* op, const TensorIter& iter, const F& f) {
            DenseInputs<sizeof...(In)>(iter));
     return;
   }
-  for_each_piece(iter, [&](const TensorIter& piece) {
-    launch(op, strided_kernel<Out, F, In...>, blocks_for(piece.numel, block_size * strided_unroll),
-           block_size, Strided<1 + sizeof...(In)>(piece), f);
+  for_each_chunk(iter, [&](const TensorIter& chunk) {
+    launch(op, strided_kernel<Out, F, In...>, blocks_for(chunk.numel, block_size * strided_unroll),
+           block_size, Strided<1 + sizeof...(In)>(chunk), f);
   });
 }
 

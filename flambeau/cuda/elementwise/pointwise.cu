@@ -93,7 +93,7 @@ void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
 }
 KERNEL_FOR(add_scaled, add_scaled_kernel)
 
-// To decimals places: by `scale` up, down, or not at all.
+// To `decimals` digits: by `scale` up, down, or not at all.
 template <class C>
 struct Round {
   C scale;

@@ -80,22 +80,22 @@ struct Plan {
 };
 using PlanKey = std::tuple<FftType, int64_t, int64_t>;  // type, length, lines
 
-// The plans of one device, of which those that were used longest ago make room for others.
+// The plans of one device, of which those that were used longest ago are dropped for others.
 class Plans {
  public:
   // Calls use(plan) with the plan of a problem. One thread at a time.
   template <class Use>
   void with(const PlanKey& key, const Use& use) {
     const std::lock_guard lock(mutex_);
-    const auto found = places_.find(key);
-    if (found != places_.end()) {
+    const auto found = entries_.find(key);
+    if (found != entries_.end()) {
       plans_.splice(plans_.begin(), plans_, found->second);
       use(plans_.front().second);
       return;
     }
     shrink_to(std::max<int64_t>(limit_ - 1, 0));
     plans_.emplace_front(key, make(key));
-    places_.emplace(key, plans_.begin());
+    entries_.emplace(key, plans_.begin());
     use(plans_.front().second);
     shrink_to(limit_);
   }
@@ -133,14 +133,14 @@ class Plans {
   void shrink_to(int64_t count) {
     while (static_cast<int64_t>(plans_.size()) > count) {
       cufft().destroy(plans_.back().second.handle);
-      places_.erase(plans_.back().first);
+      entries_.erase(plans_.back().first);
       plans_.pop_back();
     }
   }
 
   std::mutex mutex_;
   std::list<std::pair<PlanKey, Plan>> plans_;  // the one used last first
-  std::map<PlanKey, std::list<std::pair<PlanKey, Plan>>::iterator> places_;
+  std::map<PlanKey, std::list<std::pair<PlanKey, Plan>>::iterator> entries_;
   int64_t limit_ = 4096;
 };
 

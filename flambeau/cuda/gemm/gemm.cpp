@@ -147,11 +147,11 @@ class Product {
     kernels::copy(DeviceType::cuda, over(p_, rows, cols, {&to, &from}, device_));
   }
 
-  LtMatrix ready(Matrix& x, int64_t rows, int64_t cols, std::optional<DenseCopy>& room) {
+  LtMatrix ready(Matrix& x, int64_t rows, int64_t cols, std::optional<DenseCopy>& scratch) {
     if (const auto usable = as_lt(x, rows, cols)) return *usable;
-    room.emplace(p_, x, rows, cols, device_);
-    copy(room->matrix, x, rows, cols);
-    x = room->matrix;
+    scratch.emplace(p_, x, rows, cols, device_);
+    copy(scratch->matrix, x, rows, cols);
+    x = scratch->matrix;
     return *as_lt(x, rows, cols);
   }
 

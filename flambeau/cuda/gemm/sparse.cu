@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(block_size)
     sampled_dot_kernel(const int64_t* starts, const int64_t* columns, const T* a, const T* b,
                        T* out, int64_t count, int64_t width, int64_t rows, int64_t rows_of_b,
                        FaultPlace fault) {
-  __shared__ alignas(16) unsigned char room[block_size * sizeof(C)];
-  C* const partial = reinterpret_cast<C*>(room);
+  __shared__ alignas(16) unsigned char scratch[block_size * sizeof(C)];
+  C* const partial = reinterpret_cast<C*>(scratch);
   const int64_t e = my_index() / lanes;
   const int lane = threadIdx.x % lanes;
   const int64_t r = e < count ? first_place<true>(starts, rows + 1, e) - 1 : 0;
@@ -171,9 +171,9 @@ void group_by_index(const Tensor& index, const Tensor& starts, const Tensor& ord
   const DeviceGuard guard(device);
   const int64_t count = index.numel(), groups = starts.numel() - 1;
   const Tensor sorted = make_tensor({count}, DType::int64, index.device());
-  const Tensor places =
+  const Tensor positions =
       order.defined() ? order : make_tensor({count}, DType::int64, index.device());
-  if (count > 0) kernels::sort(DeviceType::cuda, index, sorted, places, 0, false);
+  if (count > 0) kernels::sort(DeviceType::cuda, index, sorted, positions, 0, false);
   launch("group_by_index", starts_kernel, blocks_for(groups + 1, block_size), block_size,
          sorted.data<int64_t>(), starts.data<int64_t>(), count, groups, fault_of(device));
 }

@@ -1,7 +1,7 @@
-// CUDA kernels that read and write at places that index tensors name. An index outside its
+// CUDA kernels that read and write elements that index tensors name. An index outside its
 // dimension is reported (see fault.h) and its element is left alone. Writes that combine are
 // atomic, and the order of several to one place is not defined; where the same result is demanded
-// of every run, they are sorted by their places first.
+// of every run, they are sorted by their targets first.
 #include "flambeau/kernels/indexing.h"
 
 #include "flambeau/cuda/elementwise/loops.cuh"
@@ -47,13 +47,13 @@ __device__ void for_elements(const Strided<N>& s, const Body& body) {
 }
 
 template <int N, class... Params, class... Args>
-void launch_pieces(const char* op, const TensorIter& iter, void (*kernel)(Strided<N>, Params...),
+void launch_chunks(const char* op, const TensorIter& iter, void (*kernel)(Strided<N>, Params...),
                    const Args&... args) {
   if (iter.numel == 0) return;
   const DeviceGuard guard(iter.device.index);
-  for_each_piece(iter, [&](const TensorIter& piece) {
-    launch(op, kernel, blocks_for(piece.numel, block_size * strided_unroll), block_size,
-           Strided<N>(piece), args...);
+  for_each_chunk(iter, [&](const TensorIter& chunk) {
+    launch(op, kernel, blocks_for(chunk.numel, block_size * strided_unroll), block_size,
+           Strided<N>(chunk), args...);
   });
 }
 
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(block_size)
 }
 
 void index_offsets_kernel(const TensorIter& iter, const IndexedDim& at, bool add) {
-  launch_pieces<2>("index", iter, offsets_kernel, checked(iter, at), add);
+  launch_chunks<2>("index", iter, offsets_kernel, checked(iter, at), add);
 }
 KERNEL_FOR(index_offsets, index_offsets_kernel)
 
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(block_size)
 template <class Place>
 void read_at(const char* op, const TensorIter& iter, const Place& place) {
   dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
-    launch_pieces<3>(op, iter, read_kernel<Stored<typename decltype(tag)::type>, Place>, place);
+    launch_chunks<3>(op, iter, read_kernel<Stored<typename decltype(tag)::type>, Place>, place);
   });
 }
 KERNEL_FOR(index_read, [](const TensorIter& iter) { read_at("index", iter, ReadyOffset()); })
@@ -192,30 +192,30 @@ constexpr uint64_t nowhere = (uint64_t{1} << address_bits) - 1;
 
 template <class Place>
 __global__ void __launch_bounds__(block_size)
-    list_places(const __grid_constant__ Strided<3> s, Place place, uint64_t* places,
-                uint32_t* elements) {
+    list_targets(const __grid_constant__ Strided<3> s, Place place, uint64_t* targets,
+                 uint32_t* elements) {
   const uint32_t i = blockIdx.x * block_size + threadIdx.x;
   if (i >= s.numel) return;
   char* at[3];
   s.place(i, at);
   const int64_t offset = place(at[2]);
-  places[i] = offset < 0 ? nowhere : reinterpret_cast<uint64_t>(at[0] + offset);
+  targets[i] = offset < 0 ? nowhere : reinterpret_cast<uint64_t>(at[0] + offset);
   elements[i] = i;
 }
 
 // The first of the elements that go to one place combines them all, in their order.
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    combine_sorted(const __grid_constant__ Strided<3> s, const uint64_t* places,
+    combine_sorted(const __grid_constant__ Strided<3> s, const uint64_t* targets,
                    const uint32_t* elements, WriteMode mode) {
   using C = ComputeType<T>;
   const uint32_t i = blockIdx.x * block_size + threadIdx.x;
   if (i >= s.numel) return;
-  const uint64_t place = places[i];
-  if (place == nowhere || (i > 0 && places[i - 1] == place)) return;
+  const uint64_t place = targets[i];
+  if (place == nowhere || (i > 0 && targets[i - 1] == place)) return;
   T* to = reinterpret_cast<T*>(place);
   C result = static_cast<C>(*to);
-  for (uint32_t j = i; j < s.numel && places[j] == place; ++j) {
+  for (uint32_t j = i; j < s.numel && targets[j] == place; ++j) {
     char* at[3];
     s.place(elements[j], at);
     const C value = static_cast<C>(*reinterpret_cast<const T*>(at[1]));
@@ -227,12 +227,12 @@ __global__ void __launch_bounds__(block_size)
 // The last of the elements that go to one place is written.
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    assign_sorted(const __grid_constant__ Strided<3> s, const uint64_t* places,
+    assign_sorted(const __grid_constant__ Strided<3> s, const uint64_t* targets,
                   const uint32_t* elements) {
   const uint32_t i = blockIdx.x * block_size + threadIdx.x;
   if (i >= s.numel) return;
-  const uint64_t place = places[i];
-  if (place == nowhere || (i + 1 < s.numel && places[i + 1] == place)) return;
+  const uint64_t place = targets[i];
+  if (place == nowhere || (i + 1 < s.numel && targets[i + 1] == place)) return;
   char* at[3];
   s.place(elements[i], at);
   *reinterpret_cast<T*>(place) = *reinterpret_cast<const T*>(at[1]);
@@ -243,19 +243,19 @@ void write_sorted(const char* op, const TensorIter& iter, const Place& place, Wr
   if (iter.numel == 0) return;
   const int device = iter.device.index;
   const DeviceGuard guard(device);
-  for_each_piece(iter, [&](const TensorIter& piece) {
-    const Strided<3> s(piece);
-    const unsigned blocks = blocks_for(piece.numel, block_size);
-    const Workspace keys(2 * piece.numel * sizeof(uint64_t), device);
-    const Workspace values(2 * piece.numel * sizeof(uint32_t), device);
-    auto* places = keys.get<uint64_t>();
+  for_each_chunk(iter, [&](const TensorIter& chunk) {
+    const Strided<3> s(chunk);
+    const unsigned blocks = blocks_for(chunk.numel, block_size);
+    const Workspace keys(2 * chunk.numel * sizeof(uint64_t), device);
+    const Workspace values(2 * chunk.numel * sizeof(uint32_t), device);
+    auto* targets = keys.get<uint64_t>();
     auto* elements = values.get<uint32_t>();
-    launch(op, list_places<Place>, blocks, block_size, s, place, places, elements);
-    sort_pairs(op, device, static_cast<const uint64_t*>(places), places + piece.numel,
-               static_cast<const uint32_t*>(elements), elements + piece.numel, 1, piece.numel,
+    launch(op, list_targets<Place>, blocks, block_size, s, place, targets, elements);
+    sort_pairs(op, device, static_cast<const uint64_t*>(targets), targets + chunk.numel,
+               static_cast<const uint32_t*>(elements), elements + chunk.numel, 1, chunk.numel,
                address_bits);
-    const uint64_t* sorted = places + piece.numel;
-    const uint32_t* from = elements + piece.numel;
+    const uint64_t* sorted = targets + chunk.numel;
+    const uint32_t* from = elements + chunk.numel;
     if (mode == WriteMode::assign) {
       return dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
         launch(op, assign_sorted<Stored<typename decltype(tag)::type>>, blocks, block_size, s,
@@ -275,7 +275,7 @@ void write_at(const char* op, const TensorIter& iter, const Place& place, WriteM
   if (mode == WriteMode::assign) {
     if (deterministic) return write_sorted(op, iter, place, mode);
     return dispatch_size(item_size(iter.dtypes[0]), [&](auto tag) {
-      launch_pieces<3>(op, iter, assign_kernel<Stored<typename decltype(tag)::type>, Place>, place);
+      launch_chunks<3>(op, iter, assign_kernel<Stored<typename decltype(tag)::type>, Place>, place);
     });
   }
   // Integers, and the smallest or largest of numbers, are the same in any order.
@@ -287,7 +287,7 @@ void write_at(const char* op, const TensorIter& iter, const Place& place, WriteM
         "\"{}\" with this reduction is not implemented for '{}' on CUDA", op,
         dtype_legacy_name(iter.dtypes[0]));
   dispatch<dtypes::All>(op, iter.dtypes[0], [&](auto tag) {
-    launch_pieces<3>(op, iter, combine_kernel<Stored<typename decltype(tag)::type>, Place>, place,
+    launch_chunks<3>(op, iter, combine_kernel<Stored<typename decltype(tag)::type>, Place>, place,
                      mode);
   });
 }

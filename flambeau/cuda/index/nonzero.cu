@@ -1,5 +1,5 @@
 // The search for elements that are not zero: blocks count, the host adds the counts up (it has to
-// know the total to allocate the result), and blocks write at the places that are theirs.
+// know the total to allocate the result), and blocks write at their own offsets.
 
 #include "flambeau/cuda/elementwise/loops.cuh"
 #include "flambeau/cuda/memory/allocator.h"
@@ -20,7 +20,7 @@ __device__ unsigned found(const T* x, int64_t first, int64_t n) {
   unsigned bits = 0;
   for (int j = 0; j < per_thread; ++j) {
     if (first + j < n)
-      bits |= static_cast<unsigned>(math::truth(static_cast<ComputeType<T>>(x[first + j]))) << j;
+      bits |= static_cast<unsigned>(math::to_bool(static_cast<ComputeType<T>>(x[first + j]))) << j;
   }
   return bits;
 }

@@ -46,22 +46,22 @@ __global__ void __launch_bounds__(block_size)
 
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    keys_kernel(const T* x, SortKey<T>* keys, uint32_t* places, int64_t count, int64_t size,
+    keys_kernel(const T* x, SortKey<T>* keys, uint32_t* positions, int64_t count, int64_t size,
                 bool descending) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   if (i >= count) return;
   keys[i] = sort_key(x[i], descending);
-  places[i] = static_cast<uint32_t>(i % size);
+  positions[i] = static_cast<uint32_t>(i % size);
 }
 
-// The first `k` of each slice, by the places that sorting gave.
+// The first `k` of each slice, by the positions that sorting gave.
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    take_kernel(const T* x, const uint32_t* places, T* values, int64_t* indices, int64_t count,
+    take_kernel(const T* x, const uint32_t* positions, T* values, int64_t* indices, int64_t count,
                 int64_t size, int64_t k) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   if (i >= count) return;
-  const int64_t slice = i / k, place = places[slice * size + i % k];
+  const int64_t slice = i / k, place = positions[slice * size + i % k];
   values[i] = x[slice * size + place];
   indices[i] = place;
 }
@@ -80,12 +80,12 @@ void sort_slices(const char* op, const Tensor& x, T* values, int64_t* indices, i
   }
   using Key = SortKey<T>;
   const Workspace keys(count * sizeof(Key), device), sorted_keys(count * sizeof(Key), device);
-  const Workspace places(count * sizeof(uint32_t), device);
+  const Workspace positions(count * sizeof(uint32_t), device);
   const Workspace sorted(count * sizeof(uint32_t), device);
   launch(op, keys_kernel<T>, blocks_for(count, block_size), block_size, data, keys.get<Key>(),
-         places.get<uint32_t>(), count, size, descending);
+         positions.get<uint32_t>(), count, size, descending);
   sort_pairs(op, device, keys.get<const Key>(), sorted_keys.get<Key>(),
-             places.get<const uint32_t>(), sorted.get<uint32_t>(), slices, size, key_bits<T>);
+             positions.get<const uint32_t>(), sorted.get<uint32_t>(), slices, size, key_bits<T>);
   launch(op, take_kernel<T>, blocks_for(slices * k, block_size), block_size, data,
          sorted.get<const uint32_t>(), values, indices, slices * k, size, k);
 }
@@ -195,7 +195,7 @@ __device__ void for_first(const T* x, int64_t size, SortKey<T> key, bool descend
 // The k first of each slice, not yet in order.
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    select_kernel(const T* x, T* values, uint32_t* places, int64_t size, int64_t k,
+    select_kernel(const T* x, T* values, uint32_t* positions, int64_t size, int64_t k,
                   bool descending) {
   const int64_t slice = blockIdx.x;
   x += slice * size;
@@ -203,15 +203,15 @@ __global__ void __launch_bounds__(block_size)
   const SortKey<T> key = find_key(x, size, k, descending, below);
   for_first(x, size, key, descending, below, k, [&](int64_t i, int64_t place) {
     values[slice * k + place] = x[i];
-    places[slice * k + place] = static_cast<uint32_t>(i);
+    positions[slice * k + place] = static_cast<uint32_t>(i);
   });
 }
 
 // Puts the indices of what was selected where its order says.
 __global__ void __launch_bounds__(block_size)
-    reorder_kernel(const uint32_t* places, int64_t* indices, int64_t count, int64_t k) {
+    reorder_kernel(const uint32_t* positions, int64_t* indices, int64_t count, int64_t k) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (i < count) indices[i] = places[i / k * k + indices[i]];
+  if (i < count) indices[i] = positions[i / k * k + indices[i]];
 }
 
 template <class T>
@@ -219,13 +219,13 @@ void select_slices(const Tensor& x, T* values, int64_t* indices, int64_t size, i
                    bool descending) {
   const int device = x.device().index;
   const int64_t slices = x.numel() / size;
-  const Workspace places(slices * k * sizeof(uint32_t), device);
+  const Workspace positions(slices * k * sizeof(uint32_t), device);
   const Tensor chosen = make_tensor({slices, k}, x.dtype(), x.device());
   launch("topk", select_kernel<T>, blocks_for(slices, 1), block_size, x.data<T>(), chosen.data<T>(),
-         places.get<uint32_t>(), size, k, descending);
+         positions.get<uint32_t>(), size, k, descending);
   sort_slices<T>("topk", chosen, values, indices, k, k, descending);
   launch("topk", reorder_kernel, blocks_for(slices * k, block_size), block_size,
-         places.get<const uint32_t>(), indices, slices * k, k);
+         positions.get<const uint32_t>(), indices, slices * k, k);
 }
 
 void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,

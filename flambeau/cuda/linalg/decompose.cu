@@ -139,9 +139,9 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
       return factor_svd(guard, m, job, left, u_cols, values, right, vh_rows, codes, device);
     }
     // A wide matrix is taken by its adjoint, V S U^H.
-    const Workspace turned(m.step * m.count * sizeof(T), device);
-    conjugate_transpose("svd", m, turned.get<T>());
-    const MatrixBatch<T> tall(turned.get<T>(), m.cols, m.rows, m.count);
+    const Workspace transposed(m.step * m.count * sizeof(T), device);
+    conjugate_transpose("svd", m, transposed.get<T>());
+    const MatrixBatch<T> tall(transposed.get<T>(), m.cols, m.rows, m.count);
     const Workspace v(m.count * m.cols * vh_rows * sizeof(T), device);
     const Workspace uh(m.count * u_cols * m.rows * sizeof(T), device);
     factor_svd(guard, tall, job, v.get<T>(), vh_rows, values, uh.get<T>(), u_cols, codes, device);
@@ -295,9 +295,9 @@ void least_squares(const Tensor& a, const Tensor& b, LeastSquares /*gels*/, doub
       return solve_leading(guard, m, x, k, CUBLAS_OP_N);
     }
     // Of all solutions the shortest: A^H = Q R, x = Q R^-H b.
-    const Workspace turned(m.step * m.count * sizeof(T), device);
-    conjugate_transpose("lstsq", m, turned.get<T>());
-    const MatrixBatch<T> tall(turned.get<T>(), m.cols, m.rows, m.count);
+    const Workspace transposed(m.step * m.count * sizeof(T), device);
+    conjugate_transpose("lstsq", m, transposed.get<T>());
+    const MatrixBatch<T> tall(transposed.get<T>(), m.cols, m.rows, m.count);
     factor_qr(guard, tall, tau.get<T>(), device);
     solve_leading(guard, tall, x, k, adjoint_of<T>);
     const int64_t numel = x.step * x.count;

@@ -7,7 +7,7 @@ namespace {
 
 // The factors of one complex Hermitian matrix, which cuSOLVER has not, in a block of threads: Bunch
 // and Kaufman's diagonal pivoting ("Some stable methods for calculating inertia", 1977), of what
-// lies on the diagonal and below. Pivots and places of the factors are LAPACK's.
+// lies on the diagonal and below. Pivots and layout of the factors are LAPACK's.
 template <class T>
 struct HermitianFactors {
   using Real = decltype(T().real());
@@ -21,7 +21,7 @@ struct HermitianFactors {
   int n;
 
   __device__ T& at(int i, int k) const { return a[i + static_cast<int64_t>(k) * n]; }
-  __device__ static T turned(T value) { return T(value.real(), -value.imag()); }
+  __device__ static T conjugated(T value) { return T(value.real(), -value.imag()); }
   __device__ void keep_real(int k) const { at(k, k) = T(at(k, k).real(), 0); }
   // The first of the largest.
   __device__ static void take(Largest& found, Largest other) {
@@ -69,11 +69,11 @@ struct HermitianFactors {
       T& first = at(i, k);
       if (i < other) {
         T& second = at(other, i);
-        const T kept = turned(first);
-        first = turned(second);
+        const T kept = conjugated(first);
+        first = conjugated(second);
         second = kept;
       } else if (i == other) {
-        first = turned(first);
+        first = conjugated(first);
       } else {
         T& second = at(i, other);
         const T kept = first;
@@ -94,7 +94,7 @@ struct HermitianFactors {
     const Real inverse = 1 / at(k, k).real();
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     for (int j = k + 1 + static_cast<int>(threadIdx.x) / lanes; j < n; j += block_size / lanes) {
-      const T factor = turned(at(j, k)) * T(inverse, 0);
+      const T factor = conjugated(at(j, k)) * T(inverse, 0);
       for (int i = j + lane; i < n; i += lanes) at(i, j) = at(i, j) - at(i, k) * factor;
       __syncwarp();
       if (lane == 0) keep_real(j);
@@ -117,14 +117,14 @@ struct HermitianFactors {
     const T unit(corner.real() / size, corner.imag() / size);
     const T scale(1 / (low * high - 1) / size, 0);
     const T x = at(j, k), y = at(j, k + 1);
-    return {scale * (T(low, 0) * x - unit * y), scale * (T(high, 0) * y - turned(unit) * x)};
+    return {scale * (T(low, 0) * x - unit * y), scale * (T(high, 0) * y - conjugated(unit) * x)};
   }
   __device__ void eliminate_pair(int k) const {
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     for (int j = k + 2 + static_cast<int>(threadIdx.x) / lanes; j < n; j += block_size / lanes) {
       const auto [first, second] = factors(j, k);
       for (int i = j + lane; i < n; i += lanes) {
-        at(i, j) = at(i, j) - at(i, k) * turned(first) - at(i, k + 1) * turned(second);
+        at(i, j) = at(i, j) - at(i, k) * conjugated(first) - at(i, k + 1) * conjugated(second);
       }
       __syncwarp();
       if (lane == 0) keep_real(j);
@@ -235,7 +235,7 @@ struct LdlColumn {
   bool hermitian;
 
   __device__ const T& at(int i, int k) const { return ld[i + static_cast<int64_t>(k) * n]; }
-  __device__ T turned(T value) const {
+  __device__ T conjugated(T value) const {
     if constexpr (is_complex_type<T>) {
       if (hermitian) return T(value.real(), -value.imag());
     }
@@ -278,7 +278,7 @@ struct LdlColumn {
       x[k] = x[k] / at(k, k);
       return;
     }
-    const T corner = at(k + 1, k), above = turned(corner);
+    const T corner = at(k + 1, k), above = conjugated(corner);
     const T first = at(k, k) / above, second = at(k + 1, k + 1) / corner;
     const T a = x[k] / above, b = x[k + 1] / corner, divisor = first * second - T(1);
     x[k] = (second * a - b) / divisor;
@@ -300,7 +300,7 @@ struct LdlColumn {
     T* sums = reinterpret_cast<T*>(memory);
     T sum(0);
     for (int i = k + 1 + static_cast<int>(threadIdx.x); i < n; i += block_size) {
-      sum = sum + turned(at(i, j)) * x[i];
+      sum = sum + conjugated(at(i, j)) * x[i];
     }
     sums[threadIdx.x] = sum;
     for (int step = block_size / 2; step > 0; step /= 2) {

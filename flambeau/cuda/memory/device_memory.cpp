@@ -9,7 +9,7 @@ namespace flambeau::cuda {
 // Note [Arenas]
 // Memory freed in a stream is reused in that stream, so every stream has arenas of its own: one for
 // small blocks, one for large ones. An arena is a range of addresses far longer than the device's
-// memory; chunks of memory are mapped into it from the start on, so that what grows is one piece
+// memory; chunks of memory are mapped into it from the start on, so that what grows is contiguous
 // and any two neighbours can be joined. Where blocks of many sizes come and go, free chunks in the
 // middle are taken away again and mapped where they are wanted: fragmentation costs addresses, not
 // memory. Drivers without virtual memory have many short segments instead, which are cut and joined
@@ -42,7 +42,7 @@ bool is_hole(const Block* block) { return block && block->state == BlockState::h
 }  // namespace
 
 // Memory of `bytes` is to be mapped at the start of `hole`.
-struct DeviceMemory::Room {
+struct DeviceMemory::Growth {
   Block* hole = nullptr;
   size_t bytes = 0;
 };
@@ -275,8 +275,8 @@ char* DeviceMemory::allocate(size_t bytes, StreamHandle stream, PoolId pool, con
   return block->data;
 }
 
-// A piece of the driver's for itself, as long as was asked for: a sanitizer sees its ends. Whole
-// words, since atomic operations on bytes exchange the word that they are in.
+// An allocation of the driver's for itself, as long as was asked for: a sanitizer sees its ends.
+// Whole words, since atomic operations on bytes exchange the word that they are in.
 char* DeviceMemory::allocate_uncached(size_t bytes, StreamHandle stream, const char* op) {
   Arena& arena = arena_of({}, stream, bytes <= small_limit);
   const size_t size = round_up(std::max<size_t>(bytes, 1), sizeof(uint32_t));
@@ -387,9 +387,9 @@ Block* DeviceMemory::grow(Arena& arena, size_t size) {
   return expandable_ ? grow_segment(arena, size) : take_segment(arena, size);
 }
 
-DeviceMemory::Room DeviceMemory::find_room(Arena& arena, size_t size) {
+DeviceMemory::Growth DeviceMemory::find_growth(Arena& arena, size_t size) {
   const size_t chunk = chunk_of(arena);
-  Room best;
+  Growth best;
   for (Block* hole : arena.holes) {
     const size_t below = is_free(hole->before) ? hole->before->size : 0;
     const size_t above = is_free(hole->after) ? hole->after->size : 0;
@@ -404,7 +404,7 @@ DeviceMemory::Room DeviceMemory::find_room(Arena& arena, size_t size) {
     if (!best.hole || bytes < best.bytes) best = {hole, bytes};
   }
   if (best.hole) return best;
-  // Addresses cost nothing: twice the device's memory leaves room for holes.
+  // Addresses cost nothing: twice the device's memory leaves addresses for holes.
   const size_t range = round_up(std::max(2 * driver_->capacity(), size), large_chunk);
   char* data = driver_->reserve(range);
   if (!data) return {};
@@ -417,21 +417,21 @@ DeviceMemory::Room DeviceMemory::find_room(Arena& arena, size_t size) {
 Block* DeviceMemory::grow_segment(Arena& arena, size_t size) {
   const size_t chunk = chunk_of(arena);
   for (int attempt = 0; attempt < 2; ++attempt) {
-    Room room = find_room(arena, size);
-    if (!room.hole) return nullptr;
+    Growth growth = find_growth(arena, size);
+    if (!growth.hole) return nullptr;
     if (attempt == 0) {
-      move_chunks(size, room);
-      room = find_room(arena, size);
+      move_chunks(size, growth);
+      growth = find_growth(arena, size);
     }
-    if (within_limit(room.bytes) && driver_->map(room.hole->data, room.bytes, chunk)) {
-      taken_ += static_cast<int64_t>(room.bytes / chunk);
-      count_reserved(arena.small, static_cast<int64_t>(room.bytes));
+    if (within_limit(growth.bytes) && driver_->map(growth.hole->data, growth.bytes, chunk)) {
+      taken_ += static_cast<int64_t>(growth.bytes / chunk);
+      count_reserved(arena.small, static_cast<int64_t>(growth.bytes));
       if (history_size_) {
-        note(MemoryEvent::map, room.hole->data, room.bytes, arena.stream, nullptr);
+        note(MemoryEvent::map, growth.hole->data, growth.bytes, arena.stream, nullptr);
       }
-      arena.holes.erase(room.hole);
-      if (room.bytes < room.hole->size) arena.holes.insert(cut(room.hole, room.bytes));
-      give_back(room.hole);
+      arena.holes.erase(growth.hole);
+      if (growth.bytes < growth.hole->size) arena.holes.insert(cut(growth.hole, growth.bytes));
+      give_back(growth.hole);
       return find(arena, size);
     }
     if (attempt == 0) make_space();
@@ -441,22 +441,22 @@ Block* DeviceMemory::grow_segment(Arena& arena, size_t size) {
 
 // Takes free chunks away where growing would leave the device with much more memory in reserve than
 // has ever been in use: they are wanted elsewhere. Costs a wait for the device, while growing.
-void DeviceMemory::move_chunks(size_t size, const Room& room) {
+void DeviceMemory::move_chunks(size_t size, const Growth& growth) {
   const int64_t earned = all_.blocks.added / allocations_per_move + moves_at_once;
   moves_ = std::max(moves_, earned - moves_at_once);
   if (captures_ || moves_ >= earned) return;
   const auto active = static_cast<size_t>(waiting_bytes_.current + all_.bytes.current);
   const auto most = static_cast<double>(std::max(high_water_, active + size));
   const double enough = most * (1 + spare_part) + spare_bytes;
-  if (static_cast<double>(all_.reserved.current) + static_cast<double>(room.bytes) <= enough)
+  if (static_cast<double>(all_.reserved.current) + static_cast<double>(growth.bytes) <= enough)
     return;
   std::vector<Block*> spare;
   for (auto& [id, pool] : pools_) {
     if (pool.users > 0) continue;
     for (auto& [key, arena] : pool.arenas) {
       for (Block* block : arena->free) {
-        if (block->size >= chunk_of(*arena) && block != room.hole->before &&
-            block != room.hole->after)
+        if (block->size >= chunk_of(*arena) && block != growth.hole->before &&
+            block != growth.hole->after)
           spare.push_back(block);
       }
     }
@@ -468,7 +468,7 @@ void DeviceMemory::move_chunks(size_t size, const Room& room) {
   ++waits_;
   size_t moved = 0;
   for (Block* block : spare) {
-    if (moved >= room.bytes) break;
+    if (moved >= growth.bytes) break;
     moved += release_chunks(block);
   }
 }

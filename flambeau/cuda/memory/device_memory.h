@@ -37,7 +37,7 @@ struct Segment {
   struct Block* first;
 };
 
-// A piece of a segment. Neighbours are linked; the lower of two that are joined survives, so that a
+// A part of a segment. Neighbours are linked; the lower of two that are joined survives, so that a
 // segment's first block never changes.
 struct Block {
   char* data = nullptr;
@@ -82,9 +82,9 @@ struct Pool {
 };
 
 struct MemoryOptions {
-  bool expandable = true;       // segments that memory is mapped into, where the driver can
-  bool cached = true;           // false: every block is a piece of the driver's, for sanitizers
-  double collect_above = 0;     // of the limit: cached memory is given back rather than more taken
+  bool expandable = true;    // segments that memory is mapped into, where the driver can
+  bool cached = true;        // false: every block is an allocation of the driver's, for sanitizers
+  double collect_above = 0;  // of the limit: cached memory is given back rather than more taken
   size_t max_split = SIZE_MAX;  // larger free blocks are not cut, where segments are fixed
 };
 
@@ -146,7 +146,7 @@ class DeviceMemory {
     Block* block;
     std::vector<Mark> marks;
   };
-  struct Room;  // where an arena can grow
+  struct Growth;  // where an arena can grow
   struct Count {
     Counter blocks, bytes, requested, segments, reserved;
   };
@@ -159,10 +159,10 @@ class DeviceMemory {
   Block* grow(Arena& arena, size_t size);
   Block* grow_segment(Arena& arena, size_t size);
   Block* take_segment(Arena& arena, size_t size);
-  Room find_room(Arena& arena, size_t size);
+  Growth find_growth(Arena& arena, size_t size);
   bool within_limit(size_t more) const;
   void make_space();
-  void move_chunks(size_t size, const Room& room);
+  void move_chunks(size_t size, const Growth& growth);
   Block* new_block(Segment* segment, char* data, size_t size, BlockState state);
   Segment* new_segment(Arena& arena, char* data, size_t size);
   Block* cut(Block* block, size_t size);  // the rest behind `size`, in no list yet

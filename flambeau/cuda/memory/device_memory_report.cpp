@@ -229,7 +229,7 @@ void DeviceMemory::note(MemoryEvent::Kind kind, const char* data, size_t size, S
   if (history_.size() < history_size_) {
     history_.push_back(event);
   } else {
-    history_[history_next_++ % history_size_] = event;  // the oldest makes room
+    history_[history_next_++ % history_size_] = event;  // the oldest is overwritten
   }
 }
 
@@ -284,7 +284,7 @@ void DeviceMemory::fail_out_of_memory(size_t bytes) {
   const auto used = static_cast<size_t>(all_.bytes.current);
   fail<OutOfMemoryError>(
       "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is "
-      "free.{} This process holds {}: {} in {} tensors, and {} reserved but unallocated, in pieces "
+      "free.{} This process holds {}: {} in {} tensors, and {} reserved but unallocated, in chunks "
       "of at most {}.{}",
       readable_bytes(bytes), device_, readable_bytes(total), readable_bytes(free), allowed,
       readable_bytes(held), readable_bytes(used), all_.blocks.current,

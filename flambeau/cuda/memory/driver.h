@@ -15,7 +15,7 @@ class MemoryDriver {
 
   virtual size_t capacity() = 0;  // bytes of the device
 
-  // Pieces of memory, each at addresses of its own. Null where there is no such piece any more.
+  // Chunks of memory, each at addresses of its own. Null where there is no such chunk any more.
   virtual char* take(size_t bytes) = 0;
   virtual void give_back(char* data, size_t bytes) = 0;
 

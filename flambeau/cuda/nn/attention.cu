@@ -284,7 +284,7 @@ void for_head_groups(const Attention& p, int64_t batches, int64_t first_head, in
   const int64_t group = p.heads / p.kv_heads;
   for (int64_t b = 0; b < batches; ++b) {
     for (int64_t g = 0; g < group; ++g) {
-      // Heads first_head + g, first_head + g + group, ... meet the keys' heads one after the other.
+      // Heads first_head + g, first_head + g + group, ... use the keys' heads one after the other.
       body(b, g, first_head / group, heads / group, group);
     }
   }

@@ -12,13 +12,13 @@ namespace flambeau::cuda {
 
 constexpr int tile_threads = 128, tile_rows = 64;
 // Rows of the tiles that are walked along, few, so that sums take few registers; and the blocks
-// that a multiprocessor shall have room for: it waits less where more warps are at work.
+// that a multiprocessor shall be able to hold: it waits less where more warps are at work.
 constexpr int tile_columns = 32;
 template <int D>
 constexpr int tile_blocks = D <= 64 ? 4 : 2;
 template <int D>
 constexpr int key_tile_blocks = D <= 64 ? 3 : 2;  // with twice the sums
-// Numbers from row to row of a tile in shared memory: warps that read along or across rows meet no
+// Numbers from row to row of a tile in shared memory: warps that read along or across rows use no
 // bank twice.
 template <int D>
 constexpr int tile_pitch = D + 4;
@@ -231,7 +231,7 @@ __device__ void finish_scores(const TileProblem& p, const TileMask& mask, float 
 }
 
 // The most, or the sum, of what the four threads have that share a row.
-__device__ inline float most_of_row(float x) {
+__device__ inline float max_of_row(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
@@ -270,7 +270,7 @@ __device__ void weigh(float (&scores)[N][4], float (&most)[2], float (&sum)[2], 
     float top = most[r];
 #pragma unroll
     for (int n = 0; n < N; ++n) top = fmaxf(top, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
-    top = most_of_row(top);
+    top = max_of_row(top);
     const float base = top == never_score ? 0.0f : top;
     keep[r] = exp_of(most[r] - base);
     most[r] = top;

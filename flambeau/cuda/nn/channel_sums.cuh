@@ -4,7 +4,7 @@
 //                                               after, of channel c, or, with Last, of channels c,
 //                                               c + 1, ...; `row` counts rows of channels
 //   void finish(c, double a, double b) const    takes the sums of channel c
-// Blocks take pieces of a channel; a second kernel adds these up in double precision. How work is
+// Blocks take chunks of a channel; a second kernel adds these up in double precision. How work is
 // cut depends on the shape alone, so results do not change from run to run.
 #pragma once
 
@@ -43,14 +43,14 @@ struct AddPairs {
   }
 };
 
-// A block for a piece of a channel whose planes lie apart. Indices count vectors of V elements.
+// A block for a chunk of a channel whose planes lie apart. Indices count vectors of V elements.
 template <class Op, int V>
 __global__ void __launch_bounds__(block_size)
-    plane_sums(Op op, Divider per_plane, int64_t channels, int64_t vectors, int64_t piece,
+    plane_sums(Op op, Divider per_plane, int64_t channels, int64_t vectors, int64_t chunk,
                double2* partial) {
   using S = typename Op::Stat;
   const int64_t c = blockIdx.x;
-  const int64_t begin = blockIdx.y * piece, end = min(begin + piece, vectors);
+  const int64_t begin = blockIdx.y * chunk, end = min(begin + chunk, vectors);
   S a[V] = {}, b[V] = {};
 #pragma unroll 4
   for (int64_t j = begin + threadIdx.x; j < end; j += block_size) {
@@ -67,15 +67,15 @@ __global__ void __launch_bounds__(block_size)
   }
 }
 
-// Threads along x take V channels each, threads along y share the rows of the piece.
+// Threads along x take V channels each, threads along y share the rows of the chunk.
 constexpr int sum_lanes = 8;
 template <class Op, int V>
 __global__ void __launch_bounds__(block_size)
-    row_sums(Op op, int64_t channels, int64_t rows, int64_t piece, double2* partial) {
+    row_sums(Op op, int64_t channels, int64_t rows, int64_t chunk, double2* partial) {
   using S = typename Op::Stat;
   __shared__ PairSum<S> shared[sum_lanes][V][32];
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x) * V;
-  const int64_t begin = blockIdx.y * piece, end = min(begin + piece, rows);
+  const int64_t begin = blockIdx.y * chunk, end = min(begin + chunk, rows);
   S a[V] = {}, b[V] = {};
   if (c < channels) {
 #pragma unroll 4
@@ -101,12 +101,12 @@ __global__ void __launch_bounds__(block_size)
 // A warp for each channel.
 template <class Op>
 __global__ void __launch_bounds__(block_size)
-    finish_sums(Op op, const double2* partial, int64_t channels, int pieces) {
+    finish_sums(Op op, const double2* partial, int64_t channels, int chunks) {
   const int64_t c = my_row();
   if (c >= channels) return;
   PairSum<double> mine{0, 0};
-  for (int piece = threadIdx.x; piece < pieces; piece += warp) {
-    const double2 one = partial[piece * channels + c];
+  for (int chunk = threadIdx.x; chunk < chunks; chunk += warp) {
+    const double2 one = partial[chunk * channels + c];
     mine.a += one.x, mine.b += one.y;
   }
   mine = fold_row<warp>(mine, AddPairs<double>());
@@ -125,24 +125,24 @@ void sum_channels(const char* name, const ChannelLayout& x, bool aligned, int de
   const int64_t per_round = x.last ? sum_lanes * 4 : block_size * 2;
   const int64_t wanted = (int64_t{16} * multiprocessors(device) + blocks - 1) / blocks;
   const int64_t most = std::max<int64_t>(steps / per_round, 1);
-  // 32-bit indices within a channel: pieces of more elements than that are beyond any device.
+  // 32-bit indices within a channel: chunks of more elements than that are beyond any device.
   CHECK(x.last || steps <= INT32_MAX, RuntimeError, "{}: a channel of {} elements is too large",
         name, x.count());
-  int64_t pieces = std::min<int64_t>({wanted, most, 512});
-  const int64_t piece = (steps + pieces - 1) / pieces;
-  pieces = (steps + piece - 1) / piece;
-  const Workspace partial(x.channels * pieces * sizeof(double2), device);
-  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(pieces));
+  int64_t chunks = std::min<int64_t>({wanted, most, 512});
+  const int64_t chunk = (steps + chunks - 1) / chunks;
+  chunks = (steps + chunk - 1) / chunk;
+  const Workspace partial(x.channels * chunks * sizeof(double2), device);
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(chunks));
   if (x.last) {
     launch(name, vectors ? row_sums<Op, wide> : row_sums<Op, 1>, grid, dim3(32, sum_lanes), op,
-           x.channels, steps, piece, partial.get<double2>());
+           x.channels, steps, chunk, partial.get<double2>());
   } else {
     launch(name, vectors ? plane_sums<Op, wide> : plane_sums<Op, 1>, grid, block_size, op,
-           Divider(static_cast<uint32_t>(x.plane / width)), x.channels, steps, piece,
+           Divider(static_cast<uint32_t>(x.plane / width)), x.channels, steps, chunk,
            partial.get<double2>());
   }
   launch(name, finish_sums<Op>, row_grid<warp>(x.channels), row_block<warp>(), op,
-         partial.get<const double2>(), x.channels, static_cast<int>(pieces));
+         partial.get<const double2>(), x.channels, static_cast<int>(chunks));
 }
 
 // V elements as numbers to compute with.

@@ -220,7 +220,7 @@ void cross_entropy_kernel(const Tensor& x, const Tensor& target, int64_t ignore_
 KERNEL_FOR(cross_entropy, cross_entropy_kernel)
 
 // Rows whose losses a block adds up, always in the same order.
-constexpr int64_t loss_piece = 16384;
+constexpr int64_t loss_chunk = 16384;
 
 template <class C>
 __device__ void store_mean(const LossAndWeight& all, C* out, C* count) {
@@ -228,12 +228,12 @@ __device__ void store_mean(const LossAndWeight& all, C* out, C* count) {
   *count = static_cast<C>(all.weight);
 }
 
-// A block that is not alone leaves its sum to mean_of_pieces.
+// A block that is not alone leaves its sum to mean_of_chunks.
 template <class C>
 __global__ void __launch_bounds__(large_block)
-    mean_losses(const C* losses, Targets targets, int64_t rows, LossAndWeight* pieces, C* out,
+    mean_losses(const C* losses, Targets targets, int64_t rows, LossAndWeight* chunks, C* out,
                 C* count) {
-  const int64_t first = blockIdx.x * loss_piece, last = min(first + loss_piece, rows);
+  const int64_t first = blockIdx.x * loss_chunk, last = min(first + loss_chunk, rows);
   LossAndWeight mine{0, 0};
 #pragma unroll 4
   for (int64_t i = first + threadIdx.x; i < last; i += large_block) {
@@ -242,8 +242,8 @@ __global__ void __launch_bounds__(large_block)
   }
   const LossAndWeight all = fold_row<large_block>(mine, AddLosses());
   if (threadIdx.x != 0) return;
-  if (pieces) {
-    pieces[blockIdx.x] = all;
+  if (chunks) {
+    chunks[blockIdx.x] = all;
   } else {
     store_mean(all, out, count);
   }
@@ -251,9 +251,9 @@ __global__ void __launch_bounds__(large_block)
 
 template <class C>
 __global__ void __launch_bounds__(large_block)
-    mean_of_pieces(const LossAndWeight* pieces, int number, C* out, C* count) {
+    mean_of_chunks(const LossAndWeight* chunks, int number, C* out, C* count) {
   LossAndWeight mine{0, 0};
-  for (int i = threadIdx.x; i < number; i += large_block) mine = AddLosses()(mine, pieces[i]);
+  for (int i = threadIdx.x; i < number; i += large_block) mine = AddLosses()(mine, chunks[i]);
   const LossAndWeight all = fold_row<large_block>(mine, AddLosses());
   if (threadIdx.x == 0) store_mean(all, out, count);
 }
@@ -263,15 +263,15 @@ void mean_of_losses_kernel(const Tensor& losses, const Tensor& target, int64_t i
   const int device = losses.device().index;
   const DeviceGuard guard(device);
   const int64_t rows = losses.numel();
-  const auto blocks = std::max(blocks_for(rows, loss_piece), 1U);
-  const Workspace pieces(blocks == 1 ? 0 : blocks * sizeof(LossAndWeight), device);
+  const auto blocks = std::max(blocks_for(rows, loss_chunk), 1U);
+  const Workspace chunks(blocks == 1 ? 0 : blocks * sizeof(LossAndWeight), device);
   dispatch<dtypes::Floating>("cross_entropy", losses.dtype(), [&](auto tag) {
     using C = ComputeType<typename decltype(tag)::type>;
     launch("cross_entropy", mean_losses<C>, blocks, large_block, losses.data<C>(),
-           Targets(target, 0, ignore_index), rows, pieces.get<LossAndWeight>(), out.data<C>(),
+           Targets(target, 0, ignore_index), rows, chunks.get<LossAndWeight>(), out.data<C>(),
            count.data<C>());
     if (blocks == 1) return;
-    launch("cross_entropy", mean_of_pieces<C>, 1, large_block, pieces.get<LossAndWeight>(),
+    launch("cross_entropy", mean_of_chunks<C>, 1, large_block, chunks.get<LossAndWeight>(),
            static_cast<int>(blocks), out.data<C>(), count.data<C>());
   });
 }

@@ -10,10 +10,10 @@ namespace flambeau::cuda {
 namespace {
 
 // Elements that a block takes: few, so that every multiprocessor has some, unless there are many.
-constexpr int64_t least_chunk = 1024, most_chunk = 16384;
+constexpr int64_t min_chunk = 1024, max_chunk = 16384;
 int64_t chunk_for(int64_t elements, int device) {
   const int64_t share = elements / multiprocessors(device);
-  return std::clamp(share / least_chunk * least_chunk, least_chunk, most_chunk);
+  return std::clamp(share / min_chunk * min_chunk, min_chunk, max_chunk);
 }
 
 // Up to `tensors` tensors, each with Arrays arrays of one length, in up to `chunks` chunks.
@@ -35,9 +35,9 @@ class Batches {
   Batches(Run run, int64_t chunk) : run_(run) { table_.chunk = chunk; }
 
   void add(void* const (&data)[Arrays], int64_t size, double first = 0, double second = 0) {
-    const int64_t pieces = (size + table_.chunk - 1) / table_.chunk;
+    const int64_t parts = (size + table_.chunk - 1) / table_.chunk;
     int slot = -1;
-    for (int64_t piece = 0; piece < pieces; ++piece) {
+    for (int64_t part = 0; part < parts; ++part) {
       if (slot < 0) {
         if (tensors_ == Table<Arrays>::tensors) flush();
         slot = tensors_++;
@@ -47,7 +47,7 @@ class Batches {
         table_.numbers[slot][1] = second;
       }
       table_.tensor_of[chunks_] = static_cast<unsigned char>(slot);
-      table_.chunk_of[chunks_] = static_cast<int>(piece);
+      table_.chunk_of[chunks_] = static_cast<int>(part);
       if (++chunks_ == Table<Arrays>::chunks) {
         flush();
         slot = -1;  // the rest of this tensor starts the next table
@@ -287,7 +287,7 @@ void adam_step_kernel(const kernels::Tensors& params, const kernels::Tensors& gr
     const auto run = [&](const Table<1>& table, int tensors) {
       launch("_adam_step", count_kernel, 1, block_size, table, tensors, on.found_inf);
     };
-    Batches<1, decltype(run)> batches(run, least_chunk);
+    Batches<1, decltype(run)> batches(run, min_chunk);
     for (const Tensor& count : device_counts) batches.add({count.raw()}, 1);
     batches.flush();
   }

@@ -243,11 +243,11 @@ void max_pool_part(const Tensor& x, const Tensor& out, const Tensor& indices,
       "max_pool2d", x.dtype(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         const PlaneLayout layout(out, x);
-        int64_t* places = indices.defined() ? indices.data<int64_t>() : nullptr;
-        with_channels<T>(layout, {x.raw(), out.raw(), places}, [&](auto width) {
+        int64_t* chosen = indices.defined() ? indices.data<int64_t>() : nullptr;
+        with_channels<T>(layout, {x.raw(), out.raw(), chosen}, [&](auto width) {
           const int64_t vectors = out.numel() / width();
           launch("max_pool", max_pool_forward<T, width()>, blocks_for(vectors, block_size),
-                 block_size, x.data<T>(), out.data<T>(), places, static_cast<uint32_t>(vectors),
+                 block_size, x.data<T>(), out.data<T>(), chosen, static_cast<uint32_t>(vectors),
                  layout, Windows(geometry));
         });
       });
@@ -305,25 +305,25 @@ __global__ void __launch_bounds__(block_size)
   *reinterpret_cast<Vector<T, V>*>(grad_x + i) = words;
 }
 
-// The same for contiguous planes: a thread has up to `row_piece` neighbours in a row, so that what
+// The same for contiguous planes: a thread has up to `row_chunk` neighbours in a row, so that what
 // there is to compute of windows is computed once for all of them.
-constexpr int row_piece = 4;
+constexpr int row_chunk = 4;
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    max_pool_collect_rows(const T* grad, const int64_t* indices, T* grad_x, uint32_t pieces,
+    max_pool_collect_rows(const T* grad, const int64_t* indices, T* grad_x, uint32_t chunks,
                           Divider in_row, const __grid_constant__ Windows w) {
   using C = ComputeType<T>;
   const uint32_t i = blockIdx.x * block_size + threadIdx.x;
-  if (i >= pieces) return;
+  if (i >= chunks) return;
   const uint32_t row = in_row.divide(i), deep = w.in_rows.divide(row);
-  const int x2 = static_cast<int>(i - row * in_row.divisor) * row_piece;
+  const int x2 = static_cast<int>(i - row * in_row.divisor) * row_chunk;
   const int x1 = static_cast<int>(row - deep * w.in_rows.divisor);
   const uint32_t plane = deep / w.d0.in;
   const int x0 = static_cast<int>(deep - plane * w.d0.in);
-  const int count = min(row_piece, w.d2.in - x2);
+  const int count = min(row_chunk, w.d2.in - x2);
   const int at = (x0 * w.d1.in + x1) * w.d2.in + x2;
   const int first = w.d2.first_of(x2), last = w.d2.last_of(x2 + count - 1);
-  C sums[row_piece] = {};
+  C sums[row_chunk] = {};
   for (int o0 = w.d0.first_of(x0), e0 = w.d0.last_of(x0); o0 < e0; ++o0) {
     for (int o1 = w.d1.first_of(x1), e1 = w.d1.last_of(x1); o1 < e1; ++o1) {
       const uint32_t from = plane * w.out_plane.divisor + (o0 * w.d1.out + o1) * w.d2.out;
@@ -331,20 +331,20 @@ __global__ void __launch_bounds__(block_size)
         const int chosen = static_cast<int>(indices[from + o2]) - at;
         const C gradient = static_cast<C>(grad[from + o2]);
 #pragma unroll
-        for (int j = 0; j < row_piece; ++j) sums[j] += chosen == j ? gradient : C(0);
+        for (int j = 0; j < row_chunk; ++j) sums[j] += chosen == j ? gradient : C(0);
       }
     }
   }
   T* to = grad_x + row * static_cast<uint32_t>(w.d2.in) + x2;
-  if (w.d2.in % row_piece == 0 && reinterpret_cast<uintptr_t>(grad_x) % 16 == 0) {
-    Vector<T, row_piece> words;
+  if (w.d2.in % row_chunk == 0 && reinterpret_cast<uintptr_t>(grad_x) % 16 == 0) {
+    Vector<T, row_chunk> words;
 #pragma unroll
-    for (int j = 0; j < row_piece; ++j) words.values[j] = static_cast<T>(sums[j]);
-    *reinterpret_cast<Vector<T, row_piece>*>(to) = words;
+    for (int j = 0; j < row_chunk; ++j) words.values[j] = static_cast<T>(sums[j]);
+    *reinterpret_cast<Vector<T, row_chunk>*>(to) = words;
     return;
   }
 #pragma unroll
-  for (int j = 0; j < row_piece; ++j) {
+  for (int j = 0; j < row_chunk; ++j) {
     if (j < count) to[j] = static_cast<T>(sums[j]);
   }
 }
@@ -365,11 +365,11 @@ void max_pool_backward_part(const Tensor& grad_x, const Tensor& grad, const Tens
     const PlaneLayout layout(grad, grad_x);
     const Windows windows(geometry);
     if (!layout.last) {
-      const auto row = static_cast<uint32_t>((windows.d2.in + row_piece - 1) / row_piece);
-      const int64_t pieces = grad_x.numel() / windows.d2.in * row;
-      launch(op, max_pool_collect_rows<T>, blocks_for(pieces, block_size), block_size,
+      const auto row = static_cast<uint32_t>((windows.d2.in + row_chunk - 1) / row_chunk);
+      const int64_t chunks = grad_x.numel() / windows.d2.in * row;
+      launch(op, max_pool_collect_rows<T>, blocks_for(chunks, block_size), block_size,
              grad.data<T>(), indices.data<int64_t>(), grad_x.data<T>(),
-             static_cast<uint32_t>(pieces), Divider(row), windows);
+             static_cast<uint32_t>(chunks), Divider(row), windows);
       return;
     }
     with_channels<T>(layout, {grad.raw(), indices.raw(), grad_x.raw()}, [&](auto width) {

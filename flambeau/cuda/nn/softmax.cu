@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(row_threads<Lanes>)
   });
 }
 
-// Threads for long rows that are kept in registers: a multiprocessor has room for two such blocks,
+// Threads for long rows that are kept in registers: a multiprocessor holds two such blocks,
 // and one reads while the other writes.
 constexpr int half_block = large_block / 2;
 
@@ -134,12 +134,12 @@ void launch_rows(const char* op, const T* x, T* y, const Slices& s) {
 // Rows whose elements fit the registers of their threads; false for longer ones.
 template <class T, bool Log, int N>
 bool launch_held_rows(const char* op, const T* x, T* y, const Slices& s) {
-  const auto with = [&](auto lanes, auto pieces) {
-    launch(op, softmax_held_rows<T, Log, lanes(), N, pieces()>, row_grid<lanes()>(s.outer),
+  const auto with = [&](auto lanes, auto chunks) {
+    launch(op, softmax_held_rows<T, Log, lanes(), N, chunks()>, row_grid<lanes()>(s.outer),
            row_block<lanes()>(), x, y, s.outer, static_cast<int>(s.size));
     return true;
   };
-  const auto fits = [&](int lanes, int pieces) { return s.size <= int64_t{lanes} * N * pieces; };
+  const auto fits = [&](int lanes, int chunks) { return s.size <= int64_t{lanes} * N * chunks; };
   constexpr std::integral_constant<int, 1> once;
   constexpr std::integral_constant<int, 2> twice;
   constexpr std::integral_constant<int, 4> four_times;

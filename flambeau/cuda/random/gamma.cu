@@ -17,15 +17,15 @@ template <class C>
 struct GammaSource {
   using Real = C;
   WordStream words;
-  float twin = 0;
-  bool has_twin = false;
+  float spare = 0;
+  bool has_spare = false;
   __device__ C uniform() { return uniform_float(words()); }
   __device__ C normal() {
-    has_twin = !has_twin;
-    if (!has_twin) return twin;
+    has_spare = !has_spare;
+    if (!has_spare) return spare;
     const uint32_t first = words();
     const float2 pair = normal_pair(first, words());
-    twin = pair.y;
+    spare = pair.y;
     return pair.x;
   }
 };

@@ -83,31 +83,31 @@ __global__ void __launch_bounds__(1024) shares_of_rows(const T* weights, T* shar
     shares[i] = static_cast<T>(static_cast<C>(weights[i]) / total);
 }
 
-// The running sums of several rows. A block has a row and takes pieces of it, twice as long as it
-// has threads, through Sklansky's network; the sum so far joins the first element of a piece.
+// The running sums of several rows. A block has a row and takes chunks of it, twice as long as it
+// has threads, through Sklansky's network; the sum so far joins the first element of a chunk.
 template <class T>
 __global__ void __launch_bounds__(512) sums_of_rows(const T* shares, T* sums, int64_t size) {
   using C = ComputeType<T>;
-  __shared__ C piece[1024];
+  __shared__ C chunk[1024];
   shares += blockIdx.x * size;
   sums += blockIdx.x * size;
   const unsigned length = 2 * blockDim.x;
   C before = 0;
   for (int64_t begin = 0; begin < size; begin += length) {
     for (unsigned j = threadIdx.x; j < length; j += blockDim.x) {
-      piece[j] = begin + j < size ? static_cast<C>(shares[begin + j]) : C(0);
-      if (j == 0) piece[j] = add<T>(piece[j], before);
+      chunk[j] = begin + j < size ? static_cast<C>(shares[begin + j]) : C(0);
+      if (j == 0) chunk[j] = add<T>(chunk[j], before);
     }
     for (unsigned step = 1; step <= blockDim.x; step *= 2) {
       __syncthreads();
       const unsigned right = threadIdx.x / step * 2 * step + step;
       const unsigned j = right + threadIdx.x % step;
-      piece[j] = add<T>(piece[j], piece[right - 1]);
+      chunk[j] = add<T>(chunk[j], chunk[right - 1]);
     }
     __syncthreads();
-    before = piece[length - 1];
+    before = chunk[length - 1];
     for (unsigned j = threadIdx.x; j < length && begin + j < size; j += blockDim.x)
-      sums[begin + j] = static_cast<T>(piece[j]);
+      sums[begin + j] = static_cast<T>(chunk[j]);
     __syncthreads();
   }
 }

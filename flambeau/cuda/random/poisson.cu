@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(block_size)
 void poisson_kernel(const Tensor& out, const Tensor& rate, Generator& generator) {
   dispatch<dtypes::Floating>("poisson_cuda", out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_pairs("poisson", out, rate, [&](const TensorIter& piece) {
-      launch("poisson", poisson_samples<T>, blocks_for(piece.numel, block_size), block_size,
-             Strided<2>(piece), claim_words(generator, 20));
+    for_pairs("poisson", out, rate, [&](const TensorIter& chunk) {
+      launch("poisson", poisson_samples<T>, blocks_for(chunk.numel, block_size), block_size,
+             Strided<2>(chunk), claim_words(generator, 20));
     });
   });
 }

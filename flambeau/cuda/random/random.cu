@@ -84,10 +84,10 @@ void draw(const char* op, const Tensor& out, Generator& generator, const D& dist
   const DType dtype = out.dtype();
   TensorIter iter;
   iter.build({op, false, false}, &target, &dtype, 1, nullptr, 0, dtype);
-  for_each_piece(iter, [&](const TensorIter& piece) {
-    const unsigned grid = grid_for(piece.numel, device);
-    launch(op, draw_kernel<T, D>, grid, block_size, Strided<1>(piece),
-           claim(generator, piece.numel, grid, samples<typename D::Word>), distribution);
+  for_each_chunk(iter, [&](const TensorIter& chunk) {
+    const unsigned grid = grid_for(chunk.numel, device);
+    launch(op, draw_kernel<T, D>, grid, block_size, Strided<1>(chunk),
+           claim(generator, chunk.numel, grid, samples<typename D::Word>), distribution);
   });
 }
 

@@ -13,9 +13,9 @@ inline PhiloxState claim_words(Generator& generator, uint64_t words) {
   return static_cast<PhiloxGenerator&>(generator).claim(words);
 }
 
-// Calls launch_piece(piece) for an iteration over out and an input, in the order of memory of out.
+// Calls launch_chunk(chunk) for an iteration over out and an input, in the order of memory of out.
 template <class Launch>
-void for_pairs(const char* op, const Tensor& out, const Tensor& input, const Launch& launch_piece) {
+void for_pairs(const char* op, const Tensor& out, const Tensor& input, const Launch& launch_chunk) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(out.device().index);
   Tensor target = out;
@@ -23,7 +23,7 @@ void for_pairs(const char* op, const Tensor& out, const Tensor& input, const Lau
   const Operand inputs[] = {input};
   TensorIter iter;
   iter.build({op}, &target, &dtype, 1, inputs, 1, dtype);
-  for_each_piece(iter, launch_piece);
+  for_each_chunk(iter, launch_chunk);
 }
 
 }  // namespace flambeau::cuda

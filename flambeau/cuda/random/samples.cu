@@ -33,9 +33,9 @@ void bernoulli_each_kernel(const Tensor& out, const Tensor& p, Generator& genera
     using T = typename decltype(out_tag)::type;
     dispatch<dtypes::Floating>("bernoulli_tensor_cuda_p_", p.dtype(), [&](auto p_tag) {
       using P = typename decltype(p_tag)::type;
-      for_pairs("bernoulli_", out, p, [&](const TensorIter& piece) {
-        launch("bernoulli_", coins_kernel<T, P>, blocks_for(piece.numel, block_size), block_size,
-               Strided<2>(piece), claim_words(generator, 10));
+      for_pairs("bernoulli_", out, p, [&](const TensorIter& chunk) {
+        launch("bernoulli_", coins_kernel<T, P>, blocks_for(chunk.numel, block_size), block_size,
+               Strided<2>(chunk), claim_words(generator, 10));
       });
     });
   });
@@ -206,7 +206,7 @@ int permutation_bits(int64_t n) {
 // A key is a draw of 64 bits, or what of it is left over a range of 32.
 template <class Key>
 __global__ void __launch_bounds__(block_size)
-    permutation_keys(Key* keys, uint32_t* places, int64_t n, PhiloxState state) {
+    permutation_keys(Key* keys, uint32_t* positions, int64_t n, PhiloxState state) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   const int64_t threads = static_cast<int64_t>(gridDim.x) * block_size;
   uint64_t block = 0;
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(block_size)
     for (int j = 0; j < 2; ++j) {
       const int64_t i = base + threads * j;
       if (i >= n) break;
-      places[i] = static_cast<uint32_t>(i);
+      positions[i] = static_cast<uint32_t>(i);
       const uint64_t drawn = j == 0 ? static_cast<uint64_t>(words.x) << 32 | words.y
                                     : static_cast<uint64_t>(words.z) << 32 | words.w;
       keys[i] = static_cast<Key>(sizeof(Key) == 8 ? drawn : drawn % 0xffffffffu);
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(block_size)
 // it all. Runs are short and rare.
 template <class Key>
 __global__ void __launch_bounds__(block_size)
-    shuffle_equal(const Key* keys, uint32_t* places, int64_t n, Key mask, PhiloxState state) {
+    shuffle_equal(const Key* keys, uint32_t* positions, int64_t n, Key mask, PhiloxState state) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
   if (i + 1 >= n || (keys[i] & mask) != (keys[i + 1] & mask)) return;
   if (i > 0 && (keys[i] & mask) == (keys[i - 1] & mask)) return;
@@ -238,30 +238,30 @@ __global__ void __launch_bounds__(block_size)
   for (int64_t j = count - 1; j > 0; --j, ++drawn) {
     const uint32_t word = word_of(philox(state, i, drawn / 4), drawn % 4);
     const int64_t k = word % static_cast<uint32_t>(j + 1);
-    const uint32_t there = places[i + j];
-    places[i + j] = places[i + k];
-    places[i + k] = there;
+    const uint32_t there = positions[i + j];
+    positions[i + j] = positions[i + k];
+    positions[i + k] = there;
   }
 }
 
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    write_permutation(const uint32_t* places, T* out, int64_t n, int64_t stride) {
+    write_permutation(const uint32_t* positions, T* out, int64_t n, int64_t stride) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_size + threadIdx.x;
-  if (i < n) out[i * stride] = static_cast<T>(static_cast<ComputeType<T>>(places[i]));
+  if (i < n) out[i * stride] = static_cast<T>(static_cast<ComputeType<T>>(positions[i]));
 }
 
 template <class Key>
 void sort_random_keys(uint32_t* sorted, int64_t n, int bits, int device, Generator& generator) {
   const Workspace keys(n * sizeof(Key), device), sorted_keys(n * sizeof(Key), device);
-  const Workspace places(n * sizeof(uint32_t), device);
+  const Workspace positions(n * sizeof(uint32_t), device);
   const int64_t resident = int64_t{multiprocessors(device)} * (2048 / block_size);
   const auto grid = static_cast<unsigned>(std::min<int64_t>(blocks_for(n, block_size), resident));
   const int64_t round = int64_t{grid} * block_size * 2;
   launch("randperm", permutation_keys<Key>, grid, block_size, keys.get<Key>(),
-         places.get<uint32_t>(), n, claim_words(generator, ((n + round - 1) / round) * 4));
+         positions.get<uint32_t>(), n, claim_words(generator, ((n + round - 1) / round) * 4));
   sort_pairs("randperm", device, keys.get<const Key>(), sorted_keys.get<Key>(),
-             places.get<const uint32_t>(), sorted, 1, n, bits);
+             positions.get<const uint32_t>(), sorted, 1, n, bits);
   const Key mask = static_cast<Key>(~uint64_t{0} >> (64 - bits));
   launch("randperm", shuffle_equal<Key>, blocks_for(n, block_size), block_size,
          sorted_keys.get<const Key>(), sorted, n, mask, claim_words(generator, n));

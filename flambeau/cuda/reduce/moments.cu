@@ -76,7 +76,7 @@ struct Norm : Adding<Norm<T, order>, typename NormTypes<T>::Real, typename NormT
   R p;
   __device__ R value(ComputeType<T> x) const {
     if constexpr (order == Order::zero) {
-      return math::truth(x) ? R(1) : R(0);
+      return math::to_bool(x) ? R(1) : R(0);
     } else if constexpr (order == Order::one) {
       return math::abs(x);
     } else if constexpr (order == Order::any) {

@@ -7,7 +7,7 @@
 //   Acc merge(Acc, Acc) const
 //   void store(Acc, out, second, at) const     writes the results at item `at`
 // Threads of a block that share a result gather every lanes-th element and are then folded in a
-// tree; where results are few, several blocks take a piece each and a second kernel folds these.
+// tree; where results are few, several blocks take a chunk each and a second kernel folds these.
 // How work is cut depends on the geometry alone, so results do not change from run to run.
 #pragma once
 
@@ -24,7 +24,7 @@ struct ReduceShape {
   bool dense;    // the elements of a result are neighbours, and start where vectors may
   int kept_dims, reduced_dims;
   int64_t outputs, count;
-  int64_t piece;  // elements of a result that one block takes
+  int64_t chunk;  // elements of a result that one block takes
   int64_t kept_sizes[max_dims], kept_in[max_dims], kept_out[max_dims];
   int64_t reduced_sizes[max_dims], reduced_in[max_dims];
 
@@ -38,7 +38,7 @@ struct ReduceShape {
         reduced_dims(r.reduced_dims),
         outputs(r.outputs),
         count(r.count),
-        piece(r.count) {
+        chunk(r.count) {
     std::copy_n(r.kept_sizes, kept_dims, kept_sizes);
     std::copy_n(r.kept_in, kept_dims, kept_in);
     std::copy_n(r.kept_out, kept_dims, kept_out);
@@ -140,7 +140,7 @@ __device__ void gather_dense(const Op& op, const In* in, int64_t begin, int64_t 
   }
 }
 
-// Where `partial` is null the results are complete and stored; otherwise it gets the pieces.
+// Where `partial` is null the results are complete and stored; otherwise it gets the chunks.
 template <class In, class Op>
 __global__ void __launch_bounds__(block_size)
     reduce_kernel(const __grid_constant__ ReduceShape s, Op op, typename Op::Acc* partial) {
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(block_size)
   Acc total = op.start();
   if (result < s.outputs) {
     s.place(result, from, to);
-    const int64_t begin = blockIdx.y * s.piece, end = min(begin + s.piece, s.count);
+    const int64_t begin = blockIdx.y * s.chunk, end = min(begin + s.chunk, s.count);
     constexpr int unroll = sizeof(Acc) <= 8 ? 4 : 2;
     Acc gathered[unroll];
 #pragma unroll
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(block_size)
   if (result < s.outputs) {
     s.place(result, from, to);
     const char* in = s.in + from;
-    const int64_t begin = blockIdx.y * s.piece, end = min(begin + s.piece, s.count);
+    const int64_t begin = blockIdx.y * s.chunk, end = min(begin + s.chunk, s.count);
     const auto take = [&](const Words& words, int64_t i) {
 #pragma unroll
       for (int j = 0; j < width; ++j) {
@@ -233,13 +233,13 @@ __global__ void __launch_bounds__(block_size)
 template <class Op>
 __global__ void __launch_bounds__(block_size)
     fold_kernel(const __grid_constant__ ReduceShape s, Op op, const typename Op::Acc* partial,
-                int pieces) {
+                int chunks) {
   const int64_t result = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
   const int lane = threadIdx.x, lanes = blockDim.x;
   typename Op::Acc total = op.start();
   if (result < s.outputs) {
-    for (int i = lane; i < pieces; i += lanes)
-      total = op.merge(total, partial[result * pieces + i]);
+    for (int i = lane; i < chunks; i += lanes)
+      total = op.merge(total, partial[result * chunks + i]);
   }
   total = fold_lanes(op, total, lane, lanes, 1);
   if (lane != 0 || result >= s.outputs) return;
@@ -279,10 +279,10 @@ bool columns_are_dense(const Reduction& r) {
 struct ReducePlan {
   int lanes, results, each;
   int64_t blocks;
-  int pieces;
+  int chunks;
 
-  ReducePlan(const Reduction& r, bool columns, int64_t steps, int most_lanes, int each_, int device)
-      : lanes(power_of_two_up_to(steps, most_lanes)), results(block_size / lanes), each(each_) {
+  ReducePlan(const Reduction& r, bool columns, int64_t steps, int max_lanes, int each_, int device)
+      : lanes(power_of_two_up_to(steps, max_lanes)), results(block_size / lanes), each(each_) {
     // Where results are few, threads along them would have nothing to do.
     while (columns && results > 32 && int64_t{results} * each >= 2 * r.outputs &&
            lanes * 2 <= r.count) {
@@ -292,7 +292,7 @@ struct ReducePlan {
     blocks = (r.outputs + int64_t{results} * each - 1) / (int64_t{results} * each);
     const int64_t wanted = int64_t{16} * multiprocessors(device);  // twice what is resident
     const int64_t enough = std::max<int64_t>(steps / (int64_t{lanes} * 16), 1);
-    pieces =
+    chunks =
         static_cast<int>(std::clamp<int64_t>(wanted / blocks, 1, std::min<int64_t>(enough, 4096)));
   }
 };
@@ -315,12 +315,12 @@ void reduce(const char* name, const Reduction& r, const Op& op) {
                         : steps <= 1024 ? 32
                                         : block_size,
                         s.columns && s.dense ? columns_width<In> : 1, device);
-  constexpr int64_t unit = 64;  // pieces begin where vectors may
-  s.piece = plan.pieces == 1 ? r.count
-                             : ((r.count + plan.pieces - 1) / plan.pieces + unit - 1) / unit * unit;
+  constexpr int64_t unit = 64;  // chunks begin where vectors may
+  s.chunk = plan.chunks == 1 ? r.count
+                             : ((r.count + plan.chunks - 1) / plan.chunks + unit - 1) / unit * unit;
   const dim3 block = s.columns ? dim3(plan.results, plan.lanes) : dim3(plan.lanes, plan.results);
-  const dim3 grid(static_cast<unsigned>(plan.blocks), plan.pieces);
-  const Workspace partial(plan.pieces == 1 ? 0 : r.outputs * plan.pieces * sizeof(Acc), device);
+  const dim3 grid(static_cast<unsigned>(plan.blocks), plan.chunks);
+  const Workspace partial(plan.chunks == 1 ? 0 : r.outputs * plan.chunks * sizeof(Acc), device);
   if constexpr (sizeof(Acc) <= 8) {
     const bool by_vectors = s.columns && s.dense;
     launch(name, by_vectors ? columns_kernel<In, Op> : reduce_kernel<In, Op>, grid, block, s, op,
@@ -328,11 +328,11 @@ void reduce(const char* name, const Reduction& r, const Op& op) {
   } else {
     launch(name, reduce_kernel<In, Op>, grid, block, s, op, partial.get<Acc>());
   }
-  if (plan.pieces == 1) return;
-  // Few results of many pieces are worth a block each.
+  if (plan.chunks == 1) return;
+  // Few results of many chunks are worth a block each.
   const dim3 folders = r.outputs < multiprocessors(device) ? dim3(block_size, 1) : dim3(32, 8);
   launch(name, fold_kernel<Op>, blocks_for(r.outputs, folders.y), folders, s, op,
-         partial.get<const Acc>(), plan.pieces);
+         partial.get<const Acc>(), plan.chunks);
 }
 
 // --- Accumulations that several kernels share ----------------------------------------------------

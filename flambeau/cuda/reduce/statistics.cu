@@ -154,9 +154,9 @@ void frexp_kernel(const TensorIter& iter) {
   const DeviceGuard guard(iter.device.index);
   dispatch<dtypes::Floating>("frexp", iter.dtypes[2], [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_piece(iter, [&](const TensorIter& piece) {
-      launch("frexp", frexp_elements<T>, blocks_for(piece.numel, block_size), block_size,
-             Strided<3>(piece));
+    for_each_chunk(iter, [&](const TensorIter& chunk) {
+      launch("frexp", frexp_elements<T>, blocks_for(chunk.numel, block_size), block_size,
+             Strided<3>(chunk));
     });
   });
 }

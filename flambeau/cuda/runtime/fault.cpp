@@ -13,7 +13,7 @@ namespace flambeau::cuda {
 namespace {
 
 std::mutex making;
-std::vector<std::atomic<Fault*>>& places() {
+std::vector<std::atomic<Fault*>>& reports() {
   static auto* all = new std::vector<std::atomic<Fault*>>(device_count());
   return *all;
 }
@@ -48,7 +48,7 @@ std::string details_of(const Fault& fault) {
 }  // namespace
 
 FaultPlace fault_of(int device) {
-  std::atomic<Fault*>& place = places()[device];
+  std::atomic<Fault*>& place = reports()[device];
   if (Fault* made = place.load(std::memory_order_acquire)) return {made, current_op};
   const std::lock_guard lock(making);
   if (!place.load()) {
@@ -63,7 +63,7 @@ FaultPlace fault_of(int device) {
 }
 
 void raise_fault(int device) {
-  Fault* place = places()[device].load(std::memory_order_acquire);
+  Fault* place = reports()[device].load(std::memory_order_acquire);
   if (!place || *static_cast<volatile int*>(&place->kind) == 0) [[likely]]
     return;
   const Fault fault = *place;

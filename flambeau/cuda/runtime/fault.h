@@ -10,7 +10,7 @@ namespace flambeau::cuda {
 
 enum class FaultKind : int {
   none,
-  index,        // `value` is not among the `size` places of dimension `dim`
+  index,        // `value` is not among the `size` indices of dimension `dim`
   target,       // class `value` of `size`
   weight,       // element `value` of row `dim` is no weight
   weights,      // row `dim` has no weight above zero

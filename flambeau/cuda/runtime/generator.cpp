@@ -11,9 +11,9 @@
 namespace flambeau::cuda {
 
 GeneratorPtr PhiloxGenerator::clone() const {
-  auto twin = make_intrusive<PhiloxGenerator>(device(), seed_);
-  twin->offset_ = offset_;
-  return twin;
+  auto copy = make_intrusive<PhiloxGenerator>(device(), seed_);
+  copy->offset_ = offset_;
+  return copy;
 }
 
 void PhiloxGenerator::manual_seed(uint64_t seed) {
@@ -24,7 +24,7 @@ void PhiloxGenerator::manual_seed(uint64_t seed) {
 
 void PhiloxGenerator::get_state(std::span<std::byte> out) const {
   CHECK(out.size() == state_size(), RuntimeError,
-        "get_state: the state takes {} bytes, but there is room for {}", state_size(), out.size());
+        "get_state: the state takes {} bytes, but the tensor holds {}", state_size(), out.size());
   std::memcpy(out.data(), &seed_, sizeof seed_);
   std::memcpy(out.data() + sizeof seed_, &offset_, sizeof offset_);
 }

@@ -140,10 +140,10 @@ void collect(Collected& all, const CUpti_Activity& record) {
 
 constexpr size_t buffer_bytes = size_t{4} << 20;
 
-void CUPTIAPI give_buffer(uint8_t** buffer, size_t* size, size_t* most_records) {
+void CUPTIAPI give_buffer(uint8_t** buffer, size_t* size, size_t* max_records) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(16, buffer_bytes));
   *size = *buffer ? buffer_bytes : 0;
-  *most_records = 0;  // as many as fit
+  *max_records = 0;  // as many as fit
 }
 
 void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t used) {

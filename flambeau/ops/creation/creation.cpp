@@ -101,7 +101,7 @@ Tensor empty(IntSpan size, const Options& options) {
 }
 
 Tensor known_contents(const Tensor& fresh) {
-  // What lies in memory by chance is no truth value: see Note [Foreign truth values].
+  // What lies in memory by chance is no bool: see Note [Stored bool].
   const bool deterministic = math_mode.deterministic && math_mode.fills_uninitialized;
   const DType dtype = fresh.dtype();
   if ((dtype != DType::bool_ && !deterministic) || fresh.is_sparse()) return fresh;

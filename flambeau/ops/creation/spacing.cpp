@@ -1,5 +1,5 @@
 // Tensors made to a plan that another tensor is part of: even steps between given tensors, memory
-// in a given order of dimensions, the places of nonzero elements in a fixed number of rows.
+// in a given order of dimensions, the indices of nonzero elements in a fixed number of rows.
 #include <cmath>
 
 #include "flambeau/autograd/grad_mode.h"
@@ -108,11 +108,12 @@ OP_FUNCTION(empty_permuted, "empty_permuted(size, physical_layout, **options)",
             "A tensor of arbitrary values whose dimensions lie in memory in the given order, the "
             "outermost first.")
 
-// --- Places of nonzero elements ------------------------------------------------------------------
+// --- Indices of nonzero elements
+// ------------------------------------------------------------------
 
 // The same without waiting to know how many there are: the k-th lies where k have been counted.
-Tensor nonzero_static_on_device(const Tensor& input, const Tensor& empty_places) {
-  const int64_t numel = input.numel(), size = empty_places.size(0);
+Tensor nonzero_static_on_device(const Tensor& input, const Tensor& empty_indices) {
+  const int64_t numel = input.numel(), size = empty_indices.size(0);
   const Options options{.dtype = DType::int64, .device = input.device()};
   const Tensor counts = make_tensor(numel, DType::int64, input.device());
   const Tensor marks = to(reshape(input != 0, -1), DType::int64);
@@ -126,7 +127,7 @@ Tensor nonzero_static_on_device(const Tensor& input, const Tensor& empty_places)
     columns[d] = remainder(index, input->sizes[d]);
     index = div_floor(index, input->sizes[d]);
   }
-  return where(there, stack(columns, 1), empty_places);
+  return where(there, stack(columns, 1), empty_indices);
 }
 
 Tensor nonzero_static(const Tensor& input, int64_t size, int64_t fill_value) {
@@ -144,7 +145,7 @@ Tensor nonzero_static(const Tensor& input, int64_t size, int64_t fill_value) {
   return out;
 }
 OP(nonzero_static, "nonzero_static(input, *, size, fill_value=-1)",
-   "The first `size` places of nonzero elements; rows beyond the last hold fill_value.")
+   "The first `size` indices of nonzero elements; rows beyond the last hold fill_value.")
 
 // --- A checksum ----------------------------------------------------------------------------------
 

@@ -134,8 +134,8 @@ Tensor logit(const Tensor& input, std::optional<double> eps) {
   Tensor out;
   {
     const NoGrad off;
-    const DType room = x.dtype() == DType::float64 ? DType::float64 : DType::float32;
-    if (eps) check_number_fits("logit", *eps, room);
+    const DType number_dtype = x.dtype() == DType::float64 ? DType::float64 : DType::float32;
+    if (eps) check_number_fits("logit", *eps, number_dtype);
     out = eps ? logit_between(x, *eps, 1 - *eps) : logit_between(x, -INFINITY, INFINITY);
   }
   if (Record r{"logit", out, {x}}) {

@@ -47,7 +47,7 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
     return in_place ? copy_(out, sum) : to(sum, dtype);
   }
   check_alpha(op, dtype, alpha);
-  check_number_fits(op, alpha, number_room(dtype, device));
+  check_number_fits(op, alpha, dtype_for_numbers(dtype, device));
   const Scalar factor = subtracts ? -alpha : alpha;
   if (in_place) {
     check_inplace(op, out, b.requires_grad());
@@ -57,7 +57,7 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
   {
     const NoGrad off;
     // A number beside half precision is rounded on the CPU alone, as in PyTorch.
-    const bool exact = number_room(dtype, device) != dtype && !b.is_tensor();
+    const bool exact = dtype_for_numbers(dtype, device) != dtype && !b.is_tensor();
     const Tensor x = cast_operand(a, dtype, device);
     const Tensor y = exact ? Tensor() : cast_operand(b, dtype, device);
     if (in_place && out.dtype() == dtype) result = out;
@@ -198,7 +198,7 @@ Tensor floor_divide_(const Tensor& self, const Operand& other) {
   }
   return self;
 }
-// Remainders divide too; their rows must not meet a zero among integers.
+// Remainders divide too; their rows must not see a zero among integers.
 Tensor fmod_op(const Tensor& input, const Operand& other) {
   check_divisor("fmod", input, other);
   return fmod(input, other);

@@ -12,7 +12,7 @@
 namespace flambeau {
 namespace {
 
-constexpr int64_t piece_elements = 8192;
+constexpr int64_t chunk_elements = 8192;
 constexpr int64_t fewest = 65536;  // elements for which it is worth it
 
 void add_up(DType dtype, const char* values, int64_t n, char* total) {
@@ -28,7 +28,7 @@ void add_up(DType dtype, const char* values, int64_t n, char* total) {
 
 }  // namespace
 
-TensorIter Piece::over(std::initializer_list<char*> arrays) const {
+TensorIter Chunk::over(std::initializer_list<char*> arrays) const {
   TensorIter iter;
   iter.count = 0;
   iter.outputs = iter.ndim = 1;
@@ -43,7 +43,7 @@ TensorIter Piece::over(std::initializer_list<char*> arrays) const {
   return iter;
 }
 
-bool sums_by_pieces(const Tensor& a, const Tensor& b) {
+bool sums_in_chunks(const Tensor& a, const Tensor& b) {
   const auto is_plain = [](const Tensor& x) {
     return x.device().is_cpu() && !x.is_sparse() && x.is_contiguous() && x.is_floating() &&
            item_size(x.dtype()) > 1 && !(grad_enabled() && x.requires_grad());
@@ -52,29 +52,29 @@ bool sums_by_pieces(const Tensor& a, const Tensor& b) {
          a.sizes() == b.sizes();
 }
 
-Tensor sum_by_pieces(const Tensor& a, const Tensor& b, bool mean, const PieceFormula& formula) {
+Tensor sum_in_chunks(const Tensor& a, const Tensor& b, bool mean, const ChunkFormula& formula) {
   const DType dtype = a.dtype(), wide = stat_dtype(dtype);
   const auto size = static_cast<int64_t>(item_size(dtype)),
              wide_size = static_cast<int64_t>(item_size(wide));
-  const int64_t pieces = (a.numel() + piece_elements - 1) / piece_elements;
-  const Tensor totals = make_tensor({pieces}, wide, a.device());
+  const int64_t chunks = (a.numel() + chunk_elements - 1) / chunk_elements;
+  const Tensor totals = make_tensor({chunks}, wide, a.device());
   char *from_a = static_cast<char*>(a.raw()), *from_b = static_cast<char*>(b.raw());
   char* sums = static_cast<char*>(totals.raw());
-  parallel_for(0, pieces, 4, [&](int64_t begin, int64_t end) {
+  parallel_for(0, chunks, 4, [&](int64_t begin, int64_t end) {
     // Not a multiple of pages apart, or loads would wait for stores to another array.
-    const int64_t room = piece_elements * wide_size + 192;
-    const std::unique_ptr<char[]> rooms(new char[3 * room]);
+    const int64_t scratch_bytes = chunk_elements * wide_size + 192;
+    const std::unique_ptr<char[]> scratch(new char[3 * scratch_bytes]);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i * piece_elements, n = std::min(piece_elements, a.numel() - first);
-      Piece piece(dtype, n);
-      piece.a = from_a + first * size;
-      piece.b = from_b + first * size;
-      piece.out = rooms.get();
-      piece.spare = rooms.get() + room;
-      formula(piece);
-      char* values = piece.out;
+      const int64_t first = i * chunk_elements, n = std::min(chunk_elements, a.numel() - first);
+      Chunk chunk(dtype, n);
+      chunk.a = from_a + first * size;
+      chunk.b = from_b + first * size;
+      chunk.out = scratch.get();
+      chunk.spare = scratch.get() + scratch_bytes;
+      formula(chunk);
+      char* values = chunk.out;
       if (wide != dtype) {  // else the kernel would round its sum
-        TensorIter widening = piece.over({values = rooms.get() + 2 * room, piece.out});
+        TensorIter widening = chunk.over({values = scratch.get() + 2 * scratch_bytes, chunk.out});
         widening.dtypes[0] = wide;
         widening.strides[0][0] = wide_size;
         kernels::copy(DeviceType::cpu, widening);

@@ -1,4 +1,4 @@
-// Sums of formulas of two tensors that take several kernels, a piece of the tensors at a time: what
+// Sums of formulas of two tensors that take several kernels, a chunk of the tensors at a time: what
 // one kernel leaves for the next stays in the cache, and no tensor is made for it.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace flambeau {
 
-// Neighbouring elements of both tensors, and room for as many results of kernels.
-class Piece {
+// Neighbouring elements of both tensors, and scratch memory for as many results of kernels.
+class Chunk {
  public:
   char *a = nullptr, *b = nullptr, *out = nullptr, *spare = nullptr;
 
-  Piece(DType dtype, int64_t n) : dtype_(dtype), n_(n) {}
+  Chunk(DType dtype, int64_t n) : dtype_(dtype), n_(n) {}
   // An iteration over arrays, the output first.
   [[nodiscard]] TensorIter over(std::initializer_list<char*> arrays) const;
   // Runs the kernel of a row.
@@ -27,12 +27,12 @@ class Piece {
   DType dtype_;
   int64_t n_;
 };
-using PieceFormula = std::function<void(const Piece& piece)>;
+using ChunkFormula = std::function<void(const Chunk& chunk)>;
 
 // Whether the sum can be had so: of large arrays of the same floating dtype on the CPU whose
 // elements nobody asks a gradient of.
-bool sums_by_pieces(const Tensor& a, const Tensor& b);
-// The sum of piece.out over all elements, or their mean, in the dtype of the tensors.
-Tensor sum_by_pieces(const Tensor& a, const Tensor& b, bool mean, const PieceFormula& formula);
+bool sums_in_chunks(const Tensor& a, const Tensor& b);
+// The sum of chunk.out over all elements, or their mean, in the dtype of the tensors.
+Tensor sum_in_chunks(const Tensor& a, const Tensor& b, bool mean, const ChunkFormula& formula);
 
 }  // namespace flambeau

@@ -8,11 +8,11 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t fewest = 16384;  // elements for which it is worth it
-// Elements of a piece, or a tile that for_each_block hands out; and of one of so many that the next
+// Elements of a chunk, or a tile that for_each_block hands out; and of one of so many that the next
 // one is asked of memory meanwhile.
-constexpr int64_t piece_elements = 8192, ahead_elements = 4096, many = 1 << 21;
-constexpr int64_t most_bytes = 8;  // of an element that is converted
-constexpr int most_inputs = 2;
+constexpr int64_t chunk_elements = 8192, ahead_elements = 4096, many = 1 << 21;
+constexpr int64_t max_bytes = 8;  // of an element that is converted
+constexpr int max_inputs = 2;
 
 // A part of the elements as an iteration of its own.
 TensorIter part_of(const TensorIter& whole, char* const* data, const Block& part) {
@@ -44,12 +44,12 @@ void join_rows(TensorIter& iter) {
   iter.shape[0] = iter.numel;
 }
 
-// Operand k of a part in another dtype, in `room`. What repeats is converted once.
-void convert_operand(TensorIter& part, int k, DType dtype, char* room) {
+// Operand k of a part in another dtype, in `scratch`. What repeats is converted once.
+void convert_operand(TensorIter& part, int k, DType dtype, char* scratch) {
   const auto size = static_cast<int64_t>(item_size(dtype));
   const int64_t n = part.strides[k][0] == 0 ? 1 : part.shape[0];
   const int64_t m = part.strides[k][1] == 0 ? 1 : part.shape[1];
-  TensorIter copy;  // filled in place: it has room for many dimensions
+  TensorIter copy;  // filled in place: it holds many dimensions
   copy.count = 2;
   copy.outputs = 1;
   copy.ndim = 2;
@@ -57,7 +57,7 @@ void convert_operand(TensorIter& part, int k, DType dtype, char* room) {
   copy.device = part.device;
   copy.shape[0] = n;
   copy.shape[1] = m;
-  copy.data[0] = room;
+  copy.data[0] = scratch;
   copy.data[1] = part.data[k];
   copy.dtypes[0] = dtype;
   copy.dtypes[1] = part.dtypes[k];
@@ -68,7 +68,7 @@ void convert_operand(TensorIter& part, int k, DType dtype, char* room) {
   copy.strides[1][1] = part.strides[k][1];
   join_rows(copy);
   kernels::copy(part.device.type, copy);
-  part.data[k] = room;
+  part.data[k] = scratch;
   part.dtypes[k] = dtype;
   part.strides[k][0] = n == 1 ? 0 : size;
   part.strides[k][1] = m == 1 ? 0 : n * size;
@@ -92,7 +92,7 @@ void ask_for(const char* place, int64_t bytes) {
 
 }  // namespace
 
-bool converts_in_pieces(const Operand& operand, const Operand* other, DType dtype,
+bool converts_in_chunks(const Operand& operand, const Operand* other, DType dtype,
                         const Tensor& out) {
   if (!operand.is_tensor()) return false;
   const Tensor& tensor = operand.tensor();
@@ -117,11 +117,11 @@ void run_converting(const TensorIter& stored, DType dtype,
     return kernel(iter);
   }
   for_each_block(stored, [&](char** data, const Block& block) {
-    alignas(64) char rooms[most_inputs][piece_elements * most_bytes];
+    alignas(64) char scratch[max_inputs][chunk_elements * max_bytes];
     const bool asks_ahead = stored.numel >= many && block.n >= ahead_elements;
-    const int64_t width = std::min(block.n, asks_ahead ? ahead_elements : piece_elements);
+    const int64_t width = std::min(block.n, asks_ahead ? ahead_elements : chunk_elements);
     const int64_t height =
-        asks_ahead ? 1 : std::min(block.m, std::max<int64_t>(1, piece_elements / width));
+        asks_ahead ? 1 : std::min(block.m, std::max<int64_t>(1, chunk_elements / width));
     for (int64_t row = 0; row < block.m; row += height) {
       for (int64_t column = 0; column < block.n; column += width) {
         char* at[TensorIter::max_operands];
@@ -133,7 +133,7 @@ void run_converting(const TensorIter& stored, DType dtype,
         for (int k = 1; k < stored.count; ++k) {
           if (part.dtypes[k] == dtype) continue;
           if (asks_ahead) ask_for(at[k] + width * block.steps[k], width * block.steps[k]);
-          convert_operand(part, k, dtype, rooms[k - 1]);
+          convert_operand(part, k, dtype, scratch[k - 1]);
         }
         join_rows(part);
         kernel(part);

@@ -20,7 +20,7 @@ DType compute_dtype(const char* op, DTypeSet dtypes, DType dtype) {
   fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
 }
 
-DType number_room(DType dtype, Device device) {
+DType dtype_for_numbers(DType dtype, Device device) {
   return !device.is_cpu() && dtypes::Reduced.has(dtype) ? DType::float32 : dtype;
 }
 
@@ -130,7 +130,7 @@ double rounded(const Scalar& number, DType dtype) {
 void set_params(const UnaryRow& row, DType dtype, Device device, const Scalar* params, int n_params,
                 Scalar* held) {
   const bool reduced = dtypes::Reduced.has(dtype);
-  const DType room = reduced && !row.dtypes.has(DType::int64) ? DType::float32 : dtype;
+  const DType number_dtype = reduced && !row.dtypes.has(DType::int64) ? DType::float32 : dtype;
   for (int i = 0; i < n_params; ++i) {
     if (row.dtypes.marked(DTypeSet::bounds)) {
       // Bounds of integers lose their fractions.
@@ -138,7 +138,7 @@ void set_params(const UnaryRow& row, DType dtype, Device device, const Scalar* p
           params[i].is_floating() && is_integral(dtype) && params[i].fits(DType::int64);
       held[i] = clamp_bound(cut ? Scalar(params[i].to_int()) : params[i], dtype, i == 0, device);
     } else {
-      check_number_fits(row.name, params[i], room);
+      check_number_fits(row.name, params[i], number_dtype);
       // What elements are compared with is as coarse as they are, so that a bound is within.
       const bool compares = row.slot == &kernels::hardshrink || row.slot == &kernels::softshrink ||
                             row.slot == &kernels::logit_between;
@@ -208,10 +208,10 @@ static Tensor copy_to_keep(const Tensor& tensor) {
   return copy;
 }
 
-// Computes a row in dtype; `in_pieces` if operands of others are still to be converted.
+// Computes a row in dtype; `in_chunks` if operands of others are still to be converted.
 static void run_row(const ElementwiseSlot& slot, const TensorIter& iter, DType dtype,
-                    bool in_pieces, const Scalar* params) {
-  if (!in_pieces) return slot(iter.device.type, iter, params);
+                    bool in_chunks, const Scalar* params) {
+  if (!in_chunks) return slot(iter.device.type, iter, params);
   run_converting(iter, dtype,
                  [&](const TensorIter& part) { slot(part.device.type, part, params); });
 }
@@ -236,8 +236,8 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   if (n_params > 0) set_params(row, dtype, input.device(), params, n_params, held);
   // What an in-place op keeps of its input must be taken before it is overwritten.
   const bool records = row.gradient && grad_enabled() && input.requires_grad();
-  const bool in_pieces = !records && converts_in_pieces(input, nullptr, dtype, out);
-  const Tensor x = input.dtype() == dtype || in_pieces ? input : to(input, dtype);
+  const bool in_chunks = !records && converts_in_chunks(input, nullptr, dtype, out);
+  const Tensor x = input.dtype() == dtype || in_chunks ? input : to(input, dtype);
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && !result.defined()) check_overlaps(row.name, out, {input});
   TensorIter iter;
@@ -245,7 +245,7 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 1, dtype);
   Tensor kept;
   if (records && in_place && row.keeps == Keep::x) kept = copy_to_keep(x);
-  run_row(*row.slot, iter, dtype, in_pieces, held);
+  run_row(*row.slot, iter, dtype, in_chunks, held);
   if (out.defined()) deliver(row.name, result, out, in_place);
   if (!records) return result;
   const auto rule = [&](Record& r) {
@@ -345,9 +345,9 @@ static bool is_number(const Operand& operand, DType dtype) {
          !tensor.is_complex() && !operand.requires_grad();
 }
 
-// How a tensor of half precision meets a number that its dtype cannot hold and that is not rounded,
-// so that 0.5 times 65536 is no infinity: multiplied by a factor, or with the factor added. The
-// CPU, as PyTorch's, does round what it adds.
+// How a tensor of half precision is combined with a number that its dtype cannot hold and that is
+// not rounded, so that 0.5 times 65536 is no infinity: multiplied by a factor, or with the factor
+// added. The CPU, as PyTorch's, does round what it adds.
 struct ExactNumber {
   double factor;
   bool sums, reversed;  // reversed: the number less the tensor
@@ -380,7 +380,7 @@ static bool rounds_exact_quotient(const BinaryRow& row, const Operand& a, const 
   return std::isfinite(value) && rounded(scalar, dtype) != value;
 }
 
-// base + factor * scaled is the result; a difference the other way round is turned afterwards.
+// base + factor * scaled is the result; a difference the other way round is negated afterwards.
 static void set_exact_operands(const ExactNumber& exact, bool number_last, Operand* inputs) {
   const Operand tensor = inputs[number_last ? 0 : 1];
   // Nothing but negative zero leaves every product as it is when they are added.
@@ -391,11 +391,11 @@ static void run_exact(const char* op, const ExactNumber& exact, const TensorIter
                       Tensor& result) {
   kernels::add_scaled(iter.device.type, iter, exact.factor);
   if (!exact.reversed) return;
-  TensorIter turned;
+  TensorIter negated;
   const DType dtype = result.dtype();
   const Operand inputs[] = {result};
-  turned.build({op}, &result, &dtype, 1, inputs, 1, dtype);
-  kernels::neg(turned.device.type, turned, nullptr);
+  negated.build({op}, &result, &dtype, 1, inputs, 1, dtype);
+  kernels::neg(negated.device.type, negated, nullptr);
 }
 
 static const Tensor& tensor_or_none(const Operand& operand) {
@@ -427,11 +427,11 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   const DType result_dtype = row.out == OutDType::boolean ? DType::bool_ : dtype;
   std::optional<ExactNumber> exact;
   if (dtypes::Reduced.has(dtype)) exact = exact_number(row, a, b, dtype, device);
-  const bool a_in_pieces = !exact && converts_in_pieces(a, &b, dtype, out);
-  const bool b_in_pieces = !exact && converts_in_pieces(b, &a, dtype, out);
+  const bool a_in_chunks = !exact && converts_in_chunks(a, &b, dtype, out);
+  const bool b_in_chunks = !exact && converts_in_chunks(b, &a, dtype, out);
   Tensor cast_a, cast_b;
-  Operand inputs[] = {a_in_pieces ? a : converted(a, dtype, device, cast_a),
-                      b_in_pieces ? b : converted(b, dtype, device, cast_b)};
+  Operand inputs[] = {a_in_chunks ? a : converted(a, dtype, device, cast_a),
+                      b_in_chunks ? b : converted(b, dtype, device, cast_b)};
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && (!result.defined() || cast_a.defined() || cast_b.defined())) {
     check_overlaps(row.name, out, {a, b});
@@ -449,7 +449,7 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
     kept_b = operand_to_keep(row, Keep::b, b, a, b, false, wide, device);
   }
   if (exact) run_exact(row.name, *exact, iter, result);
-  if (!exact) run_row(*row.slot, iter, dtype, a_in_pieces || b_in_pieces, nullptr);
+  if (!exact) run_row(*row.slot, iter, dtype, a_in_chunks || b_in_chunks, nullptr);
   const bool fixed = in_place || (b.is_tensor() && out.is_same(b.tensor()));
   if (out.defined()) deliver(row.name, result, out, fixed);
   if (!records) return result;

@@ -52,8 +52,8 @@ void check_result_cast(const char* op, DType from, DType to);
 // Raises if a or b is bool: what subtraction refuses, whatever the other operand is.
 void check_no_bool_operand(const Operand& a, const Operand& b);
 // The dtype that must be able to hold a number beside tensors of `dtype`: as PyTorch's kernels,
-// those of other devices than the CPU meet half precision with numbers in single precision.
-DType number_room(DType dtype, Device device);
+// those of other devices than the CPU combine half precision with numbers in single precision.
+DType dtype_for_numbers(DType dtype, Device device);
 // Raises unless the number can be stored in dtype.
 void check_number_fits(const char* op, const Scalar& value, DType dtype);
 // The number as a lower or upper bound of dtype: one beyond the range on the far side is its end;

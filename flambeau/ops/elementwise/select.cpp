@@ -24,9 +24,9 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   const DType dtype = result_type(a, b);
   const Tensor mask = to(to(condition, DType::bool_), device);
   // What is too large for half precision becomes infinite.
-  const DType room = dtypes::Reduced.has(dtype) ? DType::float64 : dtype;
+  const DType number_dtype = dtypes::Reduced.has(dtype) ? DType::float64 : dtype;
   for (const Operand* operand : {&a, &b}) {
-    if (!operand->is_tensor()) check_number_fits("where", operand->scalar(), room);
+    if (!operand->is_tensor()) check_number_fits("where", operand->scalar(), number_dtype);
   }
   const Tensor x = cast_operand(a, dtype, device), y = cast_operand(b, dtype, device);
   Tensor out;
@@ -53,7 +53,7 @@ OP_METHOD(where_method, "where(self, condition, other)",
 
 Scalar clamp_bound(const Scalar& value, DType dtype, bool low, Device device) {
   if (!is_integral(dtype) || !value.is_integral()) {
-    check_number_fits("clamp", value, number_room(dtype, device));
+    check_number_fits("clamp", value, dtype_for_numbers(dtype, device));
     return value;
   }
   Scalar held = value;
@@ -97,7 +97,8 @@ Tensor bound(const Operand* given, DType dtype, Device device, bool low) {
 }
 
 // How the gradient of clamp is shared out. An element at a number is held by it; one at an element
-// of a bound shares with that, unless both bounds meet there. Where bounds cross, the upper rules.
+// of a bound shares with that, unless both bounds are equal there. Where bounds cross, the upper
+// rules.
 struct ClampBounds {
   Tensor lower, upper;
   bool has_lower, has_upper, are_numbers;

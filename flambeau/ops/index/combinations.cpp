@@ -26,7 +26,7 @@ Tensor combinations(const Tensor& input, int64_t r, bool with_replacement) {
   CHECK(r <= INT32_MAX, RuntimeError, "combinations: r is too large, got {}", r);
   const int64_t rows = n == 0 ? 0 : count_choices(with_replacement ? n + r - 1 : n, r);
   if (rows == 0) return reshape(narrow(input, 0, 0, 0), {0, r});
-  // Raises if there is no room for the result, before anything else is made.
+  // Raises if the result is too large, before anything else is made.
   make_tensor({rows, r}, input.dtype(), input.device());
   std::vector<Tensor> columns;
   Tensor last = arange(0, n, 1, {.dtype = DType::int64, .device = input.device()});

@@ -39,7 +39,7 @@ Tensor gather(const Tensor& input, int64_t dim, const Tensor& index) {
   dim = wrap_dim(dim, input.dim());
   // An index without elements may have any dtype and shape.
   const bool any = index.numel() > 0;
-  const Tensor places =
+  const Tensor indices =
       any ? checked_index("gather", index, input.device()) : to(index, DType::int64);
   if (any) {
     CHECK(rank_of(index) == rank_of(input), RuntimeError,
@@ -58,13 +58,13 @@ Tensor gather(const Tensor& input, int64_t dim, const Tensor& index) {
   if (out.numel() > 0) {
     const DType dtype = input.dtype();
     const Tensor window = over_index(input, index, dim);
-    const Operand inputs[] = {window, places};
+    const Operand inputs[] = {window, indices};
     TensorIter iter;
     iter.build({"gather", false, false}, &out, &dtype, 1, inputs, 2, dtype);
     kernels::gather(input.device_type(), iter, along(input, dim));
   }
   if (Record r{"gather", out, {input}}) {
-    r.wrt(0, [shape = input->sizes, dim, saved = r.save(any ? index : places)](const Tensor& g) {
+    r.wrt(0, [shape = input->sizes, dim, saved = r.save(any ? index : indices)](const Tensor& g) {
       return scatter_add_(zeros(shape, options_of(g)), dim, saved(), g);
     });
   }
@@ -125,10 +125,10 @@ Tensor apart_from(const Tensor& target, const Tensor& values) {
   return values.storage() == target.storage() ? clone(values) : values;
 }
 
-Tensor place_of_sums(const Tensor& self, int64_t meeting, int64_t count) {
+Tensor place_of_sums(const Tensor& self, int64_t per_element, int64_t count) {
   const bool narrow = self.dtype() == DType::float16 || self.dtype() == DType::bfloat16;
   // A few may be rounded one by one where it would take longer to convert all of self.
-  const bool many = meeting > 16 || (meeting > 1 && count >= self.numel() / 4);
+  const bool many = per_element > 16 || (per_element > 1 && count >= self.numel() / 4);
   const NoGrad off;
   return narrow && many && self.device().is_cpu() ? to(self, DType::float32) : self;
 }
@@ -154,7 +154,7 @@ static Tensor index_of_whole_slices(const Tensor& index, int64_t dim) {
 void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                      const Operand& src, WriteMode mode) {
   check_inplace(op, self, src.requires_grad());
-  const Tensor places = checked_index(op, index, self.device());
+  const Tensor indices = checked_index(op, index, self.device());
   check_scatter(op, self, dim, index, src);
   check_no_internal_overlap(op, self);
   check_no_overlap(op, self, index);
@@ -162,7 +162,7 @@ void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tens
   if (index.numel() > 0) {
     const NoGrad off;
     // Written one after the other, unlike values that replace each other.
-    if (const Tensor slices = index_of_whole_slices(places, dim);
+    if (const Tensor slices = index_of_whole_slices(indices, dim);
         slices.defined() && src.is_tensor() && mode != WriteMode::assign) {
       Dims sizes = index->sizes;
       sizes[dim] = self->sizes[dim];
@@ -176,7 +176,7 @@ void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tens
     Tensor window = over_index(target, index, dim), values;
     if (src.is_tensor()) values = over_index(apart_from(self, src.tensor()), index, -1);
     if (values.defined()) values = to(values, dtype);
-    const Operand inputs[] = {src.is_tensor() ? Operand(values) : src, places};
+    const Operand inputs[] = {src.is_tensor() ? Operand(values) : src, indices};
     TensorIter iter;
     iter.build({op, false, false}, &window, &dtype, 1, inputs, 2, dtype);
     kernels::scatter(self.device_type(), iter, along(target, dim), mode);
@@ -253,11 +253,11 @@ Tensor scatter_add(const Tensor& input, int64_t dim, const Tensor& index, const 
   return scatter_add_(clone(input, MemoryFormat::contiguous), dim, index, src);
 }
 OP(scatter_add, "scatter_add(input, dim, index, src)",
-   "A copy of input to which the elements of src are added at the places along dim that index "
+   "A copy of input to which the elements of src are added at the positions along dim that index "
    "names.",
    along | cuda_widest)
 OP_METHOD(scatter_add_, "scatter_add_(self, dim, index, src)",
-          "Adds the elements of src to self at the places along dim that index names.", along)
+          "Adds the elements of src to self at the positions along dim that index names.", along)
 
 namespace {
 
@@ -296,13 +296,13 @@ Tensor scatter_value(const Tensor& input, int64_t dim, const Tensor& index, cons
 
 }  // namespace
 OP(scatter_with, "scatter(input, dim, index, src, *, reduce=None)",
-   "A copy of input with the elements of src at the places along dim that index names.", along)
+   "A copy of input with the elements of src at the positions along dim that index names.", along)
 OP(scatter_value, "scatter(input, dim, index, value, *, reduce=None)",
-   "A copy of input with value at the places along dim that index names.", along)
+   "A copy of input with value at the positions along dim that index names.", along)
 OP_METHOD(scatter_with_, "scatter_(self, dim, index, src, *, reduce=None)",
-          "Writes the elements of src at the places along dim that index names.", along)
+          "Writes the elements of src at the positions along dim that index names.", along)
 OP_METHOD(scatter_value_, "scatter_(self, dim, index, value, *, reduce=None)",
-          "Writes value at the places along dim that index names.", along)
+          "Writes value at the positions along dim that index names.", along)
 
 // --- take, put, take_along_dim -----------------------------------------------------------------
 

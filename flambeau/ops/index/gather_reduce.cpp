@@ -1,4 +1,4 @@
-// scatter_reduce: elements that meet at one place are combined there.
+// scatter_reduce: elements that go to one position are combined there.
 #include <limits>
 #include <memory>
 
@@ -33,7 +33,7 @@ Scalar neutral(Reduce reduce, DType dtype) {
     if constexpr (is_floating_type<T>) {
       const double infinity = std::numeric_limits<double>::infinity();
       value = reduce == Reduce::amax ? -infinity : infinity;
-    } else if constexpr (std::is_same_v<T, Truth>) {
+    } else if constexpr (std::is_same_v<T, StoredBool>) {
       value = reduce != Reduce::amax;
     } else {
       value =
@@ -43,8 +43,8 @@ Scalar neutral(Reduce reduce, DType dtype) {
   return value;
 }
 
-// How many elements meet at each place, at least one.
-Tensor meeting_counts(const Tensor& self, int64_t dim, const Tensor& index, bool include_self) {
+// How many elements go to each position, at least one.
+Tensor target_counts(const Tensor& self, int64_t dim, const Tensor& index, bool include_self) {
   const NoGrad off;
   const DType dtype = to_real(self.dtype());
   const Tensor start = include_self ? ones_like(self, dtype) : zeros_like(self, dtype);
@@ -65,7 +65,7 @@ struct ReduceRule {
     switch (reduce) {
       case Reduce::sum: return {kept(g), gather(g, dim, at)};
       case Reduce::mean: {
-        const Tensor share = g / meeting_counts(self(), dim, at, include_self);
+        const Tensor share = g / target_counts(self(), dim, at, include_self);
         return {kept(share), gather(share, dim, at)};
       }
       case Reduce::prod: return of_product(g);
@@ -122,7 +122,7 @@ void reduce_into(const Tensor& self, int64_t dim, const Tensor& index, const Ten
                              WriteMode::maximum, WriteMode::minimum};
   write_scattered("scatter_reduce", window, dim, index, src, modes[static_cast<int>(reduce)]);
   if (reduce != Reduce::mean) return;
-  const Tensor counts = meeting_counts(self, dim, index, include_self);
+  const Tensor counts = target_counts(self, dim, index, include_self);
   if (is_integral(self.dtype())) {
     div_floor_(window, counts);
   } else {
@@ -170,10 +170,11 @@ Tensor scatter_reduce(const Tensor& input, int64_t dim, const Tensor& index, con
                          include_self);
 }
 OP(scatter_reduce, "scatter_reduce(input, dim, index, src, reduce, *, include_self=True)",
-   "A copy of input combined with the elements of src at the places along dim that index names.",
+   "A copy of input combined with the elements of src at the positions along dim that index names.",
    along)
 OP_METHOD(scatter_reduce_, "scatter_reduce_(self, dim, index, src, reduce, *, include_self=True)",
-          "Combines self with the elements of src at the places along dim that index names.", along)
+          "Combines self with the elements of src at the positions along dim that index names.",
+          along)
 
 // --- index_reduce ------------------------------------------------------------------------------
 
@@ -194,9 +195,9 @@ Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
   const Tensor vector = index_of_slices("index_reduce_", self, dim, index, source);
   Dims shape(std::max<int64_t>(source.dim(), 1), 1);
   shape[dim] = vector.numel();
-  const Tensor places = source.dim() == 0 ? reshape(vector, IntSpan())
-                                          : expand(reshape(vector, shape), source.sizes());
-  return scatter_reduce_(self, dim, places, source, reduce, include_self);
+  const Tensor indices = source.dim() == 0 ? reshape(vector, IntSpan())
+                                           : expand(reshape(vector, shape), source.sizes());
+  return scatter_reduce_(self, dim, indices, source, reduce, include_self);
 }
 Tensor index_reduce(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source,
                     std::string_view reduce, bool include_self) {

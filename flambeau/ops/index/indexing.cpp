@@ -1,4 +1,4 @@
-// x[i, j, mask]: reading and writing at places that index tensors name.
+// x[i, j, mask]: reading and writing the elements that index tensors name.
 //
 // Note [How indexing works]
 // Index tensors and masks become one tensor of byte offsets into the indexed tensor, broadcast
@@ -38,7 +38,7 @@ struct Axis {
 };
 
 // Everything a kernel needs to know about an indexing expression.
-struct Places {
+struct Targets {
   Dims shape;      // of the result
   Tensor window;   // the indexed tensor over that shape, still where it is indexed
   Tensor offsets;  // in bytes, over that shape, still elsewhere
@@ -50,7 +50,7 @@ class Indexing {
 
   void add(const Tensor& index) {
     if (!index.defined()) {
-      check_room(1);
+      check_dims(1);
       axes_.push_back({dim_, self_->sizes[dim_], self_->strides[dim_], {}});
       ++dim_;
     } else if (is_mask(index)) {
@@ -59,7 +59,7 @@ class Indexing {
       CHECK(index.dtype() == DType::int64 || index.dtype() == DType::int32, IndexError,
             "tensors used as indices must be long, int, byte or bool tensors, got {}",
             index.dtype());
-      check_room(1);
+      check_dims(1);
       axes_.push_back(
           {dim_, self_->sizes[dim_], self_->strides[dim_], to(at_home(index), DType::int64)});
       ++dim_;
@@ -68,7 +68,7 @@ class Indexing {
 
   // `check` looks at the shape of the result before any index is read.
   template <class Check>
-  Places finish(const IndexedDim& rules, const Check& check, bool brackets = true) {
+  Targets finish(const IndexedDim& rules, const Check& check, bool brackets = true) {
     while (dim_ < self_.dim()) add({});
     broadcast();
     const auto indexed = [](const Axis& axis) { return axis.index.defined(); };
@@ -77,12 +77,12 @@ class Indexing {
     // Neighbouring indices leave their dimensions in place; others go to the front.
     const bool together = std::none_of(after, axes_.end(), indexed);
     const size_t at = together ? first - axes_.begin() : 0;
-    Places places;
+    Targets targets;
     Dims window_strides, offset_strides;
     const auto add_offsets = [&] {
       const Dims dense = contiguous_strides(common_);
-      places.shape.append(common_.begin(), common_.end());
-      window_strides.resize(places.shape.size(), 0);
+      targets.shape.append(common_.begin(), common_.end());
+      window_strides.resize(targets.shape.size(), 0);
       offset_strides.append(dense.begin(), dense.end());
     };
     // The strides that the offsets would have if they were reshaped to lie between dimensions of
@@ -98,25 +98,25 @@ class Indexing {
         single = 1;
       }
       if (indexed(axes_[i])) continue;
-      places.shape.push_back(axes_[i].size);
+      targets.shape.push_back(axes_[i].size);
       window_strides.push_back(axes_[i].stride);
       offset_strides.push_back(axes_[i].size == 1 ? single : 0);
     }
-    CHECK(static_cast<int64_t>(places.shape.size()) <= max_dims, RuntimeError,
+    CHECK(static_cast<int64_t>(targets.shape.size()) <= max_dims, RuntimeError,
           "index: a tensor can have at most {} dimensions", max_dims);
-    const bool none = checked_numel(places.shape) == 0;
+    const bool none = checked_numel(targets.shape) == 0;
     if (brackets) check_not_empty();
-    check(places.shape);
-    places.window = make_alias(self_, places.shape, window_strides, self_.offset());
+    check(targets.shape);
+    targets.window = make_alias(self_, targets.shape, window_strides, self_.offset());
     // As in PyTorch, indices that lead nowhere are not looked at.
-    const Tensor at_places =
+    const Tensor at_targets =
         none ? make_tensor(common_, DType::int64, self_.device()) : offsets(rules);
-    places.offsets = make_alias(at_places, places.shape, offset_strides, 0);
-    return places;
+    targets.offsets = make_alias(at_targets, targets.shape, offset_strides, 0);
+    return targets;
   }
 
  private:
-  void check_room(int64_t dims) const {
+  void check_dims(int64_t dims) const {
     CHECK(dim_ + dims <= self_.dim(), IndexError, "too many indices for tensor of dimension {}",
           self_.dim());
   }
@@ -135,7 +135,7 @@ class Indexing {
   void add_mask(const Tensor& given) {
     const Tensor mask = at_home(given);
     const int64_t rank = mask.dim();
-    check_room(rank);
+    check_dims(rank);
     for (int64_t d = 0; d < rank; ++d) {
       CHECK(mask->sizes[d] == self_->sizes[dim_ + d], IndexError,
             "The shape of the mask {} at index {} does not match the shape of the indexed tensor "
@@ -219,8 +219,8 @@ class Indexing {
 constexpr auto any_shape = [](IntSpan) {};
 
 template <class Check = decltype(any_shape)>
-Places places_of(const Tensor& self, const std::vector<Tensor>& indices,
-                 const Check& check = any_shape) {
+Targets targets_of(const Tensor& self, const std::vector<Tensor>& indices,
+                   const Check& check = any_shape) {
   const NoGrad off;
   Indexing indexing(self);
   for (const Tensor& index : indices) indexing.add(index);
@@ -228,7 +228,8 @@ Places places_of(const Tensor& self, const std::vector<Tensor>& indices,
 }
 
 // One index along one dimension of a tensor that has at least one.
-Places places_along(const Tensor& self, int64_t dim, const Tensor& index, const IndexedDim& rules) {
+Targets targets_along(const Tensor& self, int64_t dim, const Tensor& index,
+                      const IndexedDim& rules) {
   const NoGrad off;
   Indexing indexing(self);
   for (int64_t d = 0; d < dim; ++d) indexing.add({});
@@ -237,39 +238,39 @@ Places places_along(const Tensor& self, int64_t dim, const Tensor& index, const 
 }
 
 // Into `out` where it is given, else into a new tensor in the order of dimensions of the source.
-Tensor read(const char* op, const Places& places, Tensor out = {}) {
-  const DType dtype = places.window.dtype();
-  const Operand inputs[] = {places.window, places.offsets};
+Tensor read(const char* op, const Targets& targets, Tensor out = {}) {
+  const DType dtype = targets.window.dtype();
+  const Operand inputs[] = {targets.window, targets.offsets};
   TensorIter iter;
   iter.build({op, false, false}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::index_read(out.device_type(), iter);
   return out;
 }
 
-// Places of complex halves as places of their parts: sums are taken part by part.
-Places places_of_parts(const Places& places) {
-  Dims shape = places.shape;
+// Targets of complex halves as targets of their parts: sums are taken part by part.
+Targets targets_of_parts(const Targets& targets) {
+  Dims shape = targets.shape;
   shape.push_back(2);
-  return {shape, view_as_real(places.window), unsqueeze(places.offsets, -1)};
+  return {shape, view_as_real(targets.window), unsqueeze(targets.offsets, -1)};
 }
 
-// `values` broadcast to the shape of the places, beside them.
-TensorIter writing(const char* op, const Places& places, const Tensor& values, WriteMode mode) {
+// `values` broadcast to the shape of the targets, beside them.
+TensorIter writing(const char* op, const Targets& targets, const Tensor& values, WriteMode mode) {
   if (mode == WriteMode::add && values.dtype() == DType::complex32) [[unlikely]]
-    return writing(op, places_of_parts(places), view_as_real(values), mode);
-  Tensor target = places.window;
+    return writing(op, targets_of_parts(targets), view_as_real(values), mode);
+  Tensor target = targets.window;
   const DType dtype = target.dtype();
-  const Operand inputs[] = {values, places.offsets};
+  const Operand inputs[] = {values, targets.offsets};
   TensorIter iter;
   iter.build({op, false, false}, &target, &dtype, 1, inputs, 2, dtype);
   return iter;
 }
-void write(const char* op, const Places& places, const Tensor& values, WriteMode mode) {
-  const TensorIter iter = writing(op, places, values, mode);
+void write(const char* op, const Targets& targets, const Tensor& values, WriteMode mode) {
+  const TensorIter iter = writing(op, targets, values, mode);
   kernels::index_write(iter.device.type, iter, mode);
 }
 
-// One mask of the whole tensor, where a kernel picks elements without asking for their places.
+// One mask of the whole tensor, where a kernel picks elements without asking for their indices.
 bool is_plain_mask(const Tensor& self, const std::vector<Tensor>& indices) {
   return indices.size() == 1 && indices[0].defined() && indices[0].dtype() == DType::bool_ &&
          self.dim() > 0 && indices[0].sizes() == self.sizes() &&
@@ -297,12 +298,12 @@ Tensor read_at(const char* op, const Tensor& self, const std::vector<Tensor>& in
     kernels::masked_select(self.device_type(), self, indices[0], out);
     return out;
   }
-  return read(op, places_of(self, indices));
+  return read(op, targets_of(self, indices));
 }
 
 void write_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices,
               const Tensor& values, WriteMode mode) {
-  write(op, places_of(self, indices), values, mode);
+  write(op, targets_of(self, indices), values, mode);
 }
 
 Tensor read_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
@@ -321,20 +322,20 @@ Tensor read_along(const char* op, const Tensor& self, int64_t dim, const Tensor&
     kernels::gather(self.device_type(), iter, at);
     return out;
   }
-  const Places places = places_along(self, dim, index, rules);
-  return read(op, places, make_tensor(places.shape, self.dtype(), self.device()));
+  const Targets targets = targets_along(self, dim, index, rules);
+  return read(op, targets, make_tensor(targets.shape, self.dtype(), self.device()));
 }
 
 void write_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                  const IndexedDim& rules, const Tensor& values, WriteMode mode) {
   const NoGrad off;
-  const Places places = places_along(self, dim, index, rules);
-  const TensorIter iter = writing(op, places, values, mode);
+  const Targets targets = targets_along(self, dim, index, rules);
+  const TensorIter iter = writing(op, targets, values, mode);
   const Tensor sums = mode == WriteMode::add && !takes_whole_rows(iter)
                           ? place_of_sums(self, index.numel(), values.numel())
                           : self;
   if (sums.dtype() == self.dtype()) return kernels::index_write(iter.device.type, iter, mode);
-  write(op, places_along(sums, dim, index, rules), to(values, sums.dtype()), mode);
+  write(op, targets_along(sums, dim, index, rules), to(values, sums.dtype()), mode);
   keep_sums(self, sums);
 }
 
@@ -404,7 +405,7 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
   for (const Tensor& index : indices) {
     if (index.defined()) check_no_overlap("index_put_", self, index);
   }
-  const Places places = places_of(self, indices, [&](IntSpan shape) {
+  const Targets targets = targets_of(self, indices, [&](IntSpan shape) {
     CHECK(can_broadcast_to(values.sizes(), shape), RuntimeError,
           "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of "
           "shape {}",
@@ -421,7 +422,7 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
           source.device());
     source = to(source, self.device());
   }
-  write("index_put_", places, source, accumulate ? WriteMode::add : WriteMode::assign);
+  write("index_put_", targets, source, accumulate ? WriteMode::add : WriteMode::assign);
   self.bump_version("index_put_");
   if (Record r = Record::in_place("index_put", self, {values})) {
     const std::vector<Saved> saved = save_all(r, indices);
@@ -439,9 +440,10 @@ Tensor index_put(const Tensor& input, const std::vector<Tensor>& indices, const 
   return index_put_(clone(input), indices, values, accumulate);
 }
 OP(index_put, "index_put(input, indices, values, accumulate=False)",
-   "A copy of input with values written (or added) at the places that indices name.", cuda_widest)
+   "A copy of input with values written (or added) at the positions that indices name.",
+   cuda_widest)
 OP_METHOD(index_put_, "index_put_(self, indices, values, accumulate=False)",
-          "Writes (or adds) values at the places that indices name.")
+          "Writes (or adds) values at the positions that indices name.")
 
 // --- Inside vmap
 // ---------------------------------------------------------------------------------

@@ -29,19 +29,20 @@ Tensor apart_from(const Tensor& target, const Tensor& values);
 Tensor read_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices);
 void write_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices,
               const Tensor& values, WriteMode mode);
-// The same along one dimension of a tensor that has at least one. What meets at one place is added
+// The same along one dimension of a tensor that has at least one. What goes to one element is added
 // up in float32 where the dtype of self would lose much of it by rounding.
 Tensor read_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                   const IndexedDim& rules);
 void write_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                  const IndexedDim& rules, const Tensor& values, WriteMode mode);
 
-// Writes src along dim at the places that index names: checked and versioned, not recorded.
+// Writes src along dim at the positions that index names: checked and versioned, not recorded.
 void write_scattered(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
                      const Operand& src, WriteMode mode);
-// Where at most `meeting` of `count` values are to be added to each element of self: self itself,
-// or a copy in float32 of one whose dtype would lose many of them by rounding; keep_sums ends that.
-Tensor place_of_sums(const Tensor& self, int64_t meeting, int64_t count);
+// Where at most `per_element` of `count` values are to be added to each element of self: self
+// itself, or a copy in float32 of one whose dtype would lose many of them by rounding; keep_sums
+// ends that.
+Tensor place_of_sums(const Tensor& self, int64_t per_element, int64_t count);
 void keep_sums(const Tensor& self, const Tensor& sums);
 // The corner of input that has these sizes, and its gradient: zeros around what was used.
 Tensor corner(const Tensor& input, IntSpan sizes);

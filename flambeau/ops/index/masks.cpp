@@ -1,4 +1,4 @@
-// Ops whose places a mask names, the positions of nonzeros, and what every write by index asks
+// Ops whose elements a mask names, the positions of nonzeros, and what every write by index asks
 // about shared memory.
 #include <variant>
 
@@ -163,8 +163,8 @@ void scatter_by_number(const Tensor& self, const Tensor& mask, const Tensor& sou
   const Tensor chosen = contiguous(expand(mask, self.sizes())), flat = reshape(chosen, -1);
   const Tensor numbers = make_tensor(flat.numel(), DType::int64, self.device());
   kernels::cumsum(self.device_type(), to(flat, DType::int64), numbers, 0, false);
-  const Tensor places = where(flat, numbers - 1, int64_t{0});
-  const Tensor values = reshape(index_select(reshape(source, -1), 0, places), self.sizes());
+  const Tensor positions = where(flat, numbers - 1, int64_t{0});
+  const Tensor values = reshape(index_select(reshape(source, -1), 0, positions), self.sizes());
   copy_(self, where(chosen, values, self));
 }
 
@@ -183,8 +183,8 @@ Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sou
   } else if (!self.device().is_meta()) {
     const NoGrad off;
     const Tensor window = make_alias(self);
-    const Tensor places = nonzero_flat(expand(mask, self.sizes()));
-    const int64_t count = places.numel();
+    const Tensor positions = nonzero_flat(expand(mask, self.sizes()));
+    const int64_t count = positions.numel();
     CHECK(count <= source.numel(), RuntimeError,
           "masked_scatter: Number of elements of source < number of ones in mask ({} < {})",
           source.numel(), count);

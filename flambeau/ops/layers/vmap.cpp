@@ -266,7 +266,7 @@ int level_of(const OpCall& call) {
   return level;
 }
 
-// A number or a truth that would be another for each sample.
+// A number or a bool that would be another for each sample.
 [[noreturn]] void refuse_value(const OpCall& call) {
   if (call.op().returns == Result::Form::scalar) {
     fail<SampleError>(

@@ -67,10 +67,10 @@ Dims with_matrix(IntSpan batch, int64_t rows, int64_t columns) {
 }
 
 static Dims column_strides(IntSpan sizes) {
-  Dims turned = sizes.dims();
-  const size_t rank = turned.size();
-  std::swap(turned[rank - 1], turned[rank - 2]);
-  Dims strides = contiguous_strides(turned);
+  Dims transposed = sizes.dims();
+  const size_t rank = transposed.size();
+  std::swap(transposed[rank - 1], transposed[rank - 2]);
+  Dims strides = contiguous_strides(transposed);
   std::swap(strides[rank - 1], strides[rank - 2]);
   return strides;
 }
@@ -141,9 +141,9 @@ bool has_phase(const Tensor& diagonal) {
   if (!diagonal.is_complex() || diagonal.device().is_meta() || diagonal.numel() == 0) return false;
   const NoGrad off;
   const Tensor d = detach(diagonal);
-  const double turned = item(amax(abs(imag(d)), std::nullopt, false)).to_double();
+  const double largest_imaginary = item(amax(abs(imag(d)), std::nullopt, false)).to_double();
   const double tolerance = d.dtype() == DType::complex64 ? 1e-2 : 1e-5;
-  return turned > tolerance;
+  return largest_imaginary > tolerance;
 }
 
 }  // namespace flambeau

@@ -183,14 +183,14 @@ Tensor solve_factored(const Tensor& lu, const Tensor& pivots, const Tensor& b, I
   pivot_sizes.push_back(pivots.size(-1));
   const Tensor exchanged = contiguous(expand(pivots, pivot_sizes));
   // x a = b is a^T x^T = b^T; x a^H = b is conj(a) x^T = b^T, or a conj(x^T) = conj(b^T).
-  const bool turned = !left && adjoint && b.is_complex();
+  const bool conjugated = !left && adjoint && b.is_complex();
   Tensor rhs = left ? b : mT(b);
-  if (turned) rhs = conj_physical(rhs);
+  if (conjugated) rhs = conj_physical(rhs);
   Tensor x = copy_columns(rhs, batch);
   const Transposed how = left ? (adjoint ? Transposed::conjugated : Transposed::no)
                               : (adjoint ? Transposed::no : Transposed::yes);
   if (x.numel() > 0) kernels::lu_solve(x.device_type(), factors, exchanged, x, how);
-  if (turned) x = conj_physical(x);
+  if (conjugated) x = conj_physical(x);
   return left ? x : transpose(x, -2, -1);
 }
 
@@ -311,8 +311,8 @@ Pair inverse_with(std::string_view op, const Tensor& a, bool check_errors) {
   if (check_errors) check_info(op, info, singular_inverse);
   if (Record r{"linalg_inv_ex", out, {a}}) {
     r.wrt(0, [y = r.save_output(out)](const Tensor& g) {
-      const Tensor turned = mH(y());
-      return -matmul(turned, matmul(g, turned));
+      const Tensor adjoint_y = mH(y());
+      return -matmul(adjoint_y, matmul(g, adjoint_y));
     });
   }
   return {out, info};

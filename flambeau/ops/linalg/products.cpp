@@ -102,10 +102,10 @@ Tensor matrix_exp(const Tensor& a) {
   if (Record r{"linalg_matrix_exp", out, {a}}) {
     // The derivative in a direction G stands above the diagonal of exp [[A, G], [0, A]].
     r.wrt(0, [kept = r.save(a)](const Tensor& g) {
-      const Tensor turned = mH(kept());
-      const int64_t n = turned.size(-1);
-      const Tensor top = cat({turned, g}, -1);
-      const Tensor bottom = cat({zeros_like(turned), turned}, -1);
+      const Tensor adjoint = mH(kept());
+      const int64_t n = adjoint.size(-1);
+      const Tensor top = cat({adjoint, g}, -1);
+      const Tensor bottom = cat({zeros_like(adjoint), adjoint}, -1);
       return narrow(narrow(matrix_exp(cat({top, bottom}, -2)), -2, 0, n), -1, n, n);
     });
   }

@@ -62,7 +62,7 @@ Tensor as_complex_like(const Tensor& imaginary, const Tensor& like) {
 
 // With dP = U^H dA V: dS = Re diag dP; dU and dV follow from the parts of dP off the diagonal,
 // divided by differences of squared singular values, and from what of dA lies outside of U and V.
-// A complex pair of vectors may be turned by a phase: a loss must not depend on it.
+// A complex pair of vectors may be rotated by a phase: a loss must not depend on it.
 Tensor svd_gradient(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, const Tensor& u,
                     const Tensor& s, const Tensor& vh) {
   Tensor inner;
@@ -84,8 +84,10 @@ Tensor svd_gradient(const Tensor& g_u, const Tensor& g_s, const Tensor& g_vh, co
     add(inner, scale_rows(zero_diagonal(skew(y) / e), s));
   }
   if (vectors && u.is_complex()) {
-    const Tensor turned = !turn_u.defined() ? turn_v : !turn_v.defined() ? turn_u : turn_u + turn_v;
-    CHECK(!has_phase(turned), RuntimeError,
+    const Tensor rotation = !turn_u.defined()   ? turn_v
+                            : !turn_v.defined() ? turn_u
+                                                : turn_u + turn_v;
+    CHECK(!has_phase(rotation), RuntimeError,
           "svd_backward: The singular vectors in the complex case are specified up to "
           "multiplication by e^{i phi}. The specified loss function depends on this phase term, "
           "making it ill-defined.");

@@ -173,7 +173,7 @@ struct BackwardRule {
       CHECK(options.dropout == 0, RuntimeError,
             "scaled_dot_product_attention: second derivatives with dropout are not implemented for "
             "half precision on CUDA");
-      twin_gradients({q(), k(), v()}, in, to_inputs, [&](const std::vector<Tensor>& x) {
+      double_backward_gradients({q(), k(), v()}, in, to_inputs, [&](const std::vector<Tensor>& x) {
         return std::vector<Tensor>{formula(x[0], x[1], x[2], m, options)};
       });
       return;

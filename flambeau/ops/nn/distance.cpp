@@ -116,7 +116,7 @@ OP_FUNCTION(cdist, "_cdist(x1, x2, p=2.0, compute_mode=None)",
             "The p-distance of each point, a row, of x1 to each of x2.", autocast_exact | event(2))
 
 // Where the pairs of n points stand among all n * n.
-Tensor places_of_pairs(int64_t n, Device device) {
+Tensor indices_of_pairs(int64_t n, Device device) {
   Tensor above = make_tensor(IntSpan{n * (n - 1) / 2}, DType::int64, Device());
   int64_t* place = above.data<int64_t>();
   for (int64_t i = 0; i < n; ++i) {
@@ -126,8 +126,8 @@ Tensor places_of_pairs(int64_t n, Device device) {
 }
 
 // What is known of pairs as a symmetric matrix with zeros for the points themselves.
-Tensor square_of_pairs(const Tensor& pairs, const Tensor& places, int64_t n) {
-  const Tensor flat = scatter_add(zeros({n * n}, options_of(pairs)), 0, places, pairs);
+Tensor square_of_pairs(const Tensor& pairs, const Tensor& indices, int64_t n) {
+  const Tensor flat = scatter_add(zeros({n * n}, options_of(pairs)), 0, indices, pairs);
   const Tensor half = reshape(flat, {n, n});
   return half + mT(half);
 }
@@ -138,9 +138,9 @@ Tensor pdist_by_kernel(const Tensor& input, double p) {
   kernels::pdist(input.device_type(), contiguous(t(detach(input))), out, p);
   if (Record r{"pdist_forward", out, {input}}) {
     r.wrt(0, [x = r.save(input), d = r.save_output(out), n, p](const Tensor& g) {
-      const Tensor points = x(), places = places_of_pairs(n, g.device());
-      const Tensor weights = square_of_pairs(g, places, n);
-      return first_gradient(weights, points, points, square_of_pairs(d(), places, n), p);
+      const Tensor points = x(), indices = indices_of_pairs(n, g.device());
+      const Tensor weights = square_of_pairs(g, indices, n);
+      return first_gradient(weights, points, points, square_of_pairs(d(), indices, n), p);
     });
   }
   return out;
@@ -157,7 +157,7 @@ Tensor pdist(const Tensor& input, double p) {
     return pdist_by_kernel(input, p);
   }
   const Tensor all = distances_by_differences(input, input, p);
-  return index_select(reshape(all, {-1}), 0, places_of_pairs(n, input.device()));
+  return index_select(reshape(all, {-1}), 0, indices_of_pairs(n, input.device()));
 }
 OP_FUNCTION(pdist, "pdist(input, p=2.0)", "The p-distances of all pairs of rows of a matrix.",
             cuda_exact)

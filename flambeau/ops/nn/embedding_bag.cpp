@@ -164,10 +164,10 @@ Quadruple embedding_bag(const Tensor& weight, const Tensor& indices, const Tenso
         how == BagMode::sum && padding < 0 && weight.dtype() != DType::float64;
     const Tensor bounds = bounds_of(offsets, indices, include_last_offset, is_plain_sum);
     const int64_t bags = bounds.numel() - 1;
-    const Options places{.dtype = DType::int64, .device = weight.device()};
+    const Options integers{.dtype = DType::int64, .device = weight.device()};
     out = make_tensor({bags, width}, weight.dtype(), weight.device());
-    b.bag_of = zeros(indices.sizes(), places), b.bag_size = zeros(IntSpan{bags}, places);
-    if (how == BagMode::max) b.chosen = zeros({bags, width}, places);
+    b.bag_of = zeros(indices.sizes(), integers), b.bag_size = zeros(IntSpan{bags}, integers);
+    if (how == BagMode::max) b.chosen = zeros({bags, width}, integers);
     if (bags > 0) {
       kernels::embedding_bag(weight.device_type(), contiguous(weight), b.indices, bounds,
                              factors.defined() ? contiguous(factors) : factors, how, padding, out,

@@ -41,8 +41,8 @@ WindowShape window_shape(IntSpan in, IntSpan kernel, IntSpan dilation, IntSpan p
         RuntimeError,
         "window too large: kernel size {}, dilation {}, padding {} and stride {} for a size of {}",
         k[i], d[i], p[i], s[i], in[i]);
-    const int64_t room = in[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1;
-    shape.out[i] = room < 0 ? 0 : room / s[i] + 1;
+    const int64_t span = in[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1;
+    shape.out[i] = span < 0 ? 0 : span / s[i] + 1;
   }
   return shape;
 }

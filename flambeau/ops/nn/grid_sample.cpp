@@ -1,4 +1,4 @@
-// grid_sampler: an image at the places of a grid; affine_grid_generator: the grid of an affine map.
+// grid_sampler: an image at the points of a grid; affine_grid_generator: the grid of an affine map.
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/vision.h"
 #include "flambeau/ops/layers/batching.h"
@@ -34,8 +34,8 @@ void check_grid(const Tensor& input, const Tensor& grid) {
 
 // The shapes and the type in which kernels take image and grid.
 struct Sampling {
-  Tensor x, grid;  // (N, C, D, H, W) and (N, places, rank)
-  explicit Sampling(const Tensor& input, const Tensor& places) {
+  Tensor x, grid;  // (N, C, D, H, W) and (N, points, rank)
+  explicit Sampling(const Tensor& input, const Tensor& points) {
     const auto wide = [](const Tensor& t) {
       return contiguous(dtypes::Reduced.has(t.dtype()) ? to(t, DType::float32) : t);
     };
@@ -43,10 +43,10 @@ struct Sampling {
     int64_t count = 1;
     for (int64_t d = 2; d < input.dim(); ++d) {
       sizes[5 - input.dim() + d] = input.sizes()[d];
-      count *= places.sizes()[d - 1];
+      count *= points.sizes()[d - 1];
     }
     x = view(wide(input), sizes);
-    grid = view(wide(places), {input.sizes()[0], count, input.dim() - 2});
+    grid = view(wide(points), {input.sizes()[0], count, input.dim() - 2});
   }
 };
 
@@ -108,8 +108,8 @@ std::vector<ComposedTap> composed_taps(const Tensor& x, int64_t size, SampleOpti
   return {composed_tap(low, 1 - rest, size), composed_tap(low + 1, rest, size)};
 }
 
-Tensor composed_sampler(const Tensor& input, const Tensor& places, SampleOptions how) {
-  const Sampling s(input, places);
+Tensor composed_sampler(const Tensor& input, const Tensor& points, SampleOptions how) {
+  const Sampling s(input, points);
   const Tensor flat = flatten(s.x, 2, -1);
   const Dims shape{s.x.sizes()[0], s.x.sizes()[1], s.grid.sizes()[1]};
   // One dimension after the other, the slowest first: all combinations of the taps so far.
@@ -134,7 +134,7 @@ Tensor composed_sampler(const Tensor& input, const Tensor& places, SampleOptions
     total = total + gather(flat, 2, index) * unsqueeze(weight, 1);
   }
   Dims sizes{shape[0], shape[1]};
-  for (int64_t d = 1; d + 1 < places.dim(); ++d) sizes.push_back(places.sizes()[d]);
+  for (int64_t d = 1; d + 1 < points.dim(); ++d) sizes.push_back(points.sizes()[d]);
   return to(view(total, sizes), input.dtype());
 }
 
@@ -145,14 +145,14 @@ struct SampleRule {
 
   void operator()(Grads& in, Grads& out) const {
     if (!in[0].defined()) return;
-    const Tensor image = input(), places = grid();
+    const Tensor image = input(), points = grid();
     if (grad_enabled()) {
-      twin_gradients({image, places}, in, out, [this](const std::vector<Tensor>& again) {
+      double_backward_gradients({image, points}, in, out, [this](const std::vector<Tensor>& again) {
         return std::vector{composed_sampler(again[0], again[1], how)};
       });
       return;
     }
-    const Sampling s(image, places);
+    const Sampling s(image, points);
     const Tensor g = contiguous(to(in[0], s.x.dtype()));
     const Tensor to_x = wants_input ? zeros(s.x.sizes(), options_of(s.x)) : Tensor();
     const Tensor to_grid = wants_grid ? zeros(s.grid.sizes(), options_of(s.grid)) : Tensor();
@@ -162,7 +162,7 @@ struct SampleRule {
                                     s.x, s.grid, to_x, to_grid, how);
     }
     if (wants_input) out[0] = to(view(to_x, image.sizes()), image.dtype());
-    if (wants_grid) out[1] = to(view(to_grid, places.sizes()), places.dtype());
+    if (wants_grid) out[1] = to(view(to_grid, points.sizes()), points.dtype());
   }
 };
 
@@ -191,7 +191,7 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
 }
 #define GRID_SAMPLER(name)                                                                         \
   OP_FUNCTION(grid_sampler, name "(input, grid, interpolation_mode, padding_mode, align_corners)", \
-              "input at the places of grid, given in coordinates from -1 to 1. Modes: 0 linear, "  \
+              "input at the points of grid, given in coordinates from -1 to 1. Modes: 0 linear, "  \
               "1 nearest, 2 cubic; padding: 0 zeros, 1 border, 2 reflection.",                     \
               cpu_exact | cuda_widest)
 GRID_SAMPLER("grid_sampler")
@@ -200,14 +200,14 @@ GRID_SAMPLER("grid_sampler_3d")
 #undef GRID_SAMPLER
 
 // Coordinates of the centres of n pixels, or, with corners aligned, from edge to edge.
-Tensor pixel_places(int64_t n, bool align_corners, const Options& options) {
+Tensor pixel_points(int64_t n, bool align_corners, const Options& options) {
   if (n <= 1) return zeros({n}, options);
   const double span = align_corners ? 1.0 : static_cast<double>(n - 1) / static_cast<double>(n);
   const Tensor steps = arange(Scalar(0), Scalar(n), Scalar(1), options);
   return steps * (2 * span / static_cast<double>(n - 1)) + -span;
 }
 
-// The places of all pixels, a row each: their coordinates, the last dimension's first, and a one.
+// The points of all pixels, a row each: their coordinates, the last dimension's first, and a one.
 Tensor pixel_rows(IntSpan spatial, bool align_corners, const Options& options) {
   const auto rank = static_cast<int64_t>(spatial.size());
   std::vector<Tensor> coordinates;
@@ -215,7 +215,7 @@ Tensor pixel_rows(IntSpan spatial, bool align_corners, const Options& options) {
     Dims shape(rank, 1);
     shape[d] = spatial[d];
     coordinates.push_back(
-        expand(view(pixel_places(spatial[d], align_corners, options), shape), spatial));
+        expand(view(pixel_points(spatial[d], align_corners, options), shape), spatial));
   }
   coordinates.push_back(ones(spatial, options));
   return reshape(stack(coordinates, -1), {-1, rank + 1});
@@ -244,7 +244,7 @@ Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corne
     const Tensor rows = pixel_rows(spatial, align_corners, options);
     out = detach(view(matmul(rows, transpose(theta, 1, 2)), shape));
   }
-  // Nothing is saved: the places are computed again.
+  // Nothing is saved: the points are computed again.
   if (Record r{"affine_grid_generator", out, {theta}}) {
     r.wrt(0, [=, count = size[0]](const Tensor& g) {
       const Tensor flat = reshape(g, {count, -1, rank});
@@ -254,7 +254,7 @@ Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corne
   return out;
 }
 OP_FUNCTION(affine_grid_generator, "affine_grid_generator(theta, size, align_corners)",
-            "The grid of places that a batch of affine maps takes the pixels of an image to.",
+            "The grid of points that a batch of affine maps takes the pixels of an image to.",
             autocast_low)
 
 }  // namespace

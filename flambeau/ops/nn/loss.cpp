@@ -315,21 +315,21 @@ OP_FUNCTION(cross_entropy_loss,
 namespace {
 
 // The sum or mean of a loss without a tensor of its elements, where that can be had.
-Tensor reduced_by_pieces(const Tensor& input, const Tensor& target, int64_t reduction,
-                         const PieceFormula& formula) {
+Tensor reduced_in_chunks(const Tensor& input, const Tensor& target, int64_t reduction,
+                         const ChunkFormula& formula) {
   const bool mean = reduction == static_cast<int64_t>(Reduction::mean);
   if (!mean && reduction != static_cast<int64_t>(Reduction::sum)) return {};
-  return sums_by_pieces(input, target) ? sum_by_pieces(input, target, mean, formula) : Tensor();
+  return sums_in_chunks(input, target) ? sum_in_chunks(input, target, mean, formula) : Tensor();
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  if (reduction != static_cast<int64_t>(Reduction::none) && sums_by_pieces(input, target)) {
+  if (reduction != static_cast<int64_t>(Reduction::none) && sums_in_chunks(input, target)) {
     check_reduction(reduction);
-    constexpr int64_t piece = 8192;
+    constexpr int64_t chunk = 8192;
     const int64_t n = input.numel();
     const Tensor totals =
-        make_tensor({(n + piece - 1) / piece}, stat_dtype(input.dtype()), input.device());
-    kernels::squared_distances(DeviceType::cpu, input, target, piece, totals);
+        make_tensor({(n + chunk - 1) / chunk}, stat_dtype(input.dtype()), input.device());
+    kernels::squared_distances(DeviceType::cpu, input, target, chunk, totals);
     const NoGrad off;
     const Tensor total = sum(totals);
     const bool mean = reduction == static_cast<int64_t>(Reduction::mean);
@@ -347,7 +347,7 @@ OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared diffe
             autocast_exact)
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+  Tensor total = reduced_in_chunks(input, target, reduction, [](const Chunk& p) {
     p.run(kernels::sub, {p.out, p.a, p.b});
     kernels::abs(DeviceType::cpu, p.over({p.out, p.out}));
   });
@@ -395,8 +395,8 @@ Tensor huber(const char* op, const Tensor& input, const Tensor& target, double l
   return loss;
 }
 
-Tensor huber_by_pieces(const Tensor& input, const Tensor& target, int64_t reduction, double limit) {
-  return reduced_by_pieces(input, target, reduction, [limit](const Piece& p) {
+Tensor huber_in_chunks(const Tensor& input, const Tensor& target, int64_t reduction, double limit) {
+  return reduced_in_chunks(input, target, reduction, [limit](const Chunk& p) {
     kernels::huber(DeviceType::cpu, p.over({p.out, p.a, p.b}), limit);
   });
 }
@@ -406,7 +406,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reducti
         beta);
   if (beta == 0) return l1_loss(input, target, reduction);
   if (beta == 1) {
-    Tensor total = huber_by_pieces(input, target, reduction, beta);
+    Tensor total = huber_in_chunks(input, target, reduction, beta);
     if (total.defined()) return total;
   }
   const Tensor loss = huber("smooth_l1_loss", input, target, beta);
@@ -427,7 +427,7 @@ Tensor in_dtype_of(const char* op, const Tensor& loss, const Tensor& argument) {
 Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   CHECK(delta > 0, RuntimeError,
         "huber_loss does not support non-positive values for delta. Got {}", delta);
-  Tensor total = huber_by_pieces(input, target, reduction, delta);
+  Tensor total = huber_in_chunks(input, target, reduction, delta);
   if (total.defined()) return total;
   const Tensor loss = huber("huber_loss", input, target, delta);
   return reduced(in_dtype_of("huber_loss", loss, input), check_reduction(reduction));
@@ -456,7 +456,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
           "all elements of input should be between 0 and 1");
   }
   if (!weight.defined()) {
-    Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+    Tensor total = reduced_in_chunks(input, target, reduction, [](const Chunk& p) {
       p.run(kernels::bce, {p.out, p.a, p.b});
     });
     if (total.defined()) return total;
@@ -478,7 +478,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
         "binary_cross_entropy_with_logits: Subtraction, the `-` operator, with two bool tensors is "
         "not supported; the target is one: target.to(input.dtype) is what the loss needs");
   if (!pos_weight.defined() && !weight.defined()) {
-    Tensor total = reduced_by_pieces(input, target, reduction, [](const Piece& p) {
+    Tensor total = reduced_in_chunks(input, target, reduction, [](const Chunk& p) {
       p.run(kernels::bce_logits, {p.out, p.a, p.b});
     });
     if (total.defined()) return total;

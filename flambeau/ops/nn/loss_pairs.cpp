@@ -24,8 +24,8 @@ Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool
         "kl_div: expected floating point input and target, but got {} and {}", input.dtype(),
         target.dtype());
   const bool adds_up = reduction == 1 || reduction == 2;
-  if (adds_up && !log_target && sums_by_pieces(input, target)) {
-    return sum_by_pieces(input, target, reduction == 1, [](const Piece& p) {
+  if (adds_up && !log_target && sums_in_chunks(input, target)) {
+    return sum_in_chunks(input, target, reduction == 1, [](const Chunk& p) {
       p.run(kernels::xlogy, {p.out, p.b, p.b});
       p.run(kernels::mul, {p.spare, p.b, p.a});
       p.run(kernels::sub, {p.out, p.out, p.spare});

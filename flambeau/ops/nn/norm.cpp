@@ -222,9 +222,10 @@ struct GroupNormRule {
   void operator()(Grads& in, Grads& out) const {
     if (!in[0].defined()) return;
     if (grad_enabled()) {
-      twin_gradients({x(), weight(), bias()}, in, out, [this](const std::vector<Tensor>& again) {
-        return std::vector{composed_group_norm(again[0], num_groups, again[1], again[2], eps)};
-      });
+      double_backward_gradients(
+          {x(), weight(), bias()}, in, out, [this](const std::vector<Tensor>& again) {
+            return std::vector{composed_group_norm(again[0], num_groups, again[1], again[2], eps)};
+          });
     } else {
       fused(in[0], out);
     }

@@ -24,21 +24,21 @@ struct Window {
 };
 
 int64_t pooled_size(int64_t in, const Window& w, size_t d) {
-  const int64_t room = in + 2 * w.padding[d] - w.dilation[d] * (w.kernel[d] - 1) - 1;
-  int64_t out = floor_div(room + (w.ceil_mode ? w.stride[d] - 1 : 0), w.stride[d]) + 1;
+  const int64_t span = in + 2 * w.padding[d] - w.dilation[d] * (w.kernel[d] - 1) - 1;
+  int64_t out = floor_div(span + (w.ceil_mode ? w.stride[d] - 1 : 0), w.stride[d]) + 1;
   // The last window must start inside the input or the padding before it.
   if (w.ceil_mode && (out - 1) * w.stride[d] >= in + w.padding[d]) --out;
   return out;
 }
 
-// Drops the places of a window that lie in the padding for every output: a window may be far larger
+// Drops the taps of a window that lie in the padding for every output: a window may be far larger
 // than its input.
 void leave_padding_out(PoolDim& dim) {
   const int64_t before = dim.padding - (dim.out - 1) * dim.stride;  // of the last output's window
   if (before > 0) {
-    const int64_t places = std::min((before + dim.step - 1) / dim.step, dim.kernel - 1);
-    dim.kernel -= places;
-    dim.padding -= places * dim.step;
+    const int64_t taps = std::min((before + dim.step - 1) / dim.step, dim.kernel - 1);
+    dim.kernel -= taps;
+    dim.padding -= taps * dim.step;
   }
   dim.kernel = std::min(dim.kernel, std::max<int64_t>(dim.in + dim.padding - 1, 0) / dim.step + 1);
 }
@@ -143,7 +143,7 @@ Tensor max_pool_take(const Tensor& x, const Tensor& indices, const Geometry& geo
   return out;
 }
 
-// The maxima and, where somebody needs them, their places.
+// The maxima and, where somebody needs them, their indices.
 std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, const PoolGeometry& geometry,
                                    size_t rank, bool want_indices) {
   const MemoryFormat format = maxima_format(x);
@@ -158,10 +158,10 @@ std::pair<Tensor, Tensor> max_pool(const char* op, const Tensor& x, const PoolGe
     }
   }
   if (Record r{op, out, {x}}) {
-    // Saved, so that backward refuses places that the caller has since overwritten.
-    r.wrt(0, [places = r.save(indices), shared = std::make_shared<const PoolGeometry>(geometry),
+    // Saved, so that backward refuses indices that the caller has since overwritten.
+    r.wrt(0, [saved = r.save(indices), shared = std::make_shared<const PoolGeometry>(geometry),
               sizes = x.sizes().dims()](const Tensor& g) {
-      return max_pool_backward(g, places(), sizes, shared);
+      return max_pool_backward(g, saved(), sizes, shared);
     });
   }
   return {out, indices};
@@ -232,7 +232,7 @@ Window check_window(const char* op, size_t rank, IntSpan kernel, std::optional<I
           "dilation should be greater than zero, but got dilation {}", w.dilation);
     CHECK(w.padding[d] >= 0, RuntimeError, "pad must be non-negative, but got pad: {}",
           w.padding[d]);
-    // A quarter of the range leaves room for the sums that geometry is made of.
+    // A quarter of the range leaves space for the sums that geometry is made of.
     int64_t reach = 0;
     const bool overflows = __builtin_mul_overflow(w.kernel[d] - 1, w.dilation[d], &reach);
     CHECK(!overflows && reach < INT64_MAX / 4 && w.stride[d] < INT64_MAX / 4, RuntimeError,
@@ -466,9 +466,10 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
   }                                                                                                \
   OP_FUNCTION(adaptive_avg_pool##rank##d, "adaptive_avg_pool" #rank "d(input, output_size)",       \
               "Averages of windows chosen so that the output has the given size.", policy)         \
-  OP_FUNCTION(adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)",       \
-              "Maxima of windows chosen so that the output has the given size, and their places.", \
-              policy)
+  OP_FUNCTION(                                                                                     \
+      adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)",               \
+      "Maxima of windows chosen so that the output has the given size, and their indices.",        \
+      policy)
 ADAPTIVE_POOL(1, plain)
 ADAPTIVE_POOL(2, plain)
 ADAPTIVE_POOL(3, cpu_exact)

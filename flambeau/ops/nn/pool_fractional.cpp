@@ -28,7 +28,7 @@ PoolDim fractional_dim(int64_t in, int64_t out, int64_t kernel, T sample) {
 // Which coordinate of the samples a dimension uses: images have them reversed.
 size_t sample_index(size_t rank, size_t d) { return rank == 2 ? 1 - d : d; }
 
-// The windows of plane p along dimension d, from samples on the host. Places are computed in the
+// The windows of plane p along dimension d, from samples on the host. Offsets are computed in the
 // precision of the input, as PyTorch does.
 PoolDim windows(const Tensor& x, const Tensor& draws, IntSpan kernel, IntSpan out, int64_t p,
                 size_t d) {
@@ -67,7 +67,7 @@ void find_maxima(const Tensor& x, const Tensor& draws, IntSpan kernel, const Ten
 void gather_maxima(const Tensor& x, const Tensor& draws, IntSpan kernel, const Tensor& indices) {
   const size_t rank = kernel.size();
   const int64_t planes = x.sizes()[0] * x.sizes()[1];
-  Tensor places;  // (planes, sizes of the output, sizes of the kernel)
+  Tensor offsets;  // (planes, sizes of the output, sizes of the kernel)
   int64_t step = 1, window = 1;
   for (size_t d = rank; d-- > 0; step *= x.sizes()[d + 2], window *= kernel[d]) {
     const int64_t size = indices.sizes()[d + 2];
@@ -82,10 +82,10 @@ void gather_maxima(const Tensor& x, const Tensor& draws, IntSpan kernel, const T
     for (size_t e = 0; e < rank; ++e) shape.push_back(e == d ? size : 1);
     for (size_t e = 0; e < rank; ++e) shape.push_back(e == d ? kernel[d] : 1);
     const Tensor moved = reshape(to(along, x.device()), shape);
-    places = places.defined() ? places + moved : moved;
+    offsets = offsets.defined() ? offsets + moved : moved;
   }
-  const Tensor of_windows = reshape(places, {planes, -1, window});
-  const Tensor values = gather(reshape(x, {planes, -1}), 1, reshape(places, {planes, -1}));
+  const Tensor of_windows = reshape(offsets, {planes, -1, window});
+  const Tensor values = gather(reshape(x, {planes, -1}), 1, reshape(offsets, {planes, -1}));
   const Tensor best = argmax(reshape(values, {planes, -1, window}), 2, true);
   copy_(indices, reshape(gather(of_windows, 2, best), indices.sizes()));
 }
@@ -133,7 +133,7 @@ std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kern
 }
 OP_FUNCTION(fractional_max_pool,
             "_fractional_max_pool(input, kernel_size, output_size, random_samples)",
-            "Maxima of windows at pseudo-random distances, and their places.", cpu_exact)
+            "Maxima of windows at pseudo-random distances, and their indices.", cpu_exact)
 
 }  // namespace
 }  // namespace flambeau

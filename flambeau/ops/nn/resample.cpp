@@ -16,8 +16,8 @@ namespace {
 
 // --- Tables --------------------------------------------------------------------------------------
 
-// Where outputs lie on the input's axis. Places are computed in the type that PyTorch computes them
-// in, since a rounding there decides which input is nearest.
+// Where outputs lie on the input's axis. Coordinates are computed in the type that PyTorch computes
+// them in, since a rounding there decides which input is nearest.
 template <class F>
 struct Axis {
   int64_t in, out;

@@ -259,12 +259,12 @@ struct Backward {
 
 // The same gradients as functions of the inputs that can be differentiated again.
 void composed_backward(const Recurrence& r, const Inputs& in, const Grads& grads, Grads& out) {
-  twin_gradients({in.x, in.h, in.c, in.w_ih, in.w_hh, in.b_ih, in.b_hh, in.w_hr}, grads, out,
-                 [&](const std::vector<Tensor>& x) {
-                   const Inputs again{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
-                   const auto [output, state] = composed(r, again);
-                   return std::vector<Tensor>{output, state.h, state.c};
-                 });
+  double_backward_gradients({in.x, in.h, in.c, in.w_ih, in.w_hh, in.b_ih, in.b_hh, in.w_hr}, grads,
+                            out, [&](const std::vector<Tensor>& x) {
+                              const Inputs again{x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
+                              const auto [output, state] = composed(r, again);
+                              return std::vector<Tensor>{output, state.h, state.c};
+                            });
 }
 
 // The kernels trust that every tensor has the dtype of the data and the size that follows from

@@ -33,18 +33,18 @@ Tensor join(const std::vector<Tensor>& params, const WeightLayout& layout) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return layout.offsets[a] < layout.offsets[b]; });
-  std::vector<Tensor> pieces;
+  std::vector<Tensor> parts;
   int64_t end = 0;
   const auto fill_up_to = [&](int64_t place) {
-    if (place > end) pieces.push_back(zeros({place - end}, options_of(params[0])));
+    if (place > end) parts.push_back(zeros({place - end}, options_of(params[0])));
   };
   for (const size_t i : order) {
     fill_up_to(layout.offsets[i]);
-    pieces.push_back(flatten(params[i], 0, -1));
+    parts.push_back(flatten(params[i], 0, -1));
     end = layout.offsets[i] + params[i].numel();
   }
   fill_up_to(layout.length);
-  return cat(pieces, 0);
+  return cat(parts, 0);
 }
 
 std::vector<Tensor> take_apart(const Tensor& weights, const WeightLayout& layout) {
@@ -84,9 +84,9 @@ struct FusedBackward {
   }
 
   [[nodiscard]] Tensor weights() const {
-    std::vector<Tensor> pieces;
-    for (const Saved& saved : params) pieces.push_back(saved());
-    return join(pieces, layout);
+    std::vector<Tensor> parts;
+    for (const Saved& saved : params) parts.push_back(saved());
+    return join(parts, layout);
   }
 
   void twice(const Tensor& x0, const Tensor& h0, const Tensor& c0, const Tensor& w, const Grads& in,
@@ -94,7 +94,7 @@ struct FusedBackward {
     CHECK(stack.dropout == 0, RuntimeError,
           "Double backwards is not supported for recurrent layers with dropout between them on "
           "CUDA. Use layers of one each, with nn.Dropout between them.");
-    twin_gradients({x0, h0, c0, w}, in, to, [&](const std::vector<Tensor>& inputs) {
+    double_backward_gradients({x0, h0, c0, w}, in, to, [&](const std::vector<Tensor>& inputs) {
       StackResults r = again(inputs[0], inputs[1], inputs[2], take_apart(inputs[3], layout));
       return std::vector<Tensor>{r.output, r.h, r.c};
     });

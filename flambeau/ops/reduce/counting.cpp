@@ -1,4 +1,4 @@
-// Counting elements: places among boundaries, members of sets, counts of integers, histograms.
+// Counting elements: positions among boundaries, members of sets, counts of integers, histograms.
 #include <cmath>
 
 #include "flambeau/base/warn.h"
@@ -23,7 +23,8 @@ struct detail::Argument<const std::optional<std::vector<double>>&> {
 
 namespace {
 
-// --- Places among boundaries ---------------------------------------------------------------------
+// --- Positions among boundaries
+// ---------------------------------------------------------------------
 
 constexpr DTypeSet searchable = dtypes::Floating | dtypes::Signed | DType::uint8;
 
@@ -100,8 +101,8 @@ void warn_if_scattered(const char* argument, const Tensor& tensor) {
                       argument));
 }
 
-Tensor places(const Tensor& boundaries, const Tensor& values, const Tensor& sorter, bool out_int32,
-              bool right) {
+Tensor positions(const Tensor& boundaries, const Tensor& values, const Tensor& sorter,
+                 bool out_int32, bool right) {
   ResultType type;
   type.add(boundaries);
   type.add(values);
@@ -134,18 +135,18 @@ Tensor number_like(const Tensor& boundaries, const Scalar& value) {
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& input, bool out_int32, bool right,
                     std::optional<std::string_view> side, const Tensor& sorter) {
   const bool to_the_right = on_the_right(right, side);
-  return places(sorted_sequence, input, sorter, out_int32, to_the_right);
+  return positions(sorted_sequence, input, sorter, out_int32, to_the_right);
 }
 OP_FUNCTION(searchsorted,
             "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, "
             "sorter=None)",
-            "The places at which values keep the last dimension of a sorted tensor in order.")
+            "The positions at which values keep the last dimension of a sorted tensor in order.")
 
 Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bool out_int32,
                            bool right, std::optional<std::string_view> side, const Tensor& sorter) {
   const bool to_the_right = on_the_right(right, side);
-  return places(sorted_sequence, number_like(sorted_sequence, self), sorter, out_int32,
-                to_the_right);
+  return positions(sorted_sequence, number_like(sorted_sequence, self), sorter, out_int32,
+                   to_the_right);
 }
 OP_FUNCTION(searchsorted_number,
             "searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
@@ -159,14 +160,14 @@ void check_boundaries(const Tensor& boundaries) {
 
 Tensor bucketize(const Tensor& input, const Tensor& boundaries, bool out_int32, bool right) {
   check_boundaries(boundaries);
-  return places(boundaries, input, {}, out_int32, right);
+  return positions(boundaries, input, {}, out_int32, right);
 }
 OP_FUNCTION(bucketize, "bucketize(input, boundaries, *, out_int32=False, right=False)",
             "The bucket of each element, of those that ascending boundaries part.")
 
 Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
   check_boundaries(boundaries);
-  return places(boundaries, number_like(boundaries, self), {}, out_int32, right);
+  return positions(boundaries, number_like(boundaries, self), {}, out_int32, right);
 }
 OP_FUNCTION(bucketize_number, "bucketize(self, boundaries, *, out_int32=False, right=False)",
             "The bucket of a number, of those that ascending boundaries part.")
@@ -191,7 +192,7 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
     const Tensor unordered = searchable_form(detach(tests), dtype);
     const Tensor ordered = empty_like(unordered), order = empty_like(unordered, DType::int64);
     kernels::sort(x.device_type(), unordered, ordered, order, 0, false);
-    const Tensor behind_less = places(ordered, x, {}, false, false);
+    const Tensor behind_less = positions(ordered, x, {}, false, false);
     const Tensor last = clamp(behind_less, {}, Scalar(tests.numel() - 1));
     found = reshape(index_select(ordered, 0, reshape(last, {-1})), x.sizes()) == x;
   }
@@ -224,14 +225,14 @@ Tensor counted(const Tensor& positions, const Tensor& weights, int64_t count, DT
   return counts;
 }
 
-// On the CPU by pieces that are still in the cache when they are read again.
+// On the CPU in chunks that are still in the cache when they are read again.
 std::pair<int64_t, int64_t> range_of_integers(const Tensor& x) {
-  constexpr int64_t piece = 1 << 18;
-  if (x.device().is_cpu() && x.dim() == 1 && x.numel() > piece) {
-    auto [least, largest] = range_of_integers(narrow(x, 0, 0, piece));
-    for (int64_t begin = piece; begin < x.numel(); begin += piece) {
+  constexpr int64_t chunk = 1 << 18;
+  if (x.device().is_cpu() && x.dim() == 1 && x.numel() > chunk) {
+    auto [least, largest] = range_of_integers(narrow(x, 0, 0, chunk));
+    for (int64_t begin = chunk; begin < x.numel(); begin += chunk) {
       const auto [low, high] =
-          range_of_integers(narrow(x, 0, begin, std::min(piece, x.numel() - begin)));
+          range_of_integers(narrow(x, 0, begin, std::min(chunk, x.numel() - begin)));
       least = std::min(least, low);
       largest = std::max(largest, high);
     }
@@ -362,7 +363,7 @@ Tensor counts_between(const Tensor& x, const Tensor& edges, const Tensor& weight
   const Tensor first = narrow(edges, 0, 0, 1), last = narrow(edges, 0, count, 1);
   const Tensor inside = (x >= first) & (x <= last);
   const Tensor kept = masked_select(x, inside);
-  const Tensor place = places(edges, kept, {}, false, true) - int64_t{1};
+  const Tensor place = positions(edges, kept, {}, false, true) - int64_t{1};
   const Tensor w =
       weight.defined() ? masked_select(reshape(weight, {-1}), inside) : ones_like(kept);
   return counted(clamp(place, int64_t{0}, count - 1), w, count, x.dtype());

@@ -16,31 +16,31 @@ Tensor readable(const Tensor& input) {
 }
 
 // Of a uint8 tensor, any and all are uint8 too: before there was bool, masks were.
-Tensor truth(const ReduceSlot& slot, const Tensor& input, DimSet dims, bool keepdim) {
+Tensor reduce_to_bool(const ReduceSlot& slot, const Tensor& input, DimSet dims, bool keepdim) {
   Tensor out = reduce_with(slot, readable(input), dims, keepdim, DType::bool_);
   return input.dtype() == DType::uint8 ? to(out, DType::uint8) : out;
 }
 
 // Unlike for sums, an empty list of dimensions reduces nothing here.
-DimSet truth_dims(const Tensor& input, std::optional<IntSpan> dim) {
+DimSet reduced_dims(const Tensor& input, std::optional<IntSpan> dim) {
   return dim && dim->empty() ? DimSet() : DimSet::of(dim, input.dim());
 }
 
 Tensor any_all(const Tensor& input) {
-  return truth(kernels::any, input, DimSet::all(input.dim()), false);
+  return reduce_to_bool(kernels::any, input, DimSet::all(input.dim()), false);
 }
 Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
-  return truth(kernels::any, input, truth_dims(input, dim), keepdim);
+  return reduce_to_bool(kernels::any, input, reduced_dims(input, dim), keepdim);
 }
 OP(any_all, "any(input)", "Whether any element is not zero.", reduces | takes_jagged)
 OP(any_along, "any(input, dim=None, keepdim=False)",
    "Whether any element along the given dimensions is not zero.", reduces | takes_jagged)
 
 Tensor all_all(const Tensor& input) {
-  return truth(kernels::all, input, DimSet::all(input.dim()), false);
+  return reduce_to_bool(kernels::all, input, DimSet::all(input.dim()), false);
 }
 Tensor all_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
-  return truth(kernels::all, input, truth_dims(input, dim), keepdim);
+  return reduce_to_bool(kernels::all, input, reduced_dims(input, dim), keepdim);
 }
 // The forms with out=, which must be of type bool or uint8.
 const Tensor& checked_out(const char* op, const Tensor& out) {

@@ -36,9 +36,9 @@ Tensor run_starts(const Tensor& x) {
     copy_(later, amax(ne(here, before), IntSpan{1}, false));
   } else {
     const Operand neighbours[] = {here, before};
-    const DType truth = DType::bool_;
+    const DType boolean = DType::bool_;
     TensorIter iter;
-    iter.build({"unique"}, &later, &truth, 1, neighbours, 2, x.dtype());
+    iter.build({"unique"}, &later, &boolean, 1, neighbours, 2, x.dtype());
     kernels::ne(x.device_type(), iter, nullptr);
   }
   return starts;
@@ -62,7 +62,7 @@ Tensor run_lengths(const Tensor& positions, int64_t n) {
   return cat({narrow(positions, 0, 1, runs - 1), end}, 0) - positions;
 }
 
-// The parts of the answer, from the elements in order (a vector or rows) and the places they had,
+// The parts of the answer, from the elements in order (a vector or rows) and the indices they had,
 // which are undefined if they stand where they stood.
 struct Runs {
   Tensor firsts, positions, inverse, counts;
@@ -113,15 +113,15 @@ Triple unique_by_counting(const Tensor& flat, bool want_inverse, bool want_count
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   if (range >= static_cast<uint64_t>(n)) return {};
   const bool from_zero = low >= 0 && high < n;
-  const Tensor places = from_zero ? wide : wide - low;
+  const Tensor indices = from_zero ? wide : wide - low;
   const int64_t size = (from_zero ? high : high - low) + 1;
-  const Tensor all = zeros({size}, {.dtype = DType::int64, .device = places.device()});
-  kernels::bincount(DeviceType::cpu, places, Tensor(), all);
+  const Tensor all = zeros({size}, {.dtype = DType::int64, .device = indices.device()});
+  kernels::bincount(DeviceType::cpu, indices, Tensor(), all);
   const Tensor found = reshape(nonzero(all), {-1});
   const Tensor firsts = to(from_zero ? found : found + low, flat.dtype());
   const Tensor none = no_integers(flat.device());
   const Tensor inverse =
-      want_inverse ? index_select(run_numbers(ne(all, int64_t{0})), 0, places) : none;
+      want_inverse ? index_select(run_numbers(ne(all, int64_t{0})), 0, indices) : none;
   return {firsts, inverse, want_counts ? index_select(all, 0, found) : none};
 }
 

@@ -18,7 +18,7 @@ Tensor diag_embed(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim
   const int64_t first = wrap_dim(dim1, rank), second = wrap_dim(dim2, rank);
   CHECK(first != second, RuntimeError, "diagonal dimensions cannot be identical {}, {}", dim1,
         dim2);
-  const int64_t distance = offset < 0 ? -(offset + 1) : offset;  // -INT64_MIN has no room
+  const int64_t distance = offset < 0 ? -(offset + 1) : offset;  // -INT64_MIN does not fit
   int64_t size = 0;
   CHECK(!__builtin_add_overflow(input->sizes.back(), distance, &size) &&
             !__builtin_add_overflow(size, int64_t{offset < 0}, &size),

@@ -85,51 +85,51 @@ Tensor in_memory_order(const Tensor& tensor) {
 }
 
 // Whether the dimensions before `dim` are steps of one length between rows without gaps.
-bool lies_in_rows(const Tensor& piece, int64_t dim) {
-  if (piece.numel() == 0) return true;
-  int64_t next = 1, d = piece.dim();  // the stride that continues what was seen so far
+bool lies_in_rows(const Tensor& part, int64_t dim) {
+  if (part.numel() == 0) return true;
+  int64_t next = 1, d = part.dim();  // the stride that continues what was seen so far
   while (--d >= dim) {
-    if (piece->sizes[d] != 1 && piece->strides[d] != next) return false;
-    next *= piece->sizes[d];
+    if (part->sizes[d] != 1 && part->strides[d] != next) return false;
+    next *= part->sizes[d];
   }
   bool innermost = true;
   for (; d >= 0; --d) {
-    if (piece->sizes[d] == 1) continue;
-    if (!innermost && piece->strides[d] != next) return false;
-    next = piece->strides[d] * piece->sizes[d];
+    if (part->sizes[d] == 1) continue;
+    if (!innermost && part->strides[d] != next) return false;
+    next = part->strides[d] * part->sizes[d];
     innermost = false;
   }
   return true;
 }
 
-// Whether rows have one element of each piece, which pieces that lie otherwise are put in order
+// Whether rows have one element of each tensor, which tensors that lie otherwise are put in order
 // for: a copy more costs less than single elements do that are written far apart.
-bool alternates(const std::vector<Tensor>& pieces, const Tensor& out, int64_t dim) {
-  return dim == out.dim() - 1 && out->sizes[dim] == static_cast<int64_t>(pieces.size()) &&
+bool alternates(const std::vector<Tensor>& parts, const Tensor& out, int64_t dim) {
+  return dim == out.dim() - 1 && out->sizes[dim] == static_cast<int64_t>(parts.size()) &&
          out.device().is_cpu();
 }
 
-void copy_pieces(std::vector<Tensor> pieces, const Tensor& out, int64_t dim) {
-  const bool in_order = alternates(pieces, out, dim);
-  const auto fits = [&](const Tensor& piece) {
-    return piece.dtype() == out.dtype() && (in_order || piece.is_contiguous() ||
-                                            (piece.device().is_cpu() && lies_in_rows(piece, dim)));
+void copy_joined(std::vector<Tensor> parts, const Tensor& out, int64_t dim) {
+  const bool in_order = alternates(parts, out, dim);
+  const auto fits = [&](const Tensor& part) {
+    return part.dtype() == out.dtype() && (in_order || part.is_contiguous() ||
+                                           (part.device().is_cpu() && lies_in_rows(part, dim)));
   };
   if (out.is_contiguous() && kernels::cat.filled(out.device_type()) &&
-      std::all_of(pieces.begin(), pieces.end(), fits)) {
+      std::all_of(parts.begin(), parts.end(), fits)) {
     if (in_order) {
-      for (Tensor& piece : pieces) piece = contiguous(piece);
+      for (Tensor& part : parts) part = contiguous(part);
     }
     int64_t rows = 1;
     for (int64_t d = 0; d < dim; ++d) rows *= out->sizes[d];
-    return kernels::cat(out.device_type(), pieces, out, rows, dim);
+    return kernels::cat(out.device_type(), parts, out, rows, dim);
   }
   int64_t start = 0;
   Dims sizes = out->sizes;
-  for (const Tensor& piece : pieces) {
-    sizes[dim] = piece->sizes[dim];
-    copy_(make_alias(out, sizes, out.strides(), out.offset() + start * out->strides[dim]), piece);
-    start += piece->sizes[dim];
+  for (const Tensor& part : parts) {
+    sizes[dim] = part->sizes[dim];
+    copy_(make_alias(out, sizes, out.strides(), out.offset() + start * out->strides[dim]), part);
+    start += part->sizes[dim];
   }
 }
 
@@ -137,15 +137,15 @@ void fill_joined(const std::vector<Tensor>& tensors, const Tensor& out, int64_t 
                  MemoryFormat format) {
   const NoGrad off;
   const bool channels_last = format != MemoryFormat::contiguous;
-  std::vector<Tensor> pieces;
-  pieces.reserve(tensors.size());
+  std::vector<Tensor> parts;
+  parts.reserve(tensors.size());
   for (const Tensor& tensor : tensors) {
     if (!is_nothing(tensor) || out.dim() == 1) {
-      pieces.push_back(channels_last ? in_memory_order(tensor) : tensor);
+      parts.push_back(channels_last ? in_memory_order(tensor) : tensor);
     }
   }
-  if (!channels_last) return copy_pieces(std::move(pieces), out, dim);
-  copy_pieces(std::move(pieces), in_memory_order(out),
+  if (!channels_last) return copy_joined(std::move(parts), out, dim);
+  copy_joined(std::move(parts), in_memory_order(out),
               dim == 0   ? 0
               : dim == 1 ? out.dim() - 1
                          : dim - 1);
@@ -238,10 +238,10 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
   {
     const NoGrad off;
     if (dim == first.dim()) {
-      std::vector<Tensor> pieces;
-      pieces.reserve(tensors.size());
-      for (const Tensor& tensor : tensors) pieces.push_back(unsqueeze(tensor, dim));
-      out = cat(pieces, dim);
+      std::vector<Tensor> parts;
+      parts.reserve(tensors.size());
+      for (const Tensor& tensor : tensors) parts.push_back(unsqueeze(tensor, dim));
+      out = cat(parts, dim);
     } else {  // joined along the dimension that the new one goes before
       const Tensor joined = cat(tensors, dim);
       Dims sizes = joined->sizes, strides = joined->strides;
@@ -296,8 +296,8 @@ void check_not_empty(const char* op, const std::vector<Tensor>& tensors) {
 }
 Tensor hstack(const std::vector<Tensor>& tensors) {
   check_not_empty("hstack", tensors);
-  const std::vector<Tensor> pieces = map(tensors, atleast_1d);
-  return cat(pieces, pieces[0].dim() == 1 ? 0 : 1);
+  const std::vector<Tensor> parts = map(tensors, atleast_1d);
+  return cat(parts, parts[0].dim() == 1 ? 0 : 1);
 }
 Tensor vstack(const std::vector<Tensor>& tensors) {
   check_not_empty("vstack", tensors);
@@ -346,7 +346,7 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
     for (const Tensor& block : blocks) {
       const int64_t h = block->sizes[0], w = block->sizes[1], after = width - before - w;
       const Tensor rows = make_alias(out, {h, width}, {width, 1}, above * width);
-      copy_pieces({expand(narrow(nothing, 0, 0, before), {h, before}), block,
+      copy_joined({expand(narrow(nothing, 0, 0, before), {h, before}), block,
                    expand(narrow(nothing, 0, 0, after), {h, after})},
                   rows, 1);
       above += h;

@@ -212,7 +212,7 @@ Tensor flip(const Tensor& input, IntSpan dims) {
     kernels::copy(input.device_type(), iter);
   }
   if (Record r{"flip", out, {input}}) {
-    r.wrt(0, [turned = dims.dims()](const Tensor& g) { return flip(g, turned); });
+    r.wrt(0, [flipped = dims.dims()](const Tensor& g) { return flip(g, flipped); });
   }
   return out;
 }
@@ -271,8 +271,8 @@ Tensor roll(const Tensor& input, IntSpan shifts, std::optional<IntSpan> along) {
 
 namespace {
 
-// input turned by quarters, as a view of new memory.
-Tensor turned(const Tensor& input, int64_t quarters, int64_t a, int64_t b) {
+// input rotated by quarters, as a view of new memory.
+Tensor rotated(const Tensor& input, int64_t quarters, int64_t a, int64_t b) {
   const NoGrad off;
   switch (quarters) {
     case 1: return detach_alias(transpose(flip(input, b), a, b));
@@ -292,7 +292,7 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
         "rot90: expected rotation dims to be different, but got dim0 = {} and dim1 = {}", dims[0],
         dims[1]);
   const int64_t quarters = ((k % 4) + 4) % 4;
-  Tensor out = turned(input, quarters, a, b);
+  Tensor out = rotated(input, quarters, a, b);
   if (Record r{"rot90", out, {input}}) {
     r.wrt(0, [quarters, a, b](const Tensor& g) { return rot90(g, -quarters, {a, b}); });
   }
@@ -305,7 +305,7 @@ OP(flipud, "flipud(input)", "input with its rows in reverse order.", moves | tak
 OP(roll, "roll(input, shifts, dims=None)",
    "input moved along dims; what leaves at one end enters at the other.", moves)
 OP(rot90, "rot90(input, k=1, dims=(0, 1))",
-   "input turned k times by 90 degrees in the plane of dims.", moves | takes_quantized)
+   "input rotated k times by 90 degrees in the plane of dims.", moves | takes_quantized)
 
 namespace {
 

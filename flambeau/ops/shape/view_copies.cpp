@@ -105,9 +105,9 @@ std::vector<Tensor> split_with_sizes_copy(const Tensor& input, IntSpan split_siz
 OP_FUNCTION(unbind_copy, "unbind_copy(input, dim=0)", "Copies of all slices along dim.",
             reshapes | moves | takes_quantized)
 OP_FUNCTION(split_copy, "split_copy(input, split_size, dim=0)",
-            "Copies of pieces of equal size along dim.", reshapes | moves | takes_quantized)
+            "Copies of chunks of equal size along dim.", reshapes | moves | takes_quantized)
 OP_FUNCTION(split_with_sizes_copy, "split_with_sizes_copy(input, split_sizes, dim=0)",
-            "Copies of pieces of given sizes along dim.", reshapes | moves | takes_quantized)
+            "Copies of chunks of given sizes along dim.", reshapes | moves | takes_quantized)
 
 }  // namespace
 }  // namespace flambeau

@@ -58,9 +58,9 @@ Tensor pile_up(const Tensor& values, const Geometry& at, int64_t first, int64_t 
     copy_(there, values);
     return memory;
   }
-  Options places = options_of(values);
-  places.dtype = DType::int64;
-  const Tensor locations = arange(0, extent, 1, places);
+  Options integers = options_of(values);
+  integers.dtype = DType::int64;
+  const Tensor locations = arange(0, extent, 1, integers);
   const Tensor index = make_alias(locations, at.sizes, at.strides, at.offset - first);
   return index_add_(memory, 0, reshape(index, -1), reshape(expand(values, at.sizes), -1), 1);
 }

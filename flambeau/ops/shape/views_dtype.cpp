@@ -10,7 +10,7 @@ namespace {
 Tensor as_dtype(const Tensor& input, DType dtype, IntSpan sizes, IntSpan strides, int64_t offset) {
   Tensor out = make_alias(input, sizes, strides, offset);
   out->dtype = dtype;
-  return marked_if_askew(out);
+  return marked_if_misaligned(out);
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ void point_at(const Tensor& self, const Tensor& source, const Tensor& recorded) 
   self->offset = source.offset();
   self->pending = source->pending;
   set_geometry(*self.impl(), source.sizes(), source.strides());
-  marked_if_askew(self);
+  marked_if_misaligned(self);
   self.bump_version("set_");
   // What was recorded before keeps its accumulator; what follows gets one of the new shape.
   if (AutogradMeta* meta = maybe_meta(self)) meta->accumulator = nullptr;

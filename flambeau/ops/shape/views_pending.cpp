@@ -2,7 +2,7 @@
 // its values are made of.
 //
 // Note [Pending conjugation]
-// Kernels and derivatives never meet a marked tensor. Views keep the mark, copies honour it on
+// Kernels and derivatives never see a marked tensor. Views keep the mark, copies honour it on
 // both sides, and the front end gives every other op a copy in which nothing is pending (and
 // copies back what an in-place op made of it).
 #include "flambeau/kernels/elementwise.h"
@@ -36,7 +36,7 @@ Tensor bytes_of(const Tensor& plain) {
   return bytes;
 }
 
-// A copy whose elements lie as they should (Note [Elements askew]).
+// A copy whose elements lie as they should (Note [Misaligned elements]).
 Tensor straightened(const Tensor& plain) {
   Tensor out = make_tensor(plain.sizes(), plain.dtype(), plain.device());
   copy_(bytes_of(out), bytes_of(plain));
@@ -69,22 +69,22 @@ void copy_marked(const Tensor& to, const Tensor& from) {
   const NoGrad off;
   const uint8_t change = to->pending ^ from->pending;
   Tensor values = unmarked(from);
-  const bool lie_apart =
-      to.device() == from.device() && !(to.storage() == from.storage()) && !(from->pending & askew);
+  const bool lie_apart = to.device() == from.device() && !(to.storage() == from.storage()) &&
+                         !(from->pending & misaligned);
   if (change == Pending::conj && dtypes::Complex.has(to.dtype()) && to.dtype() == from.dtype() &&
       lie_apart)
     return conjugate_into(unmarked(to), values);
-  if (from->pending & askew) values = straightened(values);
+  if (from->pending & misaligned) values = straightened(values);
   if ((change & Pending::conj) && values.is_complex()) values = conj_physical(values);
   if (change & Pending::neg) values = neg(flambeau::to(values, to.dtype()));
-  if (!(to->pending & askew)) return void(copy_(unmarked(to), values));
+  if (!(to->pending & misaligned)) return void(copy_(unmarked(to), values));
   const Tensor laid_out = make_tensor(to.sizes(), to.dtype(), to.device());
   copy_(laid_out, values);
   copy_(bytes_of(unmarked(to)), bytes_of(laid_out));
 }
 
 Tensor resolve(const Tensor& input) {
-  return input->pending & (Pending::conj | Pending::neg | askew) ? clone(input) : input;
+  return input->pending & (Pending::conj | Pending::neg | misaligned) ? clone(input) : input;
 }
 static Tensor resolve_conj(const Tensor& input) {
   return input->pending & Pending::conj ? clone(input) : input;

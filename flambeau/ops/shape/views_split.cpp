@@ -8,14 +8,14 @@
 namespace flambeau {
 namespace {
 
-// The gradients of the pieces, zeros where nobody asked.
+// The gradients of the parts, zeros where nobody asked.
 std::vector<Tensor> filled_in(Grads& grads, const std::vector<Dims>& shapes,
                               const Options& options) {
-  std::vector<Tensor> pieces;
+  std::vector<Tensor> chunks;
   for (size_t i = 0; i < shapes.size(); ++i) {
-    pieces.push_back(grads[i].defined() ? grads[i] : zeros(shapes[i], options));
+    chunks.push_back(grads[i].defined() ? grads[i] : zeros(shapes[i], options));
   }
-  return pieces;
+  return chunks;
 }
 
 // A list of more tensors than this is a mistake that would exhaust memory.
@@ -25,40 +25,40 @@ void check_count(const char* op, int64_t count) {
         most);
 }
 
-// Consecutive pieces of the given lengths; lengths have been checked to add up. Pieces that are not
+// Consecutive chunks of the given lengths; lengths have been checked to add up. Chunks that are not
 // `watched` are no views to autograd: the caller promises that writes into them do not mix.
-std::vector<Tensor> pieces_of(const char* op, const Tensor& input, IntSpan lengths, int64_t dim,
-                              bool watched = true) {
-  std::vector<Tensor> pieces;
-  pieces.reserve(lengths.size());
+std::vector<Tensor> views_of(const char* op, const Tensor& input, IntSpan lengths, int64_t dim,
+                             bool watched = true) {
+  std::vector<Tensor> chunks;
+  chunks.reserve(lengths.size());
   Dims sizes = input->sizes;
   int64_t offset = input.offset();
   for (const int64_t length : lengths) {
     sizes[dim] = length;
-    pieces.push_back(make_alias(input, sizes, input.strides(), offset));
+    chunks.push_back(make_alias(input, sizes, input.strides(), offset));
     if (watched) {
-      mark_view(pieces.back(), input, ViewOrigin::multiple_outputs);
+      mark_view(chunks.back(), input, ViewOrigin::multiple_outputs);
     } else {
-      pieces.back()->version = nullptr;
+      chunks.back()->version = nullptr;
     }
-    // Behind the last piece there is nothing, and the stride of a single place may lead anywhere.
-    if (pieces.size() < lengths.size()) offset += length * input->strides[dim];
+    // Behind the last chunk there is nothing, and the stride of a single element may lead anywhere.
+    if (chunks.size() < lengths.size()) offset += length * input->strides[dim];
   }
-  if (Record r{op, pieces, {input}}) {
+  if (Record r{op, chunks, {input}}) {
     std::vector<Dims> shapes;
-    for (const Tensor& piece : pieces) shapes.push_back(piece->sizes);
+    for (const Tensor& chunk : chunks) shapes.push_back(chunk->sizes);
     r.all([shapes = std::move(shapes), options = options_of(input), dim](Grads& in, Grads& out) {
       out[0] = cat(filled_in(in, shapes, options), dim);
     });
   }
-  return pieces;
+  return chunks;
 }
 
-Dims equal_lengths(int64_t size, int64_t piece) {
-  const int64_t count = piece == 0 ? 1 : std::max<int64_t>((size + piece - 1) / piece, 1);
+Dims equal_lengths(int64_t size, int64_t length) {
+  const int64_t count = length == 0 ? 1 : std::max<int64_t>((size + length - 1) / length, 1);
   check_count("split", count);
-  Dims lengths(count, piece);
-  lengths.back() = size - piece * (count - 1);
+  Dims lengths(count, length);
+  lengths.back() = size - length * (count - 1);
   return lengths;
 }
 
@@ -100,9 +100,9 @@ int64_t chunk_length(const Tensor& input, int64_t chunks, int64_t dim) {
 
 std::vector<Tensor> split(const Tensor& input, int64_t split_size, int64_t dim) {
   REDIRECT(split, input, split_size, dim)
-  const int64_t piece = checked_split_size(input, split_size, dim);
+  const int64_t length = checked_split_size(input, split_size, dim);
   dim = wrap_dim(dim, input.dim());
-  return pieces_of("split", input, equal_lengths(input->sizes[dim], piece), dim);
+  return views_of("split", input, equal_lengths(input->sizes[dim], length), dim);
 }
 
 std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim) {
@@ -110,17 +110,17 @@ std::vector<Tensor> split(const Tensor& input, IntSpan split_sizes, int64_t dim)
   CHECK(input.dim() > 0, RuntimeError, "split_with_sizes expects at least a 1-dimensional tensor");
   dim = wrap_dim(dim, input.dim());
   check_split_sizes(input, split_sizes, dim);
-  return pieces_of("split_with_sizes", input, split_sizes, dim);
+  return views_of("split_with_sizes", input, split_sizes, dim);
 }
 
 std::vector<Tensor> chunk(const Tensor& input, int64_t chunks, int64_t dim) {
   REDIRECT(chunk, input, chunks, dim)
-  const int64_t piece = chunk_length(input, chunks, dim);
-  if (piece == 0) {
+  const int64_t length = chunk_length(input, chunks, dim);
+  if (length == 0) {
     check_count("chunk", chunks);
     return split(input, Dims(chunks, 0), dim);
   }
-  return split(input, piece, dim);
+  return split(input, length, dim);
 }
 
 std::vector<Tensor> unbind(const Tensor& input, int64_t dim) {
@@ -157,18 +157,18 @@ std::vector<Tensor> split_sizes_op(const Tensor& input, IntSpan split_sizes, int
 }
 
 std::vector<Tensor> unsafe_split(const Tensor& input, int64_t split_size, int64_t dim) {
-  const int64_t piece = checked_split_size(input, split_size, dim);
+  const int64_t length = checked_split_size(input, split_size, dim);
   dim = wrap_dim(dim, input.dim());
-  return pieces_of("unsafe_split", input, equal_lengths(input->sizes[dim], piece), dim, false);
+  return views_of("unsafe_split", input, equal_lengths(input->sizes[dim], length), dim, false);
 }
 std::vector<Tensor> unsafe_split_with_sizes(const Tensor& input, IntSpan split_sizes, int64_t dim) {
   dim = wrap_dim(dim, input.dim());
   check_split_sizes(input, split_sizes, dim);
-  return pieces_of("unsafe_split_with_sizes", input, split_sizes, dim, false);
+  return views_of("unsafe_split_with_sizes", input, split_sizes, dim, false);
 }
 std::vector<Tensor> unsafe_chunk(const Tensor& input, int64_t chunks, int64_t dim) {
-  const int64_t piece = chunk_length(input, chunks, dim);
-  if (piece > 0) return unsafe_split(input, piece, dim);
+  const int64_t length = chunk_length(input, chunks, dim);
+  if (length > 0) return unsafe_split(input, length, dim);
   check_count("unsafe_chunk", chunks);
   return unsafe_split_with_sizes(input, Dims(chunks, 0), dim);
 }
@@ -255,22 +255,22 @@ STACKED_SPLIT(dsplit, 3, 2)
 }  // namespace
 
 OP_FUNCTION(split_size_op, "split(tensor, split_size_or_sections, dim=0)",
-            "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
+            "Views of consecutive chunks of tensor along dim, of one size or of the given sizes.",
             makes_view | reshapes | takes_nested)
 OP_FUNCTION(split_sizes_op, "split(tensor, split_size_or_sections, dim=0)",
-            "Views of consecutive pieces of tensor along dim, of one size or of the given sizes.",
+            "Views of consecutive chunks of tensor along dim, of one size or of the given sizes.",
             makes_view | reshapes | takes_nested)
 OP_METHOD(split_size_op, "split(self, split_size, dim=0)",
-          "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
+          "Views of consecutive chunks of self along dim, of one size or of the given sizes.",
           makes_view | reshapes | takes_nested)
 OP_METHOD(split_sizes_op, "split(self, split_size, dim=0)",
-          "Views of consecutive pieces of self along dim, of one size or of the given sizes.",
+          "Views of consecutive chunks of self along dim, of one size or of the given sizes.",
           makes_view | reshapes | takes_nested)
 OP_VIEW(split_sizes_op, "split_with_sizes(input, split_sizes, dim=0)",
-        "Views of consecutive pieces of input along dim, of the given sizes.",
+        "Views of consecutive chunks of input along dim, of the given sizes.",
         reshapes | takes_nested)
 OP_VIEW(chunk, "chunk(input, chunks, dim=0)",
-        "Views of about `chunks` equal pieces of input along dim.", reshapes | takes_nested)
+        "Views of about `chunks` equal parts of input along dim.", reshapes | takes_nested)
 OP_VIEW(unbind, "unbind(input, dim=0)", "Views of all slices of input along dim.", reshapes)
 OP_VIEW(unsafe_split, "unsafe_split(input, split_size, dim=0)",
         "split, whose results may be written into; their bases must not be.", reshapes)
@@ -279,13 +279,13 @@ OP_VIEW(unsafe_split_with_sizes, "unsafe_split_with_sizes(input, split_sizes, di
 OP_VIEW(unsafe_chunk, "unsafe_chunk(input, chunks, dim=0)",
         "chunk, whose results may be written into; their bases must not be.", reshapes)
 OP_VIEW(tensor_split_sections, "tensor_split(input, sections, dim=0)",
-        "Views of pieces of input along dim: a number of them, or cut before the given indices.",
+        "Views of chunks of input along dim: a number of them, or cut before the given indices.",
         reshapes)
 OP_VIEW(tensor_split_indices, "tensor_split(input, indices, dim=0)",
-        "Views of pieces of input along dim: a number of them, or cut before the given indices.",
+        "Views of chunks of input along dim: a number of them, or cut before the given indices.",
         reshapes)
 OP_VIEW(tensor_split_tensor, "tensor_split(input, tensor_indices_or_sections, dim=0)",
-        "Views of pieces of input along dim: a number of them, or cut before the given indices.",
+        "Views of chunks of input along dim: a number of them, or cut before the given indices.",
         reshapes)
 OP_VIEW(hsplit, "hsplit(input, sections)", "input split along its columns.")
 OP_VIEW(hsplit_at, "hsplit(input, indices)", "input split along its columns.")

@@ -25,7 +25,7 @@ Tensor delivered(const char* op, const Tensor& result, const Tensor& out) {
   return out;
 }
 
-Tensor same_places(const Tensor& sparse, const Tensor& values) {
+Tensor with_indices_of(const Tensor& sparse, const Tensor& values) {
   const SparseParts& parts = parts_of(sparse);
   if (!is_coo(sparse)) return with_values(sparse, values);
   return sparse_coo(parts.indices, values, sparse.sizes(), parts.coalesced);
@@ -127,8 +127,8 @@ Tensor sum_with_dense(const Tensor& dense, const Tensor& sparse, const Scalar& a
   return out;
 }
 
-// A matrix of blocks as one of their places, where what is stored are the blocks.
-Tensor places_of_blocks(const Tensor& x) {
+// A matrix of blocks as one of their indices, where what is stored are the blocks.
+Tensor pattern_of_blocks(const Tensor& x) {
   const SparseParts& parts = parts_of(x);
   CHECK(x.dim() == 2, NotImplementedError, "add: batches of matrices of blocks cannot be added");
   const int64_t height = parts.values.size(1), width = parts.values.size(2);
@@ -143,7 +143,7 @@ Tensor sum_of_compressed(const Tensor& x, const Tensor& y, const Scalar& alpha, 
     const Tensor sum = sum_of_coo(to_coo(x), to_coo(y), alpha, dtype);
     return is_coo(x) ? sum : recompressed(sum, x.layout(), index_dtype(x));
   }
-  const Tensor a = places_of_blocks(x), b = places_of_blocks(y);
+  const Tensor a = pattern_of_blocks(x), b = pattern_of_blocks(y);
   CHECK(a.sizes() == b.sizes(), RuntimeError,
         "add: expected blocks of the same size, but got those of {} and {} blocks", a.sizes(),
         b.sizes());
@@ -208,7 +208,7 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
 
 // --- Products ---------------------------------------------------------------------------------
 
-// At the places that both store; what they store there may be broadcast.
+// At the indices that both store; what they store there may be broadcast.
 Tensor product_of_coo(const Tensor& a, const Tensor& b) {
   const int64_t indexed = sparse_dim(a);
   CHECK(a.dim() == b.dim() && indexed == sparse_dim(b) &&
@@ -242,7 +242,7 @@ Tensor product_of_sparse(const Tensor& a, const Tensor& b) {
     out = product_of_coo(to_coo(a), to_coo(b));
     if (!is_coo(a)) out = recompressed(out, a.layout());
   }
-  // The gradient of a factor has the places of the other: it may be stored where that factor is
+  // The gradient of a factor has the indices of the other: it may be stored where that factor is
   // not.
   if (Record r{"mul", out, {a, b}}) {
     r.wrt(0, [other = r.save_for(0, b)](const Tensor& g) { return mul_conj(g, other()); });
@@ -296,7 +296,7 @@ Tensor product_with_dense(const Tensor& narrow, const Tensor& dense) {
   Tensor out;
   {
     const NoGrad off;
-    out = same_places(sparse, values);
+    out = with_indices_of(sparse, values);
   }
   if (Record r{"mul", out, {sparse, dense}}) {
     r.wrt(0, [d = r.save(dense)](const Tensor& g) { return mul_conj(g, d()); });
@@ -313,7 +313,7 @@ Tensor sparse_product(const Operand& a, const Operand& b) {
     Tensor out;
     {
       const NoGrad off;
-      out = same_places(sparse, mul(parts_of(sparse).values, other));
+      out = with_indices_of(sparse, mul(parts_of(sparse).values, other));
     }
     static const Tensor none;
     const Tensor& factor = other.is_tensor() ? other.tensor() : none;
@@ -353,12 +353,12 @@ Tensor sparse_quotient(const char* op, const Operand& a, const Operand& b) {
   };
   if (name != "div") {
     const Tensor whole = is_coo(x) ? coalesce(x) : x;
-    return same_places(whole, quotient(sparse_values(whole)));
+    return with_indices_of(whole, quotient(sparse_values(whole)));
   }
   Tensor out;
   {
     const NoGrad off;
-    out = same_places(x, quotient(parts_of(x).values));
+    out = with_indices_of(x, quotient(parts_of(x).values));
   }
   const Tensor divisor = b.is_tensor() ? b.tensor() : scalar_tensor(b.scalar(), options_of(out));
   if (Record r{"div", out, {x}}) {
@@ -406,7 +406,7 @@ Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* para
     Tensor result;
     {
       const NoGrad off;
-      result = same_places(input, unary_op(row, parts_of(input).values, nullptr, 0));
+      result = with_indices_of(input, unary_op(row, parts_of(input).values, nullptr, 0));
     }
     // The rule is linear as well, and needs nothing of what went in.
     if (Record r{row.name, result, {input}}) {
@@ -419,7 +419,7 @@ Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* para
   }
   const Tensor x = is_linear || !is_coo(input) ? input : coalesce(input);
   const Tensor values = unary_op(row, sparse_values(x), params, n_params);
-  return delivered(row.name, same_places(x, values), out);
+  return delivered(row.name, with_indices_of(x, values), out);
 }
 
 Tensor sparse_pow(const Tensor& input, const Operand& exponent) {
@@ -430,7 +430,7 @@ Tensor sparse_pow(const Tensor& input, const Operand& exponent) {
       !(power == Scalar(0)), RuntimeError,
       "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense");
   const Tensor x = is_coo(input) ? coalesce(input) : input;
-  return same_places(x, pow(sparse_values(x), power));
+  return with_indices_of(x, pow(sparse_values(x), power));
 }
 
 // --- Copies -----------------------------------------------------------------------------------

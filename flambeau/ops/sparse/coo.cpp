@@ -179,8 +179,8 @@ Tensor sparse_values(const Tensor& sparse) {
   Tensor out = make_alias(parts_of(sparse).values);
   if (Record r{"values", out, {sparse}}) {
     // Only what says where the values belong is kept.
-    const Tensor places = make_alias(sparse);
-    r.wrt(0, [places](const Tensor& g) { return with_values(places, g); });
+    const Tensor pattern = make_alias(sparse);
+    r.wrt(0, [pattern](const Tensor& g) { return with_values(pattern, g); });
   }
   return out;
 }
@@ -203,7 +203,7 @@ Tensor coalesce(const Tensor& input) {
       shape[0] = groups.first.numel();
       const Tensor ordered = index_select(parts.values, 0, groups.order);
       Tensor sums = zeros(shape, options_of(parts.values));
-      // Of truth values the sum is whether any is true.
+      // Of bools the sum is whether any is true.
       sums =
           parts.values.dtype() == DType::bool_
               ? to(index_add(to(sums, DType::int64), 0, groups.group, to(ordered, DType::int64), 1),
@@ -347,21 +347,21 @@ Tensor to_dense(const Tensor& input, bool masked_grad) {
     shape[0] = 1;
     for (int64_t d = 0; d < indexed; ++d) shape[0] = checked_multiply(shape[0], input.size(d));
     const Tensor place = coordinate_numbers(parts.indices, input.sizes());
-    const bool truth = parts.values.dtype() == DType::bool_;
-    const Tensor values = truth ? to(parts.values, DType::int64) : parts.values;
+    const bool is_bool = parts.values.dtype() == DType::bool_;
+    const Tensor values = is_bool ? to(parts.values, DType::int64) : parts.values;
     out = index_add_(zeros(shape, options_of(values)), 0, place, values, 1);
-    out = reshape(truth ? to(out, DType::bool_) : out, input.sizes());
+    out = reshape(is_bool ? to(out, DType::bool_) : out, input.sizes());
     out = detach(out);  // not a view of something hidden
   }
   if (Record r{"to_dense", out, {input}}) {
-    const Tensor places = make_alias(input);
-    r.wrt(0, [places, masked_grad](const Tensor& g) {
+    const Tensor pattern = make_alias(input);
+    r.wrt(0, [pattern, masked_grad](const Tensor& g) {
       if (!masked_grad) {
         const Tensor all = t(nonzero(ones_like(detach(g))));
         return sparse_coo(contiguous(all), values_at(g, all), g.sizes(), false);
       }
-      const Tensor indices = parts_of(coalesce(places)).indices;
-      return sparse_coo(indices, values_at(g, indices), places.sizes(), false);
+      const Tensor indices = parts_of(coalesce(pattern)).indices;
+      return sparse_coo(indices, values_at(g, indices), pattern.sizes(), false);
     });
   }
   return out;
@@ -463,7 +463,7 @@ Tensor sparse_compressed(const Tensor& starts, const Tensor& plain, const Tensor
 OP_FUNCTION(sparse_compressed, "_sparse_compressed(starts, plain, values, size, layout)",
             "A compressed sparse tensor of parts that fit together.", takes_sparse)
 
-Tensor same_places(const Tensor& input, const Tensor& values) {
+Tensor with_indices_of(const Tensor& input, const Tensor& values) {
   const SparseParts& parts = parts_of(input);
   if (!is_coo(input)) return with_values(input, values);
   Dims size;
@@ -472,8 +472,8 @@ Tensor same_places(const Tensor& input, const Tensor& values) {
   for (int64_t d = 1; d < values.dim(); ++d) size.push_back(values.size(d));
   return sparse_coo(parts.indices, values, size, parts.coalesced);
 }
-OP_FUNCTION(same_places, "_sparse_with_values(input, values)",
-            "A sparse tensor with the same places and other values.", takes_sparse)
+OP_FUNCTION(with_indices_of, "_sparse_with_values(input, values)",
+            "A sparse tensor with the same indices and other values.", takes_sparse)
 
 }  // namespace
 }  // namespace flambeau

@@ -1,4 +1,4 @@
-// Products of sparse matrices with dense ones, by compressed rows, and what changes places: the
+// Products of sparse matrices with dense ones, by compressed rows, and what changes indices: the
 // transpose, compression.
 #include "flambeau/ops/sparse/sparse.h"
 
@@ -71,8 +71,8 @@ Tensor csr_mm(const Tensor& crow, const Tensor& col, const Tensor& values, const
 
 Tensor transposed_mm(const Tensor& crow, const Tensor& col, const Tensor& values,
                      const Tensor& dense, int64_t columns) {
-  const auto [starts, places, order] = transposed(crow, col, columns);
-  return csr_mm(starts, places, index_select(values, 0, order), dense);
+  const auto [starts, indices, order] = transposed(crow, col, columns);
+  return csr_mm(starts, indices, index_select(values, 0, order), dense);
 }
 
 Tensor sampled_dot(const Tensor& crow, const Tensor& col, const Tensor& a, const Tensor& b) {
@@ -95,7 +95,7 @@ Tensor sampled_dot(const Tensor& crow, const Tensor& col, const Tensor& a, const
   return out;
 }
 OP_FUNCTION(sampled_dot, "_csr_sampled_dot(crow, col, a, b)",
-            "The elements of a @ b.T at the places of a sparse matrix.")
+            "The elements of a @ b.T at the indices of a sparse matrix.")
 
 Tensor csr_mm(const Tensor& crow, const Tensor& col, const Tensor& values, const Tensor& dense) {
   check(crow, col);
@@ -145,7 +145,7 @@ Rows rows_of(const Tensor& matrix) {
   return {starts, index_select(columns, 0, order), index_select(values, 0, order)};
 }
 
-// The gradient of a sparse factor at the places it stores.
+// The gradient of a sparse factor at the indices it stores.
 Tensor masked_gradient(const Tensor& g, const Tensor& matrix, const Tensor& dense) {
   if (!is_coo(matrix)) {
     const Rows rows = rows_of(matrix);
@@ -160,7 +160,7 @@ Tensor masked_gradient(const Tensor& g, const Tensor& matrix, const Tensor& dens
   return sparse_coo(parts_of(together).indices, values, matrix.sizes(), false);
 }
 
-// Whether the matrix was just made of values, which take the gradient at its places only.
+// Whether the matrix was just made of values, which take the gradient at its indices only.
 bool takes_masked_gradient(const Tensor& matrix) {
   const NodePtr node = matrix.requires_grad() ? grad_fn(matrix) : NodePtr();
   return node && std::string_view(node->op()).starts_with("sparse_co");
@@ -198,7 +198,7 @@ Tensor sparse_mm(const Tensor& mat1, const Tensor& mat2, bool masked) {
 OP_FUNCTION(
     sparse_mm, "_sparse_dense_mm(mat1, mat2, masked)",
     "The product of a sparse and a dense matrix. A masked gradient of the sparse one has the "
-    "same places.",
+    "same indices.",
     takes_sparse)
 
 // The sum of all elements.
@@ -280,9 +280,9 @@ Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1) {
     CHECK(input.dim() == 2, NotImplementedError,
           "transpose: compressed tensors of {} dimensions are not supported", input.dim());
     const NoGrad off;
-    constexpr Layout turned[] = {Layout::sparse_csc, Layout::sparse_csr, Layout::sparse_bsc,
-                                 Layout::sparse_bsr};
-    const Layout layout = turned[static_cast<int>(input.layout()) - 2];
+    constexpr Layout transposed[] = {Layout::sparse_csc, Layout::sparse_csr, Layout::sparse_bsc,
+                                     Layout::sparse_bsr};
+    const Layout layout = transposed[static_cast<int>(input.layout()) - 2];
     const Tensor values = is_blocked(layout) ? transpose(parts.values, -2, -1) : parts.values;
     out = make_compressed(layout, parts.indices, parts.plain, values, size);
   }

@@ -1,6 +1,6 @@
 // Ops on sparse tensors that other C++ code calls: what rows, copies and the engine hand over when
-// they meet one. Derivatives of all of them are with respect to the sparse tensor as a whole: where
-// a coordinate is stored twice, the gradient has it once.
+// they are given one. Derivatives of all of them are with respect to the sparse tensor as a whole:
+// where a coordinate is stored twice, the gradient has it once.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct BinaryRow;
 Tensor sparse_coo(const Tensor& indices, const Tensor& values, IntSpan size, bool coalesced);
 // The stored elements, with the history of the sparse tensor.
 Tensor sparse_values(const Tensor& sparse);
-// The same places with other values.
+// The same indices with other values.
 Tensor with_values(const Tensor& sparse, const Tensor& values);
 Tensor coalesce(const Tensor& sparse);
 Tensor to_coo(const Tensor& sparse);

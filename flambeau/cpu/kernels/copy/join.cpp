@@ -25,7 +25,7 @@ struct Part {
   int64_t start;  // within a row of the result
 };
 
-// By pieces of some size, the last of which takes bytes again that the one before it has taken.
+// In chunks of some size, the last of which takes bytes again that the one before it has taken.
 template <int64_t size>
 void move_lines(char* to, int64_t step, const char* from, int64_t from_step, int64_t lines,
                 int64_t bytes) {
@@ -94,23 +94,24 @@ TakeTurns turns_of(const std::vector<Part>& parts) {
 }
 
 // Of a tensor that lies in rows before `dim`.
-int64_t bytes_to_next_row(const Tensor& piece, int64_t dim, int64_t otherwise) {
+int64_t bytes_to_next_row(const Tensor& tensor, int64_t dim, int64_t otherwise) {
   while (--dim >= 0) {
-    if (piece->sizes[dim] > 1) return piece->strides[dim] * static_cast<int64_t>(piece.item_size());
+    if (tensor->sizes[dim] > 1)
+      return tensor->strides[dim] * static_cast<int64_t>(tensor.item_size());
   }
   return otherwise;
 }
 
-void cat_kernel(const std::vector<Tensor>& pieces, const Tensor& out, int64_t rows, int64_t dim) {
+void cat_kernel(const std::vector<Tensor>& tensors, const Tensor& out, int64_t rows, int64_t dim) {
   if (out.numel() == 0) return;
   std::vector<Part> parts;
-  parts.reserve(pieces.size());
+  parts.reserve(tensors.size());
   int64_t row = 0;
-  for (const Tensor& piece : pieces) {
-    if (piece.numel() == 0) continue;
-    const int64_t bytes = piece.numel() / rows * static_cast<int64_t>(piece.item_size());
-    const int64_t step = bytes_to_next_row(piece, dim, bytes);
-    parts.push_back({static_cast<const char*>(piece.raw()), bytes, step, row});
+  for (const Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) continue;
+    const int64_t bytes = tensor.numel() / rows * static_cast<int64_t>(tensor.item_size());
+    const int64_t step = bytes_to_next_row(tensor, dim, bytes);
+    parts.push_back({static_cast<const char*>(tensor.raw()), bytes, step, row});
     row += bytes;
   }
   char* to = static_cast<char*>(out.raw());
@@ -196,7 +197,7 @@ void triangle_kernel(const Tensor& input, const Tensor& out, int64_t diagonal, b
         copy(row + keep_from * item, from + (r * columns + keep_from) * item,
              (keep_to - keep_from) * item);
       }
-      // Not of no bytes: that would still touch a line that goes past the cache.
+      // Not of no bytes: that would still touch a line that is stored non-temporally.
       if (keep_from > 0) std::memset(row, 0, keep_from * item);
       if (keep_to < columns) std::memset(row + keep_to * item, 0, (columns - keep_to) * item);
     }

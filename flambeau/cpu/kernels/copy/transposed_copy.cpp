@@ -34,8 +34,8 @@ void ask_for_square(const T* from, int64_t from_step, int64_t side) {
 
 // Whole squares, and the rest by other means.
 template <class T>
-void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m,
-                  bool asks_ahead = false) {
+void transpose_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n,
+                       int64_t m, bool asks_ahead = false) {
   constexpr int64_t side = turns_in_registers<T> ? register_bytes / sizeof(T) : 16;
   for (int64_t i = 0; i < n; i += side) {
     const T* rows = from + i * from_step;
@@ -51,17 +51,18 @@ void turn_squares(T* to, int64_t to_step, const T* from, int64_t from_step, int6
 // A few rows of `to` at a time: of many, lines that squares fill by and by would leave the cache
 // before they are whole.
 template <class T>
-void turn_bands(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n, int64_t m) {
-  constexpr int64_t most_rows = 64;
-  for (int64_t j = 0; j < m; j += most_rows)
-    turn_squares(to + j * to_step, to_step, from + j, from_step, n, std::min(most_rows, m - j));
+void transpose_bands(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n,
+                     int64_t m) {
+  constexpr int64_t max_rows = 64;
+  for (int64_t j = 0; j < m; j += max_rows)
+    transpose_squares(to + j * to_step, to_step, from + j, from_step, n, std::min(max_rows, m - j));
 }
 
-// Two squares one below the other, whose columns become neighbouring lines that go past the cache:
+// Two squares one below the other, whose columns become neighbouring lines, stored non-temporally:
 // memory takes two at once in far less time than two that are not neighbours. A fence is to follow.
 // Meanwhile the squares two steps to the right are asked for, as processors do not keep track of so
 // many rows. Of more rows, which often stand at a large power of two apart and so share their
-// places in a cache, they would forget what was asked for.
+// sets of a cache, they would forget what was asked for.
 template <class T>
 inline void stream_squares(const T* from, int64_t from_step, T* to, int64_t to_step) {
   constexpr int N = register_bytes / sizeof(T);
@@ -80,8 +81,8 @@ inline void stream_squares(const T* from, int64_t from_step, T* to, int64_t to_s
 
 // Past the cache, where registers hold whole lines.
 template <class T>
-void turn_past_cache(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n,
-                     int64_t m) {
+void transpose_non_temporal(T* to, int64_t to_step, const T* from, int64_t from_step, int64_t n,
+                            int64_t m) {
   if constexpr (turns_in_registers<T> && register_bytes == 64) {
     if ((reinterpret_cast<uintptr_t>(to) | (to_step * sizeof(T))) % 64 == 0) {
       constexpr int64_t side = register_bytes / sizeof(T);
@@ -91,17 +92,18 @@ void turn_past_cache(T* to, int64_t to_step, const T* from, int64_t from_step, i
           stream_squares(from + i * from_step + j, from_step, to + j * to_step + i, to_step);
       }
       _mm_sfence();
-      turn_bands(to + width, to_step, from + width * from_step, from_step, n - width, m);
-      return turn_bands(to + height * to_step, to_step, from + height, from_step, width,
-                        m - height);
+      transpose_bands(to + width, to_step, from + width * from_step, from_step, n - width, m);
+      return transpose_bands(to + height * to_step, to_step, from + height, from_step, width,
+                             m - height);
     }
   }
-  turn_bands(to, to_step, from, from_step, n, m);
+  transpose_bands(to, to_step, from, from_step, n, m);
 }
 
 }  // namespace
 
-void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, Turned way) {
+void copy_transposed(size_t size, Strides to, Strides from, int64_t n, int64_t m,
+                     TransposedStore way) {
   dispatch_size(size, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr auto item = static_cast<int64_t>(sizeof(T));
@@ -109,9 +111,11 @@ void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, Tu
     const T* in = reinterpret_cast<const T*>(from.data);
     const int64_t to_step = to.step / item, from_step = from.step / item;
     switch (way) {
-      case Turned::in_cache: return turn_bands(out, to_step, in, from_step, n, m);
-      case Turned::past_cache: return turn_past_cache(out, to_step, in, from_step, n, m);
-      case Turned::into_buffer: return turn_squares(out, to_step, in, from_step, n, m, true);
+      case TransposedStore::in_cache: return transpose_bands(out, to_step, in, from_step, n, m);
+      case TransposedStore::non_temporal:
+        return transpose_non_temporal(out, to_step, in, from_step, n, m);
+      case TransposedStore::into_buffer:
+        return transpose_squares(out, to_step, in, from_step, n, m, true);
     }
   });
 }

@@ -15,9 +15,9 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 template <class Formula>
 struct WithoutCall;
 
-// Formulas that are computed by registers, being bound by arithmetic otherwise.
+// Formulas that are computed in SIMD registers, being bound by arithmetic otherwise.
 template <class Formula>
-constexpr bool binary_by_register =
+constexpr bool binary_simd =
     is_one_of<Formula, struct gated_formula, struct real_silu_gradient_formula,
               struct logaddexp_formula, struct xlogy_formula, struct atan2_formula>;
 // Formulas that call the vector library.
@@ -42,24 +42,22 @@ inline Floats pairs_of(const struct mul_formula&, Floats a, Floats b) {
 inline Floats pairs_of(const struct div_formula&, Floats a, Floats b) {
   return quotient_of_pairs(a, b);
 }
-// Formulas whose operands may change places.
+// Formulas whose operands may be swapped.
 template <class Formula>
 constexpr bool commutes = is_one_of<Formula, struct add_formula, struct mul_formula>;
 template <class Formula>
-struct BinaryByRegister {
-  static Floats at(Floats a, Floats b) requires binary_by_register<Formula> {
-    return Formula::at(a, b);
-  }
+struct BinarySimd {
+  static Floats at(Floats a, Floats b) requires binary_simd<Formula> { return Formula::at(a, b); }
 };
 template <>
-struct BinaryByRegister<struct bce_logits_formula> {
+struct BinarySimd<struct bce_logits_formula> {
   static Floats at(Floats a, Floats b) { return math::max(a, 0) - a * b + math::softplus_tail(a); }
 };
 
-#define BY_REGISTER(name)                                                     \
-  template <>                                                                 \
-  struct BinaryByRegister<struct name##_formula> {                            \
-    static Floats at(Floats a, Floats b) { return name##_by_register(a, b); } \
+#define BY_REGISTER(name)                                              \
+  template <>                                                          \
+  struct BinarySimd<struct name##_formula> {                           \
+    static Floats at(Floats a, Floats b) { return name##_simd(a, b); } \
   };
 BY_REGISTER(fmod)
 BY_REGISTER(remainder)
@@ -124,9 +122,9 @@ template <class Formula, class C>
 struct Plain {
   auto operator()(C a, C b) const { return Formula::at(a, b); }
   Floats operator()(Floats a, Floats b) const requires std::is_same_v<C, float> && requires {
-    BinaryByRegister<Formula>::at(a, b);
+    BinarySimd<Formula>::at(a, b);
   }
-  { return BinaryByRegister<Formula>::at(a, b); }
+  { return BinarySimd<Formula>::at(a, b); }
 };
 template <class Formula, class C>
 struct Division {
@@ -154,8 +152,8 @@ TensorIter over_parts(TensorIter iter) {
   return iter;
 }
 
-// Whether rows meet one value each, or all of them one, as their first operand: as the second one,
-// loops have a form for it.
+// Whether rows are combined with one value each, or all with one, as their first operand: as the
+// second one, loops have a form for it.
 bool begins_with_number(const TensorIter& iter) {
   return iter.ndim > 0 && iter.strides[1][0] == 0 && iter.strides[2][0] != 0;
 }
@@ -197,7 +195,7 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
   dispatch_row<others>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    using Out = std::conditional_t<Compares, Truth, T>;
+    using Out = std::conditional_t<Compares, StoredBool, T>;
     constexpr bool rare_case = std::is_same_v<C, double> && requires {
       sizeof(WithoutCall<Formula>);
     };
@@ -258,16 +256,16 @@ void logical_kernel(const TensorIter& iter, const Scalar* params) {
 KERNEL_FOR(logical_and, logical_kernel<logical_and_formula, std::bit_and<uint8_t>>)
 KERNEL_FOR(logical_or, logical_kernel<logical_or_formula, std::bit_or<uint8_t>>)
 
-// As math::shift_left and its sibling, without a branch; numbers below zero are many places.
+// As math::shift_left and its sibling, without a branch; numbers below zero are large counts.
 template <bool left>
 int32_t shifted(int32_t a, int32_t b) {
   using Word = std::conditional_t<left, uint32_t, int32_t>;
-  const uint32_t places = static_cast<uint32_t>(b), most = places < 32 ? places : 31;
+  const uint32_t count = static_cast<uint32_t>(b), most = count < 32 ? count : 31;
   const auto word = static_cast<Word>(a);
   const Word moved = left ? word << most : word >> most;
-  return static_cast<int32_t>(!left || places < 32 ? moved : Word(0));
+  return static_cast<int32_t>(!left || count < 32 ? moved : Word(0));
 }
-// Of bytes, by the bits of b: no instruction moves each byte by places of its own, and in words
+// Of bytes, by the bits of b: no instruction shifts each byte by a count of its own, and in words
 // there are a quarter as many at once.
 template <bool left>
 uint8_t shifted_byte(uint8_t a, uint8_t b) {

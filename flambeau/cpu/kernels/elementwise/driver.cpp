@@ -1,6 +1,6 @@
 // Brings operands of any layout to the loops over arrays of loops.h: what does not lie side by side
-// goes through small buffers, a piece at a time; what lies across the rows is turned on the way,
-// and what is computed in another type than it is stored in is converted.
+// goes through small buffers, a chunk at a time; what lies across the rows is transposed on the
+// way, and what is computed in another type than it is stored in is converted.
 #include <optional>
 
 #include "flambeau/cpu/kernels/elementwise/loops.h"
@@ -14,24 +14,24 @@ namespace {
 
 // Bytes of a buffer: small enough for a few in the first-level cache and on a small stack.
 constexpr int64_t buffer_bytes = 4096;
-constexpr int most_inputs = 3;
-// Bytes of results that go past the cache at once: their writing and the next ones' reading
+constexpr int max_inputs = 3;
+// Bytes of results that are stored non-temporally at once: their writing and the next ones' reading
 // overlap.
 constexpr int64_t streamed_bytes = 1024;
-// Note [Turned tiles]
-// An operand that lies across the rows is turned into a buffer, a tile at a time. Of a tile in the
-// caches, whole lines of memory are read, two neighbours at a time, and the buffer stays in the
+// Note [Transposed tiles]
+// An operand that lies across the rows is transposed into a buffer, a tile at a time. Of a tile in
+// the caches, whole lines of memory are read, two neighbours at a time, and the buffer stays in the
 // first-level cache. Of one that is beyond them, memory sends lines the faster the more neighbours
 // they have, and processors do not keep track of so many rows: such tiles are long rows of four
 // registers below each other. While a tile is computed, what the next one turns is asked for, and
-// while that is turned again, as the last cache has room for so many rows at large powers of two
+// while that is transposed again, as the last cache holds so many rows at large powers of two
 // apart, and the second one has not.
 constexpr int64_t tile_bytes = 32768, tile_row_bytes = 1024, tile_row = 256;
 // Elements of rows that are better joined than left single: where every row repeats one value, that
 // is written again for each, unless the loop goes from row to row itself; where all rows repeat the
 // same one, that is written once.
 constexpr int64_t short_spread_row = 128, short_row = 256;
-constexpr int64_t most_spread = 256;  // the same where a single value has to be spread in any case
+constexpr int64_t max_spread = 256;  // the same where a single value has to be spread in any case
 constexpr int64_t spread_bytes = register_bytes;
 
 void move_elements(int64_t size, char* to, int64_t to_step, const char* from, int64_t from_step,
@@ -84,7 +84,7 @@ class Driver {
     const bool number = second_is_number(block.steps);
     if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
       if (is_new(data) && !streams_ && (block.m == 1 || streams_rows(block)))
-        return run_past_cache(data, block);
+        return run_non_temporal(data, block);
       // Once only: the output may be one of the inputs.
       const bool goes_on = loop_.rows_with_numbers && !beyond_cache_;
       const int64_t short_one = !number   ? short_row
@@ -94,8 +94,8 @@ class Driver {
       if (!number || loop_.row_with_number) return run_dense_rows(data, block, number);
     }
     if (block.m == 1) {
-      const bool past_cache = is_new(data) && is_dense_at(block.steps, 0);
-      return past_cache ? run_past_cache(data, block) : run_row(data, block, false);
+      const bool non_temporal = is_new(data) && is_dense_at(block.steps, 0);
+      return non_temporal ? run_non_temporal(data, block) : run_row(data, block, false);
     }
     if (!join_rows(data, block)) run_tiles(data, block);
   }
@@ -106,30 +106,30 @@ class Driver {
   }
   void run_dense_rows(char* const* data, const Block& block, bool number) const {
     const auto run = number ? loop_.row_with_number : loop_.row;
-    const bool past_cache = streams_ && is_new(data) && begins_lines(data[0], block);
+    const bool non_temporal = streams_ && is_new(data) && begins_lines(data[0], block);
     // Memory sends the lines that a large output has next while others are computed.
-    const bool is_large = is_new(data) && !past_cache && loop_.sizes[0] >= 4 && block.m > 1;
-    const int64_t piece = is_large ? 2 * streamed_bytes / loop_.sizes[0] : block.n;
+    const bool is_large = is_new(data) && !non_temporal && loop_.sizes[0] >= 4 && block.m > 1;
+    const int64_t chunk = is_large ? 2 * streamed_bytes / loop_.sizes[0] : block.n;
     if (number && loop_.rows_with_numbers && !is_large)
       return loop_.rows_with_numbers(formula_, data, block.n, block.m, block.row_steps);
-    char* at[most_inputs + 1];
+    char* at[max_inputs + 1];
     for (int64_t row = 0; row < block.m; ++row) {
       for (int k = 0; k <= loop_.inputs; ++k) at[k] = data[k] + row * block.row_steps[k];
       if (!is_large) {
-        run(formula_, at, block.n, past_cache);
+        run(formula_, at, block.n, non_temporal);
         continue;
       }
-      for (int64_t begin = 0; begin < block.n; begin += piece) {
-        const int64_t count = std::min(piece, block.n - begin);
-        ask_for_next(at[0], count * loop_.sizes[0]);
-        run(formula_, at, count, past_cache);
+      for (int64_t begin = 0; begin < block.n; begin += chunk) {
+        const int64_t count = std::min(chunk, block.n - begin);
+        prefetch_next(at[0], count * loop_.sizes[0]);
+        run(formula_, at, count, non_temporal);
         for (int k = 0; k <= loop_.inputs; ++k) at[k] += count * block.steps[k];
       }
     }
-    if (past_cache) _mm_sfence();
+    if (non_temporal) _mm_sfence();
   }
   // Whether rows of results are long, or begin with a line of memory each: others share too many
-  // lines with their neighbours to go past the cache.
+  // lines with their neighbours to be stored non-temporally.
   bool begins_lines(const char* out, const Block& block) const {
     const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out));
     return block.n * loop_.sizes[0] >= streamed_bytes || (place | block.row_steps[0]) % 64 == 0;
@@ -150,7 +150,7 @@ class Driver {
     return beyond_cache_ &&
            std::find(data + 1, data + 1 + loop_.inputs, data[0]) == data + 1 + loop_.inputs;
   }
-  // Whether rows are better written past the cache: long ones beside an operand as large, which
+  // Whether rows are better written non-temporally: long ones beside an operand as large, which
   // memory binds more than arithmetic.
   bool streams_rows(const Block& block) const {
     bool reads = false;
@@ -159,8 +159,8 @@ class Driver {
     return reads && (size >= 4 || is_plain_) && block.n * size >= streamed_bytes;
   }
   // Rows whose results go to memory without reading its lines before.
-  void run_past_cache(char* const* data, const Block& block) const {
-    char* at[most_inputs + 1];
+  void run_non_temporal(char* const* data, const Block& block) const {
+    char* at[max_inputs + 1];
     std::copy_n(data, loop_.inputs + 1, at);
     for (int64_t row = 0; row < block.m; ++row) {
       run_row(at, block, true);
@@ -169,76 +169,76 @@ class Driver {
     _mm_sfence();
   }
 
-  // A row in pieces: operands that do not lie side by side go through buffers, and so do results
-  // that go past the cache, after which a fence is to follow.
-  void run_row(char* const* data, const Block& block, bool past_cache) const {
+  // A row in chunks: operands that do not lie side by side go through buffers, and so do results
+  // that are stored non-temporally, after which a fence is to follow.
+  void run_row(char* const* data, const Block& block, bool non_temporal) const {
     const int64_t n = block.n, *steps = block.steps;
-    if (is_dense(steps, loop_.inputs) && !past_cache) return dense(data, n);
+    if (is_dense(steps, loop_.inputs) && !non_temporal) return dense(data, n);
     const bool number = second_is_number(steps) && loop_.row_with_number && is_dense_at(steps, 1);
     const auto run = number ? loop_.row_with_number : loop_.row;
-    alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
+    alignas(64) char buffers[max_inputs + 1][buffer_bytes + spread_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
       if (steps[k] == 0 && !(k == 2 && number))
         spread_elements(loop_.sizes[k], buffers[k], data[k], 0, 1, std::min(n, longest_));
     }
-    // Past the cache, the first piece ends at a line of memory, and so do all others.
+    // For non-temporal stores the first chunk ends at a cache line, and so do all others.
     int64_t count = longest_;
-    if (past_cache) count -= reinterpret_cast<uintptr_t>(data[0]) % 64 / loop_.sizes[0];
+    if (non_temporal) count -= reinterpret_cast<uintptr_t>(data[0]) % 64 / loop_.sizes[0];
     for (int64_t begin = 0; begin < n; begin += count, count = longest_) {
       count = std::min(count, n - begin);
-      char* at[most_inputs + 1];
+      char* at[max_inputs + 1];
       for (int k = 0; k <= loop_.inputs; ++k) {
         char* place = data[k] + begin * steps[k];
         const bool as_it_lies = is_dense_at(steps, k) || (k == 2 && number);
-        at[k] = as_it_lies && !(k == 0 && past_cache) ? place : buffers[k];
+        at[k] = as_it_lies && !(k == 0 && non_temporal) ? place : buffers[k];
         if (k == 0 || steps[k] == 0) continue;
         const bool goes_on = block.m == 1 || block.row_steps[k] != 0;
-        if (past_cache && as_it_lies && goes_on) ask_for_next(place, count * steps[k]);
+        if (non_temporal && as_it_lies && goes_on) prefetch_next(place, count * steps[k]);
         if (!as_it_lies)
           move_elements(loop_.sizes[k], buffers[k], loop_.sizes[k], place, steps[k], count);
       }
       run(formula_, at, count, false);
-      deliver(data[0] + begin * steps[0], steps[0], buffers[0], count, past_cache);
+      deliver(data[0] + begin * steps[0], steps[0], buffers[0], count, non_temporal);
     }
   }
-  // Has memory send what will be read some pieces later while others are written.
-  static void ask_for_next(const char* place, int64_t bytes) {
+  // Prefetches what will be read some chunks later while others are written.
+  static void prefetch_next(const char* place, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64) ask_second_level(place + bytes_ahead + i);
   }
   // Results from a buffer to where they belong, if they do not lie there already.
-  void deliver(char* to, int64_t step, const char* buffer, int64_t n, bool past_cache) const {
+  void deliver(char* to, int64_t step, const char* buffer, int64_t n, bool non_temporal) const {
     const int64_t size = loop_.sizes[0];
-    if (past_cache) return copy_past_cache(to, buffer, n * size);
+    if (non_temporal) return copy_non_temporal(to, buffer, n * size);
     if (step != size) move_elements(size, to, step, buffer, size, n);
   }
 
   // How the rows of a tile of an operand become dense ones: they are, or are written into a buffer
   // from what lies one element below the other, from one value for all of the tile or for a row
   // each, or from elements a step apart.
-  enum class Source { dense, turned, one_value, one_value_each, steps };
+  enum class Source { dense, transposed, one_value, one_value_each, steps };
   Source source_of(const Block& block, int k) const {
     const int64_t size = loop_.sizes[k], step = block.steps[k], down = block.row_steps[k];
     if (is_dense_at(block.steps, k)) return Source::dense;
     if (step == 0 && k > 0) return down == 0 ? Source::one_value : Source::one_value_each;
-    const bool turned = k > 0 && down == size && step % size == 0 && block.m >= 8;
-    return turned ? Source::turned : Source::steps;
+    const bool transposed = k > 0 && down == size && step % size == 0 && block.m >= 8;
+    return transposed ? Source::transposed : Source::steps;
   }
 
   // Rows of any operands, a tile at a time.
   struct Tile {
     int64_t width, height;
-    Source sources[most_inputs + 1];
-    bool turns;     // some of them is turned
-    bool is_large;  // in a buffer of its own: see Note [Turned tiles]
-    bool streams;   // the results go past the cache
-    char* buffers[most_inputs + 1];
+    Source sources[max_inputs + 1];
+    bool turns;     // some of them is transposed
+    bool is_large;  // in a buffer of its own: see Note [Transposed tiles]
+    bool streams;   // the results are stored non-temporally
+    char* buffers[max_inputs + 1];
   };
   void run_tiles(char* const* data, const Block& block) const {
     const int64_t largest = largest_size(loop_);
     Tile tile{};
     for (int k = 0; k <= loop_.inputs; ++k) {
       tile.sources[k] = source_of(block, k);
-      tile.turns |= tile.sources[k] == Source::turned;
+      tile.turns |= tile.sources[k] == Source::transposed;
     }
     tile.is_large = tile.turns && beyond_cache_;
     const int64_t longest = tile_row_bytes / largest, large_height = 4 * register_bytes / largest;
@@ -252,10 +252,10 @@ class Driver {
     tile.streams = tile.sources[0] == Source::dense && is_new(data) && tile.width >= 64 &&
                    (place | block.row_steps[0]) % 64 == 0;
     if (tile.is_large) {
-      const auto room = memory_for<char>((loop_.inputs + 1) * (bytes + spread_bytes));
-      return run_tiles(data, block, tile, room.get(), bytes + spread_bytes);
+      const auto scratch = memory_for<char>((loop_.inputs + 1) * (bytes + spread_bytes));
+      return run_tiles(data, block, tile, scratch.get(), bytes + spread_bytes);
     }
-    alignas(64) char buffers[most_inputs + 1][tile_bytes + spread_bytes];
+    alignas(64) char buffers[max_inputs + 1][tile_bytes + spread_bytes];
     run_tiles(data, block, tile, buffers[0], sizeof buffers[0]);
   }
   void run_tiles(char* const* data, const Block& block, Tile& tile, char* buffers,
@@ -266,14 +266,14 @@ class Driver {
         spread_elements(loop_.sizes[k], tile.buffers[k], data[k], 0, 1, tile.width * tile.height);
     }
     const auto run = [&](int64_t row, int64_t column) {
-      char* at[most_inputs + 1] = {};
+      char* at[max_inputs + 1] = {};
       for (int k = 0; k <= loop_.inputs; ++k)
         at[k] = data[k] + row * block.row_steps[k] + column * block.steps[k];
       run_tile(at, tile,
                {std::min(tile.width, block.n - column), std::min(tile.height, block.m - row),
                 block.steps, block.row_steps});
     };
-    if (tile.is_large) {  // down, where what is turned goes on
+    if (tile.is_large) {  // down, where what is transposed goes on
       for (int64_t column = 0; column < block.n; column += tile.width) {
         for (int64_t row = 0; row < block.m; row += tile.height) run(row, column);
       }
@@ -302,10 +302,11 @@ class Driver {
     }
   }
 
-  // A row's share of what is turned in the next tile below.
-  void ask_for_turned(char* const* data, const Block& block, const Tile& tile, int64_t row) const {
+  // A row's share of what is transposed in the next tile below.
+  void prefetch_transposed(char* const* data, const Block& block, const Tile& tile,
+                           int64_t row) const {
     for (int k = 1; k <= loop_.inputs; ++k) {
-      if (tile.sources[k] != Source::turned) continue;
+      if (tile.sources[k] != Source::transposed) continue;
       const int64_t bytes = block.m * loop_.sizes[k], first = block.n * row / block.m;
       prefetch_rows(data[k] + first * block.steps[k] + bytes, block.steps[k], bytes,
                     block.n * (row + 1) / block.m - first);
@@ -314,22 +315,22 @@ class Driver {
 
   // Brings one tile's rows into their buffers, and computes it.
   void run_tile(char* const* data, const Tile& tile, const Block& block) const {
-    char* at[most_inputs + 1] = {};
-    int64_t row_steps[most_inputs + 1];
+    char* at[max_inputs + 1] = {};
+    int64_t row_steps[max_inputs + 1];
     bool adjacent = true;
     for (int k = loop_.inputs; k >= 0; --k) {
       const int64_t size = loop_.sizes[k], step = block.steps[k], down = block.row_steps[k];
       const bool dense = tile.sources[k] == Source::dense && !(k == 0 && tile.streams && !streams_);
       at[k] = dense ? data[k] : tile.buffers[k];
       row_steps[k] = dense ? down : block.n * size;
-      if (tile.is_large && tile.sources[k] == Source::turned) row_steps[k] += 64;
+      if (tile.is_large && tile.sources[k] == Source::transposed) row_steps[k] += 64;
       adjacent &= row_steps[k] == block.n * size;
       if (k == 0) continue;
       if (dense && tile.turns && !tile.streams && !tile.is_large) {
         prefetch_rows(data[k], down, block.n * size, block.m);
-      } else if (tile.sources[k] == Source::turned) {
-        copy_turned(size, {at[k], row_steps[k]}, {data[k], step}, block.n, block.m,
-                    tile.is_large ? Turned::into_buffer : Turned::in_cache);
+      } else if (tile.sources[k] == Source::transposed) {
+        copy_transposed(size, {at[k], row_steps[k]}, {data[k], step}, block.n, block.m,
+                        tile.is_large ? TransposedStore::into_buffer : TransposedStore::in_cache);
       } else if (tile.sources[k] == Source::one_value_each) {
         spread_elements(size, at[k], data[k], down, block.m, block.n);
       } else if (tile.sources[k] == Source::steps) {
@@ -343,7 +344,7 @@ class Driver {
     const int64_t rows_at_once = adjacent ? block.m : 1;
     for (int64_t row = 0; row < block.m; row += rows_at_once) {
       if (tile.turns && tile.streams) ask_for_rows(at, tile, row_steps);
-      if (tile.is_large && !adjacent) ask_for_turned(data, block, tile, row);
+      if (tile.is_large && !adjacent) prefetch_transposed(data, block, tile, row);
       dense(at, block.n * rows_at_once, tile.streams && in_place);
       for (int64_t i = 0; i < rows_at_once && !in_place; ++i) {
         deliver(data[0] + (row + i) * block.row_steps[0], block.steps[0], at[0] + i * row_steps[0],
@@ -359,7 +360,7 @@ class Driver {
     if (is_dense_at(block.steps, k) && block.row_steps[k] == block.n * loop_.sizes[k])
       return Rows::adjacent;
     if (block.row_steps[k] == 0) return Rows::same_row;
-    return block.steps[k] == 0 && block.n <= most_spread ? Rows::one_value_each : Rows::other;
+    return block.steps[k] == 0 && block.n <= max_spread ? Rows::one_value_each : Rows::other;
   }
 
   // Short rows at once, if the output and every input but those that repeat the same row or a value
@@ -368,14 +369,14 @@ class Driver {
   bool join_rows(char** data, const Block& block) const {
     const int64_t rows = std::min(longest_ / block.n, block.m);
     if (rows < 2) return false;
-    Rows kinds[most_inputs + 1];
+    Rows kinds[max_inputs + 1];
     for (int k = 0; k <= loop_.inputs; ++k) {
       kinds[k] = rows_of(block, k);
       if (kinds[k] == Rows::other || (k == 0 && kinds[k] != Rows::adjacent)) return false;
     }
     const auto place = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data[0]));
-    const bool past_cache = is_new(data) && (place | rows * block.row_steps[0]) % 64 == 0;
-    alignas(64) char buffers[most_inputs + 1][buffer_bytes + spread_bytes];
+    const bool non_temporal = is_new(data) && (place | rows * block.row_steps[0]) % 64 == 0;
+    alignas(64) char buffers[max_inputs + 1][buffer_bytes + spread_bytes];
     for (int k = 1; k <= loop_.inputs; ++k) {
       if (kinds[k] != Rows::same_row) continue;
       const int64_t size = loop_.sizes[k], bytes = block.n * size;
@@ -387,27 +388,28 @@ class Driver {
     }
     for (int64_t row = 0; row < block.m; row += rows) {
       const int64_t count = std::min(rows, block.m - row);
-      char* at[most_inputs + 1];
+      char* at[max_inputs + 1];
       for (int k = 0; k <= loop_.inputs; ++k) {
         char* place = data[k] + row * block.row_steps[k];
-        at[k] = kinds[k] == Rows::adjacent && !(k == 0 && past_cache) ? place : buffers[k];
+        at[k] = kinds[k] == Rows::adjacent && !(k == 0 && non_temporal) ? place : buffers[k];
         if (kinds[k] == Rows::one_value_each)
           spread_elements(loop_.sizes[k], buffers[k], place, block.row_steps[k], count, block.n);
-        if (k > 0 && past_cache && at[k] == place) ask_for_next(place, count * block.row_steps[k]);
+        if (k > 0 && non_temporal && at[k] == place)
+          prefetch_next(place, count * block.row_steps[k]);
       }
       dense(at, count * block.n);
       deliver(data[0] + row * block.row_steps[0], block.steps[0], buffers[0], count * block.n,
-              past_cache);
+              non_temporal);
     }
-    if (past_cache) _mm_sfence();
+    if (non_temporal) _mm_sfence();
     return true;
   }
 
   const ElementwiseLoop& loop_;
   const void* const formula_;
-  const int64_t longest_;  // elements of a piece
+  const int64_t longest_;  // elements of a chunk
   const bool beyond_cache_;
-  const bool streams_;   // the loop can write past the cache itself
+  const bool streams_;   // the loop can write non-temporally itself
   const bool is_plain_;  // it converts nothing
 };
 
@@ -418,43 +420,43 @@ class WholeRegisters {
  public:
   WholeRegisters(const ElementwiseLoop& loop, const void* formula)
       : loop_(loop), formula_(formula), whole_(loop), lanes_(register_bytes / largest_size(loop)) {
-    whole_.row = [](const void* self, char* const* data, int64_t n, bool past_cache) {
+    whole_.row = [](const void* self, char* const* data, int64_t n, bool non_temporal) {
       const auto& mine = *static_cast<const WholeRegisters*>(self);
-      mine.run(mine.loop_.row, data, n, past_cache, false);
+      mine.run(mine.loop_.row, data, n, non_temporal, false);
     };
     whole_.rows_with_numbers = nullptr;
     if (!loop.row_with_number) return;
-    whole_.row_with_number = [](const void* self, char* const* data, int64_t n, bool past_cache) {
+    whole_.row_with_number = [](const void* self, char* const* data, int64_t n, bool non_temporal) {
       const auto& mine = *static_cast<const WholeRegisters*>(self);
-      mine.run(mine.loop_.row_with_number, data, n, past_cache, true);
+      mine.run(mine.loop_.row_with_number, data, n, non_temporal, true);
     };
   }
   const ElementwiseLoop& loop() const { return whole_; }
 
  private:
-  void run(ElementwiseLoop::Row* row, char* const* data, int64_t n, bool past_cache,
+  void run(ElementwiseLoop::Row* row, char* const* data, int64_t n, bool non_temporal,
            bool second_is_number) const {
     const int64_t rest = n % lanes_, whole = n - rest;
-    if (whole > 0) row(formula_, data, whole, past_cache);
+    if (whole > 0) row(formula_, data, whole, non_temporal);
     if (rest == 0) return;
-    alignas(64) char room[most_inputs + 1][register_bytes];
-    char* at[most_inputs + 1] = {room[0], room[1], room[2], room[3]};
+    alignas(64) char scratch[max_inputs + 1][register_bytes];
+    char* at[max_inputs + 1] = {scratch[0], scratch[1], scratch[2], scratch[3]};
     for (int k = 1; k <= loop_.inputs; ++k) {
       const int64_t size = loop_.sizes[k];
       const bool single = k == 2 && second_is_number;
       const char* from = data[k] + (single ? 0 : whole * size);
       // Its elements again and again, so that none of the lanes is out of the ordinary.
       int64_t filled = single ? 1 : rest;
-      std::memcpy(room[k], from, filled * size);
+      std::memcpy(scratch[k], from, filled * size);
       while (!single && filled < lanes_) {
         const int64_t more = std::min(filled, lanes_ - filled);
-        std::memcpy(room[k] + filled * size, room[k], more * size);
+        std::memcpy(scratch[k] + filled * size, scratch[k], more * size);
         filled += more;
       }
     }
     row(formula_, at, lanes_, false);
     const int64_t size = loop_.sizes[0];
-    std::memcpy(data[0] + whole * size, room[0], rest * size);
+    std::memcpy(data[0] + whole * size, scratch[0], rest * size);
   }
 
   const ElementwiseLoop& loop_;
@@ -510,13 +512,13 @@ class ConvertingLoop {
 
  private:
   void run(char* const* data, int64_t n, bool second_is_number) const {
-    const int64_t piece = buffer_bytes / largest_size(loop_);
+    const int64_t chunk = buffer_bytes / largest_size(loop_);
     const auto run = second_is_number ? loop_.row_with_number : loop_.row;
     // Not a page apart, or a load would wait for a store to another buffer.
-    alignas(64) char buffers[most_inputs + 1][buffer_bytes + 256];
-    for (int64_t begin = 0; begin < n; begin += piece) {
-      const int64_t count = std::min(piece, n - begin);
-      char *at[most_inputs + 1], *to = nullptr;
+    alignas(64) char buffers[max_inputs + 1][buffer_bytes + 256];
+    for (int64_t begin = 0; begin < n; begin += chunk) {
+      const int64_t count = std::min(chunk, n - begin);
+      char *at[max_inputs + 1], *to = nullptr;
       for (int k = 0; k <= loop_.inputs; ++k) {
         const bool single = k == 2 && second_is_number;
         at[k] = data[k] + (single ? 0 : begin * stored_.sizes[k]);
@@ -533,8 +535,8 @@ class ConvertingLoop {
   const ElementwiseLoop& loop_;
   const void* const formula_;
   ElementwiseLoop stored_;
-  DType dtypes_[most_inputs + 1];
-  decltype(&convert_row) converts_[most_inputs + 1] = {};
+  DType dtypes_[max_inputs + 1];
+  decltype(&convert_row) converts_[max_inputs + 1] = {};
   bool any_ = false;
 };
 

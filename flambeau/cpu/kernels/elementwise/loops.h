@@ -1,6 +1,6 @@
 // Elementwise loops. A loop over a plain formula on contiguous arrays is what the compiler turns
 // into vector code, so that is the only loop a formula gets: operands with other strides go through
-// small buffers, a piece at a time, and so does half precision: see Note [Types of loops].
+// small buffers, a chunk at a time, and so does half precision: see Note [Types of loops].
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ template <size_t Size>
 }
 
 // Note [Types of loops]
-// One loop serves several dtypes where their elements can be converted on the way, a piece at a
+// One loop serves several dtypes where their elements can be converted on the way, a chunk at a
 // time: half precision is computed in float, unsigned integers of 16 and 32 bits as signed ones of
 // twice the size, of which the lower half is stored. So a loop may take another type than iter's
 // dtypes say; the driver sees it by the size. Integers of the same size with a sign and without are
@@ -87,20 +87,20 @@ void dispatch_row(std::string_view op, DType dtype, Body&& body) {
 // layout into the one that `dense` takes.
 struct ElementwiseLoop {
   // o[i] = f(in[i]...) over n elements that lie side by side. Loops that can (see `streams`) write
-  // past the cache where they are told to, after which a fence is to follow.
-  using Row = void(const void* formula, char* const* data, int64_t n, bool past_cache);
+  // non-temporally where they are told to, after which a fence is to follow.
+  using Row = void(const void* formula, char* const* data, int64_t n, bool non_temporal);
   int inputs;
   int64_t sizes[4];  // bytes of an element of the output, then of each input
   Row* row;
-  // The same where the second of two inputs is one value, for the types that meet most numbers;
-  // elsewhere null, and the driver repeats the number in a buffer.
+  // The same where the second of two inputs is one value, for the types that numbers are combined
+  // with most; elsewhere null, and the driver repeats the number in a buffer.
   Row* row_with_number = nullptr;
   // Several such rows, which begin `steps` bytes apart and have a number each: in loops that do not
-  // write past the cache.
+  // write non-temporally.
   using Rows = void(const void* formula, char* const* data, int64_t n, int64_t rows,
                     const int64_t* steps);
   Rows* rows_with_numbers = nullptr;
-  bool streams = false;      // can write past the cache itself
+  bool streams = false;      // can write non-temporally itself
   size_t formula_bytes = 0;  // that tell formulas of this loop apart
   Row* look_up = nullptr;    // by a ResultTable, if otherwise than it does all
 };
@@ -122,12 +122,13 @@ struct Strides {
   char* data;
   int64_t step;  // bytes from row to row, or from column to column
 };
-enum class Turned {
+enum class TransposedStore {
   in_cache,
-  past_cache,   // nobody will read `to` soon
-  into_buffer,  // `to` is in the cache, `from` is not
+  non_temporal,  // nobody will read `to` soon
+  into_buffer,   // `to` is in the cache, `from` is not
 };
-void copy_turned(size_t size, Strides to, Strides from, int64_t n, int64_t m, Turned way);
+void copy_transposed(size_t size, Strides to, Strides from, int64_t n, int64_t m,
+                     TransposedStore way);
 
 // One value in the place of an array.
 template <class T>
@@ -231,10 +232,10 @@ template <class Out, class F, class... In>
   }
 }
 
-// The first elements of an operand, copied to `room`; a value stays one.
+// The first elements of an operand, copied to `scratch`; a value stays one.
 template <class T>
-inline const T* copied_to(T* room, const T* in, int64_t n) {
-  return std::copy_n(in, n, room) - n;
+inline const T* copied_to(T* scratch, const T* in, int64_t n) {
+  return std::copy_n(in, n, scratch) - n;
 }
 template <class T>
 inline Repeated<T> copied_to(T*, Repeated<T> in, int64_t) {
@@ -252,21 +253,21 @@ inline void ask_ahead(Repeated<T>, int64_t) {}
 
 // Arrays, or values repeated, a register at a time.
 template <class F, class T, class... In>
-void register_loop(T* o, int64_t n, bool past_cache, const F& f, In... in) {
+void register_loop(T* o, int64_t n, bool non_temporal, const F& f, In... in) {
   constexpr int64_t lanes = register_bytes / sizeof(T);
   // A few elements, as the only ones of a row, so that the formula is compiled once. What it knows
   // are copies, or the loop below would have its own in memory.
   const auto some = [=, &f](int64_t begin, int64_t count) {
-    T room[sizeof...(In) + 1][lanes] = {};
-    T* next = room[0];
+    T scratch[sizeof...(In) + 1][lanes] = {};
+    T* next = scratch[0];
     const auto copied = [&](auto operand) {
       return copied_to(next += lanes, behind(operand, begin), count);
     };
-    register_loop<F, T, In...>(room[0], lanes, false, f, copied(in)...);
-    std::copy_n(room[0], count, o + begin);
+    register_loop<F, T, In...>(scratch[0], lanes, false, f, copied(in)...);
+    std::copy_n(scratch[0], count, o + begin);
   };
   const int64_t to_line = -reinterpret_cast<uintptr_t>(o) % register_bytes / sizeof(T);
-  int64_t i = past_cache ? std::min(n, to_line) : 0;
+  int64_t i = non_temporal ? std::min(n, to_line) : 0;
   if (i > 0) some(0, i);
   const F formula = f;  // of whose parameters the compiler knows that no result replaces them
   const bool is_long = n * static_cast<int64_t>(sizeof(T)) >= bytes_ahead;
@@ -274,7 +275,7 @@ void register_loop(T* o, int64_t n, bool past_cache, const F& f, In... in) {
     if (is_long) (ask_ahead(in, i), ...);
     const Floats result = results_at<T>(formula, i, in...);
     float* to = reinterpret_cast<float*>(o + i);
-    if (past_cache) {
+    if (non_temporal) {
       stream_floats(result, to);
     } else {
       store_floats(result, to);
@@ -286,10 +287,10 @@ void register_loop(T* o, int64_t n, bool past_cache, const F& f, In... in) {
 // A formula with a rare case that keeps it from being vector code says where (usual), and is
 // computed without that case where it does not occur.
 template <class Out, class F, class... In>
-[[gnu::always_inline]] inline void contiguous_loop(Out* o, int64_t n, bool past_cache, const F f,
+[[gnu::always_inline]] inline void contiguous_loop(Out* o, int64_t n, bool non_temporal, const F f,
                                                    In... in) {
   if constexpr (TakesRegisters<F, In...> || is_of_bfloats<Out, In...>) {
-    register_loop(o, n, past_cache, f, in...);
+    register_loop(o, n, non_temporal, f, in...);
   } else {
     if constexpr (requires { F::only_usual; }) {
       int rare = 0;
@@ -309,18 +310,18 @@ template <class F, class Out, class... In>
 struct LoopOf {
   static constexpr bool streams = TakesRegisters<F, In...> || is_of_bfloats<Out, const In*...>;
   template <size_t... K>
-  static void on_arrays(const F& f, char* const* data, int64_t n, bool past_cache,
+  static void on_arrays(const F& f, char* const* data, int64_t n, bool non_temporal,
                         std::index_sequence<K...>) {
-    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, past_cache, f,
+    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, non_temporal, f,
                     reinterpret_cast<const In*>(data[K + 1])...);
   }
-  static void row(const void* f, char* const* data, int64_t n, bool past_cache) {
-    on_arrays(*static_cast<const F*>(f), data, n, past_cache, std::index_sequence_for<In...>());
+  static void row(const void* f, char* const* data, int64_t n, bool non_temporal) {
+    on_arrays(*static_cast<const F*>(f), data, n, non_temporal, std::index_sequence_for<In...>());
   }
   template <class T>
-  static void with_number(const void* f, char* const* data, int64_t n, bool past_cache) {
+  static void with_number(const void* f, char* const* data, int64_t n, bool non_temporal) {
     const Repeated<T> second{*reinterpret_cast<const T*>(data[2])};
-    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, past_cache, *static_cast<const F*>(f),
+    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, non_temporal, *static_cast<const F*>(f),
                     reinterpret_cast<const T*>(data[1]), second);
   }
   // Not inline, so that it is compiled once.
@@ -334,8 +335,8 @@ struct LoopOf {
     }
   }
   template <class T>
-  static void row_with_number(const void* f, char* const* data, int64_t n, bool past_cache) {
-    if constexpr (streams) return with_number<T>(f, data, n, past_cache);
+  static void row_with_number(const void* f, char* const* data, int64_t n, bool non_temporal) {
+    if constexpr (streams) return with_number<T>(f, data, n, non_temporal);
     constexpr int64_t steps[3] = {};
     rows_with_numbers<T>(f, data, n, 1, steps);
   }

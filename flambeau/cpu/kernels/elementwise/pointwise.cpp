@@ -19,7 +19,7 @@ namespace {
 // To what stands for a stored To: a float for the reduced types.
 template <class To, class From>
 ComputeType<To> convert(From value) {
-  if constexpr (std::is_same_v<To, Truth>) {
+  if constexpr (std::is_same_v<To, StoredBool>) {
     return value != From(0);
   } else if constexpr (is_complex_type<To>) {
     using R = typename To::value_type;
@@ -59,7 +59,7 @@ void copy_row(char* to, const char* from, const int64_t* steps, int64_t n, bool 
   }
 }
 
-// Each of m elements a few times, which the compiler writes by registers; false for other numbers.
+// Each of m elements a few times, which the compiler turns into SIMD code; false for other numbers.
 template <class T, int... counts>
 bool repeat_each(T* to, const T* from, int64_t m, int64_t times,
                  std::integer_sequence<int, counts...>) {
@@ -92,20 +92,20 @@ bool copy_short_rows(char* to, const char* from, const Block& block, int64_t byt
   return ((bytes == counts && copy(std::integral_constant<int, counts>())) || ...);
 }
 
-// Rows that do not follow each other in memory, past the cache. The processor does not foresee
-// where the next one begins: it is asked for while one is copied. False for others.
+// Rows that do not follow each other in memory, by non-temporal stores. The processor does not
+// foresee where the next one begins: it is asked for while one is copied. False for others.
 bool copy_rows_apart(char* to, const char* from, const Block& block, int64_t size) {
-  constexpr int64_t line = 64, piece = 8 * line;
+  constexpr int64_t line = 64, chunk = 8 * line;
   const int64_t bytes = block.n * size, to_step = block.row_steps[0], step = block.row_steps[1];
   const bool whole_lines = (reinterpret_cast<uintptr_t>(to) | to_step | bytes) % line == 0;
   if (block.m == 1 || step == bytes || !whole_lines || block.steps[0] != size ||
       block.steps[1] != size)
     return false;
   for (int64_t row = 0; row < block.m; ++row, to += to_step, from += step) {
-    for (int64_t i = 0; i < bytes; i += piece) {
-      const int64_t some = std::min(piece, bytes - i);
+    for (int64_t i = 0; i < bytes; i += chunk) {
+      const int64_t some = std::min(chunk, bytes - i);
       for (int64_t at = i; at < i + some; at += line) ask_second_level(from + step + at);
-      copy_past_cache(to + i, from + i, some);
+      copy_non_temporal(to + i, from + i, some);
     }
   }
   _mm_sfence();
@@ -149,8 +149,9 @@ void copy_same(const TensorIter& iter) {
     for_each_block(iter, [=](char** data, const Block& block) {
       if (block.steps[0] == sizeof(T) && block.row_steps[1] == sizeof(T) && block.m > 1 &&
           block.steps[1] != 0 && in_elements(block.steps[1]) && in_elements(block.row_steps[0]))
-        return copy_turned(sizeof(T), {data[0], block.row_steps[0]}, {data[1], block.steps[1]},
-                           block.n, block.m, beyond_cache ? Turned::past_cache : Turned::in_cache);
+        return copy_transposed(
+            sizeof(T), {data[0], block.row_steps[0]}, {data[1], block.steps[1]}, block.n, block.m,
+            beyond_cache ? TransposedStore::non_temporal : TransposedStore::in_cache);
       if (repeats_each<T>(block) &&
           repeat_each(reinterpret_cast<T*>(data[0]), reinterpret_cast<const T*>(data[1]), block.m,
                       block.n, std::integer_sequence<int, 2, 3, 4>()))
@@ -175,7 +176,7 @@ template <class To>
 using CopiedTo = typename std::conditional_t<std::is_integral_v<To>, std::make_signed<To>,
                                              std::type_identity<To>>::type;
 template <class From>
-using CopiedFrom = std::conditional_t<std::is_same_v<From, Truth>, uint8_t, From>;
+using CopiedFrom = std::conditional_t<std::is_same_v<From, StoredBool>, uint8_t, From>;
 
 // Between float16 and float32, without a buffer of floats in between.
 constexpr ElementwiseLoop to_half{1, {2, 4}, [](const void*, char* const* data, int64_t n, bool) {
@@ -198,7 +199,7 @@ void copy_kernel(const TensorIter& iter) {
     return copy_kernel(real_parts);
   }
   dispatch_loop<dtypes::All>("copy_", from_dtype, [&](auto from) {
-    constexpr bool from_bool = std::is_same_v<typename decltype(from)::type, Truth>;
+    constexpr bool from_bool = std::is_same_v<typename decltype(from)::type, StoredBool>;
     using From = CopiedFrom<typename decltype(from)::type>;
     constexpr DTypeSet targets =
         is_complex_type<From> ? dtypes::Complex | dtypes::Bool : dtypes::All;
@@ -267,7 +268,7 @@ void abs_kernel(const TensorIter& iter) {
   }
   dispatch_loop<dtypes::All - dtypes::Reduced>("abs", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, Truth>) {
+    if constexpr (std::is_same_v<T, StoredBool>) {
       unary_loop<T, T>(
           iter, [](bool x) { return x; }, 1);
     } else if constexpr (is_complex_type<T>) {
@@ -315,22 +316,22 @@ struct Power {
 };
 template <>
 struct Power<float> {
-  Floats operator()(Floats a, Floats b) const { return pow_by_register(a, b); }
+  Floats operator()(Floats a, Floats b) const { return pow_simd(a, b); }
 };
 
 // By the size of the base: the vector library computes powers of negative numbers one by one.
 Doubles power_of_doubles(Doubles a, Doubles b) {
-  const Doubles size = size_of(a), y = pow_of_lanes(size, b), half = b * 0.5;
+  const Doubles size = magnitude(a), y = pow_of_lanes(size, b), half = b * 0.5;
   const Longs is_below = std::bit_cast<Longs>(a) < 0;
   if (!anywhere(is_below)) return y;
   const Longs is_whole = trunc_of_lanes(b) == b;
   const Longs is_odd = is_whole & (trunc_of_lanes(half) != half);
   const Longs has_none = (a < 0.0) & (size < std::numeric_limits<double>::infinity()) & ~is_whole;
-  const Doubles turned = is_below & is_odd ? -y : y;
-  return has_none ? doubles(std::numeric_limits<double>::quiet_NaN()) : turned;
+  const Doubles signed_power = is_below & is_odd ? -y : y;
+  return has_none ? doubles(std::numeric_limits<double>::quiet_NaN()) : signed_power;
 }
 struct CoarsePower {
-  Floats operator()(Floats a, Floats b) const { return coarse_pow_by_register(a, b); }
+  Floats operator()(Floats a, Floats b) const { return coarse_pow_simd(a, b); }
 };
 
 void pow_kernel(const TensorIter& iter) {
@@ -476,7 +477,8 @@ struct GeluGradient {
   }
 };
 #if FLAMBEAU_ISA_RANK >= 4
-// In single precision by registers and a table, found from the formulas in double precision.
+// In single precision in SIMD registers and by a table, found from the formulas in double
+// precision.
 template <bool Tanh>
 struct Gelu<Tanh, float> {
   static const FallingShare& table() {

@@ -31,14 +31,14 @@ inline void store_doubles(Doubles lanes, float* to) {
 inline void store_doubles(Doubles lanes, double* to) { std::memcpy(to, &lanes, sizeof lanes); }
 
 template <class T, class F>
-void unary_row(const void* formula, char* const* data, int64_t n, bool /*past_cache*/) {
+void unary_row(const void* formula, char* const* data, int64_t n, bool /*non_temporal*/) {
   const F f = *static_cast<const F*>(formula);
   T* out = reinterpret_cast<T*>(data[0]);
   const T* x = reinterpret_cast<const T*>(data[1]);
   for (int64_t i = 0; i < n; i += double_lanes) store_doubles(f(doubles_at(x + i)), out + i);
 }
 template <class T, class F>
-void binary_row(const void* formula, char* const* data, int64_t n, bool /*past_cache*/) {
+void binary_row(const void* formula, char* const* data, int64_t n, bool /*non_temporal*/) {
   const F f = *static_cast<const F*>(formula);
   T* out = reinterpret_cast<T*>(data[0]);
   const T *a = reinterpret_cast<const T*>(data[1]), *b = reinterpret_cast<const T*>(data[2]);
@@ -63,7 +63,7 @@ void run_binary(const TensorIter& iter, F single, F full) {
   run_elementwise(iter, loop, wide ? &full : &single, cost);
 }
 
-// Floats and what is computed in them by registers of floats.
+// Floats and what is computed in them in SIMD registers of floats.
 template <class Vector>
 void run_common(const char* name, const TensorIter& iter, Vector vector, Doubles (*full)(Doubles)) {
   if (iter.dtypes[1] == DType::float64) return run_unary(iter, full, full);
@@ -101,15 +101,15 @@ KERNEL_FOR(polygamma, polygamma_kernel)
   })
 #include "flambeau/kernels/special.def"
 // After the rows, so that they stay in the slots.
-#define COMMON_KERNEL(name, function, by_register)                                   \
-  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                       \
-    run_common(                                                                      \
-        #name, iter, [](Floats x) { return by_register(x); }, function##_of<false>); \
+#define COMMON_KERNEL(name, function, simd)                                   \
+  KERNEL_FOR(name, [](const TensorIter& iter, const Scalar*) {                \
+    run_common(                                                               \
+        #name, iter, [](Floats x) { return simd(x); }, function##_of<false>); \
   })
-COMMON_KERNEL(lgamma, lgamma, lgamma_by_register)
-COMMON_KERNEL(digamma, digamma, digamma_by_register)
-COMMON_KERNEL(erfinv, erfinv, erfinv_by_register)
-COMMON_KERNEL(special_ndtr, ndtr, ndtr_by_register)
+COMMON_KERNEL(lgamma, lgamma, lgamma_simd)
+COMMON_KERNEL(digamma, digamma, digamma_simd)
+COMMON_KERNEL(erfinv, erfinv, erfinv_simd)
+COMMON_KERNEL(special_ndtr, ndtr, ndtr_simd)
 BINARY_KERNEL(special_zeta, zeta_of, zeta_of)
 BINARY_KERNEL(special_xlog1py, xlog1py_of, xlog1py_of)
 BINARY_KERNEL(igamma, (gammainc_of<true, false>), (gammainc_of<false, false>))

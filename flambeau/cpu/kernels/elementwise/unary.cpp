@@ -12,42 +12,42 @@
 
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-// Formulas that are computed by registers, being bound by arithmetic otherwise: as their rows say,
-// or by what suits registers better.
+// Formulas that are computed in SIMD registers, being bound by arithmetic otherwise: as their rows
+// say, or by what suits registers better.
 template <class Formula>
-constexpr bool unary_by_register =
+constexpr bool unary_simd =
     is_one_of<Formula, struct sigmoid_formula, struct silu_formula, struct expm1_formula,
               struct tanh_formula, struct atan_formula, struct erf_formula, struct log_formula,
               struct log1p_formula, struct sin_formula, struct cos_formula, struct tan_formula,
               struct asin_formula, struct acos_formula, struct sinh_formula, struct cosh_formula>;
 template <class Formula>
-struct UnaryByRegister {
-  static Floats at(Floats x, Floats p, Floats q) requires unary_by_register<Formula> {
+struct UnarySimd {
+  static Floats at(Floats x, Floats p, Floats q) requires unary_simd<Formula> {
     return Formula::at(x, p, q);
   }
 };
 template <>
-struct UnaryByRegister<struct elu_formula> {
+struct UnarySimd<struct elu_formula> {
   static Floats at(Floats x, Floats alpha, Floats) {
     return x < 0.0f ? math::expm1_below(x, alpha) : x;
   }
 };
 template <>
-struct UnaryByRegister<struct selu_formula> {
+struct UnarySimd<struct selu_formula> {
   static Floats at(Floats x, Floats, Floats) {
     constexpr float scale = 1.0507009873554805f, scaled_alpha = 1.7580993408473766f;
     return x < 0.0f ? math::expm1_below(x, all_lanes(scaled_alpha)) : x * scale;
   }
 };
 template <>
-struct UnaryByRegister<struct celu_formula> {
+struct UnarySimd<struct celu_formula> {
   static Floats at(Floats x, Floats alpha, Floats) {
     const Floats inverse = 1.0f / alpha;  // the same for all x, as in PyTorch; it may be negative
     return x < 0.0f ? math::expm1_below(math::min(x * inverse, 89.0f), alpha) : x;
   }
 };
 template <>
-struct UnaryByRegister<struct logit_between_formula> {
+struct UnarySimd<struct logit_between_formula> {
   static Floats at(Floats x, Floats low, Floats high) {
     const Floats p = x < low ? low : smaller_or_second(high, x);
     return math::log(p / (1.0f - p));
@@ -55,32 +55,32 @@ struct UnaryByRegister<struct logit_between_formula> {
 };
 #if FLAMBEAU_ISA_RANK >= 4  // elsewhere the vector library's and the processor's are as fast
 template <>
-struct UnaryByRegister<struct exp_formula> {
+struct UnarySimd<struct exp_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::exp(x); }
 };
 template <>
-struct UnaryByRegister<struct exp2_formula> {
+struct UnarySimd<struct exp2_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::exp2(x); }
 };
 template <>
-struct UnaryByRegister<struct log2_formula> {
+struct UnarySimd<struct log2_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::log2(x); }
 };
 template <>
-struct UnaryByRegister<struct log10_formula> {
+struct UnarySimd<struct log10_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::log10(x); }
 };
 template <>
-struct UnaryByRegister<struct sqrt_formula> {
+struct UnarySimd<struct sqrt_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::sqrt(x); }
 };
 template <>
-struct UnaryByRegister<struct rsqrt_formula> {
+struct UnarySimd<struct rsqrt_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::rsqrt(x); }
 };
 #endif
 template <>
-struct UnaryByRegister<struct softplus_formula> {
+struct UnarySimd<struct softplus_formula> {
   static Floats at(Floats x, Floats beta, Floats threshold) {
     const Floats y = x * beta;
     const Floats soft = math::max(y, 0) + math::softplus_tail(y);
@@ -88,11 +88,11 @@ struct UnaryByRegister<struct softplus_formula> {
   }
 };
 template <>
-struct UnaryByRegister<struct log_sigmoid_formula> {
+struct UnarySimd<struct log_sigmoid_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::min(x, 0) - math::softplus_tail(x); }
 };
 template <>
-struct UnaryByRegister<struct mish_formula> {
+struct UnarySimd<struct mish_formula> {
   static Floats at(Floats x, Floats, Floats) { return math::mish(x); }
 };
 
@@ -131,7 +131,7 @@ template <>
 struct ForBFloat16<struct exp_formula> {
   static constexpr bool beside_table = true;
   Floats operator()(Floats x) const {
-    if (!all_between(size_of(x), 0.0f, 87.0f)) [[unlikely]]
+    if (!all_between(magnitude(x), 0.0f, 87.0f)) [[unlikely]]
       return math::exp(x);
     constexpr auto steps = static_cast<float>(std::numbers::log2e);
     constexpr float shift = 0x1.8p23f / float_lanes;
@@ -147,7 +147,7 @@ template <>
 struct ForBFloat16<struct reciprocal_formula> {
   static constexpr bool beside_table = true;
   Floats operator()(Floats x) const {
-    if (!all_between(size_of(x), 0x1p-125f, 0x1p125f)) [[unlikely]]
+    if (!all_between(magnitude(x), 0x1p-125f, 0x1p125f)) [[unlikely]]
       return 1.0f / x;
     const Floats estimate = inverse_estimate(x);
     return (1.0f - x * estimate) * estimate + estimate;
@@ -206,17 +206,17 @@ struct WithParameters {
   C p, q;
   auto operator()(C x) const { return Formula::at(x, p, q); }
   Floats operator()(Floats x) const requires std::is_same_v<C, float> && requires {
-    UnaryByRegister<Formula>::at(x, x, x);
+    UnarySimd<Formula>::at(x, x, x);
   }
-  { return UnaryByRegister<Formula>::at(x, all_lanes(p), all_lanes(q)); }
+  { return UnarySimd<Formula>::at(x, all_lanes(p), all_lanes(q)); }
 };
 template <class Formula, class C>
 struct Plain {
   auto operator()(C x) const { return Formula::at(x, C(0), C(0)); }
   Floats operator()(Floats x) const requires std::is_same_v<C, float> && requires {
-    UnaryByRegister<Formula>::at(x, x, x);
+    UnarySimd<Formula>::at(x, x, x);
   }
-  { return UnaryByRegister<Formula>::at(x, x, x); }
+  { return UnarySimd<Formula>::at(x, x, x); }
 };
 
 template <class F>
@@ -244,7 +244,7 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
   dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    using Out = std::conditional_t<Predicate, Truth, T>;
+    using Out = std::conditional_t<Predicate, StoredBool, T>;
     if constexpr (std::is_same_v<Formula, struct sqrt_formula> && is_reduced_type<T>) {
       // In the types as they are stored, the processor's is as fast as going through floats.
       unary_loop<Out, T>(

@@ -177,12 +177,13 @@ void turn_part(T* matrix, int64_t pitch, const Columns<T>& columns, T scale, int
   }
 }
 template <class T>
-void load_turned(const T* matrix, int64_t pitch, int64_t lines, int64_t n, Columns<T> to) {
+void load_transposed(const T* matrix, int64_t pitch, int64_t lines, int64_t n, Columns<T> to) {
   constexpr int lanes = register_bytes / sizeof(T);
   turn_part<Way::load, lanes>(const_cast<T*>(matrix), pitch, to, T(1), 0, lines, 0, n);
 }
 template <class T>
-void store_turned(T* matrix, int64_t pitch, int64_t lines, int64_t n, Columns<T> from, T scale) {
+void store_transposed(T* matrix, int64_t pitch, int64_t lines, int64_t n, Columns<T> from,
+                      T scale) {
   constexpr int lanes = register_bytes / sizeof(T);
   turn_part<Way::store, lanes>(matrix, pitch, from, scale, 0, lines, 0, n);
 }
@@ -191,8 +192,8 @@ template <class T>
 void load_complex(const std::complex<T>* in, const Block& b, int64_t rows, const Lines<T>& x) {
   const T* from = reinterpret_cast<const T*>(in);
   if (b.rows_of_matrix()) {
-    return load_turned(from + 2 * b.start, 2 * b.pitch, b.lines, 2 * rows,
-                       Columns<T>::pairs(x, b.lines));
+    return load_transposed(from + 2 * b.start, 2 * b.pitch, b.lines, 2 * rows,
+                           Columns<T>::pairs(x, b.lines));
   }
   for_elements(b, rows, [re = x.re, im = x.im, from](int64_t at, int64_t offset) {
     re[at] = from[2 * offset];
@@ -203,8 +204,8 @@ template <class T>
 void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
   T* to = reinterpret_cast<T*>(out);
   if (b.rows_of_matrix()) {
-    return store_turned(to + 2 * b.start, 2 * b.pitch, b.lines, 2 * rows,
-                        Columns<T>::pairs(x, b.lines), scale);
+    return store_transposed(to + 2 * b.start, 2 * b.pitch, b.lines, 2 * rows,
+                            Columns<T>::pairs(x, b.lines), scale);
   }
   for_elements(b, rows, [re = x.re, im = x.im, to, scale](int64_t at, int64_t offset) {
     to[2 * offset] = re[at] * scale;
@@ -216,7 +217,7 @@ void store_complex(std::complex<T>* out, const Block& b, int64_t rows, const Lin
 template <class T>
 void load_pairs(const T* in, const Block& b, int64_t rows, const Lines<T>& x) {
   if (b.rows_of_matrix()) {
-    return load_turned(in + b.start, b.pitch, b.lines, 2 * rows, Columns<T>::pairs(x, b.lines));
+    return load_transposed(in + b.start, b.pitch, b.lines, 2 * rows, Columns<T>::pairs(x, b.lines));
   }
   for_pairs(b, rows, [in, re = x.re, im = x.im](int64_t at, int64_t even, int64_t odd) {
     re[at] = in[even], im[at] = in[odd];
@@ -225,8 +226,8 @@ void load_pairs(const T* in, const Block& b, int64_t rows, const Lines<T>& x) {
 template <class T>
 void store_pairs(T* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
   if (b.rows_of_matrix()) {
-    return store_turned(out + b.start, b.pitch, b.lines, 2 * rows, Columns<T>::pairs(x, b.lines),
-                        scale);
+    return store_transposed(out + b.start, b.pitch, b.lines, 2 * rows,
+                            Columns<T>::pairs(x, b.lines), scale);
   }
   for_pairs(b, rows, [out, re = x.re, im = x.im, scale](int64_t at, int64_t even, int64_t odd) {
     out[even] = re[at] * scale, out[odd] = im[at] * scale;
@@ -237,15 +238,15 @@ void store_pairs(T* out, const Block& b, int64_t rows, const Lines<T>& x, T scal
 template <class T>
 void load_real(const T* in, const Block& b, int64_t rows, const Lines<T>& x) {
   if (b.rows_of_matrix()) {
-    return load_turned(in + b.start, b.pitch, b.lines, rows, Columns<T>::single(x, b.lines));
+    return load_transposed(in + b.start, b.pitch, b.lines, rows, Columns<T>::single(x, b.lines));
   }
   for_elements(b, rows, [re = x.re, in](int64_t at, int64_t offset) { re[at] = in[offset]; });
 }
 template <class T>
 void store_real(T* out, const Block& b, int64_t rows, const Lines<T>& x, T scale) {
   if (b.rows_of_matrix()) {
-    return store_turned(out + b.start, b.pitch, b.lines, rows, Columns<T>::single(x, b.lines),
-                        scale);
+    return store_transposed(out + b.start, b.pitch, b.lines, rows, Columns<T>::single(x, b.lines),
+                            scale);
   }
   for_elements(b, rows, [re = x.re, out, scale](int64_t at, int64_t offset) {
     out[offset] = re[at] * scale;
@@ -269,7 +270,7 @@ void for_blocks(int64_t count, int64_t rows, bool single, const Body& body) {
   const int64_t blocks = (count + width - 1) / width;
   const int64_t grain = 8192 / std::max<int64_t>(rows * width, 1) + 1;
   parallel_for(0, blocks, grain, [&](int64_t begin, int64_t end) {
-    // Not a power of two apart, or equal places of the buffers would share lines of the cache.
+    // Not a power of two apart, or equal offsets into the buffers would share lines of the cache.
     constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
     const int64_t size = rows * width + 5 * line;
     const Tensor buffer = make_tensor({4 * size}, dtype_of<T>, Device{});
@@ -374,7 +375,7 @@ void mirror(const Lines<T>& x, int64_t n, int64_t lines, bool inverse) {
   }
 }
 
-// The first half of the transform, or all of it if there is room in `out`.
+// The first half of the transform, or all of it if `out` is large enough.
 template <class T>
 void real_transform(const Tensor& input, const Tensor& out, int64_t dim, bool inverse, T scale) {
   const int64_t n = input.sizes()[dim], count = input.numel() / n, half = n / 2;

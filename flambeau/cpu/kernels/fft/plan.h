@@ -49,8 +49,8 @@ std::pair<T, T> root_of_unity(int64_t k, int64_t n) {
   k %= n;
   const double angle = 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
   if (8 * k < n || 8 * k > 7 * n) {
-    const int64_t turned = 2 * k > n ? k - n : k;
-    const double a = 2 * std::numbers::pi * static_cast<double>(turned) / static_cast<double>(n);
+    const int64_t wrapped = 2 * k > n ? k - n : k;
+    const double a = 2 * std::numbers::pi * static_cast<double>(wrapped) / static_cast<double>(n);
     return {static_cast<T>(std::cos(a)), static_cast<T>(-std::sin(a))};
   }
   if (4 * k == n) return {T(0), T(-1)};
@@ -129,7 +129,7 @@ void stage3(const StageBuffers<T>& s) {
   });
 }
 
-// The transform of the four numbers that stand `Step` apart, in their places.
+// The transform of the four numbers that stand `Step` apart, in place.
 template <int Step, class T>
 [[gnu::always_inline]] inline void butterfly4(T* re, T* im) {
   const T ar = re[0] + re[2 * Step], ai = im[0] + im[2 * Step];
@@ -295,7 +295,7 @@ class Plan {
       return length / radix;
     };
     // The first stage of a single line makes vector code, the second does if the first was large.
-    // Later a large radix reads so many places, a power of two apart, that they push each other
+    // Later a large radix reads so many addresses, a power of two apart, that they push each other
     // out of the cache, unless all of them fit.
     if (rest % 8 == 0) rest = divided(rest, 8);
     while (n <= 2048 && (rest % 32 == 0 || (rest % 8 == 0 && rest % 16 != 0))) {
@@ -367,7 +367,7 @@ class Plan {
 
   struct Stage {
     int64_t radix, m;
-    int64_t twiddles, roots;  // places in the table
+    int64_t twiddles, roots;  // offsets into the table
   };
 
   void prepare_stages() {
@@ -455,7 +455,7 @@ class Plan {
 // The plan of a length, kept for the next time. The last few dozen stay, or fewer large ones.
 template <class P>
 std::shared_ptr<const P> plan_for(int64_t n) {
-  constexpr size_t most_plans = 48, most_bytes = size_t{1} << 28;
+  constexpr size_t max_plans = 48, max_bytes = size_t{1} << 28;
   static std::mutex mutex;
   static std::list<std::shared_ptr<const P>> recent;
   const std::lock_guard lock(mutex);
@@ -468,7 +468,7 @@ std::shared_ptr<const P> plan_for(int64_t n) {
   size_t plans = 0, bytes = 0;
   std::erase_if(recent, [&](const auto& plan) {
     bytes += plan->bytes();
-    return ++plans > 1 && (plans > most_plans || bytes > most_bytes);
+    return ++plans > 1 && (plans > max_plans || bytes > max_bytes);
   });
   return recent.front();
 }

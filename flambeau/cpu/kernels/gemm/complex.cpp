@@ -12,18 +12,18 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
-// Room on the stack, or on the heap where there is too little.
+// Scratch memory on the stack, or on the heap where that is too small.
 template <class R>
 class Buffer {
  public:
   explicit Buffer(int64_t count) {
-    if (count > room) heap_ = memory_for<R>(count);
+    if (count > capacity) heap_ = memory_for<R>(count);
   }
   R* data() { return heap_ ? heap_.get() : here_; }
 
  private:
-  static constexpr int64_t room = 2048;
-  alignas(64) R here_[room];
+  static constexpr int64_t capacity = 2048;
+  alignas(64) R here_[capacity];
   Memory<R> heap_;
 };
 
@@ -45,12 +45,12 @@ template <class R>
 void double_rows(const Part<std::complex<R>>& p, R* to) {
   for (int64_t x = 0; x < p.k; ++x, to += 4 * p.n) {
     const R* line = reinterpret_cast<const R*>(p.b + x * p.b_row);
-    R* turned = to + 2 * p.n;
+    R* rotated = to + 2 * p.n;
     const auto loop = [ =, n = p.n ](int64_t step) __attribute__((always_inline)) {
       for (int64_t j = 0; j < n; ++j) {
         const R re = line[j * step], im = line[j * step + 1];
         to[2 * j] = re, to[2 * j + 1] = im;
-        turned[2 * j] = -im, turned[2 * j + 1] = re;
+        rotated[2 * j] = -im, rotated[2 * j + 1] = re;
       }
     };
     p.b_col == 1 || p.n == 1 ? loop(2) : loop(2 * p.b_col);
@@ -60,11 +60,11 @@ void double_rows(const Part<std::complex<R>>& p, R* to) {
 // A column b as two columns of 2k numbers, along which rows of a are summed.
 template <class R>
 void double_column(const Part<std::complex<R>>& p, R* to) {
-  R* turned = to + 2 * p.k;
+  R* rotated = to + 2 * p.k;
   for (int64_t x = 0; x < p.k; ++x) {
     const std::complex<R> value = p.b[x * p.b_row];
     to[2 * x] = value.real(), to[2 * x + 1] = -value.imag();
-    turned[2 * x] = value.imag(), turned[2 * x + 1] = value.real();
+    rotated[2 * x] = value.imag(), rotated[2 * x + 1] = value.real();
   }
 }
 
@@ -88,7 +88,7 @@ void multiply(const Part<std::complex<R>>& p, const R* a, int64_t a_row, R* out,
   }
 }
 
-// The sum of a[x] * b[x]. Registers of real and imaginary parts side by side meet each other as
+// The sum of a[x] * b[x]. Registers of real and imaginary parts side by side are multiplied as
 // they are, for the real part, and with the parts of one exchanged, for the imaginary one.
 template <class R>
 std::complex<R> dot(const R* a, const R* b, int64_t count) {

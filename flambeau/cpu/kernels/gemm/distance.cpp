@@ -1,6 +1,6 @@
 // CPU kernels of distances between all pairs of points, and of vector products. The coordinates of
-// the second set stand in rows, so that one coordinate of one point meets all the others in a plain
-// loop.
+// the second set stand in rows, so that one coordinate of one point is compared with all others in
+// a plain loop.
 #include <cmath>
 
 #include "flambeau/base/parallel.h"

@@ -78,7 +78,7 @@ template <int Rows, int Parts, class T>
   const auto step = [&](int64_t x, int part) __attribute__((always_inline)) {
     const Pair b = load_wide(right + x);
     UNROLL for (int r = 0; r < Rows; ++r) {
-      ask_for_line(later + r * p.a_row + x);
+      prefetch(later + r * p.a_row + x);
       const Pair row = load_wide(a + r * p.a_row + x);
       acc[r][part][0] += row.first * b.first;
       acc[r][part][second] += row.second * b.second;

@@ -280,7 +280,7 @@ template <class T>
 }  // namespace
 
 template <class T>
-void turn(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_t to_step) {
+void transpose(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_t to_step) {
   constexpr int64_t n = lanes<T>;
   for (int64_t i = 0; i < rows; i += n) {
     for (int64_t j = 0; j < cols; j += n) {
@@ -289,8 +289,8 @@ void turn(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_
     }
   }
 }
-template void turn(const float*, int64_t, int64_t, int64_t, float*, int64_t);
-template void turn(const double*, int64_t, int64_t, int64_t, double*, int64_t);
+template void transpose(const float*, int64_t, int64_t, int64_t, float*, int64_t);
+template void transpose(const double*, int64_t, int64_t, int64_t, double*, int64_t);
 
 namespace {
 
@@ -300,7 +300,7 @@ const T* pack(const T* from, int64_t rows, int64_t cols, int64_t row, int64_t co
               Memory<T>& buffer) {
   buffer = memory_for<T>(rows * cols);
   if (row == 1) {
-    turn(from, cols, rows, col, buffer.get(), cols);
+    transpose(from, cols, rows, col, buffer.get(), cols);
     return buffer.get();
   }
   for (int64_t i = 0; i < rows; ++i) {
@@ -355,16 +355,16 @@ Part<T> part_of(Part<T> p, int64_t row, int64_t rows, int64_t column, int64_t co
   return p;
 }
 
-constexpr int64_t room = small_side * small_side;
+constexpr int64_t capacity = small_side * small_side;
 
 // Small matrices, widened. The sums are those of floats.
 template <class T>
 void widened_product(const Part<T>& p) {
-  alignas(64) float a[room], b[room], out[room];
+  alignas(64) float a[capacity], b[capacity], out[capacity];
   widen(p.a, p.m, p.k, p.a_row, p.a_col, a);
-  if (p.b_row == 1 && p.k > 1 && p.n > 1) {  // turned by registers, not element by element
+  if (p.b_row == 1 && p.k > 1 && p.n > 1) {  // transposed in SIMD registers
     widen(p.b, p.n, p.k, p.b_col, 1, out);
-    turn(out, p.n, p.k, p.k, b, p.n);
+    transpose(out, p.n, p.k, p.k, b, p.n);
   } else {
     widen(p.b, p.k, p.n, p.b_row, p.b_col, b);
   }
@@ -396,8 +396,8 @@ void narrow_product(const Part<T>& p) {
     if (p.n <= narrow_columns && p.a_col == 1) return narrow_dots(p);
     if (p.m <= narrow_columns && p.b_row == 1) return narrow_dots(transposed(p));
   }
-  if (p.k <= small_side && (p.m * p.k > room || p.k * p.n > room || p.m * p.n > room)) {
-    // Over few elements, in pieces that are small and, if they can be, some registers wide.
+  if (p.k <= small_side && (p.m * p.k > capacity || p.k * p.n > capacity || p.m * p.n > capacity)) {
+    // Over few elements, in chunks that are small and, if they can be, some registers wide.
     const int64_t rows = p.m / 2, columns = p.n > 128 ? (p.n / 2 + 63) / 64 * 64 : p.n / 2;
     if (p.m >= p.n) {
       narrow_product(part_of(p, 0, rows, 0, p.n));
@@ -406,7 +406,7 @@ void narrow_product(const Part<T>& p) {
     narrow_product(part_of(p, 0, p.m, 0, columns));
     return narrow_product(part_of(p, 0, p.m, columns, p.n - columns));
   }
-  if (p.m * p.k > room || p.k * p.n > room || p.m * p.n > room) return plain_product(p);
+  if (p.m * p.k > capacity || p.k * p.n > capacity || p.m * p.n > capacity) return plain_product(p);
   widened_product(p);
 }
 
@@ -426,10 +426,10 @@ void part_product(const Part<T>& p) {
 }
 
 // Rows r0 to r1 and columns c0 to c1 of one product of a batch, whose first product is `whole`.
-using PieceProduct = void(const void* whole, const BatchOffsets& at, int64_t r0, int64_t r1,
+using ChunkProduct = void(const void* whole, const BatchOffsets& at, int64_t r0, int64_t r1,
                           int64_t c0, int64_t c1);
 template <class T>
-void piece_product(const void* whole, const BatchOffsets& at, int64_t r0, int64_t r1, int64_t c0,
+void chunk_product(const void* whole, const BatchOffsets& at, int64_t r0, int64_t r1, int64_t c0,
                    int64_t c1) {
   const Part<T>& p = *static_cast<const Part<T>*>(whole);
   const int64_t addend = at.addend + r0 * p.addend_row + c0 * p.addend_col;
@@ -440,9 +440,9 @@ void piece_product(const void* whole, const BatchOffsets& at, int64_t r0, int64_
                    p.beta});
 }
 
-// Calls `product` for pieces of all products of a batch, in parallel. For all types, so that it is
+// Calls `product` for chunks of all products of a batch, in parallel. For all types, so that it is
 // compiled once.
-void for_each_piece(const Gemm& p, const void* whole, PieceProduct* product) {
+void for_each_chunk(const Gemm& p, const void* whole, ChunkProduct* product) {
   const auto run = [&](int64_t index, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
     product(whole, batch_offsets(p, index), r0, r1, c0, c1);
   };
@@ -471,15 +471,15 @@ void for_each_piece(const Gemm& p, const void* whole, PieceProduct* product) {
 }
 
 template <class T>
-void for_each_piece(const Gemm& p, const Part<T>& whole) {
-  for_each_piece(p, &whole, piece_product<T>);
+void for_each_chunk(const Gemm& p, const Part<T>& whole) {
+  for_each_chunk(p, &whole, chunk_product<T>);
 }
 
 template <class T>
 void direct_batch(const Gemm& p) {
   const auto alpha = p.alpha.to<ComputeType<T>>(), beta = p.beta.to<ComputeType<T>>();
   const void* addend = beta != ComputeType<T>(0) ? p.addend.data : nullptr;
-  for_each_piece<T>(
+  for_each_chunk<T>(
       p, {p.m, p.n, p.k, static_cast<const T*>(p.a.data), p.a.row, p.a.col,
           static_cast<const T*>(p.b.data), p.b.row, p.b.col, static_cast<T*>(p.out.data), p.out.row,
           p.out.col, static_cast<const T*>(addend), p.addend.row, p.addend.col, alpha, beta});

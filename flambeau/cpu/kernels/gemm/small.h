@@ -45,6 +45,6 @@ bool tiny_batch(const Gemm& p);
 
 // Rows of `from` as columns of `to`, for float and double. Both are contiguous along their rows.
 template <class T>
-void turn(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_t to_step);
+void transpose(const T* from, int64_t rows, int64_t cols, int64_t step, T* to, int64_t to_step);
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

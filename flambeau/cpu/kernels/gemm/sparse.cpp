@@ -41,7 +41,7 @@ void for_rows(const char* op, const Tensor& crow, const Tensor& col, int64_t col
               const Begin& begin_row, const Body& body) {
   const int64_t rows = crow.numel() - 1, count = col.numel();
   const int64_t* starts = crow.data<int64_t>();
-  const int64_t* places = col.data<int64_t>();
+  const int64_t* column_of = col.data<int64_t>();
   const int64_t each = (count / std::max<int64_t>(rows, 1) + 1) * width;
   parallel_for(0, rows, default_grain / std::max<int64_t>(each, 1) + 1,
                [&](int64_t first, int64_t last) {
@@ -50,7 +50,7 @@ void for_rows(const char* op, const Tensor& crow, const Tensor& col, int64_t col
                    check_row(op, r, from, to, count);
                    begin_row(r);
                    for (int64_t e = from; e < to; ++e) {
-                     const int64_t column = read_once(places + e);
+                     const int64_t column = read_once(column_of + e);
                      check_column(op, column, columns);
                      body(r, e, column);
                    }
@@ -76,11 +76,11 @@ void multiply_vector(const Tensor& crow, const Tensor& col, const Tensor& values
                      const Tensor& dense, const Tensor& out) {
   using C = ComputeType<T>;
   const int64_t rows = crow.numel() - 1, count = col.numel(), columns = dense.size(0);
-  const int64_t *starts = crow.data<int64_t>(), *places = col.data<int64_t>();
+  const int64_t *starts = crow.data<int64_t>(), *column_of = col.data<int64_t>();
   const T *v = values.data<T>(), *x = dense.data<T>();
   T* y = out.data<T>();
   const auto added = [=](C sum, int64_t e) {
-    const int64_t column = read_once(places + e);
+    const int64_t column = read_once(column_of + e);
     check_column("sparse.mm", column, columns);
     return plus_product(sum, static_cast<C>(v[e]), static_cast<C>(x[column]));
   };
@@ -213,8 +213,8 @@ bool group_ascending(const Tensor& index, int64_t* from, int64_t groups) {
   return true;
 }
 
-// Counts, then places: linear in both lengths. What is counted is kept, for somebody else may write
-// there in between.
+// Counts, then positions: linear in both lengths. What is counted is kept, for somebody else may
+// write there in between.
 void group_by_index(const Tensor& index, const Tensor& starts, const Tensor& order) {
   const int64_t count = index.numel(), groups = starts.numel() - 1;
   if (group_ascending(index, starts.data<int64_t>(), groups)) {

@@ -23,10 +23,10 @@ struct Row<std::complex<R>, Side> {
   typedef R type __attribute__((vector_size(2 * Side * sizeof(R))));
   static void add(type& sum, std::complex<R> left, type right) {
     // The row times i, but for signs, which the number takes over.
-    type turned, signs;
-    for (int l = 0; l < 2 * Side; ++l) turned[l] = right[l ^ 1], signs[l] = l % 2 ? R(1) : R(-1);
+    type swapped, signs;
+    for (int l = 0; l < 2 * Side; ++l) swapped[l] = right[l ^ 1], signs[l] = l % 2 ? R(1) : R(-1);
     sum += left.real() * right;
-    sum += (left.imag() * signs) * turned;
+    sum += (left.imag() * signs) * swapped;
   }
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr int parts = 2;
 constexpr int row_bytes = parts * register_bytes;
 
-// b: up to as many columns of n numbers as a row has room for.
+// b: up to as many columns of n numbers as fit a row.
 template <class T>
 void substitute(const Triangles& s, const T* a, T* b, int64_t columns) {
   using Part = typename Register<T>::type;

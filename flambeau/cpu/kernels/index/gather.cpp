@@ -60,7 +60,7 @@ void gather_row(char** data, const int64_t* strides, int64_t n, const IndexedDim
 }
 
 #if FLAMBEAU_ISA_RANK >= 4
-constexpr int64_t most_copied = 4096;  // elements of two bytes, as many as stay in the first cache
+constexpr int64_t max_copied = 4096;  // elements of two bytes, as many as stay in the first cache
 
 // A row of elements side by side that is read at indices side by side, a register of results at a
 // time: its indices are checked before they are used.
@@ -77,10 +77,10 @@ struct DenseGather {
   // The next row will be wanted soon, in an order that the processor does not foresee; nor does it
   // foresee all of what comes from memory.
   [[gnu::always_inline]] void ask_for_next(int64_t i) const {
-    if (i < size) ask_for_line(in + size + i);
+    if (i < size) prefetch(in + size + i);
     if (!past) return;
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < block; j += 8) ask_for_line(index + n + i + j);
+    for (int64_t j = 0; j < block; j += 8) prefetch(index + n + i + j);
   }
   // Whether eight or sixteen indices are some.
   [[gnu::always_inline]] bool good(__m512i indices) const {
@@ -93,8 +93,8 @@ struct DenseGather {
     const __m512i low = _mm512_loadu_si512(at), high = _mm512_loadu_si512(at + 8);
     if (!good(_mm512_maskz_max_epu64(0xff, low, high))) [[unlikely]]
       return false;
-    const __m512i places = _mm512_maskz_permutex2var_epi32(0xffff, low, even, high);
-    result = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, base, sizeof(T));
+    const __m512i indices = _mm512_maskz_permutex2var_epi32(0xffff, low, even, high);
+    result = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, indices, base, sizeof(T));
     return true;
   }
   // A block one by one, or false.
@@ -114,10 +114,10 @@ struct DenseGather {
   [[gnu::always_inline]] bool read_block(const int64_t* at, const T* row, __m512i& result) const {
     if (!at_once) return read_singly(at, result);
     if constexpr (sizeof(T) == 8) {
-      const __m512i places = _mm512_loadu_si512(at);
-      if (!good(places)) [[unlikely]]
+      const __m512i indices = _mm512_loadu_si512(at);
+      if (!good(indices)) [[unlikely]]
         return false;
-      result = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), 0xff, places, in, 8);
+      result = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), 0xff, indices, in, 8);
       return true;
     } else if constexpr (sizeof(T) == 4) {
       return read(at, row, result);
@@ -142,8 +142,8 @@ struct DenseGather {
   // False, and some results are missing, if an index is none.
   [[nodiscard]] bool run() const {
     // Elements of two bytes are read with the next one, which the last of a row does not have.
-    alignas(64) T room[sizeof(T) == 2 ? most_copied + 1 : 1];
-    const T* const row = sizeof(T) == 2 && at_once ? std::copy_n(in, size, room) - size : in;
+    alignas(64) T scratch[sizeof(T) == 2 ? max_copied + 1 : 1];
+    const T* const row = sizeof(T) == 2 && at_once ? std::copy_n(in, size, scratch) - size : in;
     const int64_t begin =
         past ? std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(out) % 64 / sizeof(T)) : 0;
     if (!read_singly(0, begin)) return false;
@@ -164,7 +164,7 @@ struct DenseGather {
 };
 #endif
 
-// Whether a row was read by registers.
+// Whether a row was read in SIMD registers.
 template <class T>
 bool gather_by_registers([[maybe_unused]] char** data, [[maybe_unused]] const int64_t* strides,
                          [[maybe_unused]] int64_t n, [[maybe_unused]] const IndexedDim& at,
@@ -172,7 +172,7 @@ bool gather_by_registers([[maybe_unused]] char** data, [[maybe_unused]] const in
 #if FLAMBEAU_ISA_RANK >= 4
   if constexpr (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8) {
     const bool dense = strides[0] == sizeof(T) && strides[1] == 0 && strides[2] == sizeof(int64_t);
-    const bool fits = sizeof(T) == 2 ? at.size <= std::min(most_copied, 4 * n)
+    const bool fits = sizeof(T) == 2 ? at.size <= std::min(max_copied, 4 * n)
                                      : at.size <= std::numeric_limits<int32_t>::max();
     if (!dense || !fits || at.from_end || at.stride != sizeof(T)) return false;
     const DenseGather<T> gather{reinterpret_cast<T*>(data[0]),
@@ -205,9 +205,9 @@ void gather_kernel(const TensorIter& iter, const IndexedDim& at) {
         iter,
         [&at, past](char** data, const Block& block) {
           for (int64_t row = 0; row < block.m; ++row) {
-            char* places[3];
-            for (int k = 0; k < 3; ++k) places[k] = data[k] + row * block.row_steps[k];
-            gather_checked_row<T>(places, block.steps, block.n, at, past);
+            char* rows[3];
+            for (int k = 0; k < 3; ++k) rows[k] = data[k] + row * block.row_steps[k];
+            gather_checked_row<T>(rows, block.steps, block.n, at, past);
           }
           if (past) _mm_sfence();
         },
@@ -217,37 +217,37 @@ void gather_kernel(const TensorIter& iter, const IndexedDim& at) {
 KERNEL_FOR(gather, gather_kernel)
 
 // Adds to a row of half precision in float, and rounds once.
-constexpr int64_t most_in_float = 4096;
+constexpr int64_t max_in_float = 4096;
 template <class T>
 void add_in_float(T* out, const T* in, const int64_t* index, int64_t n, int64_t size) {
   constexpr int64_t together = 512;
-  float room[most_in_float], wide[together];
-  load_row(out, room, size);
+  float scratch[max_in_float], wide[together];
+  load_row(out, scratch, size);
   for (int64_t begin = 0; begin < n; begin += together) {
     const int64_t count = std::min(together, n - begin);
     load_row(in + begin, wide, count);
     const int64_t* at = index + begin;
     int64_t i = 0;
     for (; i + 8 <= count; i += 8) {
-      ask_for_line(at + n + i);  // the next row, which is much for the processor to foresee
+      prefetch(at + n + i);  // the next row, which is much for the processor to foresee
 #pragma GCC unroll 8
-      for (int64_t j = i; j < i + 8; ++j) room[at[j]] += wide[j];
+      for (int64_t j = i; j < i + 8; ++j) scratch[at[j]] += wide[j];
     }
-    for (; i < count; ++i) room[at[i]] += wide[i];
+    for (; i < count; ++i) scratch[at[i]] += wide[i];
   }
-  store_row(room, out, size);
+  store_row(scratch, out, size);
 }
 
-// A row of elements side by side that goes to places side by side, whose indices are known to be
+// A row of elements side by side that goes to elements side by side, whose indices are known to be
 // some.
 template <WriteMode mode, class T>
 void scatter_dense_row(T* out, const T* in, const int64_t* index, int64_t n, int64_t size) {
   if constexpr (mode == WriteMode::add && is_reduced_type<T>) {
-    if (size <= most_in_float) return add_in_float(out, in, index, n, size);
+    if (size <= max_in_float) return add_in_float(out, in, index, n, size);
   }
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) {
-    ask_for_line(index + n + i);
+    prefetch(index + n + i);
 #pragma GCC unroll 8
     for (int64_t j = i; j < i + 8; ++j) {
       write_to<mode>(reinterpret_cast<char*>(out + index[j]), in[j]);

@@ -125,7 +125,7 @@ void read_row(char** data, const int64_t* strides, int64_t n) {
   }
 }
 
-// Whole rows, which go past the cache if they are too many for it.
+// Whole rows, which are stored non-temporally if they are too many for it.
 void read_rows(char** data, const int64_t* steps, int64_t bytes, int64_t rows, bool beyond_cache) {
   const auto source = [&](int64_t row) {
     return data[1] + row * steps[1] + *reinterpret_cast<const int64_t*>(data[2] + row * steps[2]);
@@ -138,7 +138,7 @@ void read_rows(char** data, const int64_t* steps, int64_t bytes, int64_t rows, b
     // Where the next one begins the processor cannot know; having seen that, it expects the rest.
     if (row + 1 < rows) {
       const char* next = source(row + 1);
-      for (int64_t i = 0; i < std::min<int64_t>(bytes, 256); i += 64) ask_for_line(next + i);
+      for (int64_t i = 0; i < std::min<int64_t>(bytes, 256); i += 64) prefetch(next + i);
     }
     copy_large(data[0] + row * steps[0], source(row), bytes);
   }
@@ -251,7 +251,7 @@ RowsByTarget rows_by_target(const TensorIter& iter) {
   return grouped;
 }
 
-// Calls body(rows, count) with the rows that meet at one target, in their order. Targets are taken
+// Calls body(rows, count) with the rows that go to one target, in their order. Targets are taken
 // in the order of memory: they are likely in the caches of the threads that filled them so.
 template <class Body>
 void for_each_target(const TensorIter& iter, const Body& body) {
@@ -267,7 +267,7 @@ void for_each_target(const TensorIter& iter, const Body& body) {
                });
 }
 
-// Adds the rows of half precision that meet at one target in float, and rounds their sum once.
+// Adds the rows of half precision that go to one target in float, and rounds their sum once.
 template <class T>
 void add_rows_in_float(const TensorIter& iter) {
   constexpr int64_t longest = 1024, block = 32;

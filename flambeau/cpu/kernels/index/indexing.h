@@ -1,5 +1,5 @@
 // What the CPU kernels of indexing share: how a write changes a value, and iteration in which no
-// two threads meet at one place.
+// two threads write to one element.
 #pragma once
 
 #include "flambeau/cpu/kernels/elementwise/loops.h"
@@ -51,7 +51,7 @@ void dispatch_write(std::string_view op, WriteMode mode, DType dtype, const Body
 
 // Rows of the innermost dimension, each by a call of body(data, steps, n): on several threads where
 // there is a dimension to split in which the target moves, so that writes of different threads go
-// to different places, and those to one place keep their order.
+// to different elements, and those to one element keep their order.
 using RowsBody = void (*)(const void* context, char** data, const Block& block);
 void for_each_row_by_lane(const TensorIter& iter, const void* context, RowsBody body);
 

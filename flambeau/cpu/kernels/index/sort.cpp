@@ -81,20 +81,20 @@ struct Choice {
   int64_t* const where;
 };
 
-// One thread's room for packed slices.
+// One thread's buffers for packed slices.
 template <class Key>
-struct Room {
+struct Buffers {
   Memory<Packed<Key>> packed, scratch;
 };
 
 template <class Key, class Choose>
 void choose_from_slice(const Choice& choice, int64_t slice, Pack<Key> pack, bool descending,
-                       Room<Key>& room, const Choose& choose) {
+                       Buffers<Key>& buffers, const Choose& choose) {
   const int64_t n = choice.in.size();
-  if (!room.packed) room.packed = memory_for<Packed<Key>>(n);
-  pack(choice.slice(slice), choice.stride(), n, descending, room.packed.get());
-  const int64_t begin = choose(room.packed.get(), n, room.scratch);
-  choice.write<Key>(slice, room.packed.get() + begin);
+  if (!buffers.packed) buffers.packed = memory_for<Packed<Key>>(n);
+  pack(choice.slice(slice), choice.stride(), n, descending, buffers.packed.get());
+  const int64_t begin = choose(buffers.packed.get(), n, buffers.scratch);
+  choice.write<Key>(slice, buffers.packed.get() + begin);
 }
 
 // Whether 64-bit integers are such that their low halves, which come first, say everything.
@@ -126,8 +126,8 @@ void for_each_packed(const char* name, const Tensor& input, const Tensor& values
   const auto pack_wide = pack_for<uint64_t>(input.dtype());
   const int64_t grain = std::max<int64_t>(1, default_grain / 16 / n);
   parallel_for(0, input.numel() / n, grain, [&](int64_t first, int64_t last) {
-    Room<uint32_t> narrow;
-    Room<uint64_t> wide;
+    Buffers<uint32_t> narrow;
+    Buffers<uint64_t> wide;
     for (int64_t slice = first; slice < last; ++slice) {
       if (is_narrow ||
           (may_be_narrow && is_long && is_small(choice.slice(slice), choice.stride(), n))) {
@@ -190,9 +190,9 @@ void bring_least_to_front(P* data, int64_t n, int64_t k) {
   }
 }
 // For more elements a heap is better; and where few others stand behind those in front, of which
-// many are put in their places then, a partition.
+// many are moved by one partition.
 constexpr int64_t few_chosen = 128;
-bool come_in_places(int64_t n, int64_t k) {
+bool come_by_partition(int64_t n, int64_t k) {
   return k * 8 < n && (k <= 16 || (k <= few_chosen && k * 48 < n));
 }
 
@@ -266,7 +266,7 @@ bool topk_of_wide(const Tensor& input, const Tensor& values, const Tensor& indic
                   int64_t dim, bool largest) {
   const Choice choice(input, values, indices, dim);
   const int64_t n = choice.in.size();
-  if (choice.item != 8 || k > short_walk || !come_in_places(n, k) || values.numel() == 0)
+  if (choice.item != 8 || k > short_walk || !come_by_partition(n, k) || values.numel() == 0)
     return false;
   const ReadKeys read = input.dtype() == DType::float64 ? read_keys<double>
                         : input.dtype() == DType::int64 ? read_keys<int64_t>
@@ -287,7 +287,7 @@ void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indice
   if (topk_of_wide(input, values, indices, k, dim, largest)) return;
   for_each_packed<dtypes::Real>("topk", input, values, indices, dim, largest,
                                 [k]<class P>(P* packed, int64_t n, Memory<P>& scratch) {
-                                  if (come_in_places(n, k)) {
+                                  if (come_by_partition(n, k)) {
                                     bring_least_to_front(packed, n, k);
                                   } else if (k * 16 < n) {
                                     std::partial_sort(packed, packed + k, packed + n);

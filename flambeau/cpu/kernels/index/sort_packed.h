@@ -92,7 +92,7 @@ constexpr int64_t few_words = 64, word_lanes = register_bytes / sizeof(uint64_t)
 typedef uint64_t WordLanes __attribute__((vector_size(register_bytes)));
 inline void sort_few(uint64_t* data, int64_t n) {
   constexpr int64_t together = 4;  // registers
-  alignas(64) uint64_t words[few_words], places[few_words];
+  alignas(64) uint64_t words[few_words], positions[few_words];
   std::copy_n(data, n, words);
   std::fill_n(words + n, -n & (together * word_lanes - 1), ~uint64_t{0});
   for (int64_t j = 0; j < n; j += together * word_lanes) {
@@ -105,9 +105,9 @@ inline void sort_few(uint64_t* data, int64_t n) {
         smaller[k] -= std::bit_cast<WordLanes>(other < mine[k]);
       }
     }
-    std::memcpy(places + j, smaller, sizeof smaller);
+    std::memcpy(positions + j, smaller, sizeof smaller);
   }
-  for (int64_t i = 0; i < n; ++i) data[places[i]] = words[i];
+  for (int64_t i = 0; i < n; ++i) data[positions[i]] = words[i];
 }
 
 // Two sorted runs as one, without a branch on which comes first.
@@ -141,7 +141,7 @@ inline void sort_short(uint64_t* data, int64_t n) {
 }
 inline void sort_short(unsigned __int128* data, int64_t n) { std::sort(data, data + n); }
 
-// Keys that lie close together, as those of bytes and truth do, are put in their places at once;
+// Keys that lie close together, as those of bytes and bool do, are put in their positions at once;
 // false if they do not.
 template <class Key>
 bool sort_by_count(Packed<Key>* data, int64_t n, Memory<Packed<Key>>& scratch) {
@@ -159,13 +159,13 @@ bool sort_by_count(Packed<Key>* data, int64_t n, Memory<Packed<Key>>& scratch) {
     if (greatest - least >= most) return false;
   }
   if (least == greatest) return true;
-  std::array<int64_t, most> places;
-  std::fill_n(places.begin(), greatest - least + 1, 0);
-  for (int64_t i = 0; i < n; ++i) ++places[key_of<Key>(data[i]) - least];
+  std::array<int64_t, most> positions;
+  std::fill_n(positions.begin(), greatest - least + 1, 0);
+  for (int64_t i = 0; i < n; ++i) ++positions[key_of<Key>(data[i]) - least];
   int64_t start = 0;
-  for (Key k = 0; k <= greatest - least; ++k) start += std::exchange(places[k], start);
+  for (Key k = 0; k <= greatest - least; ++k) start += std::exchange(positions[k], start);
   if (!scratch) scratch = memory_for<P>(n);
-  for (int64_t i = 0; i < n; ++i) scratch[places[key_of<Key>(data[i]) - least]++] = data[i];
+  for (int64_t i = 0; i < n; ++i) scratch[positions[key_of<Key>(data[i]) - least]++] = data[i];
   std::copy_n(scratch.get(), n, data);
   return true;
 }
@@ -181,7 +181,7 @@ void sort_packed(Packed<Key>* data, int64_t n, Memory<Packed<Key>>& scratch) {
   const Key first = key_of<Key>(data[0]);
   Key differing = 0;
   for (int64_t i = 0; i < n; ++i) differing |= key_of<Key>(data[i]) ^ first;
-  constexpr int most = 9;  // bits of a digit; more make too many places that are written in turn
+  constexpr int most = 9;  // bits of a digit; more make too many positions that are written in turn
   const int width = std::bit_width(differing);
   const int passes = (width + most - 1) / most, bits = passes ? (width + passes - 1) / passes : 0;
   const int64_t size = int64_t{1} << bits;

@@ -27,16 +27,16 @@ template <bool single, const auto& low, const auto& high>
 }
 template <bool single>
 Doubles i0e_of(Doubles x) {
-  return scaled_bessel<single, tables::i0_low, tables::i0_high>(size_of(x), doubles(1));
+  return scaled_bessel<single, tables::i0_low, tables::i0_high>(magnitude(x), doubles(1));
 }
 template <bool single>
 Doubles i1e_of(Doubles x) {
-  const Doubles size = size_of(x);
+  const Doubles size = magnitude(x);
   return with_sign_of(x, scaled_bessel<single, tables::i1_low, tables::i1_high>(size, size));
 }
 // y e**|x|, in two steps where e**|x| alone overflows and the product may not.
 inline Doubles times_exp_of_size(Doubles y, Doubles x) {
-  const Doubles size = size_of(x), first = at_most(size, 700);
+  const Doubles size = magnitude(x), first = at_most(size, 700);
   const Doubles product = y * exp_of_lanes(first);
   return everywhere(size <= 700.0) ? product : product * exp_of_lanes(size - first);
 }
@@ -131,7 +131,7 @@ template <bool single, int order, bool second>
 }
 template <bool single, int order>
 [[gnu::always_inline]] inline Doubles j_at(Doubles value, double (*any)(double)) {
-  const Doubles x = size_of(value);
+  const Doubles x = magnitude(value);
   const Longs usual = x < infinite, is_low = x <= bessel_middle;
   Doubles y = {};
   if (anywhere(is_low)) {
@@ -198,7 +198,7 @@ template <bool single>
 Doubles spherical_j0_of(Doubles x) {
   constexpr double near[] = {
       1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800};
-  const Doubles size = size_of(x), y = polynomial_at(near, at_most(x * x, 0.25));
+  const Doubles size = magnitude(x), y = polynomial_at(near, at_most(x * x, 0.25));
   const Longs is_near = size < 0.5;
   if (everywhere(is_near)) return y;
   const Longs is_finite = size < infinite;
@@ -208,9 +208,9 @@ Doubles spherical_j0_of(Doubles x) {
 
 template <bool single>
 Doubles airy_of(Doubles value) {
-  const Longs usual = size_of(value) < infinite;
+  const Longs usual = magnitude(value) < infinite;
   const Doubles x = usual ? value : Doubles{};
-  const Doubles size = size_of(x), root = sqrt_of_lanes(size), zeta = size * root * (2.0 / 3);
+  const Doubles size = magnitude(x), root = sqrt_of_lanes(size), zeta = size * root * (2.0 / 3);
   const Longs is_large = x > 2.0, is_middle = (x >= 0.0) & (x <= 2.0), is_low = x < -5.0;
   const Longs is_negative = ~is_large & ~is_middle & ~is_low;
   Doubles y = {};

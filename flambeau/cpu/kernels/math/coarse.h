@@ -28,7 +28,7 @@ inline __mmask16 lanes_outside(Floats x, float low, float high) {
 // taken off both.
 [[gnu::noinline]] inline Floats hypot_of_any(Floats a, Floats b) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const Floats x = size_of(a), y = size_of(b), larger = x > y ? x : y;
+  const Floats x = magnitude(a), y = magnitude(b), larger = x > y ? x : y;
   const Floats exponent = math::max(Floats(_mm512_maskz_getexp_ps(0xffff, larger)), -150);
   const Floats u = _mm512_maskz_scalef_ps(0xffff, x, -exponent);
   const Floats v = _mm512_maskz_scalef_ps(0xffff, y, -exponent);
@@ -47,7 +47,7 @@ inline __mmask16 lanes_outside(Floats x, float low, float high) {
 // The angle of the smaller to the larger side, taken from that of the axis which the larger one
 // lies on.
 [[gnu::always_inline]] inline Floats coarse_atan2(Floats y, Floats x) {
-  const Ints a = std::bit_cast<Ints>(size_of(y)), b = std::bit_cast<Ints>(size_of(x));
+  const Ints a = std::bit_cast<Ints>(magnitude(y)), b = std::bit_cast<Ints>(magnitude(x));
   // As bits, of which those of NaN are the most.
   const auto low = std::bit_cast<Floats>(smaller_or_second(a, b));
   const auto high = std::bit_cast<Floats>(larger_or_second(a, b));
@@ -65,11 +65,11 @@ inline __mmask16 lanes_outside(Floats x, float low, float high) {
 // A sum that is near zero has lost too many bits, and where there are infinities there may be none.
 [[gnu::always_inline]] inline Floats coarse_logaddexp(Floats a, Floats b) {
   constexpr float least = 0x1p-6f, step = -std::numbers::log2e_v<float>;
-  const Floats u = exp2_flushed(math::max(size_of(a - b) * step, -64));
+  const Floats u = exp2_flushed(math::max(magnitude(a - b) * step, -64));
   const Floats share = polynomial(u, 0.0141410263f, -0.0664018142f, 0.1492239f, -0.235038624f,
                                   0.331094497f, -0.499869657f, 0.999998732f);
   const Floats sum = u * share + larger_or_second(a, b);
-  const __mmask16 rare = _mm512_cmp_ps_mask(size_of(sum), all_lanes(least), _CMP_NGE_UQ);
+  const __mmask16 rare = _mm512_cmp_ps_mask(magnitude(sum), all_lanes(least), _CMP_NGE_UQ);
   return mended<logaddexp_of_any>(sum, rare, a, b);
 }
 
@@ -103,18 +103,18 @@ template <Floats (*exact)(Floats, Floats)>
 }
 [[gnu::always_inline]] inline Floats coarse_div_floor(Floats a, Floats b) {
   const CoarseQuotient quotient(a, b);
-  return mended<divided_exactly<div_floor_by_register>>(quotient.floor(), quotient.rare, a, b);
+  return mended<divided_exactly<div_floor_simd>>(quotient.floor(), quotient.rare, a, b);
 }
 [[gnu::always_inline]] inline Floats coarse_fmod(Floats a, Floats b) {
   const CoarseQuotient quotient(a, b);
   const Floats rest = rest_beside_product(a, truncated(quotient.value), b);
-  return mended<divided_exactly<fmod_by_register>>(with_sign_of(a, rest), quotient.rare, a, b);
+  return mended<divided_exactly<fmod_simd>>(with_sign_of(a, rest), quotient.rare, a, b);
 }
 [[gnu::always_inline]] inline Floats coarse_remainder(Floats a, Floats b) {
   const CoarseQuotient quotient(a, b);
   const Floats rest = rest_beside_product(a, quotient.floor(), b);
   const Floats result = rest == 0.0f ? with_sign_of(a, Floats{}) : rest;
-  return mended<divided_exactly<remainder_by_register>>(result, quotient.rare, a, b);
+  return mended<divided_exactly<remainder_simd>>(result, quotient.rare, a, b);
 }
 #endif
 

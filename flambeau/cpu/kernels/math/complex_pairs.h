@@ -52,8 +52,8 @@ inline bool quotient_of_pairs(const float* a, const float* b, float* out,
   const Doubles real = __builtin_shufflevector(y, y, (I & ~1)...);
   const Doubles imaginary = __builtin_shufflevector(y, y, (I | 1)...);
   const Doubles size = fused(real, real, imaginary * imaginary);
-  const Doubles turned = __builtin_shufflevector(x, x, (I ^ 1)...) * (imaginary * signs);
-  const Doubles quotient = fused(x, real, turned) / size, zeros = quotient - quotient;
+  const Doubles swapped = __builtin_shufflevector(x, x, (I ^ 1)...) * (imaginary * signs);
+  const Doubles quotient = fused(x, real, swapped) / size, zeros = quotient - quotient;
   NanSeen seen;
   seen.look_at(zeros, zeros);
   const HalfFloats result = __builtin_convertvector(quotient, HalfFloats);
@@ -63,27 +63,27 @@ inline bool quotient_of_pairs(const float* a, const float* b, float* out,
 template <class Rare>
 Floats quotient_of_pairs(Floats a, Floats b, Rare rare) {
   using C = std::complex<float>;
-  float from[float_lanes], by[float_lanes], room[float_lanes];
+  float from[float_lanes], by[float_lanes], scratch[float_lanes];
   store_floats(a, from);
   store_floats(b, by);
   for (int half = 0; half < float_lanes; half += double_lanes) {
-    if (quotient_of_pairs(from + half, by + half, room + half,
+    if (quotient_of_pairs(from + half, by + half, scratch + half,
                           std::make_integer_sequence<int, double_lanes>())) [[likely]]
       continue;
     for (int i = half; i < half + double_lanes; i += 2) {
       const C quotient = complex_quotient<Rare>({from[i], from[i + 1]}, {by[i], by[i + 1]}, rare);
-      room[i] = quotient.real();
-      room[i + 1] = quotient.imag();
+      scratch[i] = quotient.real();
+      scratch[i + 1] = quotient.imag();
     }
   }
-  return load_floats(room);
+  return load_floats(scratch);
 }
 
 inline Floats quotient_of_pairs(Floats a, Floats b) {
   using C = std::complex<float>;
   return quotient_of_pairs(a, b, [](C x, C y) { return x / y; });
 }
-// The square of the size of each number, in both of its places.
+// The square of the size of each number, in both of its lanes.
 template <int... I>
 inline Floats squares_of_pairs(Floats x, std::integer_sequence<int, I...>) {
   const Floats squares = x * x;

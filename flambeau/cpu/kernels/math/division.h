@@ -28,9 +28,9 @@ inline Floats rest_beside_product(Floats a, Floats b, Floats c) {
 struct SizesDivided {
   Floats whole, rest, divisor;
   bool usual;
-  [[gnu::always_inline]] SizesDivided(Floats a, Floats b) : divisor(size_of(b)) {
+  [[gnu::always_inline]] SizesDivided(Floats a, Floats b) : divisor(magnitude(b)) {
     constexpr float most = 0x1p21f;  // of quotients whose every integer a float has
-    const Floats size = size_of(a);
+    const Floats size = magnitude(a);
     whole = truncated(size / divisor);
     rest = rest_beside_product(size, whole, divisor);
     // Infinite divisors leave NaN.
@@ -52,20 +52,20 @@ template <class F>
   return y;
 }
 
-inline Floats fmod_by_register(Floats a, Floats b) {
+inline Floats fmod_simd(Floats a, Floats b) {
   const SizesDivided sizes(a, b);
   if (!sizes.usual) [[unlikely]]
     return lane_by_lane(a, b, [](float x, float y) { return math::fmod(x, y); });
   return with_sign_of(a, sizes.rest);
 }
-inline Floats remainder_by_register(Floats a, Floats b) {
+inline Floats remainder_simd(Floats a, Floats b) {
   const SizesDivided sizes(a, b);
   if (!sizes.usual) [[unlikely]]
     return lane_by_lane(a, b, [](float x, float y) { return math::remainder(x, y); });
   const Ints turns = signs_differ(a, b) & (sizes.rest != 0.0f);
   return with_sign_of(turns ? b : a, turns ? sizes.divisor - sizes.rest : sizes.rest);
 }
-inline Floats div_floor_by_register(Floats a, Floats b) {
+inline Floats div_floor_simd(Floats a, Floats b) {
   const SizesDivided sizes(a, b);
   if (!sizes.usual) [[unlikely]]
     return lane_by_lane(a, b, [](float x, float y) { return math::div_floor(x, y); });

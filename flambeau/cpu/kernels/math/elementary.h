@@ -1,5 +1,5 @@
 // The functions of kernels/math.h for a whole register of floats, so that a formula of rows is
-// computed by registers: for rows that would call the vector library, or none where a function
+// computed in SIMD registers: for rows that would call the vector library, or none where a function
 // stands behind a condition. Right to two units in the last place, at both ends of the range too.
 #pragma once
 
@@ -29,7 +29,7 @@ constexpr auto sixteenths = [] {
   return powers;
 }();
 // Numbers from 2**-100 to the greatest, as bits: what their roots are made of is not subnormal.
-constexpr int32_t least_of_usual_roots = 27 << 23;
+constexpr int32_t min_of_usual_roots = 27 << 23;
 constexpr int32_t usual_roots = (255 - 27) << 23;
 #endif
 
@@ -60,12 +60,12 @@ struct Exponent {
 };
 
 // What log1p(u) / u and atan(t) / t are short of one.
-inline const Pieces<4, 32> log1p_shares(
+inline const Piecewise<4, 32> log1p_shares(
     [](double u) { return std::abs(u) < 1e-9 ? -u / 2 : std::log1p(u) / u - 1; }, 1.0f / 31);
 
 // What erf(t) / t has above a quarter, which it is at the end.
 constexpr float erf_end = 4.0f;
-inline const Pieces<7> erf_shares(
+inline const Piecewise<7> erf_shares(
     [](double t) {
       return (std::abs(t) < 1e-9 ? 2 * std::numbers::inv_sqrtpi : std::erf(t) / t) - 0.25;
     },
@@ -73,7 +73,7 @@ inline const Pieces<7> erf_shares(
 
 inline const WideningPieces tanh_shares([](double t) { return std::tanh(t) / t; });
 
-inline const Pieces<6> atan_shares(
+inline const Piecewise<6> atan_shares(
     [](double t) { return std::abs(t) < 1e-9 ? 0 : std::atan(t) / t - 1; }, 1.0f / 15);
 
 // pi / 2 in two parts.
@@ -97,7 +97,7 @@ inline Floats max(Floats x, U bound) {
   using namespace cpu::ISA_NAMESPACE;
   return larger_or_second(all_lanes(static_cast<float>(bound)), x);
 }
-inline Floats abs(Floats x) { return cpu::ISA_NAMESPACE::size_of(x); }
+inline Floats abs(Floats x) { return cpu::ISA_NAMESPACE::magnitude(x); }
 
 // Half of e**x - 1, which is finite, for -70 <= x < 89: that of the power less one, which is exact,
 // and what r adds to it as a sum of two.
@@ -147,7 +147,7 @@ inline Floats exp2(Floats x) {
 // made exact by what its square leaves of x, and the half of an inverse root h.
 inline Floats sqrt(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Ints above = less(std::bit_cast<Ints>(x), least_of_usual_roots);
+  const Ints above = less(std::bit_cast<Ints>(x), min_of_usual_roots);
   const auto is_usual =
       _mm512_cmplt_epu32_mask(std::bit_cast<__m512i>(above), _mm512_set1_epi32(usual_roots));
   if (is_usual != 0xffff) [[unlikely]]
@@ -204,17 +204,17 @@ inline Floats logaddexp(Floats a, Floats b) {
 }
 inline Floats erf(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats t = min(size_of(x), erf_end);
+  const Floats t = min(magnitude(x), erf_end);
   return with_sign_of(x, min(t * erf_shares(t) + t * 0.25f, 1.0f));
 }
 inline Floats tanh(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats t = min(size_of(x), 9.02f);
+  const Floats t = min(magnitude(x), 9.02f);
   return with_sign_of(x, min(t * tanh_shares(t), 1.0f));
 }
 
-inline Floats log(Floats x) { return cpu::ISA_NAMESPACE::log_by_register(x); }
-inline Floats log1p(Floats x) { return cpu::ISA_NAMESPACE::log1p_by_register(x); }
+inline Floats log(Floats x) { return cpu::ISA_NAMESPACE::log_simd(x); }
+inline Floats log1p(Floats x) { return cpu::ISA_NAMESPACE::log1p_simd(x); }
 #if FLAMBEAU_ISA_RANK >= 4
 inline Floats log2(Floats x) {
   return cpu::ISA_NAMESPACE::log_to_base<cpu::ISA_NAMESPACE::BinaryBase>(x);
@@ -225,7 +225,7 @@ inline Floats log10(Floats x) {
 #endif
 inline Floats atan(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats t = size_of(x), u = t > 1.0f ? 1.0f / t : t, y = u * atan_shares(u) + u;
+  const Floats t = magnitude(x), u = t > 1.0f ? 1.0f / t : t, y = u * atan_shares(u) + u;
   return with_sign_of(x, t > 1.0f ? (half_pi - y) + half_pi_rest : y);
 }
 
@@ -234,7 +234,7 @@ inline Floats atan(Floats x) {
 inline Floats atan2(Floats y, Floats x) {
   using namespace cpu::ISA_NAMESPACE;
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const Floats a = size_of(y), b = size_of(x);
+  const Floats a = magnitude(y), b = magnitude(x);
   const Ints is_steep = a > b, is_left = std::bit_cast<Ints>(x) < 0;
   const Floats low = is_steep ? b : a, high = is_steep ? a : b;
   Floats ratio = high == 0.0f ? high : low / high;

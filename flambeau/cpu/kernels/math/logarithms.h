@@ -11,11 +11,11 @@ struct FloatSum {
   Floats first, second;
 };
 
-// For 16 pieces of 0.703 <= z < 1.406 a number near 1 / z of eight bits, and its logarithm in two
-// parts, of which the first has so few bits that adding a multiple of that of two is exact. One is
-// exact, for numbers close to it.
-struct LogPieces {
-  LogPieces() {
+// For 16 intervals of 0.703 <= z < 1.406 a number near 1 / z of eight bits, and its logarithm in
+// two parts, of which the first has so few bits that adding a multiple of that of two is exact. One
+// is exact, for numbers close to it.
+struct LogIntervals {
+  LogIntervals() {
     for (int n = 0; n < 16; ++n) {
       const auto edge = [&](int m) { return std::bit_cast<float>(0x3f340000 + (m << 19)); };
       const double center = n == 9 ? 1 : (static_cast<double>(edge(n)) + edge(n + 1)) / 2;
@@ -27,21 +27,21 @@ struct LogPieces {
   }
   Sixteen inverses, logs, rests;
 };
-inline const LogPieces log_pieces;
+inline const LogIntervals log_intervals;
 
 // A logarithm as the sum of a number of at most 22 bits and a smaller one.
 struct LogParts {
   Floats whole, rest;
 };
 // That of 1 + r for small r, plus that of the number whose bits are `above` those of the least of
-// the pieces, less what 1 + r is of it.
+// the intervals, less what 1 + r is of it.
 [[gnu::always_inline]] inline LogParts log_parts_from(Ints above, Floats r) {
   constexpr float ln2 = 0x1.62e4p-1f;  // of 15 bits
   constexpr auto ln2_rest = static_cast<float>(std::numbers::ln2 - ln2);
-  const Ints piece = above >> 19;
+  const Ints interval = above >> 19;
   const Floats n = __builtin_convertvector(above >> 23, Floats);
-  const Floats whole = n * ln2 + log_pieces.logs.at(piece);
-  const Floats rest = n * ln2_rest + log_pieces.rests.at(piece);
+  const Floats whole = n * ln2 + log_intervals.logs.at(interval);
+  const Floats rest = n * ln2_rest + log_intervals.rests.at(interval);
   Floats series = r * 0.2f - 0.25f;
   series = series * r + (1.0f / 3);
   series = series * r - 0.5f;
@@ -51,7 +51,7 @@ struct LogParts {
 [[gnu::always_inline]] inline LogParts log_parts(Floats x) {
   const Ints bits = std::bit_cast<Ints>(x), above = less(bits, 0x3f340000);
   const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
-  return log_parts_from(above, z * log_pieces.inverses.at(above >> 19) - 1.0f);
+  return log_parts_from(above, z * log_intervals.inverses.at(above >> 19) - 1.0f);
 }
 
 #if FLAMBEAU_ISA_RANK >= 4
@@ -66,9 +66,9 @@ struct DecimalBase {
   static constexpr double of_e = std::numbers::log10e, of_two = std::numbers::ln2 * of_e;
 };
 
-// For 32 pieces of 1 <= z < 2 a number near 1 / z of so few bits that the product with z is exact,
-// and its logarithm in two parts, of which the first has so few bits that adding a multiple of that
-// of two is exact. At both ends the product is z or its half: next to 1 nothing is lost.
+// For 32 intervals of 1 <= z < 2 a number near 1 / z of so few bits that the product with z is
+// exact, and its logarithm in two parts, of which the first has so few bits that adding a multiple
+// of that of two is exact. At both ends the product is z or its half: next to 1 nothing is lost.
 struct InverseTable {
   InverseTable() {
     for (int n = 0; n < 32; ++n) {
@@ -102,18 +102,18 @@ inline const LogTable<Base> log_table;
 // x = 2**n (1 + r) / inverse, and its logarithm as a sum, of which the second is small.
 struct LogSteps {
   Floats z, n, inverse, r;
-  Ints piece;
+  Ints interval;
   [[gnu::always_inline]] explicit LogSteps(Floats x)
       : z(_mm512_maskz_getmant_ps(0xffff, x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan)),
         n(_mm512_maskz_getexp_ps(0xffff, x)),
-        piece(std::bit_cast<Ints>(z) >> 18) {
-    inverse = inverse_table.inverses.at(piece);
+        interval(std::bit_cast<Ints>(z) >> 18) {
+    inverse = inverse_table.inverses.at(interval);
     r = z * inverse - 1.0f;
   }
   template <class Base>
   [[nodiscard, gnu::always_inline]] FloatSum log() const {
     constexpr auto of_e = static_cast<float>(Base::of_e);
-    const Floats whole = n * few_bits(Base::of_two) + log_table<Base>.logs.at(piece);
+    const Floats whole = n * few_bits(Base::of_two) + log_table<Base>.logs.at(interval);
     const Floats sum = r * of_e + whole;
     return {sum, (r * of_e - (sum - whole)) + tail<Base>(r, rest<Base>())};
   }
@@ -122,8 +122,8 @@ struct LogSteps {
   [[nodiscard, gnu::always_inline]] Floats rest() const {
     constexpr float of_two = few_bits(Base::of_two);
     constexpr auto of_two_rest = static_cast<float>(Base::of_two - of_two);
-    const Floats of_piece = log_table<Base>.rests.at(piece);
-    return of_two_rest != 0 ? n * of_two_rest + of_piece : of_piece;
+    const Floats of_interval = log_table<Base>.rests.at(interval);
+    return of_two_rest != 0 ? n * of_two_rest + of_interval : of_interval;
   }
   // The logarithm of 1 + t less t times that of e as a float, and a rest.
   template <class Base>
@@ -157,10 +157,10 @@ template <class Base>
   Floats series = steps.r * scaled(-0.250244357) + scaled(0.333528774);
   series = series * steps.r - scaled(0.49999992);
   series = series * steps.r + scaled(1);
-  return steps.r * series + (steps.n * of_two + log_table<Base>.rounded.at(steps.piece));
+  return steps.r * series + (steps.n * of_two + log_table<Base>.rounded.at(steps.interval));
 }
 // With what the sum 1 + x has lost of x, which is of a size with its last bit.
-inline Floats log1p_by_register(Floats x) {
+inline Floats log1p_simd(Floats x) {
   constexpr float ln2 = few_bits(NaturalBase::of_two);
   const Floats one_more = x + 1.0f, lost = x - (one_more - 1.0f);
   const LogSteps steps(one_more);
@@ -170,11 +170,11 @@ inline Floats log1p_by_register(Floats x) {
       std::bit_cast<Floats>(std::bit_cast<Words>(bits) + std::bit_cast<Words>(steps.inverse));
   const Floats t = lost * share + steps.r;
   const Floats rest = lost * share + steps.rest<NaturalBase>();
-  const Floats whole = steps.n * ln2 + log_table<NaturalBase>.logs.at(steps.piece);
+  const Floats whole = steps.n * ln2 + log_table<NaturalBase>.logs.at(steps.interval);
   const Floats y = whole + (steps.r + steps.tail<NaturalBase>(t, rest));
   return with_sign_of(x, with_ends_of_log(y, one_more));
 }
-inline Floats log_by_register(Floats x) { return log_to_base<NaturalBase>(x); }
+inline Floats log_simd(Floats x) { return log_to_base<NaturalBase>(x); }
 #else
 inline Floats sum_of(LogParts log) { return log.whole + log.rest; }
 
@@ -188,17 +188,17 @@ inline Floats sum_of(LogParts log) { return log.whole + log.rest; }
   const Floats above = x < infinity ? end : x;  // which is infinity or NaN
   return x < 0.0f ? all_lanes(std::numeric_limits<float>::quiet_NaN()) : above;
 }
-inline Floats log_by_register(Floats x) {
+inline Floats log_simd(Floats x) {
   const Floats y = sum_of(log_parts(x));
   if (all_between(x, 0x1p-126f, std::numeric_limits<float>::infinity())) [[likely]]
     return y;
   return log_of_any(x);
 }
 // As log(1 + x), but with r from x itself, not from the sum, which has lost its last bits.
-inline Floats log1p_by_register(Floats x) {
+inline Floats log1p_simd(Floats x) {
   const Floats sum = x + 1.0f;
   const Ints above = less(std::bit_cast<Ints>(sum), 0x3f340000);
-  const Ints inverse = std::bit_cast<Ints>(log_pieces.inverses.at(above >> 19));
+  const Ints inverse = std::bit_cast<Ints>(log_intervals.inverses.at(above >> 19));
   const Floats share = std::bit_cast<Floats>(less(inverse, above & -0x800000));
   const Floats y = with_sign_of(x, sum_of(log_parts_from(above, x * share + (share - 1.0f))));
   if (all_between(sum, 0x1p-24f, 0x1p100f)) [[likely]]

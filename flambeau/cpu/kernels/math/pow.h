@@ -35,29 +35,29 @@ struct PowerOfTwo {
     constexpr auto linear_rest = static_cast<float>(std::numbers::log2e - linear);
     constexpr auto square = static_cast<float>(-0.5 * std::numbers::log2e);
     constexpr auto scaled = [](double c) { return static_cast<float>(c * std::numbers::log2e); };
-    const Floats r = steps.r, whole = steps.n + log_table<BinaryBase>.logs.at(steps.piece);
+    const Floats r = steps.r, whole = steps.n + log_table<BinaryBase>.logs.at(steps.interval);
     const Floats factor = r * square + linear, factor_rest = r * square + (linear - factor);
     Floats series = r * scaled(-1.0 / 6) + scaled(0.2);
     series = series * r - scaled(0.25);
     series = (series * r + scaled(1.0 / 3)) * r;
     const Floats rest = (series * r + linear_rest) + factor_rest;
     const Floats sum = r * factor + whole, lost = r * factor - (sum - whole);
-    return {sum, lost + (r * rest + log_table<BinaryBase>.rests.at(steps.piece))};
+    return {sum, lost + (r * rest + log_table<BinaryBase>.rests.at(steps.interval))};
   }
 };
-constexpr float most_power = 1024;  // of two, that is infinite
+constexpr float max_power = 1024;  // of two, that is infinite
 
 inline Floats pow_of_size(Floats a, Floats b) {
   PowerOfTwo parts(a, b, true);
-  parts.second = size_of(parts.first) < most_power ? parts.second : Floats{};
-  parts.first = clamped(parts.first, -most_power, most_power);
+  parts.second = magnitude(parts.first) < max_power ? parts.second : Floats{};
+  parts.first = clamped(parts.first, -max_power, max_power);
   parts.sum = parts.first + parts.second;
   return parts.value();
 }
 #else
-// For 16 pieces of 0.703 <= z < 1.406 a number near 1 / z, and its logarithm in two parts, of which
-// the first has so few bits that adding an exponent is exact. One is exact, for numbers close to
-// it.
+// For 16 intervals of 0.703 <= z < 1.406 a number near 1 / z, and its logarithm in two parts, of
+// which the first has so few bits that adding an exponent is exact. One is exact, for numbers close
+// to it.
 struct PowTable {
   PowTable() {
     for (int n = 0; n < 16; ++n) {
@@ -81,22 +81,22 @@ constexpr float usual_exponents = 0x1p13f;
 template <class... Integer>
 [[gnu::always_inline]] inline FloatSum log2_of(Floats a, Integer... more) {
   constexpr float log2_e = 0x1.715476p0f, log2_e_rest = 0x1.4ae0c0p-26f;
-  const Ints bits = std::bit_cast<Ints>(a), above = less(bits, 0x3f340000), piece = above >> 19;
+  const Ints bits = std::bit_cast<Ints>(a), above = less(bits, 0x3f340000), interval = above >> 19;
   const Floats exponent = (__builtin_convertvector(above >> 23, Floats) + ... + more);
   const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
   // z / center - 1 = r + r_rest exactly, and r times log2(e) is such a sum, too.
-  const Floats inverse = pow_table.inverses.at(piece), product = z * inverse;
+  const Floats inverse = pow_table.inverses.at(interval), product = z * inverse;
   const Floats r_rest = rest_of_product(z, inverse, product), r = product - 1.0f;
   const Floats linear = r * log2_e;
   const Floats t = r + r_rest;
   Floats series = t * 0.288790786f - 0.360967492f;
   series = series * t + 0.480898285f;
   series = series * t - 0.721347449f;
-  Floats rest = rest_of_product(r, all_lanes(log2_e), linear) + pow_table.rests.at(piece);
+  Floats rest = rest_of_product(r, all_lanes(log2_e), linear) + pow_table.rests.at(interval);
   rest = r * log2_e_rest + rest;
   rest = r_rest * log2_e + rest;
   rest = (t * t) * series + rest;
-  const Floats whole = exponent + pow_table.logs.at(piece), sum = whole + linear;
+  const Floats whole = exponent + pow_table.logs.at(interval), sum = whole + linear;
   rest = (linear - (sum - whole)) + rest;
   const Floats log = sum + rest;
   return {log, rest - (log - sum)};
@@ -137,7 +137,7 @@ inline Floats pow_of_size(Floats a, Floats b) {
 // Everything else, as C's pow has it.
 [[gnu::noinline]] inline Floats pow_of_any(Floats a, Floats b) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const Floats size = size_of(a), exponent = size_of(b);
+  const Floats size = magnitude(a), exponent = magnitude(b);
   Floats y = pow_of_size(size, b);
   const Ints grows = (b > 0.0f) == (size > 1.0f);
   const Ints at_limit = (size == 0.0f) | (size == infinity) | (exponent == infinity);
@@ -159,7 +159,7 @@ inline Floats of_few_bits(Floats x) {
 
 #if FLAMBEAU_ISA_RANK >= 4
 // Where a is not a positive number, the power of two is NaN or infinite.
-[[gnu::always_inline]] inline Floats pow_by_register(Floats a, Floats b) {
+[[gnu::always_inline]] inline Floats pow_simd(Floats a, Floats b) {
   const PowerOfTwo parts(a, b, false);
   if (all_between(parts.sum * parts.sum + b * b, 0.0f, 0x1p14f)) [[likely]]
     return parts.value();
@@ -167,31 +167,31 @@ inline Floats of_few_bits(Floats x) {
 }
 // The same for results of reduced precision: right to 16 bits, for which one float is enough of a
 // logarithm.
-[[gnu::always_inline]] inline Floats coarse_pow_by_register(Floats a, Floats b) {
+[[gnu::always_inline]] inline Floats coarse_pow_simd(Floats a, Floats b) {
   const Floats y = b * coarse_log<BinaryBase>(a);
   return mended<pow_of_any>(of_few_bits(exp2_flushed(y)), lanes_of<not_finite>(y), a, b);
 }
 #else
 inline Ints usual_powers(Floats a, Floats b) {
   const Words above_least = std::bit_cast<Words>(a) - 0x00800000u;
-  return (above_least < 0x7f000000u) & (size_of(b) < usual_exponents);
+  return (above_least < 0x7f000000u) & (magnitude(b) < usual_exponents);
 }
-[[gnu::always_inline]] inline Floats pow_by_register(Floats a, Floats b) {
+[[gnu::always_inline]] inline Floats pow_simd(Floats a, Floats b) {
   if (all_true(usual_powers(a, b))) [[likely]]
     return pow_of_positive(a, b);
   return pow_of_any(a, b);
 }
-[[gnu::always_inline]] inline Floats coarse_pow_by_register(Floats a, Floats b) {
-  const Ints bits = std::bit_cast<Ints>(a), above = less(bits, 0x3f340000), piece = above >> 19;
+[[gnu::always_inline]] inline Floats coarse_pow_simd(Floats a, Floats b) {
+  const Ints bits = std::bit_cast<Ints>(a), above = less(bits, 0x3f340000), interval = above >> 19;
   const Floats z = std::bit_cast<Floats>(less(bits, above & -0x800000));
-  const Floats r = z * pow_table.inverses.at(piece) - 1.0f;
+  const Floats r = z * pow_table.inverses.at(interval) - 1.0f;
   Floats series = r * -0.360967492f + 0.480898285f;
   series = series * r - 0.721347449f;
   series = series * r + 1.44269504f;
   const Floats exponent = __builtin_convertvector(above >> 23, Floats);
-  const Floats y = b * (r * series + (exponent + pow_table.rounded.at(piece)));
+  const Floats y = b * (r * series + (exponent + pow_table.rounded.at(interval)));
   const Floats power = of_few_bits(exp2_anywhere(y));
-  const Ints usual = usual_powers(a, b) & (size_of(y) < 126.0f);
+  const Ints usual = usual_powers(a, b) & (magnitude(y) < 126.0f);
   if (all_true(usual)) [[likely]]
     return power;
   return usual ? power : pow_of_any(a, b);

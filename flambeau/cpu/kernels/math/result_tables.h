@@ -20,10 +20,10 @@ class ResultTable {
  public:
   // From what cost and how many elements on; most fit the first-level cache, as their exponents
   // are few.
-  static constexpr int least_cost = 8;
-  static constexpr int64_t least_elements = 1 << 20;
+  static constexpr int min_cost = 8;
+  static constexpr int64_t min_elements = 1 << 20;
   static bool serves(const TensorIter& iter, const ElementwiseLoop& loop, int cost) {
-    return loop.inputs == 1 && cost >= least_cost && iter.numel >= least_elements &&
+    return loop.inputs == 1 && cost >= min_cost && iter.numel >= min_elements &&
            iter.dtypes[0] == iter.dtypes[1] && dtypes::Reduced.has(iter.dtypes[1]);
   }
 
@@ -39,22 +39,22 @@ class ResultTable {
   }
   bool is_faster() const { return is_faster_; }
 
-  // The loop in the place of one that may say how it is best done. It writes past the cache itself.
+  // The loop in the place of one that may say how it is best done. It writes non-temporally itself.
   static ElementwiseLoop in_place_of(const ElementwiseLoop& loop) {
     return {1, {sizeof(uint16_t), sizeof(uint16_t)}, loop.look_up ? loop.look_up : look_up_all};
   }
 
   // Looks up all results.
-  static void look_up_all(const void* table, char* const* data, int64_t n, bool past_cache) {
+  static void look_up_all(const void* table, char* const* data, int64_t n, bool non_temporal) {
 #if FLAMBEAU_ISA_RANK >= 4
-    if (gathers_fast()) return look_up<All>(table, data, n, past_cache);
+    if (gathers_fast()) return look_up<All>(table, data, n, non_temporal);
 #endif
     const auto& results = static_cast<const ResultTable*>(table)->results_;
     auto* out = reinterpret_cast<uint16_t*>(data[0]);
     const auto* x = reinterpret_cast<const uint16_t*>(data[1]);
     typedef uint16_t Eight __attribute__((vector_size(16)));
     int64_t i = 0;
-    for (; past_cache && i < n && reinterpret_cast<uintptr_t>(out + i) % 64; ++i) {
+    for (; non_temporal && i < n && reinterpret_cast<uintptr_t>(out + i) % 64; ++i) {
       out[i] = results[x[i]];
     }
     for (; i + 8 <= n; i += 8) {
@@ -66,7 +66,7 @@ class ResultTable {
       const Eight found{at(a, 0), at(a, 1), at(a, 2), at(a, 3),
                         at(b, 0), at(b, 1), at(b, 2), at(b, 3)};
       auto* to = reinterpret_cast<__m128i*>(out + i);
-      if (past_cache) {
+      if (non_temporal) {
         _mm_stream_si128(to, std::bit_cast<__m128i>(found));
       } else {
         _mm_storeu_si128(to, std::bit_cast<__m128i>(found));
@@ -80,12 +80,12 @@ class ResultTable {
   // other: memory is asked for the former, and the units of arithmetic for the latter.
   struct All {};
   template <class F>
-  static void look_up(const void* table, char* const* data, int64_t n, bool past_cache) {
+  static void look_up(const void* table, char* const* data, int64_t n, bool non_temporal) {
     const auto& results = static_cast<const ResultTable*>(table)->results_;
     auto* out = reinterpret_cast<uint16_t*>(data[0]);
     const auto* x = reinterpret_cast<const uint16_t*>(data[1]);
     int64_t i = 0;
-    for (; past_cache && i < n && reinterpret_cast<uintptr_t>(out + i) % register_bytes; ++i) {
+    for (; non_temporal && i < n && reinterpret_cast<uintptr_t>(out + i) % register_bytes; ++i) {
       out[i] = results[x[i]];
     }
     // Two of them are looked up as the halves of a word.
@@ -104,7 +104,7 @@ class ResultTable {
         seconds = rounded_words(F()(std::bit_cast<Floats>(pairs & 0xffff0000u))) & 0xffff0000u;
       }
       pairs = (found(pairs & 0xffffu) & 0xffffu) | seconds;
-      if (past_cache) {
+      if (non_temporal) {
         stream_floats(std::bit_cast<Floats>(pairs), reinterpret_cast<float*>(out + i));
       } else {
         std::memcpy(out + i, &pairs, sizeof pairs);

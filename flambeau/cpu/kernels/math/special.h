@@ -41,17 +41,17 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 
 template <bool single>
 Doubles lgamma_of(Doubles x) {
-  const Doubles size = size_of(x);
+  const Doubles size = magnitude(x);
   const Doubles rest = x - rint_of_lanes(x);
   const Longs below = x < 0.0;
   Longs usual = (size < 1e300) & (size > 1e-300) & ~(below & (rest == 0.0));
   const Doubles z = usual ? size : doubles(1);
   Doubles y = lgamma_of_positive(z);
   if (anywhere(below)) {
-    const Doubles sine = size_of(sin_pi(below & usual ? rest : doubles(0.5)));
-    const Doubles turned = log_of_lanes(math::special_pi / (z * sine)) - y;
-    y = below ? turned : y;
-    usual &= ~(below & (size_of(y) < 0.125));  // where the difference has lost digits
+    const Doubles sine = magnitude(sin_pi(below & usual ? rest : doubles(0.5)));
+    const Doubles reflected = log_of_lanes(math::special_pi / (z * sine)) - y;
+    y = below ? reflected : y;
+    usual &= ~(below & (magnitude(y) < 0.125));  // where the difference has lost digits
   }
   return everywhere(usual) ? y : with_rare_lanes(y, usual, x, math::lgamma_of);
 }
@@ -63,7 +63,7 @@ Doubles digamma_of(Doubles x) {
                                1.0 / 132, -691.0 / 32760, 1.0 / 12};
   const Longs below = x < 0.0;
   const Doubles rest = x - rint_of_lanes(x);
-  const Longs usual = (size_of(x) < 1e15) & (x != 0.0) & ~(below & (rest == 0.0));
+  const Longs usual = (magnitude(x) < 1e15) & (x != 0.0) & ~(below & (rest == 0.0));
   Doubles z = usual ? (below ? 1.0 - x : x) : doubles(1);
   Doubles top = {}, bottom = doubles(1);
   for (Longs low = z < 10.0; anywhere(low); low = z < 10.0) {
@@ -76,8 +76,8 @@ Doubles digamma_of(Doubles x) {
       log_of_lanes(z) - 0.5 * inverse - square * polynomial_at(series, square) - top / bottom;
   if (anywhere(below)) {
     const Doubles part = below & usual ? rest : doubles(0.5);
-    const Doubles turned = y - math::special_pi * sin_pi(0.5 - size_of(part)) / sin_pi(part);
-    y = below ? turned : y;
+    const Doubles reflected = y - math::special_pi * sin_pi(0.5 - magnitude(part)) / sin_pi(part);
+    y = below ? reflected : y;
   }
   return everywhere(usual) ? y : with_rare_lanes(y, usual, x, math::digamma_of);
 }
@@ -86,7 +86,7 @@ inline Doubles trigamma_of(Doubles x) {
   constexpr double series[] = {1.0 / 6,  -1.0 / 30,       1.0 / 42, -1.0 / 30,
                                5.0 / 66, -691.0 / 2730.0, 7.0 / 6};
   const Longs below = x < 0.5;
-  const Longs usual = size_of(x) < 1e15;
+  const Longs usual = magnitude(x) < 1e15;
   Doubles z = usual ? (below ? 1.0 - x : x) : doubles(1), sum = {};
   for (Longs low = z < 12.0; anywhere(low); low = z < 12.0) {
     sum = low ? sum + 1.0 / (z * z) : sum;
@@ -175,7 +175,7 @@ inline Doubles polygamma_of(Doubles x, Doubles order) {
     if (everywhere(is_small)) return y;
   }
   const Doubles large = at_least(a, 30), d = (x - large) / large;
-  const Longs is_near = size_of(d) < 0.2;
+  const Longs is_near = magnitude(d) < 0.2;
   const Doubles far = log_of_lanes(x / large) - d;
   const Doubles excess = is_near ? log1p_excess_at(is_near ? d : Doubles{}) : far;
   const Doubles tail = polynomial_at(stirling, 1.0 / (large * large)) / large;
@@ -207,11 +207,11 @@ template <bool single>
     b += 2.0;
     d = an * d + b;
     c = b + an / c;
-    d = 1.0 / (size_of(d) < tiny ? doubles(tiny) : d);
-    c = size_of(c) < tiny ? doubles(tiny) : c;
+    d = 1.0 / (magnitude(d) < tiny ? doubles(tiny) : d);
+    c = magnitude(c) < tiny ? doubles(tiny) : c;
     const Doubles step = d * c;
     h *= step;
-    if (!anywhere(size_of(step - 1.0) >= (single ? 1e-10 : 1e-16))) break;
+    if (!anywhere(magnitude(step - 1.0) >= (single ? 1e-10 : 1e-16))) break;
   }
   return h * from;
 }
@@ -224,7 +224,7 @@ template <bool single>
     term *= x * (-1.0 / k);
     const Doubles next = term / (a + static_cast<double>(k));
     sum += next;
-    if (!anywhere(size_of(next) > (single ? 1e-10 : 1e-17) * size_of(sum))) break;
+    if (!anywhere(magnitude(next) > (single ? 1e-10 : 1e-17) * magnitude(sum))) break;
   }
   const Doubles power = a * log_of_lanes(x) - lgamma_of_positive(a + 1.0);
   return -expm1_of_lanes(power) - exp_of_lanes(power) * a * sum;
@@ -258,7 +258,7 @@ Doubles gammainc_of(Doubles a, Doubles x) {
 // Where q is far from zero, by the root of the logarithm of the tail.
 inline Doubles normal_quantile_at(Doubles q, Doubles tail) {
   using namespace math::quantile;
-  const Longs is_near = size_of(q) <= 0.425;
+  const Longs is_near = magnitude(q) <= 0.425;
   Doubles y = {};
   if (anywhere(is_near)) {
     const Doubles r = 0.180625 - q * q;
@@ -283,9 +283,9 @@ Doubles ndtri_of(Doubles p) {
 }
 template <bool single>
 Doubles erfinv_of(Doubles x) {
-  const Longs usual = size_of(x) < 1.0;
+  const Longs usual = magnitude(x) < 1.0;
   const Doubles inner = usual ? x : Doubles{};
-  const Doubles y = normal_quantile_at(inner * 0.5, (1.0 - size_of(inner)) * 0.5);
+  const Doubles y = normal_quantile_at(inner * 0.5, (1.0 - magnitude(inner)) * 0.5);
   return everywhere(usual) ? y * 0.70710678118654752440
                            : with_rare_lanes(y * 0.70710678118654752440, usual, x, math::erfinv_of);
 }
@@ -357,19 +357,19 @@ template <class Step>
 template <int kind>
 [[gnu::always_inline]] inline Doubles chebyshev_kind_at(Doubles x, Doubles degree, Doubles second) {
   const Doubles n = trunc_of_lanes(degree);
-  const Longs by_angle = (n > 32.0) & (size_of(x) < 1.0);
+  const Longs by_angle = (n > 32.0) & (magnitude(x) < 1.0);
   const auto step = [x](double, Doubles p, Doubles q) __attribute__((always_inline)) {
     return 2.0 * x * p - q;
   };
   const Doubles y = recurrence_at(second, by_angle ? Doubles{} : n, step);
   if (!anywhere(by_angle)) return y;
   const Doubles angle = acos_of_lanes(by_angle ? x : Doubles{}), half = n + 0.5;
-  Doubles turned;
-  if constexpr (kind == 0) turned = cos_of_lanes(n * angle);
-  if constexpr (kind == 1) turned = sin_of_lanes((n + 1.0) * angle) / sin_of_lanes(angle);
-  if constexpr (kind == 2) turned = cos_of_lanes(half * angle) / cos_of_lanes(angle * 0.5);
-  if constexpr (kind == 3) turned = sin_of_lanes(half * angle) / sin_of_lanes(angle * 0.5);
-  return by_angle ? turned : y;
+  Doubles from_angle;
+  if constexpr (kind == 0) from_angle = cos_of_lanes(n * angle);
+  if constexpr (kind == 1) from_angle = sin_of_lanes((n + 1.0) * angle) / sin_of_lanes(angle);
+  if constexpr (kind == 2) from_angle = cos_of_lanes(half * angle) / cos_of_lanes(angle * 0.5);
+  if constexpr (kind == 3) from_angle = sin_of_lanes(half * angle) / sin_of_lanes(angle * 0.5);
+  return by_angle ? from_angle : y;
 }
 #define CHEBYSHEV(name, kind, second)                          \
   inline Doubles chebyshev_##name##_of(Doubles x, Doubles n) { \

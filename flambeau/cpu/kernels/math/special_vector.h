@@ -37,7 +37,7 @@ inline Floats erfinv_vector(Floats x) {
   if (all_true(w < 6.0f)) [[likely]]
     return x * factor;
   const Floats far_factor = horner(far, math::sqrt(w) - 3.24974487f);
-  const Floats y = x * (w < 6.0f ? factor : far_factor), size = size_of(x);
+  const Floats y = x * (w < 6.0f ? factor : far_factor), size = magnitude(x);
   const Floats end = x * std::numeric_limits<float>::infinity();
   return size < 1.0f ? y : size == 1.0f ? end : all_lanes(std::numeric_limits<float>::quiet_NaN());
 }
@@ -47,8 +47,8 @@ inline Floats erfinv_vector(Floats x) {
 inline const WideningPieces normal_shares([](double t) {
   return 0.5 * math::erfcx_of(t * 0.70710678118654752440);
 });
-inline Floats ndtr_by_register(Floats x) {
-  const Floats t = math::min(size_of(x), 14.9f), square = t * t;
+inline Floats ndtr_simd(Floats x) {
+  const Floats t = math::min(magnitude(x), 14.9f), square = t * t;
   const Floats rest = rest_of_product(t, t, square);  // what the square has lost
   const Floats density = math::exp_of_minus_size(square * 0.5f);
   const Floats tail = normal_shares(t) * (density - density * (rest * 0.5f));
@@ -81,8 +81,9 @@ template <class C>
   // needed on one side only a branch.
   const bool below = x < 0;
   const double sine = __builtin_fabs(sin_pi(below ? x - __builtin_rint(x) : 0.5));
-  const double turned = product * (below ? 3.14159265358979323846 : 1.0) / sine;
-  const double result = (below ? -1.0 : 1.0) * (stirling - math::log(turned / (below ? z : 1.0)));
+  const double reflected = product * (below ? 3.14159265358979323846 : 1.0) / sine;
+  const double result =
+      (below ? -1.0 : 1.0) * (stirling - math::log(reflected / (below ? z : 1.0)));
   const bool infinite = z == std::numeric_limits<double>::infinity();
   const double exact = (x == 1) | (x == 2) ? 0.0 : result;
   return static_cast<float>(infinite ? z : exact);
@@ -107,8 +108,8 @@ template <class C>
   const double right = above - numerator / denominator;
   const bool below = x < 0;  // above zero, the reflection adds nothing
   const double rest = below ? x - __builtin_rint(x) : 0.5;
-  const double turned = right - 3.14159265358979323846 * cos_pi(rest) / sin_pi(rest);
-  const double finite = rest == 0 ? std::numeric_limits<double>::quiet_NaN() : turned;
+  const double reflected = right - 3.14159265358979323846 * cos_pi(rest) / sin_pi(rest);
+  const double finite = rest == 0 ? std::numeric_limits<double>::quiet_NaN() : reflected;
   const double at_ends = x == 0 ? __builtin_copysign(infinity, -x) : x;
   return static_cast<float>(x == 0 || x == infinity ? at_ends : finite);
 }

@@ -23,7 +23,7 @@ inline Floats inverse_root_estimate(Floats x) {
   return 1.0f / math::sqrt(x);
 #endif
 }
-inline Floats with_sign_turned(Floats x, Ints turn) {
+inline Floats with_sign_flipped(Floats x, Ints turn) {
   const Ints sign = turn & std::numeric_limits<int32_t>::min();
   return std::bit_cast<Floats>(std::bit_cast<Ints>(x) ^ sign);
 }
@@ -58,7 +58,7 @@ struct Angle {
   [[nodiscard, gnu::always_inline]] Floats sine(int more) const {
     const Ints turns = quarters + more;
     const Floats y = (turns & 1) != 0 ? cosine_rest() + 1.0f : r - sine_over();
-    return with_sign_turned(y, turns << 30);
+    return with_sign_flipped(y, turns << 30);
   }
 };
 
@@ -66,7 +66,7 @@ struct Angle {
 // what is no number, by the C library.
 struct FarAngle {
   double sine, cosine;
-  bool is_odd, is_turned;
+  bool is_odd, is_negated;
   [[gnu::always_inline]] explicit FarAngle(double x, int more) {
     constexpr double quarter = 0x1.921fb54442d18p0, quarter_rest = 0x1.1a62633145c07p-54;
     const double n = __builtin_rint(x * (2 * std::numbers::inv_pi));
@@ -80,17 +80,17 @@ struct FarAngle {
     cosine = even * square + 1;
     is_odd = turns != 2 * __builtin_rint(turns * 0.5);
     const double left = turns - 4 * __builtin_rint(turns * 0.25);  // -2 ... 2
-    is_turned = (left == -1) | (left == 2) | (left == -2);
+    is_negated = (left == -1) | (left == 2) | (left == -2);
   }
   [[gnu::always_inline]] static double sin(double x) {
     const FarAngle at(x, 0);
     const double size = at.is_odd ? at.cosine : at.sine;
-    return at.is_turned ? -size : size;
+    return at.is_negated ? -size : size;
   }
   [[gnu::always_inline]] static double cos(double x) {
     const FarAngle at(x, 1);
     const double size = at.is_odd ? at.cosine : at.sine;
-    return at.is_turned ? -size : size;
+    return at.is_negated ? -size : size;
   }
   [[gnu::always_inline]] static double tan(double x) {
     const FarAngle at(x, 0);
@@ -103,11 +103,11 @@ struct FarAngle {
 template <class F, class Library>
 [[gnu::noinline]] Floats with_far_lanes(F f, Library library, Floats x, Floats y, float bound) {
   constexpr float most = 0x1p40f;
-  const Ints is_near = size_of(x) < bound;
+  const Ints is_near = magnitude(x) < bound;
   float from[float_lanes], to[float_lanes];
   store_floats(x, from);
   for (int lane = 0; lane < float_lanes; ++lane) to[lane] = static_cast<float>(f(from[lane]));
-  if (!all_true(size_of(x) < most)) {
+  if (!all_true(magnitude(x) < most)) {
     for (int lane = 0; lane < float_lanes; ++lane) {
       const double value = from[lane];
       if (!(std::abs(value) < most)) to[lane] = static_cast<float>(library(value));
@@ -193,7 +193,7 @@ namespace math {
 inline Floats sin(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
   const Floats y = sine_of_near<0>(x);
-  if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
+  if (all_between(magnitude(x), 0.0f, Angle::most)) [[likely]]
     return y;
   return with_far_lanes([](double v) { return FarAngle::sin(v); },
                         [](double v) { return std::sin(v); }, x, y, Angle::most);
@@ -201,7 +201,7 @@ inline Floats sin(Floats x) {
 inline Floats cos(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
   const Floats y = sine_of_near<1>(x);
-  if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
+  if (all_between(magnitude(x), 0.0f, Angle::most)) [[likely]]
     return y;
   return with_far_lanes([](double v) { return FarAngle::cos(v); },
                         [](double v) { return std::cos(v); }, x, y, Angle::most);
@@ -221,7 +221,7 @@ inline Floats tan(Floats x) {
   const Floats even = angle.r + rest, inverse = inverse_estimate(even);
   const Floats missing = (1.0f - inverse * angle.r) - inverse * rest;
   const Floats y = (angle.quarters & 1) != 0 ? -(inverse * missing + inverse) : even;
-  if (all_between(size_of(x), 0.0f, Angle::most)) [[likely]]
+  if (all_between(magnitude(x), 0.0f, Angle::most)) [[likely]]
     return y;
   return with_far_lanes([](double v) { return FarAngle::tan(v); },
                         [](double v) { return std::tan(v); }, x, y, Angle::most);
@@ -240,12 +240,12 @@ inline Floats tan(Floats x) {
 #endif
 }
 inline Floats cosh(Floats x) {
-  const Floats quarter = quarter_of_exp(cpu::ISA_NAMESPACE::size_of(x));
+  const Floats quarter = quarter_of_exp(cpu::ISA_NAMESPACE::magnitude(x));
   return quarter * 2.0f + 0.125f / quarter;
 }
 inline Floats sinh(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Floats t = size_of(x), square = x * x, quarter = quarter_of_exp(t);
+  const Floats t = magnitude(x), square = x * x, quarter = quarter_of_exp(t);
   const Floats far = quarter * 2.0f - 0.125f / quarter;
   Floats series = square * 2.81695156e-6f + 1.98361595e-4f;
   series = series * square + 8.3333496e-3f;
@@ -255,7 +255,7 @@ inline Floats sinh(Floats x) {
 
 inline Floats asin(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Arc arc(size_of(x));
+  const Arc arc(magnitude(x));
   const Floats far = half_pi - arc.start * 2.0f;
   const Floats far_rest = ((half_pi - far) - arc.start * 2.0f) + (half_pi_rest - arc.rest * 2.0f);
   return with_sign_of(x, arc.is_steep ? far + far_rest : arc.start + arc.rest);
@@ -263,14 +263,14 @@ inline Floats asin(Floats x) {
 // From the axis that lies next: 0 and pi where steep, pi / 2 elsewhere.
 inline Floats acos(Floats x) {
   using namespace cpu::ISA_NAMESPACE;
-  const Arc arc(size_of(x));
+  const Arc arc(magnitude(x));
   const Floats quarter = all_lanes(half_pi);
   const Floats axis = arc.is_steep ? quarter - with_sign_of(x, quarter) : quarter;
   const Ints turn = std::bit_cast<Ints>(arc.is_steep ? x : -x);
   const Floats start = arc.is_steep ? arc.start + arc.start : arc.start;
   const Floats rest = arc.is_steep ? arc.rest + arc.rest : arc.rest;
-  const Floats away = with_sign_turned(start, turn), y = axis + away;
-  const Floats lost = axis * (half_pi_rest / half_pi) + with_sign_turned(rest, turn);
+  const Floats away = with_sign_flipped(start, turn), y = axis + away;
+  const Floats lost = axis * (half_pi_rest / half_pi) + with_sign_flipped(rest, turn);
   return y + ((away - (y - axis)) + lost);
 }
 

@@ -186,7 +186,7 @@ class SubnormalsFlushed {
 }  // namespace cpu::ISA_NAMESPACE
 
 namespace math {
-// In the place of the scalar function, in formulas that are computed by registers.
+// In place of the scalar function, in formulas that are computed in SIMD registers.
 inline cpu::ISA_NAMESPACE::Floats sigmoid(cpu::ISA_NAMESPACE::Floats x) {
   using namespace cpu::ISA_NAMESPACE;
   return 1.0f / (1.0f + exp_between(clamped(-x, -88.03f, 88.73f)));
@@ -197,7 +197,7 @@ namespace cpu::ISA_NAMESPACE {
 
 #if FLAMBEAU_ISA_RANK >= 4
 // A function that falls from one half to zero, as 1 - gelu(t) / t does, and with what it has beyond
-// one the share of the other side: f(-t) = 1 - f(t). By polynomials on fifteen pieces, found
+// one the share of the other side: f(-t) = 1 - f(t). By polynomials on fifteen intervals, found
 // from its values in double precision; beyond them it is zero.
 class FallingShare {
  public:
@@ -214,17 +214,17 @@ class FallingShare {
     const Floats t = smaller_or_second(all_lanes((float_lanes - 1) * width), size);
     const Floats shifted = t * (1 / width) + math::integer_shift;
     const Floats r = t - (shifted - math::integer_shift) * width;
-    const Ints piece = std::bit_cast<Ints>(shifted);
-    Floats share = chosen(coefficients_[terms - 1], piece);
+    const Ints interval = std::bit_cast<Ints>(shifted);
+    Floats share = chosen(coefficients_[terms - 1], interval);
 #pragma GCC unroll 8
     for (int k = terms - 2; k >= 0; --k) {
-      share = share * r + chosen(coefficients_[k], piece);
+      share = share * r + chosen(coefficients_[k], interval);
     }
     return std::bit_cast<Ints>(x) < 0 ? share : 1.0f - share;
   }
 
  private:
-  static constexpr float width = 0.40625f;  // of a piece, such that multiples are exact
+  static constexpr float width = 0.40625f;  // of an interval, such that multiples are exact
   static constexpr int terms = 6;
 
   // The polynomial of t - middle through the values at Chebyshev's points: by divided differences.

@@ -4,7 +4,7 @@
 // Scores stand key by key: a register holds those of several queries for one key. So the largest
 // score of each query, its sum, and what a mask or the exponential makes of it need no exchange
 // between lanes, and every product has contiguous rows on its right, which is where products of
-// small matrices are fastest. Only queries are turned for it, once a block.
+// small matrices are fastest. Only queries are transposed for it, once a block.
 #include "flambeau/kernels/attention.h"
 
 #include <algorithm>
@@ -64,15 +64,15 @@ struct Sight {
     if (causal) look_back(scores, block);
     if (!mask.defined()) return;
     constexpr int64_t side = one<T>;
-    T rows[side][key_block] = {}, turned[key_block][side];
+    T rows[side][key_block] = {}, transposed[key_block][side];
     for (int64_t i = 0; i < block.rows; i += side) {
       const int64_t some = std::min(side, block.rows - i);
       for (int64_t r = 0; r < some; ++r) read(block, i + r, rows[r]);
       if (scores.by_key) {
-        turn(rows[0], side, block.keys, key_block, turned[0], side);
+        transpose(rows[0], side, block.keys, key_block, transposed[0], side);
         for (int64_t j = 0; j < block.keys; ++j) {
           T* to = scores.data + j * scores.row() + i;
-          for (int64_t r = 0; r < side; ++r) to[r] += turned[j][r];
+          for (int64_t r = 0; r < side; ++r) to[r] += transposed[j][r];
         }
       } else {
         for (int64_t r = 0; r < some; ++r) {
@@ -111,7 +111,7 @@ struct Sight {
       }
     };
     if (mask.dtype() == DType::bool_) {
-      const Truth* allowed = mask.data<Truth>() + start;
+      const StoredBool* allowed = mask.data<StoredBool>() + start;
       all([=](int64_t at) { return allowed[at] ? T(0) : nothing<T>; });
     } else {
       const T* added = mask.data<T>() + start;
@@ -210,9 +210,9 @@ struct Forward {
   Sight<T> sight;
   bool beyond_cache = out.numel() * static_cast<int64_t>(sizeof(T)) >= cached_bytes;
 
-  // The memory of a thread: turned queries, scores, and sums of weighted values.
-  struct Room {
-    explicit Room(const Attention& p)
+  // The memory of a thread: transposed queries, scores, and sums of weighted values.
+  struct Scratch {
+    explicit Scratch(const Attention& p)
         : queries(p.width * query_block),
           scores(query_block * key_block),
           sums(query_block * p.value_width) {}
@@ -272,9 +272,9 @@ struct Forward {
   };
 
   // A product of contiguous rows of b, and what comes next.
-  static void multiply_and_ask(Coming& coming, int64_t m, int64_t n, int64_t k, const T* a,
-                               int64_t a_row, int64_t a_col, const T* b, int64_t b_row,
-                               const Plane<T>& out, bool add, T scale = T(1)) {
+  static void multiply_and_prefetch(Coming& coming, int64_t m, int64_t n, int64_t k, const T* a,
+                                    int64_t a_row, int64_t a_col, const T* b, int64_t b_row,
+                                    const Plane<T>& out, bool add, T scale = T(1)) {
     const int64_t step = coming.any() ? step_rows : m;
     for (int64_t i = 0; i < m; i += step) {
       coming.ask_for_some();
@@ -284,23 +284,24 @@ struct Forward {
   }
 
   // Computes a task; parts of the next one are on their way from memory meanwhile.
-  void run(const Task& now, const Task& next, Room& room) const {
+  void run(const Task& now, const Task& next, Scratch& scratch) const {
     const auto& [b, h, first, rows, query, key, value] = now;
-    const Plane<T> sums{room.sums.data(), p.value_width};
-    const Scores<T> scores{room.scores.data(), rows >= few_rows};
+    const Plane<T> sums{scratch.sums.data(), p.value_width};
+    const Scores<T> scores{scratch.scores.data(), rows >= few_rows};
     const auto scale = static_cast<T>(p.scale);
-    RunningSoftmax<T>& softmax = room.softmax;
+    RunningSoftmax<T>& softmax = scratch.softmax;
     softmax.begin();
     if (scores.by_key) {
-      turn(query.data, rows, p.width, query.row, room.queries.data(), query_block);
+      transpose(query.data, rows, p.width, query.row, scratch.queries.data(), query_block);
     }
     Coming coming(p, now, next, beyond_cache);
     const int64_t end = keys_seen(p, first + rows);
     for (int64_t j = 0; j < end; j += key_block) {
       const int64_t n = std::min(key_block, end - j);
       if (scores.by_key) {
-        multiply_and_ask(coming, n, rows, p.width, key.at(j), key.row, 1, room.queries.data(),
-                         query_block, {scores.data, query_block}, false, scale);
+        multiply_and_prefetch(coming, n, rows, p.width, key.at(j), key.row, 1,
+                              scratch.queries.data(), query_block, {scores.data, query_block},
+                              false, scale);
       } else {
         block_product<T>({rows, n, p.width, query.data, query.row, 1, key.at(j), 1, key.row,
                           scores.data, key_block, 1, nullptr, 0, 0, scale, T(0)});
@@ -313,8 +314,9 @@ struct Forward {
         T* sum = sums.at(i);
         for (int64_t d = 0; d < p.value_width; ++d) sum[d] *= factor;
       }
-      multiply_and_ask(coming, rows, p.value_width, n, scores.data, scores.by_key ? 1 : key_block,
-                       scores.by_key ? query_block : 1, value.at(j), value.row, sums, j > 0);
+      multiply_and_prefetch(coming, rows, p.value_width, n, scores.data,
+                            scores.by_key ? 1 : key_block, scores.by_key ? query_block : 1,
+                            value.at(j), value.row, sums, j > 0);
     }
     if (end == 0) std::fill_n(sums.data, rows * p.value_width, T(0));
     finish(softmax, sums, now);
@@ -352,11 +354,11 @@ void attention_kernel(const Attention& p, const Tensor& q, const Tensor& k, cons
         using T = typename decltype(tag)::type;
         const Forward<T> forward{p, q, k, v, out, lse, {mask, p.causal}};
         parallel_for(0, forward.tasks(), 1, [&](int64_t begin, int64_t end) {
-          typename Forward<T>::Room room(p);
+          typename Forward<T>::Scratch scratch(p);
           for (int64_t i = begin; i < end; ++i) {
-            forward.run(forward.task(i), forward.task(std::min(i + 1, end - 1)), room);
+            forward.run(forward.task(i), forward.task(std::min(i + 1, end - 1)), scratch);
           }
-          _mm_sfence();  // for rows that went past the cache
+          _mm_sfence();  // for non-temporal stores of rows
         });
       });
 }
@@ -370,10 +372,10 @@ struct Backward {
   Tensor grad, q, k, v, out, lse, grad_q, grad_k, grad_v;
   Sight<T> sight;
 
-  // The memory of a thread: queries and incoming gradients turned, and of each score its weight and
-  // its gradient.
-  struct Room {
-    explicit Room(const Attention& p)
+  // The memory of a thread: queries and incoming gradients transposed, and of each score its weight
+  // and its gradient.
+  struct Scratch {
+    explicit Scratch(const Attention& p)
         : queries(p.width * query_block),
           grads(p.value_width * query_block),
           weights(query_block * key_block),
@@ -383,33 +385,33 @@ struct Backward {
   };
 
   // All that one head of queries gives to the gradients of its keys and values.
-  void head(int64_t b, int64_t h, Room& room) const {
+  void head(int64_t b, int64_t h, Scratch& scratch) const {
     const int64_t kv = h * p.kv_heads / p.heads;
     const Plane<T> g = plane<T>(grad, b, h), query = plane<T>(q, b, h),
                    result = plane<T>(out, b, h), key = plane<T>(k, b, kv),
                    value = plane<T>(v, b, kv), to_q = plane<T>(grad_q, b, h),
                    to_k = plane<T>(grad_k, b, kv), to_v = plane<T>(grad_v, b, kv);
-    T *weights = room.weights.data(), *slopes = room.slopes.data();
+    T *weights = scratch.weights.data(), *slopes = scratch.slopes.data();
     for (int64_t i = 0; i < p.queries; i += query_block) {
       const int64_t rows = std::min(query_block, p.queries - i), end = keys_seen(p, i + rows);
       // A single query is a vector, whose products with keys and values are sums along both.
       const int64_t wide = rows == 1 ? 1 : query_block;
-      turn(query.at(i), rows, p.width, query.row, room.queries.data(), wide);
-      turn(g.at(i), rows, p.value_width, g.row, room.grads.data(), wide);
+      transpose(query.at(i), rows, p.width, query.row, scratch.queries.data(), wide);
+      transpose(g.at(i), rows, p.value_width, g.row, scratch.grads.data(), wide);
       const T* logs = lse.data<T>() + (b * p.heads + h) * p.queries + i;
       for (int64_t r = 0; r < rows; ++r) {
         // No score is above what a query that sees nothing is compared with.
-        room.logs[r] = logs[r] == nothing<T> ? -nothing<T> : logs[r];
-        room.means[r] = dot(g.at(i + r), result.at(i + r), p.value_width);
+        scratch.logs[r] = logs[r] == nothing<T> ? -nothing<T> : logs[r];
+        scratch.means[r] = dot(g.at(i + r), result.at(i + r), p.value_width);
       }
       for (int64_t j = 0; j < end; j += key_block) {
         const int64_t n = std::min(key_block, end - j);
-        multiply<T>(n, rows, p.width, key.at(j), key.row, 1, room.queries.data(), wide,
+        multiply<T>(n, rows, p.width, key.at(j), key.row, 1, scratch.queries.data(), wide,
                     {weights, query_block}, false, static_cast<T>(p.scale));
-        multiply<T>(n, rows, p.value_width, value.at(j), value.row, 1, room.grads.data(), wide,
+        multiply<T>(n, rows, p.value_width, value.at(j), value.row, 1, scratch.grads.data(), wide,
                     {slopes, query_block}, false);
         sight.apply({weights, true}, {b, h, i, rows, j, n});
-        differentiate(room, rows, n);
+        differentiate(scratch, rows, n);
         multiply<T>(n, p.value_width, rows, weights, query_block, 1, g.at(i), g.row,
                     {to_v.at(j), to_v.row}, true);
         multiply<T>(n, p.width, rows, slopes, query_block, 1, query.at(i), query.row,
@@ -433,14 +435,14 @@ struct Backward {
   }
 
   // Scores become weights, and the gradients of weights those of scores.
-  void differentiate(Room& room, int64_t rows, int64_t keys) const {
+  void differentiate(Scratch& scratch, int64_t rows, int64_t keys) const {
     using Lanes = OneRegister<T>;
     const auto scale = static_cast<T>(p.scale);
     for (int64_t i = 0; i < rows; i += one<T>) {
-      const auto log = Lanes::load(room.logs + i), mean = Lanes::load(room.means + i);
+      const auto log = Lanes::load(scratch.logs + i), mean = Lanes::load(scratch.means + i);
       for (int64_t j = 0; j < keys; ++j) {
-        T *w = room.weights.data() + j * query_block + i,
-          *s = room.slopes.data() + j * query_block + i;
+        T *w = scratch.weights.data() + j * query_block + i,
+          *s = scratch.slopes.data() + j * query_block + i;
         const auto weight = Lanes::exp_below(Lanes::load(w) - log);
         const auto slope = weight * (Lanes::load(s) - mean) * scale;
         std::memcpy(w, &weight, sizeof weight);
@@ -465,10 +467,10 @@ void attention_backward_kernel(const Attention& p, const Tensor& grad, const Ten
         // Heads that share keys are one task, so that nobody else adds to their gradients.
         const int64_t group = p.heads / p.kv_heads;
         parallel_for(0, p.batch * p.kv_heads, 1, [&](int64_t begin, int64_t end) {
-          typename Backward<T>::Room room(p);
+          typename Backward<T>::Scratch scratch(p);
           for (int64_t task = begin; task < end; ++task) {
             for (int64_t g = 0; g < group; ++g) {
-              backward.head(task / p.kv_heads, task % p.kv_heads * group + g, room);
+              backward.head(task / p.kv_heads, task % p.kv_heads * group + g, scratch);
             }
           }
         });

@@ -13,7 +13,7 @@ namespace {
 // are read and checked once, for somebody else may write there.
 struct Bag {
   int64_t begin = 0, end = 0;
-  std::vector<int64_t> places, rows;
+  std::vector<int64_t> positions, rows;
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(rows.size()); }
 };
 
@@ -27,14 +27,14 @@ struct Bags {
   void take(int64_t number, Bag& bag) const {
     bag.begin = std::clamp<int64_t>(bounds[number], 0, total);
     bag.end = std::clamp<int64_t>(bounds[number + 1], bag.begin, total);
-    bag.places.clear(), bag.rows.clear();
+    bag.positions.clear(), bag.rows.clear();
     for (int64_t i = bag.begin; i < bag.end; ++i) {
       const int64_t index = indices[i];
       CHECK(index >= 0 && index < rows, RuntimeError,
             "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}: "
             "Index {} of input takes value {} which is not in the valid range [0, {})",
             index, i, index, rows);
-      if (index != padding) bag.places.push_back(i), bag.rows.push_back(index);
+      if (index != padding) bag.positions.push_back(i), bag.rows.push_back(index);
     }
   }
   [[nodiscard]] const T* row(const Bag& bag, int64_t k) const {
@@ -47,7 +47,7 @@ struct Bags {
     Floats total[Count] = {};
     for (int64_t i = 0; i < bag.count(); ++i) {
       const float* from = row(bag, i) + column;
-      const float factor = factors ? factors[bag.places[i]] : 1.0f;
+      const float factor = factors ? factors[bag.positions[i]] : 1.0f;
 #pragma GCC unroll 4
       for (int k = 0; k < Count; ++k) total[k] += load_floats(from + k * float_lanes) * factor;
     }
@@ -68,7 +68,7 @@ struct Bags {
     std::fill(sums + first, sums + width, C(0));
     for (int64_t i = 0; first < width && i < bag.count(); ++i) {
       const T* from = row(bag, i);
-      const C factor = factors ? static_cast<C>(factors[bag.places[i]]) : C(1);
+      const C factor = factors ? static_cast<C>(factors[bag.positions[i]]) : C(1);
       IVDEP for (int64_t j = first; j < width; ++j) sums[j] += static_cast<C>(from[j]) * factor;
     }
     if (mode == BagMode::mean && bag.count() > 0) {

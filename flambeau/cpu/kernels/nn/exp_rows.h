@@ -105,11 +105,11 @@ inline auto largest_lane(Register lanes) {
     return lanes[0];
   } else {
     constexpr int all = sizeof(Register) / sizeof(lanes[0]);
-    const auto turned = [&]<int... I>(std::integer_sequence<int, I...>) {
+    const auto rotated = [&]<int... I>(std::integer_sequence<int, I...>) {
       return __builtin_shufflevector(lanes, lanes, ((I + N / 2) % all)...);
     }
     (std::make_integer_sequence<int, all>());
-    return largest_lane<N / 2>(larger_or_second(lanes, turned));
+    return largest_lane<N / 2>(larger_or_second(lanes, rotated));
   }
 }
 
@@ -159,8 +159,8 @@ C row_exp_sum(const C* x, int64_t n, C most, C* out) {
   return n < four<C> ? fold_sum<one<C>>(lane) : fold_sum<four<C>>(lane);
 }
 
-// The same by registers of floats. The next row, which is likely to be the next to be asked for, is
-// on its way from memory meanwhile.
+// The same in SIMD registers of floats. The next row, which is likely to be the next to be asked
+// for, is on its way from memory meanwhile.
 template <bool Keep>
 float row_exp_sum(const float* x, int64_t n, float most, float* out) {
   constexpr int width = float_lanes, registers = 4;
@@ -170,7 +170,7 @@ float row_exp_sum(const float* x, int64_t n, float most, float* out) {
 #pragma GCC unroll 4
     for (int k = 0; k < registers; ++k) {
       const int64_t at = i + k * width;
-      ask_for_line(x + n + at);
+      prefetch(x + n + at);
       const Floats power = exp_below(load_floats(x + at) - most);
       total[k] += power;
       if constexpr (Keep) store_floats(power, out + at);
@@ -189,8 +189,8 @@ float row_exp_sum(const float* x, int64_t n, float most, float* out) {
   return fold_sum<width>(lanes);
 }
 
-// out[i] = f(x[i], i) over a row of floats by registers, whose first element is number i, and past
-// the cache if nobody will read it soon.
+// out[i] = f(x[i], i) over a row of floats in SIMD registers, whose first element is number i, and
+// non-temporally if nobody will read it soon.
 template <class F>
 void transform_row(const float* x, float* out, int64_t n, bool beyond_cache, F f) {
   constexpr int width = float_lanes;

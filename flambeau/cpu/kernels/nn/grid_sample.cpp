@@ -1,4 +1,4 @@
-// Sampling of images at given places on the CPU.
+// Sampling of images at given points on the CPU.
 #include <algorithm>
 
 #include "flambeau/base/parallel.h"
@@ -18,7 +18,7 @@ struct ListedTaps {
   Entry entry[PlacedTaps<T, Rank, Count>::most];
   int count = 0;
 
-  // The elements of a plane, weighted. Most places have all their taps inside.
+  // The elements of a plane, weighted. Most points have all their taps inside.
   [[nodiscard]] T sum(const T* plane) const {
     constexpr int all = PlacedTaps<T, Rank, Count>::most;
     T total = 0;
@@ -43,15 +43,15 @@ struct ListedTaps {
   }
 };
 
-// Calls body(taps of some places of one sample, first of them, how many): all of them are taken in
+// Calls body(taps of some points of one sample, first of them, how many): all of them are taken in
 // one channel before the next, so that neighbours find what they read near by.
 template <class T, int Rank, int Count, class Body>
-void for_places(const T* grid, const SampleShape& shape, SampleOptions how, int64_t first,
+void for_points(const T* grid, const SampleShape& shape, SampleOptions how, int64_t first,
                 int64_t last, const Body& body) {
   constexpr int64_t most = Rank == 3 && Count == 4 ? 8 : 32;
   ListedTaps<T, Rank, Count> taps[most];
   for (int64_t i = first; i < last;) {
-    const int64_t left = shape.places - i % shape.places;  // of this sample
+    const int64_t left = shape.points - i % shape.points;  // of this sample
     const int64_t count = std::min({most, last - i, left});
     for (int64_t k = 0; k < count; ++k) taps[k].list(grid + (i + k) * Rank, shape, how);
     body(taps, i, count);
@@ -60,16 +60,16 @@ void for_places(const T* grid, const SampleShape& shape, SampleOptions how, int6
 }
 
 template <class T, int Rank, int Count>
-void sample_places(const T* x, const T* grid, T* out, const SampleShape& shape, SampleOptions how,
+void sample_points(const T* x, const T* grid, T* out, const SampleShape& shape, SampleOptions how,
                    int64_t first, int64_t last) {
-  const int64_t channels = shape.channels, places = shape.places, plane = shape.plane();
-  for_places<T, Rank, Count>(
+  const int64_t channels = shape.channels, points = shape.points, plane = shape.plane();
+  for_points<T, Rank, Count>(
       grid, shape, how, first, last,
       [&](const ListedTaps<T, Rank, Count>* taps, int64_t begin, int64_t count) {
-        const int64_t n = begin / places;
+        const int64_t n = begin / points;
         for (int64_t c = n * channels; c < (n + 1) * channels; ++c) {
           const T* from = x + c * plane;
-          T* to = out + c * places + begin % places;
+          T* to = out + c * points + begin % points;
           for (int64_t i = 0; i < count; ++i) {
             to[i] = taps[i].sum(from);
           }
@@ -82,8 +82,8 @@ void grid_sample_kernel(const Tensor& x, const Tensor& grid, const Tensor& out, 
   const int64_t grain = default_grain / 32 / std::max<int64_t>(shape.channels, 1) + 1;
   with_sampling("grid_sampler", x, grid, how.mode, [&](auto tag, auto rank, auto taps) {
     using T = typename decltype(tag)::type;
-    parallel_for(0, shape.samples * shape.places, grain, [&](int64_t first, int64_t last) {
-      sample_places<T, rank(), taps()>(x.data<T>(), grid.data<T>(), out.data<T>(), shape, how,
+    parallel_for(0, shape.samples * shape.points, grain, [&](int64_t first, int64_t last) {
+      sample_points<T, rank(), taps()>(x.data<T>(), grid.data<T>(), out.data<T>(), shape, how,
                                        first, last);
     });
   });
@@ -94,11 +94,11 @@ KERNEL_FOR(grid_sample, grid_sample_kernel)
 template <class T, int Rank, int Count>
 void backward_sample(const T* grad, const T* x, const T* grid, T* grad_x, T* grad_grid,
                      const SampleShape& shape, SampleOptions how, int64_t n) {
-  const int64_t channels = shape.channels, places = shape.places, plane = shape.plane();
+  const int64_t channels = shape.channels, points = shape.points, plane = shape.plane();
   const auto add = [&](const ListedTaps<T, Rank, Count>* taps, int64_t begin, int64_t count) {
     if (grad_grid) std::fill_n(grad_grid + begin * Rank, count * Rank, T(0));
     for (int64_t c = n * channels; c < (n + 1) * channels; ++c) {
-      const T *g = grad + c * places + begin % places, *from = x + c * plane;
+      const T *g = grad + c * points + begin % points, *from = x + c * plane;
       for (int64_t i = 0; i < count; ++i) {
         T* slopes = grad_grid ? grad_grid + (begin + i) * Rank : nullptr;
         for (int k = 0; k < taps[i].count; ++k) {
@@ -110,7 +110,7 @@ void backward_sample(const T* grad, const T* x, const T* grid, T* grad_x, T* gra
       }
     }
   };
-  for_places<T, Rank, Count>(grid, shape, how, n * places, (n + 1) * places, add);
+  for_points<T, Rank, Count>(grid, shape, how, n * points, (n + 1) * points, add);
 }
 
 void grid_sample_backward_kernel(const Tensor& grad, const Tensor& x, const Tensor& grid,
@@ -118,7 +118,7 @@ void grid_sample_backward_kernel(const Tensor& grad, const Tensor& x, const Tens
   const SampleShape shape(x, grid);
   with_sampling("grid_sampler_backward", x, grid, how.mode, [&](auto tag, auto rank, auto taps) {
     using T = typename decltype(tag)::type;
-    // A sample is one task: places add to the same elements of its gradient.
+    // A sample is one task: points add to the same elements of its gradient.
     parallel_for(0, shape.samples, 1, [&](int64_t first, int64_t last) {
       for (int64_t n = first; n < last; ++n) {
         backward_sample<T, rank(), taps()>(grad.data<T>(), x.data<T>(), grid.data<T>(),

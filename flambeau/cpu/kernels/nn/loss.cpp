@@ -132,12 +132,12 @@ void log_sums_of_rows(const T* x, int64_t n, int64_t rows, LogSum<ComputeType<T>
   using C = ComputeType<T>;
   constexpr int width = one<C>;
   if (n < width || n > middle_row) {
-    const std::unique_ptr<C[]> room(is_reduced_type<T> ? new C[n] : nullptr);
+    const std::unique_ptr<C[]> scratch(is_reduced_type<T> ? new C[n] : nullptr);
     if constexpr (std::is_same_v<C, float>) {
       if (n > middle_row) {
         return logs_of_long_rows(x, n, rows, [&](int64_t row, double log) {
           if (log != log) {
-            out[row] = log_sum_exp(computed(x + row * n, room.get(), n), n);
+            out[row] = log_sum_exp(computed(x + row * n, scratch.get(), n), n);
           } else {
             out[row].most = static_cast<float>(log);
             out[row].rest = static_cast<float>(log - out[row].most);
@@ -145,16 +145,17 @@ void log_sums_of_rows(const T* x, int64_t n, int64_t rows, LogSum<ComputeType<T>
         });
       }
     }
-    for (int64_t i = 0; i < rows; ++i) out[i] = log_sum_exp(computed(x + i * n, room.get(), n), n);
+    for (int64_t i = 0; i < rows; ++i)
+      out[i] = log_sum_exp(computed(x + i * n, scratch.get(), n), n);
     return;
   }
   for (int64_t i = 0; i < rows; i += width) {
     const int64_t some = std::min<int64_t>(width, rows - i);
     C most[width][width], total[width][width];
     if constexpr (is_reduced_type<T>) {
-      C room[width * middle_row];
-      load_row(x + i * n, room, some * n);
-      exp_sums_of_rows<false>(room, room, n, some, most, total);
+      C scratch[width * middle_row];
+      load_row(x + i * n, scratch, some * n);
+      exp_sums_of_rows<false>(scratch, scratch, n, some, most, total);
     } else {
       exp_sums_of_rows<false>(x + i * n, static_cast<C*>(nullptr), n, some, most, total);
     }
@@ -267,7 +268,7 @@ void cross_entropy_backward_typed(const Tensor& scale, const Tensor& count, cons
                    if constexpr (std::is_same_v<T, float>) {
                      transform_row(logits, out, classes, beyond_cache, [=](Floats v, int64_t i) {
                        Floats slope = (exp_below((v - sum.most) - sum.rest) - each) * factor;
-                       // Here, since what has gone past the cache would come back from memory for
+                       // Here, since what was stored non-temporally would come back from memory for
                        // it.
                        if (static_cast<uint64_t>(at - i) < float_lanes) [[unlikely]] {
                          slope[at - i] = of_target;
@@ -333,16 +334,16 @@ double squared_distance(const T* a, const T* b, int64_t n) {
   return total;
 }
 
-void squared_distances_kernel(const Tensor& a, const Tensor& b, int64_t piece,
+void squared_distances_kernel(const Tensor& a, const Tensor& b, int64_t chunk,
                               const Tensor& totals) {
   dispatch<dtypes::Floating>("mse_cpu", a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T *x = a.data<T>(), *y = b.data<T>();
     auto* const sums = totals.data<ComputeType<T>>();
-    parallel_for(0, totals.numel(), default_grain / piece + 1, [&](int64_t first, int64_t last) {
+    parallel_for(0, totals.numel(), default_grain / chunk + 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        const int64_t n = std::min(piece, a.numel() - i * piece);
-        sums[i] = static_cast<ComputeType<T>>(squared_distance(x + i * piece, y + i * piece, n));
+        const int64_t n = std::min(chunk, a.numel() - i * chunk);
+        sums[i] = static_cast<ComputeType<T>>(squared_distance(x + i * chunk, y + i * chunk, n));
       }
     });
   });

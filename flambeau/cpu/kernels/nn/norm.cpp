@@ -68,7 +68,7 @@ template <class S, class Term>
   return total;
 }
 
-// The sum of term(x) over a row. Of floats by registers, four at once: each waits for its last
+// The sum of term(x) over a row. Of floats in SIMD registers, four at once: each waits for its last
 // addition.
 template <class T, class Term>
 [[gnu::always_inline]] inline double sum_of_row(const T* x, int64_t n, const Term& term) {
@@ -106,23 +106,23 @@ struct Layout {
   [[nodiscard]] int64_t rows() const { return samples * plane; }
 };
 
-// Per-channel sums of two terms of channels-last rows: pieces of rows in parallel, then together.
+// Per-channel sums of two terms of channels-last rows: chunks of rows in parallel, then together.
 template <class S, class Terms>
 void sum_rows(const Layout& x, double* sums, double* others, const Terms& terms) {
-  const int64_t pieces = std::min<int64_t>(get_num_threads(), std::max<int64_t>(x.rows(), 1));
-  std::vector<double> partial(pieces * x.channels * 2);
-  parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
-    for (int64_t piece = first; piece < last; ++piece) {
-      double* one = partial.data() + piece * x.channels * 2;
+  const int64_t chunks = std::min<int64_t>(get_num_threads(), std::max<int64_t>(x.rows(), 1));
+  std::vector<double> partial(chunks * x.channels * 2);
+  parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t chunk = first; chunk < last; ++chunk) {
+      double* one = partial.data() + chunk * x.channels * 2;
       double* two = one + x.channels;
-      const int64_t begin = x.rows() * piece / pieces, end = x.rows() * (piece + 1) / pieces;
+      const int64_t begin = x.rows() * chunk / chunks, end = x.rows() * (chunk + 1) / chunks;
       for (int64_t row = begin; row < end; ++row) terms(row * x.channels, one, two);
     }
   });
   std::fill_n(sums, x.channels, 0.0);
   std::fill_n(others, x.channels, 0.0);
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    const double* one = partial.data() + piece * x.channels * 2;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const double* one = partial.data() + chunk * x.channels * 2;
     for (int64_t c = 0; c < x.channels; ++c) {
       sums[c] += one[c];
       others[c] += one[x.channels + c];
@@ -480,12 +480,12 @@ void layer_norm_grad_affine(const Tensor& g, const Tensor& x, const Tensor& mean
                             const Tensor& grad_bias) {
   using S = Stat<T>;
   const int64_t rows = rstd.numel(), cols = x.numel() / rows;
-  const int64_t pieces = std::min<int64_t>(get_num_threads(), rows);
-  std::vector<S> partial(pieces * cols * 2);
-  parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
-    for (int64_t piece = first; piece < last; ++piece) {
-      S *weights = partial.data() + piece * cols * 2, *biases = weights + cols;
-      for (int64_t row = rows * piece / pieces; row < rows * (piece + 1) / pieces; ++row) {
+  const int64_t chunks = std::min<int64_t>(get_num_threads(), rows);
+  std::vector<S> partial(chunks * cols * 2);
+  parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t chunk = first; chunk < last; ++chunk) {
+      S *weights = partial.data() + chunk * cols * 2, *biases = weights + cols;
+      for (int64_t row = rows * chunk / chunks; row < rows * (chunk + 1) / chunks; ++row) {
         const T *in = x.data<T>() + row * cols, *gradient = g.data<T>() + row * cols;
         const S center = mean.defined() ? mean.data<S>()[row] : S(0), factor = rstd.data<S>()[row];
         for (int64_t i = 0; i < cols; ++i) {
@@ -497,9 +497,9 @@ void layer_norm_grad_affine(const Tensor& g, const Tensor& x, const Tensor& mean
   });
   for (int64_t i = 0; i < cols; ++i) {
     S weight = 0, bias = 0;
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      weight += partial[piece * cols * 2 + i];
-      bias += partial[piece * cols * 2 + cols + i];
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      weight += partial[chunk * cols * 2 + i];
+      bias += partial[chunk * cols * 2 + cols + i];
     }
     if (grad_weight.defined()) grad_weight.data<S>()[i] = weight;
     if (grad_bias.defined()) grad_bias.data<S>()[i] = bias;

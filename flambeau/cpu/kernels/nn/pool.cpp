@@ -56,14 +56,14 @@ template <class Body>
   }
 }
 
-// Calls body(first, last) on pieces of the planes, in parallel.
+// Calls body(first, last) on chunks of the planes, in parallel.
 template <class Body>
-void for_plane_pieces(int64_t planes, int64_t size, const Body& body) {
+void for_plane_chunks(int64_t planes, int64_t size, const Body& body) {
   parallel_for(0, planes, default_grain / std::max<int64_t>(size, 1) + 1, body);
 }
 template <class Body>
 void for_planes(int64_t planes, int64_t size, const Body& body) {
-  for_plane_pieces(planes, size, [&](int64_t first, int64_t last) {
+  for_plane_chunks(planes, size, [&](int64_t first, int64_t last) {
     for (int64_t p = first; p < last; ++p) body(p);
   });
 }
@@ -104,7 +104,7 @@ void with_stride(int64_t stride, const Body& body) {
 
 // One row of the input at one place of the windows, for all outputs of a row, and where they are
 // found if anybody asks for it.
-template <bool places, class T, class Stride>
+template <bool with_indices, class T, class Stride>
 [[gnu::always_inline]] inline void max_step(const T* from, Stride stride, const Reach& reach,
                                             int32_t base, ComputeType<T>* best, int32_t* where) {
   using C = ComputeType<T>;
@@ -113,7 +113,8 @@ template <bool places, class T, class Stride>
     const C value = static_cast<C>(at[i * stride]), before = best[i];
     const bool wins = value > before || value != value;
     best[i] = wins ? value : before;
-    if constexpr (places) where[i] = wins ? base + static_cast<int32_t>(i * stride) : where[i];
+    if constexpr (with_indices)
+      where[i] = wins ? base + static_cast<int32_t>(i * stride) : where[i];
   }
 }
 
@@ -185,7 +186,7 @@ void max_pool_typed(const Tensor& x, const Tensor& out, const Tensor& indices,
   int64_t* found = indices.defined() ? indices.data<int64_t>() : nullptr;
   if (!is_channels_last(x)) {
     const bool regular = g.dims[2].regular && in_size <= INT32_MAX;
-    for_plane_pieces(x.sizes()[0] * channels, in_size, [&](int64_t first, int64_t last) {
+    for_plane_chunks(x.sizes()[0] * channels, in_size, [&](int64_t first, int64_t last) {
       std::vector<ComputeType<T>> best(g.dims[2].out);
       std::vector<int32_t> where(g.dims[2].out);
       for (int64_t p = first; p < last; ++p) {

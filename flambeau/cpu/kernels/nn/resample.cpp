@@ -147,7 +147,7 @@ void col2im_kernel(const Tensor& columns, const Tensor& x, const WindowShape& s)
   const int64_t block = s.kernel[0] * s.kernel[1] * s.out[0] * s.out[1];
   dispatch<dtypes::FloatingComplex | DType::bool_>("col2im", x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using C = std::conditional_t<std::is_same_v<T, Truth>, int, ComputeType<T>>;
+    using C = std::conditional_t<std::is_same_v<T, StoredBool>, int, ComputeType<T>>;
     for_outer(x.sizes()[0] * x.sizes()[1], block, [&](int64_t c) {
       const T* from = columns.data<T>() + c * block;
       std::vector<C> sums(plane);

@@ -19,9 +19,9 @@ void softmax_row(const C* x, C* out, int64_t n, bool beyond_cache) {
   const C most = row_max(x, n);
   if constexpr (std::is_same_v<C, float>) {
     constexpr int64_t row_in_cache = 4096;
-    float room[row_in_cache];
+    float scratch[row_in_cache];
     beyond_cache &= n <= row_in_cache;
-    float* powers = beyond_cache ? room : out;
+    float* powers = beyond_cache ? scratch : out;
     const float total = row_exp_sum<!Log>(x, n, most, powers);
     if constexpr (Log) {
       const float log_total = std::log(total);
@@ -89,10 +89,10 @@ void softmax_middle_rows(const T* x, T* out, int64_t rows, int64_t n) {
   for (int64_t i = 0; i < rows; i += one<C>) {
     const int64_t some = std::min<int64_t>(one<C>, rows - i);
     if constexpr (is_reduced_type<T>) {
-      C room[one<C> * middle_row];
-      load_row(x + i * n, room, some * n);
-      softmax_row_group<Log>(room, room, n, some);
-      store_row(room, out + i * n, some * n);
+      C scratch[one<C> * middle_row];
+      load_row(x + i * n, scratch, some * n);
+      softmax_row_group<Log>(scratch, scratch, n, some);
+      store_row(scratch, out + i * n, some * n);
     } else {
       softmax_row_group<Log>(x + i * n, out + i * n, n, some);
     }
@@ -107,15 +107,15 @@ inline Floats log_share(Floats x, Sum most, Sum rest) {
 inline double log_share(double x, double most, double rest) { return x - most - rest; }
 
 template <bool Log, class T>
-void softmax_converted(const T* x, T* out, int64_t n, float* room) {
-  load_row(x, room, n);
-  softmax_row<Log>(room, room, n, false);
-  store_row(room, out, n);
+void softmax_converted(const T* x, T* out, int64_t n, float* scratch) {
+  load_row(x, scratch, n);
+  softmax_row<Log>(scratch, scratch, n, false);
+  store_row(scratch, out, n);
 }
 
 // Of numbers of 16 bits: see Note [Powers in one pass].
 template <class T>
-void softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* room,
+void softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* scratch,
                        bool beyond_cache) {
   const SubnormalsFlushed flushed;
   float base[float_lanes];
@@ -123,26 +123,27 @@ void softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* room,
     const int64_t next = i % float_lanes;
     if (next == 0) bases_of_rows(x, n, std::min<int64_t>(float_lanes, rows - i), base);
     float totals[float_lanes];
-    store_floats(sum_powers<true>(x, n, base[next], room), totals);
+    store_floats(sum_powers<true>(x, n, base[next], scratch), totals);
     float total = fold_sum<float_lanes>(totals);
-    if (!is_usual_sum(total, n)) total = sum_below_largest<true>(x, n, base[next], room);
+    if (!is_usual_sum(total, n)) total = sum_below_largest<true>(x, n, base[next], scratch);
     if (!is_usual_sum(total, n)) {
-      softmax_converted<false>(x, out, n, room);
+      softmax_converted<false>(x, out, n, scratch);
       continue;
     }
-    transform_by_two(room, out, n, beyond_cache, [scale = 1.0f / total](Floats* values, int64_t) {
+    transform_by_two(scratch, out, n, beyond_cache,
+                     [scale = 1.0f / total](Floats* values, int64_t) {
 #pragma GCC unroll 2
-      for (int k = 0; k < 2; ++k) values[k] *= scale;
-    });
+                       for (int k = 0; k < 2; ++k) values[k] *= scale;
+                     });
   }
 }
 template <class T>
-void log_softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* room,
+void log_softmax_long_rows(const T* x, T* out, int64_t rows, int64_t n, float* scratch,
                            bool beyond_cache) {
   logs_of_long_rows(x, n, rows, [&](int64_t row, double log) {
     const T* from = x + row * n;
     T* to = out + row * n;
-    if (log != log) return softmax_converted<true>(from, to, n, room);
+    if (log != log) return softmax_converted<true>(from, to, n, scratch);
     const auto most = static_cast<float>(log), rest = static_cast<float>(log - most);
     transform_by_two(from, to, n, beyond_cache, [=](Floats* values, int64_t) {
 #pragma GCC unroll 2
@@ -167,12 +168,12 @@ void softmax_rows(const T* x, T* out, int64_t rows, int64_t n, bool beyond_cache
     }
   }
   if constexpr (is_reduced_type<T>) {
-    const std::unique_ptr<C[]> room(i < rows ? new C[n + 2 * two_registers] : nullptr);
+    const std::unique_ptr<C[]> scratch(i < rows ? new C[n + 2 * two_registers] : nullptr);
     if (n > middle_row) {
       const auto each = Log ? log_softmax_long_rows<T> : softmax_long_rows<T>;
-      each(x, out, rows, n, room.get(), beyond_cache);
+      each(x, out, rows, n, scratch.get(), beyond_cache);
     } else {
-      for (; i < rows; ++i) softmax_converted<Log>(x + i * n, out + i * n, n, room.get());
+      for (; i < rows; ++i) softmax_converted<Log>(x + i * n, out + i * n, n, scratch.get());
     }
     if (beyond_cache) _mm_sfence();
   } else {
@@ -190,13 +191,13 @@ template <class T>
                                        ComputeType<T>* kept = nullptr, int64_t kept_stride = 0,
                                        bool beside = false) {
   using C = ComputeType<T>;
-  C room[column_block];
+  C scratch[column_block];
   for (int64_t j = 0; j < n; ++j) most[j] = -std::numeric_limits<C>::infinity(), total[j] = 0;
-  const auto kept_row = [&](int64_t i) { return kept ? kept + i * kept_stride : room; };
-  // Short pieces of rows that lie far apart, which the processor does not foresee.
+  const auto kept_row = [&](int64_t i) { return kept ? kept + i * kept_stride : scratch; };
+  // Short chunks of rows that lie far apart, which the processor does not foresee.
   const auto prefetch_row = [&](int64_t i) {
     constexpr int64_t line = 64 / sizeof(T);
-    for (int64_t j = 0; j < n; j += line) ask_for_line(x + i * stride + j);
+    for (int64_t j = 0; j < n; j += line) prefetch(x + i * stride + j);
   };
   constexpr int64_t ahead = 8;
   for (int64_t i = 0; i < size; ++i) {
@@ -210,7 +211,7 @@ template <class T>
   }
   for (int64_t i = 0; i < size; ++i) {
     C* to = kept_row(i);
-    const C* row = beside ? to : computed(x + i * stride, room, n);
+    const C* row = beside ? to : computed(x + i * stride, scratch, n);
     IVDEP for (int64_t j = 0; j < n; ++j) {
       const C power = exp_below(row[j] - most[j]);
       to[j] = power;
@@ -231,8 +232,8 @@ class KeptExponentials {
   using C = ComputeType<T>;
   KeptExponentials(T* out, int64_t size, int64_t stride, int64_t n, bool beyond_cache) {
     if ((is_reduced_type<T> || beyond_cache) && size * n <= kept_elements) {
-      room_.reset(new C[size * n]);
-      data = room_.get();
+      scratch_.reset(new C[size * n]);
+      data = scratch_.get();
       row_stride = n;
       beside = true;
     } else if constexpr (!is_reduced_type<T>) {
@@ -245,17 +246,17 @@ class KeptExponentials {
   bool beside = false;
 
  private:
-  std::unique_ptr<C[]> room_;
+  std::unique_ptr<C[]> scratch_;
 };
 
 template <class T>
 void log_softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n, bool) {
   using C = ComputeType<T>;
-  C most[column_block], total[column_block], room[column_block], result[column_block];
+  C most[column_block], total[column_block], scratch[column_block], result[column_block];
   exp_sum_columns(x, size, stride, n, most, total);
   for (int64_t j = 0; j < n; ++j) total[j] = math::log(total[j]);
   for (int64_t i = 0; i < size; ++i) {
-    const C* row = computed(x + i * stride, room, n);
+    const C* row = computed(x + i * stride, scratch, n);
     IVDEP for (int64_t j = 0; j < n; ++j) result[j] = row[j] - most[j] - total[j];
     store_row(result, out + i * stride, n);
   }
@@ -265,7 +266,7 @@ template <class T>
 void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n,
                      bool beyond_cache) {
   using C = ComputeType<T>;
-  C most[column_block], total[column_block], room[column_block], result[column_block];
+  C most[column_block], total[column_block], scratch[column_block], result[column_block];
   T stored[column_block];
   const KeptExponentials<T> kept(out, size, stride, n, beyond_cache);
   exp_sum_columns(x, size, stride, n, most, total, kept.data, kept.row_stride, kept.beside);
@@ -275,14 +276,14 @@ void softmax_columns(const T* x, T* out, int64_t size, int64_t stride, int64_t n
       const C* row = kept.data + i * kept.row_stride;
       IVDEP for (int64_t j = 0; j < n; ++j) result[j] = row[j] * total[j];
     } else {
-      const C* row = computed(x + i * stride, room, n);
+      const C* row = computed(x + i * stride, scratch, n);
       IVDEP for (int64_t j = 0; j < n; ++j) result[j] = exp_below(row[j] - most[j]) * total[j];
     }
     T* to = out + i * stride;
     if (beyond_cache) {
       store_row(result, stored, n);
-      copy_past_cache(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(stored),
-                      n * static_cast<int64_t>(sizeof(T)));
+      copy_non_temporal(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(stored),
+                        n * static_cast<int64_t>(sizeof(T)));
     } else {
       store_row(result, to, n);
     }
@@ -345,9 +346,9 @@ C finish_logsumexp(C most, C total, const T* x, int64_t size, int64_t stride) {
 template <class T>
 void logsumexp_rows(const T* x, T* out, int64_t rows, int64_t n) {
   using C = ComputeType<T>;
-  const std::unique_ptr<C[]> room(is_reduced_type<T> ? new C[n] : nullptr);
+  const std::unique_ptr<C[]> scratch(is_reduced_type<T> ? new C[n] : nullptr);
   const auto ask_all = [&](int64_t i) {
-    const C* row = computed(x + i * n, room.get(), n);
+    const C* row = computed(x + i * n, scratch.get(), n);
     const C most = row_max(row, n);
     const C total = row_exp_sum<false>(row, n, most, static_cast<C*>(nullptr));
     out[i] = static_cast<T>(finish_logsumexp(most, total, row, n, 1));

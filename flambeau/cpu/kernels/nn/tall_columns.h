@@ -20,7 +20,7 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 // are then joined, and after that the results. So nothing is read more than twice, and bands are
 // what threads share. They do not depend on how many there are, nor do the results. What is known
 // of columns stands in the order of two registers, those that fill the last ones among them.
-constexpr int64_t band_elements = 16384, least_band = 64, most_bands = 64;
+constexpr int64_t band_elements = 16384, min_band = 64, max_bands = 64;
 constexpr int64_t group_rows = 8, group_columns = 1024;  // that stay next to the processor
 
 template <class C>
@@ -63,7 +63,7 @@ class TallColumns {
   TallColumns(const SliceShape& shape, const T* x)
       : shape_(shape),
         x_(x),
-        rows_(std::max({least_band, band_elements / shape.inner, shape.size / most_bands})),
+        rows_(std::max({min_band, band_elements / shape.inner, shape.size / max_bands})),
         bands_((shape.size + rows_ - 1) / rows_),
         padded_((shape.inner + two_registers - 1) / two_registers * two_registers),
         most_(new C[shape.outer * bands_ * padded_]),
@@ -83,7 +83,7 @@ class TallColumns {
                  });
   }
   static bool are_worth_it(const SliceShape& s) {
-    return s.inner >= 16 && s.size >= 2 * least_band && s.size * s.inner >= 2 * band_elements;
+    return s.inner >= 16 && s.size >= 2 * min_band && s.size * s.inner >= 2 * band_elements;
   }
   // formula(x, most, total) is a result, of numbers or of registers.
   template <class Formula>
@@ -213,7 +213,7 @@ class TallColumns {
   // Two registers, to where they were found to be the soonest: the exponentials of numbers of 16
   // bits take so long that the nearest cache keeps up.
   [[gnu::always_inline]] static void ask_for_next(const T* x) {
-    if constexpr (is_reduced_type<T>) return ask_for_line(x);
+    if constexpr (is_reduced_type<T>) return prefetch(x);
     ask_second_level(x);
     ask_second_level(x + float_lanes);
   }
@@ -243,14 +243,14 @@ class TallColumns {
     std::fill_n(most, n, -std::numeric_limits<C>::infinity());
     std::fill_n(total, n, C(0));
     // Not pages apart, or a load would wait for a store to another row.
-    C room[is_reduced_type<T> ? group_rows : 1][group_columns + 48], base[group_columns + 16];
+    C scratch[is_reduced_type<T> ? group_rows : 1][group_columns + 48], base[group_columns + 16];
     for (int64_t row = 0; row < rows; row += group_rows) {
       const int64_t some = std::min(group_rows, rows - row);
       const C* group[group_rows];
       std::copy_n(most, n, base);
       for (int64_t k = 0; k < some; ++k) {
         const T* from = x + (row + k) * shape_.inner;
-        const C* line = group[k] = computed(from, room[is_reduced_type<T> ? k : 0], n);
+        const C* line = group[k] = computed(from, scratch[is_reduced_type<T> ? k : 0], n);
         IVDEP for (int64_t j = 0; j < n; ++j) most[j] = line[j] > most[j] ? line[j] : most[j];
       }
       IVDEP for (int64_t j = 0; j < n; ++j) {

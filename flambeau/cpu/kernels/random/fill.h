@@ -52,11 +52,11 @@ struct Uniform {
 // `count` uniform numbers of half precision, converted by whole registers.
 template <class WordAt>
 void fill_half(Half* out, int64_t count, const Uniform<Half>& distribution, const WordAt& word) {
-  constexpr int64_t piece = 256;
-  float values[piece];
+  constexpr int64_t chunk = 256;
+  float values[chunk];
   const float last = static_cast<float>(distribution.last);
-  for (int64_t begin = 0; begin < count; begin += piece) {
-    const int64_t n = std::min(piece, count - begin);
+  for (int64_t begin = 0; begin < count; begin += chunk) {
+    const int64_t n = std::min(chunk, count - begin);
     for (int64_t i = 0; i < n; ++i) values[i] = distribution.real(word(begin + i));
     store_row(values, out + begin, n);
     load_row(out + begin, values, n);
@@ -179,7 +179,7 @@ void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution)
       sizeof(Word) / sizeof(uint32_t);  // NOLINT(bugprone-sizeof-expression)
   constexpr int64_t chunk = 1248 / words_each;
   uint32_t words[chunk * words_each];
-  T room[chunk];
+  T scratch[chunk];
   for (int64_t begin = 0; begin < run.count; begin += chunk) {
     int64_t count = std::min(chunk, run.count - begin);
     generator.fill({words, static_cast<size_t>(count * words_each)});
@@ -190,14 +190,14 @@ void fill(CpuGenerator& generator, Run<T> run, const Distribution& distribution)
         return uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
     };
     T* const to = run.data + begin * run.stride;
-    T* const out = run.stride == 1 ? to : room;
+    T* const out = run.stride == 1 ? to : scratch;
     if constexpr (std::is_same_v<Distribution, Uniform<Half>>) {
       fill_half(out, count, distribution, word);
     } else {
       for (int64_t i = 0; i < count; ++i) out[i] = distribution(word(i));
     }
     if (out != to) {
-      for (int64_t i = 0; i < count; ++i) to[i * run.stride] = room[i];
+      for (int64_t i = 0; i < count; ++i) to[i * run.stride] = scratch[i];
     }
   }
 }
@@ -218,7 +218,8 @@ void fill_bernoulli(CpuGenerator& generator, Run<T> run, const P* p, int64_t p_s
 
 // --- Normal samples ---------------------------------------------------------------------------
 
-// One standard normal sample by Box and Muller's method in double; its twin waits in the generator.
+// One standard normal sample by Box and Muller's method in double; the second of the pair waits in
+// the generator.
 inline double next_standard_normal(CpuGenerator& generator) {
   if (auto& waiting = generator.next_normal()) {
     double value = *waiting;

@@ -12,11 +12,11 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
-constexpr int64_t most_bytes = 16;  // of a lane or a value: a complex number of doubles
-constexpr int64_t narrow = 128;     // columns that the stack has room for
+constexpr int64_t max_bytes = 16;   // of a lane or a value: a complex number of doubles
+constexpr int64_t narrow = 128;     // columns that fit the stack
 constexpr int64_t short_row = 48;   // elements of rows that are gathered side by side
 constexpr int64_t dense_row = 256;  // the same, where a row's elements are neighbours
-constexpr int64_t piece = 65536;    // elements of a result from which it is cut into pieces
+constexpr int64_t part = 65536;     // elements of each part of a result that is cut
 constexpr int64_t carry_rows = 64;  // rows that lanes take before they are emptied
 constexpr int64_t merged = 512;     // columns whose cuts the nearest cache holds
 
@@ -28,7 +28,7 @@ struct alignas(line) Line {
 
 // One gathered value.
 struct Value {
-  alignas(most_bytes) char bytes[most_bytes];
+  alignas(max_bytes) char bytes[max_bytes];
 };
 
 // Gathers leaves in a tree: level k holds up to 2**k leaves.
@@ -129,13 +129,13 @@ class Columns {
   int64_t n_ = 0, rows_ = 0;
   char *lanes_, *level_[3], *scratch_, *values_;
   std::unique_ptr<Line[]> many_;
-  Line few_[6 * narrow * most_bytes / line];
+  Line few_[6 * narrow * max_bytes / line];
 };
 
-// How many pieces a result is cut into, so that few large results still keep all threads busy.
-int64_t pieces(int64_t tasks, int64_t elements, int64_t most) {
-  if (tasks >= 16 || elements < 2 * piece) return 1;
-  return std::min((elements + piece - 1) / piece, most);
+// How many parts a result is cut into, so that few large results still keep all threads busy.
+int64_t parts_of(int64_t tasks, int64_t elements, int64_t most) {
+  if (tasks >= 16 || elements < 2 * part) return 1;
+  return std::min((elements + part - 1) / part, most);
 }
 
 class Driver {
@@ -245,7 +245,7 @@ class Driver {
 
   // One result after the other, each along its reduced dimensions.
   void run_rows() const {
-    const int64_t cuts = pieces(r_.outputs, r_.count, r_.count);
+    const int64_t cuts = parts_of(r_.outputs, r_.count, r_.count);
     if (cuts == 1) {
       const int64_t grain = std::max<int64_t>(1, default_grain / std::max<int64_t>(r_.count, 1));
       parallel_for(0, r_.outputs, grain,
@@ -356,7 +356,7 @@ class Driver {
     const int64_t blocks = (row + width_ - 1) / width_;
     const int64_t tasks = r_.outputs / row * blocks;
     const int64_t size = r_.count * std::min(row, width_);  // elements of a task
-    const int64_t cuts = pieces(tasks, size, std::min<int64_t>(r_.count, 16));
+    const int64_t cuts = parts_of(tasks, size, std::min<int64_t>(r_.count, 16));
     const std::unique_ptr<char[]> partial(cuts > 1 ? new char[r_.outputs * cuts * gatherer_.acc]
                                                    : nullptr);
     const int64_t grain =

@@ -90,13 +90,13 @@ struct IndexLoops {
 // Elements as they are stored, where two are the same if their bits are: integers of that size.
 template <class T>
 using StoredAs = std::conditional_t<
-    std::is_same_v<T, Truth>, Truth,
+    std::is_same_v<T, StoredBool>, StoredBool,
     std::conditional_t<sizeof(T) == 1, int8_t,
                        std::conditional_t<sizeof(T) == 2, int16_t,
                                           std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>>>;
 template <class Stored>
 inline auto stored_at(const char* x) {
-  if constexpr (std::is_same_v<Stored, Truth>) {
+  if constexpr (std::is_same_v<Stored, StoredBool>) {
     typename Register<uint8_t>::type bits;
     std::memcpy(&bits, x, sizeof bits);
     return std::bit_cast<Register<int8_t>::type>(smaller_or_second(bits, bits * 0 + uint8_t{1}));
@@ -133,7 +133,7 @@ template <class Stored>
 [[gnu::noinline]] int64_t find_stored(const char* x, int64_t n, const Found& found,
                                       int64_t infinity) {
   using Lanes = decltype(stored_at<Stored>(x));
-  using Bits = std::conditional_t<std::is_same_v<Stored, Truth>, int8_t, Stored>;
+  using Bits = std::conditional_t<std::is_same_v<Stored, StoredBool>, int8_t, Stored>;
   const int64_t count = std::min(n - found.from, index_block);
   x += found.from * static_cast<int64_t>(sizeof(Stored));
   if (infinity && (found.nan || found.number == 0)) {
@@ -159,7 +159,7 @@ template <class T, bool largest>
 struct Keys {
   static constexpr bool is_short = is_reduced_type<T>;
   static constexpr bool reads_nan = std::is_floating_point_v<T>;
-  using Whole = std::conditional_t<std::is_same_v<T, Truth>, uint8_t, T>;
+  using Whole = std::conditional_t<std::is_same_v<T, StoredBool>, uint8_t, T>;
   using Key = std::conditional_t<is_short, int16_t, Whole>;
   using Lanes = typename Register<Key>::type;
   static constexpr int lanes = register_bytes / sizeof(Key);
@@ -189,7 +189,7 @@ struct Keys {
       const auto mirrored = static_cast<uint16_t>(0x8000 + moved) - bits;
       return std::bit_cast<Lanes>(bits) < 0 ? std::bit_cast<Lanes>(mirrored)
                                             : std::bit_cast<Lanes>(bits + moved);
-    } else if constexpr (std::is_same_v<T, Truth>) {
+    } else if constexpr (std::is_same_v<T, StoredBool>) {
       return smaller_or_second(bits, Lanes{} + Key{1});
     } else {
       return bits;
@@ -200,7 +200,7 @@ struct Keys {
     std::memcpy(&bits, x, sizeof bits);
     if constexpr (is_short) {
       return static_cast<int16_t>(bits >= 0x8000 ? 0x8000 + moved - bits : bits + moved);
-    } else if constexpr (std::is_same_v<T, Truth>) {
+    } else if constexpr (std::is_same_v<T, StoredBool>) {
       return bits != 0;
     } else {
       return bits;
@@ -410,7 +410,7 @@ class IndexReducer {
     const bool short_rows = r_.count < loops_.lanes;
     if (columns || short_rows) {
       run_columns();
-    } else if (r_.outputs < 16 && r_.count >= 2 * piece && step_ == item_) {
+    } else if (r_.outputs < 16 && r_.count >= 2 * chunk && step_ == item_) {
       for (int64_t i = 0; i < r_.outputs; ++i) run_long_row(i);
     } else {
       run_rows();
@@ -418,7 +418,7 @@ class IndexReducer {
   }
 
  private:
-  static constexpr int64_t piece = 65536;        // elements of a row that one thread looks at
+  static constexpr int64_t chunk = 65536;        // elements of a row that one thread looks at
   static constexpr int64_t gathered_row = 1024;  // elements that are brought together at a time
   static constexpr int64_t width = IndexColumns::width;
 
@@ -514,12 +514,12 @@ class IndexReducer {
     int64_t in, out;
     place(i, 0, in, out);
     const char* x = r_.in + in;
-    std::vector<Found> parts((r_.count + piece - 1) / piece);
+    std::vector<Found> parts((r_.count + chunk - 1) / chunk);
     parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) {
-        // The last piece may be shorter than a register.
-        const int64_t end = std::min(r_.count, (k + 1) * piece);
-        parts[k] = loops_.look_at(x, std::min(k * piece, end - loops_.lanes), end);
+        // The last chunk may be shorter than a register.
+        const int64_t end = std::min(r_.count, (k + 1) * chunk);
+        parts[k] = loops_.look_at(x, std::min(k * chunk, end - loops_.lanes), end);
       }
     });
     Found all;

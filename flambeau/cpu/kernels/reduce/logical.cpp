@@ -45,7 +45,7 @@ struct CountNonzero : Adding<CountNonzero<U>, CountLane<U>, int64_t> {
 };
 
 template <template <class> class Op, class Out>
-void truth_kernel(const char* name, const Reduction& r) {
+void logical_kernel(const char* name, const Reduction& r) {
   const auto as = [&]<class U>(U bits) { reduce<U, Out>(r, Op<U>{bits}); };
   dispatch<dtypes::All - DType::complex128>(name, r.in_dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -63,10 +63,10 @@ void truth_kernel(const char* name, const Reduction& r) {
     }
   });
 }
-KERNEL_FOR(any, [](const Reduction& r) { truth_kernel<Any, bool>("any", r); })
-KERNEL_FOR(all, [](const Reduction& r) { truth_kernel<All, bool>("all", r); })
+KERNEL_FOR(any, [](const Reduction& r) { logical_kernel<Any, bool>("any", r); })
+KERNEL_FOR(all, [](const Reduction& r) { logical_kernel<All, bool>("all", r); })
 KERNEL_FOR(count_nonzero,
-           [](const Reduction& r) { truth_kernel<CountNonzero, int64_t>("count_nonzero", r); })
+           [](const Reduction& r) { logical_kernel<CountNonzero, int64_t>("count_nonzero", r); })
 
 }  // namespace
 }  // namespace flambeau::cpu::ISA_NAMESPACE

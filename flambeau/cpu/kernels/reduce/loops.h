@@ -84,7 +84,7 @@ class TypedGatherer final : public Gatherer {
   // Whether lanes of columns stand in two rows, those of even columns and those of odd ones, as
   // words of two elements give them; the last one of an odd number behind both.
   static constexpr bool in_pairs = std::is_same_v<In, BFloat16> && !chooses;
-  static constexpr bool by_register = TakesRegisterSteps<Op>;
+  static constexpr bool takes_registers = TakesRegisterSteps<Op>;
 
  public:
   TypedGatherer(const Op& op, const Reduction& r)
@@ -172,7 +172,7 @@ class TypedGatherer final : public Gatherer {
       const In* x = reinterpret_cast<const In*>(rows);
       int64_t j = 0;
       constexpr int block = std::is_same_v<In, Half> ? 32 : some;
-      if constexpr (std::is_same_v<In, Half> || by_register) {
+      if constexpr (std::is_same_v<In, Half> || takes_registers) {
         for (; j + block <= n; j += block) step_block<block>(x + j, lane + j);
       }
       IVDEP for (; j < n; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
@@ -221,7 +221,7 @@ class TypedGatherer final : public Gatherer {
       load_block<N>(x, values);
       if constexpr (chooses) return join_lanes<N>(lane, values, lane);
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], values[j]);
-    } else if constexpr (by_register && N % some == 0) {
+    } else if constexpr (takes_registers && N % some == 0) {
       for (int j = 0; j < N; j += some) step_registers<1>(x + j, 0, 1, lane + j);
     } else {
       for (int j = 0; j < N; ++j) lane[j] = op_.step(lane[j], static_cast<C>(x[j]));
@@ -259,7 +259,7 @@ class TypedGatherer final : public Gatherer {
     int64_t j = 0;
     if constexpr (chooses && std::is_floating_point_v<Lane>) {
       for (; j + some <= n; j += some) choose_four(p + j, q + j, r + j, s + j, lane + j);
-    } else if constexpr (by_register) {
+    } else if constexpr (takes_registers) {
       const int64_t step = stride / static_cast<int64_t>(sizeof(In));
       for (; j + some <= n; j += some) step_registers<1>(p + j, step, 4, lane + j);
     }
@@ -366,7 +366,7 @@ class TypedGatherer final : public Gatherer {
       }
       std::memcpy(lane, best, sizeof best);
       if (nan.any()) std::fill_n(lane, many, std::numeric_limits<Lane>::quiet_NaN());
-    } else if constexpr (by_register) {
+    } else if constexpr (takes_registers) {
       i = n - n % many;
       step_registers<many / some>(x, many, n / many, lane);
     } else {
@@ -408,11 +408,11 @@ class TypedGatherer final : public Gatherer {
     } else {
       std::fill_n(lane, some, op_.start());
       // Many at once: single elements could not be read as a register before they reached memory.
-      alignas(register_bytes) char room[some * 16 * sizeof(In)];
-      const In* together = reinterpret_cast<const In*>(room);
+      alignas(register_bytes) char scratch[some * 16 * sizeof(In)];
+      const In* together = reinterpret_cast<const In*>(scratch);
       for (int64_t count = 0; i < n; i += count) {
         count = std::min<int64_t>(some * 16, n - i);
-        move_together<sizeof(In)>(room, data + i * stride, stride, count);
+        move_together<sizeof(In)>(scratch, data + i * stride, stride, count);
         int64_t j = 0;
         for (; j + some <= count; j += some) step_block<some>(opaque(together) + j, lane);
         for (int k = 0; k < some && j + k < count; ++k) {

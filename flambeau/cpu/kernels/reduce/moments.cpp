@@ -12,8 +12,8 @@ namespace {
 
 template <class T>
 class MomentsOf {
-  static constexpr int64_t piece = 65536;  // elements that one thread adds up
-  static constexpr int64_t block = 4096;   // elements that are added up at a time
+  static constexpr int64_t grain_size = 65536;  // elements that one thread adds up
+  static constexpr int64_t block = 4096;        // elements that are added up at a time
   static constexpr int64_t width = ColumnMoments<T>::width;
 
  public:
@@ -38,7 +38,7 @@ class MomentsOf {
           std::max<int64_t>(1, default_grain / 2 / std::max<int64_t>(1, r_.count));
       parallel_for(0, r_.outputs, grain, [&](int64_t first, int64_t last) { rows(first, last); });
     } else {
-      rows(0, r_.outputs);  // each is cut into pieces of its own
+      rows(0, r_.outputs);  // each is cut into parts of its own
     }
   }
 
@@ -111,11 +111,12 @@ class MomentsOf {
     return value;
   }
 
-  // Of all elements of one result: pieces of the only run, or several runs, at a time.
+  // Of all elements of one result: parts of the only run, or several runs, at a time.
   Moments moments(const char* in) const {
     const bool one = runs_ == 1;
     const int64_t units = one ? run_ : runs_;
-    const int64_t grain = one ? piece : std::max<int64_t>(1, piece / std::max<int64_t>(1, run_));
+    const int64_t grain =
+        one ? grain_size : std::max<int64_t>(1, grain_size / std::max<int64_t>(1, run_));
     const auto part = [&](int64_t k) {
       const int64_t first = k * grain, last = std::min(units, first + grain);
       return one ? of_steps(in + first * step_, last - first) : of_runs(in, first, last);
@@ -160,7 +161,7 @@ class MomentsOf {
   void run_columns() const {
     const int64_t row = r_.kept_sizes[0], size = r_.count * std::min(row, width);
     const int64_t blocks = r_.outputs / row * ((row + width - 1) / width);
-    if (blocks < 16 && size >= 2 * piece) return cut_columns(blocks, size);
+    if (blocks < 16 && size >= 2 * grain_size) return cut_columns(blocks, size);
     const int64_t grain = std::max<int64_t>(1, default_grain / 2 / std::max<int64_t>(1, size));
     parallel_for(0, blocks, grain, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) {
@@ -172,20 +173,20 @@ class MomentsOf {
       }
     });
   }
-  // Few blocks of columns are cut into pieces of rows as well.
+  // Few blocks of columns are cut into groups of rows as well.
   void cut_columns(int64_t blocks, int64_t size) const {
-    const int64_t pieces = std::min<int64_t>(size / piece, 32);
-    const int64_t height = (r_.count + pieces - 1) / pieces;
-    const int64_t room = 3 * ColumnMoments<T>::room(std::min(r_.kept_sizes[0], width));
+    const int64_t cuts = std::min<int64_t>(size / grain_size, 32);
+    const int64_t height = (r_.count + cuts - 1) / cuts;
+    const int64_t stride = 3 * ColumnMoments<T>::padded_size(std::min(r_.kept_sizes[0], width));
     const auto rows_of = [&](int64_t part) {
       return std::max<int64_t>(0, std::min(height, r_.count - part * height));
     };
-    const std::unique_ptr<double[]> parts(new double[blocks * pieces * room]);
-    parallel_for(0, blocks * pieces, 1, [&](int64_t first, int64_t last) {
+    const std::unique_ptr<double[]> parts(new double[blocks * cuts * stride]);
+    parallel_for(0, blocks * cuts, 1, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) {
-        const Block of = block_of_columns(k / pieces);
-        const char* in = of.in + k % pieces * height * step_;
-        ColumnMoments<T>(of.n, &parts[k * room]).add(in, step_, rows_of(k % pieces));
+        const Block of = block_of_columns(k / cuts);
+        const char* in = of.in + k % cuts * height * step_;
+        ColumnMoments<T>(of.n, &parts[k * stride]).add(in, step_, rows_of(k % cuts));
       }
     });
     constexpr int64_t chunk = 128, chunks = width / chunk;
@@ -197,8 +198,8 @@ class MomentsOf {
         const Block of{all.in, all.out + column * r_.kept_out[0], std::min(chunk, all.n - column)};
         double known[3 * chunk];
         ColumnMoments<T> found(of.n, known);
-        for (int64_t part = 0; part < pieces; ++part) {
-          const double* some = &parts[(k / chunks * pieces + part) * room + 3 * column];
+        for (int64_t part = 0; part < cuts; ++part) {
+          const double* some = &parts[(k / chunks * cuts + part) * stride + 3 * column];
           found.join(static_cast<double>(rows_of(part)), some);
         }
         finish(of, found);

@@ -226,14 +226,16 @@ class ColumnMoments {
   // Rows that are added up at a time, and that are still in the cache then.
   static constexpr int64_t height = 1024 / sizeof(T);
 
-  // What is known goes to `known`, which has room for three numbers of each column.
-  ColumnMoments(int64_t n, double* known) : n_(n), padded_(room(n)), known_(known) {
+  // What is known goes to `known`, which holds three numbers of each column.
+  ColumnMoments(int64_t n, double* known) : n_(n), padded_(padded_size(n)), known_(known) {
     for (int64_t j = 0; j < padded_; ++j) around_[j] = distances_[j] = sums_[j] = 0;
   }
   // Columns with those that fill the last registers.
-  static int64_t room(int64_t n) { return (n + two_registers - 1) / two_registers * two_registers; }
+  static int64_t padded_size(int64_t n) {
+    return (n + two_registers - 1) / two_registers * two_registers;
+  }
 
-  // Out of line, as it is called for whole columns and for pieces of them.
+  // Out of line, as it is called for whole columns and for parts of them.
   [[gnu::noinline]] void add(const char* in, int64_t step, int64_t rows) {
     for (int64_t i = 0; i < rows; i += height) {
       add_block(in + i * step, step, std::min(height, rows - i));

@@ -9,7 +9,7 @@ namespace {
 template <class In>
 struct Norm0 : Adding<Norm0<In>, ComputeType<In>> {
   using C = ComputeType<In>;
-  static C value(C x) { return math::truth(x) ? C(1) : C(0); }
+  static C value(C x) { return math::to_bool(x) ? C(1) : C(0); }
 };
 template <class In>
 struct Norm1 : Adding<Norm1<In>, ComputeType<In>> {

@@ -8,7 +8,7 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 namespace {
 
-// Extremes so far and their places. The last of equal elements counts; NaN, once seen, stays.
+// Extremes so far and their indices. The last of equal elements counts; NaN, once seen, stays.
 // Without branches, which nobody could foresee: along n columns side by side.
 template <class T, class Better>
 void scan_index_columns(const T* x, T* values, int64_t* indices, int64_t size, int64_t step,
@@ -31,7 +31,7 @@ void scan_index_columns(const T* x, T* values, int64_t* indices, int64_t size, i
   }
 }
 
-// Along one row: of a block of elements none of which is taken only the places are written.
+// Along one row: of a block of elements none of which is taken only the indices are written.
 template <class T, class Better>
 void scan_index_row(const T* x, T* values, int64_t* indices, int64_t size, Better better) {
   using C = ComputeType<T>;
@@ -64,23 +64,23 @@ void scan_index_row(const T* x, T* values, int64_t* indices, int64_t size, Bette
 // How n rows of elements of some dtype are scanned, and how n columns side by side.
 struct IndexScan {
   int64_t item;  // bytes of an element
-  void (*rows)(const char* x, char* values, int64_t* places, int64_t size, int64_t n);
-  void (*columns)(const char* x, char* values, int64_t* places, int64_t size, int64_t step,
+  void (*rows)(const char* x, char* values, int64_t* index, int64_t size, int64_t n);
+  void (*columns)(const char* x, char* values, int64_t* index, int64_t size, int64_t step,
                   int64_t n);
-  bool past;  // what they write goes past the cache
+  bool past;  // what they write is stored non-temporally
 };
 
 void scan_slices(const Tensor& input, const Tensor& values, const Tensor& indices,
                  const SliceShape& s, const IndexScan& scan) {
   const char* x = static_cast<const char*>(input.raw());
   char* y = static_cast<char*>(values.raw());
-  int64_t* places = indices.data<int64_t>();
+  int64_t* index = indices.data<int64_t>();
   const auto rows = [&](int64_t at, int64_t n) {
-    scan.rows(x + at * scan.item, y + at * scan.item, places + at, s.size, n);
+    scan.rows(x + at * scan.item, y + at * scan.item, index + at, s.size, n);
     if (scan.past) _mm_sfence();
   };
   for_each_slice(s, 2, rows, [&](int64_t at, int64_t n) {
-    scan.columns(x + at * scan.item, y + at * scan.item, places + at, s.size, s.inner, n);
+    scan.columns(x + at * scan.item, y + at * scan.item, index + at, s.size, s.inner, n);
     if (scan.past) _mm_sfence();
   });
 }
@@ -97,34 +97,34 @@ T* typed(char* x) {
 template <class T, class Better>
 IndexScan scan_of_any() {
   return {sizeof(T),
-          [](const char* x, char* values, int64_t* places, int64_t size, int64_t n) {
+          [](const char* x, char* values, int64_t* index, int64_t size, int64_t n) {
             for (int64_t at = 0; at < n * size; at += size) {
-              scan_index_row(typed<T>(x) + at, typed<T>(values) + at, places + at, size, Better());
+              scan_index_row(typed<T>(x) + at, typed<T>(values) + at, index + at, size, Better());
             }
           },
-          [](const char* x, char* values, int64_t* places, int64_t size, int64_t step, int64_t n) {
-            scan_index_columns(typed<T>(x), typed<T>(values), places, size, step, n, Better());
+          [](const char* x, char* values, int64_t* index, int64_t size, int64_t step, int64_t n) {
+            scan_index_columns(typed<T>(x), typed<T>(values), index, size, step, n, Better());
           },
           false};
 }
 
 #if FLAMBEAU_ISA_RANK >= 4
-// Floats, and what is computed as such, by registers.
+// Floats, and what is computed as such, in SIMD registers.
 template <class T, class Better, bool past>
 IndexScan scan_of_floats() {
   return {sizeof(T),
-          [](const char* x, char* values, int64_t* places, int64_t size, int64_t n) {
+          [](const char* x, char* values, int64_t* index, int64_t size, int64_t n) {
             for (int64_t at = 0; at < n * size; at += size) {
-              scan_places_of_row<Better::code, past>(typed<T>(x) + at, typed<T>(values) + at,
-                                                     places + at, size);
+              scan_indices_of_row<Better::code, past>(typed<T>(x) + at, typed<T>(values) + at,
+                                                      index + at, size);
             }
           },
-          [](const char* x, char* values, int64_t* places, int64_t size, int64_t step, int64_t n) {
+          [](const char* x, char* values, int64_t* index, int64_t size, int64_t step, int64_t n) {
             const T* from = typed<T>(x);
             T* to = typed<T>(values);
             const int64_t whole = n & ~static_cast<int64_t>(float_lanes - 1);
-            scan_places_of_columns<Better::code, past>(from, to, places, size, step, whole);
-            scan_index_columns(from + whole, to + whole, places + whole, size, step, n - whole,
+            scan_indices_of_columns<Better::code, past>(from, to, index, size, step, whole);
+            scan_index_columns(from + whole, to + whole, index + whole, size, step, n - whole,
                                Better());
           },
           past};

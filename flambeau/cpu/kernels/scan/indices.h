@@ -1,5 +1,5 @@
-// Running extremes of floats and their places by registers. Places are numbers of 32 bits until
-// they are written.
+// Running extremes of floats and their indices in SIMD registers. Indices are numbers of 32 bits
+// until they are written.
 #pragma once
 
 #include "flambeau/cpu/kernels/scan/tiles.h"
@@ -7,16 +7,16 @@
 #if FLAMBEAU_ISA_RANK >= 4
 namespace flambeau::cpu::ISA_NAMESPACE {
 
-// Extremes so far of sixteen columns, or of one row in every lane, and their places.
+// Extremes so far of sixteen columns, or of one row in every lane, and their indices.
 struct Extremes {
   __m512 values;
-  __m512i places;
+  __m512i indices;
 };
 
 // Those of some registers side by side. The values of a line of memory are written at once: half of
-// one past the cache takes the memory as long as a whole.
+// one takes the memory as long as a whole if it is stored non-temporally.
 template <bool past, int side, class T>
-[[gnu::always_inline]] inline void store_extremes(const Extremes* e, T* values, int64_t* places) {
+[[gnu::always_inline]] inline void store_extremes(const Extremes* e, T* values, int64_t* indices) {
   if constexpr (side == 2 && is_reduced_type<T>) {
     const ScanHalves low = halves_of<T, true>(e[0].values), high = halves_of<T, true>(e[1].values);
     const auto line = [&]<int... I>(std::integer_sequence<int, I...>) {
@@ -28,11 +28,11 @@ template <bool past, int side, class T>
     for (int s = 0; s < side; ++s) store_floats<past, true>(e[s].values, values + s * float_lanes);
   }
 #pragma GCC unroll 2
-  for (int s = 0; s < side; ++s, places += float_lanes) {
-    const __m256i low = __builtin_shufflevector(e[s].places, e[s].places, 0, 1, 2, 3);
-    const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, e[s].places, 1);
-    store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, low), places);
-    store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, high), places + 8);
+  for (int s = 0; s < side; ++s, indices += float_lanes) {
+    const __m256i low = __builtin_shufflevector(e[s].indices, e[s].indices, 0, 1, 2, 3);
+    const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, e[s].indices, 1);
+    store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, low), indices);
+    store_register<past>(_mm512_maskz_cvtepi32_epi64(0xff, high), indices + 8);
   }
 }
 // Registers side by side whose values fill a line of memory.
@@ -46,14 +46,14 @@ template <int better>
   const __mmask16 taken =
       unknown | _mm512_mask_cmp_ps_mask(numbers, next.values, before.values, better);
   return {_mm512_mask_mov_ps(before.values, taken, next.values),
-          _mm512_mask_mov_epi32(before.places, taken, next.places)};
+          _mm512_mask_mov_epi32(before.indices, taken, next.indices)};
 }
 
 // `height` rows of some registers of columns from row `at` on, the first of which is at `place`.
 template <int better, int height, bool past, int side, class T>
-[[gnu::always_inline]] inline void scan_places_tile(const T* x, T* values, int64_t* places,
-                                                    int64_t at, int64_t place, int64_t step,
-                                                    float* best, int32_t* best_at) {
+[[gnu::always_inline]] inline void scan_indices_tile(const T* x, T* values, int64_t* indices,
+                                                     int64_t at, int64_t place, int64_t step,
+                                                     float* best, int32_t* best_at) {
   Extremes so_far[side];
 #pragma GCC unroll 2
   for (int s = 0; s < side; ++s) {
@@ -71,52 +71,52 @@ template <int better, int height, bool past, int side, class T>
       const __mmask16 numbers = _mm512_cmp_ps_mask(so_far[s].values, so_far[s].values, _CMP_ORD_Q);
       so_far[s] = joined<better>(so_far[s], {next, row}, numbers, unknown);
     }
-    store_extremes<past, side>(so_far, values + place, places + place);
+    store_extremes<past, side>(so_far, values + place, indices + place);
   }
 #pragma GCC unroll 2
   for (int s = 0; s < side; ++s) {
     _mm512_storeu_ps(best + s * float_lanes, so_far[s].values);
-    _mm512_storeu_si512(best_at + s * float_lanes, so_far[s].places);
+    _mm512_storeu_si512(best_at + s * float_lanes, so_far[s].indices);
   }
 }
 // The same of n columns, whole registers of them.
 template <int better, int height, bool past, class T>
-void scan_places_strip(const T* x, T* values, int64_t* places, int64_t at, int64_t step, int64_t n,
-                       float* best, int32_t* best_at) {
+void scan_indices_strip(const T* x, T* values, int64_t* indices, int64_t at, int64_t step,
+                        int64_t n, float* best, int32_t* best_at) {
   constexpr int side = registers_of_line<T>;
   int64_t j = 0;
   for (; j + side * float_lanes <= n; j += side * float_lanes) {
-    scan_places_tile<better, height, past, side>(x, values, places, at, at * step + j, step,
-                                                 best + j, best_at + j);
+    scan_indices_tile<better, height, past, side>(x, values, indices, at, at * step + j, step,
+                                                  best + j, best_at + j);
   }
   for (; j < n; j += float_lanes) {
-    scan_places_tile<better, height, false, 1>(x, values, places, at, at * step + j, step, best + j,
-                                               best_at + j);
+    scan_indices_tile<better, height, false, 1>(x, values, indices, at, at * step + j, step,
+                                                best + j, best_at + j);
   }
 }
 
 // n columns, whole registers of them and at most column_block.
 template <int better, bool past, class T>
-void scan_places_of_columns(const T* x, T* values, int64_t* places, int64_t size, int64_t step,
-                            int64_t n) {
+void scan_indices_of_columns(const T* x, T* values, int64_t* indices, int64_t size, int64_t step,
+                             int64_t n) {
   constexpr int height = 2;
   alignas(64) float best[column_block];
   alignas(64) int32_t best_at[column_block] = {};
   load_row(x, best, n);
   int64_t i = 0;
   for (; i + height <= size; i += height) {
-    scan_places_strip<better, height, past>(x, values, places, i, step, n, best, best_at);
+    scan_indices_strip<better, height, past>(x, values, indices, i, step, n, best, best_at);
   }
   for (; i < size; ++i) {
-    scan_places_strip<better, 1, past>(x, values, places, i, step, n, best, best_at);
+    scan_indices_strip<better, 1, past>(x, values, indices, i, step, n, best, best_at);
   }
 }
 
 // Joins every lane with the one `distance` lanes before it, and so on in twice as large steps. The
-// first lanes meet the extremes so far, which they all are to meet in the end. Without NaN.
+// first lanes are combined with the extremes so far, as all of them are in the end. Without NaN.
 template <int better, int distance = 1>
-[[gnu::always_inline]] inline Extremes scan_places_in_register(const Extremes& before,
-                                                               const Extremes& next) {
+[[gnu::always_inline]] inline Extremes scan_indices_in_register(const Extremes& before,
+                                                                const Extremes& next) {
   constexpr __mmask16 all = 0xffff;
   if constexpr (distance == 16) {
     return joined<better>(before, next, all, 0);
@@ -125,21 +125,21 @@ template <int better, int distance = 1>
     const __m512i bits_before = _mm512_castps_si512(before.values);
     const Extremes moved{
         _mm512_castsi512_ps(_mm512_maskz_alignr_epi32(all, bits, bits_before, 16 - distance)),
-        _mm512_maskz_alignr_epi32(all, next.places, before.places, 16 - distance)};
-    return scan_places_in_register<better, 2 * distance>(before,
-                                                         joined<better>(moved, next, all, 0));
+        _mm512_maskz_alignr_epi32(all, next.indices, before.indices, 16 - distance)};
+    return scan_indices_in_register<better, 2 * distance>(before,
+                                                          joined<better>(moved, next, all, 0));
   }
 }
 
 // Of sixteen elements of a row none of which is taken, only what is known is written.
 template <int better, bool past, class T>
-void scan_places_of_row(const T* x, T* values, int64_t* places, int64_t size) {
+void scan_indices_of_row(const T* x, T* values, int64_t* indices, int64_t size) {
   const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i last = _mm512_set1_epi32(15);
   Extremes so_far{_mm512_set1_ps(static_cast<float>(x[0])), _mm512_setzero_si512()};
   const auto singly = [&](int64_t begin, int64_t end) {
     float best = so_far.values[0];
-    int64_t at = std::bit_cast<ScanWords>(so_far.places)[0];
+    int64_t at = std::bit_cast<ScanWords>(so_far.indices)[0];
     for (int64_t i = begin; i < end; ++i) {
       const float value = static_cast<float>(x[i]);
       const bool as_good = better == _CMP_GE_OQ ? value >= best : value <= best;
@@ -147,7 +147,7 @@ void scan_places_of_row(const T* x, T* values, int64_t* places, int64_t size) {
       best = taken ? value : best;
       at = taken ? i : at;
       values[i] = static_cast<T>(best);
-      places[i] = at;
+      indices[i] = at;
     }
     so_far = {_mm512_set1_ps(best), _mm512_set1_epi32(static_cast<int32_t>(at))};
   };
@@ -167,12 +167,12 @@ void scan_places_of_row(const T* x, T* values, int64_t* places, int64_t size) {
     for (int s = 0; s < side; ++s) {
       result[s] = so_far;
       if (_mm512_cmp_ps_mask(next[s].values, so_far.values, better)) {
-        result[s] = scan_places_in_register<better>(so_far, next[s]);
+        result[s] = scan_indices_in_register<better>(so_far, next[s]);
         so_far = {_mm512_maskz_permutexvar_ps(0xffff, last, result[s].values),
-                  _mm512_maskz_permutexvar_epi32(0xffff, last, result[s].places)};
+                  _mm512_maskz_permutexvar_epi32(0xffff, last, result[s].indices)};
       }
     }
-    store_extremes<past, side>(result, values + i, places + i);
+    store_extremes<past, side>(result, values + i, indices + i);
   };
   constexpr std::integral_constant<int, registers_of_line<T>> line;
   int64_t i = 0;

@@ -10,23 +10,24 @@ namespace flambeau::cpu::ISA_NAMESPACE {
 
 typedef uint64_t ScanIntegers __attribute__((vector_size(register_bytes)));
 
-constexpr int64_t integer_piece = 512;
-static_assert(integer_piece >= column_block);
+constexpr int64_t integer_chunk = 512;
+static_assert(integer_chunk >= column_block);
 
-// Elements [at, at + n) of an array of some dtype; in `room`, unless they are wide already.
-using WidenIntegers = const uint64_t* (*)(const void* x, int64_t at, int64_t n, uint64_t* room);
+// Elements [at, at + n) of an array of some dtype; in `scratch`, unless they are wide already.
+using WidenIntegers = const uint64_t* (*)(const void* x, int64_t at, int64_t n, uint64_t* scratch);
 template <class T>
-const uint64_t* widened_integers(const void* x, int64_t at, int64_t n, uint64_t* room) {
+const uint64_t* widened_integers(const void* x, int64_t at, int64_t n, uint64_t* scratch) {
   const T* from = static_cast<const T*>(x) + at;
   if constexpr (std::is_same_v<T, int64_t>) {
     return reinterpret_cast<const uint64_t*>(from);
   } else {
-    for (int64_t i = 0; i < n; ++i) room[i] = static_cast<uint64_t>(static_cast<int64_t>(from[i]));
-    return room;
+    for (int64_t i = 0; i < n; ++i)
+      scratch[i] = static_cast<uint64_t>(static_cast<int64_t>(from[i]));
+    return scratch;
   }
 }
 
-inline uint64_t scan_integer_piece(const uint64_t* x, uint64_t* y, int64_t n, uint64_t carried) {
+inline uint64_t scan_integer_chunk(const uint64_t* x, uint64_t* y, int64_t n, uint64_t carried) {
   ScanIntegers carry = ScanIntegers{} + carried;
   int64_t i = 0;
   for (; i + double_lanes <= n; i += double_lanes) {
@@ -85,24 +86,26 @@ class IntegerSums {
   }
 
  private:
-  uint64_t* target(int64_t at, uint64_t* room) const { return beyond_cache_ ? room : y_ + at; }
-  void written(int64_t at, int64_t n, const uint64_t* room) const {
-    if (beyond_cache_) move_past_cache(room, y_ + at, n);
+  uint64_t* target(int64_t at, uint64_t* scratch) const {
+    return beyond_cache_ ? scratch : y_ + at;
+  }
+  void written(int64_t at, int64_t n, const uint64_t* scratch) const {
+    if (beyond_cache_) move_non_temporal(scratch, y_ + at, n);
   }
 
   void row(int64_t at) const {
-    alignas(64) uint64_t in[integer_piece], results[integer_piece];
+    alignas(64) uint64_t in[integer_chunk], results[integer_chunk];
     uint64_t carried = 0;
     for (int64_t left = shape_.size, n; left > 0; left -= n, at += n) {
-      n = std::min(left, integer_piece);
-      carried = scan_integer_piece(widen_(x_, at, n, in), target(at, results), n, carried);
+      n = std::min(left, integer_chunk);
+      carried = scan_integer_chunk(widen_(x_, at, n, in), target(at, results), n, carried);
       written(at, n, results);
     }
   }
 
   void short_rows(int64_t at, int64_t rows) const {
-    alignas(64) uint64_t in[integer_piece], results[integer_piece];
-    const int64_t some = integer_piece / shape_.size;
+    alignas(64) uint64_t in[integer_chunk], results[integer_chunk];
+    const int64_t some = integer_chunk / shape_.size;
     for (int64_t n; rows > 0; rows -= n, at += n * shape_.size) {
       n = std::min(rows, some);
       const int64_t count = n * shape_.size;
@@ -114,9 +117,9 @@ class IntegerSums {
 
   // As many rows at once as lie together in memory.
   void columns(int64_t at, int64_t n) const {
-    alignas(64) uint64_t in[integer_piece], results[integer_piece], carried[column_block];
+    alignas(64) uint64_t in[integer_chunk], results[integer_chunk], carried[column_block];
     std::fill_n(carried, n, 0);
-    const int64_t most = n == shape_.inner ? integer_piece / n : 1;
+    const int64_t most = n == shape_.inner ? integer_chunk / n : 1;
     for (int64_t i = 0, rows; i < shape_.size; i += rows, at += rows * shape_.inner) {
       rows = std::min(most, shape_.size - i);
       const uint64_t* from = widen_(x_, at, rows * n, in);

@@ -70,7 +70,7 @@ template <class Carry>
   }
 }
 
-// Groups of four lanes of four registers, or of two, turned like a matrix.
+// Groups of four lanes of four registers, or of two, transposed like a matrix.
 [[gnu::always_inline]] inline void turn_groups(ScanWords* rows, int step) {
 #if FLAMBEAU_ISA_RANK >= 4
   const auto pick = [&]<int which>(ScanWords a, ScanWords b, std::integral_constant<int, which>) {
@@ -102,7 +102,7 @@ template <class Carry>
   for (int k = 0; k < 4; ++k) turn_groups(rows + k, 4);
 }
 
-// One register of each of some rows, which begin at given places; each lane carries a row.
+// One register of each of some rows, which begin at given addresses; each lane carries a row.
 template <class F, bool past, class Carry>
 [[gnu::always_inline]] inline void scan_square(const BFloat16* x, BFloat16* y, const int64_t* row,
                                                Carry& carry, int64_t ahead = 0) {

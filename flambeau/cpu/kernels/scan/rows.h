@@ -131,19 +131,19 @@ inline void scan_single_floats(const float* x, float* y, int64_t n, double& carr
 // results soon.
 template <class F, class T>
 void scan_row_of_floats(const T* x, T* y, int64_t n, bool beyond_cache) {
-  constexpr int64_t piece = 512;
-  float from[is_reduced_type<T> ? piece : 1];
-  alignas(64) float room[piece];
-  alignas(64) T stored[is_reduced_type<T> ? piece : 1];
+  constexpr int64_t chunk = 512;
+  float from[is_reduced_type<T> ? chunk : 1];
+  alignas(64) float scratch[chunk];
+  alignas(64) T stored[is_reduced_type<T> ? chunk : 1];
   double carried = F::neutral;
   // Where it may be read again, as products may have to be, the input is not written over.
   const bool direct = !is_reduced_type<T> && !beyond_cache && x != y;
-  // The first piece ends at a line of memory, if only its begin is one of an element.
+  // The first chunk ends at a cache line, if the array is aligned to elements at all.
   const auto past_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(y) % 64 / sizeof(T));
-  int64_t count = std::min(n, beyond_cache ? piece - past_line : piece);
-  for (int64_t i = 0; i < n; i += count, count = std::min(piece, n - i)) {
+  int64_t count = std::min(n, beyond_cache ? chunk - past_line : chunk);
+  for (int64_t i = 0; i < n; i += count, count = std::min(chunk, n - i)) {
     const float* values = computed(x + i, from, count);
-    float* to = direct ? reinterpret_cast<float*>(y + i) : room;
+    float* to = direct ? reinterpret_cast<float*>(y + i) : scratch;
     const int64_t whole = count & ~static_cast<int64_t>(double_lanes - 1);
     const bool scanned = scan_floats<F>(values, to, whole, carried);
     const int64_t done = scanned ? whole : 0;
@@ -156,8 +156,8 @@ void scan_row_of_floats(const T* x, T* y, int64_t n, bool beyond_cache) {
     }
     const auto bytes = count * static_cast<int64_t>(sizeof(T));
     if (beyond_cache) {
-      copy_past_cache(reinterpret_cast<char*>(y + i), reinterpret_cast<const char*>(results),
-                      bytes);
+      copy_non_temporal(reinterpret_cast<char*>(y + i), reinterpret_cast<const char*>(results),
+                        bytes);
     } else {
       std::memcpy(y + i, results, bytes);
     }

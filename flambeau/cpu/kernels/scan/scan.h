@@ -28,9 +28,9 @@ inline T narrow(Carried value) {
 
 // Copies results that nobody will read soon, as they are too many for the caches.
 template <class T>
-void move_past_cache(const T* from, T* to, int64_t n) {
-  copy_past_cache(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from),
-                  n * static_cast<int64_t>(sizeof(T)));
+void move_non_temporal(const T* from, T* to, int64_t n) {
+  copy_non_temporal(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from),
+                    n * static_cast<int64_t>(sizeof(T)));
 }
 
 // Rows that are scanned together: each step of one waits for the step before, those of others need
@@ -38,38 +38,38 @@ void move_past_cache(const T* from, T* to, int64_t n) {
 constexpr int together = 8;
 
 // out[i] = f(out[i - 1], in[i]) along N rows of n elements that begin `row` apart, from their ends
-// if `reverse`. By pieces, so that the conversions are vector code.
+// if `reverse`. In chunks, so that the conversions are vector code.
 template <int N, class T, class F>
 void scan_rows(const T* x, T* y, int64_t n, int64_t row, bool reverse, bool beyond_cache,
                Carry<T> start, F f) {
   using A = Carry<T>;
-  constexpr int64_t piece = 128;
+  constexpr int64_t chunk = 128;
   if constexpr (N == 1 && std::is_same_v<A, T>) {
     if (!beyond_cache && !reverse) {  // nothing is converted, and the first step waits for nothing
       for (int64_t i = 0; i < n; ++i) y[i] = start = f(start, x[i]);
       return;
     }
   }
-  A room[N][piece], carried[N];
-  T results[piece];
+  A scratch[N][chunk], carried[N];
+  T results[chunk];
   std::fill_n(carried, N, start);
-  for (int64_t done = 0; done < n; done += piece) {
-    const int64_t count = std::min(piece, n - done), at = reverse ? n - done - count : done;
+  for (int64_t done = 0; done < n; done += chunk) {
+    const int64_t count = std::min(chunk, n - done), at = reverse ? n - done - count : done;
     for (int k = 0; k < N; ++k) {
       const T* from = x + k * row + at;
       for (int64_t i = 0; i < count; ++i) {
-        room[k][i] = static_cast<A>(static_cast<ComputeType<T>>(from[i]));
+        scratch[k][i] = static_cast<A>(static_cast<ComputeType<T>>(from[i]));
       }
     }
     for (int64_t i = 0; i < count; ++i) {
       const int64_t next = reverse ? count - 1 - i : i;
 #pragma GCC unroll 8
-      for (int k = 0; k < N; ++k) room[k][next] = carried[k] = f(carried[k], room[k][next]);
+      for (int k = 0; k < N; ++k) scratch[k][next] = carried[k] = f(carried[k], scratch[k][next]);
     }
     for (int k = 0; k < N; ++k) {
       T *place = y + k * row + at, *to = beyond_cache ? results : place;
-      for (int64_t i = 0; i < count; ++i) to[i] = narrow<T>(room[k][i]);
-      if (beyond_cache) move_past_cache(results, place, count);
+      for (int64_t i = 0; i < count; ++i) to[i] = narrow<T>(scratch[k][i]);
+      if (beyond_cache) move_non_temporal(results, place, count);
     }
   }
   if (beyond_cache) _mm_sfence();
@@ -115,16 +115,16 @@ void scan(const Tensor& input, const Tensor& out, int64_t dim, bool reverse, Car
       },
       [&](int64_t at, int64_t n) {
         A carried[column_block];
-        T room[column_block];
+        T scratch[column_block];
         std::fill_n(carried, n, start);
         for (int64_t i = 0; i < shape.size; ++i) {
           const int64_t k = at + index(i) * shape.inner;
-          T* to = beyond_cache ? room : y + k;
+          T* to = beyond_cache ? scratch : y + k;
           IVDEP for (int64_t j = 0; j < n; ++j) {
             carried[j] = f(carried[j], static_cast<A>(static_cast<ComputeType<T>>(x[k + j])));
             to[j] = narrow<T>(carried[j]);
           }
-          if (beyond_cache) move_past_cache(room, y + k, n);
+          if (beyond_cache) move_non_temporal(scratch, y + k, n);
         }
         if (beyond_cache) _mm_sfence();
       });

@@ -149,7 +149,7 @@ template <class T, bool exact>
   }
 }
 
-// Writes a register; past the cache, which needs addresses at multiples of its size, if nobody will
+// Writes a register; non-temporally, which needs addresses at multiples of its size, if nobody will
 // read it soon.
 template <bool past, class V>
 [[gnu::always_inline]] inline void store_register(V v, void* to) {
@@ -316,11 +316,11 @@ inline bool nearly_gone(RowDoubles carry) {
 // Four rows of n elements that begin `row` apart; the results are not written over the input.
 template <class F, bool past, class T>
 void scan_four_rows(const T* x, T* y, int64_t n, int64_t row) {
-  constexpr int64_t piece = 4 * float_lanes;
+  constexpr int64_t chunk = 4 * float_lanes;
   RowDoubles carry = RowDoubles{} + F::neutral;
   const int64_t whole = n & ~static_cast<int64_t>(float_lanes - 1);
-  for (int64_t at = 0; at < whole; at += piece) {
-    const int64_t end = std::min(at + piece, whole);
+  for (int64_t at = 0; at < whole; at += chunk) {
+    const int64_t end = std::min(at + chunk, whole);
     const RowDoubles before = carry;
     bool scanned = F::neutral != 1 || !nearly_gone(before);
     if (scanned) [[likely]] {

@@ -79,12 +79,13 @@ inline void store_row(const ComputeType<T>* values, T* out, int64_t n) {
   for (; i < n; ++i) out[i] = static_cast<T>(values[i]);
 }
 
-// The n elements of x in the type that they are computed in, in `room` unless they have it already.
+// The n elements of x in the type that they are computed in, in `scratch` unless they have it
+// already.
 template <class T>
-const ComputeType<T>* computed(const T* x, ComputeType<T>* room, int64_t n) {
+const ComputeType<T>* computed(const T* x, ComputeType<T>* scratch, int64_t n) {
   if constexpr (is_reduced_type<T>) {
-    load_row(x, room, n);
-    return room;
+    load_row(x, scratch, n);
+    return scratch;
   } else {
     return x;
   }

@@ -92,7 +92,7 @@ inline Doubles fused(Doubles a, Doubles b, Doubles c) {
 }
 
 inline Doubles doubles(double x) { return Doubles{} + x; }
-inline Doubles size_of(Doubles x) {
+inline Doubles magnitude(Doubles x) {
   return std::bit_cast<Doubles>(std::bit_cast<Longs>(x) & std::numeric_limits<int64_t>::max());
 }
 inline Doubles with_sign_of(Doubles x, Doubles size) {

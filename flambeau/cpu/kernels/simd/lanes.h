@@ -26,9 +26,9 @@ struct Register {
 
 // Has memory send a line that will be read, to the first-level cache or the second, which more can
 // be on their way to at once: it suits what waits for memory alone. By name of the instruction: GCC
-// takes a function that asks for lines and does nothing else for one without any effect, and leaves
+// takes a function that prefetches and does nothing else for one without any effect, and leaves
 // out its calls.
-inline void ask_for_line(const void* place) { asm volatile("prefetcht0 (%0)" : : "r"(place)); }
+inline void prefetch(const void* place) { asm volatile("prefetcht0 (%0)" : : "r"(place)); }
 inline void ask_second_level(const void* place) { asm volatile("prefetcht1 (%0)" : : "r"(place)); }
 inline void ask_to_write(const void* place) { asm volatile("prefetchw (%0)" : : "r"(place)); }
 // How far ahead of what is read now: of rows that are written meanwhile, and of those that are not.
@@ -41,7 +41,7 @@ template <class T>
   if constexpr (sizeof(T) >= 4) {
     ask_second_level(place + bytes_ahead_reading);
   } else {
-    ask_for_line(place + bytes_ahead_of_small);
+    prefetch(place + bytes_ahead_of_small);
   }
 }
 
@@ -108,9 +108,9 @@ inline void copy_lanes(const Lane* from, Lane* to) {
   LanesOf<Lane, N>::store(LanesOf<Lane, N>::load(from), to);
 }
 
-// Copies bytes, whether or not the two places overlap. A register at a time where glibc might take
-// the string instruction, which is slow to start, and ten times as slow if it writes a few bytes
-// further into a page than it reads.
+// Copies bytes, whether or not source and target overlap. A register at a time where glibc might
+// take the string instruction, which is slow to start, and ten times as slow if it writes a few
+// bytes further into a page than it reads.
 inline void copy_bytes(char* to, const char* from, int64_t n) {
   constexpr int64_t page = 4096, line = 64;
   const int64_t ahead = to - from;
@@ -135,9 +135,9 @@ inline bool takes_elements_at_a_time(int64_t size, int64_t count, int64_t step) 
   return size <= largest && count >= fewest && (step <= near_step || step * count <= second_level);
 }
 
-// Copies bytes that nobody will read soon past the cache: the lines at `to` are not read before
-// they are written. Other threads see them after a fence.
-inline void copy_past_cache(char* to, const char* from, int64_t n) {
+// Copies bytes that nobody will read soon by non-temporal stores: the lines at `to` are not read
+// before they are written. Other threads see them after a fence.
+inline void copy_non_temporal(char* to, const char* from, int64_t n) {
   int64_t i = std::min<int64_t>(n, -reinterpret_cast<uintptr_t>(to) % 64);
   if (i > 0) std::memcpy(to, from, i);
   for (; i + 64 <= n; i += 64) {
@@ -149,13 +149,13 @@ inline void copy_past_cache(char* to, const char* from, int64_t n) {
   if (i < n) std::memcpy(to + i, from + i, n - i);
 }
 
-// Elements of which a square of registers is turned inside them; others GCC has no good code for.
+// Elements of which a square is transposed in registers; others GCC has no good code for.
 template <class T>
 constexpr bool turns_in_registers = sizeof(T) == 4 || sizeof(T) == 8 ||
                                     (sizeof(T) == 2 && FLAMBEAU_ISA_RANK >= 4);
 
 // Rows of a square in registers as columns. Each round sorts even lanes before odd ones, and the
-// bits of a row's number and of a lane's change places one by one.
+// bits of a row's number and of a lane's are swapped one by one.
 template <class T, int N>
 [[gnu::always_inline]] inline void turn_registers(typename LanesOf<T, N>::Register* rows) {
   using Lanes = LanesOf<T, N>;
@@ -176,8 +176,8 @@ template <class T, int N>
 template <class T, class Store>
 [[gnu::always_inline]] inline void turn_square(const T* from, int64_t from_step,
                                                const Store& store) {
-  // Two elements of 16 bits that stand one below the other are a word, and words are turned: those
-  // of even columns, then those of odd ones, for which there are no registers meanwhile.
+  // Two elements of 16 bits that stand one below the other are a word, and words are transposed:
+  // those of even columns, then those of odd ones, for which there are no registers meanwhile.
   constexpr bool pairs = sizeof(T) == 2;
   using Lane = std::conditional_t<pairs, uint32_t, T>;
   constexpr int N = register_bytes / sizeof(Lane);

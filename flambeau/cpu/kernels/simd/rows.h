@@ -52,7 +52,7 @@ constexpr int64_t place_in_two(int64_t i) {
   return i % 2 * float_lanes + i / 2;
 }
 
-// `streams`: past the cache, to the begin of a register's share of memory.
+// `streams`: non-temporally, to the begin of a register's share of memory.
 template <class T>
 inline void store_two_registers(const Floats* values, T* out, bool streams) {
   if constexpr (std::is_same_v<T, BFloat16>) {

@@ -8,7 +8,7 @@
 namespace flambeau::cpu::ISA_NAMESPACE {
 
 // The same without sign, and the size of one with the sign of another.
-inline Floats size_of(Floats x) {
+inline Floats magnitude(Floats x) {
   return std::bit_cast<Floats>(std::bit_cast<Ints>(x) & 0x7fffffff);
 }
 inline Floats with_sign_of(Floats x, Floats size) {
@@ -97,14 +97,15 @@ class Numbers {
 };
 using Sixteen = Numbers<16>;
 
-// A smooth function by polynomials on 16 or 32 pieces, found from its values in double precision.
+// A smooth function by polynomials on 16 or 32 intervals, found from its values in double
+// precision.
 template <int terms, int count = 16>
-class Pieces {
+class Piecewise {
  public:
-  Pieces() = default;
-  // On pieces around the multiples of a width from 0 on; beyond them there is no value.
+  Piecewise() = default;
+  // On intervals around the multiples of a width from 0 on; beyond them there is no value.
   template <class F>
-  Pieces(F f, float width) : width_(width), steps_(1 / width) {
+  Piecewise(F f, float width) : width_(width), steps_(1 / width) {
     for (int n = 0; n < count; ++n) {
       const double center = n * static_cast<double>(width);
       fit(n, f, center - width / 2, center + width / 2, center);
@@ -115,17 +116,17 @@ class Pieces {
     const Floats shifted = t * steps_ + math::integer_shift;
     return (*this)(std::bit_cast<Ints>(shifted), t - (shifted - math::integer_shift) * width_);
   }
-  [[nodiscard]] Floats operator()(Ints piece, Floats from_center) const {
-    Floats y = coefficients_[terms - 1].at(piece);
+  [[nodiscard]] Floats operator()(Ints interval, Floats from_center) const {
+    Floats y = coefficients_[terms - 1].at(interval);
 #pragma GCC unroll 16
-    for (int k = terms - 2; k >= 0; --k) y = y * from_center + coefficients_[k].at(piece);
+    for (int k = terms - 2; k >= 0; --k) y = y * from_center + coefficients_[k].at(interval);
     return y;
   }
 
-  // One piece, a polynomial of t - center: through the values at Chebyshev's points between two
-  // places, by divided differences.
+  // One interval, a polynomial of t - center: through the values at Chebyshev's points between two
+  // positions, by divided differences.
   template <class F>
-  void fit(int piece, F f, double from, double to, double center) {
+  void fit(int interval, F f, double from, double to, double center) {
     double at[terms], difference[terms], result[terms] = {};
     for (int k = 0; k < terms; ++k) {
       const double t =
@@ -142,7 +143,7 @@ class Pieces {
       for (int j = terms - 1; j > 0; --j) result[j] = result[j - 1] - result[j] * at[k];
       result[0] = difference[k] - result[0] * at[k];
     }
-    for (int k = 0; k < terms; ++k) coefficients_[k][piece] = static_cast<float>(result[k]);
+    for (int k = 0; k < terms; ++k) coefficients_[k][interval] = static_cast<float>(result[k]);
   }
 
  private:
@@ -150,8 +151,8 @@ class Pieces {
   Numbers<count> coefficients_[terms];
 };
 
-// A smooth function of 0 <= t < 15 by pieces that the leading bits of t + 1 tell: a quarter of 1,
-// 2, 4 and 8 wide.
+// A smooth function of 0 <= t < 15 on intervals that the leading bits of t + 1 tell: a quarter of
+// 1, 2, 4 and 8 wide.
 struct WideningPieces {
   template <class F>
   explicit WideningPieces(F f) {
@@ -160,14 +161,14 @@ struct WideningPieces {
       const double center = n == 0 ? 0 : from + width / 2;
       const int place = (n + 12) % 16;  // the exponent of 1 is odd
       centers[place] = static_cast<float>(center);
-      pieces.fit(place, f, from, from + width, center);
+      polynomials.fit(place, f, from, from + width, center);
     }
   }
   [[nodiscard]] Floats operator()(Floats t) const {
-    const Ints piece = std::bit_cast<Ints>(t + 1.0f) >> 21;
-    return pieces(piece, t - centers.at(piece));
+    const Ints interval = std::bit_cast<Ints>(t + 1.0f) >> 21;
+    return polynomials(interval, t - centers.at(interval));
   }
   Sixteen centers;
-  Pieces<7> pieces;
+  Piecewise<7> polynomials;
 };
 }  // namespace flambeau::cpu::ISA_NAMESPACE

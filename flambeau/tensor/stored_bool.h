@@ -1,6 +1,6 @@
 // An element of a bool tensor.
 //
-// Note [Truth values]
+// Note [Stored bool]
 // To the compiler, a bool in memory is 0 or 1 and nothing else. The bytes of a bool tensor may be
 // anything: NumPy, a buffer, a file, or a tensor of another dtype over the same memory wrote them,
 // perhaps after the bool tensor was made. So no code of ours reads memory as bool. Elements are
@@ -13,13 +13,13 @@
 namespace flambeau {
 
 #if defined(__CUDACC__)
-using Truth = bool;  // which the device's compiler reads as a byte that it compares with zero
+using StoredBool = bool;  // which the device's compiler reads as a byte that it compares with zero
 #else
-struct Truth {
+struct StoredBool {
   uint8_t byte = 0;
 
-  Truth() = default;
-  Truth(bool value) : byte(value) {}           // NOLINT(google-explicit-constructor)
+  StoredBool() = default;
+  StoredBool(bool value) : byte(value) {}      // NOLINT(google-explicit-constructor)
   operator bool() const { return byte != 0; }  // NOLINT(google-explicit-constructor)
 };
 #endif
