@@ -187,12 +187,12 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
   constexpr bool is_short = requires { sizeof(ForBFloat16<Formula>); };
   if constexpr (is_short) {
     if (iter.dtypes[1] == DType::bfloat16) {
-      return binary_loop<BFloat16, BFloat16>(iter, ForBFloat16<Formula>(),
-                                             costs_more<Formula, float> ? 4 : 1);
+      return elementwise_loop<BFloat16, BFloat16, BFloat16>(iter, ForBFloat16<Formula>(),
+                                                            costs_more<Formula, float> ? 4 : 1);
     }
   }
   constexpr DTypeSet others = is_short ? Set - DType::bfloat16 : Set;
-  dispatch_row<others>(Formula::name, iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<others, has_ordered_rows<others>>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Compares, StoredBool, T>;
@@ -203,7 +203,7 @@ void binary_kernel(const TensorIter& iter, const Scalar* params) {
                               (multiplies && std::is_same_v<C, std::complex<double>>);
     if constexpr (!by_pairs) {
       using F = std::conditional_t<rare_case, Division<Formula, C>, Plain<Formula, C>>;
-      binary_loop<Out, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
+      elementwise_loop<Out, T, T>(iter, F(), costs_more<Formula, C> ? 4 : 1);
     }
   });
 }
@@ -236,7 +236,7 @@ namespace {
 // After the rows, so that it stays in the slot: the sign of a reduced number is a bit.
 void copysign_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::float16 || iter.dtypes[1] == DType::bfloat16) {
-    return binary_loop<uint16_t, uint16_t>(
+    return elementwise_loop<uint16_t, uint16_t, uint16_t>(
         iter,
         [](uint16_t a, uint16_t b) { return static_cast<uint16_t>((a & 0x7fff) | (b & 0x8000)); },
         1);
@@ -249,7 +249,7 @@ KERNEL_FOR(copysign, copysign_kernel)
 template <class Formula, class OfBytes>
 void logical_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::bool_)
-    return binary_loop<uint8_t, uint8_t>(
+    return elementwise_loop<uint8_t, uint8_t, uint8_t>(
         iter, [](uint8_t a, uint8_t b) { return OfBytes()(a != 0, b != 0); }, 1);
   binary_kernel<Formula, dtypes::All, true>(iter, params);
 }
@@ -277,10 +277,10 @@ uint8_t shifted_byte(uint8_t a, uint8_t b) {
 template <class Formula, bool left>
 void shift_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::uint8)
-    return binary_loop<uint8_t, uint8_t>(
+    return elementwise_loop<uint8_t, uint8_t, uint8_t>(
         iter, [](uint8_t a, uint8_t b) { return shifted_byte<left>(a, b); }, 1);
   if (iter.dtypes[1] == DType::int32)
-    return binary_loop<int32_t, int32_t>(
+    return elementwise_loop<int32_t, int32_t, int32_t>(
         iter, [](int32_t a, int32_t b) { return shifted<left>(a, b); }, 1);
   binary_kernel<Formula, dtypes::Integral, false>(iter, params);
 }
@@ -290,15 +290,15 @@ KERNEL_FOR(bitwise_right_shift, shift_kernel<bitwise_right_shift_formula, false>
 void nextafter_kernel(const TensorIter& iter, const Scalar*) {
   const DType dtype = iter.dtypes[1];
   if (dtype == DType::float32) {
-    return binary_loop<float, float>(
+    return elementwise_loop<float, float, float>(
         iter, [](float a, float b) { return math::next_of_bits<int32_t>(a, b); }, 1);
   }
   if (dtype == DType::float64) {
-    return binary_loop<double, double>(
+    return elementwise_loop<double, double, double>(
         iter, [](double a, double b) { return math::next_of_bits<int64_t>(a, b); }, 1);
   }
   const uint16_t infinity = dtype == DType::float16 ? 0x7c00 : 0x7f80;
-  binary_loop<uint16_t, uint16_t>(
+  elementwise_loop<uint16_t, uint16_t, uint16_t>(
       iter, [=](uint16_t a, uint16_t b) { return math::next_pattern(a, b, infinity); }, 1);
 }
 KERNEL_FOR(nextafter, nextafter_kernel)
@@ -320,7 +320,8 @@ inline int64_t binary_gcd(int64_t x, int64_t y) {
 }
 
 void gcd_kernel(const TensorIter& iter, const Scalar* params) {
-  if (iter.dtypes[1] == DType::int64) return binary_loop<int64_t, int64_t>(iter, binary_gcd, 4);
+  if (iter.dtypes[1] == DType::int64)
+    return elementwise_loop<int64_t, int64_t, int64_t>(iter, binary_gcd, 4);
   binary_kernel<gcd_formula, dtypes::Integral, false>(iter, params);
 }
 KERNEL_FOR(gcd, gcd_kernel)

@@ -80,7 +80,7 @@ class Driver {
         streams_(streams),
         is_plain_(!converts && loop.sizes[0] == loop.sizes[1]) {}
 
-  void run(char** data, const Block& block) const {
+  void operator()(char** data, const Block& block) const {
     const bool number = second_is_number(block.steps);
     if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
       if (is_new(data) && !streams_ && (block.m == 1 || streams_rows(block)))
@@ -588,8 +588,7 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const bool beyond_cache = results * largest_size(stored) >= cached_bytes;
   const Driver driver(table ? *look_up : stored, table ? table.get() : storing, beyond_cache,
                       streams, converting.any());
-  for_each_block(
-      iter, [&driver](char** data, const Block& block) { driver.run(data, block); }, cost);
+  for_each_block(iter, driver, cost);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

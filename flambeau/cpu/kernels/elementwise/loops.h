@@ -55,10 +55,13 @@ constexpr DTypeSet converted_dtypes =
 void convert_row(DType dtype, const char* stored, char* computed, int64_t n);
 void convert_row_back(DType dtype, const char* computed, char* stored, int64_t n);
 
-// Calls body(TypeTag<T>{}) as dispatch does, for the type of the loop.
-template <DTypeSet Set, class Body>
+// Calls body(TypeTag<T>{}) as dispatch does, for the type of the loop. `ordered` tells whether the
+// formula asks which number is larger.
+template <DTypeSet Set, bool ordered = true, class Body>
 void dispatch_loop(std::string_view op, DType dtype, Body&& body) {
-  constexpr DTypeSet converted = converted_dtypes - DType::bfloat16;
+  constexpr DTypeSet converted =
+      ordered ? converted_dtypes - DType::bfloat16 : dtypes::Signed | DTypeSet(DType::float16);
+  if (!ordered) dtype = without_sign(dtype);
   if (Set.has(dtype) && converted.has(dtype)) {
     dtype = dtype == DType::float16  ? DType::float32
             : dtype == DType::uint16 ? DType::int32
@@ -66,22 +69,10 @@ void dispatch_loop(std::string_view op, DType dtype, Body&& body) {
   }
   dispatch<Set - converted>(op, dtype, body);
 }
-// The same for formulas that do not ask which number is larger.
-template <DTypeSet Set, class Body>
-void dispatch_unordered(std::string_view op, DType dtype, Body&& body) {
-  if (dtype == DType::float16 && Set.has(dtype)) dtype = DType::float32;
-  dispatch<Set - dtypes::Signed - DType::float16>(op, without_sign(dtype), body);
-}
-// The same for a row: formulas of complex numbers, and of bits, do not.
-template <DTypeSet Set, class Body>
-void dispatch_row(std::string_view op, DType dtype, Body&& body) {
-  if constexpr ((Set.has(DType::complex64) && Set.has(DType::int64)) ||
-                Set.bits == dtypes::IntegralBool.bits) {
-    dispatch_unordered<Set>(op, dtype, body);
-  } else {
-    dispatch_loop<Set>(op, dtype, body);
-  }
-}
+// The formulas of rows that complex numbers, or bits, have do not ask.
+template <DTypeSet Set>
+constexpr bool has_ordered_rows =
+    !(Set.has(DType::complex64) && Set.has(DType::int64)) && Set.bits != dtypes::IntegralBool.bits;
 
 // An elementwise loop as the driver in elementwise/driver.cpp sees it, which brings operands of any
 // layout into the one that `dense` takes.
@@ -159,14 +150,6 @@ inline float one_of_two(Repeated<BFloat16> in, int64_t) {
   return static_cast<float>(in.value);
 }
 
-// o[i] = f(in[i]...): arrays, or values repeated.
-template <class Out, class F, class... In>
-[[gnu::always_inline]] inline void formula_loop(Out* o, int64_t n, const F& f, In... in) {
-  IVDEP for (int64_t i = 0; i < n; ++i) {
-    o[i] = static_cast<Out>(f(static_cast<ComputeTypeOf<In>>(in[i])...));
-  }
-}
-
 // The elements that a register begins with at element i of an array, or of a value repeated: as
 // floats, or those in the first or the second halves of words, that are computed alike.
 inline Floats floats_at(const float* in, int64_t i, bool) { return load_floats(in + i); }
@@ -198,9 +181,10 @@ inline Words rounded_words(Floats values) {
   return upper_halves(rounded_words(first), rounded_words(second));
 #endif
 }
-// Formulas that take registers of floats.
+// Formulas that take registers of floats, over operands that are computed in float.
 template <class F, class... In>
-concept TakesRegisters = std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
+concept TakesRegisters = (std::is_same_v<ComputeTypeOf<In>, float> && ...) &&
+                         std::is_invocable_v<F, std::conditional_t<true, Floats, In>...>;
 
 template <class T>
 inline const T* behind(const T* in, int64_t n) {
@@ -284,8 +268,8 @@ void register_loop(T* o, int64_t n, bool non_temporal, const F& f, In... in) {
   if (i < n) some(i, n - i);
 }
 
-// A formula with a rare case that keeps it from being vector code says where (usual), and is
-// computed without that case where it does not occur.
+// o[i] = f(in[i]...): arrays, or values repeated. A formula with a rare case that keeps it from
+// being vector code says where (usual), and is computed without that case where it does not occur.
 template <class Out, class F, class... In>
 [[gnu::always_inline]] inline void contiguous_loop(Out* o, int64_t n, bool non_temporal, const F f,
                                                    In... in) {
@@ -295,9 +279,11 @@ template <class Out, class F, class... In>
     if constexpr (requires { F::only_usual; }) {
       int rare = 0;
       for (int64_t i = 0; i < n; ++i) rare |= !F::usual(static_cast<ComputeTypeOf<In>>(in[i])...);
-      if (!rare) return formula_loop(o, n, F::only_usual, in...);
+      if (!rare) return contiguous_loop(o, n, non_temporal, F::only_usual, in...);
     }
-    formula_loop(o, n, f, in...);
+    IVDEP for (int64_t i = 0; i < n; ++i) {
+      o[i] = static_cast<Out>(f(static_cast<ComputeTypeOf<In>>(in[i])...));
+    }
   }
 }
 
@@ -308,15 +294,12 @@ using LoopType = std::conditional_t<std::is_same_v<T, Half>, float, T>;
 // The loop of formulas F over arrays of these types.
 template <class F, class Out, class... In>
 struct LoopOf {
-  static constexpr bool streams = TakesRegisters<F, In...> || is_of_bfloats<Out, const In*...>;
+  static constexpr bool streams =
+      TakesRegisters<F, const In*...> || is_of_bfloats<Out, const In*...>;
   template <size_t... K>
-  static void on_arrays(const F& f, char* const* data, int64_t n, bool non_temporal,
-                        std::index_sequence<K...>) {
-    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, non_temporal, f,
-                    reinterpret_cast<const In*>(data[K + 1])...);
-  }
   static void row(const void* f, char* const* data, int64_t n, bool non_temporal) {
-    on_arrays(*static_cast<const F*>(f), data, n, non_temporal, std::index_sequence_for<In...>());
+    contiguous_loop(reinterpret_cast<Out*>(data[0]), n, non_temporal, *static_cast<const F*>(f),
+                    reinterpret_cast<const In*>(data[K + 1])...);
   }
   template <class T>
   static void with_number(const void* f, char* const* data, int64_t n, bool non_temporal) {
@@ -340,8 +323,9 @@ struct LoopOf {
     constexpr int64_t steps[3] = {};
     rows_with_numbers<T>(f, data, n, 1, steps);
   }
-  static constexpr ElementwiseLoop make() {
-    ElementwiseLoop loop{sizeof...(In), {sizeof(Out), sizeof(In)...}, row};
+  template <size_t... K>
+  static constexpr ElementwiseLoop make(std::index_sequence<K...>) {
+    ElementwiseLoop loop{sizeof...(In), {sizeof(Out), sizeof(In)...}, row<K...>};
     using T = std::tuple_element_t<0, std::tuple<In...>>;
     if constexpr (sizeof...(In) == 2 && is_one_of<T, float, double, BFloat16, int64_t, uint64_t>) {
       loop.row_with_number = row_with_number<T>;
@@ -351,24 +335,12 @@ struct LoopOf {
     if (!std::is_empty_v<F>) loop.formula_bytes = sizeof(F);
     return loop;
   }
-  static constexpr ElementwiseLoop value = make();
+  static constexpr ElementwiseLoop value = make(std::index_sequence_for<In...>());
 };
+// out[i] = f(in[i]...) over all elements, in these types.
 template <class Out, class... In, class F>
-void elementwise_loop(const TensorIter& iter, const F& f, int cost) {
+void elementwise_loop(const TensorIter& iter, const F f, int cost = 1) {
   run_elementwise(iter, LoopOf<F, LoopType<Out>, LoopType<In>...>::value, &f, cost);
-}
-
-template <class Out, class In, class F>
-void unary_loop(const TensorIter& iter, F f, int cost) {
-  elementwise_loop<Out, In>(iter, f, cost);
-}
-template <class Out, class In, class F>
-void binary_loop(const TensorIter& iter, F f, int cost) {
-  elementwise_loop<Out, In, In>(iter, f, cost);
-}
-template <class T, class F>
-void ternary_loop(const TensorIter& iter, F f, int cost = 1) {
-  elementwise_loop<T, T, T, T>(iter, f, cost);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

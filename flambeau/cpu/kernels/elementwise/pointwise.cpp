@@ -209,7 +209,7 @@ void copy_kernel(const TensorIter& iter) {
         if constexpr (from_bool) x = std::min<From>(x, 1);  // which is vector code
         return convert<To>(x);
       };
-      unary_loop<To, From>(iter, formula, 1);
+      elementwise_loop<To, From>(iter, formula, 1);
     });
   });
 }
@@ -251,31 +251,31 @@ void clamp_kernel(const TensorIter& iter) {
       if (low == low && high == high) {
         TensorIter alone = iter;
         alone.count = 2;
-        return unary_loop<T, T>(
+        return elementwise_loop<T, T>(
             alone, [=](C x) { return math::min(math::max(x, low), high); }, 1);
       }
     }
-    ternary_loop<T>(iter,
-                    [](C x, C low, C high) { return math::minimum(math::maximum(x, low), high); });
+    elementwise_loop<T, T, T, T>(
+        iter, [](C x, C low, C high) { return math::minimum(math::maximum(x, low), high); });
   });
 }
 KERNEL_FOR(clamp, clamp_kernel)
 
 void abs_kernel(const TensorIter& iter) {
   if (dtypes::Reduced.has(iter.dtypes[1])) {  // without its sign, which is a bit
-    return unary_loop<uint16_t, uint16_t>(
+    return elementwise_loop<uint16_t, uint16_t>(
         iter, [](uint16_t bits) { return static_cast<uint16_t>(bits & 0x7fff); }, 1);
   }
   dispatch_loop<dtypes::All - dtypes::Reduced>("abs", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, StoredBool>) {
-      unary_loop<T, T>(
+      elementwise_loop<T, T>(
           iter, [](bool x) { return x; }, 1);
     } else if constexpr (is_complex_type<T>) {
-      unary_loop<typename T::value_type, T>(
+      elementwise_loop<typename T::value_type, T>(
           iter, [](T x) { return math::abs(x); }, 2);
     } else {
-      unary_loop<T, T>(
+      elementwise_loop<T, T>(
           iter, [](T x) { return math::abs(x); }, 1);
     }
   });
@@ -284,12 +284,12 @@ KERNEL_FOR(abs, abs_kernel)
 
 void bitwise_not_kernel(const TensorIter& iter) {
   if (iter.dtypes[1] == DType::bool_) {  // as a byte: GCC makes no vector code of bools
-    return unary_loop<uint8_t, uint8_t>(
+    return elementwise_loop<uint8_t, uint8_t>(
         iter, [](uint8_t x) { return static_cast<uint8_t>(x == 0); }, 1);
   }
-  dispatch_unordered<dtypes::Integral>("bitwise_not", iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<dtypes::Integral, false>("bitwise_not", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
-    unary_loop<T, T>(
+    elementwise_loop<T, T>(
         iter, [](T x) { return static_cast<T>(~x); }, 1);
   });
 }
@@ -300,11 +300,11 @@ void add_scaled_kernel(const TensorIter& iter, const Scalar& alpha) {
     return pairs_loop<2>(iter, [factor = all_pairs(alpha.to<std::complex<float>>())](
                                    Floats a, Floats b) { return a + product_of_pairs(factor, b); });
   }
-  dispatch_unordered<dtypes::All>("add", iter.dtypes[0], [&](auto tag) {
+  dispatch_loop<dtypes::All, false>("add", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C factor = alpha.to<C>();
-    binary_loop<T, T>(
+    elementwise_loop<T, T, T>(
         iter, [factor](C a, C b) { return math::plus(a, math::times(factor, b)); }, 1);
   });
 }
@@ -348,7 +348,7 @@ void pow_kernel(const TensorIter& iter) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using F = std::conditional_t<std::is_same_v<T, BFloat16>, CoarsePower, Power<C>>;
-    binary_loop<T, T>(iter, F(), 16);
+    elementwise_loop<T, T, T>(iter, F(), 16);
   });
 }
 KERNEL_FOR(pow, pow_kernel)
@@ -360,11 +360,11 @@ void addcmul_kernel(const TensorIter& iter, const Scalar& value) {
           return x + product_of_pairs(v, product_of_pairs(a, b));
         });
   }
-  dispatch_unordered<dtypes::Numeric>("addcmul", iter.dtypes[0], [&](auto tag) {
+  dispatch_loop<dtypes::Numeric, false>("addcmul", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C v = value.to<C>();
-    ternary_loop<T>(
+    elementwise_loop<T, T, T, T>(
         iter, [v](C x, C a, C b) { return math::plus(x, math::times(v, math::times(a, b))); });
   });
 }
@@ -381,7 +381,7 @@ void addcdiv_kernel(const TensorIter& iter, const Scalar& value) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const C v = value.to<C>();
-    ternary_loop<T>(iter, [v](C x, C a, C b) { return x + v * a / b; });
+    elementwise_loop<T, T, T, T>(iter, [v](C x, C a, C b) { return x + v * a / b; });
   });
 }
 KERNEL_FOR(addcdiv, addcdiv_kernel)
@@ -405,10 +405,10 @@ void lerp_kernel(const TensorIter& iter, const Scalar* number) {
       TensorIter ends = iter;
       ends.count = 3;
       const C weight = number ? number->to<C>() : first_element<T>(iter, 3);
-      return binary_loop<T, T>(
+      return elementwise_loop<T, T, T>(
           ends, [=](C a, C b) { return between(a, b, weight); }, 1);
     }
-    ternary_loop<T>(iter, between);
+    elementwise_loop<T, T, T, T>(iter, between);
   });
 }
 KERNEL_FOR(lerp, lerp_kernel)
@@ -423,7 +423,7 @@ void huber_kernel(const TensorIter& iter, double limit) {
       const C d = a - b, c = math::min(math::max(d, -most), most);
       return c * (d - C(0.5) * c);
     };
-    binary_loop<T, T>(iter, formula, 1);
+    elementwise_loop<T, T, T>(iter, formula, 1);
   });
 }
 KERNEL_FOR(huber, huber_kernel)
@@ -433,17 +433,17 @@ void round_kernel(const TensorIter& iter, int64_t decimals) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     if (decimals == 0) {
-      unary_loop<T, T>(
+      elementwise_loop<T, T>(
           iter, [](C x) { return math::rint(x); }, 1);
     } else if constexpr (std::is_floating_point_v<C>) {
       const C scale = static_cast<C>(std::pow(10.0, std::abs(static_cast<double>(decimals))));
       const bool up = decimals > 0;
-      unary_loop<T, T>(
+      elementwise_loop<T, T>(
           iter,
           [=](C x) { return up ? math::rint(x * scale) / scale : math::rint(x / scale) * scale; },
           1);
     } else {
-      unary_loop<T, T>(
+      elementwise_loop<T, T>(
           iter, [](C x) { return x; }, 1);
     }
   });
@@ -461,7 +461,7 @@ void nan_to_num_kernel(const TensorIter& iter, double nan, double posinf, double
       y = x == -infinity ? down : y;
       return x == x ? y : n;
     };
-    unary_loop<T, T>(iter, formula, 1);
+    elementwise_loop<T, T>(iter, formula, 1);
   });
 }
 KERNEL_FOR(nan_to_num, nan_to_num_kernel)
@@ -504,8 +504,8 @@ void gelu_kernel(const TensorIter& iter, bool tanh_form) {
   dispatch_loop<dtypes::Floating>("gelu", iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    tanh_form ? unary_loop<T, T>(iter, Gelu<true, C>(), 8)
-              : unary_loop<T, T>(iter, Gelu<false, C>(), 8);
+    tanh_form ? elementwise_loop<T, T>(iter, Gelu<true, C>(), 8)
+              : elementwise_loop<T, T>(iter, Gelu<false, C>(), 8);
   });
 }
 KERNEL_FOR(gelu, gelu_kernel)
@@ -514,8 +514,8 @@ void gelu_backward_kernel(const TensorIter& iter, bool tanh_form) {
   dispatch_loop<dtypes::Floating>("gelu_backward", iter.dtypes[0], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    tanh_form ? binary_loop<T, T>(iter, GeluGradient<true, C>(), 12)
-              : binary_loop<T, T>(iter, GeluGradient<false, C>(), 12);
+    tanh_form ? elementwise_loop<T, T, T>(iter, GeluGradient<true, C>(), 12)
+              : elementwise_loop<T, T, T>(iter, GeluGradient<false, C>(), 12);
   });
 }
 KERNEL_FOR(gelu_backward, gelu_backward_kernel)

@@ -15,7 +15,7 @@ void scaled_loop(const TensorIter& iter, const F& formula) {
   TensorIter alone = iter;
   alone.count = 2;
   const float scale = load<float>(iter.data[2]), zero = load<float>(iter.data[3]);
-  unary_loop<Out, In>(
+  elementwise_loop<Out, In>(
       alone, [=](In x) { return formula(x, scale, zero); }, 2);
 }
 

@@ -69,7 +69,7 @@ void run_common(const char* name, const TensorIter& iter, Vector vector, Doubles
   if (iter.dtypes[1] == DType::float64) return run_unary(iter, full, full);
   dispatch_loop<dtypes::Floating - DType::float64>(name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
-    unary_loop<T, T>(iter, vector, cost);
+    elementwise_loop<T, T>(iter, vector, cost);
   });
 }
 

@@ -20,7 +20,7 @@ void encode_rows(const TensorIter& iter, const Float8Format& format) {
       known.has_sign = decltype(has_sign)::value;
       return float8::encode(known, x);
     };
-    unary_loop<uint8_t, T>(iter, formula, 4);
+    elementwise_loop<uint8_t, T>(iter, formula, 4);
   };
   format.has_sign ? as(std::true_type()) : as(std::false_type());
 }
@@ -38,7 +38,7 @@ void convert_float8(const TensorIter& iter, const Float8Format& format, bool enc
     values[code] = float8::decode(format, static_cast<uint8_t>(code));
   }
   dispatch<floats>("copy_", iter.dtypes[0], [&](auto tag) {
-    unary_loop<typename decltype(tag)::type, uint8_t>(
+    elementwise_loop<typename decltype(tag)::type, uint8_t>(
         iter, [&values](uint8_t code) { return values[code]; }, 1);
   });
 }
@@ -49,10 +49,10 @@ void convert_stored_kernel(const TensorIter& iter) {
   if (stored != DType::complex32) return convert_float8(iter, format_of(stored), encodes);
   using Wide = std::complex<float>;
   if (encodes) {
-    unary_loop<ComplexHalf, Wide>(
+    elementwise_loop<ComplexHalf, Wide>(
         iter, [](Wide x) { return ComplexHalf(x); }, 2);
   } else {
-    unary_loop<Wide, ComplexHalf>(
+    elementwise_loop<Wide, ComplexHalf>(
         iter, [](ComplexHalf x) { return x.to<Wide>(); }, 2);
   }
 }

@@ -23,7 +23,7 @@ constexpr bool unary_simd =
 template <class Formula>
 struct UnarySimd {
   static Floats at(Floats x, Floats p, Floats q) requires unary_simd<Formula> {
-    return Formula::at(x, p, q);
+    return Formula()(x, p, q);
   }
 };
 template <>
@@ -204,18 +204,16 @@ constexpr int unary_cost = 4, table_cost = 8;
 template <class Formula, class C>
 struct WithParameters {
   C p, q;
-  auto operator()(C x) const { return Formula::at(x, p, q); }
+  auto operator()(C x) const { return Formula()(x, p, q); }
   Floats operator()(Floats x) const requires std::is_same_v<C, float> && requires {
     UnarySimd<Formula>::at(x, x, x);
   }
   { return UnarySimd<Formula>::at(x, all_lanes(p), all_lanes(q)); }
 };
-template <class Formula, class C>
-struct Plain {
-  auto operator()(C x) const { return Formula::at(x, C(0), C(0)); }
-  Floats operator()(Floats x) const requires std::is_same_v<C, float> && requires {
-    UnarySimd<Formula>::at(x, x, x);
-  }
+template <class Formula>
+struct Plain : Formula {
+  using Formula::operator();
+  Floats operator()(Floats x) const requires requires { UnarySimd<Formula>::at(x, x, x); }
   { return UnarySimd<Formula>::at(x, x, x); }
 };
 
@@ -241,34 +239,36 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
   const DType dtype = iter.dtypes[1];
   const bool cheap = is_integral(dtype, true) || (is_cheap<Formula> && !dtypes::Complex.has(dtype));
   const int cost = by_table ? table_cost : cheap ? 1 : unary_cost;
-  dispatch_row<Set>(Formula::name, iter.dtypes[1], [&](auto tag) {
+  dispatch_loop<Set, has_ordered_rows<Set>>(Formula::name, iter.dtypes[1], [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Predicate, StoredBool, T>;
     if constexpr (std::is_same_v<Formula, struct sqrt_formula> && is_reduced_type<T>) {
       // In the types as they are stored, the processor's is as fast as going through floats.
-      unary_loop<Out, T>(
+      elementwise_loop<Out, T>(
           iter, [](C x) { return math::sqrt(x); }, cost);
     } else if constexpr (Formula::parameters == 0) {
-      unary_loop<Out, T>(iter, Plain<Formula, C>(), cost);
+      elementwise_loop<Out, T>(iter, Plain<Formula>(), cost);
     } else {
       const C p = params[0].to<C>(), q = Formula::parameters == 2 ? params[1].to<C>() : C(0);
-      unary_loop<Out, T>(iter, WithParameters<Formula, C>{p, q}, cost);
+      elementwise_loop<Out, T>(iter, WithParameters<Formula, C>{p, q}, cost);
     }
   });
 }
 
 }  // namespace
 
-#define FORMULA(name_, value, parameters_)                            \
-  struct name_##_formula {                                            \
-    static constexpr const char* name = #name_;                       \
-    static constexpr int parameters = parameters_;                    \
-    template <class C>                                                \
-    static auto at(C x, [[maybe_unused]] C p, [[maybe_unused]] C q) { \
-      using namespace math;                                           \
-      return static_cast<std::common_type_t<decltype(value)>>(value); \
-    }                                                                 \
+// Registers of floats are taken by the formulas that are named above.
+#define FORMULA(name_, value, parameters_)                                               \
+  struct name_##_formula {                                                               \
+    static constexpr const char* name = #name_;                                          \
+    static constexpr int parameters = parameters_;                                       \
+    template <class C>                                                                   \
+    requires(!std::is_same_v<C, Floats> || unary_simd<name_##_formula>) auto operator()( \
+        C x, [[maybe_unused]] C p = {}, [[maybe_unused]] C q = {}) const {               \
+      using namespace math;                                                              \
+      return static_cast<std::common_type_t<decltype(value)>>(value);                    \
+    }                                                                                    \
   };
 #define ROW(name, parameters, set, value) \
   FORMULA(name, value, parameters)        \
@@ -311,7 +311,7 @@ KERNEL_FOR(conj_physical, conj_kernel)
 // After the rows, so that it stays in the slot: the sign of a reduced number is a bit.
 void neg_kernel(const TensorIter& iter, const Scalar* params) {
   if (iter.dtypes[1] == DType::float16 || iter.dtypes[1] == DType::bfloat16) {
-    return unary_loop<uint16_t, uint16_t>(
+    return elementwise_loop<uint16_t, uint16_t>(
         iter, [](uint16_t bits) { return static_cast<uint16_t>(bits ^ 0x8000); }, 1);
   }
   if (is_complex(iter.dtypes[1])) return change_signs(iter, true);
@@ -325,7 +325,7 @@ void size_kernel(const TensorIter& iter, const Scalar* params) {
   const DType dtype = iter.dtypes[1];
   if (dtype == DType::float16 || dtype == DType::bfloat16) {
     const uint16_t infinity = dtype == DType::float16 ? 0x7c00 : 0x7f80;
-    return unary_loop<uint8_t, uint16_t>(
+    return elementwise_loop<uint8_t, uint16_t>(
         iter,
         [=](uint16_t bits) -> uint8_t {
           return Compares()(static_cast<uint16_t>(bits & 0x7fff), infinity);
