@@ -21,11 +21,11 @@ def _basis(A: Any, size: int, iterations: int, M: Any) -> Any:
         product = _ops.matmul(matrix, x)
         return product if mean is None else product - _ops.matmul(mean, x)
 
-    turned, turned_mean = A.mH, None if M is None else M.mH
+    adjoint, adjoint_mean = A.mH, None if M is None else M.mH
     start = _ops.randn(A.shape[-1], size, dtype=A.dtype, device=A.device)
     Q = _decompose.qr(times(A, M, start)).Q
     for _ in range(iterations):
-        Q = _decompose.qr(times(turned, turned_mean, Q)).Q
+        Q = _decompose.qr(times(adjoint, adjoint_mean, Q)).Q
         Q = _decompose.qr(times(A, M, Q)).Q
     return Q
 

@@ -361,7 +361,7 @@ def __rdiv__(self: Tensor, other: Any) -> Tensor:
 
 
 def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Cuts the tensor along `dim` into pieces of `split_size`, or of the sizes in a list."""
+    """Cuts the tensor along `dim` into chunks of `split_size`, or of the sizes in a list."""
     return flambeau.split(self, split_size, dim)
 
 

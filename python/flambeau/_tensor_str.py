@@ -148,7 +148,7 @@ class Formatter:
 
 
 def _writer(leaves: list[Any], dtype: Any) -> tuple[Callable[[Any], str], int]:
-    """The function that writes one element, and the room an element takes with its comma and
+    """The function that writes one element, and the width an element takes with its comma and
     space.
     """
     if dtype.is_complex:
@@ -188,12 +188,12 @@ class _Layout:
     """Lays nested lists out in lines; `indent` is the column at which the outer bracket opens."""
 
     def __init__(
-        self, shape: tuple[int, ...], summarize: bool, write: Callable[[Any], str], room: int
+        self, shape: tuple[int, ...], summarize: bool, write: Callable[[Any], str], width: int
     ):
         self.shape = shape
         self.summarize = summarize
         self.write = write
-        self.room = room
+        self.width = width
 
     def _cut(self, level: int) -> int:
         """Where the dots go among the items of dimension `level`, or -1 when all of them are
@@ -203,7 +203,7 @@ class _Layout:
         return edge if self.summarize and self.shape[level] > 2 * edge else -1
 
     def row(self, values: list[Any], indent: int, level: int) -> str:
-        per_line = max(1, (PRINT_OPTS.linewidth - indent) // self.room)
+        per_line = max(1, (PRINT_OPTS.linewidth - indent) // self.width)
         words = [self.write(value) for value in values]
         cut = self._cut(level)
         if cut >= 0:
@@ -233,8 +233,8 @@ def _contents(tensor: Tensor, indent: int) -> str:
     if data.is_neg():
         data = data.resolve_neg()
     nested = (_visible(data) if summarize else data).tolist()
-    write, room = _writer(_leaves(nested, tensor.dim()), tensor.dtype)
-    return _Layout(tuple(tensor.shape), summarize, write, room).block(nested, indent)
+    write, width = _writer(_leaves(nested, tensor.dim()), tensor.dtype)
+    return _Layout(tuple(tensor.shape), summarize, write, width).block(nested, indent)
 
 
 # The name under which libraries with tensor classes of their own know it.

@@ -16,9 +16,9 @@ __all__ = ["Future", "collect_all", "wait_all"]
 
 def _failed(error: BaseException) -> str:
     """What a callback's exception is reported as, with the lines it came through."""
-    places = "".join(f"\n  {f.filename}({f.lineno}): {f.name}" for f in _frames(error))
+    frames = "".join(f"\n  {f.filename}({f.lineno}): {f.name}" for f in _frames(error))
     said = "".join(traceback.format_exception_only(error)).rstrip()
-    return f"Got the following error when running the callback: {said}\n\nAt:{places}\n"
+    return f"Got the following error when running the callback: {said}\n\nAt:{frames}\n"
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:

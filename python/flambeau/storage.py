@@ -200,7 +200,7 @@ class UntypedStorage(StorageBase):
         dtype: Any = None,
     ) -> UntypedStorage:
         """A storage with a copy of the bytes of an object that exposes a buffer: of ``count``
-        elements from a byte on, turned where their bytes stand in the other order."""
+        elements from a byte on, swapped where their bytes stand in the other order."""
         size = 1 if dtype is None else dtype.itemsize
         data = bytearray(_part_of_buffer(memoryview(buffer).cast("B"), size, count, offset))
         if byte_order is None and size > 1:

@@ -76,7 +76,7 @@ class Schema:
     def bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword-only arguments of a call, with defaults in their places."""
+        """Positional and keyword-only arguments of a call, with defaults filled in."""
         positional = [argument for argument in self.arguments if not argument.kwarg_only]
         if len(args) > len(positional):
             raise RuntimeError(

@@ -76,8 +76,8 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     for begin in range(0, len(order), _BOXES):
         block = boxes[begin : begin + _BOXES]
         free = flambeau.ones(len(block), dtype=flambeau.bool, device=dets.device)
-        for places in kept:
-            free &= ~_overlaps(boxes[places], block, iou_threshold).any(0)
+        for chosen in kept:
+            free &= ~_overlaps(boxes[chosen], block, iou_threshold).any(0)
         # A box falls to a better one that stands. Each round settles at least the next in order.
         falls_to = _overlaps(block, block, iou_threshold).triu(1)
         standing = free
@@ -197,7 +197,7 @@ def roi_pool(
     columns = _covered(corners[:, 0], sizes[:, 0], pooled_width, width, width)
     shape = (len(rois), input.size(1), pooled_height, pooled_width)
     pooled = input.new_zeros(shape)
-    places = flambeau.full(shape, -1, dtype=flambeau.int32, device=input.device)
+    argmax = flambeau.full(shape, -1, dtype=flambeau.int32, device=input.device)
     lowest = -float("inf")
     for number, (row, column) in enumerate(zip(rows, columns)):
         image = input[int(rois[number, 0])]
@@ -211,8 +211,8 @@ def roi_pool(
         taken = image.flatten(1).gather(1, place.flatten(1)).view_as(place)
         empty = ~(row.any(-1)[:, None] & column.any(-1))
         pooled = pooled.select_scatter(taken.masked_fill(empty, 0), 0, number)
-        places[number] = place.masked_fill(empty, -1)
-    return pooled, places
+        argmax[number] = place.masked_fill(empty, -1)
+    return pooled, argmax
 
 
 def _channel_mapping(rois: Tensor, channels: int, height: int, width: int) -> Tensor:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SegmentExtremes(Function):
-    """``start`` after each of its places met the elements of ``data`` whose segment it is."""
+    """``start`` with each of its elements combined with those of ``data`` in its segment."""
 
     @staticmethod
     def forward(

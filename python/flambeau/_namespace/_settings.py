@@ -173,7 +173,7 @@ _matmul_precision = "highest"
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Demands results that are the same in every run, which those of ops on the CPU always are.
 
-    On CUDA, writes to places that several indices name are then sorted first, and convolutions and
+    On CUDA, writes to what several indices name are then sorted first, and convolutions and
     attention take the algorithms that keep an order. These have no such form and raise, or warn
     with ``warn_only``: the gradients of ``grid_sample`` by its input and of ``ctc_loss``, and
     ``bincount`` with weights.

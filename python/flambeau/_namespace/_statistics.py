@@ -255,9 +255,9 @@ def segment_reduce(
         raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{name}'")
     axis = axis % max(data.dim(), 1)
     sizes = _segment_lengths(data, lengths, offsets, axis, unsafe)
-    places = _C.arange(data.size(axis), device=sizes.device)
-    places = places.expand(*sizes.shape[:-1], -1).contiguous()
-    segment = _C.searchsorted(sizes.cumsum(-1), places, right=True)
+    positions = _C.arange(data.size(axis), device=sizes.device)
+    positions = positions.expand(*sizes.shape[:-1], -1).contiguous()
+    segment = _C.searchsorted(sizes.cumsum(-1), positions, right=True)
     trailing = [1] * (data.dim() - axis - 1)
     segment = segment.reshape(*segment.shape, *trailing).expand(data.shape)
     # What lies behind the last segment, as only unsafe lengths leave it, goes into one more.
@@ -437,7 +437,7 @@ def gradient(
 ) -> tuple[Tensor, ...]:
     """The derivative of samples along each dimension, exact for parabolas.
 
-    ``spacing`` is the step between samples, or their places: one for all dimensions or one each.
+    ``spacing`` is the step between samples, or their positions: one for all dimensions or one each.
     """
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
@@ -454,8 +454,10 @@ def gradient(
             )
     if input.dtype in (_C.uint8, _C.bool):
         raise NotImplementedError(f"torch.gradient does not support {input.dtype} input.")
-    places = _spacings(input, spacing, dims)
+    positions = _spacings(input, spacing, dims)
     whole = not input.is_floating_point() and not input.is_complex()
     values = input.to(_C.get_default_dtype()) if whole else input
-    slopes = (_slope(values, place, d, edge_order) for place, d in zip(places, dims, strict=True))
+    slopes = (
+        _slope(values, place, d, edge_order) for place, d in zip(positions, dims, strict=True)
+    )
     return tuple(slopes)

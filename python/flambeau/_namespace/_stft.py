@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: spectra of overlapping pieces of a signal, and the way back."""
+"""Short-time Fourier transforms: spectra of overlapping segments of a signal, and the way back."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def _overlap_add(frames: Any, hop: int) -> Any:
     """The sum of frames (..., count, size), each moved hop elements further than the last."""
     *batch, count, size = frames.shape
     starts = _ops.arange(count, device=frames.device).unsqueeze(1) * hop
-    places = (starts + _ops.arange(size, device=frames.device)).reshape(-1)
+    positions = (starts + _ops.arange(size, device=frames.device)).reshape(-1)
     total = frames.new_zeros(*batch, (count - 1) * hop + size)
-    return _ops.index_add(total, -1, places, frames.reshape(*batch, count * size))
+    return _ops.index_add(total, -1, positions, frames.reshape(*batch, count * size))
 
 
 def _check_istft(

@@ -72,7 +72,7 @@ def slice(
 
 
 def index(self: Tensor, indices: Any) -> Tensor:
-    """The elements at the places that tensors name, a dimension each; None takes all."""
+    """The elements at the indices that tensors name, a dimension each; None takes all."""
     from builtins import slice as part
 
     return self[tuple(part(None) if one is None else one for one in indices)]

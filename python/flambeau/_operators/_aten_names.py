@@ -1,7 +1,7 @@
 """PyTorch's name for a call: which operator of `ops.aten` a function of this library stands for.
 
 Programs that watch or steer operators (dispatch modes, policies of checkpoints) know them by these
-names. An operator that this library computes under another name, or in one piece where PyTorch
+names. An operator that this library computes under another name, or as a whole where PyTorch
 takes several steps, is shown as the step that does the work.
 """
 

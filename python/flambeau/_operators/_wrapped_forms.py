@@ -82,8 +82,8 @@ def _transposed(x: Tensor) -> Tensor:
 
 @_form("H.__get__", "mH.__get__", "adjoint")
 def _adjoint(x: Tensor) -> Tensor:
-    turned = x.transpose(-2, -1)
-    return turned.conj() if x.is_complex() else turned
+    transposed = x.transpose(-2, -1)
+    return transposed.conj() if x.is_complex() else transposed
 
 
 @_form("narrow")
@@ -240,7 +240,7 @@ FORMS["__int__"] = FORMS["__index__"] = lambda x: int(_item(x))
 
 
 @_form("__bool__")
-def _truth(x: Tensor) -> bool:
+def _to_bool(x: Tensor) -> bool:
     if x.numel() != 1:
         many = "no values" if x.numel() == 0 else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")

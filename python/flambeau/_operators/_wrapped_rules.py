@@ -24,7 +24,7 @@ KEEP_RESULT = {
     *("native_dropout", "nll_loss_forward"),
 }
 
-# What gives no gradient, as it gives truth, places, sizes, or values that are not the input's.
+# What gives no gradient, as it gives bools, indices, sizes, or values that are not the input's.
 WITHOUT_DERIVATIVE = {
     *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "equal"),
     *("allclose", "isclose", "logical_not", "logical_and", "logical_or", "logical_xor", "signbit"),
@@ -374,7 +374,7 @@ def _nll_loss(
 ) -> Any:
     slope = g[0] / y[1] if reduction == 1 else g[0]
     counts = target != ignore
-    places = target.masked_fill(counts.logical_not(), 0)
-    of_target = slope if weight is None else slope * weight.index_select(0, places)
+    targets = target.masked_fill(counts.logical_not(), 0)
+    of_target = slope if weight is None else slope * weight.index_select(0, targets)
     of_target = (of_target.expand(list(target.shape)) * counts.to(x.dtype)).unsqueeze(1)
-    return [-x.new_zeros(list(x.shape)).scatter_add(1, places.unsqueeze(1), of_target)]
+    return [-x.new_zeros(list(x.shape)).scatter_add(1, targets.unsqueeze(1), of_target)]

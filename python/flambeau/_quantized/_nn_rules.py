@@ -36,8 +36,8 @@ def _bounded(input: Any, low: float | None, high: float | None, inplace: bool) -
     quantizer, ints = input._per_tensor(), input._ints()
     if low is None and high is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    places = [None if x is None else quantizer.place(float(x), ints.dtype) for x in (low, high)]
-    return _written(input, ints.clamp(places[0], places[1]), inplace)
+    levels = [None if x is None else quantizer.place(float(x), ints.dtype) for x in (low, high)]
+    return _written(input, ints.clamp(levels[0], levels[1]), inplace)
 
 
 def rule_clamp(func: Any, input: Any, min: Any = None, max: Any = None) -> Any:
@@ -155,9 +155,9 @@ def _requantized(input: QuantizedTensor, steps: Tensor, together: bool) -> Quant
     quantizer, kind = input._per_tensor(), input._ints().dtype
     zero = float(quantizer.zero_point)
     steps = steps.float()
-    places = steps.add_(zero).round_() if together else steps.round_().add_(zero)
-    places.masked_fill_(places.isnan(), 0)  # of what has no elements
-    ints = PerTensor(1.0, 0).quantize(places, kind)
+    levels = steps.add_(zero).round_() if together else steps.round_().add_(zero)
+    levels.masked_fill_(levels.isnan(), 0)  # of what has no elements
+    ints = PerTensor(1.0, 0).quantize(levels, kind)
     return QuantizedTensor._over(ints, quantizer)
 
 

@@ -394,12 +394,12 @@ def rule_to(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
                 "Creation of quantized tensor requires quantized dtype like torch.quint8, got "
                 f"{dtype}; dequantize() gives floating point"
             )
-    places = [x.device if isinstance(x, flambeau.Tensor) else x for x in args]
+    targets = [x.device if isinstance(x, flambeau.Tensor) else x for x in args]
     others = {name: value for name, value in kwargs.items() if name not in ("dtype", "other")}
     if "other" in kwargs:
-        places.append(kwargs["other"].device)
+        targets.append(kwargs["other"].device)
     ints: Any = input._ints()
-    keep = [x for x in places if x is not input.dtype]
+    keep = [x for x in targets if x is not input.dtype]
     if not keep and not others:
         return input
     if keep and all(type(x) is bool for x in keep):

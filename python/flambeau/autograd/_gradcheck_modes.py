@@ -21,7 +21,7 @@ def as_tuple(values: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (tuple, list)) else (values,)
 
 
-def _places(inputs: Sequence[Any]) -> list[int]:
+def _positions(inputs: Sequence[Any]) -> list[int]:
     """Where the inputs are that derivatives are asked for."""
     return [
         place
@@ -44,7 +44,7 @@ def _along(
 
     with forward_ad.dual_level():
         duals = list(inputs)
-        for other in _places(inputs):  # all have a tangent, that of the ones at rest is zero
+        for other in _positions(inputs):  # all have a tangent, that of the ones at rest is zero
             still = flambeau.zeros_like(inputs[other].detach())
             tangent = direction if other == place else still
             duals[other] = forward_ad.make_dual(inputs[other].detach(), tangent)
@@ -79,7 +79,7 @@ def check_forward(
     failure: Failure,
 ) -> None:
     """Compares forward-mode derivatives along random directions with central differences."""
-    for number, place in enumerate(_places(inputs)):
+    for number, place in enumerate(_positions(inputs)):
         directions = [flambeau.randn_like(inputs[place].detach()) for _ in range(_BATCH)]
         for direction in directions:
             analytical = _along(func, inputs, place, direction)
@@ -99,7 +99,7 @@ def check_batched_forward(
     failure: Failure,
 ) -> None:
     """Compares forward-mode derivatives of a batch of directions with those of each."""
-    for number, place in enumerate(_places(inputs)):
+    for number, place in enumerate(_positions(inputs)):
         directions = flambeau.randn(
             (_BATCH, *inputs[place].shape), dtype=inputs[place].dtype, device=inputs[place].device
         )

@@ -24,18 +24,18 @@ def over_values(
     """The same function of values in place of sparse tensors, with dense results."""
     if not any(map(_is_sparse, inputs)):
         return func, inputs
-    places = [
+    positions = [
         (x.coalesce() if x.is_sparse else x).detach() if _is_sparse(x) else None for x in inputs
     ]
     varied = tuple(
         x if place is None else place.values().clone().requires_grad_(x.requires_grad)
-        for x, place in zip(inputs, places, strict=True)
+        for x, place in zip(inputs, positions, strict=True)
     )
 
     def of_values(*args: Any) -> Any:
         rebuilt = [
             x if place is None else flambeau._C._sparse_with_values(place, x)
-            for x, place in zip(args, places, strict=True)
+            for x, place in zip(args, positions, strict=True)
         ]
         result = func(*rebuilt)
         if isinstance(result, (tuple, list)):

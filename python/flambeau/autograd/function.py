@@ -148,7 +148,7 @@ class FunctionMeta(type):
 def _bind(
     forward: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """`args` with the keyword arguments and defaults of `forward` put in their places.
+    """`args` with the keyword arguments and defaults of `forward` put in place.
 
     `skip` is the number of leading parameters that the caller of apply does not give (the context).
     """

@@ -461,7 +461,7 @@ def gradcheck(
         check_forward_ad, check_batched_forward_grad: also check forward mode, alone and under vmap.
         check_backward_ad: whether backward is checked.
         fast_mode: compares one random combination of all derivatives instead of each of them.
-        masked: for sparse inputs, which are always varied at the places that they store.
+        masked: for sparse inputs, which are always varied at the indices that they store.
     """
     if not (check_backward_ad or check_forward_ad):
         raise AssertionError(

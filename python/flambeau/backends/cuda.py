@@ -88,7 +88,7 @@ class cuFFTPlanCache:
 
     @property
     def max_size(self) -> int:
-        """How many plans are kept at most. Those that were used longest ago make room."""
+        """How many plans are kept at most. Those that were used longest ago are dropped."""
         return _ops._cufft_get_plan_cache_max_size(self.device_index)
 
     @max_size.setter
@@ -291,8 +291,8 @@ def _why_not(params: SDPAParams, enabled: bool, halves_only: bool) -> str | None
     if not enabled:
         return "it is switched off"
     if not all(x.is_cuda for x in tensors):
-        places = ", ".join(str(x.device) for x in tensors)
-        return f"all tensors need to be on a cuda device, got {places}"
+        devices = ", ".join(str(x.device) for x in tensors)
+        return f"all tensors need to be on a cuda device, got {devices}"
     if any(x.dim() != 4 for x in tensors):
         return "query, key and value need four dimensions"
     if halves_only and any(x.dtype not in (flambeau.float16, flambeau.bfloat16) for x in tensors):

@@ -68,15 +68,15 @@ def scatter(
     *,
     out: Any = None,
 ) -> tuple[Tensor, ...]:
-    """Pieces of the tensor along `dim`, one on each device."""
+    """Chunks of the tensor along `dim`, one on each device."""
     if out is not None:
-        pieces = tensor.split([x.shape[dim] for x in out], dim)
-        return tuple(x.copy_(piece) for x, piece in zip(out, pieces, strict=True))
+        chunks = tensor.split([x.shape[dim] for x in out], dim)
+        return tuple(x.copy_(chunk) for x, chunk in zip(out, chunks, strict=True))
     devices = list(devices or range(flambeau.cuda.device_count()))
-    pieces = (
+    chunks = (
         tensor.chunk(len(devices), dim) if chunk_sizes is None else tensor.split(chunk_sizes, dim)
     )
-    return tuple(piece.to(_device(device)) for piece, device in zip(pieces, devices, strict=True))
+    return tuple(chunk.to(_device(device)) for chunk, device in zip(chunks, devices, strict=True))
 
 
 def gather(

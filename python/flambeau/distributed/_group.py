@@ -32,7 +32,7 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """What goes wrong in the store through which processes meet."""
+    """What goes wrong in the store through which processes find each other."""
 
 
 class Backend(str):

@@ -61,7 +61,7 @@ class StickBreakingTransform(Transform):
 
     @staticmethod
     def _offset(x: Tensor) -> Tensor:
-        """log of the number of pieces still to come: zero breaks off an even share."""
+        """log of the number of parts still to come: zero breaks off an even share."""
         size = x.shape[-1]
         return flambeau.arange(size, 0, -1, dtype=x.dtype, device=x.device).log()
 
@@ -72,10 +72,10 @@ class StickBreakingTransform(Transform):
         return pad(share, [0, 1], value=1) * pad(left, [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        pieces = y[..., :-1]
-        left = 1 - pieces.cumsum(-1)
+        parts = y[..., :-1]
+        left = 1 - parts.cumsum(-1)
         left = flambeau.clamp(left, min=flambeau.finfo(y.dtype).tiny)
-        return pieces.log() - left.log() + self._offset(pieces)
+        return parts.log() - left.log() + self._offset(parts)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         shifted = x - self._offset(x)
@@ -182,7 +182,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class CatTransform(Transform):
-    """Transforms of consecutive pieces along a dimension, of the given lengths."""
+    """Transforms of consecutive parts along a dimension, of the given lengths."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class CatTransform(Transform):
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
-    def _pieces(self, value: Tensor) -> Any:
+    def _parts(self, value: Tensor) -> Any:
         if value.size(self.dim) != self.length:
             raise AssertionError(
                 f"expected {self.length} elements along dim {self.dim}, got {value.size(self.dim)}"
@@ -221,17 +221,17 @@ class CatTransform(Transform):
         return value.split(self.lengths, self.dim)
 
     def _call(self, x: Tensor) -> Tensor:
-        done = [t(piece) for t, piece in zip(self.transforms, self._pieces(x))]
+        done = [t(part) for t, part in zip(self.transforms, self._parts(x))]
         return flambeau.cat(done, dim=self.dim)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        done = [t.inv(piece) for t, piece in zip(self.transforms, self._pieces(y))]
+        done = [t.inv(part) for t, part in zip(self.transforms, self._parts(y))]
         return flambeau.cat(done, dim=self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         terms = []
-        for t, piece_x, piece_y in zip(self.transforms, self._pieces(x), self._pieces(y)):
-            term = t.log_abs_det_jacobian(piece_x, piece_y)
+        for t, part_x, part_y in zip(self.transforms, self._parts(x), self._parts(y)):
+            term = t.log_abs_det_jacobian(part_x, part_y)
             terms.append(_sum_rightmost(term, self.event_dim - t.event_dim))
         dim = self.dim if self.dim < 0 else self.dim - x.dim()
         dim += self.event_dim
@@ -276,11 +276,11 @@ class StackTransform(Transform):
         return [value.select(self.dim, index) for index in range(len(self.transforms))]
 
     def _call(self, x: Tensor) -> Tensor:
-        done = [t(piece) for t, piece in zip(self.transforms, self._slices(x))]
+        done = [t(part) for t, part in zip(self.transforms, self._slices(x))]
         return flambeau.stack(done, dim=self.dim)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        done = [t.inv(piece) for t, piece in zip(self.transforms, self._slices(y))]
+        done = [t.inv(part) for t, part in zip(self.transforms, self._slices(y))]
         return flambeau.stack(done, dim=self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:

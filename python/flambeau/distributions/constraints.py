@@ -355,7 +355,7 @@ class _PositiveDefinite(_Symmetric):
 
 # Several constraints side by side -----------------------------------------------------------------
 class _Cat(Constraint):
-    """Constraints for consecutive pieces along a dimension, of the given lengths."""
+    """Constraints for consecutive parts along a dimension, of the given lengths."""
 
     def __init__(
         self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
@@ -377,8 +377,8 @@ class _Cat(Constraint):
         return max(c.event_dim for c in self.cseq)
 
     def check(self, value: Tensor) -> Tensor:
-        pieces = value.split(self.lengths, self.dim)
-        return flambeau.cat([c.check(piece) for c, piece in zip(self.cseq, pieces)], self.dim)
+        parts = value.split(self.lengths, self.dim)
+        return flambeau.cat([c.check(part) for c, part in zip(self.cseq, parts)], self.dim)
 
 
 class _Stack(Constraint):
@@ -400,7 +400,7 @@ class _Stack(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         slices = [value.select(self.dim, index) for index in range(value.size(self.dim))]
-        checked = [c.check(piece) for c, piece in zip(self.cseq, slices)]
+        checked = [c.check(part) for c, part in zip(self.cseq, slices)]
         return flambeau.stack(checked, self.dim)
 
 

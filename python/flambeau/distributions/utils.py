@@ -101,8 +101,8 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     size = mat.shape[-1]
     if diag < -size or diag >= size:
         raise ValueError(f"diag ({diag}) provided is outside [{-size}, {size - 1}].")
-    places = flambeau.ones(mat.shape[-2:], dtype=flambeau.bool, device=mat.device).tril(diag)
-    return mat[..., places]
+    mask = flambeau.ones(mat.shape[-2:], dtype=flambeau.bool, device=mat.device).tril(diag)
+    return mat[..., mask]
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
@@ -120,7 +120,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
             f"The size of last dimension is {length} which cannot be expressed as the "
             "lower triangular part of a square D x D matrix."
         )
-    places = flambeau.ones(size, size, dtype=flambeau.bool, device=vec.device).tril(diag)
+    mask = flambeau.ones(size, size, dtype=flambeau.bool, device=vec.device).tril(diag)
     matrix = vec.new_zeros(vec.shape[:-1] + (size, size))
-    matrix[..., places] = vec
+    matrix[..., mask] = vec
     return matrix

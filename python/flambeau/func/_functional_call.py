@@ -138,17 +138,17 @@ def reparametrized(
     values = _with_tied(own, given) if tie_weights else given
     if strict:
         _check_names(module, own, values)
-    places: dict[str, _Place] = {}
+    positions: dict[str, _Place] = {}
     try:
         for name, value in values.items():
             if not (value is None or isinstance(value, Tensor)):
                 raise TypeError(f"{value} is not an instance of torch.Tensor")
             place = _Place(module, name)
             place.write(value)
-            places[name] = place
+            positions[name] = place
         yield
     finally:
-        for name, place in reversed(places.items()):
+        for name, place in reversed(positions.items()):
             now = place.read()
             if name in given and now is not _ABSENT:
                 given[name] = now  # what forward assigned belongs to the caller's dictionary

@@ -131,9 +131,9 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
         sizes.update(zip(group, _sizes_of(group, size, axes_lengths), strict=True))
     # One dimension a name, in the order of the left, then of the right, then merged.
     split = tensor.reshape(list(sizes.values()))
-    places = {name: place for place, name in enumerate(sizes)}
+    positions = {name: place for place, name in enumerate(sizes)}
     target = spelled(right)
-    moved = split.permute([places[name] for group in target for name in group])
+    moved = split.permute([positions[name] for group in target for name in group])
     merged = []
     for group in target:
         size = 1

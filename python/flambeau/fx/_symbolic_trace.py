@@ -1,7 +1,7 @@
 """Records what a module does: its forward runs once, with proxies in the place of its inputs.
 
 While it runs, calls of modules, of functions of nn.functional, of math and of functions that the
-program has wrapped are noticed by what stands in their places; they are put back afterwards.
+program has wrapped are noticed by what stands in for them; they are put back afterwards.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class Tracer(TracerBase):
 
     @contextlib.contextmanager
     def _noticing(self, function_globals: dict[str, Any]) -> Iterator[None]:
-        """Puts what records calls in the places of what is called."""
+        """Puts what records calls in place of what is called."""
         global _tracing
         # The table of what can be taken over is made once: not while others stand in its place.
         flambeau.overrides.get_overridable_functions()

@@ -111,11 +111,11 @@ class Interpreter:
         return fetch(self.module, target)
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Any, Any]:
-        """The arguments of a node with values in the places of nodes."""
+        """The arguments of a node with values in place of nodes."""
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """Nested arguments with values in the places of nodes."""
+        """Nested arguments with values in place of nodes."""
 
         def value(used: Node) -> Any:
             if used not in self.env:

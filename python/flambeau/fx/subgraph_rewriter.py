@@ -111,7 +111,7 @@ def _returned(graph: Graph) -> list[Any]:
 
 
 def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
-    """Replaces every place where the pattern is found; places do not overlap.
+    """Replaces every place where the pattern is found; matches do not overlap.
 
     Args:
         gm: the module, whose graph is changed.

@@ -124,7 +124,7 @@ def _takes_sparse(*layouts: Any) -> Callable[[Any], Any]:
                     "reduction operations on CSR tensors with keepdim=False is unsupported"
                 )
             if mask is None:
-                mask = _places(input)
+                mask = _stored_mask(input)
             mask = _spread(mask, input)
             dims = _dims(dim, input.dim())
             result = reduce(input.to_dense(), dims, keepdim=keepdim, dtype=dtype, mask=mask)
@@ -138,7 +138,7 @@ def _takes_sparse(*layouts: Any) -> Callable[[Any], Any]:
     return wrap
 
 
-def _places(input: Any) -> Any:
+def _stored_mask(input: Any) -> Any:
     """True where a sparse tensor stores something."""
     if input.is_sparse:
         together = input.detach().coalesce()
@@ -175,10 +175,10 @@ def prod(input: Any, dim: Dim = None, *, keepdim: bool = False, dtype: Any = Non
                 f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but "
                 f"got {d})"
             )
-    places = sorted((d % rank for d in along), reverse=True)
-    if len(set(places)) != len(places):
+    dims = sorted((d % rank for d in along), reverse=True)
+    if len(set(dims)) != len(dims):
         raise RuntimeError(f"prod: each dimension can be given once, but got dim={dim}")
-    for d in places:
+    for d in dims:
         result = torch.prod(result, d, keepdim)
     return result
 

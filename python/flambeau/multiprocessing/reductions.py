@@ -51,7 +51,7 @@ def _new_name() -> str:
 
 
 def _new_file(size: int) -> str:
-    """A file of shared memory with room for `size` bytes."""
+    """A file of shared memory of `size` bytes."""
     path = _new_name()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -59,7 +59,7 @@ def _new_file(size: int) -> str:
     except OSError as error:
         os.unlink(path)
         raise RuntimeError(
-            f"unable to make room for {size} bytes of shared memory in {_FOLDER}: {error.strerror}"
+            f"unable to allocate {size} bytes of shared memory in {_FOLDER}: {error.strerror}"
         ) from error
     finally:
         os.close(descriptor)

@@ -177,12 +177,12 @@ def nested_tensor_from_jagged(
 
 
 def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None) -> Any:
-    """A nested tensor of a piece of each row of a batch, which shares its memory where it can.
+    """A nested tensor of a part of each row of a batch, which shares its memory where it can.
 
     Args:
         tensor: the batch.
         dim: the dimension to cut, 1.
-        start, length: where pieces begin and how long they are: tensors with one for each row of
+        start, length: where parts begin and how long they are: tensors with one for each row of
             the batch, or numbers.
         layout: torch.jagged; torch.strided, the default, takes numbers only.
     """
@@ -201,7 +201,7 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None
         else flambeau.full((batch,), x, dtype=flambeau.int64, device=tensor.device)
         for x in (start, length)
     )
-    # Offsets into all rows of the batch; the last one is where the last piece ends.
+    # Offsets into all rows of the batch; the last one is where the last part ends.
     begins = starts + flambeau.arange(batch, device=tensor.device) * rows
     offsets = flambeau.cat([begins, (begins[-1:] + lengths[-1:])])
     return NestedTensor._over(tensor.flatten(0, 1), offsets, lengths)

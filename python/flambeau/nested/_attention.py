@@ -29,8 +29,8 @@ def attend(
         made.setdefault(id(nested), to_padded_tensor(nested, 0.0))
     dense = [made[id(nested)] for nested in (query, key, value)]
     lengths = flambeau.tensor([len(x) for x in key.unbind()], device=key.device)
-    places = flambeau.arange(dense[1].shape[1], device=key.device)
-    output, weights = module(*dense, key_padding_mask=places >= lengths[:, None], **options)
+    positions = flambeau.arange(dense[1].shape[1], device=key.device)
+    output, weights = module(*dense, key_padding_mask=positions >= lengths[:, None], **options)
     if isinstance(query, NestedTensor):
         return query._like(packed(output, query)), weights
     rows = [row[: len(x)] for row, x in zip(output, query.unbind(), strict=True)]

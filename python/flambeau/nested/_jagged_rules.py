@@ -288,8 +288,8 @@ def rule_unsqueeze(func: Any, nt: NestedTensor, dim: int) -> Any:
 
 def rule_squeeze(func: Any, nt: NestedTensor, dim: Any) -> Any:
     dims = [dim] if isinstance(dim, int) else list(dim)
-    places = [_plain_place("squeeze", nt, d) for d in dims]
-    gone = [p for p in places if nt.values().shape[p] == 1]
+    positions = [_plain_place("squeeze", nt, d) for d in dims]
+    gone = [p for p in positions if nt.values().shape[p] == 1]
     before = sum(p < nt._ragged_idx - 1 for p in gone)
     return nt._like(nt.values().squeeze(gone), nt._ragged_idx - before)
 
@@ -401,8 +401,10 @@ def _reduced(func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
                 "nested tensors"
             )
         return _reduced_rows(func, nt, keepdim, kwargs)
-    places = [d - 1 for d in dims if d]
-    result = func(nt.values(), places[0] if len(places) == 1 else places, keepdim, **kwargs)
+    positions = [d - 1 for d in dims if d]
+    result = func(
+        nt.values(), positions[0] if len(positions) == 1 else positions, keepdim, **kwargs
+    )
     if ragged in dims:
         return result.unsqueeze(0) if keepdim else result
     before = 0 if keepdim else sum(d < ragged for d in dims)
@@ -466,9 +468,9 @@ def rule_scaled_dot_product_attention(
         )
     dense = [padded(x, 0.0) for x in (query, key, value)]
     lengths = key._component_lengths()
-    places = flambeau.arange(dense[1].shape[-2], device=lengths.device)
-    mask = (places < lengths[:, None]).reshape(len(key), *[1] * (dense[0].dim() - 2), -1)
+    positions = flambeau.arange(dense[1].shape[-2], device=lengths.device)
+    mask = (positions < lengths[:, None]).reshape(len(key), *[1] * (dense[0].dim() - 2), -1)
     if kw.pop("is_causal", False):
         rows = flambeau.arange(dense[0].shape[-2], device=lengths.device)
-        mask = mask & (places <= rows[:, None])
+        mask = mask & (positions <= rows[:, None])
     return query._like(packed(func(*dense, attn_mask=mask, **kw), query))

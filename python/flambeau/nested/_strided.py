@@ -96,8 +96,8 @@ class StridedNestedTensor(Nested):
     def __reduce_ex__(self, protocol: Any) -> Any:
         from flambeau import _utils
 
-        places = (self._nested_tensor_strides(), self._nested_tensor_storage_offsets())
-        held = (self.values().detach(), self._nested_tensor_size(), *places)
+        layout = (self._nested_tensor_strides(), self._nested_tensor_storage_offsets())
+        held = (self.values().detach(), self._nested_tensor_size(), *layout)
         return _utils._rebuild_nested_tensor, held
 
     def contiguous(self, memory_format: Any = flambeau.contiguous_format) -> Any:

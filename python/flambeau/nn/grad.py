@@ -48,7 +48,7 @@ def _weight_gradient(
     grad_output: Tensor,
     geometry: tuple[_Sizes, _Sizes, _Sizes, int],
 ) -> Tensor:
-    """The input convolved with the gradient: batch and channels change places, and so do stride
+    """The input convolved with the gradient: batch and channels are swapped, and so do stride
     and dilation."""
     rank, groups = len(weight_size) - 2, geometry[3]
     stride, padding, dilation = (_each(values, rank) for values in geometry[:3])

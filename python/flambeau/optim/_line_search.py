@@ -14,7 +14,7 @@ class Conditions(NamedTuple):
 
     decrease: float = 1e-4
     curvature: float = 0.9
-    most_steps: int = 25
+    max_steps: int = 25
 
 
 class Point:
@@ -79,7 +79,7 @@ def strong_wolfe(
     def is_flat(new: Point) -> bool:
         return abs(new.slope) <= -conditions.curvature * slope
 
-    most = conditions.most_steps
+    most = conditions.max_steps
     bracket, steps, found = _find_bracket(start, point, distance, is_too_high, is_flat, most)
     if not found:
         left = most - steps
@@ -94,13 +94,13 @@ def _find_bracket(
     distance: float,
     is_too_high: Callable[[Point], bool],
     is_flat: Callable[[Point], bool],
-    most_steps: int,
+    max_steps: int,
 ) -> tuple[list[Point], int, bool]:
     """Goes further out until a good point lies between two, or is found itself."""
     previous = start
     new = point(distance)
     steps = 0
-    while steps < most_steps:
+    while steps < max_steps:
         if is_too_high(new) or (steps > 1 and new.loss >= previous.loss):
             return [previous, new], steps, False
         if is_flat(new):
@@ -123,14 +123,14 @@ def _narrow(
     point: Callable[[float], Point],
     is_too_high: Callable[[Point], bool],
     is_flat: Callable[[Point], bool],
-    most_steps: int,
+    max_steps: int,
     largest_move: float,
     tolerance_change: float,
 ) -> None:
     """Shrinks a bracket, whose first point becomes the lower one, until a point is good."""
     bracket.sort(key=lambda each: each.loss)
     made_little_progress = False
-    for _ in range(most_steps):
+    for _ in range(max_steps):
         one, other = bracket[0].distance, bracket[1].distance
         if abs(other - one) * largest_move < tolerance_change:
             return

@@ -16,7 +16,7 @@ __all__ = ["LBFGS"]
 def _cubic_interpolate(
     x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
 ) -> Any:
-    """Where the cubic through two points is least: places, values and slopes are given."""
+    """Where the cubic through two points is least: positions, values and slopes are given."""
     return cubic_minimum(Point(x1, f1, None, g1), Point(x2, f2, None, g2), bounds)
 
 
@@ -44,7 +44,7 @@ def _strong_wolfe(
 
 def _within(evaluations: int) -> Conditions:
     """The usual conditions, for a search of so many steps."""
-    return Conditions(most_steps=evaluations)
+    return Conditions(max_steps=evaluations)
 
 
 class LBFGS(Optimizer):

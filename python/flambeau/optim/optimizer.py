@@ -66,7 +66,7 @@ def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
 
 
 def _view_as_real(params: Any, *state_and_grads: Any) -> None:
-    """Puts real views in the places of complex parameters and what belongs to them."""
+    """Puts real views in place of complex parameters and what belongs to them."""
     for index, param in enumerate(params):
         if flambeau.is_complex(param):
             params[index] = flambeau.view_as_real(param)
@@ -497,7 +497,7 @@ def _check_step(optimizer: Any) -> None:
     """
     for group in optimizer.param_groups:
         if group.get("fused") or group.get("capturable") or group.get("differentiable"):
-            _check_places(group)
+            _check_devices(group)
     if not _C._cuda_is_loaded():
         return
     from flambeau.cuda.graphs import is_current_stream_capturing
@@ -515,7 +515,7 @@ _CAPTURABLE_DEVICES = ["cuda", "xpu", "hpu", "privateuseone", "xla"]
 _FUSED_DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
 
 
-def _check_places(group: dict[str, Any]) -> None:
+def _check_devices(group: dict[str, Any]) -> None:
     """What PyTorch's implementations refuse is refused here too, though one op serves them all."""
     params = [param for param in group["params"] if param.grad is not None]
     if group.get("fused"):

@@ -10,8 +10,8 @@ from flambeau import _C, Tensor
 from flambeau.optim.optimizer import (
     Optimizer,
     _check_common,
+    _check_devices,
     _check_fused,
-    _check_places,
     _get_value,
 )
 
@@ -87,7 +87,7 @@ class SGD(Optimizer):
             if not params:
                 continue
             if group["fused"]:
-                _check_places(group)
+                _check_devices(group)
             buffers: list[Tensor | None] = []
             if group["momentum"] != 0:
                 buffers = [state[param].get("momentum_buffer") for param in params]

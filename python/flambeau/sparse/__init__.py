@@ -29,7 +29,7 @@ _ops: Any = _C
 
 def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     """The product of matrices, at least one of them sparse. The gradient of a sparse one is sparse
-    too: it has the same places."""
+    too: it has the same indices."""
     if reduce not in (None, "sum"):
         return _operations.reduced_product(mat1, mat2, reduce)
     if mat1.layout is _C.strided and mat2.layout is _C.strided:
@@ -84,13 +84,13 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 def sampled_addmm(
     input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None
 ) -> Any:
-    """beta times input plus alpha times mat1 @ mat2 at the places that input stores."""
+    """beta times input plus alpha times mat1 @ mat2 at the indices that input stores."""
     if input.dim() > 2 or mat1.dim() > 2 or mat2.dim() > 2:
         return _sampled_batches(input, mat1, mat2, beta, alpha, out)
-    places = input.to_sparse_csr()
-    rows, columns = places.crow_indices().long(), places.col_indices().long()
+    pattern = input.to_sparse_csr()
+    rows, columns = pattern.crow_indices().long(), pattern.col_indices().long()
     dots = _ops._csr_sampled_dot(rows, columns, mat1, mat2.t())
-    result = _ops._sparse_with_values(places, places.values() * beta + dots * alpha)
+    result = _ops._sparse_with_values(pattern, pattern.values() * beta + dots * alpha)
     result = result if input.layout is _C.sparse_csr else result.to_sparse()
     return result if out is None else out.copy_(result)
 

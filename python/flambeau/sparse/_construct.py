@@ -407,10 +407,10 @@ def _to_blocks(self: Any, blocksize: Any, layout: Any, dense_dim: int) -> Any:
     index = index_dtype(self)
     matrices = []
     for blocks in dense.reshape(math.prod(batch), *grid):
-        places = _ops._sparse_compress(_dense_to_coo(blocks.transpose(1, 2), 2), outer)
-        starts, plain = (x.to(index) for x in parts(places)[:2])
+        pattern = _ops._sparse_compress(_dense_to_coo(blocks.transpose(1, 2), 2), outer)
+        starts, plain = (x.to(index) for x in parts(pattern)[:2])
         size = self.shape[first:]
-        matrices.append(_ops._sparse_compressed(starts, plain, places.values(), size, layout))
+        matrices.append(_ops._sparse_compressed(starts, plain, pattern.values(), size, layout))
     return _batch_of(matrices, batch)
 
 
@@ -445,7 +445,7 @@ def to_sparse_bsc(self: Any, blocksize: Any, dense_dim: int | None = None) -> An
 
 
 def _blocks_at(self: Any, mask: Any) -> Any:
-    """The blocks of a tensor at the places of those that another stores."""
+    """The blocks of a tensor at the indices of those that another stores."""
     starts, plain, blocks, size = parts(mask)
     batch = starts.dim() - 1
     height, width = blocks.shape[batch + 1 : batch + 3]
@@ -466,7 +466,7 @@ def _blocks_at(self: Any, mask: Any) -> Any:
 
 
 def sparse_mask(self: Any, mask: Any) -> Any:
-    """The elements of a tensor at the places of a sparse one."""
+    """The elements of a tensor at the indices of a sparse one."""
     if self is mask and mask.layout is not _C.strided:
         return self
     if self.shape != mask.shape:
@@ -478,9 +478,9 @@ def sparse_mask(self: Any, mask: Any) -> Any:
         raise RuntimeError("sparse_mask(): mask must be sparse, but got layout torch.strided")
     if mask.layout in _BLOCKED:
         return _blocks_at(self, mask)
-    places = _ops._sparse_to_coo(mask.detach())
-    values = _ops._sparse_values_at(self, places._indices())
-    result = _ops._sparse_coo(places._indices(), values, self.shape, places.is_coalesced())
+    pattern = _ops._sparse_to_coo(mask.detach())
+    values = _ops._sparse_values_at(self, pattern._indices())
+    result = _ops._sparse_coo(pattern._indices(), values, self.shape, pattern.is_coalesced())
     if mask.is_sparse:
         return result
     index = _C.int64 if self.layout is _C.strided else index_dtype(mask)

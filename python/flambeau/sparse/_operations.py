@@ -90,7 +90,7 @@ def _keep_zero_(name: str, x: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _sparse_sparse(a: Any, b: Any) -> Any:
-    """Every element of a meets the row of b that its column names."""
+    """Every element of a is multiplied by the row of b that its column names."""
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
@@ -106,11 +106,11 @@ def _sparse_sparse(a: Any, b: Any) -> Any:
     mine = _ops.repeat_interleave(counts)
     before = _ops.cumsum(counts, 0) - counts
     theirs = (starts[inner] - before)[mine] + _ops.arange(mine.numel(), device=mine.device)
-    # The gradient of either goes to the places it stores, through its values.
+    # The gradient of either goes to the indices it stores, through its values.
     values = values_of(a)[mine] * values_of(b)[theirs]
     size = (a.shape[0], b.shape[1])
     place = (rows * size[1])[mine] + indices_of(b)[1][theirs]
-    if size[0] * size[1] <= 4 * place.numel():  # a table of all places takes less than an order
+    if size[0] * size[1] <= 4 * place.numel():  # a table of all positions takes less than an order
         met = _ops.zeros(size, dtype=_C.bool, device=place.device)
         met.view(-1)[place] = True
         indices = met.nonzero().t().contiguous()
@@ -135,7 +135,7 @@ def _grouped(place: Any) -> tuple[Any, Any, Any]:
 
 
 def _counts(x: Any) -> bool:
-    """Whether the elements are integers or truth values."""
+    """Whether the elements are integers or bools."""
     return not (x.is_floating_point() or x.is_complex())
 
 
@@ -148,7 +148,7 @@ def _word(x: Any) -> str:
 
 def product(a: Any, b: Any, masked: bool) -> Any:
     """The product of matrices, one of them or both sparse. A masked gradient of a sparse one has
-    its places; otherwise it is dense."""
+    its indices; otherwise it is dense."""
     a, b = as_autocast(a, b)
     if is_sparse(a) and is_sparse(b):
         return _sparse_sparse(a, b)
@@ -160,8 +160,8 @@ def product(a: Any, b: Any, masked: bool) -> Any:
                 f"addmm: Argument #3 (dense): Expected dim 0 size {a.shape[1]}, got {b.shape[0]}"
             )
         return _ops._sparse_dense_mm(a, b, masked)
-    turned = _ops._sparse_transpose(b, 0, 1) if b.dim() == 2 else b
-    return product(turned, a.t(), masked).t()
+    transposed = _ops._sparse_transpose(b, 0, 1) if b.dim() == 2 else b
+    return product(transposed, a.t(), masked).t()
 
 
 def reduced_product(a: Any, b: Any, reduce: str) -> Any:
@@ -344,13 +344,13 @@ def sum_along(x: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         size = [x.shape[d] for d in kept] + list(values.shape[1:])
         result = coo(indices_of(together), values, size, True)
     else:
-        result = _sum_over_places(together, kept, values)
+        result = _sum_over_indices(together, kept, values)
     for d in sorted(dims) if keepdim else ():
         result = result.unsqueeze(d)
     return result
 
 
-def _sum_over_places(x: Any, kept: list[int], values: Any) -> Any:
+def _sum_over_indices(x: Any, kept: list[int], values: Any) -> Any:
     indices = indices_of(x)[kept]
     size = [x.shape[d] for d in kept] + list(values.shape[1:])
     place = _ops.zeros(x._nnz(), dtype=_C.int64, device=x.device)

@@ -21,7 +21,7 @@ from flambeau.sparse._table import (
 _ops: Any = _C
 
 
-# --- Places -----------------------------------------------------------------------------------
+# --- Indices -----------------------------------------------------------------------------------
 
 
 @compressed
@@ -444,7 +444,7 @@ def rule_zeros_like(x: Any, *, dtype: Any = None, device: Any = None, **kwargs: 
 
 
 def _stored_like(name: str) -> Any:
-    """New numbers at the places of a compressed tensor; by coordinates there is no such thing."""
+    """New numbers at the indices of a compressed tensor; by coordinates there is no such thing."""
 
     def function(x: Any, *args: Any, **kwargs: Any) -> Any:
         layout = kwargs.pop("layout", None) or x.layout
@@ -487,7 +487,7 @@ def rule_sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> A
             f"{sparse_dim}, dense_dim {dense_dim}"
         )
     if size[sparse_dim:] != tuple(x.shape[x.sparse_dim() :]) and x._nnz():
-        # Numbers keep their places in memory, as in resize_ of a dense tensor.
+        # Numbers keep their positions in memory, as in resize_ of a dense tensor.
         old = x._values().reshape(-1)
         values = old.new_zeros(x._nnz(), *size[sparse_dim:])
         values.view(-1)[: old.numel()] = old
@@ -499,7 +499,7 @@ def rule_sparse_resize_(x: Any, size: Any, sparse_dim: int, dense_dim: int) -> A
 
 @compressed
 def rule_resize_as_sparse_(x: Any, other: Any) -> Any:
-    """The size and the places of another tensor; values that are new are zero."""
+    """The size and the indices of another tensor; values that are new are zero."""
     if x.layout is not other.layout:
         raise RuntimeError(
             f"resize_as_sparse_: self and other must have the same layout, but got {x.layout} and "
@@ -524,7 +524,7 @@ def rule_sparse_resize_and_clear_(x: Any, size: Any, sparse_dim: int, dense_dim:
 @compressed
 def rule_resize_(x: Any, *size: Any, memory_format: Any = None) -> Any:
     """Another size for a compressed matrix: rows that are new store nothing, and what stood in rows
-    that are gone goes to the last, as far as there is room."""
+    that are gone goes to the last, as far as there is memory."""
     if x.is_sparse:
         return refuse("resize_", (x,), {})
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size

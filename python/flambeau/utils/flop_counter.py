@@ -93,13 +93,13 @@ def baddbmm_flop(
 def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool = False) -> int:
     """Operations of a convolution: each place of the output, or of a transposed one's input, takes
     the whole filter."""
-    places = 1
+    positions = 1
     for size in (x_shape if transposed else out_shape)[2:]:
-        places *= size
+        positions *= size
     taps = 2
     for size in w_shape:
         taps *= size
-    return x_shape[0] * places * taps
+    return x_shape[0] * positions * taps
 
 
 @register_flop_formula([aten.convolution, aten._convolution])
@@ -286,7 +286,7 @@ class FlopCounterMode:
             rows.append(_row(name, sum(counts.values()), total, suffix))
             rows += [_row(f"- {op}", n, total, suffix) for op, n in counts.items()]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        widths[1:] = max(widths[1], 6), max(widths[2], 9)  # room left of the titles of numbers
+        widths[1:] = max(widths[1], 6), max(widths[2], 9)  # space left of the titles of numbers
         rows.insert(1, ("-" * widths[0], "-" * widths[1], "-" * widths[2]))
         lines = (f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows)
         return "\n".join(lines)

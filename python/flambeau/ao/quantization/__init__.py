@@ -52,7 +52,7 @@ class QuantStub(nn.Module):
 
 
 class DeQuantStub(QuantStub):
-    """Where a model's output would be turned back into floating point: the output."""
+    """Where a model's output would be converted back into floating point: the output."""
 
 
 def __getattr__(name: str) -> Any:

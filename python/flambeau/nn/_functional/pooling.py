@@ -116,7 +116,7 @@ def _make_adaptive_max_pool(rank: int) -> tuple[Any, Any]:
     def adaptive_max_pool_with_indices(
         input: Tensor, output_size: Any, return_indices: bool = False
     ) -> Any:
-        """The maxima of windows chosen so that the output has the given size, and their places."""
+        """The maxima of windows chosen so that the output has the given size, and their indices."""
         if rank > 1:
             output_size = _list_with_default(output_size, input.size())
         return op(input, output_size)
@@ -200,7 +200,7 @@ def _make_fractional_max_pool(rank: int) -> tuple[Any, Any]:
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Any:
-        """Maxima of windows at random distances, and their places."""
+        """Maxima of windows at random distances, and their indices."""
         if output_size is None:
             if output_ratio is None:
                 raise ValueError(
@@ -299,7 +299,7 @@ def _make_max_unpool(rank: int) -> Any:
         padding: Any = 0,
         output_size: Any = None,
     ) -> Tensor:
-        """Maxima put back to their places among zeros: the inverse of max pooling."""
+        """Maxima put back to their positions among zeros: the inverse of max pooling."""
         (input,) = single(input, devices=("cpu",))
         kernel_size = spread(kernel_size)
         stride = kernel_size if stride is None else spread(stride)

@@ -77,7 +77,7 @@ _COPYING_MODES = ("nearest", "nearest-exact", "area")
 def _target(
     input: Tensor, size: Any, scale_factor: Any, recompute_scale_factor: bool | None
 ) -> tuple[list[int], list[float]]:
-    """The output's spatial sizes, and the factors that places are to be computed by if any."""
+    """The output's spatial sizes, and the factors that coordinates are to be computed by if any."""
     spatial = list(input.shape[2:])
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -165,7 +165,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """``input`` at the places of ``grid``, whose coordinates go from -1 to 1."""
+    """``input`` at the points of ``grid``, whose coordinates go from -1 to 1."""
     if mode not in _SAMPLE_MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "

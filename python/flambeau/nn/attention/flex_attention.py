@@ -1,4 +1,4 @@
-"""Attention with scores and masks given as functions of places.
+"""Attention with scores and masks given as functions of positions.
 
 A ``score_mod(score, b, h, q_idx, kv_idx)`` changes scores, a ``mask_mod(b, h, q_idx, kv_idx)`` says
 what is seen; they are called once, with indices that broadcast against each other.
@@ -78,19 +78,19 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
     return either
 
 
-def _places(sizes: tuple[int, int, int, int], device: Any) -> list[Tensor]:
+def _positions(sizes: tuple[int, int, int, int], device: Any) -> list[Tensor]:
     """The indices of batch, head, query and key, each along a dimension of its own."""
-    places = []
+    positions = []
     for dim, size in enumerate(sizes):
         shape = [1] * 4
         shape[dim] = size
-        places.append(flambeau.arange(size, device=device).view(shape))
-    return places
+        positions.append(flambeau.arange(size, device=device).view(shape))
+    return positions
 
 
 def _called(mod: MaskMod, sizes: tuple[int, int, int, int], device: Any) -> Tensor:
-    """A mask_mod at all places: (B, H, Q, KV)."""
-    result = mod(*_places(sizes, device))
+    """A mask_mod at all positions: (B, H, Q, KV)."""
+    result = mod(*_positions(sizes, device))
     if not isinstance(result, Tensor):
         result = flambeau.tensor(result, device=device)
     return result.expand(sizes)
@@ -104,12 +104,12 @@ def create_mask(
     KV_LEN: int,
     device: Any = None,
 ) -> Tensor:
-    """What a mask_mod says at all places; of a score_mod, what it makes of scores of zero."""
+    """What a mask_mod says at all positions; of a score_mod, what it makes of scores of zero."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     arguments = getattr(getattr(mod_fn, "__code__", None), "co_argcount", 4)
     if arguments == 5:
         scores = flambeau.zeros(sizes, device=device)
-        changed: Tensor = mod_fn(scores, *_places(sizes, device))
+        changed: Tensor = mod_fn(scores, *_positions(sizes, device))
         return changed.expand(sizes)
     return _called(mod_fn, sizes, device)
 
@@ -201,7 +201,7 @@ class BlockMask:
         return (*lengths, *self._tensors(), *size, self.mask_mod)
 
     def numel(self) -> int:
-        """The number of places of the mask."""
+        """The number of positions of the mask."""
         return math.prod(self.shape)
 
     def to_dense(self) -> Tensor:
@@ -222,8 +222,8 @@ class BlockMask:
         arguments: Any = (self.seq_lengths, *moved, self.BLOCK_SIZE, self.mask_mod)
         return BlockMask(*arguments)
 
-    def _at_places(self, sizes: tuple[int, int, int, int], device: Any) -> Tensor:
-        """What is seen at all places."""
+    def _at_positions(self, sizes: tuple[int, int, int, int], device: Any) -> Tensor:
+        """What is seen at all positions."""
 
         def spread(blocks: Tensor) -> Tensor:
             rows = blocks.repeat_interleave(self.BLOCK_SIZE[0], -2)[..., : sizes[2], :]
@@ -282,7 +282,7 @@ def flex_attention(
             f"Hq={query.size(-3)} and Hkv={key.size(-3)}. Try setting enable_gqa=True for GQA."
         )
     sizes = (query.size(0), query.size(1), query.size(2), key.size(2))
-    mask = None if block_mask is None else block_mask._at_places(sizes, query.device)
+    mask = None if block_mask is None else block_mask._at_positions(sizes, query.device)
     if score_mod is None and not return_lse and return_aux is None:
         return F.scaled_dot_product_attention(
             query, key, value, mask, scale=scale, enable_gqa=enable_gqa
@@ -294,7 +294,7 @@ def flex_attention(
     wide = flambeau.float64 if query.dtype == flambeau.float64 else flambeau.float32
     scores = (query @ key.mT).to(wide) * factor
     if score_mod is not None:
-        scores = score_mod(scores, *_places(sizes, query.device)).expand(sizes)
+        scores = score_mod(scores, *_positions(sizes, query.device)).expand(sizes)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     # Rows that see nothing are zeros and not nan.

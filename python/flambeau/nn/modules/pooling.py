@@ -308,19 +308,19 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima of (N, C, L) back to their places among zeros."""
+    """Puts maxima of (N, C, L) back to their positions among zeros."""
 
     _dimensions = 1
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts maxima of (N, C, H, W) back to their places among zeros."""
+    """Puts maxima of (N, C, H, W) back to their positions among zeros."""
 
     _dimensions = 2
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts maxima of (N, C, D, H, W) back to their places among zeros."""
+    """Puts maxima of (N, C, D, H, W) back to their positions among zeros."""
 
     _dimensions = 3
 

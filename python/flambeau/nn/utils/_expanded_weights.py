@@ -1,6 +1,6 @@
 """Weights that collect a gradient for each sample of a batch, in `grad_sample` of the parameter.
 
-A function of `nn.functional` that meets such a weight computes what it always does. Its backward
+A function of `nn.functional` that is given such a weight computes what it always does. Its backward
 differentiates the function once more, of one sample at a time, which `vmap` does for all at once.
 """
 

@@ -126,8 +126,10 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes the given one."""
     if permutation is None:
         return None
-    places = flambeau.arange(permutation.numel(), device=permutation.device)
-    return flambeau.empty_like(permutation).scatter_(0, permutation, places.to(permutation.dtype))
+    positions = flambeau.arange(permutation.numel(), device=permutation.device)
+    return flambeau.empty_like(permutation).scatter_(
+        0, permutation, positions.to(permutation.dtype)
+    )
 
 
 def _running(lengths: Tensor, steps: int) -> Tensor:

@@ -48,7 +48,7 @@ def crc32c(data: bytes) -> int:
 
 
 def _masked(crc: int) -> int:
-    """A checksum turned so that data which holds checksums itself is still checked well."""
+    """A checksum rotated so that data which holds checksums itself is still checked well."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -90,7 +90,7 @@ def text(field: int, content: str) -> bytes:
 
 
 def doubles(field: int, values: Iterable[float]) -> bytes:
-    """A list of doubles in one piece."""
+    """A list of doubles as one block."""
     numbers = list(values)
     return message(field, struct.pack(f"<{len(numbers)}d", *numbers))
 

@@ -76,7 +76,7 @@ class FileOpener(IterDataPipe):
 
 @functional_datapipe("read_from_stream")
 class StreamReader(IterDataPipe):
-    """Paths with what stands in the open files behind them, whole or in pieces."""
+    """Paths with what stands in the open files behind them, whole or in chunks."""
 
     def __init__(self, datapipe: Any, chunk: int | None = None) -> None:
         self.datapipe, self.chunk = datapipe, chunk

@@ -289,7 +289,7 @@ class Shuffler(Shuffling, _Of):
 
 
 class Sampler(_Of):
-    """The elements at the places that a sampler names."""
+    """The elements at the indices that a sampler names."""
 
     def __init__(
         self,
@@ -351,9 +351,9 @@ class _Shared:
     """What the parts of a split pipe have in common: the source, and a queue for each part."""
 
     def __init__(
-        self, name: str, datapipe: Any, parts: int, places: Callable[[Any], Any], size: int
+        self, name: str, datapipe: Any, parts: int, targets: Callable[[Any], Any], size: int
     ) -> None:
-        self.name, self.datapipe, self.places, self.buffer_size = name, datapipe, places, size
+        self.name, self.datapipe, self.targets, self.buffer_size = name, datapipe, targets, size
         self.queues: list[deque[Any]] = [deque() for _ in range(parts)]
         self.source: Iterator[Any] | None = None
         self.started: set[int] = set()
@@ -377,7 +377,7 @@ class _Shared:
                     data = next(self.source)
                 except StopIteration:
                     return
-                for place in self.places(data):
+                for place in self.targets(data):
                     self.queues[place].append(data)
                 held = sum(map(len, self.queues)) - len(mine)
                 if 0 <= self.buffer_size < held:
@@ -426,7 +426,7 @@ class Demultiplexer(IterDataPipe):
             )
         _check_function(classifier_fn)
 
-        def places(data: Any) -> list[int]:
+        def targets(data: Any) -> list[int]:
             place = classifier_fn(data)
             if place is None and drop_none:
                 return []
@@ -438,7 +438,7 @@ class Demultiplexer(IterDataPipe):
             return [place]
 
         name = "DemultiplexerIterDataPipe"
-        shared = _Shared(name, datapipe, num_instances, places, buffer_size)
+        shared = _Shared(name, datapipe, num_instances, targets, buffer_size)
         return [_ChildDataPipe(shared, i) for i in range(num_instances)]
 
 
